@@ -1,0 +1,14 @@
+/* The version of the native interface, checked by its callers before anything else is called. */
+#ifndef TRACEKIT_COMMON_VERSION_H
+#define TRACEKIT_COMMON_VERSION_H
+
+#include <stdint.h>
+
+#include "common/export.h"
+
+#define TK_INTERFACE_VERSION 1
+
+/* Returns TK_INTERFACE_VERSION. Any thread. */
+TK_EXPORT uint32_t tk_interface_version(void);
+
+#endif

@@ -1,0 +1,1 @@
+typedef int tk_seed_decode;

@@ -1,0 +1,8 @@
+"""The commands, one file each; the order of this tuple is the order in the help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+COMMANDS: tuple[Callable[..., Any], ...] = ()

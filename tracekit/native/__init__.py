@@ -1,0 +1,41 @@
+"""The native parts: the only package that touches ctypes or starts the replay program."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sysconfig
+from pathlib import Path
+
+from tracekit.errors import TracekitError
+
+LIBRARY = "libtracekit.so"
+PROGRAM = "tracekit-replay"
+
+
+def _find(name: str, folders: list[Path]) -> Path:
+    chosen = os.environ.get("TRACEKIT_NATIVE_DIR")
+    candidates = [Path(chosen)] if chosen else folders
+    for folder in candidates:
+        if (folder / name).is_file():
+            return folder / name
+    looked = ", ".join(str(folder) for folder in candidates)
+    raise TracekitError(f"the native part {name} is not in {looked}", hint="build it: make setup")
+
+
+def library_path() -> Path:
+    """Return the shared library's path; TRACEKIT_NATIVE_DIR overrides where it is looked for."""
+    platlib = Path(sysconfig.get_path("platlib"))
+    return _find(LIBRARY, [platlib / "tracekit", Path(__file__).resolve().parents[1]])
+
+
+def program_path() -> Path:
+    """Return the replay program's path; TRACEKIT_NATIVE_DIR overrides where it is looked for."""
+    return _find(PROGRAM, [Path(sysconfig.get_path("scripts"))])
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Load the shared library once; calls release the GIL."""
+    return ctypes.CDLL(str(library_path()))

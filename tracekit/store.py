@@ -1,0 +1,149 @@
+"""The trace folder: Parquet tables beside a `trace.json`, written beside and then renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tracekit import __version__
+from tracekit.errors import InputError, UsageError
+from tracekit.schema import ROW_GROUP_ROWS, SCHEMA_VERSION
+
+INFO_NAME = "trace.json"
+
+
+class TraceFolder:
+    """A trace on disk: `trace.json`, `requests.parquet`, and the tables that stages added."""
+
+    def __init__(self, path: Path) -> None:
+        """Open an existing folder; raise InputError when it is no trace folder of this schema."""
+        self.path = path
+        self.info = _read_info(path)
+
+    def table(self, name: str) -> Path:
+        """Return the path of a table such as `requests` or `findings/totals`."""
+        return self.path / f"{name}.parquet"
+
+    def has(self, name: str) -> bool:
+        """Say whether a stage has written the table."""
+        return self.table(name).exists()
+
+    def require(self, name: str, *, made_by: str) -> Path:
+        """Return the table's path, or raise InputError that names the command which makes it."""
+        if not self.has(name):
+            raise InputError(
+                f"{self.path}: there is no table '{name}'",
+                hint=f"run: tracekit {made_by} {self.path}",
+            )
+        return self.table(name)
+
+    def save_info(self, **changes: Any) -> None:
+        """Merge `changes` into trace.json; the file is replaced in one step."""
+        self.info = {**self.info, **changes}
+        write_json(self.path / INFO_NAME, self.info)
+
+
+def _read_info(path: Path) -> dict[str, Any]:
+    file = path / INFO_NAME
+    if not file.is_file():
+        raise InputError(
+            f"{path} is not a trace folder: it has no {INFO_NAME}",
+            hint="make one with: tracekit parse CAPTURE -o FOLDER",
+        )
+    try:
+        info = json.loads(file.read_text())
+    except ValueError as error:
+        message = f"{file} is not valid JSON: {error}"
+        raise InputError(message, hint="parse the capture again") from None
+    version = info.get("schema") if isinstance(info, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"{file} has schema {version}, this tracekit {__version__} reads {SCHEMA_VERSION}",
+            hint="parse the capture again with this version",
+        )
+    return dict(info)
+
+
+@contextmanager
+def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Yield an empty folder beside `path` and rename it to `path` when the block succeeds.
+
+    On any failure, Ctrl-C included, nothing is left. Only a trace folder is ever replaced.
+    """
+    if path.exists() and not (overwrite and (path / INFO_NAME).is_file()):
+        hint = "choose another --output" if overwrite else "choose another --output or pass --force"
+        raise UsageError(f"{path} exists already", hint=hint)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        beside.chmod(0o755)
+        yield beside
+        if path.exists():
+            shutil.rmtree(path)
+        beside.rename(path)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """Yield a temporary file name beside `path`, renamed to `path` when the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON, indented and in the given key order, replacing the file in one step."""
+    with beside(path) as part:
+        part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_table(path: Path, table: Any) -> None:
+    """Write one Arrow table as Parquet, replacing the file in one step."""
+    write_batches(path, table.schema, table.to_batches())
+
+
+def write_batches(
+    path: Path,
+    schema: Any,
+    batches: Iterable[Any],
+    *,
+    on_rows: Callable[[int], None] | None = None,
+) -> int:
+    """Stream record batches into one zstd Parquet file and return the number of rows.
+
+    Rows are gathered into row groups of about a million; `on_rows` is told of each batch's rows.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    total = 0
+    pending: list[Any] = []
+    pending_rows = 0
+    with (
+        beside(path) as part,
+        pq.ParquetWriter(part, schema, compression="zstd", compression_level=1) as writer,
+    ):
+        for batch in batches:
+            total += batch.num_rows
+            pending_rows += batch.num_rows
+            pending.append(batch)
+            if on_rows is not None:
+                on_rows(batch.num_rows)
+            if pending_rows >= ROW_GROUP_ROWS:
+                writer.write_table(pa.Table.from_batches(pending, schema), ROW_GROUP_ROWS)
+                pending, pending_rows = [], 0
+        if pending or total == 0:
+            writer.write_table(pa.Table.from_batches(pending, schema), ROW_GROUP_ROWS)
+    return total
