@@ -1,0 +1,83 @@
+# Everything a person or a machine does with this checkout. `make help` lists it.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+export PYTHON
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+SAMPLE := sample-traces/oltp
+DEMO := out/demo
+C_FILES = $(shell find replayer tests -name '*.[ch]')
+PYTHON_FILES := tracekit tests .ci/uv.py
+CHECKS := check-ruff check-types check-c check-sql check-gcc check-clang check-house
+LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-version 3.11 \
+        --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check setup setup-dev format docs bench fuzz wheel lock clean $(CHECKS)
+
+help: ## List what make can do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## Run the whole pipeline on the sample trace and print the answer
+	@tracekit run $(SAMPLE) -o $(DEMO) --force
+
+test: setup-dev ## Run all tests; ARGS="tests/decode -k flush" chooses
+	pytest -n auto --dist loadgroup $(ARGS)
+
+check: setup-dev ## Run linters, types, warnings as errors on two compilers, and the house rules
+	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target --keep-going $(CHECKS)
+
+setup: ## Install what is missing to use tracekit: packages, environment, native parts
+	@.ci/setup runtime
+
+setup-dev: ## The same, with what tests and linters need
+	@.ci/setup dev
+
+format: setup-dev ## Lay out Python, C and SQL as `make check` wants them
+	ruff format $(PYTHON_FILES)
+	ruff check --fix $(PYTHON_FILES)
+	clang-format -i $(C_FILES)
+	sqlfluff fix --quiet analyzers
+
+docs: setup-dev ## Write docs/commands/ anew from the commands' own help
+	python -m tests.docs.pages
+
+bench: setup-dev ## Measure against the peers: blkparse, btt, fio
+	pytest -p no:xdist -s tests/bench $(ARGS)
+
+fuzz: setup-dev ## Fuzz the decoder under sanitizers
+	$(MAKE) -C tests/fuzz
+
+wheel: setup-dev ## Build the wheel into out/wheel
+	build/uv/bin/python .ci/uv.py build --quiet --wheel --build-constraints .ci/requirements.lock --out-dir out/wheel
+
+lock: setup-dev ## Write the lock files anew; ARGS=--upgrade takes the newest releases
+	$(LOCK) $(ARGS) .ci/requirements.in -o .ci/requirements.lock
+	$(LOCK) $(ARGS) pyproject.toml -o requirements.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra dev -c requirements.lock -o tests/requirements.lock
+
+clean: ## Remove everything that was made, the environment included
+	rm -rf .venv build out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+check-ruff:
+	ruff check --quiet $(PYTHON_FILES)
+	ruff format --quiet --check $(PYTHON_FILES)
+
+check-types:
+	mypy --no-error-summary tracekit tests .ci/uv.py
+
+check-c:
+	clang-format --dry-run -Werror $(C_FILES)
+
+check-sql:
+	sqlfluff lint --nofail-on-warning --disable-progress-bar analyzers
+
+check-gcc check-clang: check-%:
+	@if command -v $* >/dev/null; then \
+	  CC=$* cmake -S . -B build/check-$* -G Ninja -DTRACEKIT_WERROR=ON --log-level=ERROR && \
+	  ninja -C build/check-$* --quiet; \
+	else echo "$* is not installed: not compiled with it"; fi
+
+check-house:
+	pytest -q -p no:xdist tests/house
