@@ -5,4 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-COMMANDS: tuple[Callable[..., Any], ...] = ()
+from tracekit.commands.capture import capture
+
+COMMANDS: tuple[Callable[..., Any], ...] = (capture,)

@@ -1,0 +1,109 @@
+"""What is kept of a recording: the files, the names and the losses, in the capture's folder."""
+
+from __future__ import annotations
+
+import lzma
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from tracekit.capture.records import Survey, notify_records, survey, write_cpu_file
+from tracekit.capture.source import Recording
+from tracekit.store import write_json
+
+SUFFIXES = {"none": "", "xz": ".xz", "zstd": ".zst"}
+OWN_NAME = "tracekit"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a capture's folder holds."""
+
+    records: int
+    """Records of the kernel; the notify records added are not among them."""
+    own_records: int
+    """Of these, records of the capturing process itself."""
+    overrun: int
+    dropped: int
+    foreign_bytes: int
+    """Bytes in the tracer's stream that were no record."""
+    files: tuple[str, ...]
+
+
+def keep(
+    recording: Recording, folder: Path, name: str, layout: dict[str, Any], compress: str
+) -> Kept:
+    """Write NAME.blktrace.<cpu> and layout.json into `folder` and remove the spool files."""
+    spools = {cpu: path for cpu, path in recording.spools.items() if path.stat().st_size}
+    found = survey(list(spools.values()))
+    processes = _names(recording, set(found.records_by_pid))
+    files: list[str] = []
+    for cpu, spool in spools.items():
+        notes = _notes(found, cpu, processes, recording) if not files else []
+        files.append(f"{name}.blktrace.{cpu}{SUFFIXES[compress]}")
+        with _writer(folder / files[-1], compress) as target:
+            write_cpu_file(target, spool, cpu=cpu, notes=notes)
+    for spool in recording.spools.values():
+        spool.unlink()
+    overrun = max(recording.overrun, found.lost)
+    own_records = found.records_by_pid.get(os.getpid(), 0)
+    layout = {
+        **layout,
+        "processes": {str(pid): text for pid, text in sorted(processes.items())},
+        "loss": {"overrun": overrun, "dropped": recording.dropped},
+        "capture": {
+            **layout["capture"],
+            "records": found.records,
+            "own_pid": os.getpid(),
+            "own_records": own_records,
+            "foreign_bytes": found.foreign_bytes,
+        },
+    }
+    write_json(folder / "layout.json", layout)
+    return Kept(
+        records=found.records,
+        own_records=own_records,
+        overrun=overrun,
+        dropped=recording.dropped,
+        foreign_bytes=found.foreign_bytes,
+        files=tuple(files),
+    )
+
+
+def _names(recording: Recording, pids: set[int]) -> dict[int, str]:
+    """Return the name of each process in the records, as far as it can be known."""
+    names = {pid: recording.processes[pid] for pid in pids if pid in recording.processes}
+    for pid in pids - names.keys():
+        comm = Path(f"/proc/{pid}/comm")
+        if pid == 0:
+            names[pid] = "swapper"
+        elif comm.exists():
+            names[pid] = comm.read_text(errors="replace").strip()
+    if os.getpid() in pids:
+        names[os.getpid()] = OWN_NAME
+    return names
+
+
+def _notes(found: Survey, cpu: int, processes: dict[int, str], recording: Recording) -> list[bytes]:
+    if found.first_ns is None:
+        return []
+    wall_ns = found.first_ns + recording.clock_to_wall_ns
+    return notify_records(found, cpu, processes, wall_ns)
+
+
+@contextmanager
+def _writer(path: Path, compress: str) -> Iterator[BinaryIO]:
+    if compress == "xz":
+        with lzma.open(path, "wb", preset=6) as target:
+            yield cast(BinaryIO, target)
+    elif compress == "zstd":
+        import pyarrow as pa
+
+        with pa.CompressedOutputStream(str(path), "zstd") as target:
+            yield target
+    else:
+        with path.open("wb") as plain:
+            yield plain

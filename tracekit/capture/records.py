@@ -1,0 +1,193 @@
+"""From the tracer's raw spool to files as blktrace(8) writes them, one a CPU.
+
+The tracer leaves the sequence number 0 and names no process. Each file gets sequence numbers from
+1, with a gap where the kernel said that records were lost, and the first file begins with the
+notify records that blktrace(8) would have written: the wall clock and the process names.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+MAGIC = 0x65617407
+HEADER = struct.Struct("=IIQQIIIIIHH")
+BLOCK_BYTES = 8 << 20
+# The same header as columns; numpy's own names of the kinds.
+_COLUMNS = [
+    ("magic", "u4"),
+    ("sequence", "u4"),
+    ("time", "u8"),
+    ("sector", "u8"),
+    ("bytes", "u4"),
+    ("action", "u4"),
+    ("pid", "u4"),
+    ("device", "u4"),
+    ("cpu", "u4"),
+    ("error", "u2"),
+    ("pdu_len", "u2"),
+]
+_MAGIC_BYTES = struct.pack("=I", MAGIC)
+_PDU_LENGTH = struct.Struct("=H")
+_PDU_LENGTH_AT = 46
+_LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
+_NOTIFY = 0x400 << 16
+_NOTIFY_PROCESS = _NOTIFY
+_NOTIFY_TIMESTAMP = _NOTIFY | 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole records of one CPU in a row, and what stood before them."""
+
+    data: bytearray
+    starts: list[int]
+    """Offset of each record in `data`."""
+    lost_before: int
+    """Records that the kernel lost between the last block and this one."""
+    foreign_bytes: int
+    """Bytes that are no record, passed over before this block."""
+
+
+@dataclass
+class Survey:
+    """What the spools hold, added up."""
+
+    records: int = 0
+    lost: int = 0
+    foreign_bytes: int = 0
+    first_ns: int | None = None
+    last_ns: int = 0
+    device: int = 0
+    records_by_pid: dict[int, int] = field(default_factory=dict)
+
+
+def read_blocks(spool: Path) -> Iterator[Block]:
+    """Yield the whole records of a spool in blocks of bounded size."""
+    with spool.open("rb") as file:
+        data = bytearray()
+        lost = foreign = 0
+        while chunk := file.read(BLOCK_BYTES):
+            data += chunk
+            while True:
+                starts, end = _walk(data)
+                if starts:
+                    yield Block(data[:end], starts, lost, foreign)
+                    lost = foreign = 0
+                del data[:end]
+                passed, newly_lost = _pass_over(data)
+                lost += newly_lost
+                foreign += 0 if newly_lost else passed
+                del data[:passed]
+                if not passed:
+                    break
+        if data or lost or foreign:
+            yield Block(bytearray(), [], lost, foreign + len(data))
+
+
+def _walk(data: bytearray) -> tuple[list[int], int]:
+    """Return where whole records start, from offset 0, and where the last of them ends."""
+    starts = []
+    at = 0
+    size = len(data)
+    while at + HEADER.size <= size and data[at : at + 4] == _MAGIC_BYTES:
+        end = at + HEADER.size + _PDU_LENGTH.unpack_from(data, at + _PDU_LENGTH_AT)[0]
+        if end > size:
+            break
+        starts.append(at)
+        at = end
+    return starts, at
+
+
+def _pass_over(data: bytearray) -> tuple[int, int]:
+    """Return how many leading bytes are no record, and how many records they say were lost."""
+    if len(data) < HEADER.size or data.startswith(_MAGIC_BYTES):
+        return 0, 0
+    line = _LOST.match(data)
+    if line is not None:
+        return line.end(), int(line.group(1) or 1)
+    found = data.find(_MAGIC_BYTES)
+    return (found if found > 0 else len(data)), 0
+
+
+def _headers(block: Block) -> tuple[Any, Any, Any]:
+    """Return the block's bytes, the places of its header bytes, and the headers as columns."""
+    import numpy as np
+
+    raw = np.frombuffer(block.data, dtype=np.uint8)
+    places = np.asarray(block.starts, dtype=np.int64)[:, None] + np.arange(HEADER.size)
+    headers = raw[places].view(np.dtype(_COLUMNS))[:, 0]
+    return raw, places, headers
+
+
+def survey(spools: list[Path]) -> Survey:
+    """Read the spools once and say what they hold."""
+    total = Survey()
+    for spool in spools:
+        for block in read_blocks(spool):
+            total.lost += block.lost_before
+            total.foreign_bytes += block.foreign_bytes
+            if not block.starts:
+                continue
+            _, _, headers = _headers(block)
+            times = headers["time"]
+            first_ns = int(times[0])
+            total.first_ns = first_ns if total.first_ns is None else min(total.first_ns, first_ns)
+            total.last_ns = max(total.last_ns, int(times[-1]))
+            total.records += len(block.starts)
+            total.device = int(headers["device"][0])
+            _count_pids(total.records_by_pid, headers["pid"])
+    return total
+
+
+def _count_pids(totals: dict[int, int], pids: Any) -> None:
+    import numpy as np
+
+    for pid, count in zip(*np.unique(pids, return_counts=True), strict=True):
+        totals[int(pid)] = totals.get(int(pid), 0) + int(count)
+
+
+def notify_records(found: Survey, cpu: int, processes: dict[int, str], wall_ns: int) -> list[bytes]:
+    """Return the records that say the wall clock at the trace's start, and each process's name."""
+    seconds, nanoseconds = divmod(wall_ns, 1_000_000_000)
+    notes = [(_NOTIFY_TIMESTAMP, 0, struct.pack("=II", seconds, nanoseconds))]
+    notes += [
+        # As the kernel does, the name is sent in its whole 16-byte field.
+        (_NOTIFY_PROCESS, pid, name.encode(errors="replace")[:15].ljust(16, b"\0"))
+        for pid, name in sorted(processes.items())
+    ]
+    return [
+        HEADER.pack(MAGIC, 0, found.first_ns, 0, 0, action, pid, found.device, cpu, 0, len(payload))
+        + payload
+        for action, pid, payload in notes
+    ]
+
+
+def write_cpu_file(target: BinaryIO, spool: Path, *, cpu: int, notes: list[bytes]) -> int:
+    """Write one CPU's file, the notes first; return the number of records written.
+
+    The tracer notes the CPU just before it reserves room in that CPU's buffer; a task that moved in
+    between has the older number. The buffer's number is written, as readers require.
+    """
+    import numpy as np
+
+    sequence = len(notes)
+    for number, note in enumerate(notes, start=1):
+        target.write(note[:4] + struct.pack("=I", number) + note[8:])
+    for block in read_blocks(spool):
+        sequence += block.lost_before
+        if not block.starts:
+            continue
+        raw, places, headers = _headers(block)
+        count = len(block.starts)
+        numbers = np.arange(sequence + 1, sequence + count + 1, dtype=np.uint64)
+        headers["sequence"] = numbers & 0xFFFFFFFF
+        headers["cpu"] = cpu
+        raw[places] = headers.view(np.uint8).reshape(count, HEADER.size)
+        target.write(raw.data)
+        sequence += count
+    return sequence

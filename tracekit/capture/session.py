@@ -1,0 +1,169 @@
+"""One capture from start to end: what is refused, how long it runs, what is kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from tracekit.capture.blk_tracer import BlkTracer
+from tracekit.capture.keep import Kept, keep
+from tracekit.capture.layout import find_disk, read_layout
+from tracekit.capture.mounts import disks_below, read_mounts
+from tracekit.capture.settings import STATE_FOLDER, Settings, only_capture
+from tracekit.capture.source import Recording, Source
+from tracekit.capture.tracefs import tracefs_folder
+from tracekit.errors import TracekitError, UsageError
+from tracekit.store import new_folder
+
+STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to capture."""
+
+    command: tuple[str, ...] = ()
+    """Run this and capture until it ends; without it, until `duration_s` or a signal."""
+    duration_s: float | None = None
+    compress: str = "none"
+    """none, xz or zstd."""
+    buffer_kib: int = 32 << 10
+    """Kernel buffer of each CPU."""
+    poll_s: float = 0.02
+    """Pause between two readings of the kernel's buffers."""
+    state_folder: Path = STATE_FOLDER
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a capture brought."""
+
+    kept: Kept
+    duration_s: float
+    exit_status: int | None
+    """Of the command; negative for a signal; None without a command."""
+    stopped_by: str | None
+    """Name of the signal that ended the capture early."""
+    cleaned_up: bool
+    """A killed capture's settings were given back first."""
+
+
+@dataclass
+class _Stop:
+    """Set by the signal handlers."""
+
+    signals: list[int] = field(default_factory=list)
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        self.signals.append(number)
+
+
+def capture(device: str, output: Path, options: Options) -> Captured:
+    """Record the block events of `device` into the new folder `output`.
+
+    Raise UsageError for a bad device or output, TracekitError when the machine does not allow it.
+    Kernel settings are given back on every way out, and by the next capture after a kill.
+    """
+    disk = find_disk(device)
+    if os.geteuid() != 0:
+        raise TracekitError("a capture needs root", hint="run it with sudo")
+    _refuse_output(output, disk.name)
+    with only_capture(options.state_folder) as (settings, cleaned_up), new_folder(output) as part:
+        settings.leave(part)
+        source = BlkTracer(
+            disk, part, settings, tracefs=tracefs_folder(), buffer_kib=options.buffer_kib
+        )
+        mounts = read_mounts()
+        with _signals_held() as stop:
+            started_s = time.monotonic()
+            recording, exit_status = _record(source, settings, options, stop)
+            duration_s = time.monotonic() - started_s
+        layout = read_layout(disk, [*mounts, *read_mounts()])
+        about = {"source": source.name, "command": list(options.command)}
+        kept = keep(recording, part, output.name, {**layout, "capture": about}, options.compress)
+    stopped_by = signal.Signals(stop.signals[0]).name if stop.signals else None
+    return Captured(kept, duration_s, exit_status, stopped_by, cleaned_up)
+
+
+def _refuse_output(output: Path, disk: str) -> None:
+    if output.exists():
+        raise UsageError(f"{output} exists already", hint="choose another --output")
+    folder = output.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if disk in disks_below(folder, read_mounts()):
+        raise UsageError(
+            f"{output} is on the traced disk {disk}: the capture would record itself",
+            hint="choose an --output on another disk, or on a tmpfs such as /dev/shm",
+        )
+
+
+def _record(
+    source: Source, settings: Settings, options: Options, stop: _Stop
+) -> tuple[Recording, int | None]:
+    """Run the source until it is time to stop; the settings are given back at once."""
+    child = None
+    try:
+        source.start()
+        child = _start(options.command) if options.command else None
+        _drain_until_done(source, child, options, stop)
+        if child is not None:
+            _end(child, source)
+        return source.stop(), child.returncode if child else None
+    finally:
+        settings.restore()
+        if child is not None and child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    try:
+        # A group of its own, so that a signal reaches what the command started.
+        return subprocess.Popen(command, process_group=0)
+    except OSError as error:
+        raise UsageError(f"{command[0]}: cannot be started: {error.strerror}") from None
+
+
+def _drain_until_done(
+    source: Source, child: subprocess.Popen[bytes] | None, options: Options, stop: _Stop
+) -> None:
+    end_s = time.monotonic() + options.duration_s if options.duration_s else None
+    while not stop.signals:
+        source.drain()
+        if child is not None and child.poll() is not None:
+            return
+        if end_s is not None and time.monotonic() >= end_s:
+            return
+        time.sleep(options.poll_s)
+
+
+def _end(child: subprocess.Popen[bytes], source: Source) -> None:
+    """End the command's group if it still runs: ask first, then insist."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is not None:
+            return
+        os.killpg(child.pid, number)
+        end_s = time.monotonic() + PATIENCE_S
+        while child.poll() is None and time.monotonic() < end_s:
+            source.drain()
+            time.sleep(0.02)
+
+
+@contextmanager
+def _signals_held() -> Iterator[_Stop]:
+    """Let the stopping signals only be noted, so that every way out is the ordered one."""
+    stop = _Stop()
+    before = {number: signal.signal(number, stop) for number in STOPPERS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

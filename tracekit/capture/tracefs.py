@@ -1,0 +1,82 @@
+"""The kernel's tracing file system: where it is, and how its settings are read."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from tracekit.errors import TracekitError
+
+FOLDERS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+_EXPANDED = re.compile(r"expanded: (\d+)")
+_CHOSEN = re.compile(r"\[([^\]]+)\]")
+
+
+def mounted_folder() -> Path | None:
+    """Return where tracefs is mounted, or None when it is not mounted or may not be entered."""
+    for folder in FOLDERS:
+        try:
+            (folder / "current_tracer").stat()
+        except OSError:
+            continue
+        return folder
+    return None
+
+
+def tracefs_folder() -> Path:
+    """Return where tracefs is mounted; mount it when it is not, as systemd does at boot."""
+    folder = mounted_folder()
+    if folder is not None:
+        return folder
+    command = ["mount", "-t", "tracefs", "nodev", str(FOLDERS[0])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise TracekitError(
+            f"tracefs cannot be mounted on {FOLDERS[0]}: {done.stderr.strip()}",
+            hint="run as root on a kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE",
+        )
+    return FOLDERS[0]
+
+
+def read_setting(path: Path) -> str:
+    """Return a setting's value in the form that can be written back.
+
+    A list such as `[local] global mono` gives the chosen word. A ring buffer that was never used
+    shows `7 (expanded: 1408)`: the size that its next user would get is the one to give back.
+    """
+    text = path.read_text().strip()
+    for pattern in (_EXPANDED, _CHOSEN):
+        found = pattern.search(text)
+        if found is not None:
+            return found.group(1)
+    return text
+
+
+def online_cpus() -> list[int]:
+    """Return the numbers of the CPUs that are online."""
+    cpus: list[int] = []
+    for part in Path("/sys/devices/system/cpu/online").read_text().strip().split(","):
+        first, _, last = part.partition("-")
+        cpus.extend(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+def buffer_counters(folder: Path, cpu: int) -> dict[str, int]:
+    """Return the whole-number lines of a CPU's ring buffer statistics, such as `overrun`."""
+    counters: dict[str, int] = {}
+    for line in (folder / f"per_cpu/cpu{cpu}/stats").read_text().splitlines():
+        name, _, value = line.partition(": ")
+        if value.isdigit():
+            counters[name] = int(value)
+    return counters
+
+
+def saved_names(folder: Path) -> dict[int, str]:
+    """Return the process names that the kernel remembered for traced pids."""
+    names: dict[int, str] = {}
+    for line in (folder / "saved_cmdlines").read_text(errors="replace").splitlines():
+        pid, _, name = line.partition(" ")
+        if pid.isdigit() and name and name != "<...>":
+            names[int(pid)] = name
+    return names
