@@ -17,7 +17,7 @@ LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-v
 .PHONY: help demo test check setup setup-dev format docs bench fuzz wheel lock clean $(CHECKS)
 
 help: ## List what make can do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## Run the whole pipeline on the sample trace and print the answer
 	@tracekit run $(SAMPLE) -o $(DEMO) --force
@@ -65,7 +65,7 @@ check-ruff:
 	ruff format --quiet --check $(PYTHON_FILES)
 
 check-types:
-	mypy --no-error-summary tracekit tests .ci/uv.py
+	mypy --no-error-summary
 
 check-c:
 	clang-format --dry-run -Werror $(C_FILES)

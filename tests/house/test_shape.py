@@ -1,0 +1,102 @@
+"""Where things are: the top level, and what belongs to each command and each analysis."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.house.tree import MADE, ROOT, files, place
+from tracekit.commands import COMMANDS
+
+TOP_LEVEL = {
+    ".ci",
+    ".clang-format",
+    ".gitignore",
+    "CHANGELOG.md",
+    "CMakeLists.txt",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "analyzers",
+    "docs",
+    "pyproject.toml",
+    "replayer",
+    "reports",
+    "requirements.lock",
+    "sample-traces",
+    "tests",
+    "tracekit",
+}
+MADE_BY_TOOLS = MADE | {".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".github"}
+NAMES = [command.__name__ for command in COMMANDS]
+PIPELINE = [
+    "capture",
+    "parse",
+    "classify",
+    "analyze",
+    "recommend",
+    "replay",
+    "report",
+    "sql",
+    "run",
+    "doctor",
+]
+
+
+def test_top_level_names_are_fixed() -> None:
+    assert {path.name for path in ROOT.iterdir()} - MADE_BY_TOOLS == TOP_LEVEL
+
+
+def test_commands_stand_in_the_order_of_the_pipeline() -> None:
+    assert NAMES == PIPELINE
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_has_its_file_page_and_tests(name: str) -> None:
+    # GIVEN a command, THEN the same word names its module, its page and its tests
+    assert (ROOT / "tracekit" / "commands" / f"{name}.py").is_file()
+    assert (ROOT / "docs" / "commands" / f"{name}.md").is_file()
+    assert files("test_*.py", under=f"tests/{name}")
+
+
+def test_no_command_module_is_left_over() -> None:
+    modules = {path.stem for path in files("*.py", under="tracekit/commands")}
+    assert modules - {"__init__"} == set(NAMES)
+
+
+def test_every_analysis_has_its_tests() -> None:
+    missing = [
+        place(path)
+        for path in files("*.sql", under="analyzers")
+        if not (ROOT / "tests" / path.relative_to(ROOT).with_suffix("")).is_dir()
+    ]
+    assert missing == []
+
+
+def test_every_folder_of_tests_has_tests_or_their_helpers() -> None:
+    empty = [
+        place(path)
+        for path in (ROOT / "tests").iterdir()
+        if path.is_dir() and path.name not in MADE and not files(under=place(path))
+    ]
+    assert empty == []
+
+
+def test_make_help_is_complete() -> None:
+    # GIVEN the targets that the Makefile declares
+    text = (ROOT / "Makefile").read_text()
+    phony = text.partition(".PHONY:")[2].partition("\n")[0].split()
+    targets = {name for name in phony if not name.startswith("$")}
+    # WHEN make is asked for help
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    # THEN each is named, with a sentence
+    described = {line.split()[1] for line in shown.splitlines() if len(line.split()) > 2}
+    assert described == targets
