@@ -1,0 +1,70 @@
+"""The documentation page of each command, made from the help that the command itself gives.
+
+`make docs` writes them; a test compares them with what would be written now.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from tracekit.cli import app
+from tracekit.commands import COMMANDS
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "commands"
+INDEX = """\
+# Commands
+
+Made by `make docs` from the commands' own help. Results go to stdout, talk and progress to stderr.
+[Completion](../completion.md) for bash, zsh and fish.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failed: one line says what, where, and what to do |
+| 2 | used wrongly: an option or a path that cannot be |
+| 3 | done in part: what is there is good, the message says what is missing |
+
+| command | what it does |
+|---|---|
+"""
+
+
+def help_text(*words: str) -> str:
+    """Return what `tracekit WORDS --help` prints on a terminal of 88 columns."""
+    result = CliRunner().invoke(app, [*words, "--help"], prog_name="tracekit", terminal_width=88)
+    if result.exit_code != 0:
+        raise RuntimeError(f"tracekit {' '.join(words)} --help failed: {result.output}")
+    return result.stdout.strip()
+
+
+def pages() -> dict[Path, str]:
+    """Return the path and the text of every page."""
+    rows = []
+    found = {}
+    for command in COMMANDS:
+        name = command.__name__
+        first = (inspect.getdoc(command) or "").partition("\n\n")[0].replace("\n", " ")
+        rows.append(f"| [{name}]({name}.md) | {first} |\n")
+        found[FOLDER / f"{name}.md"] = (
+            f"# tracekit {name}\n\n```text\n{help_text(name)}\n```\n\n"
+            "[All commands and their exit codes](README.md)\n"
+        )
+    found[FOLDER / "README.md"] = INDEX + "".join(rows)
+    return found
+
+
+def main() -> None:
+    """Write the pages and remove those of commands that are gone."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    wanted = pages()
+    for path in set(FOLDER.glob("*.md")) - set(wanted):
+        path.unlink()
+    for path, text in wanted.items():
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
