@@ -1,0 +1,199 @@
+"""Counts the accesses of every 4 KiB block and writes `blocks` and `working_set`.
+
+What counts: reads and writes as they were queued. Flushes touch no block; discards and zeroing
+move no data, so they count for no block either.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tracekit.classify.columns import (
+    OnRows,
+    batches,
+    codes,
+    first_event_ns,
+    ignore_rows,
+    ints,
+    open_table,
+    time_columns,
+)
+from tracekit.classify.temperature import TouchHistogram
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.native import hotness as native
+from tracekit.schema import ROLES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+COLUMNS = ("device", "sector", "length_bytes", "operation", "role")
+DEFAULT_BUDGET_BYTES = 256 << 20
+WINDOWS_WANTED = 200
+MAX_WINDOWS = 1_000_000
+# Distinct blocks rarely grow faster than linearly, so that ranges cut this much smaller than the
+# part of the trace that fitted suggests are seldom cut again.
+FILL_RATIO = 0.7
+OPERATION_CODES = {"read": native.READ, "write": native.WRITE}
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Equal pieces of the trace's time, from 0."""
+
+    window_ns: int
+    count: int
+
+
+@dataclass
+class BlockCounts:
+    """All blocks of the trace, waiting in a file, and what was learned while counting them."""
+
+    spill: IO[bytes]  # native.RECORD, by device and block
+    distinct: NDArray[np.uint64]  # by window and role
+    fresh: NDArray[np.uint64]  # by window and role
+    histogram: TouchHistogram = field(default_factory=TouchHistogram)
+    mixed_blocks: int = 0
+    requests: int = 0
+    impossible: int = 0
+    memory_bytes: int = 0  # the most that the tables took
+    scans: int = 0  # passes over the trace, given up ones included
+
+    def records(self, rows: int = 1 << 18) -> Iterator[NDArray[np.void]]:
+        """Yield the blocks in order, some at a time."""
+        import numpy as np
+
+        kind = np.dtype(native.RECORD)
+        self.spill.seek(0)
+        while data := self.spill.read(rows * kind.itemsize):
+            yield np.frombuffer(data, kind)
+
+
+def choose_windows(duration_ns: int, window_ns: int | None = None) -> Windows:
+    """Return windows of the given length, or of a round one that makes 80 to 200 of them.
+
+    `duration_ns` is the latest time of the trace. Raise UsageError beyond MAX_WINDOWS.
+    """
+    if window_ns is None:
+        wanted = max(1, math.ceil(duration_ns / WINDOWS_WANTED))
+        scale = 10 ** (len(str(wanted)) - 1)
+        window_ns = next(scale * step for step in (1, 2, 5, 10) if scale * step >= wanted)
+    count = max(0, duration_ns) // window_ns + 1
+    if count > MAX_WINDOWS:
+        raise UsageError(
+            f"windows of {window_ns / 1e9} s cut the trace of {duration_ns / 1e9} s"
+            f" into {count}, more than {MAX_WINDOWS}",
+            hint="give a longer --window, in seconds",
+        )
+    return Windows(window_ns, count)
+
+
+def count_blocks(
+    requests: Path,
+    devices: list[str],
+    *,
+    windows: Windows,
+    budget_bytes: int = DEFAULT_BUDGET_BYTES,
+    on_rows: OnRows = ignore_rows,
+) -> BlockCounts:
+    """Count the accesses of every block in at most `budget_bytes` of tables.
+
+    When the blocks do not fit, the trace is read once for each of several ranges of blocks, with
+    the same result. `devices` fixes the order of the output. The spill file is unlinked already.
+    """
+    import numpy as np
+
+    if len(devices) > native.MAX_DEVICES:
+        raise InputError(
+            f"{requests} has {len(devices)} devices, hotness can count {native.MAX_DEVICES}",
+            hint="parse fewer devices at a time",
+        )
+    shape = (windows.count, len(ROLES))
+    spill = tempfile.TemporaryFile(dir=requests.parent)  # noqa: SIM115 - outlives this function
+    counts = BlockCounts(spill, np.zeros(shape, np.uint64), np.zeros(shape, np.uint64))
+    ranges = [native.ALL_KEYS]
+    with native.Hotness(
+        budget_bytes,
+        window_ns=windows.window_ns,
+        window_count=windows.count,
+        role_count=len(ROLES),
+    ) as kernel:
+        while ranges:
+            first_key, last_key = ranges.pop(0)
+            kernel.start(first_key, last_key)
+            counts.scans += 1
+            part = _scan(kernel, requests, devices, on_rows)
+            if part < 1:
+                ranges[:0] = _cut(kernel, first_key, last_key, part)
+            else:
+                _collect(kernel, counts)
+    return counts
+
+
+def _scan(kernel: native.Hotness, requests: Path, devices: list[str], on_rows: OnRows) -> float:
+    """Feed the whole trace; return the share of its rows that fitted into the budget."""
+    file = open_table(requests, COLUMNS)
+    device_code = {name: code for code, name in enumerate(devices)}
+    done = 0
+    for batch in batches(file, (*COLUMNS, *time_columns(file)), on_rows):
+        try:
+            kernel.add(_columns(batch, device_code))
+        except native.BudgetUsedUpError:
+            return done / max(1, int(file.metadata.num_rows))
+        done += batch.num_rows
+    return 1.0
+
+
+def _columns(batch: Any, device_code: dict[str, int]) -> native.Requests:
+    import numpy as np
+
+    def operation(name: str | None) -> int:
+        return OPERATION_CODES.get(name or "", native.IGNORED)
+
+    def role(name: str | None) -> int:
+        return ROLES.index(name or "unknown")
+
+    return native.Requests(
+        sector=ints(batch.column("sector")),
+        length_bytes=ints(batch.column("length_bytes")),
+        time_ns=first_event_ns(batch),
+        device=codes(batch.column("device"), lambda name: device_code.get(name or "", 0)).astype(
+            np.uint16
+        ),
+        operation=codes(batch.column("operation"), operation).astype(np.uint8),
+        role=codes(batch.column("role"), role).astype(np.uint8),
+    )
+
+
+def _cut(
+    kernel: native.Hotness, first_key: int, last_key: int, part: float
+) -> list[tuple[int, int]]:
+    """Return smaller ranges; `part` is the share of the trace after which memory was used up."""
+    pieces = math.ceil(1 / (FILL_RATIO * max(part, 1 / 64)))
+    cuts = [key for key in kernel.cuts(pieces) if key > first_key]
+    if not cuts:
+        raise TracekitError(
+            "the memory budget for hotness is too small for the blocks of one request",
+            hint="give a larger --memory",
+        )
+    firsts = [first_key, *cuts]
+    lasts = [*(key - 1 for key in cuts), last_key]
+    return list(zip(firsts, lasts, strict=True))
+
+
+def _collect(kernel: native.Hotness, counts: BlockCounts) -> None:
+    totals = kernel.totals()
+    distinct, fresh = kernel.windows()
+    counts.distinct += distinct
+    counts.fresh += fresh
+    counts.mixed_blocks += totals.mixed_blocks
+    counts.requests, counts.impossible = totals.requests, totals.impossible
+    counts.memory_bytes = max(counts.memory_bytes, totals.memory_bytes)
+    for records in kernel.export():
+        counts.histogram.add(records["reads"].astype("u8") + records["writes"])
+        counts.spill.write(records.tobytes())

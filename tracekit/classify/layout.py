@@ -1,0 +1,190 @@
+"""What a trace's layout says of the roles of its regions, before anything is inferred.
+
+A layout entry that `classify` changed or made itself carries a mark, so that classifying again
+starts from what the capture said: `given_role` and `given_evidence` keep what was there, and
+`found_by` marks entries that are no part of the capture's layout.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError, UsageError
+from tracekit.schema import ROLES
+
+ENTRY_KEYS = (
+    "device",
+    "partition",
+    "name",
+    "start_sector",
+    "sectors",
+    "role",
+    "filesystem",
+    "mount",
+    "evidence",
+)
+FOUND_BY = "classify"
+RANGE = re.compile(r"(?:(?P<device>.+):)?(?P<start>\d+)\+(?P<sectors>\d+)")
+
+
+@dataclass(frozen=True)
+class Override:
+    """One `--role NAME=ROLE`: a partition, a device, or START+SECTORS on a device."""
+
+    name: str
+    role: str
+
+    @classmethod
+    def parse(cls, text: str) -> Override:
+        """Read `NAME=ROLE`; raise UsageError when it is not of this form."""
+        name, equals, role = text.rpartition("=")
+        if not equals or not name or role not in ROLES:
+            raise UsageError(
+                f"--role {text} is not NAME=ROLE with a role of {', '.join(ROLES)}",
+                hint="for example: --role loop0p2=journal or --role loop0:2099200+262144=journal",
+            )
+        return cls(name, role)
+
+
+def original_entries(info: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the layout as the capture gave it, with all that classify added taken back."""
+    entries = []
+    for entry in info.get("layout") or []:
+        if entry.get("found_by") == FOUND_BY:
+            continue
+        restored = dict(entry)
+        if "given_evidence" in restored:
+            restored["role"] = restored.pop("given_role")
+            restored["evidence"] = restored.pop("given_evidence")
+        restored.pop("confidence", None)
+        entries.append(restored)
+    return entries
+
+
+def check_entries(entries: list[Any], place: str) -> list[dict[str, Any]]:
+    """Return valid entries with every key present; raise InputError that names the bad one."""
+    checked = []
+    for number, entry in enumerate(entries):
+        where = f"{place}, entry {number}"
+        if not isinstance(entry, dict) or not isinstance(entry.get("device"), str):
+            raise InputError(f"{where}: no device name", hint="see layout.json in docs/design.md")
+        for key, least in (("start_sector", 0), ("sectors", 1)):
+            value = entry.get(key)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InputError(
+                    f"{where}: {key} is {value!r}, not a whole number of at least {least}",
+                    hint="give it in 512-byte sectors from the start of the device",
+                )
+        if entry.get("role") not in (None, *ROLES):
+            raise InputError(
+                f"{where}: role is {entry['role']!r}", hint=f"roles are {', '.join(ROLES)}"
+            )
+        checked.append({**dict.fromkeys(ENTRY_KEYS), **entry})
+    return checked
+
+
+def read_layout_file(path: Path, devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Read the partitions of a layout.json, under the names that the trace has for the devices.
+
+    Devices are matched by major and minor number where both files know them, else by name.
+    """
+    try:
+        content = json.loads(path.read_text())
+        partitions = content["partitions"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not a layout file: {error!r}",
+            hint='it is JSON with a list "partitions", see layout.json in docs/design.md',
+        ) from None
+    if not isinstance(partitions, list):
+        raise InputError(f"{path}: partitions is no list", hint="see docs/design.md")
+    name_of = _trace_names(content.get("devices") or [], devices)
+    entries = check_entries(partitions, str(path))
+    return [
+        {**{key: entry[key] for key in ENTRY_KEYS}, "device": name_of.get(device, device)}
+        for entry in entries
+        for device in [entry["device"]]
+    ]
+
+
+def _trace_names(theirs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> dict[str, str]:
+    by_number = {
+        (device.get("major"), device.get("minor")): device["device"]
+        for device in ours
+        if device.get("major") is not None
+    }
+    names = {}
+    for device in theirs:
+        number = (device.get("major"), device.get("minor"))
+        if number in by_number:
+            names[device["device"]] = by_number[number]
+    return names
+
+
+def apply_overrides(
+    entries: list[dict[str, Any]], overrides: list[Override], devices: list[str]
+) -> list[dict[str, Any]]:
+    """Return the entries with the roles of `--role`; raise UsageError for an unknown name."""
+    result = list(entries)
+    for override in overrides:
+        named = [
+            place
+            for place, entry in enumerate(result)
+            if override.name in (entry["name"], entry["partition"])
+        ]
+        for place in named:
+            result[place] = decided(
+                result[place], override.role, f"option: --role {override.name}={override.role}"
+            )
+        if not named:
+            result.append(_new_entry(override, entries, devices))
+    return result
+
+
+def decided(
+    entry: dict[str, Any], role: str, evidence: str, confidence: str = "certain"
+) -> dict[str, Any]:
+    """Return the entry with a role that the capture did not give, keeping what it gave."""
+    given = {"given_role": entry["role"], "given_evidence": entry["evidence"]}
+    return {**given, **entry, "role": role, "evidence": evidence, "confidence": confidence}
+
+
+def found_entry(device: str, name: str, first_sector: int, end_sector: int) -> dict[str, Any]:
+    """Return an entry for a region that no layout names."""
+    return {
+        **dict.fromkeys(ENTRY_KEYS),
+        "device": device,
+        "name": name,
+        "start_sector": first_sector,
+        "sectors": end_sector - first_sector,
+        "found_by": FOUND_BY,
+    }
+
+
+def _new_entry(
+    override: Override, entries: list[dict[str, Any]], devices: list[str]
+) -> dict[str, Any]:
+    evidence = f"option: --role {override.name}={override.role}"
+    if override.name in devices:
+        entry = found_entry(override.name, override.name, 0, 1 << 57)
+        return {**entry, "role": override.role, "evidence": evidence, "confidence": "certain"}
+    match = RANGE.fullmatch(override.name)
+    if match is None or int(match["sectors"]) == 0:
+        known = sorted({entry["name"] or entry["partition"] for entry in entries} | set(devices))
+        raise UsageError(
+            f"--role {override.name}={override.role}: there is no partition or device of that name",
+            hint=f"known: {', '.join(known)}; or give DEVICE:START+SECTORS",
+        )
+    device = match["device"] or (devices[0] if len(devices) == 1 else "")
+    if device not in devices:
+        raise UsageError(
+            f"--role {override.name}={override.role}: which device of {', '.join(devices)}?",
+            hint="give DEVICE:START+SECTORS",
+        )
+    start = int(match["start"])
+    entry = found_entry(device, override.name, start, start + int(match["sectors"]))
+    return {**entry, "role": override.role, "evidence": evidence, "confidence": "certain"}

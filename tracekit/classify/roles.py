@@ -1,0 +1,172 @@
+"""Gives every request its role and rewrites `requests` with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit.classify.columns import (
+    BATCH_ROWS,
+    OnRows,
+    batches,
+    codes,
+    first_event_ns,
+    ignore_rows,
+    ints,
+    open_table,
+    time_columns,
+)
+from tracekit.classify.regions import (
+    EVIDENCE_NAMES,
+    FLUSH,
+    OUTSIDE,
+    UNDECIDED,
+    DeviceMap,
+    Region,
+    entry_region,
+    flush_role,
+)
+from tracekit.errors import InputError
+from tracekit.schema import ROLES, SECTOR_BYTES, TEXT
+from tracekit.store import write_batches
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+COLUMNS = ("device", "sector", "length_bytes", "operation", "role")
+
+
+@dataclass
+class RoleCounts:
+    """What came of assigning roles."""
+
+    requests: dict[str, int] = field(default_factory=dict)  # by role
+    evidence: dict[str, dict[str, int]] = field(default_factory=dict)  # by kind and role
+    by_entry: dict[int, int] = field(default_factory=dict)  # requests by layout entry
+    crossing: int = 0  # requests that end in another region than they begin
+
+
+class RoleMap:
+    """Roles by device and sector: the layout's regions, then two without an address a device."""
+
+    def __init__(self, entries: list[dict[str, Any]], devices: list[str]) -> None:
+        self._devices = {name: code for code, name in enumerate(devices)}
+        self.regions = [entry_region(index, entry) for index, entry in enumerate(entries)]
+        self._maps = []
+        self._outside, self._flush = [], []
+        for name in devices:
+            mine = [(i, entry) for i, entry in enumerate(entries) if entry["device"] == name]
+            self._maps.append(DeviceMap(mine))
+            roles = {self.regions[index].role for index, _ in mine}
+            flush = flush_role(roles)
+            self._outside.append(self._append(_outside_region(bool(mine))))
+            self._flush.append(
+                self._append(Region(flush, UNDECIDED if flush == "unknown" else FLUSH, None))
+            )
+
+    def _append(self, region: Region) -> int:
+        self.regions.append(region)
+        return len(self.regions) - 1
+
+    def find(self, batch: Any) -> tuple[NDArray[np.int64], int]:
+        """Return the index in `regions` for each row, and how many rows cross an edge."""
+        import numpy as np
+
+        device = codes(batch.column("device"), lambda name: self._devices.get(name or "", 0))
+        sector = ints(batch.column("sector"))
+        length = ints(batch.column("length_bytes"))
+        is_flush = codes(batch.column("operation"), lambda name: int(name == "flush")) == 1
+        is_empty = is_flush & (length == 0)
+        last = sector + np.maximum(0, (length - 1) // SECTOR_BYTES)
+        region = np.empty(len(sector), np.int64)
+        crossing = 0
+        for code in np.unique(device):
+            rows = np.flatnonzero(device == code)
+            found = self._maps[code].entry_at(sector[rows])
+            ends = self._maps[code].entry_at(last[rows])
+            crossing += int(np.count_nonzero((ends != found) & ~is_empty[rows]))
+            found[found < 0] = self._outside[code]
+            found[is_empty[rows]] = self._flush[code]
+            region[rows] = found
+        return region, crossing
+
+
+def _outside_region(has_layout: bool) -> Region:
+    return Region("other", OUTSIDE, None) if has_layout else Region("unknown", UNDECIDED, None)
+
+
+def assign_roles(
+    requests: Path,
+    entries: list[dict[str, Any]],
+    devices: list[str],
+    *,
+    on_rows: OnRows = ignore_rows,
+) -> RoleCounts:
+    """Rewrite the column `role` of `requests`, in place and in one step, and count the roles."""
+    import numpy as np
+
+    role_map = RoleMap(entries, devices)
+    file = open_table(requests, COLUMNS[:-1])
+    role_codes = np.array([ROLES.index(region.role) for region in role_map.regions], np.int32)
+    tally = np.zeros(len(role_map.regions), np.int64)
+    counts = RoleCounts()
+
+    def rewritten() -> Iterator[Any]:
+        for batch in file.iter_batches(BATCH_ROWS):
+            region, crossing = role_map.find(batch)
+            tally[:] += np.bincount(region, minlength=len(tally))
+            counts.crossing += crossing
+            yield _with_role(batch, role_codes[region])
+
+    write_batches(requests, _schema(file), rewritten(), on_rows=on_rows)
+    _sum_up(counts, role_map.regions, tally)
+    return counts
+
+
+def _schema(file: Any) -> Any:
+    import pyarrow as pa
+
+    schema = file.schema_arrow
+    if "role" in schema.names:
+        return schema
+    return schema.append(pa.field("role", TEXT, nullable=False))
+
+
+def _with_role(batch: Any, role_codes: NDArray[np.int32]) -> Any:
+    import pyarrow as pa
+
+    roles = pa.DictionaryArray.from_arrays(pa.array(role_codes), pa.array(ROLES))
+    if "role" not in batch.schema.names:
+        return batch.append_column(pa.field("role", TEXT, nullable=False), roles)
+    place = batch.schema.names.index("role")
+    return batch.set_column(place, batch.schema.field(place), roles)
+
+
+def _sum_up(counts: RoleCounts, regions: list[Region], tally: NDArray[np.int64]) -> None:
+    for region, rows in zip(regions, tally.tolist(), strict=True):
+        if region.entry is not None:
+            counts.by_entry[region.entry] = rows
+        if rows:
+            counts.requests[region.role] = counts.requests.get(region.role, 0) + rows
+            kind = counts.evidence.setdefault(EVIDENCE_NAMES[region.evidence], {})
+            kind[region.role] = kind.get(region.role, 0) + rows
+
+
+def survey(requests: Path, *, on_rows: OnRows = ignore_rows) -> tuple[list[str], int]:
+    """Return the names of the devices, sorted, and the latest time of the trace in ns.
+
+    Raise InputError for a request without a device: later steps rely on the names.
+    """
+    file = open_table(requests, (*COLUMNS[:-1], "queue_ns"))
+    names: set[str] = set()
+    latest_ns = 0
+    for batch in batches(file, ("device", *time_columns(file)), on_rows):
+        if batch.column("device").null_count:
+            raise InputError(f"{requests}: a request has no device", hint="parse the capture again")
+        if batch.num_rows:
+            names |= set(batch.column("device").unique().to_pylist())
+            latest_ns = max(latest_ns, int(first_event_ns(batch).max()))
+    return sorted(names), latest_ns
