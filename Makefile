@@ -80,4 +80,4 @@ check-gcc check-clang: check-%:
 	else echo "$* is not installed: not compiled with it"; fi
 
 check-house:
-	pytest -q -p no:xdist tests/house
+	pytest -q --tb=short -p no:xdist tests/house tests/docs

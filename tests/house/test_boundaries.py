@@ -83,6 +83,22 @@ def test_only_native_touches_ctypes() -> None:
     assert [name for name in importers("ctypes") if not name.startswith("tracekit/native/")] == []
 
 
+def test_only_the_commands_talk_to_the_user() -> None:
+    told = importers("typer") - {"tracekit/cli.py"}
+    assert [name for name in told if not name.startswith("tracekit/commands/")] == []
+
+
+def test_only_the_command_line_ends_the_program() -> None:
+    ways = {"sys.exit", "os._exit", "SystemExit", "exit", "quit"}
+    found = {
+        place(path)
+        for path in product()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node) in ways
+    }
+    assert found <= {"tracekit/cli.py"}
+
+
 def test_no_stage_imports_another() -> None:
     found = []
     for path in product():

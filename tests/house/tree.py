@@ -25,7 +25,7 @@ def place(path: Path) -> str:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    for path in folder.iterdir():
+    for path in folder.iterdir() if folder.is_dir() else ():
         if path.name in MADE or path.name.endswith(("_cache", ".egg-info")):
             continue
         if path.is_dir() and not path.is_symlink():
