@@ -1,0 +1,95 @@
+"""The wheel works by itself: installed away from the checkout, it runs the sample trace."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import ROOT
+
+UV_PYTHON = ROOT / "build" / "uv" / "bin" / "python"
+SAMPLE = ROOT / "sample-traces" / "oltp"
+
+
+def uv(*words: str | Path) -> None:
+    """Run uv, if it can be on what set-up has already brought to this machine."""
+    command = [UV_PYTHON, ROOT / ".ci" / "uv.py", *words, "--quiet"]
+    for extra in (["--offline"], []):
+        result = subprocess.run(
+            [*command, *extra], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        if result.returncode == 0:
+            return
+    pytest.fail(result.stderr)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not UV_PYTHON.exists():
+        pytest.skip("build/uv is not there: run make setup")
+    folder = tmp_path_factory.mktemp("wheel")
+    build = folder / "build"
+    uv(
+        *("build", "--wheel", "--out-dir", folder, "-C", f"build-dir={build}"),
+        *("--build-constraints", ".ci/requirements.lock"),
+    )
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a fresh environment that holds the wheel and what a user gets with it."""
+    environment = tmp_path_factory.mktemp("environment") / "venv"
+    uv("venv", "--no-project", "--python", sys.executable, environment)
+    uv("pip", "sync", "--python", environment, "--require-hashes", "requirements.lock")
+    uv("pip", "install", "--python", environment, "--no-deps", wheel)
+    return environment / "bin"
+
+
+def test_one_wheel_serves_every_python(wheel: Path) -> None:
+    assert wheel.name.startswith("tracekit-")
+    assert "-py3-none-linux_" in wheel.name
+
+
+def test_the_wheel_holds_all_parts(wheel: Path) -> None:
+    # GIVEN the names in the wheel
+    names = set(zipfile.ZipFile(wheel).namelist())
+    # THEN the library, the program, every query and every page template are among them
+    assert "tracekit/libtracekit.so" in names
+    assert any(name.endswith(".data/scripts/tracekit-replay") for name in names)
+    for folder in ("analyzers", "reports"):
+        committed = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+        assert committed
+        wanted = {f"tracekit/data/{path.relative_to(ROOT)}" for path in committed}
+        assert wanted - names == set()
+    # AND no test, no sample and no build output is
+    assert [name for name in names if name.startswith(("tests/", "sample-traces/", "build/"))] == []
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_away_from_the_checkout(scripts: Path, tmp_path: Path) -> None:
+    # GIVEN only the wheel's environment, in an empty folder
+    environment = {"PATH": f"{scripts}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+
+    def tracekit(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [scripts / "tracekit", *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    # WHEN the machine is examined and the sample trace is run through the whole pipeline
+    doctor = tracekit("doctor")
+    run = tracekit("run", str(SAMPLE), "-o", "trace")
+    # THEN both succeed, and the report is there
+    assert doctor.returncode == 0, doctor.stderr
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "trace" / "report.html").stat().st_size > 100_000
