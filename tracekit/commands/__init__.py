@@ -6,5 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tracekit.commands.capture import capture
+from tracekit.commands.recommend import recommend
 
-COMMANDS: tuple[Callable[..., Any], ...] = (capture,)
+COMMANDS: tuple[Callable[..., Any], ...] = (capture, recommend)

@@ -1,0 +1,327 @@
+#include "simulate/placement.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "simulate/block_map.h"
+#include "simulate/issue_queue.h"
+
+#define BLOCK_SECTORS 8
+#define SECTOR_BYTES 512
+#define SECTOR_MAX (INT64_C(1) << 54) /* 8 EiB: additions of sectors cannot overflow below it */
+#define LENGTH_MAX (INT64_C(1) << 32) /* 4 GiB: what one request can carry in the kernel */
+
+/* Where the previous request of a device ended. */
+struct joint {
+  int64_t sector; /* one past its last; -1 before the first request */
+  uint16_t point[TK_ORDERS];
+  uint8_t role;
+};
+
+/* The capacity points of one request's blocks in one order. */
+struct span {
+  uint16_t first;   /* of its first block */
+  uint16_t last;    /* of its last block */
+  uint16_t lowest;  /* where NVM begins to serve it */
+  uint16_t highest; /* where the base device ceases to serve it */
+};
+
+struct tk_placement {
+  struct block_map *map;
+  const struct tk_placement_block *blocks;
+  struct tk_placement_device *devices;
+  struct joint *joints;      /* one a device */
+  struct issue_queue *queue; /* NULL when requests are charged as queued */
+  int64_t *steps_ps;         /* TK_CURVES rows of point_count + 1: the last column is "never" */
+  uint32_t device_count;
+  uint16_t never; /* the number of points */
+  struct tk_placement_cost base;
+  struct tk_placement_cost nvm;
+  struct tk_placement_totals totals;
+  int64_t bound_ps; /* no partial sum can exceed this */
+};
+
+static uint16_t min_point(uint16_t a, uint16_t b) { return a < b ? a : b; }
+
+static uint16_t max_point(uint16_t a, uint16_t b) { return a > b ? a : b; }
+
+static bool is_cost_valid(const struct tk_placement_cost *cost) {
+  bool is_valid = cost->fua_ps >= 0;
+  for (int i = 0; i < 2; i++)
+    is_valid = is_valid && cost->latency_ps[i] >= 0 && cost->sequential_ps[i] >= 0 &&
+               cost->sequential_ps[i] <= cost->latency_ps[i] && cost->sector_ps[i] >= 0;
+  return is_valid;
+}
+
+static bool are_blocks_valid(const struct tk_placement_setup *setup) {
+  for (uint32_t i = 0; i < setup->block_count; i++) {
+    const struct tk_placement_block *block = &setup->blocks[i];
+    if (block->role >= TK_ROLES)
+      return false;
+    for (int order = 0; order < TK_ORDERS; order++)
+      if (block->point[order] > setup->point_count)
+        return false;
+  }
+  return true;
+}
+
+static int allocate(struct tk_placement *kernel, const struct tk_placement_setup *setup) {
+  const size_t columns = setup->point_count + 1ul;
+  kernel->steps_ps = calloc(TK_CURVES * columns, sizeof *kernel->steps_ps);
+  kernel->devices = malloc((setup->device_count + 1ul) * sizeof *kernel->devices);
+  kernel->joints = malloc((setup->device_count + 1ul) * sizeof *kernel->joints);
+  if (kernel->steps_ps == NULL || kernel->devices == NULL || kernel->joints == NULL)
+    return -ENOMEM;
+  for (uint32_t i = 0; i < setup->device_count; i++) {
+    kernel->devices[i] = setup->devices[i];
+    kernel->joints[i].sector = -1;
+  }
+  const int error = block_map_new(setup->keys, setup->block_count, &kernel->map);
+  return error || !setup->as_issued ? error : issue_queue_new(&kernel->queue);
+}
+
+int tk_placement_new(const struct tk_placement_setup *setup, struct tk_placement **out) {
+  if (setup->point_count >= UINT16_MAX || !is_cost_valid(&setup->base) ||
+      !is_cost_valid(&setup->nvm) || !are_blocks_valid(setup))
+    return -EINVAL;
+  struct tk_placement *kernel = calloc(1, sizeof *kernel);
+  if (kernel == NULL)
+    return -ENOMEM;
+  kernel->blocks = setup->blocks;
+  kernel->device_count = setup->device_count;
+  kernel->never = (uint16_t)setup->point_count;
+  kernel->base = setup->base;
+  kernel->nvm = setup->nvm;
+  kernel->totals.bad_request_id = -1;
+  const int error = allocate(kernel, setup);
+  if (error) {
+    tk_placement_free(kernel);
+    return error;
+  }
+  *out = kernel;
+  return 0;
+}
+
+static int64_t *curve_of(struct tk_placement *kernel, int order, uint8_t role) {
+  const size_t row =
+      order == TK_ORDER_OPTIMAL ? 2u * TK_ROLES_PLACED : (size_t)order * TK_ROLES_PLACED + role;
+  return kernel->steps_ps + row * (kernel->never + 1ul);
+}
+
+/* Other and unknown requests have no curve of their own: their orders are left out. */
+static int first_order(uint8_t role) {
+  return role < TK_ROLES_PLACED ? TK_ORDER_HOTTEST : TK_ORDER_OPTIMAL;
+}
+
+/* A role's own curves place only blocks of that role. */
+static uint16_t point_of(const struct tk_placement *kernel, const struct tk_placement_block *block,
+                         int order, uint8_t role) {
+  if (block == NULL || (order != TK_ORDER_OPTIMAL && block->role != role))
+    return kernel->never;
+  return block->point[order];
+}
+
+/* Refuses a request with which a sum could leave 64 bits: every step is a part of this bound. */
+static int raise_bound(struct tk_placement *kernel, const struct issue_request *request) {
+  const int op = request->is_write;
+  const int64_t fixed = kernel->base.latency_ps[op] + kernel->base.fua_ps +
+                        kernel->nvm.latency_ps[op] + kernel->nvm.fua_ps;
+  int64_t transfer;
+  if (__builtin_mul_overflow(request->sectors,
+                             kernel->base.sector_ps[op] + kernel->nvm.sector_ps[op], &transfer) ||
+      __builtin_add_overflow(kernel->bound_ps, transfer, &kernel->bound_ps) ||
+      __builtin_add_overflow(kernel->bound_ps, fixed, &kernel->bound_ps)) {
+    kernel->totals.bad_request_id = request->request_id;
+    return -EOVERFLOW;
+  }
+  return 0;
+}
+
+static void widen(struct span *span, uint16_t point, bool is_first) {
+  if (is_first)
+    *span = (struct span){point, point, point, point};
+  span->last = point;
+  span->lowest = min_point(span->lowest, point);
+  span->highest = max_point(span->highest, point);
+}
+
+/* Moves each block's transfer from base to NVM at its point, and notes where its points lie. */
+static void charge_transfer(struct tk_placement *kernel, const struct issue_request *request,
+                            struct span spans[TK_ORDERS]) {
+  const struct tk_placement_device *device = &kernel->devices[request->device];
+  const int op = request->is_write;
+  const int64_t change_ps = kernel->nvm.sector_ps[op] - kernel->base.sector_ps[op];
+  const int64_t end = request->sector + request->sectors;
+  uint32_t index = BLOCK_MAP_NONE;
+  uint32_t following = 0;
+  int64_t *curves[TK_ORDERS] = {NULL};
+  for (int order = first_order(request->role); order < TK_ORDERS; order++)
+    curves[order] = curve_of(kernel, order, request->role);
+
+  for (int64_t sector = request->sector; sector < end;) {
+    const int64_t block = sector / BLOCK_SECTORS;
+    const int64_t block_end = (block + 1) * BLOCK_SECTORS < end ? (block + 1) * BLOCK_SECTORS : end;
+    const int64_t within = block - device->first_block;
+    if (following > 1) {
+      following--;
+      index++;
+    } else {
+      const bool is_inside = within >= 0 && within < device->blocks;
+      index = is_inside ? block_map_find(kernel->map, device->first_key + within, &following)
+                        : BLOCK_MAP_NONE;
+    }
+    const bool is_known = index != BLOCK_MAP_NONE;
+    following = is_known ? following : 0;
+    kernel->totals.missing_blocks += !is_known;
+    for (int order = first_order(request->role); order < TK_ORDERS; order++) {
+      const uint16_t point =
+          point_of(kernel, is_known ? &kernel->blocks[index] : NULL, order, request->role);
+      curves[order][point] += (block_end - sector) * change_ps;
+      widen(&spans[order], point, sector == request->sector);
+    }
+    sector = block_end;
+  }
+}
+
+/* A request continues the previous one on a device only while that device holds both sides of
+ * the joint: from `both_nvm` on NVM does, below `one_nvm` the base device does. */
+static void charge_latency(struct tk_placement *kernel, const struct issue_request *request,
+                           const struct span *span, int order, const struct joint *previous) {
+  int64_t *curve = curve_of(kernel, order, request->role);
+  const int op = request->is_write;
+  const int64_t base_fua_ps = request->is_fua ? kernel->base.fua_ps : 0;
+  const int64_t nvm_fua_ps = request->is_fua ? kernel->nvm.fua_ps : 0;
+  curve[span->lowest] += kernel->nvm.latency_ps[op] + nvm_fua_ps;
+  curve[span->highest] -= kernel->base.latency_ps[op] + base_fua_ps;
+  if (previous == NULL)
+    return;
+  const uint16_t one_nvm = min_point(previous->point[order], span->first);
+  const uint16_t both_nvm = max_point(previous->point[order], span->first);
+  curve[one_nvm] += kernel->base.latency_ps[op] - kernel->base.sequential_ps[op];
+  curve[both_nvm] -= kernel->nvm.latency_ps[op] - kernel->nvm.sequential_ps[op];
+}
+
+static int charge(struct tk_placement *kernel, const struct issue_request *request) {
+  const int error = raise_bound(kernel, request);
+  if (error)
+    return error;
+  struct joint *joint = &kernel->joints[request->device];
+  const bool is_sequential = joint->sector == request->sector && joint->role == request->role;
+  const int op = request->is_write;
+
+  struct span spans[TK_ORDERS];
+  charge_transfer(kernel, request, spans);
+  for (int order = first_order(request->role); order < TK_ORDERS; order++) {
+    charge_latency(kernel, request, &spans[order], order, is_sequential ? joint : NULL);
+    joint->point[order] = spans[order].last;
+  }
+  joint->sector = request->sector + request->sectors;
+  joint->role = request->role;
+
+  const int64_t latency_ps =
+      is_sequential ? kernel->base.sequential_ps[op] : kernel->base.latency_ps[op];
+  kernel->totals.base_ps[request->role] += latency_ps +
+                                           (request->is_fua ? kernel->base.fua_ps : 0) +
+                                           request->sectors * kernel->base.sector_ps[op];
+  kernel->totals.requests[request->role]++;
+  return 0;
+}
+
+static int drain(struct tk_placement *kernel, int64_t now_ns) {
+  struct issue_request issued;
+  while (kernel->queue != NULL && issue_queue_pop(kernel->queue, now_ns, &issued)) {
+    const int error = charge(kernel, &issued);
+    if (error)
+      return error;
+  }
+  return 0;
+}
+
+static int add_transfer(struct tk_placement *kernel, const struct issue_request *request,
+                        int64_t merged_into) {
+  if (kernel->queue == NULL)
+    return charge(kernel, request);
+  if (merged_into >= 0) {
+    if (issue_queue_merge(kernel->queue, merged_into, request) == 0)
+      return 0;
+    kernel->totals.orphan_merges++;
+    return charge(kernel, request);
+  }
+  if (request->issue_ns >= 0)
+    return issue_queue_push(kernel->queue, request);
+  kernel->totals.not_issued++;
+  return 0;
+}
+
+static bool is_row_valid(const struct tk_placement *kernel, const struct tk_placement_rows *rows,
+                         int64_t row) {
+  return rows->action[row] <= TK_ACTION_UNCHARGED && rows->role[row] < TK_ROLES &&
+         rows->device[row] >= 0 && (uint32_t)rows->device[row] < kernel->device_count &&
+         rows->sector[row] >= 0 && rows->sector[row] < SECTOR_MAX && rows->length_bytes[row] >= 0 &&
+         (rows->action[row] > TK_ACTION_WRITE || rows->length_bytes[row] <= LENGTH_MAX);
+}
+
+static int add_row(struct tk_placement *kernel, const struct tk_placement_rows *rows, int64_t row) {
+  if (!is_row_valid(kernel, rows, row)) {
+    kernel->totals.bad_request_id = rows->request_id[row];
+    return -EINVAL;
+  }
+  const uint8_t action = rows->action[row];
+  if (action == TK_ACTION_FLUSH || rows->is_preflush[row])
+    kernel->totals.flushes[rows->role[row]]++;
+  kernel->totals.uncharged += action == TK_ACTION_UNCHARGED;
+  if (action > TK_ACTION_WRITE || rows->length_bytes[row] == 0)
+    return 0;
+
+  const struct issue_request request = {
+      .request_id = rows->request_id[row],
+      .issue_ns = rows->issue_ns[row],
+      .sector = rows->sector[row],
+      .sectors = (rows->length_bytes[row] + SECTOR_BYTES - 1) / SECTOR_BYTES,
+      .device = (uint32_t)rows->device[row],
+      .role = rows->role[row],
+      .is_write = action == TK_ACTION_WRITE,
+      .is_fua = rows->is_fua[row] != 0,
+  };
+  int error = drain(kernel, rows->queue_ns[row]);
+  if (error)
+    return error;
+  error = add_transfer(kernel, &request, rows->merged_into[row]);
+  if (error == -EEXIST)
+    kernel->totals.bad_request_id = request.request_id;
+  return error;
+}
+
+int tk_placement_add(struct tk_placement *kernel, const struct tk_placement_rows *rows) {
+  for (int64_t row = 0; row < rows->count; row++) {
+    const int error = add_row(kernel, rows, row);
+    if (error)
+      return error;
+  }
+  return 0;
+}
+
+int tk_placement_finish(struct tk_placement *kernel) { return drain(kernel, INT64_MAX); }
+
+void tk_placement_read(const struct tk_placement *kernel, struct tk_placement_totals *totals,
+                       int64_t *steps_ps) {
+  *totals = kernel->totals;
+  if (steps_ps == NULL)
+    return;
+  for (size_t curve = 0; curve < TK_CURVES; curve++)
+    memcpy(steps_ps + curve * kernel->never, kernel->steps_ps + curve * (kernel->never + 1ul),
+           kernel->never * sizeof *steps_ps);
+}
+
+void tk_placement_free(struct tk_placement *kernel) {
+  if (kernel == NULL)
+    return;
+  block_map_free(kernel->map);
+  issue_queue_free(kernel->queue);
+  free(kernel->devices);
+  free(kernel->joints);
+  free(kernel->steps_ps);
+  free(kernel);
+}

@@ -1,0 +1,138 @@
+"""What to put on NVM at each capacity, by how much it wins, and where the answer changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tracekit.schema import BLOCK_BYTES
+from tracekit.simulate.placement import Curves
+from tracekit.simulate.split import best_splits, running_best
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SPLIT_WORTH_RATIO = 0.01
+KNEE_RATIO = 0.9
+PS_PER_NS = 1000
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to use the capacity, at every capacity point: times in ps, shares in blocks."""
+
+    placement: str  # base, a role, or combined
+    elapsed_ps: NDArray[np.int64]
+    blocks: Mapping[str, NDArray[np.int64]]  # by role
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The recommendation at one capacity; ratios are 0 to 1, of the time they are compared with."""
+
+    capacity_bytes: int
+    placement: str
+    fs_bytes: int
+    journal_bytes: int
+    swap_bytes: int
+    elapsed_ns: int
+    base_elapsed_ns: int
+    gain_ratio: float  # of the base device's elapsed time
+    runner_up: str
+    runner_up_elapsed_ns: int
+    margin_ratio: float  # of the runner-up's elapsed time
+    optimal_elapsed_ns: int
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A capacity from which on the answer is another one."""
+
+    capacity_bytes: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answer at every capacity point of the curves."""
+
+    by_point: list[Answer]
+    flips: list[Flip]
+    knee: Answer  # the smallest capacity with KNEE_RATIO of the largest gain
+    best: Answer  # the smallest capacity with the largest gain
+
+
+def candidates(curves: Curves, coverage: str) -> list[Candidate]:
+    """Return base, each role alone and the best split, each using no more NVM than pays."""
+    import numpy as np
+
+    nothing = np.zeros(len(curves.points), np.int64)
+    base = Candidate("base", nothing + curves.base_total_ps, {})
+    alone = []
+    for role in curves.placed_roles:
+        least, index = running_best(curves.change_ps[coverage, role])
+        alone.append(Candidate(role, curves.base_total_ps + least, {role: curves.points[index]}))
+    splits = best_splits(
+        curves.points, [curves.change_ps[coverage, role] for role in curves.placed_roles]
+    )
+    shares = dict(zip(curves.placed_roles, splits.blocks, strict=True))
+    combined = Candidate("combined", curves.base_total_ps + splits.change_ps, shares)
+    return [base, *alone, combined]
+
+
+def find_answers(curves: Curves, coverage: str) -> Answers:
+    """Choose the best placement at each capacity.
+
+    A split between roles is recommended where it saves at least SPLIT_WORTH_RATIO of the base
+    device's time over the best single role; otherwise the single role is, for being simpler.
+    """
+    found = candidates(curves, coverage)
+    answers = [_answer(curves, found, index) for index in range(len(curves.points))]
+    flips = [
+        Flip(after.capacity_bytes, before.placement, after.placement)
+        for before, after in pairwise(answers[1:])
+        if before.placement != after.placement
+    ]
+    most = max(answer.gain_ratio for answer in answers)
+    best = next(answer for answer in answers if answer.gain_ratio >= most)
+    knee = next(answer for answer in answers if answer.gain_ratio >= KNEE_RATIO * most)
+    return Answers(answers, flips, knee, best)
+
+
+def _answer(curves: Curves, found: list[Candidate], index: int) -> Answer:
+    combined = found[-1]
+    simple = sorted(found[:-1], key=lambda candidate: int(candidate.elapsed_ps[index]))
+    saved_ps = int(simple[0].elapsed_ps[index] - combined.elapsed_ps[index])
+    is_split = saved_ps > 0 and saved_ps >= SPLIT_WORTH_RATIO * curves.base_total_ps
+    ranked = [combined, *simple] if is_split else simple
+    chosen, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else ranked[0]
+    elapsed_ps, second_ps = int(chosen.elapsed_ps[index]), int(runner_up.elapsed_ps[index])
+    shares = {role: int(blocks[index]) * BLOCK_BYTES for role, blocks in chosen.blocks.items()}
+    optimal_ps = curves.base_total_ps + int(curves.optimal_ps[index])
+    return Answer(
+        capacity_bytes=int(curves.points[index]) * BLOCK_BYTES,
+        placement=chosen.placement,
+        fs_bytes=shares.get("fs", 0),
+        journal_bytes=shares.get("journal", 0),
+        swap_bytes=shares.get("swap", 0),
+        elapsed_ns=to_ns(elapsed_ps),
+        base_elapsed_ns=to_ns(curves.base_total_ps),
+        gain_ratio=_saved_ratio(elapsed_ps, curves.base_total_ps),
+        runner_up=runner_up.placement,
+        runner_up_elapsed_ns=to_ns(second_ps),
+        margin_ratio=_saved_ratio(elapsed_ps, second_ps),
+        optimal_elapsed_ns=to_ns(optimal_ps),
+    )
+
+
+def to_ns(time_ps: int) -> int:
+    """Round picoseconds to nanoseconds."""
+    return (time_ps + PS_PER_NS // 2) // PS_PER_NS
+
+
+def _saved_ratio(time_ps: int, of_ps: int) -> float:
+    return (of_ps - time_ps) / of_ps if of_ps else 0.0

@@ -1,0 +1,145 @@
+"""Device profiles: the built-in table and a user's own, checked key by key."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError, UsageError
+
+BUILT_IN = Path(__file__).with_name("profiles.toml")
+LATENCY_BYTES = 4096
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One device: microseconds, MiB/s, relative price. The latencies are of a 4 KiB request."""
+
+    name: str
+    about: str
+    read_latency_us: float
+    write_latency_us: float
+    read_mib_s: float
+    write_mib_s: float
+    flush_us: float
+    fua_us: float
+    price_per_gb: float
+    sequential_setup_us: float | None = None
+
+    @property
+    def read_setup_us(self) -> float:
+        """Fixed cost of a read: its 4 KiB latency less the transfer of 4 KiB."""
+        return self.read_latency_us - _transfer_us(self.read_mib_s)
+
+    @property
+    def write_setup_us(self) -> float:
+        """Fixed cost of a write: its 4 KiB latency less the transfer of 4 KiB."""
+        return self.write_latency_us - _transfer_us(self.write_mib_s)
+
+
+OPTIONAL = ("name", "about", "sequential_setup_us")
+REQUIRED = tuple(field.name for field in fields(Profile) if field.name not in OPTIONAL)
+KNOWN = ("about", *REQUIRED, "sequential_setup_us")
+RATES = ("read_mib_s", "write_mib_s")
+
+
+def load_profiles(own: Path | None = None) -> dict[str, Profile]:
+    """Return the built-in profiles by name, those of the file `own` added or replacing.
+
+    Raise InputError naming file, profile, key and value for whatever is wrong in a file.
+    """
+    profiles = _read_file(BUILT_IN)
+    return profiles if own is None else {**profiles, **_read_file(own)}
+
+
+def choose_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
+    """Return the profile called `name`, or raise UsageError that lists the names."""
+    if name not in profiles:
+        close = get_close_matches(name, profiles, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(
+            f"there is no device profile '{name}'", hint=f"{meant}there are: {', '.join(profiles)}"
+        )
+    return profiles[name]
+
+
+def _transfer_us(mib_s: float) -> float:
+    return LATENCY_BYTES / MIB / mib_s * 1e6
+
+
+def _read_file(file: Path) -> dict[str, Profile]:
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is not valid TOML: {error}") from None
+    if not tables:
+        raise InputError(f"{file} holds no profile", hint=f"copy a table from {BUILT_IN}")
+    return {name: _read_profile(file, name, table) for name, table in tables.items()}
+
+
+def _read_profile(file: Path, name: str, table: Any) -> Profile:
+    if not isinstance(table, dict):
+        raise InputError(
+            f"{file}: '{name} = {table!r}' stands outside of any profile",
+            hint="begin a profile with its name in square brackets, for example [my-ssd]",
+        )
+    for key in table:
+        if key not in KNOWN:
+            close = get_close_matches(key, KNOWN, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"the keys are: {', '.join(KNOWN)}"
+            raise InputError(f"{file}: profile [{name}] has an unknown key '{key}'", hint=hint)
+    for key in REQUIRED:
+        if key not in table:
+            raise InputError(
+                f"{file}: profile [{name}] lacks the key '{key}'",
+                hint=f"each profile needs: {', '.join(REQUIRED)}",
+            )
+    about = table.get("about", name)
+    if not isinstance(about, str):
+        raise InputError(f"{file}: profile [{name}], key 'about': {about!r} is not text")
+    numbers = {key: _number(file, name, key, table[key]) for key in table if key != "about"}
+    profile = Profile(name=name, about=about, **numbers)
+    _check_setup(file, profile)
+    return profile
+
+
+def _number(file: Path, name: str, key: str, value: Any) -> float:
+    place = f"{file}: profile [{name}], key '{key}'"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{place}: {value!r} is not a number")
+    if not math.isfinite(value) or value < 0:
+        raise InputError(f"{place}: {value} is not a number from 0 up")
+    if key in RATES and not 0.001 <= value <= 1e7:
+        raise InputError(f"{place}: {value} MiB/s is not between 0.001 and 10000000")
+    if key.endswith("_us") and value > 1e8:
+        raise InputError(f"{place}: {value} us is more than 100 s")
+    if key == "price_per_gb" and value == 0:
+        raise InputError(f"{place}: a price of 0 makes every comparison of prices meaningless")
+    return float(value)
+
+
+def _check_setup(file: Path, profile: Profile) -> None:
+    for operation in ("read", "write"):
+        setup_us = getattr(profile, f"{operation}_setup_us")
+        if setup_us < 0:
+            raise InputError(
+                f"{file}: profile [{profile.name}]: {operation}_latency_us "
+                f"{getattr(profile, f'{operation}_latency_us')} is shorter than moving 4 KiB at "
+                f"{operation}_mib_s {getattr(profile, f'{operation}_mib_s')} "
+                f"({_transfer_us(getattr(profile, f'{operation}_mib_s')):.3f} us)",
+                hint="the latency is of a whole 4 KiB request, its transfer included",
+            )
+        if profile.sequential_setup_us is not None and profile.sequential_setup_us > setup_us:
+            raise InputError(
+                f"{file}: profile [{profile.name}]: sequential_setup_us "
+                f"{profile.sequential_setup_us} is more than a random {operation}'s fixed cost "
+                f"of {setup_us:.3f} us",
+            )

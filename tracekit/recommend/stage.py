@@ -1,0 +1,211 @@
+"""The stage `recommend`: curves, answers and their wording, from a classified trace folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit.recommend.answer import Answers, candidates, find_answers, to_ns
+from tracekit.recommend.grid import Grid, make_grid
+from tracekit.recommend.profiles import Profile, choose_profile, load_profiles
+from tracekit.recommend.words import assumptions, headline
+from tracekit.schema import BLOCK_BYTES, PLACEMENT, ROLES, SECTOR_BYTES
+from tracekit.simulate.block_orders import read_blocks
+from tracekit.simulate.placement import COVERAGES, Curves, sweep
+from tracekit.sizes import format_size
+from tracekit.store import TraceFolder, write_json, write_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    # Placement, coverage, change of time in ps and blocks by role, at each capacity point.
+    Series = tuple[str, str, NDArray[np.int64], dict[str, NDArray[np.int64]]]
+
+TABLE = "simulations/placement"
+RESULT = "recommendation.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose; sizes in bytes."""
+
+    base: str = "hdd-7200"
+    nvm: str = "dax-pcm"
+    capacities_bytes: tuple[int, ...] = ()
+    max_capacity_bytes: int | None = None
+    coverage: str = "hottest"
+    level: str = "issued"
+    profiles: Path | None = None
+
+
+def recommend(
+    folder: TraceFolder, options: Options, *, on_rows: Callable[[int], None] | None = None
+) -> dict[str, Any]:
+    """Write simulations/placement and recommendation.json; return the latter's content."""
+    known = load_profiles(options.profiles)
+    profiles = (choose_profile(known, options.base), choose_profile(known, options.nvm))
+    requests = folder.require("requests", made_by="parse")
+    touched = read_blocks(folder.require("blocks", made_by="classify"))
+    grid = make_grid(
+        touched.role_blocks().tolist(), options.capacities_bytes, options.max_capacity_bytes
+    )
+    level = options.level
+    if level == "issued" and not _has_issues(requests):
+        level = "queued"
+    curves = sweep(
+        requests, touched, grid.fine, profiles, is_issued=level == "issued", on_rows=on_rows
+    )
+    result = _result(folder, options, profiles, level, (grid, curves))
+    (folder.path / "simulations").mkdir(exist_ok=True)
+    write_table(folder.table(TABLE), _table(profiles, grid, curves))
+    write_json(folder.path / RESULT, result)
+    return result
+
+
+def _has_issues(requests: Path) -> bool:
+    """Say whether any request has an issue time; formats without issue events have none."""
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(requests)
+    return any(
+        batch.column(0).null_count < batch.num_rows
+        for batch in file.iter_batches(columns=["issue_ns"])
+    )
+
+
+def _result(
+    folder: TraceFolder,
+    options: Options,
+    profiles: tuple[Profile, Profile],
+    level: str,
+    swept: tuple[Grid, Curves],
+) -> dict[str, Any]:
+    grid, curves = swept
+    answers = find_answers(curves, options.coverage)
+    other_coverage = next(name for name in COVERAGES if name != options.coverage)
+    other = find_answers(curves, other_coverage).by_point[grid.headline]
+    base, nvm = profiles
+    return {
+        "base_profile": base.name,
+        "nvm_profile": nvm.name,
+        "profiles": [asdict(base), asdict(nvm)],
+        "level": level,
+        "coverage": options.coverage,
+        "headline": headline(curves, answers, grid.headline, other=other, nvm=nvm),
+        "answer": asdict(answers.by_point[grid.headline]),
+        "other_coverage": {"coverage": other_coverage, **asdict(other)},
+        "answers": [asdict(answers.by_point[index]) for index in grid.shown],
+        "flips": [
+            {"capacity_bytes": flip.capacity_bytes, "from": flip.before, "to": flip.after}
+            for flip in answers.flips
+        ],
+        "knee": asdict(answers.knee),
+        "best": asdict(answers.best),
+        "footprint_bytes": int(curves.role_blocks.sum()) * BLOCK_BYTES,
+        "roles": _roles(curves),
+        "left_out": {
+            "uncharged": curves.totals.uncharged,
+            "not_issued": curves.totals.not_issued,
+            "orphan_merges": curves.totals.orphan_merges,
+            "missing_blocks": curves.totals.missing_blocks,
+        },
+        "assumptions": [
+            _headline_rule(options, answers, grid),
+            *assumptions(curves, profiles, level=level, coverage=options.coverage),
+            *_level_note(options, level),
+            *_journal_note(folder, curves),
+        ],
+    }
+
+
+def _headline_rule(options: Options, answers: Answers, grid: Grid) -> str:
+    size = format_size(answers.by_point[grid.headline].capacity_bytes)
+    if options.capacities_bytes:
+        return f"the headline is about {size}, the first capacity asked for"
+    return f"the headline is about {size}: a tenth of what the trace touched"
+
+
+def _level_note(options: Options, level: str) -> list[str]:
+    if level == options.level:
+        return []
+    return ["the trace has no issue times, so requests are charged as queued"]
+
+
+def _journal_note(folder: TraceFolder, curves: Curves) -> list[str]:
+    """Say how much of the journal a longer run would still come to touch."""
+    partitions = [part for part in folder.info.get("layout", []) if part.get("role") == "journal"]
+    size = sum(int(part.get("sectors") or 0) for part in partitions) * SECTOR_BYTES
+    touched = int(curves.role_blocks[ROLES.index("journal")]) * BLOCK_BYTES
+    if not partitions or not touched or size <= touched:
+        return []
+    return [
+        f"the journal is cyclic and counts with what the trace touched, {format_size(touched)};"
+        f" a longer run goes on to all {format_size(size)} of its partition"
+    ]
+
+
+def _roles(curves: Curves) -> dict[str, dict[str, int]]:
+    totals = curves.totals
+    return {
+        role: {
+            "requests": totals.requests[index],
+            "flushes": totals.flushes[index],
+            "touched_bytes": int(curves.role_blocks[index]) * BLOCK_BYTES,
+            "base_elapsed_ns": to_ns(int(curves.base_ps[index])),
+        }
+        for index, role in enumerate(ROLES)
+        if totals.requests[index] or totals.flushes[index]
+    }
+
+
+def _table(profiles: tuple[Profile, Profile], grid: Grid, curves: Curves) -> Any:
+    """Return the PLACEMENT table: every placement at every shown capacity."""
+    import numpy as np
+    import pyarrow as pa
+
+    nothing = np.zeros(len(curves.points), np.int64)
+    series: list[Series] = [("base", "none", nothing, {})]
+    for coverage in COVERAGES:
+        for role in curves.placed_roles:
+            size = curves.role_blocks[ROLES.index(role)]
+            filled = {role: np.minimum(curves.points, size)}
+            series.append((role, coverage, curves.change_ps[coverage, role], filled))
+        combined = candidates(curves, coverage)[-1]
+        change_ps = combined.elapsed_ps - curves.base_total_ps
+        series.append(("combined", coverage, change_ps, dict(combined.blocks)))
+    optimal = {role: curves.optimal_blocks[ROLES.index(role)] for role in curves.placed_roles}
+    series.append(("optimal", "hottest", curves.optimal_ps, optimal))
+    parts = [_series(profiles, grid, curves, one) for one in series]
+    return pa.concat_tables(parts)
+
+
+def _series(
+    profiles: tuple[Profile, Profile],
+    grid: Grid,
+    curves: Curves,
+    one: Series,
+) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    placement, coverage, change_ps, blocks = one
+    count = len(grid.shown)
+    elapsed = [to_ns(curves.base_total_ps + int(change_ps[index])) for index in grid.shown]
+    nothing = np.zeros(len(curves.points), np.int64)
+    shares = [blocks.get(role, nothing)[grid.shown] * BLOCK_BYTES for role in ROLES[:3]]
+    columns = [
+        [profiles[0].name] * count,
+        [profiles[1].name] * count,
+        [placement] * count,
+        [coverage] * count,
+        curves.points[grid.shown] * BLOCK_BYTES,
+        elapsed,
+        *shares,
+    ]
+    arrays = [
+        pa.array(values, field.type) for values, field in zip(columns, PLACEMENT, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=PLACEMENT)

@@ -1,0 +1,159 @@
+"""The answer in words: three headline lines, and what was assumed to get there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracekit.recommend.answer import KNEE_RATIO, SPLIT_WORTH_RATIO, Answer, Answers
+from tracekit.recommend.profiles import Profile
+from tracekit.schema import BLOCK_BYTES, ROLES
+from tracekit.simulate.placement import Curves
+from tracekit.sizes import format_size
+
+NAMES = {"fs": "file system", "journal": "journal", "swap": "swap"}
+LEVELS = {
+    "issued": "requests are charged as issued: merged ones together, in issue order",
+    "queued": "requests are charged as queued: each on its own, in queue order",
+}
+FLIPS_SHOWN = 3
+
+
+def headline(
+    curves: Curves, answers: Answers, index: int, *, other: Answer, nvm: Profile
+) -> list[str]:
+    """Return the three lines: what to place, by what margin, and where the answer changes.
+
+    `other` is the answer at the same capacity with the other coverage.
+    """
+    answer = answers.by_point[index]
+    if not curves.base_total_ps:
+        return [
+            "The trace has no read, write or flush: there is nothing to place.",
+            "No placement is ahead of another.",
+            "No capacity changes that.",
+        ]
+    return [
+        _first_line(curves, answer, nvm),
+        _second_line(answer, other),
+        _third_line(answers),
+    ]
+
+
+def assumptions(
+    curves: Curves, profiles: tuple[Profile, Profile], *, level: str, coverage: str
+) -> list[str]:
+    """Return the sentences that a reader must know to judge the answer."""
+    base, nvm = profiles
+    how = {
+        "hottest": "a role that does not fit is covered hottest block first (most accesses first)",
+        "start": "a role that does not fit is covered from its start (lowest touched block first)",
+    }[coverage]
+    continued = [device.name for device in profiles if device.sequential_setup_us is not None]
+    rule = f"; on {' and '.join(continued)} it then costs its transfer" if continued else ""
+    return [
+        f"the base device is {base.name} ({base.about}), the NVM {nvm.name} ({nvm.about})",
+        "elapsed time is the sum of the service times of all requests, one after the other: no"
+        " queueing, no overlap, no think time",
+        f"{LEVELS[level]}; each device that holds blocks of a request costs its latency once",
+        f"a request continues the previous one where that ended on the same device and role{rule}",
+        f"{how}; capacity counts whole 4 KiB blocks that the trace touched",
+        "flushes and preflushes are charged as queued: the base device's while the role is wholly"
+        " there, the longer of both while it is on both, NVM's once all its blocks are on NVM",
+        f"a split between roles is recommended where it saves at least {SPLIT_WORTH_RATIO:.0%} of"
+        " the base device's time over the best single role",
+        "the optimum places the blocks with most accesses first whatever their role; it knows the"
+        " future and is shown for comparison",
+        *_left_out(curves),
+    ]
+
+
+def seconds(time_ns: int) -> str:
+    """Write a time with three digits in a unit that suits it."""
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if time_ns >= scale:
+            value = time_ns / scale
+            return f"{value:,.0f} {unit}" if value >= 99.95 else f"{value:.3g} {unit}"
+    return f"{time_ns} ns"
+
+
+def _first_line(curves: Curves, answer: Answer, nvm: Profile) -> str:
+    given = f"With {format_size(answer.capacity_bytes)} of {nvm.name}"
+    if answer.placement == "base":
+        return (
+            f"{given}, leave everything on the base device: no placement takes less than its"
+            f" {seconds(answer.base_elapsed_ns)}."
+        )
+    return (
+        f"{given}, place {_parts(curves, answer)} there: elapsed I/O time falls by"
+        f" {answer.gain_ratio:.1%}, from {seconds(answer.base_elapsed_ns)} to"
+        f" {seconds(answer.elapsed_ns)} (offline optimum: {seconds(answer.optimal_elapsed_ns)})."
+    )
+
+
+def _parts(curves: Curves, answer: Answer) -> str:
+    parts = []
+    for role, name in NAMES.items():
+        given = getattr(answer, f"{role}_bytes")
+        whole = int(curves.role_blocks[ROLES.index(role)]) * BLOCK_BYTES
+        if given and given == whole:
+            parts.append(f"the whole {name} ({format_size(given)})")
+        elif given:
+            parts.append(f"{format_size(given)} of the {name} ({given / whole:.0%} of it)")
+    return _join(parts)
+
+
+def _second_line(answer: Answer, other: Answer) -> str:
+    name = _name(answer.runner_up)
+    first = (
+        f"The runner-up, {name}, takes {seconds(answer.runner_up_elapsed_ns)}: the answer is"
+        f" {answer.margin_ratio:.1%} ahead"
+    )
+    if answer.placement == "base":
+        first = f"The runner-up, {name}, takes {seconds(answer.runner_up_elapsed_ns)}"
+    way = "the other way to cover a role that does not fit"
+    if other.placement == answer.placement:
+        return f"{first}; {way} gives the same answer with {other.gain_ratio:.1%}."
+    return f"{first}; {way} would prefer {_name(other.placement)} ({other.gain_ratio:.1%})."
+
+
+def _third_line(answers: Answers) -> str:
+    smallest = answers.by_point[min(1, len(answers.by_point) - 1)]
+    text = f"From the first block on the answer is {_name(smallest.placement)}"
+    for flip in answers.flips[:FLIPS_SHOWN]:
+        text += f", from {format_size(flip.capacity_bytes)} on {_name(flip.after)}"
+    more = len(answers.flips) - FLIPS_SHOWN
+    if more > 0:
+        text += f", and it changes {more} more {'times' if more > 1 else 'time'}"
+    if answers.best.gain_ratio <= 0:
+        return f"{text}; no capacity pays."
+    return (
+        f"{text}; {format_size(answers.knee.capacity_bytes)} already give {KNEE_RATIO:.0%} of the"
+        f" largest gain, {answers.best.gain_ratio:.1%} at"
+        f" {format_size(answers.best.capacity_bytes)}."
+    )
+
+
+def _name(placement: str) -> str:
+    special = {"base": "the base device alone", "combined": "a split between roles"}
+    return special.get(placement) or f"the {NAMES[placement]} alone"
+
+
+def _join(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _left_out(curves: Curves) -> list[str]:
+    totals = curves.totals
+    absent = [name for role, name in NAMES.items() if role not in curves.placed_roles]
+    elsewhere = sum(totals.requests[len(NAMES) :])
+    counted = [
+        (totals.uncharged, "discards and others without data transfer cost nothing"),
+        (totals.not_issued, "reads and writes that were never issued are left out"),
+        (totals.orphan_merges, "merged requests without a known carrier are charged on their own"),
+        (totals.missing_blocks, "touches of blocks that classify did not list stay on base"),
+        (elsewhere, "requests of no placeable role stay on base, except in the optimum"),
+    ]
+    notes = [f"{count:,} {text}" for count, text in counted if count]
+    if absent:
+        notes.append(f"no read or write touches: {', '.join(absent)}; it is not placed")
+    return notes

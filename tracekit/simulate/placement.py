@@ -1,0 +1,228 @@
+"""Elapsed time against NVM capacity for each way to place the blocks of a trace (Kim & Bahn 2017).
+
+Elapsed time is the sum of the service times of all requests, one after the other. Each device that
+holds some blocks of a request costs its fixed cost once and the transfer of the sectors it holds.
+A flush costs the base device's flush while a role is wholly there, the longer of both devices'
+while it is on both, and NVM's once all its blocks are on NVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tracekit.native.placement import (
+    CURVES,
+    FLUSH,
+    PLACED_ROLES,
+    READ,
+    UNCHARGED,
+    WRITE,
+    Cost,
+    PlacementKernel,
+    Rows,
+    Setup,
+    Totals,
+)
+from tracekit.schema import OPERATIONS, ROLES, SECTOR_BYTES
+from tracekit.simulate.block_orders import (
+    OrderedBlocks,
+    TouchedBlocks,
+    codes,
+    order_blocks,
+    role_codes,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MIB = 1 << 20
+PS_PER_US = 1_000_000
+BATCH_ROWS = 1 << 18
+COVERAGES = ("hottest", "start")
+COLUMNS = [
+    "request_id",
+    "queue_ns",
+    "issue_ns",
+    "merged_into",
+    "sector",
+    "length_bytes",
+    "device",
+    "operation",
+    "role",
+    "is_fua",
+    "is_preflush",
+]
+
+
+class Device(Protocol):
+    """What the model takes from a device profile; microseconds and MiB/s."""
+
+    @property
+    def read_setup_us(self) -> float: ...  # noqa: D102 - named in recommend/profiles.toml
+    @property
+    def write_setup_us(self) -> float: ...  # noqa: D102
+    @property
+    def read_mib_s(self) -> float: ...  # noqa: D102
+    @property
+    def write_mib_s(self) -> float: ...  # noqa: D102
+    @property
+    def sequential_setup_us(self) -> float | None: ...  # noqa: D102
+    @property
+    def flush_us(self) -> float: ...  # noqa: D102
+    @property
+    def fua_us(self) -> float: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Elapsed time at each capacity point; times in ps, flushes included, capacities in blocks."""
+
+    points: NDArray[np.int64]
+    role_blocks: NDArray[np.int64]  # touched blocks by role
+    base_ps: NDArray[np.int64]  # by role: everything on the base device
+    change_ps: dict[tuple[str, str], NDArray[np.int64]]  # by coverage and role, at each point
+    optimal_ps: NDArray[np.int64]  # change of the optimal order at each point
+    optimal_blocks: NDArray[np.int64]  # by role and point
+    totals: Totals
+
+    @property
+    def base_total_ps(self) -> int:
+        """Elapsed time of the base device alone."""
+        return int(self.base_ps.sum())
+
+    @property
+    def placed_roles(self) -> list[str]:
+        """The roles with blocks to place, of fs, journal and swap."""
+        return [role for role in ROLES[:PLACED_ROLES] if self.role_blocks[ROLES.index(role)]]
+
+
+def device_cost(device: Device) -> Cost:
+    """Convert a profile to integer picoseconds; the transfer is rounded by 512-byte sector."""
+    setup = (_ps(device.read_setup_us), _ps(device.write_setup_us))
+    sequential = setup
+    if device.sequential_setup_us is not None:
+        sequential = (_ps(device.sequential_setup_us), _ps(device.sequential_setup_us))
+    rates = (device.read_mib_s, device.write_mib_s)
+    sector = tuple(round(SECTOR_BYTES / MIB / rate * 1e12) for rate in rates)
+    return Cost(setup, sequential, (sector[0], sector[1]), _ps(device.fua_us))
+
+
+def sweep(
+    requests: Path,
+    touched: TouchedBlocks,
+    points: NDArray[np.int64],
+    devices: tuple[Device, Device],
+    *,
+    is_issued: bool,
+    on_rows: Callable[[int], None] | None = None,
+) -> Curves:
+    """Return the elapsed time at each capacity point (blocks, ascending from 0) in one pass.
+
+    `devices` are base and NVM. `is_issued` charges requests as the device got them, merged ones
+    together and in issue order; otherwise as they were queued.
+    """
+    ordered = order_blocks(touched, points)
+    base, nvm = devices
+    setup = Setup(
+        keys=touched.keys,
+        blocks=ordered.blocks,
+        devices=touched.devices,
+        point_count=len(points),
+        is_issued=is_issued,
+        base=device_cost(base),
+        nvm=device_cost(nvm),
+    )
+    with PlacementKernel(setup) as kernel:
+        for rows in _read_rows(requests, touched.device_names):
+            kernel.add(rows)
+            if on_rows is not None:
+                on_rows(len(rows.request_id))
+        totals, steps_ps = kernel.finish()
+    flush_ps = (_ps(base.flush_us), _ps(nvm.flush_us))
+    return _curves(points, touched, ordered, (totals, steps_ps), flush_ps)
+
+
+def _ps(us: float) -> int:
+    return round(us * PS_PER_US)
+
+
+def _read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
+    import numpy as np
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    action_of = np.full(len(OPERATIONS) + 1, UNCHARGED, np.uint8)
+    for name, action in (("read", READ), ("write", WRITE), ("flush", FLUSH)):
+        action_of[OPERATIONS.index(name)] = action
+
+    def known(column: Any) -> NDArray[np.int64]:
+        filled = pc.fill_null(column, -1) if column.null_count else column
+        return np.ascontiguousarray(filled.to_numpy(zero_copy_only=False))
+
+    def flag(column: Any) -> NDArray[np.uint8]:
+        return np.asarray(column.to_numpy(zero_copy_only=False), np.uint8)
+
+    for batch in pq.ParquetFile(requests).iter_batches(BATCH_ROWS, columns=COLUMNS):
+        column = {name: batch.column(name) for name in COLUMNS}
+        yield Rows(
+            **{name: known(column[name]) for name in COLUMNS[:6]},
+            device=codes(column["device"], device_names),
+            action=action_of[codes(column["operation"], list(OPERATIONS))],
+            role=role_codes(column["role"]).astype(np.uint8),
+            is_fua=flag(column["is_fua"]),
+            is_preflush=flag(column["is_preflush"]),
+        )
+
+
+def _curves(
+    points: NDArray[np.int64],
+    touched: TouchedBlocks,
+    ordered: OrderedBlocks,
+    result: tuple[Totals, NDArray[np.int64]],
+    flush_ps: tuple[int, int],
+) -> Curves:
+    import numpy as np
+
+    totals, steps_ps = result
+    change = steps_ps.cumsum(axis=1)
+    role_blocks = touched.role_blocks()
+    base_ps = np.array(totals.base_ps, np.int64) + np.array(totals.flushes) * flush_ps[0]
+
+    change_ps = {}
+    for row in range(CURVES - 1):
+        coverage, role = COVERAGES[row // PLACED_ROLES], row % PLACED_ROLES
+        moved = np.minimum(points, role_blocks[role])
+        flushes = _flush_change(moved, int(role_blocks[role]), flush_ps) * totals.flushes[role]
+        change_ps[coverage, ROLES[role]] = change[row] + flushes
+
+    optimal_ps = change[CURVES - 1]
+    for role, flushes_of_role in enumerate(totals.flushes):
+        moved = ordered.optimal_blocks[role]
+        optimal_ps = optimal_ps + flushes_of_role * _flush_change(
+            moved, int(role_blocks[role]), flush_ps
+        )
+    return Curves(
+        points=points,
+        role_blocks=role_blocks,
+        base_ps=base_ps,
+        change_ps=change_ps,
+        optimal_ps=optimal_ps,
+        optimal_blocks=ordered.optimal_blocks,
+        totals=totals,
+    )
+
+
+def _flush_change(
+    moved: NDArray[np.int64], blocks: int, flush_ps: tuple[int, int]
+) -> NDArray[np.int64]:
+    """Return how much longer one flush takes with `moved` of the role's `blocks` on NVM."""
+    import numpy as np
+
+    on_base, on_nvm = flush_ps
+    split = max(flush_ps) - on_base
+    whole = on_nvm - on_base
+    return np.where(moved == 0, 0, np.where(moved < blocks, split, whole)).astype(np.int64)
