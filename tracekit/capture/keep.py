@@ -24,8 +24,8 @@ class Kept:
 
     records: int
     """Records of the kernel; the notify records added are not among them."""
-    own_records: int
-    """Of these, records of the capturing process itself."""
+    own_requests: int
+    """Requests that the capturing process itself queued."""
     overrun: int
     dropped: int
     foreign_bytes: int
@@ -39,7 +39,7 @@ def keep(
     """Write NAME.blktrace.<cpu> and layout.json into `folder` and remove the spool files."""
     spools = {cpu: path for cpu, path in recording.spools.items() if path.stat().st_size}
     found = survey(list(spools.values()))
-    processes = _names(recording, set(found.records_by_pid))
+    processes = _names(recording, found.pids)
     files: list[str] = []
     for cpu, spool in spools.items():
         notes = _notes(found, cpu, processes, recording) if not files else []
@@ -49,7 +49,7 @@ def keep(
     for spool in recording.spools.values():
         spool.unlink()
     overrun = max(recording.overrun, found.lost)
-    own_records = found.records_by_pid.get(os.getpid(), 0)
+    own_requests = found.queued_by_pid.get(os.getpid(), 0)
     layout = {
         **layout,
         "processes": {str(pid): text for pid, text in sorted(processes.items())},
@@ -58,14 +58,14 @@ def keep(
             **layout["capture"],
             "records": found.records,
             "own_pid": os.getpid(),
-            "own_records": own_records,
+            "own_requests": own_requests,
             "foreign_bytes": found.foreign_bytes,
         },
     }
     write_json(folder / "layout.json", layout)
     return Kept(
         records=found.records,
-        own_records=own_records,
+        own_requests=own_requests,
         overrun=overrun,
         dropped=recording.dropped,
         foreign_bytes=found.foreign_bytes,

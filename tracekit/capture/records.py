@@ -35,6 +35,9 @@ _MAGIC_BYTES = struct.pack("=I", MAGIC)
 _PDU_LENGTH = struct.Struct("=H")
 _PDU_LENGTH_AT = 46
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
+_ACTION_MASK = 0xFFFF
+_QUEUED = 1
+_COMPLETED = 8
 _NOTIFY = 0x400 << 16
 _NOTIFY_PROCESS = _NOTIFY
 _NOTIFY_TIMESTAMP = _NOTIFY | 1
@@ -63,7 +66,10 @@ class Survey:
     first_ns: int | None = None
     last_ns: int = 0
     device: int = 0
-    records_by_pid: dict[int, int] = field(default_factory=dict)
+    pids: set[int] = field(default_factory=set)
+    """Of all records but completions, which run in whatever process they interrupt."""
+    queued_by_pid: dict[int, int] = field(default_factory=dict)
+    """Queue records of each process."""
 
 
 def read_blocks(spool: Path) -> Iterator[Block]:
@@ -140,15 +146,11 @@ def survey(spools: list[Path]) -> Survey:
             total.last_ns = max(total.last_ns, int(times[-1]))
             total.records += len(block.starts)
             total.device = int(headers["device"][0])
-            _count_pids(total.records_by_pid, headers["pid"])
+            action = headers["action"] & _ACTION_MASK
+            total.pids.update(headers["pid"][action != _COMPLETED].tolist())
+            for pid in headers["pid"][action == _QUEUED].tolist():
+                total.queued_by_pid[pid] = total.queued_by_pid.get(pid, 0) + 1
     return total
-
-
-def _count_pids(totals: dict[int, int], pids: Any) -> None:
-    import numpy as np
-
-    for pid, count in zip(*np.unique(pids, return_counts=True), strict=True):
-        totals[int(pid)] = totals.get(int(pid), 0) + int(count)
 
 
 def notify_records(found: Survey, cpu: int, processes: dict[int, str], wall_ns: int) -> list[bytes]:

@@ -61,7 +61,7 @@ def _print(captured: Captured, output: Path, *, as_json: bool) -> None:
             "output": str(output),
             "files": list(kept.files),
             "records": kept.records,
-            "own_records": kept.own_records,
+            "own_requests": kept.own_requests,
             "overrun": kept.overrun,
             "dropped": kept.dropped,
             "foreign_bytes": kept.foreign_bytes,
@@ -73,8 +73,8 @@ def _print(captured: Captured, output: Path, *, as_json: bool) -> None:
         f"{output}: {kept.records:,} records in {len(kept.files)} files, "
         f"{captured.duration_s:.1f} s, {kept.overrun + kept.dropped:,} lost"
     )
-    if kept.own_records:
-        typer.echo(f"{kept.own_records:,} of them are of the capture itself, named tracekit")
+    if kept.own_requests:
+        typer.echo(f"{kept.own_requests:,} requests are of the capture itself, named tracekit")
 
 
 def _complain(captured: Captured, output: Path) -> None:
