@@ -11,7 +11,8 @@ C_FILES = $(shell find replayer tests -name '*.[ch]')
 PYTHON_FILES := tracekit tests .ci/uv.py
 CHECKS := check-ruff check-types check-c check-sql check-gcc check-clang check-house
 LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-version 3.11 \
-        --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+        --fork-strategy fewest --generate-hashes --no-header --no-annotate \
+        --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check setup setup-dev format docs bench fuzz wheel lock clean $(CHECKS)

@@ -80,3 +80,6 @@ def test_locks_agree_and_name_no_address() -> None:
         pins[name] = set(re.findall(r"^([\w.-]+==\S+)", text, re.MULTILINE))
     # THEN a developer tests with the very releases that a user gets
     assert pins["requirements.lock"] <= pins["tests/requirements.lock"]
+    # AND everybody has the same releases, whatever the Python
+    names = [pin.partition("==")[0] for pin in pins["tests/requirements.lock"]]
+    assert len(names) == len(set(names))
