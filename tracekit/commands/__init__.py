@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tracekit.commands.analyze import analyze
 from tracekit.commands.capture import capture
+from tracekit.commands.classify import classify
+from tracekit.commands.doctor import doctor
 from tracekit.commands.recommend import recommend
 
-COMMANDS: tuple[Callable[..., Any], ...] = (capture, recommend)
+COMMANDS: tuple[Callable[..., Any], ...] = (capture, classify, analyze, recommend, doctor)

@@ -1,0 +1,88 @@
+"""Which ways of capturing block events work here, each found by trying it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from tracekit.capture.tracefs import mounted_folder, read_setting
+from tracekit.doctor.check import Check, Finding, Group, missing_program, run
+
+NEEDS_ROOT = Finding("missing", "not tried: needs root", "run: sudo tracekit doctor")
+EVENT = "block:block_rq_issue"
+
+
+def blk_tracer() -> Finding:
+    """See that the kernel's `blk` tracer is there, free, and may be set."""
+    if os.geteuid() != 0:
+        return NEEDS_ROOT
+    folder = mounted_folder()
+    if folder is None:
+        return Finding("limited", "tracefs is not mounted; a capture mounts it")
+    if "blk" not in (folder / "available_tracers").read_text().split():
+        remedy = "use a kernel with CONFIG_BLK_DEV_IO_TRACE"
+        return Finding("missing", "this kernel has no tracer blk", remedy)
+    os.close(os.open(folder / "current_tracer", os.O_WRONLY))
+    used_by = read_setting(folder / "current_tracer")
+    if used_by != "nop":
+        return Finding("limited", f"in use: current_tracer is {used_by}", "stop that tracing")
+    return Finding("ok", f"free, {folder}")
+
+
+def blktrace() -> Finding:
+    """Trace an idle loop device for a second with blktrace(8)."""
+    found = missing_program("blktrace", "blktrace")
+    if found or os.geteuid() != 0:
+        return found or NEEDS_ROOT
+    with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
+        image = Path(folder) / "image"
+        image.write_bytes(bytes(1 << 20))
+        attached = run("losetup", "--find", "--show", "--read-only", str(image))
+        if attached.status != 0:
+            return Finding("missing", f"not tried: no loop device: {attached.last_complaint}")
+        device = attached.output.strip()
+        try:
+            ran = run("blktrace", "-d", device, "-w", "1", "-D", folder, "-o", "probe")
+        finally:
+            run("losetup", "--detach", device)
+    if ran.status != 0 or "not mounted" in ran.complaint:
+        remedy = "mount -t debugfs debugfs /sys/kernel/debug, or capture with the blk tracer"
+        return Finding("broken", ran.last_complaint, remedy)
+    return Finding("ok", "traced an idle loop device for a second")
+
+
+def perf() -> Finding:
+    """Record a block event on all CPUs with perf while `true` runs."""
+    found = missing_program("perf", "linux-perf")
+    if found:
+        return found
+    with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
+        ran = run("perf", "record", "-a", "-e", EVENT, "-o", f"{folder}/perf.data", "--", "true")
+    if ran.status != 0:
+        remedy = "run as root, or lower kernel.perf_event_paranoid"
+        return Finding("broken", f"perf record -e {EVENT}: {ran.last_complaint}", remedy)
+    return Finding("ok", f"perf record -e {EVENT} works")
+
+
+def bpftrace() -> Finding:
+    """Attach to a block event with bpftrace and leave at once."""
+    found = missing_program("bpftrace", "bpftrace")
+    if found or os.geteuid() != 0:
+        return found or NEEDS_ROOT
+    program = f"tracepoint:{EVENT} {{ @n = count(); }} BEGIN {{ exit(); }}"
+    ran = run("bpftrace", "-e", program)
+    if ran.status != 0:
+        return Finding("broken", ran.last_complaint, "use a kernel with CONFIG_BPF_EVENTS and BTF")
+    return Finding("ok", f"attached to {EVENT}")
+
+
+SOURCES = Group(
+    "Capture sources",
+    (
+        Check("tracefs blk tracer", "tracekit capture", blk_tracer),
+        Check("blktrace(8)", "captures to parse, made elsewhere or here", blktrace),
+        Check("perf block events", "captures with perf", perf),
+        Check("bpftrace block events", "captures with bpftrace", bpftrace),
+    ),
+)
