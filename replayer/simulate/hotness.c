@@ -243,10 +243,12 @@ static int add_one(struct hotness *hotness, const struct hotness_batch *batch, u
   return record_request(hotness, &touch, batch->device[i]);
 }
 
-int tk_hotness_add(struct hotness *hotness, const struct hotness_batch *batch) {
-  for (uint64_t i = 0; i < batch->count; i++) {
+int tk_hotness_add(struct hotness *hotness, const struct hotness_batch *batch, uint64_t *done) {
+  int status = 0;
+  uint64_t i;
+
+  for (i = 0; i < batch->count; i++) {
     uint64_t ahead = i + PREFETCH_DISTANCE;
-    int status;
 
     if (ahead < batch->count)
       leaf_map_prefetch(&hotness->map,
@@ -254,9 +256,10 @@ int tk_hotness_add(struct hotness *hotness, const struct hotness_batch *batch) {
                                        (uint64_t)batch->sector[ahead] >> BLOCK_SECTORS_LOG2));
     status = add_one(hotness, batch, i);
     if (status)
-      return status;
+      break;
   }
-  return 0;
+  *done = i;
+  return status;
 }
 
 void tk_hotness_totals(const struct hotness *hotness, struct hotness_totals *out) {

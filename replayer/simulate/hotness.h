@@ -72,9 +72,11 @@ TK_EXPORT void tk_hotness_range(struct hotness *hotness, uint64_t first_key, uin
 /* Returns the key of a device's block, rounded down to the 64 blocks that are never parted. */
 TK_EXPORT uint64_t tk_hotness_key(uint16_t device, uint64_t block);
 
-/* Counts a batch. Returns 0, -ENOSPC when the budget is used up (the range must be started again,
- * cut), -EOVERFLOW when a block has 2^32 accesses, -EINVAL for an unknown role. */
-TK_EXPORT int tk_hotness_add(struct hotness *hotness, const struct hotness_batch *batch);
+/* Counts a batch; *done says how many of its requests were counted. Returns 0, -ENOSPC when the
+ * budget is used up (the range must be started again, cut), -EOVERFLOW when a block has 2^32
+ * accesses, -EINVAL for an unknown role. */
+TK_EXPORT int tk_hotness_add(struct hotness *hotness, const struct hotness_batch *batch,
+                             uint64_t *done);
 
 /* Writes the counts for the range so far. */
 TK_EXPORT void tk_hotness_totals(const struct hotness *hotness, struct hotness_totals *out);

@@ -5,15 +5,19 @@
 #include <sys/mman.h>
 
 #define HANDLE_BYTES 16 /* a handle counts these, so that 32 bits name 64 GiB */
+#define MOST_BYTES ((size_t)UINT32_MAX * HANDLE_BYTES)
 
 static size_t leaf_bytes(uint32_t capacity_log2) {
   return sizeof(struct leaf) + (sizeof(struct leaf_row) << capacity_log2);
 }
 
 int leaves_init(struct leaves *leaves, size_t reserved_bytes) {
-  void *memory = mmap(NULL, reserved_bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *memory;
 
+  if (reserved_bytes > MOST_BYTES)
+    reserved_bytes = MOST_BYTES;
+  memory = mmap(NULL, reserved_bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
     return -ENOMEM;
   /* Large pages halve the time of random accesses; a kernel without them works as well. */

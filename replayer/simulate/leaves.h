@@ -40,7 +40,7 @@ struct leaves {
   uint32_t free[LEAF_CLASSES]; /* heads of the free lists by capacity, 0 for none */
 };
 
-/* Reserves the address range. Returns 0 or -ENOMEM. */
+/* Reserves the address range, 64 GiB at most. Returns 0 or -ENOMEM. */
 int leaves_init(struct leaves *leaves, size_t reserved_bytes);
 
 /* Gives the address range back; a zeroed `leaves` is fine. */

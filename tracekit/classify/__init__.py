@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.classify.columns import OnRows, ignore_rows
+from tracekit.classify.guess import Guess, complete_layout
 from tracekit.classify.hotness import (
     DEFAULT_BUDGET_BYTES,
     BlockCounts,
@@ -21,11 +22,22 @@ from tracekit.classify.layout import (
     original_entries,
     read_layout_file,
 )
-from tracekit.classify.roles import RoleCounts, assign_roles, survey
+from tracekit.classify.roles import RoleCounts, assign_roles
+from tracekit.classify.survey import Survey, survey
 from tracekit.classify.tables import Temperatures, write_blocks, write_working_set
 from tracekit.classify.temperature import RULE, TEMPERATURES, TemperatureRule
+from tracekit.classify.warn import classify_warnings, replace_own
+from tracekit.errors import UsageError
 from tracekit.schema import ROLES
 from tracekit.store import TraceFolder
+
+__all__ = [
+    "Options",
+    "Override",
+    "TemperatureRule",
+    "classify",
+    "window_from_seconds",
+]
 
 
 @dataclass(frozen=True)
@@ -39,19 +51,29 @@ class Options:
     budget_bytes: int = DEFAULT_BUDGET_BYTES  # of the tables of blocks
 
 
+def window_from_seconds(seconds: float | None) -> int | None:
+    """Return a window in ns; raise UsageError when it is none that can be counted in."""
+    if seconds is None:
+        return None
+    if not 1e-9 <= seconds <= 1e9:
+        raise UsageError(f"--window {seconds} is no length of time", hint="give seconds, like 0.5")
+    return round(seconds * 1e9)
+
+
 def classify(
     folder: TraceFolder, options: Options, *, on_rows: OnRows = ignore_rows
 ) -> dict[str, Any]:
     """Write roles, `blocks` and `working_set` into the folder.
 
-    Returns what went into trace.json: the keys `layout`, `classification` and `hotness`.
-    Classifying again gives the same result, whatever an earlier run had guessed.
+    Returns what went into trace.json: the keys `layout`, `classification`, `hotness`, `inferences`
+    and `warnings`. Classifying again gives the same, whatever an earlier run had guessed.
     """
     requests = folder.require("requests", made_by="parse")
-    devices, latest_ns = survey(requests, on_rows=on_rows)
-    windows = choose_windows(latest_ns, options.window_ns)
-    entries = _entries(folder, options, devices)
-    roles = assign_roles(requests, entries, devices, on_rows=on_rows)
+    found = survey(requests, on_rows=on_rows)
+    devices = list(found.end_sectors)
+    windows = choose_windows(found.latest_ns, options.window_ns)
+    guess = _layout(folder, options, found, on_rows)
+    roles = assign_roles(requests, guess.entries, devices, on_rows=on_rows)
     counts = count_blocks(
         requests, devices, windows=windows, budget_bytes=options.budget_bytes, on_rows=on_rows
     )
@@ -61,20 +83,35 @@ def classify(
         )
     write_working_set(folder.table("working_set"), counts, windows)
     changes = {
-        "layout": entries,
+        "layout": guess.entries,
         "classification": _classification(roles),
         "hotness": _hotness(options, counts, windows, temperatures),
+        "inferences": replace_own(folder.info.get("inferences"), guess.inferences),
+        "warnings": replace_own(
+            folder.info.get("warnings"), classify_warnings(guess, roles, counts, devices)
+        ),
     }
     folder.save_info(**changes)
     return changes
 
 
-def _entries(folder: TraceFolder, options: Options, devices: list[str]) -> list[dict[str, Any]]:
+def _layout(folder: TraceFolder, options: Options, found: Survey, on_rows: OnRows) -> Guess:
+    """Return the layout with all roles: what was given, then what was asked, then guesses."""
     if options.layout_file is None:
         entries = check_entries(original_entries(folder.info), f"{folder.path}/trace.json, layout")
     else:
         entries = read_layout_file(options.layout_file, folder.info.get("devices") or [])
-    return apply_overrides(entries, list(options.overrides), devices)
+    # Partitions that only remap records name are entries once they have been found.
+    remapped = {name for _, name in found.partitions} - {entry["partition"] for entry in entries}
+    later = [override for override in options.overrides if override.name in remapped]
+    sooner = [override for override in options.overrides if override not in later]
+    entries = apply_overrides(entries, sooner, found.end_sectors)
+    requests = folder.table("requests")
+    guess = complete_layout(requests, entries, found, on_rows=on_rows)
+    guess.entries = apply_overrides(guess.entries, later, found.end_sectors)
+    asked = {f"role of {override.name}" for override in later}
+    guess.inferences = [known for known in guess.inferences if known["what"] not in asked]
+    return guess
 
 
 def _classification(roles: RoleCounts) -> dict[str, Any]:

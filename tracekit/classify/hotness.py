@@ -39,6 +39,7 @@ MAX_WINDOWS = 1_000_000
 # Distinct blocks rarely grow faster than linearly, so that ranges cut this much smaller than the
 # part of the trace that fitted suggests are seldom cut again.
 FILL_RATIO = 0.7
+MAX_PIECES = 64
 OPERATION_CODES = {"read": native.READ, "write": native.WRITE}
 
 
@@ -143,8 +144,8 @@ def _scan(kernel: native.Hotness, requests: Path, devices: list[str], on_rows: O
     for batch in batches(file, (*COLUMNS, *time_columns(file)), on_rows):
         try:
             kernel.add(_columns(batch, device_code))
-        except native.BudgetUsedUpError:
-            return done / max(1, int(file.metadata.num_rows))
+        except native.BudgetUsedUpError as full:
+            return (done + full.done) / float(file.metadata.num_rows)
         done += batch.num_rows
     return 1.0
 
@@ -174,7 +175,7 @@ def _cut(
     kernel: native.Hotness, first_key: int, last_key: int, part: float
 ) -> list[tuple[int, int]]:
     """Return smaller ranges; `part` is the share of the trace after which memory was used up."""
-    pieces = math.ceil(1 / (FILL_RATIO * max(part, 1 / 64)))
+    pieces = min(MAX_PIECES, math.ceil(1 / (FILL_RATIO * max(part, 1 / MAX_PIECES))))
     cuts = [key for key in kernel.cuts(pieces) if key > first_key]
     if not cuts:
         raise TracekitError(

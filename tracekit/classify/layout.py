@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,15 @@ class Override:
                 hint="for example: --role loop0p2=journal or --role loop0:2099200+262144=journal",
             )
         return cls(name, role)
+
+    @property
+    def evidence(self) -> str:
+        """What a region says whose role this option gave."""
+        return f"option: --role {self.name}={self.role}"
+
+    def fits(self, entry: dict[str, Any]) -> bool:
+        """Say whether the option names this layout entry."""
+        return self.name in (entry["name"], entry["partition"])
 
 
 def original_entries(info: dict[str, Any]) -> list[dict[str, Any]]:
@@ -126,22 +136,19 @@ def _trace_names(theirs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> di
 
 
 def apply_overrides(
-    entries: list[dict[str, Any]], overrides: list[Override], devices: list[str]
+    entries: list[dict[str, Any]], overrides: Sequence[Override], end_sectors: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """Return the entries with the roles of `--role`; raise UsageError for an unknown name."""
+    """Return the entries with the roles of `--role`; raise UsageError for an unknown name.
+
+    `end_sectors` says how far each device of the trace reaches.
+    """
     result = list(entries)
     for override in overrides:
-        named = [
-            place
-            for place, entry in enumerate(result)
-            if override.name in (entry["name"], entry["partition"])
-        ]
+        named = [place for place, entry in enumerate(result) if override.fits(entry)]
         for place in named:
-            result[place] = decided(
-                result[place], override.role, f"option: --role {override.name}={override.role}"
-            )
+            result[place] = decided(result[place], override.role, override.evidence)
         if not named:
-            result.append(_new_entry(override, entries, devices))
+            result.append(_new_entry(override, entries, end_sectors))
     return result
 
 
@@ -166,25 +173,26 @@ def found_entry(device: str, name: str, first_sector: int, end_sector: int) -> d
 
 
 def _new_entry(
-    override: Override, entries: list[dict[str, Any]], devices: list[str]
+    override: Override, entries: list[dict[str, Any]], end_sectors: dict[str, int]
 ) -> dict[str, Any]:
-    evidence = f"option: --role {override.name}={override.role}"
-    if override.name in devices:
-        entry = found_entry(override.name, override.name, 0, 1 << 57)
-        return {**entry, "role": override.role, "evidence": evidence, "confidence": "certain"}
+    """Return an entry for a device or a range of sectors that no layout names."""
+    devices = list(end_sectors)
     match = RANGE.fullmatch(override.name)
-    if match is None or int(match["sectors"]) == 0:
+    if override.name in devices:
+        entry = found_entry(override.name, override.name, 0, max(1, end_sectors[override.name]))
+    elif match is None or int(match["sectors"]) == 0:
         known = sorted({entry["name"] or entry["partition"] for entry in entries} | set(devices))
         raise UsageError(
             f"--role {override.name}={override.role}: there is no partition or device of that name",
             hint=f"known: {', '.join(known)}; or give DEVICE:START+SECTORS",
         )
-    device = match["device"] or (devices[0] if len(devices) == 1 else "")
-    if device not in devices:
-        raise UsageError(
-            f"--role {override.name}={override.role}: which device of {', '.join(devices)}?",
-            hint="give DEVICE:START+SECTORS",
-        )
-    start = int(match["start"])
-    entry = found_entry(device, override.name, start, start + int(match["sectors"]))
-    return {**entry, "role": override.role, "evidence": evidence, "confidence": "certain"}
+    else:
+        device = match["device"] or (devices[0] if len(devices) == 1 else "")
+        if device not in devices:
+            raise UsageError(
+                f"--role {override.name}={override.role}: '{device}' is no device of the trace",
+                hint=f"give DEVICE:START+SECTORS with a device of {', '.join(devices)}",
+            )
+        start = int(match["start"])
+        entry = found_entry(device, override.name, start, start + int(match["sectors"]))
+    return {**entry, "role": override.role, "evidence": override.evidence, "confidence": "certain"}

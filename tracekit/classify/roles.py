@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 from tracekit.classify.columns import (
     BATCH_ROWS,
     OnRows,
-    batches,
     codes,
-    first_event_ns,
     ignore_rows,
     ints,
     open_table,
-    time_columns,
 )
 from tracekit.classify.regions import (
     EVIDENCE_NAMES,
@@ -28,7 +25,6 @@ from tracekit.classify.regions import (
     entry_region,
     flush_role,
 )
-from tracekit.errors import InputError
 from tracekit.schema import ROLES, SECTOR_BYTES, TEXT
 from tracekit.store import write_batches
 
@@ -153,20 +149,3 @@ def _sum_up(counts: RoleCounts, regions: list[Region], tally: NDArray[np.int64])
             counts.requests[region.role] = counts.requests.get(region.role, 0) + rows
             kind = counts.evidence.setdefault(EVIDENCE_NAMES[region.evidence], {})
             kind[region.role] = kind.get(region.role, 0) + rows
-
-
-def survey(requests: Path, *, on_rows: OnRows = ignore_rows) -> tuple[list[str], int]:
-    """Return the names of the devices, sorted, and the latest time of the trace in ns.
-
-    Raise InputError for a request without a device: later steps rely on the names.
-    """
-    file = open_table(requests, (*COLUMNS[:-1], "queue_ns"))
-    names: set[str] = set()
-    latest_ns = 0
-    for batch in batches(file, ("device", *time_columns(file)), on_rows):
-        if batch.column("device").null_count:
-            raise InputError(f"{requests}: a request has no device", hint="parse the capture again")
-        if batch.num_rows:
-            names |= set(batch.column("device").unique().to_pylist())
-            latest_ns = max(latest_ns, int(first_event_ns(batch).max()))
-    return sorted(names), latest_ns

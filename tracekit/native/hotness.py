@@ -94,7 +94,7 @@ def _functions() -> ctypes.CDLL:
         "free": (None, [pointer]),
         "range": (None, [pointer, u64, u64]),
         "key": (u64, [ctypes.c_uint16, u64]),
-        "add": (ctypes.c_int, [pointer, pointer]),
+        "add": (ctypes.c_int, [pointer, pointer, pointer]),
         "totals": (None, [pointer, pointer]),
         "windows": (None, [pointer, pointer, pointer]),
         "cuts": (u64, [pointer, u64, pointer]),
@@ -107,7 +107,14 @@ def _functions() -> ctypes.CDLL:
 
 
 class BudgetUsedUpError(Exception):
-    """The blocks of the range do not fit into the budget: cut the range and start it again."""
+    """The blocks of the range do not fit into the budget: cut the range and start it again.
+
+    `done` is the number of requests of the batch that were counted.
+    """
+
+    def __init__(self, done: int) -> None:
+        super().__init__(done)
+        self.done = done
 
 
 class Hotness:
@@ -163,9 +170,10 @@ class Hotness:
         if len({len(column) for column in columns}) != 1:
             raise ValueError("the columns of a batch differ in length")
         batch = _Batch(len(columns[0]), *(column.ctypes.data for column in columns))
-        status = self._native.tk_hotness_add(self._handle, ctypes.byref(batch))
+        done = ctypes.c_uint64()
+        status = self._native.tk_hotness_add(self._handle, ctypes.byref(batch), ctypes.byref(done))
         if status == -errno.ENOSPC:
-            raise BudgetUsedUpError
+            raise BudgetUsedUpError(done.value)
         if status:
             raise TracekitError(f"counting block accesses failed: {os.strerror(-status)}")
 

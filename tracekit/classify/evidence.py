@@ -1,0 +1,248 @@
+"""Gathers, region by region, what the requests tell of the region's role.
+
+A region is a layout entry; where the layout has none, the partition that remap records name; where
+there are none either, the whole device.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit.classify.columns import (
+    OnRows,
+    batches,
+    codes,
+    flags,
+    ignore_rows,
+    ints,
+    open_table,
+)
+from tracekit.classify.regions import DeviceMap
+from tracekit.schema import SECTOR_BYTES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+COLUMNS = (
+    "device",
+    "sector",
+    "length_bytes",
+    "operation",
+    "is_meta",
+    "is_fua",
+    "is_preflush",
+    "process",
+    "partition",
+)
+PAGE_BYTES = 4096
+# Commits of a journal follow each other without a gap; a lost event or two may tear one open.
+RUN_GAP_SECTORS = 2048
+
+ANONYMOUS, ORDINARY, JBD2, SWAPPER, JOURNALER = range(5)
+PROCESS_KINDS = (
+    (JBD2, re.compile(r"jbd2/")),
+    (SWAPPER, re.compile(r"kswapd\d|kdamond")),
+    (JOURNALER, re.compile(r"xfsaild/|xfs-|btrfs-|f2fs_|jfsCommit|nilfs|gfs2_logd")),
+)
+READ, WRITE = 1, 2
+OPERATIONS = {"read": READ, "write": WRITE}
+PARTITION_SHIFT = 32
+
+# A region: an index in the layout, or a device and the partition that it was remapped from.
+Key = tuple[int, None] | tuple[str, str | None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The requests of one region in one batch, in queue order; flushes without data left out."""
+
+    sector: NDArray[np.int64]
+    end: NDArray[np.int64]  # sector behind the last
+    operation: NDArray[np.int64]  # READ, WRITE or 0
+    process: NDArray[np.int64]  # ANONYMOUS ... JOURNALER
+    is_meta: NDArray[np.bool_]
+    is_barrier: NDArray[np.bool_]  # FUA or preflush
+
+    def take(self, rows: NDArray[np.int64] | slice) -> Part:
+        """Return some of the rows."""
+        return Part(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+@dataclass
+class Evidence:
+    """Counts for one region."""
+
+    reads: int = 0
+    writes: int = 0
+    meta: int = 0  # reads and writes of metadata
+    barriers: int = 0  # writes with FUA or preflush
+    pages: int = 0  # reads and writes that are whole aligned 4 KiB pages
+    sequential: int = 0  # writes that begin where the region's last one ended
+    named: int = 0  # reads and writes whose process is known
+    jbd2_writes: int = 0
+    jbd2_barriers: int = 0
+    swapper_writes: int = 0
+    journaler_writes: int = 0
+    first_sector: int = 1 << 62
+    end_sector: int = 0
+    last_end: int = -1  # of the latest write
+    commit_runs: NDArray[np.int64] | None = None  # coalesced: first and end sector
+
+    def add(self, part: Part) -> None:
+        """Add the requests of one batch."""
+        import numpy as np
+
+        def count(mask: NDArray[np.bool_]) -> int:
+            return int(np.count_nonzero(mask))
+
+        is_write = part.operation == WRITE
+        is_data = is_write | (part.operation == READ)
+        is_paged = (part.sector * SECTOR_BYTES % PAGE_BYTES == 0) & (
+            part.end * SECTOR_BYTES % PAGE_BYTES == 0
+        )
+        is_jbd2 = is_write & (part.process == JBD2)
+        self.reads += count(part.operation == READ)
+        self.writes += count(is_write)
+        self.meta += count(is_data & part.is_meta)
+        self.barriers += count(is_write & part.is_barrier)
+        self.pages += count(is_data & is_paged)
+        self.named += count(is_data & (part.process != ANONYMOUS))
+        self.jbd2_writes += count(is_jbd2)
+        self.jbd2_barriers += count(is_jbd2 & part.is_barrier)
+        self.swapper_writes += count(is_write & (part.process == SWAPPER))
+        self.journaler_writes += count(is_write & (part.process == JOURNALER))
+        self.first_sector = min(self.first_sector, int(part.sector.min()))
+        self.end_sector = max(self.end_sector, int(part.end.max()))
+        self._follow(part.take(np.flatnonzero(is_write)))
+        runs = commit_runs(part.take(np.flatnonzero(is_jbd2)))
+        known = runs if self.commit_runs is None else np.concatenate((self.commit_runs, runs))
+        self.commit_runs = coalesce(known)
+
+    def _follow(self, writes: Part) -> None:
+        import numpy as np
+
+        if not len(writes.sector):
+            return
+        previous = np.concatenate(([self.last_end], writes.end[:-1]))
+        self.sequential += int(np.count_nonzero(writes.sector == previous))
+        self.last_end = int(writes.end[-1])
+
+
+def commit_runs(writes: Part) -> NDArray[np.int64]:
+    """Return the runs of adjacent jbd2 writes that hold a commit block: first and end sector.
+
+    Commit blocks carry FUA or preflush; jbd2 also writes ordered data, which never does, and
+    which is not adjacent to the log.
+    """
+    import numpy as np
+
+    if not len(writes.sector):
+        return np.empty((0, 2), np.int64)
+    is_start = np.concatenate(([True], writes.sector[1:] != writes.end[:-1]))
+    starts = np.flatnonzero(is_start)
+    lasts = np.append(starts[1:], len(writes.sector)) - 1
+    has_commit = np.logical_or.reduceat(writes.is_barrier, starts)
+    return np.column_stack((writes.sector[starts], writes.end[lasts]))[has_commit]
+
+
+def coalesce(runs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Join runs that overlap or lie less than a small gap apart."""
+    import numpy as np
+
+    if not len(runs):
+        return runs
+    runs = runs[np.argsort(runs[:, 0], kind="stable")]
+    ends = np.maximum.accumulate(runs[:, 1])
+    is_start = np.concatenate(([True], runs[1:, 0] > ends[:-1] + RUN_GAP_SECTORS))
+    starts = np.flatnonzero(is_start)
+    return np.column_stack((runs[starts, 0], ends[np.append(starts[1:], len(runs)) - 1]))
+
+
+class _Regions:
+    """Numbers the regions of a batch's rows."""
+
+    def __init__(self, entries: list[dict[str, Any]], devices: list[str]) -> None:
+        self._devices = {name: code for code, name in enumerate(devices)}
+        self._names = devices
+        self._partitions: dict[str | None, int] = {None: 0}
+        self._maps = [
+            DeviceMap([(i, entry) for i, entry in enumerate(entries) if entry["device"] == name])
+            for name in devices
+        ]
+
+    def number(self, batch: Any) -> NDArray[np.int64]:
+        """Return a number for each row's region: below 0 for layout entries, else from 0."""
+        import numpy as np
+
+        device = codes(batch.column("device"), lambda name: self._devices.get(name or "", 0))
+        partition = codes(
+            batch.column("partition"),
+            lambda name: self._partitions.setdefault(name, len(self._partitions)),
+        )
+        sector = ints(batch.column("sector"))
+        number = device << PARTITION_SHIFT | partition
+        for code in np.unique(device):
+            rows = np.flatnonzero(device == code)
+            entry = self._maps[code].entry_at(sector[rows])
+            number[rows] = np.where(entry < 0, number[rows], -1 - entry)
+        return np.asarray(number, np.int64)
+
+    def key(self, number: int) -> Key:
+        """Return what a number stands for."""
+        if number < 0:
+            return -1 - number, None
+        partition = number & ((1 << PARTITION_SHIFT) - 1)
+        return self._names[number >> PARTITION_SHIFT], list(self._partitions)[partition]
+
+
+def gather(
+    requests: Path,
+    entries: list[dict[str, Any]],
+    devices: list[str],
+    *,
+    on_rows: OnRows = ignore_rows,
+) -> dict[Key, Evidence]:
+    """Read the trace once and return the evidence for each region that has requests."""
+    import numpy as np
+
+    regions = _Regions(entries, devices)
+    found: dict[Key, Evidence] = {}
+    for batch in batches(open_table(requests, COLUMNS), COLUMNS, on_rows):
+        number = regions.number(batch)
+        part = _part(batch)
+        kept = np.flatnonzero(part.end > part.sector)
+        order = kept[np.argsort(number[kept], kind="stable")]
+        if not len(order):
+            continue
+        sorted_numbers = number[order]
+        part = part.take(order)
+        edges = np.flatnonzero(np.diff(sorted_numbers)) + 1
+        for first, end in zip([0, *edges], [*edges, len(order)], strict=True):
+            key = regions.key(int(sorted_numbers[first]))
+            found.setdefault(key, Evidence()).add(part.take(slice(int(first), int(end))))
+    return found
+
+
+def process_kind(name: str | None) -> int:
+    """Return what kind of process a name says it is."""
+    for kind, pattern in PROCESS_KINDS:
+        if name and pattern.match(name):
+            return kind
+    return ORDINARY if name else ANONYMOUS
+
+
+def _part(batch: Any) -> Part:
+    sector = ints(batch.column("sector"))
+    length = ints(batch.column("length_bytes"))
+    return Part(
+        sector=sector,
+        end=sector + (length + SECTOR_BYTES - 1) // SECTOR_BYTES,
+        operation=codes(batch.column("operation"), lambda name: OPERATIONS.get(name or "", 0)),
+        process=codes(batch.column("process"), process_kind),
+        is_meta=flags(batch.column("is_meta")),
+        is_barrier=flags(batch.column("is_fua")) | flags(batch.column("is_preflush")),
+    )

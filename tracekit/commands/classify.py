@@ -1,0 +1,101 @@
+"""`tracekit classify`: what each request is for, and how hot each block is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+DEFAULT_MEMORY = "256MiB"
+ROLE_HELP = (
+    "Set a role: NAME=ROLE of a partition, a device or DEVICE:START+SECTORS; ROLE is fs, journal,"
+    " swap, other or unknown. Can be repeated."
+)
+
+
+def classify(  # noqa: PLR0913 - a command's parameters are its options
+    trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
+    *,
+    layout: Annotated[
+        Path | None, typer.Option(help="A layout.json to use instead of the trace's own layout.")
+    ] = None,
+    role: Annotated[list[str] | None, typer.Option(help=ROLE_HELP)] = None,
+    hot: Annotated[
+        float, typer.Option(help="Share of all block touches that hot blocks carry, 0 to 1.")
+    ] = 0.5,
+    hot_factor: Annotated[
+        float, typer.Option(help="Hot blocks are touched this many times as often as the mean.")
+    ] = 2.0,
+    window: Annotated[
+        float | None,
+        typer.Option(help="Working set window in seconds.", show_default="about 200 windows"),
+    ] = None,
+    memory: Annotated[
+        str, typer.Option(help="Memory for the table of blocks; less means more passes.")
+    ] = DEFAULT_MEMORY,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Give each request its role (fs, journal, swap, other) and each block its temperature."""
+    from tracekit.classify import Options, Override, TemperatureRule, window_from_seconds
+    from tracekit.sizes import parse_size
+
+    options = Options(
+        layout_file=layout,
+        overrides=tuple(Override.parse(text) for text in role or ()),
+        rule=TemperatureRule(hot, hot_factor),
+        window_ns=window_from_seconds(window),
+        budget_bytes=parse_size(memory, option="--memory"),
+    )
+    _run(trace, options, as_json=as_json)
+
+
+def _run(trace: Path, options: Any, *, as_json: bool) -> None:
+    from tracekit.classify import classify as run_classify
+    from tracekit.progress import row_progress
+    from tracekit.store import TraceFolder
+
+    with row_progress("classify") as on_rows:
+        result = run_classify(TraceFolder(trace), options, on_rows=on_rows)
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+        return
+    _print_layout(result)
+    _print_roles(result)
+    for warning in result["warnings"]:
+        typer.echo(f"warning: {warning['message']}; {warning['advice']}", err=True)
+
+
+def _print_layout(result: dict[str, Any]) -> None:
+    for entry in result["layout"]:
+        name = entry["name"] or entry["partition"]
+        end = entry["start_sector"] + entry["sectors"]
+        role = entry["role"] or "unknown"
+        sectors = f"{entry['start_sector']:,} to {end - 1:,}"
+        typer.echo(f"{name:<16} {role:<8} sectors {sectors:<28} {entry['evidence'] or ''}")
+    typer.echo()
+
+
+def _print_roles(result: dict[str, Any]) -> None:
+    hotness = result["hotness"]
+    all_touches = max(1, hotness["touches"])
+    typer.echo(
+        f"{'role':<8} {'requests':>12} {'blocks':>12} {'touches':>12}"
+        f" {'hot blocks':>12} {'their share':>12} {'warm':>12} {'cold':>12}"
+    )
+    for role, requests in result["classification"]["requests"].items():
+        found = hotness["roles"].get(role)
+        if found is None and not requests:
+            continue
+        blocks = found["blocks"] if found else dict.fromkeys(("hot", "warm", "cold"), 0)
+        touches = found["touches"] if found else blocks
+        typer.echo(
+            f"{role:<8} {requests:>12,} {sum(blocks.values()):>12,} {sum(touches.values()):>12,}"
+            f" {blocks['hot']:>12,} {touches['hot'] / all_touches:>12.1%}"
+            f" {blocks['warm']:>12,} {blocks['cold']:>12,}"
+        )
+    typer.echo(
+        f"\na block is hot from {hotness['hot_min_touches']:,} touches on; blocks are 4 KiB,"
+        " shares are of all touches"
+    )
