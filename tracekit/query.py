@@ -32,21 +32,24 @@ MADE_BY = {
     "working_set": "classify",
     "placement": "recommend",
 }
-COMPLETIONS_SQL = "catalog/completions"
 MACROS_SQL = ("catalog/log_bucket", "catalog/log_bucket_low")
+VIEWS_SQL = {"requests": "catalog/steps", "completion_files": "catalog/completions"}
 
 _PARAMETER = re.compile(
-    r"(?P<name>[a-z]\w*) \((?P<unit>[^,]+), default (?P<default>-?\d+)\): (?P<meaning>.+)"
+    r"(?P<name>[a-z]\w*) \((?P<unit>[a-z]+), (?P<low>\d+) to (?P<high>\d+), "
+    r"default (?P<default>\d+)\): (?P<meaning>.+)"
 )
 _COLUMN = re.compile(r"(?P<names>[a-z]\w*(?:, [a-z]\w*)*): (?P<meaning>.+)")
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A value that a query takes: `$name`, always a whole number of `unit`."""
+    """A value that a query takes: `$name`, a whole number of `unit` from `low` to `high`."""
 
     name: str
     unit: str
+    low: int
+    high: int
     default: int
     meaning: str
 
@@ -67,6 +70,25 @@ class Query:
     def table(self) -> str:
         """Name of the table the query makes: the last part of its name."""
         return self.name.rpartition("/")[2]
+
+    def values(self, given: Mapping[str, int]) -> dict[str, int]:
+        """Return the value of each parameter, the default where none is given.
+
+        UsageError names a parameter that the query does not have, or a value out of its range.
+        """
+        known = {parameter.name: parameter for parameter in self.parameters}
+        for name, value in given.items():
+            if name not in known:
+                names = ", ".join(known) or "none"
+                raise UsageError(
+                    f"{self.name} has no parameter '{name}'", hint=f"its parameters are: {names}"
+                )
+            if not known[name].low <= value <= known[name].high:
+                raise UsageError(
+                    f"{self.name}: {name} is {value} {known[name].unit}",
+                    hint=f"from {known[name].low} to {known[name].high} are possible",
+                )
+        return {name: given.get(name, known[name].default) for name in known}
 
 
 @functools.cache
@@ -89,7 +111,7 @@ def read(name: str) -> Query:
 
 
 def _header_notes(text: str) -> dict[str, list[str]]:
-    """Gather `-- key: value` lines of the leading comment; other comment lines go on with a value."""
+    """Gather the `-- key: value` lines of the leading comment; a line without key goes on."""
     notes: dict[str, list[str]] = {}
     values: list[str] = []
     for line in text.splitlines():
@@ -114,8 +136,9 @@ def _one(file: Path, notes: dict[str, list[str]], key: str) -> str:
 def _parameter(file: Path, note: str) -> Parameter:
     match = _PARAMETER.fullmatch(note)
     if match is None:
-        raise InputError(f"{file}: the parameter is not 'name (unit, default 1): meaning': {note}")
-    return Parameter(match["name"], match["unit"], int(match["default"]), match["meaning"])
+        raise InputError(f"{file}: not 'name (unit, 1 to 9, default 5): meaning': {note}")
+    low, high, default = (int(match[key]) for key in ("low", "high", "default"))
+    return Parameter(match["name"], match["unit"], low, high, default, match["meaning"])
 
 
 def _columns(file: Path, notes: list[str]) -> dict[str, str]:
@@ -145,9 +168,7 @@ def connect(
         add_view(connection, file.stem, file)
     replays = sorted(folder.path.glob("replays/*/completions.parquet"))
     if replays:
-        names = [glob.escape(str(file)) for file in replays]
-        connection.read_parquet(names, filename=True).create_view("completion_files")
-        connection.execute(read(COMPLETIONS_SQL).text)
+        add_view(connection, "completion_files", *replays)
     return connection
 
 
@@ -175,9 +196,15 @@ def empty(
     return connection
 
 
-def add_view(connection: DuckDBPyConnection, name: str, file: Path) -> None:
-    """Make the Parquet file visible as `name`; any character may occur in its path."""
-    connection.read_parquet(glob.escape(str(file))).create_view(name)
+def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
+    """Make Parquet files visible as `name`, and the view of `analyzers/catalog` that stands on it.
+
+    Any character may occur in a path. `completion_files` has each row's file as `filename`.
+    """
+    paths = [glob.escape(str(file)) for file in files]
+    connection.read_parquet(paths, filename=name == "completion_files").create_view(name)
+    if name in VIEWS_SQL:
+        connection.execute(read(VIEWS_SQL[name]).text)
 
 
 def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
@@ -189,15 +216,9 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     import duckdb
 
     query = read(name)
-    values = {parameter.name: parameter.default for parameter in query.parameters}
-    unknown = sorted(parameters.keys() - values.keys())
-    if unknown:
-        known = ", ".join(values) or "none"
-        raise UsageError(
-            f"{name} has no parameter '{unknown[0]}'", hint=f"its parameters are: {known}"
-        )
+    values = query.values(parameters)
     try:
-        return connection.sql(query.text, params=values | parameters or None).to_arrow_table()
+        return connection.sql(query.text, params=values or None).to_arrow_table()
     except duckdb.CatalogException as error:
         missing = [table for table in query.reads if f"name {table} does not exist" in str(error)]
         if not missing:

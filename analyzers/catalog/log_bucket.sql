@@ -6,7 +6,8 @@
 create macro log_bucket(value, bits) as (
     case
         when value < (1::bigint << bits) then value
-        else ((floor(log2(value))::bigint - bits) << bits)
+        else
+            ((floor(log2(value))::bigint - bits) << bits)
             + (value >> (floor(log2(value))::bigint - bits))
     end
 )::bigint;

@@ -2,7 +2,8 @@
 -- grain: one row per role; requests are counted as queued
 -- reads: requests, blocks
 -- column: role: role of the requests
--- column: request_count, read_count, write_count, flush_count, discard_count: requests as queued
+-- column: request_count, read_count, write_count, flush_count, discard_count: as queued
+-- column: preflush_count: of the writes, those that flush the device's cache before their data
 -- column: read_bytes, write_bytes, discard_bytes: bytes asked for
 -- column: read_sectors, write_sectors, total_sectors: 512-byte sectors read and written, each as
 -- often as it was
@@ -16,13 +17,15 @@ with by_role as (
         count(*) filter (where requests.operation = 'write') as write_count,
         count(*) filter (where requests.operation = 'flush') as flush_count,
         count(*) filter (where requests.operation = 'discard') as discard_count,
+        count(*) filter (where requests.is_preflush and requests.operation <> 'flush')
+            as preflush_count,
         coalesce(sum(requests.length_bytes) filter (where requests.operation = 'read'), 0)::bigint
             as read_bytes,
         coalesce(sum(requests.length_bytes) filter (where requests.operation = 'write'), 0)::bigint
             as write_bytes,
         coalesce(
             sum(requests.length_bytes) filter (where requests.operation = 'discard'), 0
-        )::bigint as discard_bytes,
+        )::bigint as discard_bytes
     from requests
     group by requests.role
 ),
@@ -31,7 +34,7 @@ footprint as (
     select
         blocks.role,
         sum(blocks.sectors)::bigint as distinct_sectors,
-        count(*) as distinct_blocks,
+        count(*) as distinct_blocks
     from blocks
     group by blocks.role
 ),
@@ -43,7 +46,7 @@ totals as (
         by_role.write_bytes // 512 as write_sectors,
         (by_role.read_bytes + by_role.write_bytes) // 512 as total_sectors,
         coalesce(footprint.distinct_sectors, 0) as distinct_sectors,
-        coalesce(footprint.distinct_blocks, 0) as distinct_blocks,
+        coalesce(footprint.distinct_blocks, 0) as distinct_blocks
     from by_role
     left join footprint on by_role.role = footprint.role
 )

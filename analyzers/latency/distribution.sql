@@ -1,0 +1,37 @@
+-- question: How are the times of each step of a request's way distributed?
+-- grain: one row per step, role, operation and log-linear bucket of latencies; requests as queued
+-- reads: requests
+-- parameter: octave_bits (bits, 0 to 16, default 3): 2^bits buckets an octave
+-- column: step: q2q, q2g, g2i, q2m, i2d, m2d, q2d, d2c, q2c or wait, as in the view steps
+-- column: role, operation: of the requests
+-- column: low_ns, high_ns: smallest latency of the bucket and of the next one
+-- column: request_count: requests in the bucket
+-- column: smaller_ratio: share of the requests of the step, role and operation in this bucket or a
+-- lower one
+with buckets as (
+    select
+        step,
+        role,
+        operation,
+        log_bucket(latency_ns, $octave_bits) as bucket,
+        count(*) as request_count
+    from steps
+    group by all
+),
+
+distribution as (
+    select
+        step,
+        role,
+        operation,
+        log_bucket_low(bucket, $octave_bits) as low_ns,
+        log_bucket_low(bucket + 1, $octave_bits) as high_ns,
+        request_count,
+        sum(request_count) over (partition by step, role, operation order by bucket)
+        / sum(request_count) over (partition by step, role, operation) as smaller_ratio
+    from buckets
+)
+
+select *
+from distribution
+order by step, role, operation, low_ns

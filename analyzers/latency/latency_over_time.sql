@@ -1,0 +1,54 @@
+-- question: How do the response times of each role change over time?
+-- grain: one row per window of queue time and role, where requests were completed
+-- reads: requests
+-- parameter: window_count (windows, 1 to 10000, default 200): equal parts of the trace
+-- parameter: octave_bits (bits, 0 to 16, default 5): 2^bits buckets an octave hold the latencies
+-- column: window_number, window_ns, window_length_ns: number from 0, start and length of a window
+-- column: role: role of the requests
+-- column: request_count: completed requests that were queued in the window
+-- column: latency_p50_ns, latency_p99_ns: from queued to completed, nearest rank (log_bucket)
+-- column: latency_max_ns: exact
+with clock as (
+    select max(queue_ns) // $window_count + 1 as window_length_ns
+    from requests
+),
+
+buckets as (
+    select
+        requests.queue_ns // clock.window_length_ns as window_number,
+        clock.window_length_ns,
+        requests.role,
+        log_bucket(requests.complete_ns - requests.queue_ns, $octave_bits) as bucket,
+        count(*) as bucket_count,
+        max(requests.complete_ns - requests.queue_ns) as max_ns
+    from requests
+    cross join clock
+    where requests.complete_ns is not null and requests.queue_ns is not null
+    group by all
+),
+
+ranked as (
+    select
+        *,
+        sum(bucket_count) over (partition by window_number, role order by bucket) as upto_count,
+        sum(bucket_count) over (partition by window_number, role) as total_count
+    from buckets
+),
+
+latency_over_time as (
+    select
+        window_number,
+        window_number * window_length_ns as window_ns,
+        window_length_ns,
+        role,
+        sum(bucket_count)::bigint as request_count,
+        min(max_ns) filter (where upto_count >= 0.5 * total_count) as latency_p50_ns,
+        min(max_ns) filter (where upto_count >= 0.99 * total_count) as latency_p99_ns,
+        max(max_ns) as latency_max_ns
+    from ranked
+    group by all
+)
+
+select *
+from latency_over_time
+order by window_number, role

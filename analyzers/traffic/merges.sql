@@ -1,0 +1,51 @@
+-- question: How many queued requests were merged, and how large are the requests that were issued?
+-- grain: one row per role and operation of the carrying request
+-- reads: requests
+-- column: role, operation: of the request that carries the merged ones
+-- column: queued_count: requests as queued
+-- column: merged_count: of these, merged into another request
+-- column: issued_count: of these, issued to the driver themselves
+-- column: issued_bytes: bytes of the issued requests, those merged into them included
+-- column: issued_min_bytes, issued_avg_bytes, issued_max_bytes: bytes of one issued request
+-- column: merge_ratio: requests that were issued, the merged ones included, to one issued request
+with passengers as (
+    select
+        requests.merged_into as carrier_id,
+        count(*) as merged_count,
+        sum(requests.length_bytes)::bigint as merged_bytes
+    from requests
+    where requests.merged_into is not null and requests.issue_ns is not null
+    group by requests.merged_into
+),
+
+carriers as (
+    select
+        requests.role,
+        requests.operation,
+        (requests.merged_into is not null) as is_merged,
+        (requests.merged_into is null and requests.issue_ns is not null) as is_issued,
+        1 + coalesce(passengers.merged_count, 0) as carried_count,
+        requests.length_bytes + coalesce(passengers.merged_bytes, 0) as carried_bytes
+    from requests
+    left join passengers on requests.request_id = passengers.carrier_id
+),
+
+by_kind as (
+    select
+        carriers.role,
+        carriers.operation,
+        count(*) as queued_count,
+        count(*) filter (where is_merged) as merged_count,
+        count(*) filter (where is_issued) as issued_count,
+        coalesce(sum(carried_bytes) filter (where is_issued), 0)::bigint as issued_bytes,
+        min(carried_bytes) filter (where is_issued) as issued_min_bytes,
+        avg(carried_bytes) filter (where is_issued) as issued_avg_bytes,
+        max(carried_bytes) filter (where is_issued) as issued_max_bytes,
+        avg(carried_count) filter (where is_issued) as merge_ratio
+    from carriers
+    group by carriers.role, carriers.operation
+)
+
+select *
+from by_kind
+order by role, operation

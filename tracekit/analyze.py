@@ -1,0 +1,184 @@
+"""Run the analyses over a trace folder: each SQL file makes one table in `findings/`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracekit import query
+from tracekit.errors import UsageError
+from tracekit.store import TraceFolder, write_table
+
+# The order in which they run, and in which their tables are listed.
+ANALYSES = (
+    "traffic/totals",
+    "traffic/mix",
+    "traffic/sizes",
+    "traffic/merges",
+    "traffic/processes",
+    "traffic/throughput",
+    "latency/btt",
+    "latency/latency",
+    "latency/distribution",
+    "latency/latency_over_time",
+    "depth/depth_over_time",
+    "depth/depth_at_queue",
+    "workload/interarrival",
+    "workload/interarrival_percentiles",
+    "workload/sequentiality",
+    "workload/run_lengths",
+    "workload/jumps",
+    "workload/commits",
+    "workload/commit_intervals",
+    "locality/coverage",
+    "locality/temperature",
+    "locality/hottest",
+    "locality/footprint",
+    "locality/heat_map",
+)
+
+# Each returns no row when the tables are as they should be.
+CHECKS = (
+    "checks/request_ids",
+    "checks/queue_order",
+    "checks/time_order",
+    "checks/known_words",
+    "checks/carriers",
+    "checks/block_touches",
+    "checks/new_blocks",
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One table that was written."""
+
+    name: str
+    table: str
+    row_count: int
+    elapsed_ns: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One check that found rows which contradict the contract of the tables."""
+
+    name: str
+    question: str
+    failing_count: int
+    example_id: int | None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What one run of the analyses wrote and found wrong."""
+
+    findings: tuple[Finding, ...]
+    failures: tuple[Failure, ...]
+
+
+def analyze(
+    folder: TraceFolder,
+    *,
+    only: Sequence[str] = (),
+    parameters: Mapping[str, int] | None = None,
+    on_start: Callable[[str, int, int], None] | None = None,
+) -> Analysis:
+    """Run the analyses named in `only`, or all and the checks, and write a table for each.
+
+    `parameters` go to every query that has them. `on_start` is told the name, the number from 0 and
+    the total before each query. Raises UsageError for an unknown name or parameter and InputError
+    for a table that is missing, both before anything is written.
+    """
+    names = [_full_name(name) for name in only] or list(ANALYSES)
+    checks = () if only else CHECKS
+    values = _split(names, parameters or {})
+    for name in (*names, *checks):
+        for table in query.read(name).reads:
+            folder.require(table, made_by=query.MADE_BY[table])
+    total = len(names) + len(checks)
+    findings, failures = [], []
+    with query.connect(folder) as connection:
+        for number, name in enumerate(names):
+            if on_start is not None:
+                on_start(name, number, total)
+            findings.append(_find(connection, folder, name, values[name]))
+        for number, name in enumerate(checks, start=len(names)):
+            if on_start is not None:
+                on_start(name, number, total)
+            failures += _check(connection, name)
+    if checks:
+        write_table(folder.table("findings/checks"), _checks_table(failures))
+    return Analysis(tuple(findings), tuple(failures))
+
+
+def _full_name(name: str) -> str:
+    """Return the analysis that `name` means: `traffic/totals` or only `totals`."""
+    for known in ANALYSES:
+        if name in (known, known.rpartition("/")[2]):
+            return known
+    tables = ", ".join(known.rpartition("/")[2] for known in ANALYSES)
+    raise UsageError(f"there is no analysis '{name}'", hint=f"there are: {tables}")
+
+
+def _split(names: Sequence[str], given: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Give each query the parameters that it has, with its defaults for the others."""
+    known = {name: {parameter.name for parameter in query.read(name).parameters} for name in names}
+    unknown = sorted(given.keys() - set().union(*known.values()))
+    if unknown:
+        possible = ", ".join(sorted(set().union(*known.values()))) or "none"
+        raise UsageError(
+            f"none of these analyses has a parameter '{unknown[0]}'",
+            hint=f"their parameters are: {possible}",
+        )
+    return {
+        name: query.read(name).values({key: given[key] for key in keys & given.keys()})
+        for name, keys in known.items()
+    }
+
+
+def _find(connection: Any, folder: TraceFolder, name: str, values: dict[str, int]) -> Finding:
+    begin_ns = time.monotonic_ns()
+    described = query.read(name)
+    table = _describe(query.run(connection, name, **values), described, values)
+    write_table(folder.table(f"findings/{described.table}"), table)
+    return Finding(name, described.table, table.num_rows, time.monotonic_ns() - begin_ns)
+
+
+def _describe(table: Any, described: query.Query, values: Mapping[str, int]) -> Any:
+    """Store in the table which query made it, with which values, and what its columns mean."""
+    import pyarrow as pa
+
+    fields = [
+        field.with_metadata({"meaning": described.columns[field.name]}) for field in table.schema
+    ]
+    origin = {
+        "query": described.name,
+        "question": described.question,
+        "grain": described.grain,
+        "parameters": json.dumps(values),
+    }
+    return table.cast(pa.schema(fields, metadata=origin))
+
+
+def _check(connection: Any, name: str) -> list[Failure]:
+    rows = query.run(connection, name).to_pylist()
+    question = query.read(name).question
+    return [Failure(name, question, row["failing_count"], row["example_id"]) for row in rows]
+
+
+def _checks_table(failures: Sequence[Failure]) -> Any:
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [
+            pa.field("name", pa.string(), metadata={"meaning": "check that failed"}),
+            pa.field("question", pa.string(), metadata={"meaning": "what it asks"}),
+            pa.field("failing_count", pa.int64(), metadata={"meaning": "rows that fail it"}),
+            pa.field("example_id", pa.int64(), metadata={"meaning": "request_id of one of them"}),
+        ]
+    )
+    return pa.Table.from_pylist([vars(failure) for failure in failures], schema)
