@@ -10,5 +10,6 @@ from tracekit.commands.capture import capture
 from tracekit.commands.classify import classify
 from tracekit.commands.doctor import doctor
 from tracekit.commands.recommend import recommend
+from tracekit.commands.report import report
 
-COMMANDS: tuple[Callable[..., Any], ...] = (capture, classify, analyze, recommend, doctor)
+COMMANDS: tuple[Callable[..., Any], ...] = (capture, classify, analyze, recommend, report, doctor)

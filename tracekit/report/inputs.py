@@ -1,0 +1,137 @@
+"""Read what the stages left in the trace folder; the only part of the report that opens files.
+
+Everything here is small: findings, curves and summaries. The report never reads the requests, so
+its memory does not depend on the length of the trace.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit import query
+from tracekit.errors import InputError
+from tracekit.report.tables import rows
+from tracekit.store import TraceFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A table with its origin: the SQL that made it, or the stage that wrote it."""
+
+    name: str
+    origin: str
+    table: pd.DataFrame
+    sql: str = ""
+    question: str = ""
+    grain: str = ""
+    columns: Mapping[str, str] | None = None
+    parameters: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One run of the replayer: the name of its folder and its summary.json."""
+
+    name: str
+    summary: Mapping[str, Any]
+
+
+class Inputs:
+    """The trace folder as the report sees it; a table that no stage has written is None."""
+
+    def __init__(self, folder: TraceFolder) -> None:
+        self.folder = folder
+        self.info = folder.info
+
+    def finding(self, name: str) -> Evidence | None:
+        """Return the finding of the analysis `name`, such as `traffic/totals`, if it was made."""
+        source = query.read(name)
+        place = f"findings/{source.table}"
+        if not self.folder.has(place):
+            return None
+        return Evidence(
+            name=name,
+            origin=f"analyzers/{name}.sql",
+            table=_read_table(self.folder.table(place)),
+            sql=source.text,
+            question=source.question,
+            grain=source.grain,
+            columns=source.columns,
+            parameters=_parameters(self.folder.table(place)),
+        )
+
+    @functools.cached_property
+    def failed_checks(self) -> Sequence[Mapping[str, Any]]:
+        """The checks of the data that found rows, as `analyze` wrote them down."""
+        if not self.folder.has("findings/checks"):
+            return ()
+        table = _read_table(self.folder.table("findings/checks"))
+        return [dict(row._asdict()) for row in rows(table)]
+
+    @functools.cached_property
+    def placement(self) -> Evidence | None:
+        """The curves of elapsed time against NVM capacity, or None."""
+        place = "simulations/placement"
+        if not self.folder.has(place):
+            return None
+        return Evidence(
+            name="placement",
+            origin=f"{place}.parquet of tracekit recommend",
+            table=_read_table(self.folder.table(place)),
+        )
+
+    @functools.cached_property
+    def recommendation(self) -> Mapping[str, Any] | None:
+        """The content of recommendation.json, or None."""
+        file = self.folder.path / "recommendation.json"
+        return _read_json(file) if file.is_file() else None
+
+    @functools.cached_property
+    def replays(self) -> tuple[Replay, ...]:
+        """The replays that ended, by name."""
+        files = sorted(self.folder.path.glob("replays/*/summary.json"))
+        return tuple(Replay(file.parent.name, _read_json(file)) for file in files)
+
+
+def _read_table(file: Path) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(file)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{file} cannot be read: {error}", hint="make it again") from None
+    return plain(table.to_pandas(integer_object_nulls=True))
+
+
+def _parameters(file: Path) -> Mapping[str, int]:
+    """Return the values that the query ran with, which `analyze` stores in the table."""
+    import pyarrow.parquet as pq
+
+    stored = (pq.read_schema(file).metadata or {}).get(b"parameters", b"{}")
+    values = json.loads(stored)
+    return values if isinstance(values, dict) else {}
+
+
+def plain(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with categories as text, so that grouping never invents empty groups."""
+    chosen = [name for name in table.columns if str(table[name].dtype) == "category"]
+    return table.astype(dict.fromkeys(chosen, "object"))
+
+
+def _read_json(file: Path) -> Mapping[str, Any]:
+    try:
+        content = json.loads(file.read_text())
+    except ValueError as error:
+        raise InputError(f"{file} is not valid JSON: {error}", hint="make it again") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{file} holds no JSON object", hint="make it again")
+    return content

@@ -1,0 +1,95 @@
+"""What a section is made of; `sections/` builds them and `reports/sections/` lays them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tracekit.report import canvas, roles, tables
+from tracekit.report.inputs import Evidence
+from tracekit.report.svg import Draw, drawn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Key:
+    """One entry of a legend: a colour of the palette, a line style, and what it stands for."""
+
+    colour: str
+    text: str
+    line: str = "box"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with what it shows, computed from its data, and the evidence behind it."""
+
+    name: str
+    title: str
+    markup: str
+    says: Sequence[str]
+    evidence: Evidence
+    legend: Sequence[Key] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page; `name` is its anchor and template, `parts` what the template shows."""
+
+    name: str
+    title: str
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A section that cannot be shown yet, and the stage that makes what it needs."""
+
+    title: str
+    stage: str
+
+
+def figure(
+    draw: Draw,
+    evidence: Evidence,
+    *,
+    title: str,
+    says: Sequence[str],
+    legend: Sequence[Key] = (),
+    name: str = "",
+) -> Figure:
+    """Draw the evidence's table in both widths; the name defaults to that of the evidence."""
+    name = name or evidence.name.replace("/", "-").replace("_", "-")
+    label = f"{title}. {' '.join(says)}"
+    markup = drawn(draw, evidence.table, name, label=label)
+    return Figure(name, title, markup, says, evidence, legend)
+
+
+def role_keys(table: pd.DataFrame) -> tuple[Key, ...]:
+    """Return the legend of a table by role, and by operation where it tells them apart."""
+    if "operation" not in table.columns:
+        return tuple(Key(role, roles.title(role)) for role in roles.in_order(table["role"]))
+    pairs = set(zip(table["role"], table["operation"], strict=True))
+    return tuple(
+        Key(
+            role,
+            f"{roles.title(role)}, {operation}",
+            canvas.OPERATION_LINES.get(operation, "solid"),
+        )
+        for role in roles.in_order(table["role"])
+        for operation in sorted(operation for owner, operation in pairs if owner == role)
+    )
+
+
+def evidence_view(evidence: Evidence) -> Mapping[str, Any]:
+    """Return what the template needs to show a table, its origin and its download."""
+    return {
+        "evidence": evidence,
+        "opening": tables.shown(evidence.table, meanings=evidence.columns, limit=tables.OPEN_ROWS),
+        "shown": tables.shown(evidence.table, meanings=evidence.columns),
+        "csv": tables.csv_link(evidence.table),
+        "file": f"{evidence.name.replace('/', '-')}.csv",
+    }

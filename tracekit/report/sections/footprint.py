@@ -1,0 +1,66 @@
+"""How large the working set is over time."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tracekit.report import format as fmt
+from tracekit.report import roles
+from tracekit.report.figures.footprint import footprint as draw
+from tracekit.report.inputs import Inputs
+from tracekit.report.section import Missing, Section, figure, role_keys
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLE = "Working set"
+
+
+def footprint(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `classify` and `analyze` have not run."""
+    evidence = inputs.finding("locality/footprint")
+    if evidence is None:
+        return Missing(TITLE, "analyze")
+    drawn = [
+        figure(
+            partial(draw, column=column),
+            evidence,
+            title=title,
+            says=sentences,
+            legend=role_keys(evidence.table),
+            name=f"footprint-{column.partition('_')[0]}",
+        )
+        for column, title, sentences in (
+            ("touched_bytes", "Touched in each window", windows(evidence.table)),
+            ("seen_bytes", "Touched since the start", says(evidence.table)),
+        )
+    ]
+    return Section("footprint", TITLE, {"figures": drawn})
+
+
+def windows(table: pd.DataFrame) -> list[str]:
+    """Say how much each role touches within one window."""
+    starts = sorted(set(table["window_ns"]))
+    lasting = f"{fmt.duration(starts[1] - starts[0])} each" if len(starts) > 1 else "all in one"
+    fullest = [
+        f"{fmt.data(table.loc[table['role'] == role, 'touched_bytes'].max())} {roles.title(role)}"
+        for role in roles.in_order(table["role"])
+    ]
+    return [
+        f"{fmt.plural(len(starts), 'window')}, {lasting}. At most {fmt.listing(fullest)} in one."
+    ]
+
+
+def says(table: pd.DataFrame) -> list[str]:
+    """Say how much of what a window touches is new to the trace."""
+    sentences = []
+    for role in roles.in_order(table["role"]):
+        mine = table[table["role"] == role]
+        touched, new = mine["touched_blocks"].sum(), mine["new_blocks"].sum()
+        if touched:
+            sentences.append(
+                f"{roles.title(role).capitalize()}: {fmt.data(mine['seen_bytes'].max())} in all; "
+                f"{fmt.share(new / touched)} of what a window touches was never touched before."
+            )
+    return sentences or ["No block was touched."]

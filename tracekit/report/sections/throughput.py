@@ -1,0 +1,58 @@
+"""How the traffic changes over time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tracekit.report import format as fmt
+from tracekit.report import roles
+from tracekit.report.figures.throughput import throughput as draw
+from tracekit.report.inputs import Inputs
+from tracekit.report.section import Missing, Section, figure, role_keys
+from tracekit.report.tables import largest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLE = "Traffic over time"
+
+
+def throughput(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("traffic/throughput")
+    if evidence is None:
+        return Missing(TITLE, "analyze")
+    rates = by_role(evidence.table)
+    drawn = figure(
+        draw,
+        replace(evidence, table=rates),
+        title="Bytes asked for, by role",
+        says=says(rates),
+        legend=role_keys(rates),
+    )
+    return Section("throughput", TITLE, {"figure": replace(drawn, evidence=evidence)})
+
+
+def by_role(table: pd.DataFrame) -> pd.DataFrame:
+    """Add up the operations of a role that move data and turn bytes into bytes a second."""
+    moving = table[table["operation"].isin(["read", "write"])]
+    keys = ["window_ns", "window_length_ns", "role"]
+    summed = moving.groupby(keys, as_index=False)[["request_count", "request_bytes"]].sum()
+    return summed.assign(
+        bytes_per_second=summed["request_bytes"] * 1e9 / summed["window_length_ns"].clip(lower=1)
+    )
+
+
+def says(rates: pd.DataFrame) -> list[str]:
+    """Say the peak of each role and when it was."""
+    sentences = []
+    for role in roles.in_order(rates["role"]):
+        mine = rates[rates["role"] == role]
+        peak = largest(mine, "bytes_per_second")
+        sentences.append(
+            f"{roles.title(role).capitalize()}: at most {fmt.data(peak['bytes_per_second'])} a "
+            f"second, {fmt.duration(peak['window_ns'])} after the start; "
+            f"{fmt.data(mine['bytes_per_second'].mean())} a second on average."
+        )
+    return sentences or ["The trace holds no read and no write."]

@@ -1,0 +1,47 @@
+"""What to know before trusting the numbers: warnings, losses and guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tracekit.report import format as fmt
+from tracekit.report.inputs import Inputs
+from tracekit.report.section import Missing, Section
+
+TITLE = "What to keep in mind"
+LOSSES = {
+    "sequence_gaps": "gaps in the numbering of the records",
+    "lost_records": "records lost at those gaps",
+    "dropped": "events that the kernel dropped while capturing",
+}
+UNMATCHED = "events without their counterpart: {}"
+
+
+def warnings(inputs: Inputs) -> Section | Missing:
+    """Build the section; it is always there, because nothing lost is also worth saying."""
+    info = inputs.info
+    losses = list(_losses(info.get("loss", {})))
+    records = info.get("counts", {}).get("records")
+    return Section(
+        "warnings",
+        TITLE,
+        {
+            "checks": inputs.failed_checks,
+            "warnings": info.get("warnings", []),
+            "losses": losses,
+            "records": records,
+            "inferences": info.get("inferences", []),
+        },
+    )
+
+
+def _losses(loss: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what was lost and how many, leaving out what did not happen."""
+    for key, amount in loss.items():
+        if isinstance(amount, Mapping):
+            for event, count in amount.items():
+                if count:
+                    yield UNMATCHED.format(event), fmt.count(count)
+        elif amount:
+            yield LOSSES.get(key, key.replace("_", " ")), fmt.count(amount)
