@@ -62,6 +62,7 @@ class Answers:
 
     by_point: list[Answer]
     flips: list[Flip]
+    single_role_flips: list[Flip]  # were no split possible, as in the study's figure 6
     knee: Answer  # the smallest capacity with KNEE_RATIO of the largest gain
     best: Answer  # the smallest capacity with the largest gain
 
@@ -92,20 +93,43 @@ def find_answers(curves: Curves, coverage: str) -> Answers:
     """
     found = candidates(curves, coverage)
     answers = [_answer(curves, found, index) for index in range(len(curves.points))]
-    flips = [
-        Flip(after.capacity_bytes, before.placement, after.placement)
-        for before, after in pairwise(answers[1:])
-        if before.placement != after.placement
-    ]
+    capacities = [answer.capacity_bytes for answer in answers]
+    single = [_ranked(found[:-1], index)[0].placement for index in range(len(answers))]
     most = max(answer.gain_ratio for answer in answers)
     best = next(answer for answer in answers if answer.gain_ratio >= most)
     knee = next(answer for answer in answers if answer.gain_ratio >= KNEE_RATIO * most)
-    return Answers(answers, flips, knee, best)
+    return Answers(
+        by_point=answers,
+        flips=_flips(capacities, [answer.placement for answer in answers]),
+        single_role_flips=_flips(capacities, single),
+        knee=knee,
+        best=best,
+    )
+
+
+def _flips(capacities_bytes: list[int], placements: list[str]) -> list[Flip]:
+    """Return where the placement changes, the capacity of nothing left out."""
+    points = list(zip(capacities_bytes, placements, strict=True))[1:]
+    return [
+        Flip(capacity_bytes, before, after)
+        for (_, before), (capacity_bytes, after) in pairwise(points)
+        if before != after
+    ]
+
+
+def _ranked(found: list[Candidate], index: int) -> list[Candidate]:
+    """Order by elapsed time at one capacity point; of equals the one that needs least NVM."""
+
+    def key(candidate: Candidate) -> tuple[int, int]:
+        used = sum(int(blocks[index]) for blocks in candidate.blocks.values())
+        return int(candidate.elapsed_ps[index]), used
+
+    return sorted(found, key=key)
 
 
 def _answer(curves: Curves, found: list[Candidate], index: int) -> Answer:
     combined = found[-1]
-    simple = sorted(found[:-1], key=lambda candidate: int(candidate.elapsed_ps[index]))
+    simple = _ranked(found[:-1], index)
     saved_ps = int(simple[0].elapsed_ps[index] - combined.elapsed_ps[index])
     is_split = saved_ps > 0 and saved_ps >= SPLIT_WORTH_RATIO * curves.base_total_ps
     ranked = [combined, *simple] if is_split else simple

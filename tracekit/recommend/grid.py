@@ -27,7 +27,7 @@ class Grid:
 
 
 def make_grid(
-    role_blocks: Sequence[int], requested_bytes: Sequence[int], max_bytes: int | None
+    role_blocks: Sequence[int], requested_bytes: Sequence[int], *, max_bytes: int | None = None
 ) -> Grid:
     """Choose the capacities for a trace that touched so many blocks of each role.
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.recommend.answer import Answers, candidates, find_answers, to_ns
+from tracekit.recommend.answer import Answers, Flip, candidates, find_answers, to_ns
 from tracekit.recommend.grid import Grid, make_grid
 from tracekit.recommend.profiles import Profile, choose_profile, load_profiles
 from tracekit.recommend.words import assumptions, headline
@@ -50,13 +50,20 @@ def recommend(
     requests = folder.require("requests", made_by="parse")
     touched = read_blocks(folder.require("blocks", made_by="classify"))
     grid = make_grid(
-        touched.role_blocks().tolist(), options.capacities_bytes, options.max_capacity_bytes
+        touched.role_blocks().tolist(),
+        options.capacities_bytes,
+        max_bytes=options.max_capacity_bytes,
     )
     level = options.level
     if level == "issued" and not _has_issues(requests):
         level = "queued"
     curves = sweep(
-        requests, touched, grid.fine, profiles, is_issued=level == "issued", on_rows=on_rows
+        requests,
+        touched,
+        points=grid.fine,
+        devices=profiles,
+        is_issued=level == "issued",
+        on_rows=on_rows,
     )
     result = _result(folder, options, profiles, level, (grid, curves))
     (folder.path / "simulations").mkdir(exist_ok=True)
@@ -94,14 +101,12 @@ def _result(
         "profiles": [asdict(base), asdict(nvm)],
         "level": level,
         "coverage": options.coverage,
-        "headline": headline(curves, answers, grid.headline, other=other, nvm=nvm),
+        "headline": headline(curves, answers, index=grid.headline, other=other, nvm=nvm),
         "answer": asdict(answers.by_point[grid.headline]),
         "other_coverage": {"coverage": other_coverage, **asdict(other)},
         "answers": [asdict(answers.by_point[index]) for index in grid.shown],
-        "flips": [
-            {"capacity_bytes": flip.capacity_bytes, "from": flip.before, "to": flip.after}
-            for flip in answers.flips
-        ],
+        "flips": _flips(answers.flips),
+        "single_role_flips": _flips(answers.single_role_flips),
         "knee": asdict(answers.knee),
         "best": asdict(answers.best),
         "footprint_bytes": int(curves.role_blocks.sum()) * BLOCK_BYTES,
@@ -119,6 +124,13 @@ def _result(
             *_journal_note(folder, curves),
         ],
     }
+
+
+def _flips(flips: list[Flip]) -> list[dict[str, Any]]:
+    return [
+        {"capacity_bytes": flip.capacity_bytes, "from": flip.before, "to": flip.after}
+        for flip in flips
+    ]
 
 
 def _headline_rule(options: Options, answers: Answers, grid: Grid) -> str:

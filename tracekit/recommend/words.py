@@ -19,7 +19,7 @@ FLIPS_SHOWN = 3
 
 
 def headline(
-    curves: Curves, answers: Answers, index: int, *, other: Answer, nvm: Profile
+    curves: Curves, answers: Answers, *, index: int, other: Answer, nvm: Profile
 ) -> list[str]:
     """Return the three lines: what to place, by what margin, and where the answer changes.
 

@@ -114,9 +114,9 @@ def device_cost(device: Device) -> Cost:
 def sweep(
     requests: Path,
     touched: TouchedBlocks,
+    *,
     points: NDArray[np.int64],
     devices: tuple[Device, Device],
-    *,
     is_issued: bool,
     on_rows: Callable[[int], None] | None = None,
 ) -> Curves:

@@ -1,0 +1,317 @@
+"""`tracekit recommend` on traces whose times can be worked out by hand; see devices.toml."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.simulate.placement_traces import Request, write_trace
+from tracekit.cli import app
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.recommend.stage import Options, recommend
+from tracekit.schema import PLACEMENT
+from tracekit.store import TraceFolder
+
+DEVICES = Path(__file__).with_name("devices.toml")
+BLOCK = 4096
+US = 1000
+
+
+def recommended(folder: Path, requests: list[Request], **changes: Any) -> dict[str, Any]:
+    """Write a trace, run the stage on it with the test devices, and return its result."""
+    write_trace(folder, requests)
+    options = {"base": "disk", "nvm": "nvm", "profiles": DEVICES, "level": "queued", **changes}
+    return recommend(TraceFolder(folder), Options(**options))
+
+
+def curve(folder: Path, placement: str, coverage: str = "hottest") -> dict[int, int]:
+    """Read a curve back from the table: elapsed us by capacity in blocks."""
+    return {
+        row["capacity_bytes"] // BLOCK: row["elapsed_ns"] // US
+        for row in pq.read_table(folder / "simulations" / "placement.parquet").to_pylist()
+        if (row["placement"], row["coverage"]) == (placement, coverage)
+    }
+
+
+def test_a_request_over_two_devices_costs_both(tmp_path: Path) -> None:
+    # GIVEN a write of two blocks, WHEN none, one or both of them are on NVM
+    recommended(tmp_path, [Request("fs", 0, 16)])
+    # THEN each device that holds a block costs its latency once and its own transfer
+    assert curve(tmp_path, "fs") == {0: 4000 + 2000, 1: 4000 + 1000 + 5 + 10, 2: 5 + 20}
+
+
+def test_reads_and_writes_have_their_own_costs(tmp_path: Path) -> None:
+    recommended(tmp_path, [Request("fs", 0, operation="read"), Request("fs", 80)])
+    assert curve(tmp_path, "fs", "start") == {0: 3000 + 5000, 1: 12 + 5000, 2: 12 + 15}
+
+
+def test_a_continued_request_costs_its_transfer_while_both_are_on_the_disk(tmp_path: Path) -> None:
+    # GIVEN two writes one after the other
+    recommended(tmp_path, [Request("fs", 0), Request("fs", 8)])
+    # WHEN the first moves to NVM, THEN the disk must seek for the second
+    assert curve(tmp_path, "fs") == {0: 5000 + 1000, 1: 15 + 5000, 2: 15 + 15}
+
+
+def test_a_flush_goes_to_both_devices_until_the_role_is_wholly_on_nvm(tmp_path: Path) -> None:
+    # GIVEN two writes and a flush of the file system, and one of the journal that has no block
+    flushes = [Request("fs", 0, 0, "flush"), Request("journal", 0, 0, "flush")]
+    recommended(tmp_path, [Request("fs", 0), *flushes, Request("fs", 80)])
+    # THEN the slower flush counts until both blocks are on NVM; the journal's never moves
+    assert curve(tmp_path, "fs") == {
+        0: 5000 + 5000 + 7000 + 7000,
+        1: 15 + 5000 + 7000 + 7000,
+        2: 15 + 15 + 3 + 7000,
+    }
+
+
+def test_a_forced_unit_access_with_preflush_costs_both(tmp_path: Path) -> None:
+    recommended(tmp_path, [Request("journal", 0, is_fua=True, is_preflush=True)])
+    assert curve(tmp_path, "journal") == {0: 5000 + 500 + 7000, 1: 15 + 1 + 3}
+
+
+def oltp() -> list[Request]:
+    """Like study A's OLTP: a small hot part in a cold file system, and a cyclic journal.
+
+    File system: 10 blocks of 100 writes, 400 of one. Journal: 300 blocks of 8 writes. Blocks are
+    written in strides, so that no request continues the one before it.
+    """
+    hot = [Request("fs", 16 * block) for _ in range(100) for block in range(10)]
+    cold = [Request("fs", 16 * block) for block in range(10, 410)]
+    journal = [Request("journal", 1 << 20 | 16 * block) for _ in range(8) for block in range(300)]
+    return hot + cold + journal
+
+
+def test_the_hot_part_of_the_file_system_and_then_the_journal(tmp_path: Path) -> None:
+    # GIVEN 3,800 writes of 5,000 us, each of which NVM makes 4,985 us shorter, and 100 blocks of it
+    base_us, saved_us = 3800 * 5000, 4985
+    # WHEN a placement is sought
+    result = recommended(tmp_path, oltp(), capacities_bytes=(100 * BLOCK,))
+    # THEN a split saves 10 * 100 + 90 * 8 requests, the file system alone 10 * 100 + 90
+    assert result["answer"] == {
+        "capacity_bytes": 100 * BLOCK,
+        "placement": "combined",
+        "fs_bytes": 10 * BLOCK,
+        "journal_bytes": 90 * BLOCK,
+        "swap_bytes": 0,
+        "elapsed_ns": (base_us - 1720 * saved_us) * US,
+        "base_elapsed_ns": base_us * US,
+        "gain_ratio": pytest.approx(1720 * saved_us / base_us),
+        "runner_up": "fs",
+        "runner_up_elapsed_ns": (base_us - 1090 * saved_us) * US,
+        "margin_ratio": pytest.approx(630 * saved_us / (base_us - 1090 * saved_us)),
+        "optimal_elapsed_ns": (base_us - 1720 * saved_us) * US,
+    }
+    # AND the hot part is one role: a split is the answer as soon as it saves 1 % of the time, at
+    # 6 journal blocks, whose 7 more requests each are 42 * 4,985 us of 19 s
+    assert result["flips"] == [
+        {"capacity_bytes": (10 + 6) * BLOCK, "from": "fs", "to": "combined"},
+    ]
+
+
+def test_the_single_role_changes_as_in_the_study(tmp_path: Path) -> None:
+    # GIVEN the same trace, WHEN only one role may be placed
+    result = recommended(tmp_path, oltp())
+    # THEN the file system is best while 1,000 + (c - 10) exceeds 8 c, which ends at 142 blocks
+    assert result["single_role_flips"] == [
+        {"capacity_bytes": 142 * BLOCK, "from": "fs", "to": "journal"},
+    ]
+
+
+def test_of_equal_roles_the_smaller_is_named(tmp_path: Path) -> None:
+    # GIVEN two roles that cost the same, of which the journal is half as large
+    fs = [Request("fs", 16 * block) for block in range(4)]
+    journal = [Request("journal", 800 + 16 * block) for block in (0, 1, 0, 1)]
+    result = recommended(tmp_path, fs + journal)
+    # WHEN both fit whole, THEN the journal needs less NVM for the same time
+    assert result["single_role_flips"] == []
+    assert curve(tmp_path, "fs")[4] == curve(tmp_path, "journal")[4]
+    assert result["answers"][1]["placement"] == "journal"
+
+
+def test_the_answer_is_said_in_three_lines(tmp_path: Path) -> None:
+    # GIVEN the same trace and 100 blocks of NVM
+    result = recommended(tmp_path, oltp(), capacities_bytes=(100 * BLOCK,))
+    # THEN the headline says what to place, by what margin, and where that changes; the knee is
+    # where 90 % of the 3,800 requests are on NVM: all but 380 cold blocks of the file system
+    assert result["headline"] == [
+        "With 400 KiB of nvm, place 40 KiB of the file system (2% of it) and 360 KiB of the journal"
+        " (30% of it) there: elapsed I/O time falls by 45.1%, from 19 s to 10.4 s (offline optimum:"
+        " 10.4 s).",
+        "The runner-up, the file system alone, takes 13.6 s: the answer is 23.1% ahead; the other"
+        " way to cover a role that does not fit gives the same answer with 45.1%.",
+        "From the first block on the answer is the file system alone, from 64 KiB on a split"
+        " between roles; 1.29 MiB already give 90% of the largest gain, 99.7% at 2.77 MiB.",
+    ]
+
+
+def test_the_table_holds_every_placement(tmp_path: Path) -> None:
+    # GIVEN a trace with all three roles
+    requests = [Request("fs", 0), Request("journal", 800), Request("swap", 1600)]
+    recommended(tmp_path, requests)
+    # WHEN its table is read, THEN it has the contract's columns and each curve is complete
+    table = pq.read_table(tmp_path / "simulations" / "placement.parquet")
+    assert table.schema.equals(PLACEMENT)
+    counts = table.group_by(["placement", "coverage"]).aggregate([("elapsed_ns", "count")])
+    assert sorted(tuple(row.values()) for row in counts.to_pylist()) == [
+        ("base", "none", 4),
+        *[(name, how, 4) for name in ("combined", "fs", "journal") for how in ("hottest", "start")],
+        ("optimal", "hottest", 4),
+        ("swap", "hottest", 4),
+        ("swap", "start", 4),
+    ]
+    # AND the shares of the split fit the capacity
+    for row in table.to_pylist():
+        assert row["fs_bytes"] + row["journal_bytes"] + row["swap_bytes"] <= row["capacity_bytes"]
+
+
+def test_no_curve_beats_the_split_of_its_own_roles(tmp_path: Path) -> None:
+    recommended(tmp_path, oltp()[::3])
+    for coverage in ("hottest", "start"):
+        combined = curve(tmp_path, "combined", coverage)
+        for role in ("fs", "journal"):
+            alone = curve(tmp_path, role, coverage)
+            assert all(combined[capacity] <= alone[capacity] for capacity in combined)
+
+
+def test_nvm_that_is_slower_is_left_empty(tmp_path: Path) -> None:
+    # GIVEN an NVM slower than the base device, WHEN a placement is sought
+    result = recommended(tmp_path, oltp(), base="nvm", nvm="disk")
+    # THEN the answer is to leave it, with no gain
+    assert result["answer"]["placement"] == "base"
+    assert result["answer"]["gain_ratio"] == 0
+    assert result["headline"][0].endswith(
+        "leave everything on the base device: no placement takes less than its 57 ms."
+    )
+    assert result["headline"][2].endswith("no capacity pays.")
+
+
+def test_an_empty_trace_has_nothing_to_place(tmp_path: Path) -> None:
+    result = recommended(tmp_path, [])
+    assert result["headline"][0] == (
+        "The trace has no read, write or flush: there is nothing to place."
+    )
+    assert (result["answer"]["placement"], result["answer"]["gain_ratio"]) == ("base", 0.0)
+    assert result["roles"] == {}
+    assert curve(tmp_path, "optimal") == {0: 0}
+
+
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_a_single_request(operation: str, tmp_path: Path) -> None:
+    # GIVEN one request, THEN its block is what to place, whatever its kind
+    result = recommended(tmp_path, [Request("swap", 0, operation=operation)])
+    assert result["answer"]["placement"] == "swap"
+    assert result["headline"][0].startswith("With 4 KiB of nvm, place the whole swap (4 KiB) there")
+    assert "no read or write touches: file system, journal; it is not placed" in " ".join(
+        result["assumptions"]
+    )
+
+
+def test_capacities_of_nothing_and_above_everything(tmp_path: Path) -> None:
+    # GIVEN capacities of zero, below one block and far above the footprint
+    result = recommended(
+        tmp_path, [Request("fs", 0), Request("fs", 80)], capacities_bytes=(0, 4095, 1 << 40)
+    )
+    # THEN nothing is gained with none, and no more than everything with all
+    assert result["answer"]["placement"] == "base"
+    last = result["answers"][-1]
+    assert (last["capacity_bytes"], last["fs_bytes"]) == (1 << 40, 2 * BLOCK)
+    assert last["elapsed_ns"] == 30 * US
+
+
+def test_other_roles_are_placed_only_by_the_optimum(tmp_path: Path) -> None:
+    # GIVEN requests of which none has a role that can be placed
+    result = recommended(tmp_path, [Request("other", 0), Request("unknown", 80)])
+    # THEN no placement is proposed, while the optimum takes them
+    assert result["answer"]["placement"] == "base"
+    assert curve(tmp_path, "optimal") == {0: 10000, 1: 5015, 2: 30}
+    assert any("2 requests of no placeable role" in text for text in result["assumptions"])
+
+
+def test_discards_are_counted_and_cost_nothing(tmp_path: Path) -> None:
+    result = recommended(tmp_path, [Request("fs", 0), Request("fs", 8, 1 << 24, "discard")])
+    assert result["left_out"]["uncharged"] == 1
+    assert result["answer"]["base_elapsed_ns"] == 5000 * US
+
+
+def test_a_trace_without_issue_times_is_charged_as_queued(tmp_path: Path) -> None:
+    result = recommended(tmp_path, [Request("fs", 0)], level="issued")
+    assert result["level"] == "queued"
+    assert (
+        "the trace has no issue times, so requests are charged as queued" in (result["assumptions"])
+    )
+
+
+def test_the_rest_of_a_cyclic_journal_is_named(tmp_path: Path) -> None:
+    # GIVEN a journal partition of 1 MiB of which 4 KiB were written
+    write_trace(tmp_path, [Request("journal", 0)], layout=[{"role": "journal", "sectors": 2048}])
+    result = recommend(TraceFolder(tmp_path), Options())
+    # THEN the reader is told what a longer run will touch
+    assert result["assumptions"][-1] == (
+        "the journal is cyclic and counts with what the trace touched, 4 KiB;"
+        " a longer run goes on to all 1 MiB of its partition"
+    )
+
+
+def test_results_are_finite_and_the_same_each_time(tmp_path: Path) -> None:
+    # GIVEN two runs on one trace
+    first = recommended(tmp_path, oltp())
+    table = (tmp_path / "simulations" / "placement.parquet").read_bytes()
+    second = recommended(tmp_path, oltp())
+    # THEN both are the same to the byte, and JSON holds no NaN
+    assert first == second == json.loads((tmp_path / "recommendation.json").read_text())
+    assert table == (tmp_path / "simulations" / "placement.parquet").read_bytes()
+    ratios = [answer["gain_ratio"] for answer in first["answers"]]
+    assert all(math.isfinite(ratio) and 0 <= ratio < 1 for ratio in ratios)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        ({"base": "dsik"}, UsageError, "there is no device profile 'dsik'"),
+        ({"profiles": Path("none.toml")}, InputError, "none.toml: cannot be read"),
+    ],
+)
+def test_a_failure_leaves_no_result(
+    changes: dict[str, Any], kind: type[TracekitError], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(kind, match=words):
+        recommended(tmp_path, [Request("fs", 0)], **changes)
+    assert not (tmp_path / "recommendation.json").exists()
+    assert not (tmp_path / "simulations").exists()
+
+
+def test_a_trace_that_is_not_classified_is_refused(tmp_path: Path) -> None:
+    write_trace(tmp_path, [Request("fs", 0)])
+    (tmp_path / "blocks.parquet").unlink()
+    with pytest.raises(InputError, match="there is no table 'blocks'") as caught:
+        recommend(TraceFolder(tmp_path), Options())
+    assert caught.value.hint == f"run: tracekit classify {tmp_path}"
+
+
+def test_the_command_prints_three_lines_or_json(tmp_path: Path) -> None:
+    # GIVEN a trace and the command's options
+    write_trace(tmp_path, oltp())
+    words = ["recommend", str(tmp_path), "--base", "disk", "--nvm", "nvm", "--capacity", "400K,1M"]
+    words += ["--profiles", str(DEVICES), "--level", "queued", "--coverage", "start"]
+    # WHEN it is run, THEN the headline is printed, and with --json the whole result
+    plain = CliRunner().invoke(app, words)
+    assert plain.exit_code == 0
+    assert len(plain.stdout.splitlines()) == 3
+    assert plain.stdout.startswith("With 400 KiB of nvm, place ")
+    result = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert result["headline"] == plain.stdout.splitlines()
+    assert (result["coverage"], result["other_coverage"]["coverage"]) == ("start", "hottest")
+    assert 1 << 20 in [answer["capacity_bytes"] for answer in result["answers"]]
+
+
+def test_the_command_names_a_bad_size(tmp_path: Path) -> None:
+    write_trace(tmp_path, [Request("fs", 0)])
+    result = CliRunner().invoke(app, ["recommend", str(tmp_path), "--capacity", "1MiB,lots"])
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == "--capacity: 'lots' is not a size"
