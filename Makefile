@@ -62,23 +62,23 @@ clean: ## Remove everything that was made, the environment included
 	rm -rf .venv build out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 check-ruff:
-	ruff check --quiet $(PYTHON_FILES)
-	ruff format --quiet --check $(PYTHON_FILES)
+	@ruff check --quiet $(PYTHON_FILES)
+	@ruff format --quiet --check $(PYTHON_FILES)
 
 check-types:
-	mypy --no-error-summary
+	@mypy --no-error-summary
 
 check-c:
-	clang-format --dry-run -Werror $(C_FILES)
+	@clang-format --dry-run -Werror $(C_FILES)
 
 check-sql:
-	sqlfluff lint --nofail-on-warning --disable-progress-bar analyzers
+	@sqlfluff lint --disable-progress-bar --processes 0 analyzers
 
 check-gcc check-clang: check-%:
 	@if command -v $* >/dev/null; then \
 	  CC=$* cmake -S . -B build/check-$* -G Ninja -DTRACEKIT_WERROR=ON --log-level=ERROR && \
-	  ninja -C build/check-$* --quiet; \
-	else echo "$* is not installed: not compiled with it"; fi
+	  MAKEFLAGS= ninja -C build/check-$* --quiet; \
+	@else echo "$* is not installed: not compiled with it"; fi
 
 check-house:
-	pytest -q --tb=short -p no:xdist tests/house tests/docs
+	@pytest -q --tb=short -p no:xdist tests/house tests/docs
