@@ -78,7 +78,7 @@ check-gcc check-clang: check-%:
 	@if command -v $* >/dev/null; then \
 	  CC=$* cmake -S . -B build/check-$* -G Ninja -DTRACEKIT_WERROR=ON --log-level=ERROR && \
 	  MAKEFLAGS= ninja -C build/check-$* --quiet; \
-	@else echo "$* is not installed: not compiled with it"; fi
+	else echo "$* is not installed: not compiled with it"; fi
 
 check-house:
 	@pytest -q --tb=short -p no:xdist tests/house tests/docs
