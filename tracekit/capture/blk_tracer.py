@@ -84,7 +84,6 @@ class BlkTracer:
             pass
         self._names.update(saved_names(self._tracefs))
         lost = {name: now - self._lost_before[name] for name, now in self._losses().items()}
-        self._files.close()
         return Recording(
             spools={cpu: self._spool / f"cpu{cpu}" for cpu in self._cpus},
             processes=self._names,
@@ -92,6 +91,10 @@ class BlkTracer:
             dropped=lost["dropped events"],
             clock_to_wall_ns=time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC),
         )
+
+    def close(self) -> None:
+        """Close the pipes: the kernel keeps its tracer while one is open."""
+        self._files.close()
 
     def _open(self, path: Path, flags: int) -> int:
         number = os.open(path, flags | os.O_CLOEXEC, 0o644)

@@ -37,12 +37,13 @@ def keep(
     recording: Recording, folder: Path, name: str, layout: dict[str, Any], compress: str
 ) -> Kept:
     """Write NAME.blktrace.<cpu> and layout.json into `folder` and remove the spool files."""
-    spools = {cpu: path for cpu, path in recording.spools.items() if path.stat().st_size}
-    found = survey(list(spools.values()))
+    found = survey(list(recording.spools.values()))
     processes = _names(recording, found.pids)
     files: list[str] = []
-    for cpu, spool in spools.items():
-        notes = _notes(found, cpu, processes, recording) if not files else []
+    for cpu in range(max(recording.spools) + 1):
+        # A CPU without records has its file too: blkparse stops at the first number it misses.
+        spool = recording.spools.get(cpu)
+        notes = _notes(found, cpu, processes, recording) if cpu == 0 else []
         files.append(f"{name}.blktrace.{cpu}{SUFFIXES[compress]}")
         with _writer(folder / files[-1], compress) as target:
             write_cpu_file(target, spool, cpu=cpu, notes=notes)

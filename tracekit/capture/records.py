@@ -169,8 +169,8 @@ def notify_records(found: Survey, cpu: int, processes: dict[int, str], wall_ns: 
     ]
 
 
-def write_cpu_file(target: BinaryIO, spool: Path, *, cpu: int, notes: list[bytes]) -> int:
-    """Write one CPU's file, the notes first; return the number of records written.
+def write_cpu_file(target: BinaryIO, spool: Path | None, *, cpu: int, notes: list[bytes]) -> int:
+    """Write one CPU's file, the notes first; return the last sequence number.
 
     The tracer notes the CPU just before it reserves room in that CPU's buffer; a task that moved in
     between has the older number. The buffer's number is written, as readers require.
@@ -180,7 +180,7 @@ def write_cpu_file(target: BinaryIO, spool: Path, *, cpu: int, notes: list[bytes
     sequence = len(notes)
     for number, note in enumerate(notes, start=1):
         target.write(note[:4] + struct.pack("=I", number) + note[8:])
-    for block in read_blocks(spool):
+    for block in read_blocks(spool) if spool else ():
         sequence += block.lost_before
         if not block.starts:
             continue

@@ -119,9 +119,10 @@ def _record(
             _end(child, source)
         return source.stop(), child.returncode if child else None
     finally:
-        settings.restore()
         if child is not None and child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
+        source.close()
+        settings.restore()
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:

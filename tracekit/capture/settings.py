@@ -45,9 +45,11 @@ class Settings:
     def restore(self) -> None:
         """Give every changed setting back and drop the state file.
 
-        Raise TracekitError naming each setting that could not be given back; the others are.
+        Raise TracekitError naming each setting that could not be given back: the others are, and
+        the next capture tries these again.
         """
-        failed = []
+        failed: list[tuple[Path, str]] = []
+        complaints = []
         while self._changed:
             path, value = self._changed.pop()
             try:
@@ -55,10 +57,13 @@ class Settings:
             except FileNotFoundError:
                 continue  # the device went away, and its settings with it
             except TracekitError as error:
-                failed.append(str(error))
-        self._state.unlink(missing_ok=True)
+                failed.insert(0, (path, value))
+                complaints.append(str(error))
         if failed:
-            raise TracekitError("; ".join(failed), hint="set these by hand")
+            self._changed = failed
+            self._write_state()
+            raise TracekitError("; ".join(complaints), hint="the next capture tries it again")
+        self._state.unlink(missing_ok=True)
 
     def _write_state(self) -> None:
         state = {

@@ -24,7 +24,7 @@ class Recording:
 
 
 class Source(Protocol):
-    """A way to record block events; `start`, then `drain` often, then `stop` once."""
+    """A way to record block events: `start`, `drain` often, `stop`, and `close` in any case."""
 
     name: str
 
@@ -36,3 +36,6 @@ class Source(Protocol):
 
     def stop(self) -> Recording:
         """Stop recording and move the rest."""
+
+    def close(self) -> None:
+        """Let go of everything in the kernel, whatever state the source is in."""

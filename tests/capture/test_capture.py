@@ -1,0 +1,196 @@
+"""A capture from end to end on a loop disk, against what the kernel and blkparse say."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.capture.machine import (
+    Disk,
+    Record,
+    read_layout,
+    records_of,
+    run_capture,
+    tracing_settings,
+)
+from tracekit.capture.session import Options, capture
+
+pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
+READ, WRITE, NOTIFY = 1, 2, 0x400
+ALLOCATED = 4
+
+
+def all_records(folder: Path) -> list[Record]:
+    return [
+        record
+        for path in sorted(folder.glob("*.blktrace.*"))
+        for record in records_of(path.read_bytes())
+    ]
+
+
+def disk_counters(disk: Disk) -> tuple[int, int]:
+    """Return the reads and the writes that the kernel counted as completed."""
+    fields = Path(f"/sys/block/{disk.name}/stat").read_text().split()
+    return int(fields[0]), int(fields[4])
+
+
+def test_records_agree_with_the_kernel_and_settings_are_given_back(
+    disk: Disk, tmp_path: Path
+) -> None:
+    # GIVEN the machine's settings and the disk's counters
+    os.sync()
+    settings = tracing_settings()
+    reads, writes = disk_counters(disk)
+    # WHEN 200 durable writes are captured
+    done = run_capture(
+        disk.device, "-o", str(tmp_path / "trace"), "--json", "--", *disk.writer(200)
+    )
+    # THEN it succeeds, nothing is lost and the settings are as before
+    assert (done.returncode, done.stderr) == (0, "")
+    result = json.loads(done.stdout)
+    assert (result["overrun"], result["dropped"], result["foreign_bytes"]) == (0, 0, 0)
+    assert tracing_settings() == settings
+    # AND the requests allocated (G) are those that the kernel counted as completed
+    records = all_records(tmp_path / "trace")
+    allocated = [record.category for record in records if record.action == ALLOCATED]
+    after_reads, after_writes = disk_counters(disk)
+    assert sum(category & WRITE > 0 for category in allocated) == after_writes - writes
+    # (after the capture, the layout is read from the three partitions)
+    assert 0 <= after_reads - reads - sum(category & READ > 0 for category in allocated) <= 3
+    assert after_writes - writes >= 200
+    # AND the records counted are those in the files
+    assert sum(record.category & NOTIFY == 0 for record in records) == result["records"]
+
+
+def test_files_are_as_blktrace_writes_them(disk: Disk, tmp_path: Path) -> None:
+    # WHEN durable writes are captured
+    before_ns = time.time_ns()
+    done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--", *disk.writer(50))
+    assert done.returncode == 0, done.stderr
+    # THEN each file holds its CPU's records only, numbered from 1, in the order of time
+    files = sorted((tmp_path / "trace").glob("trace.blktrace.*"))
+    for path in files:
+        records = records_of(path.read_bytes())
+        assert {record.cpu for record in records} <= {int(path.suffix[1:])}
+        assert [record.sequence for record in records] == list(range(1, len(records) + 1))
+        times = [record.time_ns for record in records]
+        assert times == sorted(times)
+    assert [path.suffix for path in files] == [f".{cpu}" for cpu in range(len(files))]
+    # AND the first begins with the wall clock, then names
+    notes = [record for record in all_records(tmp_path / "trace") if record.category & NOTIFY]
+    seconds = int.from_bytes(notes[0].payload[:4], "little")
+    assert abs(seconds - before_ns // 10**9) <= 60
+    assert b"dd" in {note.payload.rstrip(b"\0") for note in notes[1:]}
+
+
+@pytest.mark.skipif(shutil.which("blkparse") is None, reason="needs blkparse")
+def test_blkparse_accepts_every_record_and_knows_the_names(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN a capture
+    folder = tmp_path / "trace"
+    done = run_capture(disk.device, "-o", str(folder), "--json", "--", *disk.writer(50))
+    result = json.loads(done.stdout)
+    # WHEN blkparse reads it
+    parsed = subprocess.run(
+        ["blkparse", "-i", "trace", "-f", "%a %C\n"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # THEN it counts the same records, misses none and names the writer
+    assert f"Events (trace): {result['records']} entries" in parsed.stdout
+    assert "Skips: 0 forward" in parsed.stdout
+    assert "Q dd\n" in parsed.stdout
+    assert "has error cpu" not in parsed.stderr
+
+
+def test_layout_knows_the_three_roles(disk: Disk, tmp_path: Path) -> None:
+    # WHEN a disk of three partitions is captured
+    run_capture(disk.device, "-o", str(tmp_path / "trace"), "--", *disk.writer(20))
+    layout = read_layout(tmp_path / "trace")
+    # THEN each has its role, its place and its evidence
+    fs, journal, swap = layout["partitions"]
+    assert (fs["name"], fs["role"]) == (f"{disk.name}p1", "fs")
+    assert (fs["start_sector"], fs["sectors"]) == (2048, 64 * 2048)
+    assert (fs["filesystem"], fs["mount"]) == ("ext4", str(disk.point))
+    assert (journal["role"], journal["start_sector"]) == ("journal", 65 * 2048)
+    assert journal["uuid"] == fs["journal_uuid"]
+    assert journal["evidence"] == (
+        f"external journal of {disk.name}p1, journal UUID {fs['journal_uuid']}"
+    )
+    assert (swap["role"], swap["start_sector"], swap["sectors"]) == ("swap", 73 * 2048, 8 * 2048)
+    assert swap["evidence"].endswith("not in use")
+    # AND the disk and the processes are described
+    assert layout["devices"][0]["device"] == disk.name
+    assert layout["devices"][0]["size_sectors"] == 82 * 2048
+    assert layout["kernel"] == os.uname().release
+    assert "dd" in layout["processes"].values()
+    assert any(name.startswith("jbd2/") for name in layout["processes"].values())
+    assert layout["loss"] == {"overrun": 0, "dropped": 0}
+    assert layout["capture"]["own_requests"] == 0
+
+
+def test_partition_numbers_are_those_of_the_remap_records(disk: Disk, tmp_path: Path) -> None:
+    run_capture(disk.device, "-o", str(tmp_path / "trace"), "--", *disk.writer(20))
+    layout = read_layout(tmp_path / "trace")
+    # GIVEN the partitions that remap records (A) name in their payload
+    named = set()
+    for record in all_records(tmp_path / "trace"):
+        if record.action == 15:
+            number = int.from_bytes(record.payload[:4], "big")
+            named.add(f"{number >> 20},{number & 0xFFFFF}")
+    # THEN these are the file system and the journal of the layout
+    assert named == {part["partition"] for part in layout["partitions"][:2]}
+
+
+def test_compressed_files_hold_the_same_kind_of_records(disk: Disk, tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    for compress, suffix in (("xz", ".xz"), ("zstd", ".zst")):
+        folder = tmp_path / compress
+        options = ("-o", str(folder), "--compress", compress)
+        done = run_capture(disk.device, *options, "--", *disk.writer(20))
+        assert done.returncode == 0, done.stderr
+        files = sorted(folder.glob(f"{compress}.blktrace.*{suffix}"))
+        assert files
+        data = b""
+        for path in files:
+            if compress == "xz":
+                data += lzma.decompress(path.read_bytes())
+            else:
+                with pa.CompressedInputStream(str(path), "zstd") as stream:
+                    data += stream.read()
+        assert len(records_of(data)) > read_layout(folder)["capture"]["records"] > 0
+
+
+def test_for_a_time_without_a_command(disk: Disk, tmp_path: Path) -> None:
+    # WHEN nothing happens on the disk for half a second
+    done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--for", "0.5", "--json")
+    # THEN the capture ends by itself and is empty or nearly so
+    assert done.returncode == 0, done.stderr
+    assert 400_000_000 < json.loads(done.stdout)["duration_ns"] < 3_000_000_000
+    assert (tmp_path / "trace" / "layout.json").exists()
+
+
+def test_loss_is_measured_and_leaves_a_gap(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN the smallest buffer, and nobody who reads it for a second
+    options = Options(command=tuple(disk.writer(400)), buffer_kib=8, poll_s=1.0)
+    # WHEN more is written than fits
+    captured = capture(disk.device, tmp_path / "trace", options)
+    # THEN the loss is counted
+    lost = captured.kept.overrun
+    assert lost > 0
+    assert read_layout(tmp_path / "trace")["loss"] == {"overrun": lost, "dropped": 0}
+    # AND the gaps in the sequence numbers are just as large
+    gaps = 0
+    for path in (tmp_path / "trace").glob("*.blktrace.*"):
+        numbers = [record.sequence for record in records_of(path.read_bytes())]
+        gaps += numbers[-1] - len(numbers) if numbers else 0
+    assert gaps == lost
