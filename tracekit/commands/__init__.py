@@ -9,7 +9,16 @@ from tracekit.commands.analyze import analyze
 from tracekit.commands.capture import capture
 from tracekit.commands.classify import classify
 from tracekit.commands.doctor import doctor
+from tracekit.commands.parse import parse
 from tracekit.commands.recommend import recommend
 from tracekit.commands.report import report
 
-COMMANDS: tuple[Callable[..., Any], ...] = (capture, classify, analyze, recommend, report, doctor)
+COMMANDS: tuple[Callable[..., Any], ...] = (
+    capture,
+    parse,
+    classify,
+    analyze,
+    recommend,
+    report,
+    doctor,
+)

@@ -1,0 +1,168 @@
+#include "decode/decode.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/batch.h"
+#include "decode/merge.h"
+#include "decode/pair.h"
+
+#define BATCH_ROWS 65536
+
+_Static_assert((int)TK_DECODE_ACTIONS == (int)ACTION_END, "one count for each action");
+_Static_assert((int)TK_DECODE_NOTIFIES == (int)NOTIFY_END, "one count for each notify");
+_Static_assert((int)TK_DECODE_UNMATCHED == (int)UNMATCHED_END, "one count for each reason");
+
+struct tk_decoder {
+  struct merge merge;
+  struct pairing pairing;
+  struct problem problem;
+  bool is_at_end; /* all records are paired */
+};
+
+int tk_decode_open(const int32_t *fds, int64_t count, int32_t keeps_whole,
+                   struct tk_decoder **out) {
+  if (count <= 0)
+    return -EINVAL;
+  struct tk_decoder *decoder = calloc(1, sizeof(*decoder));
+  if (!decoder)
+    return -ENOMEM;
+  int merge_status = merge_open(&decoder->merge, fds, (size_t)count, keeps_whole != 0);
+  int pair_status = pair_open(&decoder->pairing);
+  if (merge_status || pair_status) {
+    tk_decode_close(decoder);
+    return -ENOMEM;
+  }
+  *out = decoder;
+  return 0;
+}
+
+void tk_decode_close(struct tk_decoder *decoder) {
+  if (!decoder)
+    return;
+  merge_close(&decoder->merge);
+  pair_close(&decoder->pairing);
+  free(decoder);
+}
+
+int tk_decode_name_process(struct tk_decoder *decoder, uint32_t pid, const char *name) {
+  return pair_name_process(&decoder->pairing, pid, name, strlen(name)) < 0 ? -ENOMEM : 0;
+}
+
+int tk_decode_name_device(struct tk_decoder *decoder, uint32_t major, uint32_t minor,
+                          const char *name) {
+  return pair_name_device(&decoder->pairing, major << 20 | minor, name) < 0 ? -ENOMEM : 0;
+}
+
+/* Pairs on until a batch is ready or the input ends. Returns 0, -EBADMSG, -ENOMEM. */
+static int fill_window(struct tk_decoder *decoder) {
+  struct pairing *pairing = &decoder->pairing;
+  while (!decoder->is_at_end && pairing->rows.ready - pairing->rows.head < BATCH_ROWS) {
+    const struct record *record;
+    int status = merge_next(&decoder->merge, &record, &decoder->problem);
+    if (status < 0)
+      return status;
+    if (status == 0) {
+      pair_end(pairing);
+      decoder->is_at_end = true;
+      break;
+    }
+    if (pair_record(pairing, record)) {
+      decoder->problem.kind = PROBLEM_MEMORY;
+      return -ENOMEM;
+    }
+    rows_advance(&pairing->rows);
+    while (rows_is_full(&pairing->rows))
+      pair_evict(pairing);
+  }
+  return 0;
+}
+
+static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out) {
+  (void)stream;
+  return -batch_schema(out);
+}
+
+static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out) {
+  struct tk_decoder *decoder = stream->private_data;
+  int status = fill_window(decoder);
+  if (status)
+    return -status;
+  uint64_t ready = decoder->pairing.rows.ready - decoder->pairing.rows.head;
+  if (ready == 0) {
+    /* An array without a release callback is the end of the stream. */
+    *out = (struct ArrowArray){0};
+    return 0;
+  }
+  return -batch_take(&decoder->pairing, (int64_t)(ready < BATCH_ROWS ? ready : BATCH_ROWS), out);
+}
+
+static const char *get_last_error(struct ArrowArrayStream *stream) {
+  const struct tk_decoder *decoder = stream->private_data;
+  return decoder->problem.kind == PROBLEM_MEMORY ? "no memory" : "the input cannot be read on";
+}
+
+static void release(struct ArrowArrayStream *stream) { stream->release = NULL; }
+
+int tk_decode_stream(struct tk_decoder *decoder, struct ArrowArrayStream *out) {
+  *out = (struct ArrowArrayStream){.get_schema = get_schema,
+                                   .get_next = get_next,
+                                   .get_last_error = get_last_error,
+                                   .release = release,
+                                   .private_data = decoder};
+  return 0;
+}
+
+static void add_sources(const struct merge *merge, struct tk_decode_stats *out) {
+  for (size_t i = 0; i < merge->count; i++) {
+    const struct source *source = &merge->sources[i];
+    out->bytes += (int64_t)source->offset;
+    out->records += (int64_t)source->records;
+    out->sequence_gaps += (int64_t)source->sequence.gaps;
+    out->lost_records += (int64_t)source->sequence.lost;
+    out->repeated_records += (int64_t)source->sequence.repeated;
+    out->numbered_records += (int64_t)source->sequence.numbered;
+    out->reordered_records += (int64_t)source->reordered;
+    out->versions |= source->versions;
+    out->swapped_files += source->is_swapped;
+  }
+}
+
+void tk_decode_stats(const struct tk_decoder *decoder, struct tk_decode_stats *out) {
+  const struct pair_counts *counts = &decoder->pairing.counts;
+  *out = (struct tk_decode_stats){
+      .rows = (int64_t)decoder->pairing.rows.tail,
+      .unknown = counts->unknown,
+      .passthrough = counts->passthrough,
+      .device_flushes = counts->device_flushes,
+      .requeued_remainders = counts->requeued_remainders,
+      .evicted = counts->evicted,
+      .base_ns = (int64_t)counts->base_ns,
+      .last_ns = (int64_t)counts->last_ns,
+      .has_wall = counts->has_wall,
+  };
+  memcpy(out->actions, counts->actions, sizeof(out->actions));
+  memcpy(out->notifies, counts->notifies, sizeof(out->notifies));
+  memcpy(out->unmatched, counts->unmatched, sizeof(out->unmatched));
+  if (counts->has_wall)
+    out->wall_ns = counts->wall_ns + (int64_t)(counts->base_ns - counts->wall_at_ns);
+  add_sources(&decoder->merge, out);
+}
+
+void tk_decode_problem(const struct tk_decoder *decoder, struct problem *out) {
+  *out = decoder->problem;
+}
+
+void tk_decode_cut(const struct tk_decoder *decoder, int64_t file, struct problem *out) {
+  *out = (struct problem){0};
+  if (file >= 0 && (size_t)file < decoder->merge.count)
+    *out = decoder->merge.sources[file].cut;
+}
+
+int64_t tk_decode_devices(const struct tk_decoder *decoder, uint32_t *out, int64_t capacity) {
+  int64_t count = decoder->pairing.device_count;
+  for (int64_t i = 0; i < count && i < capacity; i++)
+    out[i] = decoder->pairing.devices[i].number;
+  return count;
+}

@@ -1,0 +1,75 @@
+/* The decoder of block traces: open descriptors in, an Arrow stream of requests out.
+ *
+ * A decoder is used by one thread at a time. Nothing is printed; the process never exits. */
+#ifndef TRACEKIT_DECODE_DECODE_H
+#define TRACEKIT_DECODE_DECODE_H
+
+#include <stdint.h>
+
+#include "common/arrow.h"
+#include "common/export.h"
+#include "decode/problem.h"
+
+#define TK_DECODE_ACTIONS 20
+#define TK_DECODE_NOTIFIES 3
+#define TK_DECODE_UNMATCHED 9
+
+struct tk_decoder;
+
+/* What was read so far; every number is a count unless it says otherwise. */
+struct tk_decode_stats {
+  int64_t bytes;                          /* decoded, after decompression */
+  int64_t records;                        /* decoded, notify records included */
+  int64_t rows;                           /* of requests, made so far */
+  int64_t actions[TK_DECODE_ACTIONS];     /* by enum trace_action */
+  int64_t notifies[TK_DECODE_NOTIFIES];   /* by enum trace_notify */
+  int64_t unmatched[TK_DECODE_UNMATCHED]; /* by enum unmatched */
+  int64_t unknown;                        /* of an action we do not know */
+  int64_t passthrough;                    /* of commands that are no block I/O */
+  int64_t device_flushes;                 /* cache flushes made by the kernel itself */
+  int64_t requeued_remainders;            /* Q of what a split left over */
+  int64_t evicted;                        /* rows that left unfinished: the window was full */
+  int64_t sequence_gaps, lost_records;    /* places, and records missing there */
+  int64_t repeated_records;               /* whose number did not go up */
+  int64_t numbered_records;               /* that have a number at all */
+  int64_t reordered_records;              /* that stood after a later one */
+  int64_t versions;                       /* bit 0: version 7 seen, bit 1: version 8 */
+  int64_t swapped_files;                  /* files of the other byte order */
+  int64_t base_ns, last_ns;               /* raw time of the first and of the last event */
+  int64_t wall_ns;                        /* unix time of the first event, see has_wall */
+  int64_t has_wall;                       /* 0 or 1 */
+};
+
+/* Makes a decoder of `count` open descriptors (files or pipes), which stay the caller's and must
+ * stay open. With `keeps_whole` a file that cannot be read on ends there and its cut is told by
+ * tk_decode_cut. Returns 0 or -ENOMEM, -EINVAL (no descriptor). */
+TK_EXPORT int tk_decode_open(const int32_t *fds, int64_t count, int32_t keeps_whole,
+                             struct tk_decoder **out);
+
+/* Names a process whose name the trace does not tell, or a device; before the first batch only.
+ * Names are UTF-8 ended by a zero byte. Return 0 or -ENOMEM. */
+TK_EXPORT int tk_decode_name_process(struct tk_decoder *decoder, uint32_t pid, const char *name);
+TK_EXPORT int tk_decode_name_device(struct tk_decoder *decoder, uint32_t major, uint32_t minor,
+                                    const char *name);
+
+/* Makes the stream of `requests` in queue order; the decoder must outlive it. get_next returns
+ * EBADMSG when the input cannot be read on (tk_decode_problem tells why) and ENOMEM. Returns 0. */
+TK_EXPORT int tk_decode_stream(struct tk_decoder *decoder, struct ArrowArrayStream *out);
+
+TK_EXPORT void tk_decode_stats(const struct tk_decoder *decoder, struct tk_decode_stats *out);
+
+/* The problem that ended the stream; its kind is PROBLEM_NONE when there is none. */
+TK_EXPORT void tk_decode_problem(const struct tk_decoder *decoder, struct problem *out);
+
+/* Where input `file` was cut by `keeps_whole`; kind PROBLEM_NONE when it was not. */
+TK_EXPORT void tk_decode_cut(const struct tk_decoder *decoder, int64_t file, struct problem *out);
+
+/* Writes the numbers (major << 20 | minor) of up to `capacity` devices that occurred, in order of
+ * appearance. Returns how many occurred. */
+TK_EXPORT int64_t tk_decode_devices(const struct tk_decoder *decoder, uint32_t *out,
+                                    int64_t capacity);
+
+/* Frees the decoder; NULL is fine. */
+TK_EXPORT void tk_decode_close(struct tk_decoder *decoder);
+
+#endif

@@ -1,1 +1,0 @@
-typedef int tk_seed_decode;

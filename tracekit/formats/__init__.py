@@ -1,0 +1,1 @@
+"""Trace formats: how their files are found, opened and explained."""

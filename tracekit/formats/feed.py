@@ -1,0 +1,218 @@
+"""Opens trace files for the decoder, which reads descriptors: decompressed, hashed and counted.
+
+A plain file goes to the decoder as it is, while a thread hashes it. What comes from a pipe or is
+compressed, known by its first bytes and not by its name, goes through a thread into a pipe, so that
+the native code needs no decompressor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import os
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from tracekit.errors import InputError
+from tracekit.formats.inputs import STANDARD_INPUT
+
+CHUNK_BYTES = 1 << 20
+COMPRESSIONS = {
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bz2",
+}
+LONGEST_MAGIC = 6
+
+
+@dataclass
+class Feed:
+    """One trace file while it is read."""
+
+    path: Path
+    fd: int = -1
+    """What the decoder reads."""
+    is_direct: bool = False
+    """The decoder reads the file itself."""
+    total_bytes: int | None = None
+    """Of the stored file; None for a pipe."""
+    compression: str | None = None
+    hashed_bytes: int = 0
+    failure: Exception | None = None
+    digest: Any = field(default_factory=hashlib.sha256)
+    thread: threading.Thread | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        return "standard input" if self.path == STANDARD_INPUT else str(self.path)
+
+    @property
+    def done_bytes(self) -> int:
+        """How much of the stored file has been decoded, about."""
+        return os.lseek(self.fd, 0, os.SEEK_CUR) if self.is_direct else self.hashed_bytes
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entry of trace.json; only after the feeds were finished."""
+        name = "-" if self.path == STANDARD_INPUT else self.path.name
+        return {"name": name, "bytes": self.hashed_bytes, "sha256": self.digest.hexdigest()}
+
+    def finish(self) -> None:
+        """Wait until the stored file has been read to its end."""
+        if self.thread is not None:
+            self.thread.join()
+
+    def wait_for_failure(self) -> None:
+        """Wait a moment for the thread, which may be about to say why its data ended."""
+        if self.thread is not None and not self.is_direct:
+            self.thread.join(timeout=1.0)
+
+    def problem(self) -> InputError | None:
+        """Return what went wrong with reading or decompressing the stored file."""
+        if self.failure is None:
+            return None
+        kind = f"{self.compression} data" if self.compression else "the file"
+        return InputError(
+            f"{self.name}: byte {self.hashed_bytes}: {kind} cannot be read: {self.failure}",
+            hint="copy the file again: it is damaged or cut short",
+        )
+
+
+class _Hashing(io.RawIOBase):
+    """The stored file: its first bytes are looked at, all are hashed and counted."""
+
+    def __init__(self, feed: Feed, source: IO[bytes], stop: threading.Event) -> None:
+        self._feed, self._source, self._stop = feed, source, stop
+        self._peeked = b""
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def peek(self, size: int) -> bytes:
+        """Return the first bytes without taking them."""
+        while len(self._peeked) < size:
+            more = self._source.read(size - len(self._peeked))
+            if not more:
+                break
+            self._peeked += more
+        return self._peeked
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes; none at the end, or when nobody wants them any more."""
+        if self._stop.is_set():
+            return 0
+        data = self._peeked or self._source.read(len(buffer))
+        taken, self._peeked = data[: len(buffer)], data[len(buffer) :]
+        buffer[: len(taken)] = taken
+        self._feed.digest.update(taken)
+        self._feed.hashed_bytes += len(taken)
+        return len(taken)
+
+
+@contextmanager
+def open_feeds(files: Sequence[Path]) -> Iterator[list[Feed]]:
+    """Open the files; when the block ends, threads are stopped and descriptors closed."""
+    stop = threading.Event()
+    feeds: list[Feed] = []
+    with ExitStack() as stack:
+        try:
+            for path in files:
+                feeds.append(_open(path, stack, stop))
+            yield feeds
+        finally:
+            stop.set()
+            # A thread that waits for room in its pipe ends when the reading end is closed.
+            for feed in feeds:
+                os.close(feed.fd)
+            for feed in feeds:
+                feed.finish()
+
+
+def _open(path: Path, stack: ExitStack, stop: threading.Event) -> Feed:
+    feed = Feed(path)
+    try:
+        raw = os.dup(0) if path == STANDARD_INPUT else os.open(path, os.O_RDONLY)
+    except OSError as error:
+        message = f"{feed.name}: cannot be opened: {error.strerror}"
+        raise InputError(message, hint="check the permissions") from None
+    source = stack.enter_context(os.fdopen(raw, "rb", buffering=0))
+    info = os.fstat(raw)
+    is_file = stat.S_ISREG(info.st_mode)
+    hashing = _Hashing(feed, source, stop)
+    if is_file:
+        feed.total_bytes = info.st_size
+        feed.compression = _compression(os.pread(raw, LONGEST_MAGIC, 0))
+    if is_file and feed.compression is None:
+        feed.is_direct = True
+        feed.fd = os.open(f"/proc/self/fd/{raw}", os.O_RDONLY)
+        feed.thread = threading.Thread(target=_hash_all, args=(feed, hashing))
+    else:
+        feed.fd, write_fd = os.pipe()
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(write_fd, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
+        feed.thread = threading.Thread(target=_pump, args=(feed, hashing, write_fd))
+    feed.thread.start()
+    return feed
+
+
+def _compression(first: bytes) -> str | None:
+    return next((name for magic, name in COMPRESSIONS.items() if first.startswith(magic)), None)
+
+
+def _hash_all(feed: Feed, source: _Hashing) -> None:
+    buffer = bytearray(CHUNK_BYTES)
+    try:
+        while source.readinto(buffer):
+            pass
+    except OSError as error:
+        feed.failure = error
+
+
+def _pump(feed: Feed, source: _Hashing, write_fd: int) -> None:
+    """Move the decompressed bytes into the pipe, to the end or until nobody reads it any more."""
+    try:
+        feed.compression = _compression(source.peek(LONGEST_MAGIC))
+        with os.fdopen(write_fd, "wb", buffering=0) as sink, _plain(feed, source) as plain:
+            while data := plain.read(CHUNK_BYTES):
+                view = memoryview(data)
+                while view:
+                    view = view[sink.write(view) :]
+    except BrokenPipeError:
+        return
+    # Decompressors raise their own errors besides OSError and EOFError.
+    except Exception as error:
+        feed.failure = error
+
+
+@contextmanager
+def _plain(feed: Feed, source: _Hashing) -> Iterator[Any]:
+    import bz2
+    import gzip
+    import lzma
+
+    buffered = io.BufferedReader(source, CHUNK_BYTES)
+    if feed.compression == "gzip":
+        with gzip.GzipFile(fileobj=buffered) as stream:
+            yield stream
+    elif feed.compression == "xz":
+        with lzma.LZMAFile(buffered) as stream:
+            yield stream
+    elif feed.compression == "bz2":
+        with bz2.BZ2File(buffered) as stream:
+            yield stream
+    elif feed.compression == "zstd":
+        import pyarrow as pa
+
+        with pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), "zstd") as stream:
+            yield stream
+    else:
+        yield buffered

@@ -1,0 +1,166 @@
+"""trace.json of a parsed capture, from what the decoder counted and what the layout says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tracekit import __version__
+from tracekit.formats.layout import PARTITION_KEYS, Layout
+from tracekit.native.decode import ACTIONS, NOTIFIES, UNMATCHED, DecodeStats
+from tracekit.schema import SCHEMA_VERSION
+from tracekit.warnings import warning
+
+VERSIONS = {1: "blktrace v7", 2: "blktrace v8", 3: "blktrace v7 and v8"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What decoding a capture brought to light besides its rows."""
+
+    stats: DecodeStats
+    devices: list[tuple[int, int]]
+    """Major and minor number, in order of appearance."""
+    files: list[dict[str, Any]]
+    cuts: list[str]
+    """What --salvage left away, in words."""
+    named_rows: int
+    """Rows whose process is known."""
+
+
+def trace_info(facts: Facts, layout: Layout) -> dict[str, Any]:
+    """Return the content of trace.json."""
+    stats = facts.stats
+    devices, names = _devices(facts.devices, layout)
+    partitions, inferences = _partitions(layout, names)
+    swapped = ", byte-swapped" if stats.swapped_files else ""
+    return {
+        "schema": SCHEMA_VERSION,
+        "tool": {"tracekit": __version__},
+        "source": {"format": VERSIONS[stats.versions] + swapped, "files": facts.files},
+        "clock": {
+            "base_ns": stats.base_ns,
+            "wall_ns": stats.wall_ns if stats.has_wall else None,
+            "duration_ns": stats.last_ns - stats.base_ns,
+        },
+        "devices": devices,
+        "layout": partitions,
+        "counts": _counts(stats),
+        "loss": _loss(stats, layout),
+        "inferences": inferences,
+        "warnings": _warnings(facts, layout),
+    }
+
+
+def _devices(
+    numbers: list[tuple[int, int]], layout: Layout
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the devices of the trace, and the trace's name for each name of the layout."""
+    known = {(device["major"], device["minor"]): device for device in layout.devices}
+    devices = []
+    for major, minor in numbers:
+        unknown = dict.fromkeys(("size_sectors", "logical_sector_bytes", "rotational"))
+        entry = {"device": f"{major},{minor}", "major": major, "minor": minor, **unknown}
+        devices.append({**entry, **known.get((major, minor), {})})
+    names = {device["device"]: device["device"] for device in layout.devices}
+    unnumbered = [device for device in layout.devices if device["major"] is None]
+    if len(devices) == 1 and len(layout.devices) == 1 and unnumbered:
+        facts = {key: value for key, value in unnumbered[0].items() if value is not None}
+        names[unnumbered[0]["device"]] = devices[0]["device"]
+        devices[0] = {**devices[0], **facts, "device": devices[0]["device"]}
+    return devices, names
+
+
+def _partitions(
+    layout: Layout, names: dict[str, str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the layout under the trace's device names, and the guesses made for that."""
+    inferences = [
+        {
+            "what": f"device {theirs} of the layout",
+            "value": ours,
+            "evidence": "the layout has no device numbers, and both have one device",
+        }
+        for theirs, ours in names.items()
+        if theirs != ours
+    ]
+    entries = [
+        {**{key: entry.get(key) for key in PARTITION_KEYS}, "device": names.get(device, device)}
+        for entry in layout.partitions
+        for device in [entry["device"]]
+    ]
+    return entries, inferences
+
+
+def _counts(stats: DecodeStats) -> dict[str, Any]:
+    actions = {name: count for name, count in zip(ACTIONS, stats.actions, strict=True) if count}
+    notifies = {name: count for name, count in zip(NOTIFIES, stats.notifies, strict=True) if count}
+    return {
+        "records": stats.records,
+        "requests": stats.rows,
+        "actions": actions,
+        "notifies": notifies,
+        "device_flushes": stats.device_flushes,
+        "passthrough": stats.passthrough,
+        "unknown": stats.unknown,
+        "requeued_remainders": stats.requeued_remainders,
+    }
+
+
+def _loss(stats: DecodeStats, layout: Layout) -> dict[str, Any]:
+    return {
+        "has_sequence_numbers": stats.numbered_records > 0,
+        "sequence_gaps": stats.sequence_gaps,
+        "lost_records": stats.lost_records,
+        "repeated_records": stats.repeated_records,
+        "reordered_records": stats.reordered_records,
+        "dropped": layout.overrun + layout.dropped,
+        "window_full": stats.evicted,
+        "unmatched": dict(zip(UNMATCHED, stats.unmatched, strict=True)),
+    }
+
+
+def _warnings(facts: Facts, layout: Layout) -> list[dict[str, Any]]:
+    stats = facts.stats
+    dropped = layout.overrun + layout.dropped
+    unmatched = {
+        name: count for name, count in zip(UNMATCHED, stats.unmatched, strict=True) if count
+    }
+    listed = ", ".join(f"{name} {count:,}" for name, count in unmatched.items())
+    completions = stats.actions[ACTIONS.index("C")]
+    found = [
+        (
+            "lost_records",
+            stats.lost_records + dropped,
+            f"{stats.lost_records:,} records are missing at {stats.sequence_gaps:,} places"
+            f" by their numbers, and the tracer dropped {dropped:,}",
+        ),
+        (
+            "no_sequence_numbers",
+            stats.numbered_records == 0,
+            "the records carry no numbers: lost ones cannot be seen in them",
+        ),
+        ("unmatched_events", unmatched, f"events without their partner: {listed}"),
+        (
+            "window_full",
+            stats.evicted,
+            f"{stats.evicted:,} requests were given up as never completing",
+        ),
+        (
+            "repeated_records",
+            stats.repeated_records,
+            f"{stats.repeated_records:,} records have a number that was there before",
+        ),
+        (
+            "reordered_records",
+            stats.reordered_records,
+            f"{stats.reordered_records:,} records stood behind a later one",
+        ),
+        ("mixed_versions", stats.versions == 3, "records of blktrace version 7 and 8 are mixed"),
+        ("salvaged", facts.cuts, "; ".join(facts.cuts)),
+        ("unknown_actions", stats.unknown, f"{stats.unknown:,} events of an unknown action"),
+        ("passthrough", stats.passthrough, f"{stats.passthrough:,} events of device commands"),
+        ("no_completions", completions == 0, "no request completes in this trace"),
+        ("no_process_names", facts.named_rows == 0, "no request has a process name"),
+    ]
+    return [warning(code, message) for code, applies, message in found if applies]

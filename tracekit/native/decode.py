@@ -1,0 +1,203 @@
+"""The native decoder of block traces: `replayer/decode/decode.h` behind an Arrow reader."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from types import TracebackType
+from typing import Any, Self
+
+from tracekit.errors import TracekitError
+from tracekit.native import library
+
+# Letters of blkparse, in the order of the native enum; the first has no action.
+ACTIONS = tuple(" Q M F G S R D C P U UT I X B A abort driver ZP ZU".split(" "))
+NOTIFIES = ("process", "timestamp", "message")
+UNMATCHED = tuple("queue getrq insert issue complete merge requeue split remap".split())
+
+
+class Problem(IntEnum):
+    """Why a capture cannot be decoded; `enum problem_kind`."""
+
+    NONE = 0
+    NOT_A_TRACE = 1
+    BAD_MAGIC = 2
+    BAD_VERSION = 3
+    CUT_HEADER = 4
+    CUT_PAYLOAD = 5
+    BACKWARDS = 6
+    READ = 7
+    MEMORY = 8
+
+
+class DecodeStats(ctypes.Structure):
+    """What was read; `struct tk_decode_stats`, where each field is explained."""
+
+    _fields_ = [
+        ("bytes", ctypes.c_int64),
+        ("records", ctypes.c_int64),
+        ("rows", ctypes.c_int64),
+        ("actions", ctypes.c_int64 * len(ACTIONS)),
+        ("notifies", ctypes.c_int64 * len(NOTIFIES)),
+        ("unmatched", ctypes.c_int64 * len(UNMATCHED)),
+        ("unknown", ctypes.c_int64),
+        ("passthrough", ctypes.c_int64),
+        ("device_flushes", ctypes.c_int64),
+        ("requeued_remainders", ctypes.c_int64),
+        ("evicted", ctypes.c_int64),
+        ("sequence_gaps", ctypes.c_int64),
+        ("lost_records", ctypes.c_int64),
+        ("repeated_records", ctypes.c_int64),
+        ("numbered_records", ctypes.c_int64),
+        ("reordered_records", ctypes.c_int64),
+        ("versions", ctypes.c_int64),
+        ("swapped_files", ctypes.c_int64),
+        ("base_ns", ctypes.c_int64),
+        ("last_ns", ctypes.c_int64),
+        ("wall_ns", ctypes.c_int64),
+        ("has_wall", ctypes.c_int64),
+    ]
+
+
+class _Problem(ctypes.Structure):
+    _fields_ = [
+        ("kind", ctypes.c_int32),
+        ("file", ctypes.c_int32),
+        ("offset", ctypes.c_int64),
+        ("value", ctypes.c_uint64),
+        ("other", ctypes.c_int64),
+    ]
+
+
+class _Stream(ctypes.Structure):
+    """ArrowArrayStream."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("schema", "next", "error", "release", "data")]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and why an input cannot be read on; `struct problem` tells what the numbers mean."""
+
+    kind: Problem
+    file: int
+    offset: int
+    value: int
+    other: int
+
+
+class DecodeError(Exception):
+    """The decoder stopped; `place` says where. The caller knows the file's name."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+@functools.cache
+def _native() -> ctypes.CDLL:
+    native = library()
+    handle, text = ctypes.c_void_p, ctypes.c_char_p
+    fds = ctypes.POINTER(ctypes.c_int32)
+    out = ctypes.POINTER(ctypes.c_void_p)
+    native.tk_decode_open.argtypes = [fds, ctypes.c_int64, ctypes.c_int32, out]
+    native.tk_decode_name_process.argtypes = [handle, ctypes.c_uint32, text]
+    native.tk_decode_name_device.argtypes = [handle, ctypes.c_uint32, ctypes.c_uint32, text]
+    native.tk_decode_stream.argtypes = [handle, ctypes.POINTER(_Stream)]
+    native.tk_decode_stats.argtypes = [handle, ctypes.POINTER(DecodeStats)]
+    native.tk_decode_problem.argtypes = [handle, ctypes.POINTER(_Problem)]
+    native.tk_decode_cut.argtypes = [handle, ctypes.c_int64, ctypes.POINTER(_Problem)]
+    native.tk_decode_devices.argtypes = [handle, ctypes.c_void_p, ctypes.c_int64]
+    native.tk_decode_devices.restype = ctypes.c_int64
+    native.tk_decode_close.argtypes = [handle]
+    for name in ("stats", "problem", "cut", "close"):
+        getattr(native, f"tk_decode_{name}").restype = None
+    return native
+
+
+def _check(status: int) -> None:
+    if status:
+        raise TracekitError("the decoder has no memory", hint="close other programs and try again")
+
+
+class Decoder:
+    """Decodes open descriptors of one trace; use it in a `with` block and in one thread at a time.
+
+    With `keeps_whole`, an input that cannot be read on ends there, see `cut`.
+    """
+
+    def __init__(self, fds: Sequence[int], *, keeps_whole: bool = False) -> None:
+        self._handle = ctypes.c_void_p()
+        array = (ctypes.c_int32 * len(fds))(*fds)
+        opened = ctypes.byref(self._handle)
+        _check(_native().tk_decode_open(array, len(fds), int(keeps_whole), opened))
+
+    def __enter__(self) -> Self:
+        """Return the decoder."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Free the native decoder; its batches stay valid."""
+        _native().tk_decode_close(self._handle)
+        self._handle = ctypes.c_void_p()
+
+    def name_process(self, pid: int, name: str) -> None:
+        """Name a process that the trace itself may not name."""
+        _check(_native().tk_decode_name_process(self._handle, pid, name.encode()))
+
+    def name_device(self, major: int, minor: int, name: str) -> None:
+        """Name a device; others are called `major,minor`."""
+        _check(_native().tk_decode_name_device(self._handle, major, minor, name.encode()))
+
+    def batches(self) -> Iterator[Any]:
+        """Yield record batches of `requests` in queue order; raise DecodeError."""
+        import pyarrow as pa
+
+        stream = _Stream()
+        _check(_native().tk_decode_stream(self._handle, ctypes.byref(stream)))
+        reader = pa.RecordBatchReader._import_from_c(ctypes.addressof(stream))
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+            except (pa.ArrowException, OSError):
+                raise DecodeError(self._problem()) from None
+            yield batch
+
+    def devices(self) -> list[tuple[int, int]]:
+        """Return major and minor of the devices that occurred, in order of appearance."""
+        count = _native().tk_decode_devices(self._handle, None, 0)
+        numbers = (ctypes.c_uint32 * count)()
+        _native().tk_decode_devices(self._handle, numbers, count)
+        return [(number >> 20, number & 0xFFFFF) for number in numbers]
+
+    def stats(self) -> DecodeStats:
+        """Return what was read so far."""
+        stats = DecodeStats()
+        _native().tk_decode_stats(self._handle, ctypes.byref(stats))
+        return stats
+
+    def cut(self, file: int) -> Place | None:
+        """Return where input `file` was cut because it could not be read on."""
+        problem = _Problem()
+        _native().tk_decode_cut(self._handle, file, ctypes.byref(problem))
+        return _place(problem) if problem.kind else None
+
+    def _problem(self) -> Place:
+        problem = _Problem()
+        _native().tk_decode_problem(self._handle, ctypes.byref(problem))
+        return _place(problem)
+
+
+def _place(problem: _Problem) -> Place:
+    kind = Problem(problem.kind)
+    return Place(kind, problem.file, problem.offset, problem.value, problem.other)

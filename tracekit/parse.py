@@ -1,0 +1,207 @@
+"""Parses a capture into a new trace folder: the first stage."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError
+from tracekit.formats.blktrace import decode_error, describe_cut
+from tracekit.formats.feed import Feed, open_feeds
+from tracekit.formats.inputs import find_files, find_layout
+from tracekit.formats.layout import Layout, read_layout
+from tracekit.formats.summary import Facts, trace_info
+from tracekit.native.decode import DecodeError, Decoder
+from tracekit.schema import OPERATIONS, REQUESTS
+from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
+
+BATCHES_AHEAD = 4
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to parse; the defaults are those of the command."""
+
+    layout_file: Path | None = None
+    """Default: layout.json in the input folder or beside the first input file."""
+    overwrite: bool = False
+    keeps_whole: bool = False
+    """Keep what is before a place that cannot be decoded."""
+
+
+@dataclass
+class Tally:
+    """What the rows come to by operation."""
+
+    rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 0))
+    length_bytes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 0))
+    named: int = 0
+    """Rows whose process is known."""
+
+    def add(self, batch: Any) -> None:
+        """Count the rows of a batch."""
+        import numpy as np
+
+        codes = batch.column("operation").indices.to_numpy()
+        lengths = batch.column("length_bytes").to_numpy()
+        process = batch.column("process")
+        self.named += len(process) - process.null_count
+        for code, count in enumerate(np.bincount(codes, minlength=len(OPERATIONS))):
+            if count:
+                self.rows[OPERATIONS[code]] += int(count)
+                self.length_bytes[OPERATIONS[code]] += int(lengths[codes == code].sum())
+
+
+OnBytes = Callable[[int, int | None], None]
+
+
+def parse(
+    inputs: Sequence[Path],
+    output: Path,
+    *,
+    options: Options = Options(),
+    on_bytes: OnBytes = lambda _done, _total: None,
+) -> tuple[TraceFolder, Tally]:
+    """Decode the inputs into the new trace folder `output` and return it with what it holds.
+
+    `on_bytes` is told how many bytes of how many (None if unknown) were read. Raise InputError
+    when an input is no trace or damaged; then nothing is left behind.
+    """
+    files = find_files(inputs)
+    layout_file = options.layout_file or find_layout(inputs)
+    layout = read_layout(layout_file) if layout_file else Layout()
+    with new_folder(output, overwrite=options.overwrite) as folder:
+        with open_feeds(files) as feeds:
+            facts, tally = _decode(feeds, layout, folder / "requests.parquet", options, on_bytes)
+        write_json(folder / INFO_NAME, trace_info(facts, layout))
+    return TraceFolder(output), tally
+
+
+def _decode(
+    feeds: list[Feed], layout: Layout, table: Path, options: Options, on_bytes: OnBytes
+) -> tuple[Facts, Tally]:
+    tally = Tally()
+    with Decoder([feed.fd for feed in feeds], keeps_whole=options.keeps_whole) as decoder:
+        for device in layout.devices:
+            if device["major"] is not None and device["minor"] is not None:
+                decoder.name_device(device["major"], device["minor"], device["device"])
+        for pid, name in layout.processes.items():
+            decoder.name_process(pid, name)
+        with closing(_ahead(_counted(decoder, tally, feeds, on_bytes))) as batches:
+            try:
+                write_batches(table, REQUESTS, batches)
+            except DecodeError as error:
+                raise _explain(error, feeds) from None
+        problems = _finish(feeds, keeps_whole=options.keeps_whole)
+        facts = Facts(
+            stats=decoder.stats(),
+            devices=decoder.devices(),
+            files=[feed.describe() for feed in feeds],
+            cuts=problems + _cuts(decoder, feeds),
+            named_rows=tally.named,
+        )
+    _refuse_nothing(facts, feeds)
+    return facts, tally
+
+
+def _counted(decoder: Decoder, tally: Tally, feeds: list[Feed], on_bytes: OnBytes) -> Iterator[Any]:
+    import pyarrow as pa
+
+    known = [feed.total_bytes for feed in feeds]
+    total = None if None in known else sum(size or 0 for size in known)
+    for batch in decoder.batches():
+        tally.add(batch)
+        on_bytes(sum(feed.done_bytes for feed in feeds), total)
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=REQUESTS)
+
+
+def _ahead(batches: Iterator[Any]) -> Generator[Any]:
+    """Yield the batches while the next ones are made by a thread; errors come through."""
+    ready: queue.Queue[tuple[Any, Exception | None]] = queue.Queue(BATCHES_AHEAD)
+    is_wanted = threading.Event()
+    is_wanted.set()
+
+    def put(batch: Any, error: Exception | None = None) -> None:
+        while is_wanted.is_set():
+            try:
+                ready.put((batch, error), timeout=0.1)
+            except queue.Full:
+                continue
+            return
+
+    def work() -> None:
+        try:
+            for batch in batches:
+                put(batch)
+                if not is_wanted.is_set():
+                    return
+            put(None)
+        # Whatever it is, the thread that waits for the batches shall have it.
+        except Exception as error:
+            put(None, error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        while True:
+            batch, error = ready.get()
+            if error is not None:
+                raise error
+            if batch is None:
+                return
+            yield batch
+    finally:
+        is_wanted.clear()
+        thread.join()
+
+
+def _explain(error: DecodeError, feeds: list[Feed]) -> Exception:
+    """Return the error for the user: of the stored file if that was the cause, else of its data."""
+    feed = feeds[error.place.file]
+    feed.wait_for_failure()
+    return feed.problem() or decode_error(error.place, feed.name)
+
+
+def _finish(feeds: list[Feed], *, keeps_whole: bool) -> list[str]:
+    """Wait until all files are hashed; return what was cut off, raise what must not be."""
+    problems = []
+    for feed in feeds:
+        feed.finish()
+        problem = feed.problem()
+        if problem is not None and not keeps_whole:
+            raise problem
+        if problem is not None:
+            problems.append(str(problem))
+    return problems
+
+
+def _cuts(decoder: Decoder, feeds: list[Feed]) -> list[str]:
+    cuts = [(decoder.cut(place), feed.name) for place, feed in enumerate(feeds)]
+    return [describe_cut(cut, name) for cut, name in cuts if cut]
+
+
+def _refuse_nothing(facts: Facts, feeds: list[Feed]) -> None:
+    names = ", ".join(feed.name for feed in feeds)
+    if facts.stats.records == 0:
+        raise InputError(
+            f"{names}: byte 0: empty, there is no record in it",
+            hint="capture again; the traced device may have had no I/O",
+        )
+    if facts.stats.rows == 0:
+        raise InputError(
+            f"{names}: {facts.stats.records} records, but none of a queued or issued request",
+            hint="capture with all actions, at least queue, issue and complete",
+        )
+    seen: dict[str, str] = {}
+    for feed, entry in zip(feeds, facts.files, strict=True):
+        other = seen.setdefault(entry["sha256"], feed.name)
+        if other != feed.name and entry["bytes"]:
+            raise InputError(
+                f"{feed.name}: the same bytes as {other}, sha256 {entry['sha256'][:16]}...",
+                hint="give each file of the trace once",
+            )

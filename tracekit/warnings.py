@@ -1,0 +1,27 @@
+"""The closed list of doubts about a capture, each with what can be done about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+STAGE = "parse"
+
+ADVICE = {
+    "lost_records": "capture again with larger buffers: latencies and totals can be wrong",
+    "no_sequence_numbers": "the source cannot tell lost records; trust the tracer's own loss count",
+    "unmatched_events": "expected at both ends of a capture; many of them mean lost records",
+    "window_full": "requests that never completed were given up; look for lost completions",
+    "repeated_records": "check that no file was given twice and that all are of one capture",
+    "reordered_records": "nothing: they were put in order of time",
+    "mixed_versions": "check that all files are of one capture",
+    "salvaged": "capture or copy the file again if the rest matters",
+    "unknown_actions": "the kernel is newer than this tracekit: these events were left out",
+    "passthrough": "nothing: commands to the device are no block I/O and have no row",
+    "no_completions": "latency cannot be analysed; capture with all actions",
+    "no_process_names": "capture with tracekit, which saves the names, or give --layout",
+}
+
+
+def warning(code: str, message: str) -> dict[str, Any]:
+    """Return a warning of trace.json; `code` is one of ADVICE."""
+    return {"code": code, "message": message, "advice": ADVICE[code], "stage": STAGE}
