@@ -1,0 +1,139 @@
+"""From the tracer's spool to blktrace files: numbering, losses, what is no record."""
+
+from __future__ import annotations
+
+import io
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.capture.machine import records_of
+from tracekit.capture import records
+from tracekit.capture.records import Survey, notify_records, read_blocks, survey, write_cpu_file
+
+QUEUE_WRITE = 2 << 16 | 1
+COMPLETE = 2 << 16 | 8
+
+
+def record(time_ns: int, *, pid: int = 7, cpu: int = 0, action: int = QUEUE_WRITE) -> bytes:
+    payload = b"\0" * (time_ns % 3 * 8)
+    header = (0x65617407, 0, time_ns, 8, 4096, action, pid, 7 << 20, cpu, 0, len(payload))
+    return struct.pack("=IIQQIIIIIHH", *header) + payload
+
+
+def written(folder: Path, spool: bytes, *, cpu: int = 0) -> list[tuple[int, int]]:
+    """Return sequence number and time of each record that is written for a spool."""
+    (folder / "spool").write_bytes(spool)
+    target = io.BytesIO()
+    write_cpu_file(target, folder / "spool", cpu=cpu, notes=[])
+    return [(one.sequence, one.time_ns) for one in records_of(target.getvalue())]
+
+
+def test_records_are_numbered_from_one(tmp_path: Path) -> None:
+    assert written(tmp_path, record(10) + record(11) + record(12)) == [(1, 10), (2, 11), (3, 12)]
+
+
+def test_a_loss_leaves_a_gap_of_its_size(tmp_path: Path) -> None:
+    # GIVEN the kernel's remark that three records were lost
+    spool = record(10) + b"CPU:0 [LOST 3 EVENTS]\n" + record(11)
+    # THEN the next number is three further on
+    assert written(tmp_path, spool) == [(1, 10), (5, 11)]
+    assert survey([tmp_path / "spool"]).lost == 3
+
+
+def test_a_loss_of_unknown_size_counts_as_one(tmp_path: Path) -> None:
+    assert written(tmp_path, record(10) + b"CPU:12 [LOST EVENTS]\n" + record(11))[1] == (3, 11)
+
+
+def test_foreign_bytes_are_passed_over_and_counted(tmp_path: Path) -> None:
+    # GIVEN a message of somebody else between two records, longer than a header
+    spool = record(10) + b"!" * 100 + record(11)
+    assert written(tmp_path, spool) == [(1, 10), (2, 11)]
+    found = survey([tmp_path / "spool"])
+    assert (found.records, found.lost, found.foreign_bytes) == (2, 0, 100)
+
+
+def test_a_record_that_is_cut_off_is_counted_as_foreign(tmp_path: Path) -> None:
+    spool = record(10) + record(11)[:40]
+    assert written(tmp_path, spool) == [(1, 10)]
+    assert survey([tmp_path / "spool"]).foreign_bytes == 40
+
+
+def test_an_empty_spool(tmp_path: Path) -> None:
+    assert written(tmp_path, b"") == []
+    assert survey([tmp_path / "spool"]) == Survey()
+
+
+@pytest.mark.parametrize("block_bytes", [48, 49, 100, 1000])
+def test_any_block_size_gives_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    # GIVEN records of three lengths, with a loss and foreign bytes among them
+    spool = b"".join(record(time_ns) for time_ns in range(10, 40))
+    spool += b"CPU:0 [LOST 2 EVENTS]\n" + b"".join(record(time_ns) for time_ns in range(40, 50))
+    whole = written(tmp_path, spool)
+    # WHEN they are read in small blocks
+    monkeypatch.setattr(records, "BLOCK_BYTES", block_bytes)
+    # THEN nothing changes
+    assert written(tmp_path, spool) == whole
+    assert whole[-1] == (42, 49)
+    assert sum(len(block.starts) for block in read_blocks(tmp_path / "spool")) == 40
+
+
+def test_the_cpu_is_that_of_the_buffer(tmp_path: Path) -> None:
+    # GIVEN a record that a task made as it moved from CPU 1 to CPU 2
+    (tmp_path / "spool").write_bytes(record(10, cpu=1))
+    target = io.BytesIO()
+    write_cpu_file(target, tmp_path / "spool", cpu=2, notes=[])
+    assert [one.cpu for one in records_of(target.getvalue())] == [2]
+
+
+def test_payloads_are_kept(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    original = record(11, action=15)
+    spool.write_bytes(original[:-4] + b"\1\2\3\4")
+    target = io.BytesIO()
+    write_cpu_file(target, spool, cpu=0, notes=[])
+    assert records_of(target.getvalue())[0].payload == b"\0" * 12 + b"\1\2\3\4"
+
+
+def test_survey_counts_who_queued_and_leaves_completions_out(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(record(20, pid=7) + record(21, pid=7) + record(22, pid=8))
+    (tmp_path / "b").write_bytes(record(10, pid=9, action=COMPLETE))
+    found = survey([tmp_path / "a", tmp_path / "b"])
+    assert found == Survey(
+        records=4,
+        first_ns=10,
+        last_ns=22,
+        device=7 << 20,
+        pids={7, 8},
+        queued_by_pid={7: 2, 8: 1},
+    )
+
+
+def test_notes_say_the_wall_clock_and_the_names() -> None:
+    # GIVEN a trace that began at 5 ns, at 3.25 s of unix time
+    found = Survey(first_ns=5, device=7 << 20)
+    names = {9: "jbd2/loop0p2", 4: "a name that is longer than fifteen"}
+    # WHEN its notes are written
+    notes = notify_records(found, 0, names, 3_250_000_000)
+    target = io.BytesIO()
+    write_cpu_file(target, None, cpu=0, notes=notes)
+    # THEN they are as blktrace(8) writes them, numbered, at the trace's start
+    found_notes = records_of(target.getvalue())
+    assert [(note.sequence, note.time_ns, note.pid) for note in found_notes] == [
+        (1, 5, 0),
+        (2, 5, 4),
+        (3, 5, 9),
+    ]
+    assert [(note.category, note.action) for note in found_notes] == [
+        (0x400, 1),
+        (0x400, 0),
+        (0x400, 0),
+    ]
+    assert [note.payload for note in found_notes] == [
+        struct.pack("=II", 3, 250_000_000),
+        b"a name that is \0",
+        b"jbd2/loop0p2\0\0\0\0",
+    ]

@@ -1,0 +1,93 @@
+"""Settings are given back, also by another process, and also when one of them resists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tracekit.capture.settings import Settings, only_capture
+from tracekit.errors import TracekitError
+
+
+def make(folder: Path, **values: str) -> dict[str, Path]:
+    for name, value in values.items():
+        (folder / name).write_text(value)
+    return {name: folder / name for name in values}
+
+
+def test_restore_gives_back_in_reverse_order(tmp_path: Path) -> None:
+    # GIVEN a setting that is changed twice, and one that is changed once
+    paths = make(tmp_path, clock="[local] mono", size="7 (expanded: 1408)")
+    settings = Settings(tmp_path / "state.json")
+    settings.change({paths["clock"]: "mono", paths["size"]: "4096"})
+    settings.change({paths["clock"]: "tai"})
+    assert (paths["clock"].read_text(), paths["size"].read_text()) == ("tai", "4096")
+    # WHEN they are given back
+    settings.restore()
+    # THEN the first values are there, and no state is left
+    assert (paths["clock"].read_text(), paths["size"].read_text()) == ("local", "1408")
+    assert not (tmp_path / "state.json").exists()
+
+
+def test_the_next_capture_repairs_what_a_killed_one_left(tmp_path: Path) -> None:
+    # GIVEN a capture that died after it changed a setting and made a folder
+    paths = make(tmp_path, tracer="nop")
+    leftover = tmp_path / ".trace.part"
+    leftover.mkdir()
+    state = tmp_path / "state"
+    state.mkdir()
+    dead = Settings(state / "state.json")
+    dead.leave(leftover)
+    dead.change({paths["tracer"]: "blk"})
+    # WHEN another begins
+    with only_capture(state) as (_, cleaned_up):
+        # THEN both are as they were
+        assert cleaned_up
+        assert paths["tracer"].read_text() == "nop"
+        assert not leftover.exists()
+    assert not (state / "state.json").exists()
+
+
+def test_without_a_killed_capture_nothing_is_cleaned_up(tmp_path: Path) -> None:
+    with only_capture(tmp_path / "state") as (_, cleaned_up):
+        assert not cleaned_up
+
+
+def test_a_setting_whose_device_went_away_is_forgotten(tmp_path: Path) -> None:
+    paths = make(tmp_path, enable="0", tracer="nop")
+    settings = Settings(tmp_path / "state.json")
+    settings.change({paths["tracer"]: "blk"})
+    settings.change({paths["enable"]: "1"})
+    # GIVEN a device that is no longer there
+    folder_gone = tmp_path / "gone"
+    settings._changed[1] = (folder_gone / "enable", "0")
+    # WHEN the settings are given back, THEN the others are
+    settings.restore()
+    assert paths["tracer"].read_text() == "nop"
+
+
+def test_a_setting_that_resists_is_named_and_tried_again(tmp_path: Path) -> None:
+    paths = make(tmp_path, tracer="nop", clock="local")
+    settings = Settings(tmp_path / "state.json")
+    settings.change({paths["tracer"]: "blk", paths["clock"]: "mono"})
+    # GIVEN a setting that cannot be written for now
+    paths["tracer"].unlink()
+    paths["tracer"].mkdir()
+    # WHEN the settings are given back
+    with pytest.raises(TracekitError, match="tracer: cannot be set to nop: Is a directory"):
+        settings.restore()
+    # THEN the other is, and the state keeps the one that is left
+    assert paths["clock"].read_text() == "local"
+    paths["tracer"].rmdir()
+    paths["tracer"].write_text("blk")
+    again = Settings.of_dead_capture(tmp_path / "state.json")
+    assert again is not None
+    again.restore()
+    assert paths["tracer"].read_text() == "nop"
+
+
+def test_one_capture_at_a_time(tmp_path: Path) -> None:
+    refused = pytest.raises(TracekitError, match="another capture is running")
+    with only_capture(tmp_path), refused, only_capture(tmp_path):
+        pass

@@ -1,0 +1,105 @@
+"""What lies on a partition, against what the programs that made it say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tracekit.capture.signatures import Signature, read_signature
+
+
+def tool(*command: str | Path) -> str:
+    if shutil.which(str(command[0])) is None:
+        pytest.skip(f"needs {command[0]}")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def image(folder: Path, mib: int) -> Path:
+    path = folder / "image"
+    with path.open("wb") as file:
+        file.truncate(mib << 20)
+    return path
+
+
+def told_by_dumpe2fs(path: Path, key: str) -> str:
+    found = re.search(rf"^{key}: +(\S+)$", tool("dumpe2fs", "-h", path), re.MULTILINE)
+    assert found is not None
+    return found.group(1)
+
+
+@pytest.mark.parametrize("block_bytes", ["1024", "4096"])
+def test_ext4_and_where_its_journal_lies(tmp_path: Path, block_bytes: str) -> None:
+    # GIVEN an ext4 with its journal inside
+    path = image(tmp_path, 64)
+    tool("mkfs.ext4", "-q", "-b", block_bytes, path)
+    # WHEN its signature is read
+    found = read_signature(path)
+    # THEN it is what dumpe2fs and debugfs say
+    assert found is not None
+    assert (found.kind, found.journal_uuid) == ("ext4", None)
+    assert found.uuid == told_by_dumpe2fs(path, "Filesystem UUID")
+    sectors = int(block_bytes) // 512
+    extents = re.findall(r"\(\d+-\d+\):(\d+)-(\d+)", tool("debugfs", "-R", "stat <8>", path))
+    assert extents
+    assert list(found.journal_extents) == [
+        (int(first) * sectors, (int(last) - int(first) + 1) * sectors) for first, last in extents
+    ]
+
+
+def test_ext4_without_a_journal(tmp_path: Path) -> None:
+    path = image(tmp_path, 16)
+    tool("mkfs.ext4", "-q", "-O", "^has_journal", path)
+    found = read_signature(path)
+    assert found == Signature("ext4", told_by_dumpe2fs(path, "Filesystem UUID"))
+
+
+def test_an_external_journal(tmp_path: Path) -> None:
+    path = image(tmp_path, 16)
+    tool("mkfs.ext4", "-q", "-O", "journal_dev", "-b", "4096", path)
+    found = read_signature(path)
+    assert found == Signature("jbd", told_by_dumpe2fs(path, "Filesystem UUID"))
+
+
+def test_swap(tmp_path: Path) -> None:
+    path = image(tmp_path, 16)
+    tool("mkswap", path)
+    told = tool("blkid", "-p", "-s", "UUID", "-o", "value", path).strip()
+    assert read_signature(path) == Signature("swap", told)
+
+
+def test_a_journal_in_many_pieces(tmp_path: Path) -> None:
+    # GIVEN a journal inode whose extent tree has a level below its root, at block 3
+    path = image(tmp_path, 1)
+    root = b"\x0a\xf3\x01\x00\x04\x00\x01\x00" + bytes(4)
+    root += bytes(4) + (3).to_bytes(4, "little") + bytes(4)
+    leaf = b"\x0a\xf3\x02\x00\x54\x00\x00\x00" + bytes(4)
+    leaf += bytes(4) + (16).to_bytes(2, "little") + bytes(2) + (40).to_bytes(4, "little")
+    # the second piece is marked as not yet written, which its length says
+    leaf += bytes(4) + (32768 + 8).to_bytes(2, "little") + bytes(2) + (90).to_bytes(4, "little")
+    block = bytearray(1024)
+    block[0x38:0x3A] = (0xEF53).to_bytes(2, "little")
+    block[0x18] = 2
+    block[0x5C] = 4
+    block[0xFD] = 1
+    block[0x10C : 0x10C + len(root)] = root
+    with path.open("r+b") as file:
+        file.seek(1024)
+        file.write(block)
+        file.seek(3 * 4096)
+        file.write(leaf)
+    # THEN the pieces of the lower level are found
+    found = read_signature(path)
+    assert found is not None
+    assert found.journal_extents == ((40 * 8, 16 * 8), (90 * 8, 8 * 8))
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 100, bytes(8192)])
+def test_nothing_known(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "image"
+    path.write_bytes(content)
+    assert read_signature(path) is None

@@ -1,0 +1,89 @@
+"""The sample traces are what their README says, and blkparse finds them sound."""
+
+from __future__ import annotations
+
+import collections
+import json
+import lzma
+import re
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.recipes.describe import describe
+
+SAMPLES = Path(__file__).resolve().parents[2] / "sample-traces"
+TRACES = sorted(path for path in SAMPLES.iterdir() if path.is_dir())
+LARGEST_BYTES = 3 << 20
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
+def test_readme_has_the_files_with_their_hashes_and_counts(trace: Path) -> None:
+    assert "\n".join(describe(trace)) in (SAMPLES / "README.md").read_text()
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
+def test_a_sample_is_small(trace: Path) -> None:
+    assert sum(path.stat().st_size for path in trace.iterdir()) < LARGEST_BYTES
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
+def test_blkparse_reads_every_record(trace: Path, tmp_path: Path) -> None:
+    if shutil.which("blkparse") is None:
+        pytest.skip("needs blkparse")
+    # GIVEN the sample, unpacked
+    for path in trace.glob("*.blktrace.*.xz"):
+        (tmp_path / path.stem).write_bytes(lzma.decompress(path.read_bytes()))
+    # WHEN blkparse prints the action of each record
+    done = subprocess.run(
+        ["blkparse", "-i", trace.name, "-f", "%a\n"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # THEN it counts them as the README does, misses none and refuses none
+    lines = collections.Counter(done.stdout.splitlines())
+    table = re.findall(r"\| ([A-Z]+) [^|]+ \| (\d+) \|\n", "\n".join(describe(trace)) + "\n")
+    assert {action: lines[action] for action, _ in table} == {
+        action: int(count) for action, count in table
+    }
+    assert f"Events ({trace.name}): {sum(int(count) for _, count in table)} entries" in lines
+    assert "Skips: 0 forward (0 -   0.0%)" in lines
+    assert "error" not in done.stderr
+
+
+def test_oltp_has_a_layout_of_three_roles_and_no_loss() -> None:
+    layout = json.loads((SAMPLES / "oltp" / "layout.json").read_text())
+    assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
+    assert layout["loss"] == {"overrun": 0, "dropped": 0}
+    assert layout["capture"]["own_requests"] == 0
+    names = set(layout["processes"].values())
+    assert {"oltp-teller-0", "oltp-report", "oltp-checkpoint"} <= names
+
+
+def test_oltp_requests_fall_into_its_partitions() -> None:
+    # GIVEN the queue records with data, and the ranges of the layout
+    layout = json.loads((SAMPLES / "oltp" / "layout.json").read_text())
+    counts = dict.fromkeys(["fs", "journal", "swap", "outside", "flush"], 0)
+    for path in (SAMPLES / "oltp").glob("*.xz"):
+        data = lzma.decompress(path.read_bytes())
+        at = 0
+        while at < len(data):
+            sector, length, action = struct.unpack_from("<QII", data, at + 16)
+            if action & 0xFFFF == 1 and not action & 0x400 << 16:
+                counts[_place(layout, sector) if length else "flush"] += 1
+            at += 48 + struct.unpack_from("<H", data, at + 46)[0]
+    # THEN all are in the file system or the journal, each with a good share, and some are flushes
+    assert counts["outside"] == counts["swap"] == 0
+    assert min(counts["fs"], counts["journal"], counts["flush"]) > 5000
+
+
+def _place(layout: dict[str, list[dict[str, int]]], sector: int) -> str:
+    for part in layout["partitions"]:
+        if part["start_sector"] <= sector < part["start_sector"] + part["sectors"]:
+            return str(part["role"])
+    return "outside"
