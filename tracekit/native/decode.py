@@ -14,9 +14,15 @@ from tracekit.errors import TracekitError
 from tracekit.native import library
 
 # Letters of blkparse, in the order of the native enum; the first has no action.
-ACTIONS = tuple(" Q M F G S R D C P U UT I X B A abort driver ZP ZU".split(" "))
+ACTIONS = (
+    *("", "Q", "M", "F", "G", "S", "R", "D", "C", "P", "U", "UT", "I", "X", "B", "A"),
+    *("abort", "driver", "ZP", "ZU"),
+)
 NOTIFIES = ("process", "timestamp", "message")
-UNMATCHED = tuple("queue getrq insert issue complete merge requeue split remap".split())
+UNMATCHED = (
+    *("queue", "getrq", "insert", "issue", "complete"),
+    *("merge", "requeue", "split", "remap"),
+)
 
 
 class Problem(IntEnum):
