@@ -15,7 +15,13 @@
 #define MAX_LENGTH_BYTES UINT32_MAX /* of a request: block layers count its bytes in 32 bits */
 /* The place beyond which a device's leaves would not fit into a key: 64 EiB. */
 #define MAX_SECTOR (INT64_C(1) << (DEVICE_SHIFT + LEAF_BLOCKS_LOG2 + BLOCK_SECTORS_LOG2))
-#define PREFETCH_DISTANCE 12 /* requests; covers a memory access at a few ns a request */
+/* How many requests before its turn a request's entry, leaf and rows are fetched from memory: each
+ * step needs the one before, and all three are cache misses in a large table. */
+#define ENTRY_DISTANCE 24
+#define LEAF_DISTANCE 16
+#define ROW_DISTANCE 8
+#define CACHE_LINE_BYTES 64
+#define ROW_LINES 4
 
 struct hotness {
   struct leaf_map map;   /* key of a leaf to its handle */
@@ -243,22 +249,49 @@ static int add_one(struct hotness *hotness, const struct hotness_batch *batch, u
   return record_request(hotness, &touch, batch->device[i]);
 }
 
+static uint64_t first_block(const struct hotness_batch *batch, uint64_t i) {
+  return (uint64_t)batch->sector[i] >> BLOCK_SECTORS_LOG2;
+}
+
+static struct leaf *known_leaf(const struct hotness *hotness, const struct hotness_batch *batch,
+                               uint64_t i) {
+  uint64_t key = tk_hotness_key(batch->device[i], first_block(batch, i));
+  const struct leaf_map_entry *entry = leaf_map_find(&hotness->map, key);
+
+  return entry ? leaves_at(&hotness->leaves, entry->value) : NULL;
+}
+
+/* Fetches what requests soon after request `i` will need. */
+static void look_ahead(const struct hotness *hotness, const struct hotness_batch *batch,
+                       uint64_t i) {
+  const struct leaf *leaf;
+
+  if (i + ENTRY_DISTANCE >= batch->count)
+    return;
+  leaf_map_prefetch(&hotness->map, tk_hotness_key(batch->device[i + ENTRY_DISTANCE],
+                                                  first_block(batch, i + ENTRY_DISTANCE)));
+  leaf = known_leaf(hotness, batch, i + LEAF_DISTANCE);
+  if (leaf)
+    __builtin_prefetch(leaf);
+  leaf = known_leaf(hotness, batch, i + ROW_DISTANCE);
+  if (leaf) {
+    unsigned low = (unsigned)(first_block(batch, i + ROW_DISTANCE) % LEAF_BLOCKS);
+    const char *row = (const char *)&leaf->rows[leaf_place(leaf, low)];
+
+    for (int line = 0; line < ROW_LINES; line++)
+      __builtin_prefetch(row + line * CACHE_LINE_BYTES, 1);
+  }
+}
+
 int tk_hotness_add(struct hotness *hotness, const struct hotness_batch *batch, uint64_t *done) {
   int status = 0;
   uint64_t i;
 
-  for (i = 0; i < batch->count; i++) {
-    uint64_t ahead = i + PREFETCH_DISTANCE;
-
-    if (ahead < batch->count)
-      leaf_map_prefetch(&hotness->map,
-                        tk_hotness_key(batch->device[ahead],
-                                       (uint64_t)batch->sector[ahead] >> BLOCK_SECTORS_LOG2));
+  for (i = 0; i < batch->count && !status; i++) {
+    look_ahead(hotness, batch, i);
     status = add_one(hotness, batch, i);
-    if (status)
-      break;
   }
-  *done = i;
+  *done = status ? i - 1 : i;
   return status;
 }
 

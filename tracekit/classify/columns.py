@@ -1,4 +1,8 @@
-"""Reads columns of `requests` as numpy arrays, batch by batch."""
+"""Columns of tables as numpy arrays and back, batch by batch.
+
+Arrow's own conversions load pandas first, which takes longer than classifying a small trace, so
+that buffers are handed over directly here.
+"""
 
 from __future__ import annotations
 
@@ -61,25 +65,31 @@ def time_columns(file: Any) -> tuple[str, ...]:
 
 def first_event_ns(batch: Any) -> NDArray[np.int64]:
     """Return each row's first known time, NO_TIME where it has none."""
-    import pyarrow.compute as pc
-
-    known = [batch.column(name) for name in EVENT_TIMES if name in batch.schema.names]
-    times = known[0] if len(known) == 1 else pc.coalesce(*known)
-    return ints(pc.fill_null(times, NO_TIME))
-
-
-def ints(column: Any) -> NDArray[np.int64]:
-    """Return an integer column without nulls as int64."""
     import numpy as np
 
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+    known = [batch.column(name) for name in EVENT_TIMES if name in batch.schema.names]
+    times = ints(known[0], if_null=NO_TIME)
+    for column in known[1:]:
+        times = np.where(times == NO_TIME, ints(column, if_null=NO_TIME), times)
+    return times
+
+
+def ints(column: Any, *, if_null: int = 0) -> NDArray[np.int64]:
+    """Return an int64 column, with `if_null` in place of nulls."""
+    import numpy as np
+
+    values = _values(column, np.int64)
+    if column.null_count:
+        return np.where(flags(column.is_valid()), values, if_null)
+    return values
 
 
 def flags(column: Any) -> NDArray[np.bool_]:
     """Return a boolean column without nulls."""
     import numpy as np
+    import pyarrow as pa
 
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)
+    return _values(column.cast(pa.uint8()), np.uint8).view(np.bool_)
 
 
 def codes(column: Any, code_of: Callable[[str | None], int]) -> NDArray[np.int64]:
@@ -88,7 +98,39 @@ def codes(column: Any, code_of: Callable[[str | None], int]) -> NDArray[np.int64
     import pyarrow as pa
 
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
-    lookup = np.array([code_of(value) for value in [*values, None]], np.int64)
-    indices = encoded.indices.fill_null(len(values))
-    return np.asarray(lookup[indices.to_numpy(zero_copy_only=False)], np.int64)
+    texts = encoded.dictionary.to_pylist()
+    lookup = np.array([code_of(text) for text in [*texts, None]], np.int64)
+    indices = ints(encoded.indices.cast(pa.int64()), if_null=len(texts))
+    return np.asarray(lookup[indices], np.int64)
+
+
+def _values(column: Any, kind: type[Any]) -> NDArray[Any]:
+    """Return a column's buffer of values; what stands in place of nulls is undefined."""
+    import numpy as np
+
+    if not len(column):
+        return np.empty(0, kind)
+    first = int(column.offset)
+    return np.frombuffer(column.buffers()[1], kind)[first : first + len(column)]
+
+
+def number_column(values: NDArray[Any], kind: Any) -> Any:
+    """Return an Arrow column without nulls of the numbers, cast to the Arrow type's width."""
+    import numpy as np
+    import pyarrow as pa
+
+    exact = np.ascontiguousarray(values, kind.to_pandas_dtype())
+    return pa.Array.from_buffers(kind, len(exact), [None, pa.py_buffer(exact)])
+
+
+def text_column(indices: NDArray[Any], texts: Sequence[str]) -> Any:
+    """Return an Arrow dictionary column of `texts` by their indices."""
+    import numpy as np
+    import pyarrow as pa
+
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)])
+    offsets = np.asarray(ends, np.int32)
+    buffers = [pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    dictionary = pa.StringArray.from_buffers(len(texts), *buffers)
+    return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), dictionary)

@@ -197,4 +197,4 @@ def _collect(kernel: native.Hotness, counts: BlockCounts) -> None:
     counts.memory_bytes = max(counts.memory_bytes, totals.memory_bytes)
     for records in kernel.export():
         counts.histogram.add(records["reads"].astype("u8") + records["writes"])
-        counts.spill.write(records.tobytes())
+        counts.spill.write(records.data)

@@ -14,6 +14,7 @@ from tracekit.classify.columns import (
     ignore_rows,
     ints,
     open_table,
+    text_column,
 )
 from tracekit.classify.regions import (
     EVIDENCE_NAMES,
@@ -134,7 +135,7 @@ def _schema(file: Any) -> Any:
 def _with_role(batch: Any, role_codes: NDArray[np.int32]) -> Any:
     import pyarrow as pa
 
-    roles = pa.DictionaryArray.from_arrays(pa.array(role_codes), pa.array(ROLES))
+    roles = text_column(role_codes, ROLES)
     if "role" not in batch.schema.names:
         return batch.append_column(pa.field("role", TEXT, nullable=False), roles)
     place = batch.schema.names.index("role")

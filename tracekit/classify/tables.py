@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracekit.classify.columns import number_column, text_column
 from tracekit.classify.hotness import BlockCounts, Windows
 from tracekit.classify.temperature import TEMPERATURES, TemperatureRule, temperature_codes
 from tracekit.schema import BLOCKS, ROLES, WORKING_SET
@@ -61,26 +62,19 @@ def _block_batch(
 ) -> Any:
     import pyarrow as pa
 
-    columns = [
-        _text(records["device"], devices),
-        records["block"],
-        _text(records["role"], ROLES),
-        records["reads"].astype("i8"),
-        records["writes"].astype("i8"),
-        records["sectors"].astype("i4"),
-        records["first_ns"],
-        records["last_ns"],
-        traffic_ratio,
-        _text(temperature, TEMPERATURES),
+    columns = {
+        "device": text_column(records["device"], devices),
+        "role": text_column(records["role"], ROLES),
+        "temperature": text_column(temperature, TEMPERATURES),
+        "traffic_ratio": number_column(traffic_ratio, pa.float64()),
+    }
+    arrays = [
+        columns[field.name]
+        if field.name in columns
+        else number_column(records[field.name], field.type)
+        for field in BLOCKS
     ]
-    arrays = [column if isinstance(column, pa.Array) else pa.array(column) for column in columns]
     return pa.record_batch(arrays, schema=BLOCKS)
-
-
-def _text(indices: NDArray[Any], values: list[str] | tuple[str, ...]) -> Any:
-    import pyarrow as pa
-
-    return pa.DictionaryArray.from_arrays(pa.array(indices.astype("i4")), pa.array(values))
 
 
 def _tally(
@@ -119,10 +113,10 @@ def _window_batches(counts: BlockCounts, windows: Windows, rows: int = 1 << 16) 
         starts = np.arange(some.start, some.stop, dtype=np.int64) * windows.window_ns
         yield pa.record_batch(
             [
-                pa.array(np.repeat(starts, len(roles))),
-                _text(np.tile(roles, len(starts)), ROLES),
-                pa.array(counts.distinct[some][:, roles].ravel().astype(np.int64)),
-                pa.array(counts.fresh[some][:, roles].ravel().astype(np.int64)),
+                number_column(np.repeat(starts, len(roles)), pa.int64()),
+                text_column(np.tile(roles, len(starts)), ROLES),
+                number_column(counts.distinct[some][:, roles].ravel(), pa.int64()),
+                number_column(counts.fresh[some][:, roles].ravel(), pa.int64()),
             ],
             schema=WORKING_SET,
         )

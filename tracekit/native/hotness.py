@@ -198,8 +198,11 @@ class Hotness:
         written = self._native.tk_hotness_cuts(self._handle, count, keys)
         return list(keys[:written])
 
-    def export(self, capacity: int = 1 << 18) -> Iterator[NDArray[np.void]]:
-        """Yield arrays of RECORD in the order of device and block; ends adding."""
+    def export(self, capacity: int = 1 << 16) -> Iterator[NDArray[np.void]]:
+        """Yield arrays of RECORD in the order of device and block; ends adding.
+
+        Each array is valid until the next one.
+        """
         import numpy as np
 
         records = np.empty(capacity, np.dtype(RECORD))
@@ -207,7 +210,7 @@ class Hotness:
             count = self._native.tk_hotness_export(self._handle, records.ctypes.data, capacity)
             if not count:
                 return
-            yield records[:count].copy()
+            yield records[:count]
 
 
 def key_of(device: int, block: int) -> int:
