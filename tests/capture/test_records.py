@@ -117,7 +117,7 @@ def test_notes_say_the_wall_clock_and_the_names() -> None:
     found = Survey(first_ns=5, device=7 << 20)
     names = {9: "jbd2/loop0p2", 4: "a name that is longer than fifteen"}
     # WHEN its notes are written
-    notes = notify_records(found, 0, names, 3_250_000_000)
+    notes = notify_records(found, 0, processes=names, wall_ns=3_250_000_000)
     target = io.BytesIO()
     write_cpu_file(target, None, cpu=0, notes=notes)
     # THEN they are as blktrace(8) writes them, numbered, at the trace's start

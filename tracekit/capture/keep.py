@@ -34,7 +34,7 @@ class Kept:
 
 
 def keep(
-    recording: Recording, folder: Path, name: str, layout: dict[str, Any], compress: str
+    recording: Recording, folder: Path, *, name: str, layout: dict[str, Any], compress: str
 ) -> Kept:
     """Write NAME.blktrace.<cpu> and layout.json into `folder` and remove the spool files."""
     found = survey(list(recording.spools.values()))
@@ -92,7 +92,7 @@ def _notes(found: Survey, cpu: int, processes: dict[int, str], recording: Record
     if found.first_ns is None:
         return []
     wall_ns = found.first_ns + recording.clock_to_wall_ns
-    return notify_records(found, cpu, processes, wall_ns)
+    return notify_records(found, cpu, processes=processes, wall_ns=wall_ns)
 
 
 @contextmanager

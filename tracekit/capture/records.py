@@ -153,7 +153,9 @@ def survey(spools: list[Path]) -> Survey:
     return total
 
 
-def notify_records(found: Survey, cpu: int, processes: dict[int, str], wall_ns: int) -> list[bytes]:
+def notify_records(
+    found: Survey, cpu: int, *, processes: dict[int, str], wall_ns: int
+) -> list[bytes]:
     """Return the records that say the wall clock at the trace's start, and each process's name."""
     seconds, nanoseconds = divmod(wall_ns, 1_000_000_000)
     notes = [(_NOTIFY_TIMESTAMP, 0, struct.pack("=II", seconds, nanoseconds))]

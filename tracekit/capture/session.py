@@ -66,7 +66,7 @@ class _Stop:
         self.signals.append(number)
 
 
-def capture(device: str, output: Path, options: Options) -> Captured:
+def capture(device: str, output: Path, *, options: Options) -> Captured:
     """Record the block events of `device` into the new folder `output`.
 
     Raise UsageError for a bad device or output, TracekitError when the machine does not allow it.
@@ -88,7 +88,8 @@ def capture(device: str, output: Path, options: Options) -> Captured:
             duration_s = time.monotonic() - started_s
         layout = read_layout(disk, [*mounts, *read_mounts()])
         about = {"source": source.name, "command": list(options.command)}
-        kept = keep(recording, part, output.name, {**layout, "capture": about}, options.compress)
+        layout["capture"] = about
+        kept = keep(recording, part, name=output.name, layout=layout, compress=options.compress)
     stopped_by = signal.Signals(stop.signals[0]).name if stop.signals else None
     return Captured(kept, duration_s, exit_status, stopped_by, cleaned_up)
 

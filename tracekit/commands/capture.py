@@ -47,7 +47,7 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
         compress=compress,
         buffer_kib=buffer_mib << 10,
     )
-    captured = run_capture(device, output, options)
+    captured = run_capture(device, output, options=options)
     if captured.cleaned_up:
         typer.echo("gave back the kernel settings of a capture that was killed", err=True)
     _print(captured, output, as_json=as_json)
