@@ -1,0 +1,16 @@
+/* What a file or device can do, found by trying it where nothing can be harmed. */
+#ifndef TRACEKIT_REPLAY_ABILITY_H
+#define TRACEKIT_REPLAY_ABILITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Finds whether discards (punch hole on a file, BLKDISCARD on a device) and zero range work at the
+ * object behind `fd`. A file's abilities are tried on a nameless file in the same directory. */
+void ability_find(int fd, bool *can_discard, bool *can_zero);
+
+/* Returns the alignment in bytes that O_DIRECT needs at the object behind `fd`, 0 when the file
+ * system refuses it. */
+uint32_t ability_direct_alignment(int fd);
+
+#endif

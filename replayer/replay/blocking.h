@@ -1,0 +1,12 @@
+/* One request by blocking system calls. */
+#ifndef TRACEKIT_REPLAY_BLOCKING_H
+#define TRACEKIT_REPLAY_BLOCKING_H
+
+#include "replay/engine.h"
+
+/* Runs the request to its end: flush before the data for PREFLUSH, a synchronous write for FUA.
+ * Returns 0 or -errno; -ENODATA when a read meets the end of the file. Any thread. */
+int blocking_run(const struct target *target, const struct buffers *buffers,
+                 const struct request *request);
+
+#endif

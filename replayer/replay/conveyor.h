@@ -1,0 +1,43 @@
+/* Counts the blocks that one thread fills and another empties, in turn, without a lock. The blocks
+ * themselves belong to the user of the conveyor. */
+#ifndef TRACEKIT_REPLAY_CONVEYOR_H
+#define TRACEKIT_REPLAY_CONVEYOR_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct conveyor {
+  _Alignas(64) _Atomic uint64_t filled;  /* blocks handed over so far */
+  _Alignas(64) _Atomic uint64_t emptied; /* blocks given back so far */
+  uint64_t mask;                         /* how many there are, a power of two, minus one */
+};
+
+/* Filling thread: returns whether a block is free; its index is *block. */
+static inline bool conveyor_can_fill(const struct conveyor *conveyor, uint64_t *block) {
+  uint64_t filled = atomic_load_explicit(&conveyor->filled, memory_order_relaxed);
+  *block = filled & conveyor->mask;
+  /* Acquire: the block's last reader has finished with it. */
+  return filled - atomic_load_explicit(&conveyor->emptied, memory_order_acquire) <= conveyor->mask;
+}
+
+/* Filling thread: hands the block over; release makes its content visible to the other side. */
+static inline void conveyor_fill(struct conveyor *conveyor) {
+  uint64_t filled = atomic_load_explicit(&conveyor->filled, memory_order_relaxed);
+  atomic_store_explicit(&conveyor->filled, filled + 1, memory_order_release);
+}
+
+/* Emptying thread: returns whether a block is waiting; its index is *block. */
+static inline bool conveyor_can_empty(const struct conveyor *conveyor, uint64_t *block) {
+  uint64_t emptied = atomic_load_explicit(&conveyor->emptied, memory_order_relaxed);
+  *block = emptied & conveyor->mask;
+  return atomic_load_explicit(&conveyor->filled, memory_order_acquire) != emptied;
+}
+
+/* Emptying thread: gives the block back. */
+static inline void conveyor_empty(struct conveyor *conveyor) {
+  uint64_t emptied = atomic_load_explicit(&conveyor->emptied, memory_order_relaxed);
+  atomic_store_explicit(&conveyor->emptied, emptied + 1, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,177 @@
+#include "replay/guard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "replay/sysfs.h"
+
+#define REASON_PREFIX_BYTES 64
+
+/* What is being protected: a set of block devices, or one file. */
+struct subject {
+  const struct sysfs_set *devices; /* NULL for a file */
+  dev_t device;                    /* of the file's file system */
+  ino_t inode;                     /* of the file */
+};
+
+static bool concerns(const struct subject *subject, const struct stat *status) {
+  if (subject->devices != NULL)
+    return S_ISBLK(status->st_mode) && sysfs_set_has(subject->devices, status->st_rdev);
+  return S_ISREG(status->st_mode) && status->st_dev == subject->device &&
+         status->st_ino == subject->inode;
+}
+
+/* Undoes the \ooo escapes of /proc files, in place. */
+static void unescape(char *text) {
+  char *out = text;
+  for (char *in = text; *in != '\0'; out++) {
+    bool is_escape = in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] >= '0' &&
+                     in[2] <= '7' && in[3] >= '0' && in[3] <= '7';
+    *out = is_escape ? (char)((in[1] - '0') * 64 + (in[2] - '0') * 8 + (in[3] - '0')) : *in;
+    in += is_escape ? 4 : 1;
+  }
+  *out = '\0';
+}
+
+static int busy(char *why, const char *what, const char *name) {
+  (void)snprintf(why, GUARD_REASON_BYTES, "%.*s %.180s", REASON_PREFIX_BYTES, what, name);
+  return -EBUSY;
+}
+
+/* Cuts a line into its fields, in place; returns how many there were, at most `limit`. */
+static unsigned cut_fields(char *line, char **fields, unsigned limit) {
+  unsigned count = 0;
+  char *rest = NULL;
+  for (char *field = strtok_r(line, " \t\n", &rest); field != NULL && count < limit;
+       field = strtok_r(NULL, " \t\n", &rest))
+    fields[count++] = field;
+  return count;
+}
+
+/* One line of mountinfo: field 2 is major:minor, 4 the mount point, and after " - " come the type
+ * and the source. Some file systems show an invented number, so the source is looked at as well. */
+static bool line_mounts(char *line, const struct subject *subject, const char **point) {
+  char *fields[64];
+  unsigned major_number;
+  unsigned minor_number;
+  struct stat status;
+  unsigned count = cut_fields(line, fields, 64);
+  if (count < 5 || sscanf(fields[2], "%u:%u", &major_number, &minor_number) != 2)
+    return false;
+  *point = fields[4];
+  if (sysfs_set_has(subject->devices, makedev(major_number, minor_number)))
+    return true;
+  for (unsigned i = 5; i + 2 < count; i++)
+    if (strcmp(fields[i], "-") == 0) {
+      unescape(fields[i + 2]);
+      return fields[i + 2][0] == '/' && stat(fields[i + 2], &status) == 0 &&
+             concerns(subject, &status);
+    }
+  return false;
+}
+
+static int check_mounts(const struct subject *subject, char *why) {
+  FILE *file = fopen("/proc/self/mountinfo", "re");
+  if (file == NULL)
+    return busy(why, "cannot read the list of mounts:", strerror(errno));
+  char *line = NULL;
+  size_t room = 0;
+  const char *point = "";
+  int rc = 0;
+  while (rc == 0 && getline(&line, &room, file) > 0)
+    if (line_mounts(line, subject, &point))
+      rc = busy(why, "it, a partition or a holder of it is mounted at", point);
+  free(line);
+  (void)fclose(file); /* only read */
+  return rc;
+}
+
+static int check_swaps(const struct subject *subject, char *why) {
+  FILE *file = fopen("/proc/swaps", "re");
+  if (file == NULL)
+    return errno == ENOENT ? 0 : busy(why, "cannot read the list of swaps:", strerror(errno));
+  char *line = NULL;
+  size_t room = 0;
+  int rc = 0;
+  while (rc == 0 && getline(&line, &room, file) > 0) {
+    struct stat status;
+    line[strcspn(line, " \t\n")] = '\0';
+    unescape(line);
+    if (line[0] == '/' && stat(line, &status) == 0 && concerns(subject, &status))
+      rc = busy(why, "it is in use as swap:", line);
+  }
+  free(line);
+  (void)fclose(file); /* only read */
+  return rc;
+}
+
+/* Whether the loop device in sysfs folder `name` stands on the subject. */
+static bool loop_stands_on(const char *name, const struct subject *subject) {
+  char path[PATH_MAX];
+  char backing[PATH_MAX];
+  struct stat status;
+  int length = snprintf(path, sizeof path, "/sys/block/%s/loop/backing_file", name);
+  FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, "re") : NULL;
+  if (file == NULL)
+    return false;
+  bool has_line = fgets(backing, sizeof backing, file) != NULL;
+  (void)fclose(file); /* only read */
+  if (!has_line)
+    return false;
+  backing[strcspn(backing, "\n")] = '\0';
+  return stat(backing, &status) == 0 && concerns(subject, &status);
+}
+
+static int check_loops(const struct subject *subject, char *why) {
+  DIR *folder = opendir("/sys/block");
+  if (folder == NULL)
+    return busy(why, "cannot list the block devices:", strerror(errno));
+  int rc = 0;
+  for (struct dirent *entry = readdir(folder); entry != NULL && rc == 0; entry = readdir(folder))
+    if (strncmp(entry->d_name, "loop", 4) == 0 && loop_stands_on(entry->d_name, subject))
+      rc = busy(why, "it is behind the loop device", entry->d_name);
+  (void)closedir(folder); /* only read */
+  return rc;
+}
+
+int guard_check_device(dev_t device, char why[GUARD_REASON_BYTES]) {
+  struct sysfs_set *set = malloc(sizeof *set);
+  if (set == NULL)
+    return busy(why, "cannot check it:", strerror(ENOMEM));
+  int rc = sysfs_related(device, set);
+  if (rc != 0)
+    rc = busy(why, "cannot find out what it is related to:", strerror(-rc));
+  else if (set->holder[0] != '\0')
+    rc = busy(why, "it, or a partition of it, is part of", set->holder);
+  struct subject subject = {.devices = set};
+  if (rc == 0)
+    rc = check_mounts(&subject, why);
+  if (rc == 0)
+    rc = check_swaps(&subject, why);
+  if (rc == 0)
+    rc = check_loops(&subject, why);
+  free(set);
+  return rc;
+}
+
+int guard_check_file(dev_t device, ino_t inode, char why[GUARD_REASON_BYTES]) {
+  struct subject subject = {.device = device, .inode = inode};
+  int rc = check_swaps(&subject, why);
+  return rc != 0 ? rc : check_loops(&subject, why);
+}
+
+bool guard_file_is_open(int fd) {
+  /* The kernel grants a write lease only to the sole opener. */
+  if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0)
+    return errno == EAGAIN || errno == EBUSY;
+  (void)fcntl(fd, F_SETLEASE, F_UNLCK); /* granted a moment ago */
+  return false;
+}

@@ -1,0 +1,237 @@
+#include "replay/options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "replay/diag.h"
+
+#define DEPTH_MAX 16384U
+#define THREADS_MAX 1024U
+
+struct option {
+  const char *name;
+  const char *value;                                 /* what it takes; NULL: nothing */
+  const char *help;                                  /* one line */
+  int (*take)(struct options *options, char *value); /* 0 or -EINVAL */
+};
+
+static int add(const char **list, uint32_t *count, const char *text) {
+  if (*count == OPTIONS_LIST_MAX)
+    return -EINVAL;
+  list[(*count)++] = text;
+  return 0;
+}
+
+static int take_target(struct options *options, char *value) {
+  if (options->target_count == OPTIONS_LIST_MAX)
+    return -EINVAL;
+  struct options_target *target = &options->targets[options->target_count++];
+  size_t length = strcspn(value, "=/");
+  bool has_label = value[length] == '=';
+  if (has_label)
+    value[length] = '\0';
+  target->label = has_label ? value : NULL;
+  target->path = has_label ? value + length + 1 : value;
+  bool is_empty = target->path[0] == '\0' || (has_label && length == 0);
+  return is_empty ? -EINVAL : 0;
+}
+
+static int take_engine(struct options *options, char *value) {
+  static const char *const names[] = {"auto", "io_uring", "threads", "null"};
+  options->engine = value;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i], value) == 0)
+      return 0;
+  return -EINVAL;
+}
+
+static int take_pace(struct options *options, char *value) {
+  options->pace = strcmp(value, "fast") == 0 ? RUN_FAST : RUN_TRACE;
+  return strcmp(value, "fast") == 0 || strcmp(value, "trace") == 0 ? 0 : -EINVAL;
+}
+
+static int take_speed(struct options *options, char *value) {
+  return fraction_parse(value, &options->speed);
+}
+
+static int take_small(const char *value, uint64_t maximum, uint32_t *out) {
+  uint64_t number = 0;
+  int rc = number_parse(value, 1, maximum, &number);
+  *out = (uint32_t)number;
+  return rc;
+}
+
+static int take_depth(struct options *options, char *value) {
+  return take_small(value, DEPTH_MAX, &options->depth);
+}
+
+static int take_threads(struct options *options, char *value) {
+  return take_small(value, THREADS_MAX, &options->threads);
+}
+
+/* Finds `value` among three words in the order of an enum. */
+static int choose(const char *value, const char *const words[3], unsigned *chosen) {
+  for (*chosen = 0; *chosen < 3; (*chosen)++)
+    if (strcmp(value, words[*chosen]) == 0)
+      return 0;
+  return -EINVAL;
+}
+
+static int take_direct(struct options *options, char *value) {
+  static const char *const words[3] = {"auto", "on", "off"};
+  unsigned chosen;
+  int rc = choose(value, words, &chosen);
+  options->direct = (enum target_direct)chosen;
+  return rc;
+}
+
+static int take_range(struct options *options, char *value) {
+  static const char *const words[3] = {"refuse", "wrap", "skip"};
+  unsigned chosen;
+  int rc = choose(value, words, &chosen);
+  options->out_of_range = (enum out_of_range)chosen;
+  return rc;
+}
+
+static int take_write_to(struct options *options, char *value) {
+  return add(options->write_to, &options->write_to_count, value);
+}
+
+static int take_overwrite(struct options *options, char *value) {
+  return add(options->overwrite, &options->overwrite_count, value);
+}
+
+static int take_completions(struct options *options, char *value) {
+  options->completions_path = value;
+  return 0;
+}
+
+static int take_summary(struct options *options, char *value) {
+  options->summary_path = value;
+  return 0;
+}
+
+static int take_keep(struct options *options, char *value) {
+  (void)value;
+  options->keep = true;
+  return 0;
+}
+
+static int take_dry_run(struct options *options, char *value) {
+  (void)value;
+  options->is_dry_run = true;
+  return 0;
+}
+
+static int take_quiet(struct options *options, char *value) {
+  (void)value;
+  options->is_quiet = true;
+  return 0;
+}
+
+static int take_version(struct options *options, char *value) {
+  (void)value;
+  options->is_version = true;
+  return 0;
+}
+
+static int take_help(struct options *options, char *value) {
+  (void)value;
+  options->is_help = true;
+  return 0;
+}
+
+static const struct option table[] = {
+    {"--target", "[LABEL=]PATH", "where requests go; without LABEL: all other ones", take_target},
+    {"--engine", "NAME", "auto, io_uring, threads or null (default auto)", take_engine},
+    {"--pace", "NAME", "trace: at the plan's times; fast: as fast as possible", take_pace},
+    {"--speed", "X", "divide the plan's times by X, such as 2, 0.5 or 3/2", take_speed},
+    {"--depth", "N", "most requests in flight (default 4096; 32 with fast)", take_depth},
+    {"--threads", "N", "workers of the threads engine (default 32)", take_threads},
+    {"--direct", "WHEN", "O_DIRECT: auto, on or off (default auto)", take_direct},
+    {"--write-to", "TOKEN", "confirm that this existing target may be written", take_write_to},
+    {"--overwrite-signature", "NAME", "allow to destroy what bears it", take_overwrite},
+    {"--out-of-range", "POLICY", "refuse, wrap or skip (default refuse)", take_range},
+    {"--completions", "FILE", "write one record a request", take_completions},
+    {"--summary", "FILE", "write the summary there, not to stdout", take_summary},
+    {"--keep", NULL, "do not remove files made for the run", take_keep},
+    {"--dry-run", NULL, "check everything, write and read nothing", take_dry_run},
+    {"--quiet", NULL, "no progress line", take_quiet},
+    {"--version", NULL, "print the version of the plan, completions and summary", take_version},
+    {"--help", NULL, "print this", take_help},
+};
+
+static const struct option *find(const char *name) {
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (strcmp(table[i].name, name) == 0)
+      return &table[i];
+  return NULL;
+}
+
+static int take_option(struct options *options, char *name, char *value) {
+  const struct option *option = find(name);
+  if (option == NULL)
+    diag("there is no option %s; see --help", name);
+  else if (option->value != NULL && value == NULL)
+    diag("%s needs a value: %s", name, option->value);
+  else if (option->take(options, value) != 0)
+    diag("%s does not take '%s': %s", name, value, option->help);
+  else
+    return 0;
+  return -EINVAL;
+}
+
+static int take_plan(struct options *options, const char *path) {
+  if (options->plan_path != NULL) {
+    diag("one plan at a time: %s or %s", options->plan_path, path);
+    return -EINVAL;
+  }
+  options->plan_path = path;
+  return 0;
+}
+
+static int check(const struct options *options) {
+  bool is_null = strcmp(options->engine, "null") == 0;
+  if (options->plan_path == NULL)
+    diag("which plan? see --help");
+  else if (is_null && options->target_count > 0)
+    diag("the null engine takes no --target");
+  else if (!is_null && options->target_count == 0)
+    diag("where should the requests go? name a --target");
+  else
+    return 0;
+  return -EINVAL;
+}
+
+int options_parse(struct options *options, int count, char **arguments) {
+  memset(options, 0, sizeof *options);
+  options->engine = "auto";
+  options->speed = (struct fraction){.numerator = 1, .denominator = 1};
+  options->threads = 32;
+  int rc = 0;
+  for (int i = 1; i < count && rc == 0; i++) {
+    bool is_option = strncmp(arguments[i], "--", 2) == 0;
+    const struct option *option = is_option ? find(arguments[i]) : NULL;
+    bool takes_value = option != NULL && option->value != NULL && i + 1 < count;
+    rc = is_option ? take_option(options, arguments[i], takes_value ? arguments[i + 1] : NULL)
+                   : take_plan(options, arguments[i]);
+    i += takes_value ? 1 : 0;
+  }
+  if (options->depth == 0)
+    options->depth = options->pace == RUN_FAST ? 32 : 4096;
+  return rc != 0 || options->is_help || options->is_version ? rc : check(options);
+}
+
+void options_help(FILE *out) {
+  (void)fputs("usage: tracekit-replay PLAN [OPTIONS]\n\nRuns a plan of I/O requests on files or "
+              "block devices and prints a JSON summary.\n\n",
+              out);
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    int width =
+        fprintf(out, "  %s %s", table[i].name, table[i].value == NULL ? "" : table[i].value);
+    (void)fprintf(out, "%*s%s\n", width < 34 ? 34 - width : 1, "", table[i].help);
+  }
+  (void)fputs("\nexit codes: 0 all done, 1 failed or refused, 2 usage, 3 interrupted or some "
+              "requests failed\n",
+              out);
+}

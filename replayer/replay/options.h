@@ -1,0 +1,52 @@
+/* The command line. */
+#ifndef TRACEKIT_REPLAY_OPTIONS_H
+#define TRACEKIT_REPLAY_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "replay/feed.h"
+#include "replay/plan.h"
+#include "replay/run.h"
+#include "replay/target.h"
+
+#define OPTIONS_LIST_MAX 64U
+
+struct options_target {
+  const char *label; /* NULL: for every target of the plan that has none of its own */
+  const char *path;
+};
+
+struct options {
+  const char *plan_path;
+  struct options_target targets[OPTIONS_LIST_MAX];
+  uint32_t target_count;
+  const char *write_to[OPTIONS_LIST_MAX]; /* confirmations */
+  uint32_t write_to_count;
+  const char *overwrite[OPTIONS_LIST_MAX]; /* names of signatures */
+  uint32_t overwrite_count;
+  const char *engine; /* "auto", "io_uring", "threads" or "null" */
+  enum run_pace pace;
+  struct fraction speed;
+  uint32_t depth; /* most requests in flight; 0: by the pace */
+  uint32_t threads;
+  enum target_direct direct;
+  enum out_of_range out_of_range;
+  const char *completions_path; /* NULL: none */
+  const char *summary_path;     /* NULL: stdout */
+  bool keep;                    /* leave files made for the run */
+  bool is_dry_run;
+  bool is_quiet;
+  bool is_version;
+  bool is_help; /* nothing else was looked at */
+};
+
+/* Reads the command line; strings are borrowed from `arguments`, which it may cut at "=". Returns 0
+ * or -EINVAL after a line on stderr. */
+int options_parse(struct options *options, int count, char **arguments);
+
+/* Prints how the program is used. */
+void options_help(FILE *out);
+
+#endif

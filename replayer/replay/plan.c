@@ -1,0 +1,352 @@
+#include "replay/plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "replay/diag.h"
+#include "replay/transfer.h"
+
+#define MAGIC "TKPLAN\r\n"
+#define VERSION 1U
+#define COUNT_MAX (UINT64_C(1) << 40)
+#define EXTENTS_MAX 65536U
+#define SECTOR_MAX (UINT64_C(1) << 53) /* so that a byte address fits a signed 64-bit number */
+
+/* Every number of the file is little-endian; the structures are read as they lie. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plans are read on little-endian hosts");
+_Static_assert(sizeof(struct plan_record) == 32, "a record has 32 bytes");
+_Static_assert(sizeof(struct plan_target) == 64, "a target has 64 bytes");
+
+/* The first 192 bytes of the file. */
+struct header {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_bytes;
+  uint32_t record_bytes;
+  uint32_t sector_bytes;
+  uint64_t time_unit_ns;
+  uint64_t record_count;
+  uint64_t duration_ns;
+  uint64_t records_offset;
+  uint64_t index_offset;
+  uint32_t index_stride; /* records in a block */
+  uint32_t index_bytes;  /* of one entry */
+  uint64_t target_offset;
+  uint32_t target_count;
+  uint32_t target_bytes; /* of one entry */
+  uint64_t extent_offset;
+  uint32_t extent_count;
+  uint32_t extent_bytes; /* of one entry */
+  uint64_t max_transfer_bytes;
+  uint8_t trace_sha256[32];
+  uint32_t level;
+  uint32_t tables_crc32; /* of the tables of targets and extents */
+  uint32_t index_crc32;  /* of the index */
+  uint8_t reserved[32];
+  uint32_t header_crc32; /* of the bytes before it */
+};
+_Static_assert(sizeof(struct header) == 192, "the header has 192 bytes");
+
+#define EXTENT_BYTES 64U
+
+struct index_entry {
+  uint64_t first_ns; /* intended time of the block's first record */
+  uint32_t crc32;    /* of the block's records */
+  uint32_t count;    /* records in the block */
+};
+
+/* What is wrong with a header, NULL if nothing is: a file that is no plan, or of another layout. */
+static const char *wrong_format(const struct header *header) {
+  if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0)
+    return "is not a plan: its first bytes are wrong";
+  if (header->version != VERSION)
+    return "is a plan of another version; this program reads version 1";
+  if (header->header_bytes != sizeof *header || header->record_bytes != 32 ||
+      header->sector_bytes != PLAN_SECTOR_BYTES || header->time_unit_ns != 1)
+    return "has a header that does not fit its version";
+  if (header->target_bytes != sizeof(struct plan_target) || header->extent_bytes != EXTENT_BYTES ||
+      header->index_bytes != sizeof(struct index_entry) || header->index_stride != PLAN_STRIDE)
+    return "has tables that do not fit its version";
+  return NULL;
+}
+
+/* As above, for values that no plan of this layout can have. */
+static const char *wrong_values(const struct header *header) {
+  if (header->record_count > COUNT_MAX)
+    return "claims more than 2^40 requests";
+  if (header->target_count == 0 || header->target_count > PLAN_TARGETS_MAX)
+    return "must have 1 to 64 targets";
+  if (header->extent_count > EXTENTS_MAX)
+    return "claims more than 65,536 extents";
+  if (header->max_transfer_bytes > PLAN_TRANSFER_MAX)
+    return "claims a transfer of more than 64 MiB";
+  if (header->level > 1)
+    return "names an unknown event level";
+  return NULL;
+}
+
+/* The parts must follow each other without a gap and end where the file ends. */
+static const char *wrong_places(const struct header *header, uint64_t file_bytes) {
+  uint64_t blocks = (header->record_count + PLAN_STRIDE - 1) / PLAN_STRIDE;
+  uint64_t index = sizeof *header + header->record_count * header->record_bytes;
+  uint64_t targets = index + blocks * header->index_bytes;
+  uint64_t extents = targets + (uint64_t)header->target_count * header->target_bytes;
+  uint64_t end = extents + (uint64_t)header->extent_count * header->extent_bytes;
+  if (header->records_offset != sizeof *header || header->index_offset != index ||
+      header->target_offset != targets || header->extent_offset != extents)
+    return "has parts that do not follow each other";
+  if (file_bytes < end)
+    return "is truncated: it is shorter than its header says";
+  if (file_bytes > end)
+    return "is longer than its header says";
+  return NULL;
+}
+
+static const char *wrong_header(const struct plan *plan, const struct header *header,
+                                uint64_t file_bytes) {
+  const char *wrong = wrong_format(header);
+  if (wrong == NULL && crc_update(&plan->crc, 0, header, offsetof(struct header, header_crc32)) !=
+                           header->header_crc32)
+    wrong = "has a damaged header: its checksum is wrong";
+  if (wrong == NULL)
+    wrong = wrong_values(header);
+  if (wrong == NULL)
+    wrong = wrong_places(header, file_bytes);
+  return wrong;
+}
+
+static int refuse(const struct plan *plan, const char *wrong) {
+  diag("%s %s", plan->path, wrong);
+  return -EINVAL;
+}
+
+/* Checksum of `bytes` bytes of the file from `offset`, after `crc`. */
+static int checksum(const struct plan *plan, uint64_t offset, uint64_t bytes, uint32_t *crc) {
+  unsigned char chunk[16384];
+  while (bytes > 0) {
+    size_t size = bytes < sizeof chunk ? (size_t)bytes : sizeof chunk;
+    int rc = transfer_read(plan->fd, chunk, size, offset);
+    if (rc != 0)
+      return rc;
+    *crc = crc_update(&plan->crc, *crc, chunk, size);
+    offset += size;
+    bytes -= size;
+  }
+  return 0;
+}
+
+static const char *wrong_target(const struct plan_target *target) {
+  size_t length = strnlen(target->label, sizeof target->label);
+  if (length == 0 || length == sizeof target->label)
+    return "has a target without a proper label";
+  for (size_t i = 0; i < length; i++)
+    if (target->label[i] <= ' ' || target->label[i] > '~' || target->label[i] == '=')
+      return "has a target whose label is not plain text";
+  if (target->needed_bytes > SECTOR_MAX * PLAN_SECTOR_BYTES)
+    return "has a target that needs an absurd size";
+  return NULL;
+}
+
+static int read_tables(struct plan *plan, const struct header *header) {
+  uint32_t tables = 0;
+  uint32_t index = 0;
+  uint64_t index_bytes = header->target_offset - header->index_offset;
+  uint64_t table_bytes = (uint64_t)header->target_count * header->target_bytes +
+                         (uint64_t)header->extent_count * header->extent_bytes;
+  int rc = checksum(plan, header->index_offset, index_bytes, &index);
+  if (rc == 0)
+    rc = checksum(plan, header->target_offset, table_bytes, &tables);
+  if (rc == 0)
+    rc = transfer_read(plan->fd, plan->targets, plan->target_count * sizeof(struct plan_target),
+                       header->target_offset);
+  if (rc != 0) {
+    diag("cannot read %s: %s", plan->path, strerror(-rc));
+    return rc;
+  }
+  if (tables != header->tables_crc32 || index != header->index_crc32)
+    return refuse(plan, "is damaged: the checksum of its tables is wrong");
+  for (uint32_t i = 0; i < plan->target_count; i++) {
+    const char *wrong = wrong_target(&plan->targets[i]);
+    if (wrong != NULL)
+      return refuse(plan, wrong);
+  }
+  return 0;
+}
+
+static int read_header(struct plan *plan) {
+  struct stat status;
+  struct header header;
+  if (fstat(plan->fd, &status) != 0) {
+    diag("cannot look at %s: %s", plan->path, strerror(errno));
+    return -errno;
+  }
+  if (!S_ISREG(status.st_mode))
+    return refuse(plan, "is not a regular file");
+  if ((uint64_t)status.st_size < sizeof header)
+    return refuse(plan, "is too short to be a plan");
+  int rc = transfer_read(plan->fd, &header, sizeof header, 0);
+  if (rc != 0) {
+    diag("cannot read %s: %s", plan->path, strerror(-rc));
+    return rc;
+  }
+  const char *wrong = wrong_header(plan, &header, (uint64_t)status.st_size);
+  if (wrong != NULL)
+    return refuse(plan, wrong);
+
+  plan->record_count = header.record_count;
+  plan->duration_ns = header.duration_ns;
+  plan->records_offset = header.records_offset;
+  plan->index_offset = header.index_offset;
+  plan->max_transfer_bytes = header.max_transfer_bytes;
+  plan->level = header.level;
+  plan->target_count = header.target_count;
+  memcpy(plan->trace_sha256, header.trace_sha256, sizeof plan->trace_sha256);
+  return read_tables(plan, &header);
+}
+
+int plan_open(struct plan *plan, const char *path) {
+  memset(plan, 0, sizeof *plan);
+  plan->path = path;
+  crc_table_init(&plan->crc);
+  plan->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (plan->fd < 0) {
+    diag("cannot open the plan %s: %s", path, strerror(errno));
+    return -errno;
+  }
+  int rc = read_header(plan);
+  if (rc != 0)
+    plan_close(plan);
+  return rc;
+}
+
+uint64_t plan_blocks(const struct plan *plan) {
+  return (plan->record_count + PLAN_STRIDE - 1) / PLAN_STRIDE;
+}
+
+/* Data moves through memory, so its length is bounded; addresses alone may be long. */
+static bool moves_data(enum plan_operation operation) {
+  return operation == PLAN_READ || operation == PLAN_WRITE;
+}
+
+/* What is wrong with a record, NULL if nothing is. */
+static const char *wrong_record(const struct plan *plan, const struct plan_record *record) {
+  if (record->operation >= PLAN_OPERATIONS)
+    return "has an unknown operation";
+  if ((record->flags & ~PLAN_FLAGS) != 0)
+    return "has unknown flags";
+  if (record->target >= plan->target_count)
+    return "names a target that the plan does not have";
+  if ((record->operation == PLAN_FLUSH) != (record->length_sectors == 0))
+    return record->operation == PLAN_FLUSH ? "is a flush with a length" : "has no length";
+  if (moves_data(record->operation) &&
+      (uint64_t)record->length_sectors * PLAN_SECTOR_BYTES > plan->max_transfer_bytes)
+    return "is longer than the longest transfer of the header";
+  uint64_t needed = plan->targets[record->target].needed_bytes / PLAN_SECTOR_BYTES;
+  if (record->sector > SECTOR_MAX || record->sector + record->length_sectors > needed)
+    return "lies beyond the size that the plan says its target needs";
+  return NULL;
+}
+
+static int check_block(const struct plan *plan, uint64_t block, const struct plan_record *records,
+                       uint32_t count, uint64_t *last_ns) {
+  for (uint32_t i = 0; i < count; i++) {
+    const char *wrong = wrong_record(plan, &records[i]);
+    if (records[i].intended_ns < *last_ns)
+      wrong = "is earlier than the one before it: the plan is not sorted";
+    else if (records[i].intended_ns > plan->duration_ns)
+      wrong = "is later than the plan's duration";
+    if (wrong != NULL) {
+      diag("%s: record %" PRIu64 " %s", plan->path, block * PLAN_STRIDE + i, wrong);
+      return -EINVAL;
+    }
+    *last_ns = records[i].intended_ns;
+  }
+  return 0;
+}
+
+int plan_read_block(const struct plan *plan, uint64_t block, struct plan_record *records,
+                    uint32_t *count, uint64_t *last_ns) {
+  struct index_entry entry;
+  uint64_t first = block * PLAN_STRIDE;
+  uint64_t left = plan->record_count - first;
+  *count = left < PLAN_STRIDE ? (uint32_t)left : PLAN_STRIDE;
+  size_t bytes = *count * sizeof *records;
+
+  int rc = transfer_read(plan->fd, &entry, sizeof entry, plan->index_offset + block * sizeof entry);
+  if (rc == 0)
+    rc = transfer_read(plan->fd, records, bytes, plan->records_offset + first * sizeof *records);
+  if (rc != 0) {
+    diag("cannot read block %" PRIu64 " of %s: %s", block, plan->path, strerror(-rc));
+    return rc;
+  }
+  bool fits = entry.count == *count && entry.first_ns == records[0].intended_ns &&
+              crc_update(&plan->crc, 0, records, bytes) == entry.crc32;
+  if (!fits) {
+    diag("%s is damaged: the checksum of block %" PRIu64 " is wrong", plan->path, block);
+    return -EINVAL;
+  }
+  return check_block(plan, block, records, *count, last_ns);
+}
+
+static void survey_block(struct plan_survey *surveys, const struct plan_record *records,
+                         uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    const struct plan_record *record = &records[i];
+    struct plan_survey *survey = &surveys[record->target];
+    uint64_t end = record->sector + record->length_sectors;
+    survey->counts[record->operation]++;
+    survey->bytes[record->operation] += (uint64_t)record->length_sectors * PLAN_SECTOR_BYTES;
+    if (record->operation == PLAN_FLUSH)
+      continue;
+    survey->end_sector = end > survey->end_sector ? end : survey->end_sector;
+    survey->address_bits |= record->sector | record->length_sectors;
+  }
+}
+
+int plan_survey(const struct plan *plan, struct plan_survey *surveys) {
+  struct plan_record *records = malloc(PLAN_STRIDE * sizeof *records);
+  if (records == NULL)
+    return -ENOMEM;
+  memset(surveys, 0, plan->target_count * sizeof *surveys);
+  uint64_t last_ns = 0;
+  int rc = 0;
+  for (uint64_t block = 0; block < plan_blocks(plan) && rc == 0; block++) {
+    uint32_t count;
+    rc = plan_read_block(plan, block, records, &count, &last_ns);
+    if (rc == 0)
+      survey_block(surveys, records, count);
+  }
+  free(records);
+  if (rc == 0 && last_ns != plan->duration_ns)
+    rc = refuse(plan, "ends at another time than its header says");
+  return rc;
+}
+
+const char *plan_operation_name(enum plan_operation operation) {
+  switch (operation) {
+  case PLAN_READ:
+    return "read";
+  case PLAN_WRITE:
+    return "write";
+  case PLAN_FLUSH:
+    return "flush";
+  case PLAN_DISCARD:
+    return "discard";
+  case PLAN_WRITE_ZEROES:
+    return "write_zeroes";
+  }
+  return "unknown";
+}
+
+void plan_close(struct plan *plan) {
+  if (plan->fd >= 0)
+    (void)close(plan->fd); /* only ever read */
+  plan->fd = -1;
+}

@@ -1,0 +1,96 @@
+/* A plan file: what to do, when and where. INTERFACE.md gives it byte by byte. */
+#ifndef TRACEKIT_REPLAY_PLAN_H
+#define TRACEKIT_REPLAY_PLAN_H
+
+#include <stdint.h>
+
+#include "replay/crc.h"
+
+#define PLAN_SECTOR_BYTES 512U
+#define PLAN_STRIDE 4096U /* records in a block of the index */
+#define PLAN_TARGETS_MAX 64U
+#define PLAN_TRANSFER_MAX (64U << 20) /* bytes of one read or write */
+
+enum plan_operation {
+  PLAN_READ,
+  PLAN_WRITE,
+  PLAN_FLUSH,
+  PLAN_DISCARD,
+  PLAN_WRITE_ZEROES,
+};
+#define PLAN_OPERATIONS 5U
+
+enum plan_flag {
+  PLAN_FUA = 1,
+  PLAN_PREFLUSH = 2,
+  PLAN_SYNC = 4,
+  PLAN_META = 8,
+  PLAN_READAHEAD = 16,
+};
+#define PLAN_FLAGS 31U
+
+/* One request, as in the file. */
+struct plan_record {
+  uint64_t intended_ns;    /* from the start of the plan; never decreases */
+  uint64_t sector;         /* first 512-byte sector, from the start of the target */
+  uint64_t request_id;     /* of the trace */
+  uint32_t length_sectors; /* 512-byte sectors; 0 for a flush without data */
+  uint8_t operation;       /* enum plan_operation */
+  uint8_t flags;           /* enum plan_flag, or'ed */
+  uint16_t target;         /* index in the table of targets */
+};
+
+struct plan_target {
+  char label[32];         /* NUL-padded, for example "journal" */
+  uint64_t needed_bytes;  /* end of the highest address */
+  uint64_t request_count; /* records that name it */
+  uint64_t read_bytes;    /* of reads */
+  uint64_t write_bytes;   /* of writes and write zeroes */
+};
+
+/* What a whole reading of the plan found for one target. */
+struct plan_survey {
+  uint64_t counts[PLAN_OPERATIONS]; /* requests by operation */
+  uint64_t bytes[PLAN_OPERATIONS];  /* bytes by operation */
+  uint64_t end_sector;              /* end of the highest address */
+  uint64_t address_bits;            /* all first sectors and lengths or'ed: shows the alignment */
+};
+
+struct plan {
+  int fd;
+  const char *path; /* borrowed */
+  struct crc_table crc;
+  uint64_t record_count;
+  uint64_t duration_ns;        /* intended time of the last record */
+  uint64_t records_offset;     /* byte in the file */
+  uint64_t index_offset;       /* byte in the file */
+  uint64_t max_transfer_bytes; /* longest read or write */
+  uint32_t level;              /* 0 as queued, 1 as issued */
+  uint32_t target_count;       /* 1 to PLAN_TARGETS_MAX */
+  uint8_t trace_sha256[32];    /* of the trace it was made from */
+  struct plan_target targets[PLAN_TARGETS_MAX];
+};
+
+/* Opens a plan and checks its header and tables. The caller owns *plan and calls plan_close.
+ * Returns 0 or -errno after a line on stderr; -EINVAL when it is no valid plan. */
+int plan_open(struct plan *plan, const char *path);
+
+/* Number of blocks of PLAN_STRIDE records. */
+uint64_t plan_blocks(const struct plan *plan);
+
+/* Reads block `block` into `records` (room for PLAN_STRIDE), checks its checksum, order and every
+ * value, and sets *count. `last_ns` is the intended time of the record before it and is moved on.
+ * Returns 0 or -errno after a line on stderr. Any one thread at a time a `last_ns`. */
+int plan_read_block(const struct plan *plan, uint64_t block, struct plan_record *records,
+                    uint32_t *count, uint64_t *last_ns);
+
+/* Reads and checks the whole plan and fills surveys[0 .. target_count-1]. Returns as above. */
+int plan_survey(const struct plan *plan, struct plan_survey *surveys);
+
+/* Returns the name of an operation, such as "write_zeroes". */
+const char *plan_operation_name(enum plan_operation operation);
+
+/* Closes the file; does nothing for a plan that plan_open refused. */
+void plan_close(struct plan *plan);
+
+#endif

@@ -1,0 +1,233 @@
+#include "replay/run.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "replay/clock.h"
+#include "replay/stop.h"
+
+#define BATCH 64U        /* requests submitted or reaped in one turn */
+#define NAP_NS 50000000U /* longest wait, so that a signal is never missed for long */
+#define START_DELAY_NS 1000000U
+
+/* A request in flight. */
+struct slot {
+  struct request request;
+  uint64_t request_id;
+  uint64_t intended_ns; /* from the run's start */
+  uint64_t submit_ns;   /* from the run's start */
+};
+
+struct run {
+  struct run_config config;
+  uint64_t start_ns; /* clock value of the run's time 0 */
+  uint32_t in_flight;
+  uint32_t *free; /* stack of free slots: depth - in_flight of them */
+  struct slot *slots;
+  bool was_full;     /* since the last request in time: the depth was reached */
+  bool was_underrun; /* since then: the feed was behind */
+  uint64_t handled;  /* requests submitted or skipped */
+};
+
+static enum log_status status_of(enum feed_verdict verdict) {
+  switch (verdict) {
+  case FEED_RUN:
+    return LOG_DONE;
+  case FEED_SKIP_READ_ONLY:
+    return LOG_SKIPPED_READ_ONLY;
+  case FEED_SKIP_RANGE:
+    return LOG_SKIPPED_RANGE;
+  case FEED_SKIP_UNSUPPORTED:
+    return LOG_SKIPPED_UNSUPPORTED;
+  }
+  return LOG_FAILED;
+}
+
+static void skip(struct run *run, const struct feed_record *record, uint64_t now_ns) {
+  struct log_record *out = log_next(run->config.log);
+  *out = (struct log_record){.request_id = record->plan.request_id,
+                             .intended_ns = record->plan.intended_ns,
+                             .submit_ns = now_ns,
+                             .complete_ns = now_ns,
+                             .target = record->plan.target,
+                             .status = (uint8_t)status_of(record->verdict),
+                             .operation = record->plan.operation};
+  stats_end(run->config.stats, out, 0);
+}
+
+static enum stats_cause cause_of(struct run *run, bool is_late) {
+  if (!is_late) {
+    run->was_full = false;
+    run->was_underrun = false;
+  }
+  return run->was_full ? LATE_IN_FLIGHT : run->was_underrun ? LATE_UNDERRUN : LATE_OTHER;
+}
+
+static int submit(struct run *run, const struct plan_record *record, uint64_t now_ns) {
+  struct slot *slot = &run->slots[run->free[run->config.depth - run->in_flight - 1]];
+  slot->request.offset_bytes = record->sector * PLAN_SECTOR_BYTES;
+  slot->request.length_bytes = (uint64_t)record->length_sectors * PLAN_SECTOR_BYTES;
+  slot->request.target = record->target;
+  slot->request.operation = record->operation;
+  slot->request.flags = record->flags;
+  slot->request_id = record->request_id;
+  slot->intended_ns = record->intended_ns;
+  slot->submit_ns = now_ns;
+  int rc = run->config.ops->submit(run->config.engine, &slot->request);
+  if (rc != 0)
+    return rc;
+  run->in_flight++;
+
+  struct stats *stats = run->config.stats;
+  bool is_timed = run->config.pace == RUN_TRACE;
+  uint64_t lag_ns = is_timed ? now_ns - record->intended_ns : 0;
+  stats_submit(stats, record->intended_ns, now_ns, cause_of(run, lag_ns > STATS_LATE_NS));
+  if (run->in_flight > stats->in_flight_max)
+    stats->in_flight_max = run->in_flight;
+  atomic_store_explicit(&run->config.view->lag_ns, lag_ns, memory_order_relaxed);
+  return 0;
+}
+
+static void complete(struct run *run, const struct completion *completion) {
+  const struct slot *slot = &run->slots[completion->slot];
+  struct log_record *out = log_next(run->config.log);
+  *out = (struct log_record){.request_id = slot->request_id,
+                             .intended_ns = slot->intended_ns,
+                             .submit_ns = slot->submit_ns,
+                             .complete_ns = completion->complete_ns - run->start_ns,
+                             .error = completion->error,
+                             .target = slot->request.target,
+                             .status = completion->error == 0 ? LOG_DONE : LOG_FAILED,
+                             .operation = slot->request.operation};
+  stats_end(run->config.stats, out, slot->request.length_bytes);
+  run->in_flight--;
+  run->free[run->config.depth - run->in_flight - 1] = completion->slot;
+}
+
+/* Lets the engine start what it has and takes what is done, waiting until `until_ns` (clock value)
+ * for the first if it is not 0. Returns 0 or -errno. */
+static int reap(struct run *run, uint64_t until_ns) {
+  struct completion done[BATCH];
+  int count = run->config.ops->reap(run->config.engine, done, BATCH, until_ns);
+  for (int i = 0; i < count; i++)
+    complete(run, &done[i]);
+  if (count > 0)
+    atomic_store_explicit(&run->config.view->failed, run->config.stats->statuses[LOG_FAILED],
+                          memory_order_relaxed);
+  return count < 0 ? count : 0;
+}
+
+static uint64_t nap_end(uint64_t now_ns, uint64_t wanted_ns) {
+  return wanted_ns < now_ns + NAP_NS ? wanted_ns : now_ns + NAP_NS;
+}
+
+/* Waits until the next request is due or something else happened: sleeps far from the deadline,
+ * spins near it, takes completions all the time. */
+static int wait_for(struct run *run, uint64_t due_ns, uint64_t now_ns) {
+  uint64_t lead_ns = run->config.spin_lead_ns;
+  if (due_ns <= now_ns + lead_ns)
+    return reap(run, 0);
+  uint64_t until_ns = nap_end(now_ns, due_ns - lead_ns);
+  if (run->in_flight > 0)
+    return reap(run, until_ns);
+  clock_sleep_until(until_ns);
+  return 0;
+}
+
+/* Hands over what may go now, at most a batch. *wait_ns is set to the clock value at which the next
+ * request is due, 0 when there is none to wait for. */
+static int submit_due(struct run *run, uint64_t now_ns, uint64_t *wait_ns) {
+  bool is_timed = run->config.pace == RUN_TRACE;
+  uint64_t elapsed_ns = now_ns > run->start_ns ? now_ns - run->start_ns : 0;
+  *wait_ns = 0;
+  int rc = 0;
+  for (unsigned i = 0; i < BATCH && rc == 0; i++) {
+    const struct feed_record *record = feed_peek(run->config.feed);
+    if (record == NULL)
+      break;
+    if (is_timed && run->start_ns + record->plan.intended_ns > now_ns) {
+      *wait_ns = run->start_ns + record->plan.intended_ns;
+      break;
+    }
+    bool is_full = run->in_flight == run->config.depth && record->verdict == FEED_RUN;
+    if (is_full) {
+      run->was_full = true;
+      *wait_ns = now_ns + NAP_NS;
+      break;
+    }
+    if (record->verdict == FEED_RUN)
+      rc = submit(run, &record->plan, elapsed_ns);
+    else
+      skip(run, record, elapsed_ns);
+    run->handled += rc == 0;
+    if (rc == 0)
+      feed_advance(run->config.feed);
+  }
+  atomic_store_explicit(&run->config.view->handled, run->handled, memory_order_relaxed);
+  return rc;
+}
+
+/* One turn of the loop. Returns 0 to go on, 1 at the end of the plan, -errno. */
+static int turn(struct run *run) {
+  uint64_t wait_ns;
+  uint64_t now_ns = clock_now_ns();
+  int rc = log_error(run->config.log);
+  if (rc == 0)
+    rc = submit_due(run, now_ns, &wait_ns);
+  if (rc != 0)
+    return rc;
+  if (feed_peek(run->config.feed) == NULL) {
+    rc = feed_state(run->config.feed);
+    if (rc != 0)
+      return rc;
+    run->config.stats->underruns += !run->was_underrun;
+    run->was_underrun = true;
+    return reap(run, 0);
+  }
+  run->was_underrun = run->was_underrun && run->config.pace == RUN_TRACE;
+  bool is_full = run->in_flight == run->config.depth;
+  if (wait_ns == 0)
+    return reap(run, 0);
+  return is_full ? reap(run, nap_end(now_ns, wait_ns)) : wait_for(run, wait_ns, now_ns);
+}
+
+static int drain(struct run *run) {
+  int rc = 0;
+  while (run->in_flight > 0 && rc == 0)
+    rc = reap(run, clock_now_ns() + NAP_NS);
+  return rc;
+}
+
+static enum run_outcome loop(struct run *run, int *error) {
+  int rc = 0;
+  run->start_ns = clock_now_ns() + START_DELAY_NS;
+  while (run->config.pace == RUN_FAST && clock_now_ns() < run->start_ns) {
+    /* The first request is not before the run's time 0. */
+  }
+  while (rc == 0 && !stop_requested())
+    rc = turn(run);
+  int drained = drain(run);
+  *error = rc < 0 ? rc : drained;
+  if (*error != 0)
+    return RUN_FAILED;
+  return rc == 1 ? RUN_FINISHED : RUN_INTERRUPTED;
+}
+
+enum run_outcome run_execute(const struct run_config *config, int *error) {
+  struct run run = {.config = *config};
+  enum run_outcome outcome = RUN_FAILED;
+  *error = -ENOMEM;
+  run.slots = calloc(config->depth, sizeof *run.slots);
+  run.free = calloc(config->depth, sizeof *run.free);
+  if (run.slots != NULL && run.free != NULL) {
+    for (uint32_t i = 0; i < config->depth; i++) {
+      run.slots[i].request.slot = i;
+      run.free[i] = config->depth - 1 - i;
+    }
+    outcome = loop(&run, error);
+  }
+  free(run.slots);
+  free(run.free);
+  return outcome;
+}

@@ -1,0 +1,37 @@
+/* The loop that keeps a plan's times: takes records from the feed, hands them to the engine when
+ * they are due, and logs what comes back. */
+#ifndef TRACEKIT_REPLAY_RUN_H
+#define TRACEKIT_REPLAY_RUN_H
+
+#include <stdint.h>
+
+#include "replay/engine.h"
+#include "replay/feed.h"
+#include "replay/log.h"
+#include "replay/progress.h"
+#include "replay/stats.h"
+
+enum run_pace {
+  RUN_TRACE, /* open loop: each request at its intended time, late ones caught up */
+  RUN_FAST,  /* as fast as possible with `depth` in flight */
+};
+
+struct run_config {
+  enum run_pace pace;
+  uint32_t depth;               /* most requests in flight */
+  uint64_t spin_lead_ns;        /* how long before a deadline to stop sleeping */
+  const struct engine_ops *ops; /* of `engine` */
+  struct engine *engine;        /* borrowed, as all below */
+  struct feed *feed;
+  struct log *log;
+  struct stats *stats;
+  struct progress_view *view;
+};
+
+enum run_outcome { RUN_FINISHED, RUN_INTERRUPTED, RUN_FAILED };
+
+/* Runs to the end of the plan, or until a signal or an error of the engine, the log or the feed;
+ * then waits for what is in flight. *error is -errno when the outcome is RUN_FAILED. */
+enum run_outcome run_execute(const struct run_config *config, int *error);
+
+#endif

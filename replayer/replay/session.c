@@ -1,0 +1,286 @@
+#include "replay/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "replay/diag.h"
+#include "replay/progress.h"
+#include "replay/stop.h"
+#include "replay/summary.h"
+
+/* The path given for a label, or the one given for all others; NULL if there is neither. */
+static const char *path_for(const struct options *options, const char *label) {
+  const char *path = NULL;
+  for (uint32_t i = 0; i < options->target_count; i++) {
+    const struct options_target *target = &options->targets[i];
+    if (target->label != NULL && strcmp(target->label, label) == 0)
+      return target->path;
+    if (target->label == NULL)
+      path = target->path;
+  }
+  return path;
+}
+
+static bool plan_has(const struct plan *plan, const char *label) {
+  for (uint32_t i = 0; i < plan->target_count; i++)
+    if (strcmp(plan->targets[i].label, label) == 0)
+      return true;
+  return false;
+}
+
+/* A label that the plan lacks is a mistake: its requests would go somewhere else. */
+static int check_labels(const struct session *session) {
+  for (uint32_t i = 0; i < session->options->target_count; i++) {
+    const char *label = session->options->targets[i].label;
+    if (label != NULL && !plan_has(&session->plan, label)) {
+      diag("the plan has no requests for a target '%s'", label);
+      return -EINVAL;
+    }
+  }
+  return 0;
+}
+
+/* Two targets on the same bytes would overwrite each other. */
+static int check_twins(const struct session *session, const struct target *target) {
+  for (uint32_t i = 0; i < session->target_count; i++) {
+    const struct target *other = &session->targets[i];
+    bool is_same = other->kind == target->kind && other->kind != TARGET_NONE && other->fd >= 0 &&
+                   other->device == target->device && other->inode == target->inode;
+    if (is_same) {
+      diag("targets %s and %s are the same %s; give each its own", other->label, target->label,
+           target_kind_name(target->kind));
+      return -EINVAL;
+    }
+  }
+  return 0;
+}
+
+static int open_target(struct session *session, uint32_t index) {
+  const struct options *options = session->options;
+  const struct plan_target *plan_target = &session->plan.targets[index];
+  struct target *target = &session->targets[index];
+  if (strcmp(options->engine, "null") == 0) {
+    target_open_none(target, plan_target);
+    session->target_count++;
+    return 0;
+  }
+  const char *path = path_for(options, plan_target->label);
+  if (path == NULL) {
+    diag("the plan has requests for '%s', but no --target takes them", plan_target->label);
+    return -EINVAL;
+  }
+  struct target_rules rules = {.direct = options->direct,
+                               .write_to = options->write_to,
+                               .write_to_count = options->write_to_count,
+                               .overwrite = options->overwrite,
+                               .overwrite_count = options->overwrite_count,
+                               .may_create = !options->is_dry_run};
+  int rc = target_open(target, path, plan_target, &session->surveys[index], &rules);
+  if (rc != 0)
+    return rc;
+  rc = check_twins(session, target);
+  session->target_count++;
+  return rc;
+}
+
+/* Counts the requests that lie beyond their target; only a plan for a larger one is read again. */
+static int count_beyond(struct session *session) {
+  bool is_needed = false;
+  for (uint32_t i = 0; i < session->target_count; i++)
+    is_needed = is_needed ||
+                session->surveys[i].end_sector * PLAN_SECTOR_BYTES > session->targets[i].size_bytes;
+  if (!is_needed)
+    return 0;
+  struct plan_record *records = malloc(PLAN_STRIDE * sizeof *records);
+  if (records == NULL)
+    return -ENOMEM;
+  uint64_t last_ns = 0;
+  int rc = 0;
+  for (uint64_t block = 0; block < plan_blocks(&session->plan) && rc == 0; block++) {
+    uint32_t count = 0;
+    rc = plan_read_block(&session->plan, block, records, &count, &last_ns);
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+      const struct plan_record *record = &records[i];
+      uint64_t end = record->sector + record->length_sectors;
+      session->beyond[record->target] +=
+          record->operation != PLAN_FLUSH &&
+          end > session->targets[record->target].size_bytes / PLAN_SECTOR_BYTES;
+    }
+  }
+  free(records);
+  return rc;
+}
+
+static int check_ranges(struct session *session) {
+  int rc = count_beyond(session);
+  if (rc != 0 || session->options->out_of_range != RANGE_REFUSE)
+    return rc;
+  for (uint32_t i = 0; i < session->target_count; i++) {
+    const struct target *target = &session->targets[i];
+    if (session->beyond[i] == 0)
+      continue;
+    diag("target %s=%s is too small: %" PRIu64 " requests lie beyond its %" PRIu64
+         " bytes, the plan needs %" PRIu64 "; choose a larger one or --out-of-range wrap or skip",
+         target->label, target->path, session->beyond[i], target->size_bytes,
+         session->surveys[i].end_sector * PLAN_SECTOR_BYTES);
+    return -ERANGE;
+  }
+  return 0;
+}
+
+/* Everything that can be checked before the first request. */
+static int prepare(struct session *session) {
+  int rc = plan_survey(&session->plan, session->surveys);
+  if (rc == 0)
+    rc = check_labels(session);
+  for (uint32_t i = 0; i < session->plan.target_count && rc == 0; i++)
+    rc = open_target(session, i);
+  return rc == 0 ? check_ranges(session) : rc;
+}
+
+/* Opens one engine. Returns 0 or -errno. */
+static int try_engine(struct session *session, const struct engine_ops *ops) {
+  struct engine_config config = {.targets = session->targets,
+                                 .buffers = &session->buffers,
+                                 .target_count = session->target_count,
+                                 .depth = session->options->depth,
+                                 .threads = session->options->threads};
+  session->ops = ops;
+  return ops->open(&session->engine, &config);
+}
+
+static int open_engine(struct session *session) {
+  const char *asked = session->options->engine;
+  int rc;
+  if (strcmp(asked, "null") == 0) {
+    rc = try_engine(session, engine_null());
+  } else if (strcmp(asked, "threads") == 0) {
+    rc = try_engine(session, engine_threads());
+  } else {
+    rc = try_engine(session, engine_uring());
+    if (rc != 0) {
+      session->fallback = strerrordesc_np(-rc);
+      diag("io_uring is not available (%s): the threads engine is used", session->fallback);
+      rc = try_engine(session, engine_threads());
+    }
+  }
+  if (rc != 0)
+    diag("cannot start the %s engine: %s", session->ops->name, strerror(-rc));
+  return rc;
+}
+
+static int check_targets_again(const struct session *session) {
+  int rc = 0;
+  for (uint32_t i = 0; i < session->target_count && rc == 0; i++)
+    rc = target_check_again(&session->targets[i]);
+  return rc;
+}
+
+static int run_with_feed(struct session *session, struct feed *feed) {
+  const struct options *options = session->options;
+  bool is_shown = !options->is_quiet && isatty(STDERR_FILENO) == 1;
+  struct run_config config = {.pace = options->pace,
+                              .depth = options->depth,
+                              .spin_lead_ns = session->calibration.spin_lead_ns,
+                              .ops = session->ops,
+                              .engine = session->engine,
+                              .feed = feed,
+                              .log = session->log,
+                              .stats = session->stats,
+                              .view = &session->view};
+  /* Without memory for a progress line the run goes on without one. */
+  struct progress *progress =
+      is_shown ? progress_start(&session->view, session->plan.record_count) : NULL;
+  int error;
+  session->outcome = run_execute(&config, &error);
+  progress_stop(progress);
+  session->wrapped = feed_wrapped(feed);
+  if (session->outcome == RUN_FAILED)
+    diag("the run was given up: %s", strerror(-error));
+  return session->outcome == RUN_FAILED ? error : 0;
+}
+
+static int run_plan(struct session *session) {
+  struct feed_target targets[PLAN_TARGETS_MAX];
+  for (uint32_t i = 0; i < session->target_count; i++)
+    targets[i] =
+        (struct feed_target){.size_sectors = session->targets[i].size_bytes / PLAN_SECTOR_BYTES,
+                             .may_write = session->targets[i].may_write,
+                             .can_discard = session->targets[i].can_discard};
+  struct feed_rules rules = {.targets = targets,
+                             .speed = session->options->speed,
+                             .out_of_range = session->options->out_of_range};
+  struct feed *feed;
+  int rc = feed_open(&feed, &session->plan, &rules);
+  if (rc != 0) {
+    diag("cannot start to read the plan: %s", strerror(-rc));
+    return rc;
+  }
+  rc = check_targets_again(session);
+  if (rc == 0)
+    rc = run_with_feed(session, feed);
+  session->ops->describe(session->engine, &session->report);
+  feed_close(feed);
+  return rc;
+}
+
+/* Opens what only a real run needs, runs, and completes the log. */
+static int run_for_real(struct session *session) {
+  session->stats = stats_new(session->plan.target_count, session->options->pace == RUN_TRACE);
+  int rc = session->stats == NULL ? -ENOMEM : 0;
+  if (rc == 0)
+    rc = buffers_open(&session->buffers, session->plan.max_transfer_bytes);
+  if (rc != 0) {
+    diag("no memory for the run: %s", strerror(-rc));
+    return rc;
+  }
+  clock_calibrate(&session->calibration);
+  rc = log_open(&session->log, session->options->completions_path);
+  if (rc == 0)
+    rc = open_engine(session);
+  if (rc == 0)
+    rc = run_plan(session);
+  int logged = session->log == NULL ? 0 : log_finish(session->log, &session->log_stalls);
+  return rc != 0 ? rc : logged;
+}
+
+static void close_all(struct session *session) {
+  if (session->engine != NULL)
+    session->ops->close(session->engine);
+  log_close(session->log);
+  stats_free(session->stats);
+  buffers_close(&session->buffers);
+  for (uint32_t i = 0; i < session->target_count; i++)
+    target_close(&session->targets[i], session->options->keep);
+  plan_close(&session->plan);
+}
+
+static int exit_code(const struct session *session, int rc) {
+  if (rc != 0)
+    return 1;
+  bool is_partial = session->outcome == RUN_INTERRUPTED ||
+                    (session->stats != NULL && session->stats->statuses[LOG_FAILED] > 0);
+  return is_partial ? 3 : 0;
+}
+
+int session_run(struct session *session, const struct options *options) {
+  memset(session, 0, sizeof *session);
+  session->options = options;
+  int rc = plan_open(&session->plan, options->plan_path);
+  if (rc != 0)
+    return 1;
+  rc = prepare(session);
+  if (rc == 0 && !options->is_dry_run)
+    rc = run_for_real(session);
+  /* A run that was given up still says how far it came. */
+  bool has_begun = session->stats != NULL && session->stats->submitted > 0;
+  if (rc == 0 || has_begun) {
+    int written = summary_write(session, rc);
+    rc = rc != 0 ? rc : written;
+  }
+  close_all(session);
+  return exit_code(session, rc);
+}

@@ -1,0 +1,35 @@
+/* One use of the program: everything that a run needs, opened in order and closed in reverse. */
+#ifndef TRACEKIT_REPLAY_SESSION_H
+#define TRACEKIT_REPLAY_SESSION_H
+
+#include "replay/clock.h"
+#include "replay/options.h"
+#include "replay/run.h"
+#include "replay/target.h"
+
+struct session {
+  const struct options *options; /* borrowed */
+  struct plan plan;
+  uint32_t target_count; /* opened */
+  struct plan_survey surveys[PLAN_TARGETS_MAX];
+  struct target targets[PLAN_TARGETS_MAX];
+  uint64_t beyond[PLAN_TARGETS_MAX]; /* requests outside of the target */
+  struct buffers buffers;
+  struct clock_calibration calibration;
+  const struct engine_ops *ops;
+  struct engine *engine;
+  struct engine_report report;
+  const char *fallback; /* why the engine is not the one asked for; NULL: it is */
+  struct log *log;
+  struct stats *stats;
+  struct progress_view view;
+  enum run_outcome outcome;
+  uint64_t wrapped;    /* requests brought back into their target */
+  uint64_t log_stalls; /* times the run waited for the completions file */
+};
+
+/* Runs the program as the options say and writes the summary. Returns the exit code: 0 all done,
+ * 1 failed or refused (said on stderr), 3 interrupted or some requests failed. */
+int session_run(struct session *session, const struct options *options);
+
+#endif

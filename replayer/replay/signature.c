@@ -1,0 +1,103 @@
+#include "replay/signature.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/transfer.h"
+
+#define PAGE UINT64_C(4096)
+
+struct signature {
+  const char *name;     /* what --overwrite-signature takes */
+  uint64_t offset;      /* bytes from the start, or back from the end */
+  bool is_from_end;     /* counted back from the end of the target */
+  unsigned char length; /* of the magic */
+  const char *magic;    /* bytes */
+};
+
+/* Offsets are those of the formats' own documentation. Kept to one line each. */
+static const struct signature signatures[] = {
+    {"ext", 1080, false, 2, "\x53\xEF"},
+    {"xfs", 0, false, 4, "XFSB"},
+    {"xfs_log", 0, false, 4, "\xFE\xED\xBA\xBE"},
+    {"btrfs", 65600, false, 8, "_BHRfS_M"},
+    {"f2fs", 1024, false, 4, "\x10\x20\xF5\xF2"},
+    {"bcachefs", 4120, false, 16,
+     "\xC6\x85\x73\xF6\x4E\x1A\x45\xCA\x82\x65\xF5\x7F\x48\xBA\x6D\x81"},
+    {"bcachefs", 4120, false, 16,
+     "\xC6\x85\x73\xF6\x66\xCE\x90\xA9\xD9\x6A\x60\xCF\x80\x3D\xF7\xEF"},
+    {"zfs", 131072, false, 8, "\x0C\xB1\xBA\x00\x00\x00\x00\x00"},
+    {"ntfs", 3, false, 8, "NTFS    "},
+    {"exfat", 3, false, 8, "EXFAT   "},
+    {"iso9660", 32769, false, 5, "CD001"},
+    {"squashfs", 0, false, 4, "hsqs"},
+    {"swap", 4086, false, 10, "SWAPSPACE2"},
+    {"swap", 4086, false, 10, "SWAP-SPACE"},
+    {"swap", 65526, false, 10, "SWAPSPACE2"},
+    {"hibernation", 4086, false, 9, "S1SUSPEND"},
+    {"lvm", 512, false, 8, "LABELONE"},
+    {"lvm", 0, false, 8, "LABELONE"},
+    {"lvm", 1024, false, 8, "LABELONE"},
+    {"lvm", 1536, false, 8, "LABELONE"},
+    {"md", 0, false, 4, "\xFC\x4E\x2B\xA9"},
+    {"md", 4096, false, 4, "\xFC\x4E\x2B\xA9"},
+    {"md", 8192, true, 4, "\xFC\x4E\x2B\xA9"},
+    {"md", 65536, true, 4, "\xFC\x4E\x2B\xA9"},
+    {"luks", 0, false, 6, "LUKS\xBA\xBE"},
+    {"luks", 16384, false, 6, "SKUL\xBA\xBE"},
+    {"gpt", 512, false, 8, "EFI PART"},
+    {"gpt", 4096, false, 8, "EFI PART"},
+    {"gpt", 512, true, 8, "EFI PART"},
+    {"gpt", 4096, true, 8, "EFI PART"},
+    {"qcow2", 0, false, 4, "QFI\xFB"},
+    {"sqlite", 0, false, 16, "SQLite format 3"},
+    {"mbr", 510, false, 2, "\x55\xAA"},
+};
+
+/* Where a signature lies; false when the target is too small for it. */
+static bool place(const struct signature *signature, uint64_t size_bytes, uint64_t *offset) {
+  if (!signature->is_from_end) {
+    *offset = signature->offset;
+  } else {
+    if (size_bytes < signature->offset)
+      return false;
+    *offset = size_bytes - signature->offset;
+    /* md keeps its superblock at a multiple of its distance: 4 KiB for 1.0, 64 KiB for 0.90. */
+    if (strcmp(signature->name, "md") == 0)
+      *offset &= ~(signature->offset / (signature->offset == 8192 ? 2 : 1) - 1);
+  }
+  return *offset + signature->length <= size_bytes;
+}
+
+/* Reads the pages around the bytes: the target may be open with O_DIRECT one day. */
+static int matches(int fd, uint64_t size_bytes, const struct signature *signature,
+                   unsigned char *pages, bool *match) {
+  uint64_t offset;
+  *match = false;
+  if (!place(signature, size_bytes, &offset))
+    return 0;
+  uint64_t first = offset & ~(PAGE - 1);
+  uint64_t end = offset + signature->length;
+  int rc = transfer_read(fd, pages, (size_t)(end - first), first);
+  if (rc == 0)
+    *match = memcmp(pages + (offset - first), signature->magic, signature->length) == 0;
+  return rc;
+}
+
+int signature_find(int fd, uint64_t size_bytes, const char **name) {
+  unsigned char *pages = malloc(2 * PAGE);
+  *name = NULL;
+  if (pages == NULL)
+    return -ENOMEM;
+  int rc = 0;
+  bool match = false;
+  for (size_t i = 0; i < sizeof signatures / sizeof *signatures && rc == 0 && !match; i++) {
+    rc = matches(fd, size_bytes, &signatures[i], pages, &match);
+    if (match)
+      *name = signatures[i].name;
+  }
+  free(pages);
+  return rc;
+}

@@ -1,0 +1,82 @@
+#include "replay/stats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct stats *stats_new(uint32_t target_count, bool is_timed) {
+  size_t bytes = (size_t)target_count * PLAN_OPERATIONS * sizeof(struct stats_class);
+  struct stats *stats = calloc(1, sizeof *stats);
+  if (stats == NULL)
+    return NULL;
+  stats->classes = malloc(bytes);
+  if (stats->classes == NULL) {
+    free(stats);
+    errno = ENOMEM;
+    return NULL;
+  }
+  /* Not calloc: every page is touched before the run. */
+  memset(stats->classes, 0, bytes);
+  stats->is_timed = is_timed;
+  stats->target_count = target_count;
+  return stats;
+}
+
+static void add_drift(struct stats_drift *drift, double x, double y) {
+  drift->count += 1.0;
+  double dx = x - drift->mean_x;
+  drift->mean_x += dx / drift->count;
+  drift->mean_y += (y - drift->mean_y) / drift->count;
+  drift->sum_xx += dx * (x - drift->mean_x);
+  drift->sum_xy += dx * (y - drift->mean_y);
+}
+
+void stats_submit(struct stats *stats, uint64_t intended_ns, uint64_t submit_ns,
+                  enum stats_cause cause) {
+  if (stats->submitted++ == 0) {
+    stats->first_intended_ns = intended_ns;
+    stats->first_submit_ns = submit_ns;
+  }
+  stats->last_intended_ns = intended_ns;
+  stats->last_submit_ns = submit_ns;
+  if (!stats->is_timed)
+    return;
+  uint64_t error_ns = submit_ns - intended_ns;
+  histogram_add(&stats->issue_error, error_ns);
+  add_drift(&stats->drift, (double)intended_ns, (double)error_ns);
+  stats->late[cause] += error_ns > STATS_LATE_NS;
+}
+
+void stats_end(struct stats *stats, const struct log_record *record, uint64_t bytes) {
+  struct stats_class *class =
+      &stats->classes[(size_t)record->target * PLAN_OPERATIONS + record->operation];
+  class->statuses[record->status]++;
+  stats->statuses[record->status]++;
+  if (record->status != LOG_DONE && record->status != LOG_FAILED)
+    return;
+  stats->completed++;
+  if (record->complete_ns > stats->last_complete_ns)
+    stats->last_complete_ns = record->complete_ns;
+  if (record->status == LOG_FAILED) {
+    uint32_t number = (uint32_t)-record->error;
+    stats->errors[number < STATS_ERRORS ? number : 0]++;
+    return;
+  }
+  class->bytes += bytes;
+  histogram_add(&class->service, record->complete_ns - record->submit_ns);
+  if (stats->is_timed)
+    histogram_add(&class->response, record->complete_ns - record->intended_ns);
+}
+
+double stats_drift_ns(const struct stats *stats) {
+  const struct stats_drift *drift = &stats->drift;
+  double length_ns = (double)(stats->last_intended_ns - stats->first_intended_ns);
+  return drift->sum_xx > 0.0 ? drift->sum_xy / drift->sum_xx * length_ns : 0.0;
+}
+
+void stats_free(struct stats *stats) {
+  if (stats == NULL)
+    return;
+  free(stats->classes);
+  free(stats);
+}

@@ -1,0 +1,48 @@
+#include "replay/stop.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#define STACK_BYTES (256U << 10)
+
+/* The only global: a signal handler has no other way to be told where to write. */
+static volatile sig_atomic_t stop_flag;
+
+static void on_signal(int number) {
+  (void)number;
+  stop_flag = 1;
+}
+
+int stop_install(void) {
+  struct sigaction stop = {.sa_handler = on_signal};
+  struct sigaction ignore = {.sa_handler = SIG_IGN};
+  (void)sigemptyset(&stop.sa_mask); /* cannot fail */
+  (void)sigemptyset(&ignore.sa_mask);
+  if (sigaction(SIGINT, &stop, NULL) != 0 || sigaction(SIGTERM, &stop, NULL) != 0 ||
+      sigaction(SIGXFSZ, &ignore, NULL) != 0 || sigaction(SIGPIPE, &ignore, NULL) != 0)
+    return -errno;
+  return 0;
+}
+
+bool stop_requested(void) { return stop_flag != 0; }
+
+int stop_thread_create(pthread_t *thread, void *(*body)(void *), void *argument) {
+  sigset_t all;
+  sigset_t before;
+  pthread_attr_t attributes;
+  int rc = pthread_attr_init(&attributes);
+  if (rc != 0)
+    return -rc;
+  (void)sigfillset(&all); /* cannot fail */
+  rc = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  if (rc == 0)
+    rc = pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (rc != 0)
+    goto destroy_attributes;
+  rc = pthread_create(thread, &attributes, body, argument);
+  /* Restoring a mask that was in force a moment ago cannot fail. */
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+destroy_attributes:
+  (void)pthread_attr_destroy(&attributes); /* cannot fail for an initialized one */
+  return -rc;
+}

@@ -1,0 +1,19 @@
+/* Stopping on SIGINT and SIGTERM: a flag, seen by the submitting thread alone. */
+#ifndef TRACEKIT_REPLAY_STOP_H
+#define TRACEKIT_REPLAY_STOP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/* Lets SIGINT and SIGTERM set the flag, and ignores SIGXFSZ and SIGPIPE, so that these come back as
+ * errors of the call. Returns 0 or -errno. */
+int stop_install(void);
+
+/* Returns whether a signal asked to stop. Any thread. */
+bool stop_requested(void);
+
+/* Starts a thread that takes no signals, so that they interrupt the submitting thread's sleep.
+ * Returns 0 or -errno. */
+int stop_thread_create(pthread_t *thread, void *(*body)(void *), void *argument);
+
+#endif

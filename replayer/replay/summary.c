@@ -1,0 +1,288 @@
+#include "replay/summary.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "replay/diag.h"
+#include "replay/json.h"
+
+#define SUMMARY_VERSION 1U
+
+static void write_histogram(struct json *json, const char *key, const struct histogram *histogram) {
+  static const struct {
+    const char *key;
+    uint64_t parts;
+  } steps[] = {{"p50_ns", 50000}, {"p90_ns", 90000}, {"p99_ns", 99000}, {"p99_9_ns", 99900}};
+  if (histogram->count == 0) {
+    json_text(json, key, NULL);
+    return;
+  }
+  json_open(json, key, '{');
+  json_number(json, "count", histogram->count);
+  json_number(json, "min_ns", histogram->min_ns);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+    json_number(json, steps[i].key, histogram_percentile(histogram, steps[i].parts));
+  json_number(json, "max_ns", histogram->max_ns);
+  json_real(json, "mean_ns", histogram_mean(histogram));
+  json_close(json, '}');
+}
+
+static void write_plan(struct json *json, const struct plan *plan) {
+  char hash[2 * sizeof plan->trace_sha256 + 1];
+  for (size_t i = 0; i < sizeof plan->trace_sha256; i++)
+    (void)snprintf(hash + 2 * i, 3, "%02x", plan->trace_sha256[i]); /* always fits */
+  json_open(json, "plan", '{');
+  json_number(json, "requests", plan->record_count);
+  json_number(json, "duration_ns", plan->duration_ns);
+  json_text(json, "level", plan->level == 0 ? "queued" : "issued");
+  json_text(json, "trace_sha256", hash);
+  json_number(json, "max_transfer_bytes", plan->max_transfer_bytes);
+  json_close(json, '}');
+}
+
+static void write_engine(struct json *json, const struct session *session) {
+  const struct engine_report *report = &session->report;
+  json_open(json, "engine", '{');
+  json_text(json, "asked", session->options->engine);
+  json_text(json, "used", session->ops == NULL ? NULL : session->ops->name);
+  json_text(json, "fallback", session->fallback);
+  json_open(json, "features", '{');
+  for (uint32_t i = 0; i < report->feature_count; i++)
+    json_bool(json, report->features[i].name, report->features[i].is_used);
+  json_close(json, '}');
+  json_number(json, "resubmitted", report->resubmitted);
+  json_close(json, '}');
+}
+
+static void write_clock(struct json *json, const struct clock_calibration *calibration) {
+  char source[64] = "";
+  FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
+  if (file != NULL) {
+    if (fgets(source, sizeof source, file) != NULL)
+      source[strcspn(source, "\n")] = '\0';
+    (void)fclose(file); /* only read */
+  }
+  json_open(json, "clock", '{');
+  json_text(json, "name", "CLOCK_MONOTONIC");
+  json_text(json, "source", source[0] == '\0' ? NULL : source);
+  json_number(json, "read_ns", calibration->read_ns);
+  json_number(json, "wake_p50_ns", calibration->wake_p50_ns);
+  json_number(json, "wake_p99_ns", calibration->wake_p99_ns);
+  json_number(json, "wake_max_ns", calibration->wake_max_ns);
+  json_number(json, "spin_lead_ns", calibration->spin_lead_ns);
+  json_close(json, '}');
+}
+
+static void write_counts(struct json *json, const struct session *session) {
+  const struct stats *stats = session->stats;
+  uint64_t handled = stats->submitted;
+  for (unsigned status = LOG_SKIPPED_READ_ONLY; status < LOG_STATUSES; status++)
+    handled += stats->statuses[status];
+  json_open(json, "counts", '{');
+  json_number(json, "planned", session->plan.record_count);
+  json_number(json, "submitted", stats->submitted);
+  for (unsigned status = 0; status < LOG_STATUSES; status++)
+    json_number(json, log_status_name((enum log_status)status), stats->statuses[status]);
+  json_number(json, "not_reached", session->plan.record_count - handled);
+  json_number(json, "wrapped", session->wrapped);
+  json_close(json, '}');
+}
+
+static uint64_t done_bytes(const struct stats *stats) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < stats->target_count * PLAN_OPERATIONS; i++)
+    bytes += stats->classes[i].bytes;
+  return bytes;
+}
+
+static void write_timing(struct json *json, const struct stats *stats) {
+  uint64_t intended = stats->last_intended_ns - stats->first_intended_ns;
+  uint64_t actual = stats->last_submit_ns - stats->first_submit_ns;
+  uint64_t elapsed = stats->last_complete_ns - stats->first_submit_ns;
+  double seconds = (double)elapsed / 1e9;
+  json_open(json, "timing", '{');
+  json_number(json, "intended_duration_ns", intended);
+  json_number(json, "actual_duration_ns", actual);
+  if (stats->is_timed) {
+    json_signed(json, "duration_error_ns", (int64_t)(actual - intended));
+    json_real(json, "drift_ns", stats_drift_ns(stats));
+  }
+  json_number(json, "elapsed_ns", elapsed);
+  json_real(json, "requests_per_second", elapsed > 0 ? (double)stats->completed / seconds : 0.0);
+  json_real(json, "bytes_per_second", elapsed > 0 ? (double)done_bytes(stats) / seconds : 0.0);
+  json_close(json, '}');
+}
+
+static void write_late(struct json *json, const struct stats *stats) {
+  json_open(json, "late", '{');
+  json_number(json, "threshold_ns", STATS_LATE_NS);
+  json_number(json, "count",
+              stats->late[LATE_IN_FLIGHT] + stats->late[LATE_UNDERRUN] + stats->late[LATE_OTHER]);
+  json_number(json, "in_flight_full", stats->late[LATE_IN_FLIGHT]);
+  json_number(json, "plan_underrun", stats->late[LATE_UNDERRUN]);
+  json_number(json, "other", stats->late[LATE_OTHER]);
+  json_close(json, '}');
+}
+
+static void write_class(struct json *json, const struct stats_class *class, const char *label,
+                        enum plan_operation operation) {
+  uint64_t total = 0;
+  for (unsigned status = 0; status < LOG_STATUSES; status++)
+    total += class->statuses[status];
+  if (total == 0)
+    return;
+  json_open(json, NULL, '{');
+  json_text(json, "target", label);
+  json_text(json, "operation", plan_operation_name(operation));
+  for (unsigned status = 0; status < LOG_STATUSES; status++)
+    json_number(json, log_status_name((enum log_status)status), class->statuses[status]);
+  json_number(json, "bytes", class->bytes);
+  write_histogram(json, "service", &class->service);
+  write_histogram(json, "response", &class->response);
+  json_close(json, '}');
+}
+
+static void write_classes(struct json *json, const struct session *session) {
+  json_open(json, "operations", '[');
+  for (uint32_t target = 0; target < session->plan.target_count; target++)
+    for (unsigned operation = 0; operation < PLAN_OPERATIONS; operation++)
+      write_class(json, &session->stats->classes[target * PLAN_OPERATIONS + operation],
+                  session->plan.targets[target].label, (enum plan_operation)operation);
+  json_close(json, ']');
+}
+
+static void write_errors(struct json *json, const struct stats *stats) {
+  json_open(json, "errors", '[');
+  for (uint32_t number = 0; number < STATS_ERRORS; number++) {
+    if (stats->errors[number] == 0)
+      continue;
+    json_open(json, NULL, '{');
+    json_number(json, "errno", number);
+    json_text(json, "name", strerrorname_np((int)number));
+    json_text(json, "meaning", strerrordesc_np((int)number));
+    json_number(json, "count", stats->errors[number]);
+    json_close(json, '}');
+  }
+  json_close(json, ']');
+}
+
+static void write_run(struct json *json, const struct session *session) {
+  const struct stats *stats = session->stats;
+  write_engine(json, session);
+  write_clock(json, &session->calibration);
+  write_counts(json, session);
+  write_timing(json, stats);
+  write_histogram(json, "issue_error", &stats->issue_error);
+  write_late(json, stats);
+  json_number(json, "in_flight_max", stats->in_flight_max);
+  json_number(json, "plan_underruns", stats->underruns);
+  json_number(json, "log_stalls", session->log_stalls);
+  write_classes(json, session);
+  write_errors(json, stats);
+}
+
+static void write_target(struct json *json, const struct session *session, uint32_t index) {
+  const struct target *target = &session->targets[index];
+  const struct plan_survey *survey = &session->surveys[index];
+  json_open(json, NULL, '{');
+  json_text(json, "label", target->label);
+  json_text(json, "path", target->path);
+  json_text(json, "kind", target_kind_name(target->kind));
+  json_text(json, "confirm_with", target->token[0] == '\0' ? NULL : target->token);
+  json_bool(json, "may_write", target->may_write);
+  json_bool(json, "is_direct", target->is_direct);
+  json_text(json, "direct_note", target->direct_note[0] == '\0' ? NULL : target->direct_note);
+  json_number(json, "align_bytes", target->align_bytes);
+  json_number(json, "needed_bytes", survey->end_sector * PLAN_SECTOR_BYTES);
+  if (target->kind != TARGET_NONE)
+    json_number(json, "size_bytes", target->size_bytes);
+  json_bool(json, "can_discard", target->can_discard);
+  json_bool(json, "can_zero", target->can_zero);
+  json_number(json, "out_of_range", session->beyond[index]);
+  json_open(json, "planned", '{');
+  for (unsigned operation = 0; operation < PLAN_OPERATIONS; operation++)
+    json_number(json, plan_operation_name((enum plan_operation)operation),
+                survey->counts[operation]);
+  json_number(json, "read_bytes", survey->bytes[PLAN_READ]);
+  json_number(json, "write_bytes", survey->bytes[PLAN_WRITE] + survey->bytes[PLAN_WRITE_ZEROES]);
+  json_number(json, "discard_bytes", survey->bytes[PLAN_DISCARD]);
+  json_close(json, '}');
+  json_close(json, '}');
+}
+
+static const char *outcome_name(const struct session *session, int error) {
+  if (session->options->is_dry_run)
+    return "dry_run";
+  if (error != 0)
+    return "failed";
+  switch (session->outcome) {
+  case RUN_FINISHED:
+    return "finished";
+  case RUN_INTERRUPTED:
+    return "interrupted";
+  case RUN_FAILED:
+    break;
+  }
+  return "failed";
+}
+
+static void write_all(struct json *json, const struct session *session, int error) {
+  const struct options *options = session->options;
+  json_open(json, NULL, '{');
+  json_number(json, "summary_version", SUMMARY_VERSION);
+  json_text(json, "outcome", outcome_name(session, error));
+  json_text(json, "error", error == 0 ? NULL : strerrordesc_np(-error));
+  write_plan(json, &session->plan);
+  json_text(json, "pace", options->pace == RUN_FAST ? "fast" : "trace");
+  json_open(json, "speed", '{');
+  json_number(json, "numerator", options->speed.numerator);
+  json_number(json, "denominator", options->speed.denominator);
+  json_close(json, '}');
+  json_number(json, "depth", options->depth);
+  json_number(json, "threads", options->threads);
+  if (session->stats != NULL)
+    write_run(json, session);
+  json_open(json, "targets", '[');
+  for (uint32_t i = 0; i < session->target_count; i++)
+    write_target(json, session, i);
+  json_close(json, ']');
+  json_close(json, '}');
+}
+
+/* Writes to a file beside `path` and renames it. */
+static int write_file(const struct session *session, const char *path, int error) {
+  char beside[PATH_MAX];
+  int length = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
+  if (length < 0 || (size_t)length >= sizeof beside)
+    return -ENAMETOOLONG;
+  FILE *file = fopen(beside, "wxe");
+  if (file == NULL)
+    return -errno;
+  struct json json = {.out = file};
+  write_all(&json, session, error);
+  bool is_bad = ferror(file) != 0;
+  if (fclose(file) != 0 || is_bad || rename(beside, path) != 0) {
+    int rc = errno == 0 ? -EIO : -errno;
+    (void)unlink(beside); /* our own unfinished file */
+    return rc;
+  }
+  return 0;
+}
+
+int summary_write(const struct session *session, int error) {
+  const char *path = session->options->summary_path;
+  int rc = 0;
+  if (path != NULL) {
+    rc = write_file(session, path, error);
+  } else {
+    struct json json = {.out = stdout};
+    write_all(&json, session, error);
+    if (fflush(stdout) != 0 || ferror(stdout) != 0)
+      rc = -EIO;
+  }
+  if (rc != 0)
+    diag("cannot write the summary to %s: %s", path == NULL ? "stdout" : path, strerror(-rc));
+  return rc;
+}

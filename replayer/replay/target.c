@@ -1,0 +1,269 @@
+#include "replay/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "replay/ability.h"
+#include "replay/diag.h"
+#include "replay/guard.h"
+#include "replay/identity.h"
+#include "replay/signature.h"
+
+static int fail(const struct target *target, const char *what, int error) {
+  diag("target %s=%s: %s: %s", target->label, target->path, what, strerror(error));
+  return -error;
+}
+
+static int refuse(const struct target *target, int error, const char *why) {
+  diag("target %s=%s is refused: %s", target->label, target->path, why);
+  return -error;
+}
+
+static bool listed(const char *const *list, uint32_t count, const char *text) {
+  for (uint32_t i = 0; i < count; i++)
+    if (strcmp(list[i], text) == 0)
+      return true;
+  return false;
+}
+
+const char *target_kind_name(enum target_kind kind) {
+  switch (kind) {
+  case TARGET_NONE:
+    return "none";
+  case TARGET_MADE_FILE:
+    return "made file";
+  case TARGET_FILE:
+    return "file";
+  case TARGET_DEVICE:
+    return "block device";
+  }
+  return "unknown";
+}
+
+/* Reopens the same object (not the same name) with other flags. */
+static int reopen(const struct target *target, int flags) {
+  char name[64];
+  (void)snprintf(name, sizeof name, "/proc/self/fd/%d", target->fd); /* always fits */
+  return open(name, flags | O_CLOEXEC);
+}
+
+/* Alignment in bytes that all of the plan's addresses and lengths have. */
+static uint64_t plan_alignment(const struct plan_survey *survey) {
+  uint64_t bits = survey->address_bits;
+  return bits == 0 ? UINT64_C(1) << 30 : (bits & (~bits + 1)) * PLAN_SECTOR_BYTES;
+}
+
+/* Turns to O_DIRECT where that is asked, the file system can and the plan's addresses allow it. */
+static int choose_direct(struct target *target, const struct plan_survey *survey,
+                         enum target_direct asked) {
+  target->direct_note = "";
+  if (asked == DIRECT_OFF) {
+    target->direct_note = "buffered I/O was asked for";
+    return 0;
+  }
+  int flags = fcntl(target->fd, F_GETFL);
+  if (flags < 0)
+    return fail(target, "cannot read its flags", errno);
+  target->align_bytes = ability_direct_alignment(target->fd);
+  if (target->align_bytes == 0 || fcntl(target->fd, F_SETFL, flags | O_DIRECT) != 0)
+    target->direct_note = "the file system refuses O_DIRECT";
+  else if (plan_alignment(survey) % target->align_bytes != 0)
+    target->direct_note = "some addresses or lengths are not aligned for O_DIRECT";
+  else
+    target->is_direct = true;
+  if (target->is_direct)
+    return 0;
+  if (asked == DIRECT_ON)
+    return refuse(target, EINVAL, target->direct_note);
+  return fcntl(target->fd, F_SETFL, flags & ~O_DIRECT) == 0
+             ? 0
+             : fail(target, "cannot turn O_DIRECT off", errno);
+}
+
+static int make_file(struct target *target, uint64_t needed_bytes) {
+  target->kind = TARGET_MADE_FILE;
+  target->fd = open(target->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (target->fd < 0)
+    return fail(target, "cannot make the file", errno);
+  struct stat status;
+  target->size_bytes = needed_bytes;
+  target->may_write = true;
+  if (ftruncate(target->fd, (off_t)needed_bytes) != 0 || fstat(target->fd, &status) != 0) {
+    int error = errno;
+    target_close(target, false);
+    return fail(target, "cannot make it as long as the plan needs", error);
+  }
+  target->device = status.st_dev;
+  target->inode = status.st_ino;
+  return 0;
+}
+
+/* A dry run makes nothing: it only says what would be made. */
+static int plan_file(struct target *target, uint64_t needed_bytes) {
+  target->kind = TARGET_MADE_FILE;
+  target->size_bytes = needed_bytes;
+  target->may_write = true;
+  target->can_discard = true;
+  target->can_zero = true;
+  target->direct_note = "";
+  return 0;
+}
+
+static int check_use(const struct target *target) {
+  char why[GUARD_REASON_BYTES];
+  int rc = target->kind == TARGET_DEVICE ? guard_check_device(target->device, why)
+                                         : guard_check_file(target->device, target->inode, why);
+  return rc == 0 ? 0 : refuse(target, -rc, why);
+}
+
+int target_check_again(const struct target *target) {
+  return target->kind == TARGET_DEVICE || target->kind == TARGET_FILE ? check_use(target) : 0;
+}
+
+/* Looks at what the path names, by file descriptor, so that it cannot be swapped meanwhile. */
+static int identify(struct target *target) {
+  struct stat status;
+  if (fstat(target->fd, &status) != 0)
+    return fail(target, "cannot look at it", errno);
+  if (S_ISBLK(status.st_mode)) {
+    target->kind = TARGET_DEVICE;
+    target->device = status.st_rdev;
+  } else if (S_ISREG(status.st_mode)) {
+    target->kind = TARGET_FILE;
+    target->device = status.st_dev;
+    target->inode = status.st_ino;
+    target->size_bytes = (uint64_t)status.st_size;
+  } else {
+    return refuse(target, EPERM, "it is neither a regular file nor a block device");
+  }
+  int rc = target->kind == TARGET_DEVICE
+               ? identity_of_device(target->device, target->token, sizeof target->token)
+               : identity_of_file(target->fd, target->token, sizeof target->token);
+  return rc == 0 ? 0 : fail(target, "cannot tell what it is", -rc);
+}
+
+/* Opens the object itself, exclusively if it is a device: from here on nobody can mount it. */
+static int open_object(struct target *target, const struct target_rules *rules) {
+  target->may_write = listed(rules->write_to, rules->write_to_count, target->token);
+  int flags = target->may_write ? O_RDWR : O_RDONLY;
+  if (target->kind == TARGET_DEVICE)
+    flags |= O_EXCL;
+  int fd = reopen(target, flags);
+  if (fd < 0 && errno == EBUSY)
+    return refuse(target, EBUSY, "the kernel says that the device is in use");
+  if (fd < 0)
+    return fail(target, "cannot open it", errno);
+  (void)close(target->fd); /* an O_PATH descriptor, nothing to lose */
+  target->fd = fd;
+  if (target->kind == TARGET_DEVICE && ioctl(fd, BLKGETSIZE64, &target->size_bytes) != 0)
+    return fail(target, "cannot read its size", errno);
+  return 0;
+}
+
+static int check_content(const struct target *target, const struct target_rules *rules) {
+  const char *name;
+  if (!target->may_write)
+    return 0;
+  if (target->kind == TARGET_FILE && guard_file_is_open(target->fd))
+    return refuse(target, EBUSY, "another process has the file open");
+  int rc = signature_find(target->fd, target->size_bytes, &name);
+  if (rc != 0)
+    return fail(target, "cannot look for signatures", -rc);
+  if (name == NULL || listed(rules->overwrite, rules->overwrite_count, name))
+    return 0;
+  diag("target %s=%s is refused: it holds %s; to destroy it: --overwrite-signature %s",
+       target->label, target->path, name, name);
+  return -EPERM;
+}
+
+static int open_existing(struct target *target, const struct plan_survey *survey,
+                         const struct target_rules *rules) {
+  int rc = identify(target);
+  if (rc == 0)
+    rc = check_use(target);
+  if (rc == 0)
+    rc = open_object(target, rules);
+  if (rc == 0)
+    rc = check_content(target, rules);
+  if (rc == 0)
+    rc = choose_direct(target, survey, rules->direct);
+  if (rc != 0) {
+    target_close(target, true);
+    return rc;
+  }
+  ability_find(target->fd, &target->can_discard, &target->can_zero);
+  return 0;
+}
+
+static int open_made(struct target *target, uint64_t needed_bytes, const struct plan_survey *survey,
+                     const struct target_rules *rules) {
+  if (!rules->may_create)
+    return plan_file(target, needed_bytes);
+  int rc = make_file(target, needed_bytes);
+  if (rc != 0)
+    return rc;
+  rc = choose_direct(target, survey, rules->direct);
+  if (rc != 0) {
+    target_close(target, false);
+    return rc;
+  }
+  ability_find(target->fd, &target->can_discard, &target->can_zero);
+  return 0;
+}
+
+static void start_target(struct target *target, const char *path,
+                         const struct plan_target *plan_target) {
+  memset(target, 0, sizeof *target);
+  target->fd = -1;
+  target->path = path;
+  target->align_bytes = PLAN_SECTOR_BYTES;
+  target->direct_note = "";
+  memcpy(target->label, plan_target->label, sizeof plan_target->label);
+}
+
+int target_open(struct target *target, const char *path, const struct plan_target *plan_target,
+                const struct plan_survey *survey, const struct target_rules *rules) {
+  start_target(target, path, plan_target);
+  target->fd = open(path, O_PATH | O_CLOEXEC);
+  if (target->fd >= 0)
+    return open_existing(target, survey, rules);
+  if (errno == ENOENT)
+    return open_made(target, plan_target->needed_bytes, survey, rules);
+  return fail(target, "cannot look at it", errno);
+}
+
+void target_open_none(struct target *target, const struct plan_target *plan_target) {
+  start_target(target, NULL, plan_target);
+  target->kind = TARGET_NONE;
+  target->size_bytes = UINT64_MAX;
+  target->may_write = true;
+  target->can_discard = true;
+  target->can_zero = true;
+}
+
+/* Removes the file that we made, unless another one has taken its name meanwhile. */
+static void remove_made(const struct target *target) {
+  struct stat status;
+  bool is_ours = lstat(target->path, &status) == 0 && status.st_dev == target->device &&
+                 status.st_ino == target->inode;
+  if (is_ours && unlink(target->path) != 0)
+    diag("target %s=%s: cannot remove it: %s", target->label, target->path, strerror(errno));
+}
+
+void target_close(struct target *target, bool keep) {
+  if (target->fd < 0)
+    return;
+  if (target->kind == TARGET_MADE_FILE && !keep)
+    remove_made(target);
+  /* A write-back error belongs to the requests; flushes of the plan have reported it. */
+  (void)close(target->fd);
+  target->fd = -1;
+}

@@ -1,0 +1,62 @@
+/* A place that requests go to: a file made for the run, an existing file, or a block device. */
+#ifndef TRACEKIT_REPLAY_TARGET_H
+#define TRACEKIT_REPLAY_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "replay/plan.h"
+
+enum target_kind { TARGET_NONE, TARGET_MADE_FILE, TARGET_FILE, TARGET_DEVICE };
+enum target_direct { DIRECT_AUTO, DIRECT_ON, DIRECT_OFF };
+
+#define TARGET_TOKEN_BYTES 512U
+
+struct target {
+  char label[33];                 /* of the plan */
+  const char *path;               /* as given, borrowed; NULL for the null engine */
+  enum target_kind kind;          /* TARGET_NONE for the null engine */
+  int fd;                         /* -1 for the null engine */
+  dev_t device;                   /* of a block device: its own number; else of its file system */
+  ino_t inode;                    /* of a file */
+  uint64_t size_bytes;            /* UINT64_MAX for the null engine */
+  uint32_t align_bytes;           /* of addresses and lengths with O_DIRECT */
+  bool is_direct;                 /* opened with O_DIRECT */
+  bool may_write;                 /* opened for writing */
+  bool can_discard;               /* punch hole or BLKDISCARD works */
+  bool can_zero;                  /* zero range works; otherwise zeroes are written */
+  const char *direct_note;        /* why it is buffered; "" when direct or not asked */
+  char token[TARGET_TOKEN_BYTES]; /* what --write-to must say; "" for a file made for the run */
+};
+
+/* How targets are opened. */
+struct target_rules {
+  enum target_direct direct;    /* --direct */
+  const char *const *write_to;  /* confirmations given */
+  uint32_t write_to_count;      /* how many */
+  const char *const *overwrite; /* signatures that may be overwritten */
+  uint32_t overwrite_count;     /* how many */
+  bool may_create;              /* false in a dry run */
+};
+
+/* Opens target `path` for the plan's target `plan_target`, of which `survey` tells the addresses.
+ * Nothing is written to what exists. Refuses what is in use, what bears a signature, what is
+ * neither file nor block device. The caller closes it with target_close. Returns 0 or -errno after
+ * a line on stderr; -EBUSY in use, -EPERM not allowed. */
+int target_open(struct target *target, const char *path, const struct plan_target *plan_target,
+                const struct plan_survey *survey, const struct target_rules *rules);
+
+/* Makes a target for the null engine: without end, everything allowed. */
+void target_open_none(struct target *target, const struct plan_target *plan_target);
+
+/* Looks again, right before the start, whether the target came into use. Returns as target_open. */
+int target_check_again(const struct target *target);
+
+/* Returns "made file", "file", "block device" or "none". */
+const char *target_kind_name(enum target_kind kind);
+
+/* Closes the target and, unless `keep`, removes a file made for the run. */
+void target_close(struct target *target, bool keep);
+
+#endif

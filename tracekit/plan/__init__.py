@@ -1,0 +1,1 @@
+"""Makes plans: what the replay program is to do, when and where."""

@@ -1,0 +1,183 @@
+"""Compiles a trace folder into a plan file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import InputError
+from tracekit.plan import file
+from tracekit.plan.routes import Routes
+from tracekit.plan.source import Rows, Source
+from tracekit.store import TraceFolder, beside
+
+ADDRESS_MAX = 1 << 52
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """What went into a plan and what did not; counts are requests."""
+
+    requests: int
+    duration_ns: int
+    level: str
+    operations: dict[str, int]
+    skipped: dict[str, int]
+    guessed_times: int
+    rounded: int
+    targets: list[dict[str, Any]]
+    extents: list[dict[str, Any]]
+
+
+@dataclass
+class _Compiler:
+    source: Source
+    routes: Routes
+    writer: file.PlanWriter
+    limit: int | None
+    first_ns: int | None = None
+    rounded: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def add(self, rows: Rows) -> bool:
+        """Append a batch; return whether more are wanted."""
+        operation = self._operations(rows)
+        rows, operation = self._drop(rows, operation)
+        if self.limit is not None:
+            rows = rows[: self.limit - self.writer.count]
+            operation = operation[: len(rows)]
+        if len(rows):
+            self._append(rows, operation)
+        return self.limit is None or self.writer.count < self.limit
+
+    def _operations(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Plan's operation of each row, -1 where it has none."""
+        names = self.source.operations
+        table = [file.OPERATIONS.index(n) if n in file.OPERATIONS else -1 for n in names]
+        operation = np.array(table, np.int64)[rows["operation"]]
+        is_empty = rows["length_bytes"] == 0
+        is_flush = (rows["flags"] & file.PREFLUSH) != 0
+        operation[(operation == file.WRITE) & is_empty & is_flush] = file.FLUSH
+        operation[(operation == file.FLUSH) & ~is_empty] = file.WRITE
+        return operation
+
+    def _drop(
+        self, rows: Rows, operation: npt.NDArray[np.int64]
+    ) -> tuple[Rows, npt.NDArray[np.int64]]:
+        """Leave out, and count, what cannot be replayed."""
+        length = rows["length_bytes"]
+        moves_data = (operation == file.READ) | (operation == file.WRITE)
+        is_placed = operation != file.FLUSH
+        sector = rows["sector"]
+        # An address can be negative or huge only in a damaged capture.
+        is_outside = is_placed & ((sector < 0) | (sector > ADDRESS_MAX) | (length < 0))
+        reasons = {
+            "operation": operation < 0,
+            "empty": (operation >= 0) & is_placed & (length == 0),
+            "address": is_outside,
+            "too_long": ~is_outside
+            & np.where(moves_data, length > file.MAX_TRANSFER_BYTES, length >= 1 << 41),
+        }
+        is_kept = np.ones(len(rows), bool)
+        for reason, mask in reasons.items():
+            count = int((mask & is_kept).sum())
+            if count:
+                self.skipped[reason] = self.skipped.get(reason, 0) + count
+                is_kept &= ~mask
+        return (rows, operation) if is_kept.all() else (rows[is_kept], operation[is_kept])
+
+    def _append(self, rows: Rows, operation: npt.NDArray[np.int64]) -> None:
+        if self.first_ns is None:
+            self.first_ns = int(rows["time_ns"][0])
+        length_bytes = np.where(operation == file.FLUSH, 0, rows["length_bytes"])
+        sectors = -(-length_bytes // file.SECTOR_BYTES)
+        self.rounded += int((sectors * file.SECTOR_BYTES != length_bytes).sum())
+        sector = np.where(operation == file.FLUSH, 0, rows["sector"])
+        records = np.empty(len(rows), file.RECORD)
+        records["intended_ns"] = rows["time_ns"] - self.first_ns
+        records["sector"] = sector
+        records["request_id"] = rows["request_id"]
+        records["length_sectors"] = sectors
+        records["operation"] = operation
+        records["flags"] = rows["flags"]
+        records["target"] = self._areas(rows, sector, sector + sectors)
+        self.writer.append(records)
+
+    def _areas(
+        self, rows: Rows, sector: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Area of each row; rows of one device and role are looked at together."""
+        roles = len(self.source.roles)
+        group = rows["device"].astype(np.int64) * roles + rows["role"]
+        areas = np.empty(len(rows), np.int64)
+        for one in np.unique(group):
+            mask = group == one
+            device = self.source.devices[int(one) // roles]
+            role = self.source.roles[int(one) % roles]
+            areas[mask] = self.routes.number(device, role, sector[mask], end[mask])
+        return areas
+
+
+def trace_hash(info: dict[str, Any]) -> bytes:
+    """Return the SHA-256 of the trace's source: of the one file, or of the list of all hashes."""
+    hashes = [entry["sha256"] for entry in info.get("source", {}).get("files", [])]
+    if len(hashes) == 1:
+        return bytes.fromhex(hashes[0])
+    return hashlib.sha256("\n".join(hashes).encode()).digest()
+
+
+def compile_plan(
+    folder: TraceFolder,
+    path: Path,
+    *,
+    level: str = "queued",
+    own_roles: tuple[str, ...] = (),
+    limit: int | None = None,
+    on_rows: Callable[[int], None] | None = None,
+) -> PlanReport:
+    """Write the plan of a trace to `path`, in bounded memory.
+
+    `level` is `queued` (every request of the application's side) or `issued` (what the device got,
+    merged requests as one). Roles in `own_roles` have targets of their own. Raises InputError when
+    there is nothing to replay.
+    """
+    requests = folder.require("requests", made_by="parse")
+    source = Source(requests, level)
+    routes = Routes(folder.info.get("layout", []), own_roles)
+    with beside(path) as part, file.open_new(part) as out:
+        compiler = _Compiler(source, routes, file.PlanWriter(out), limit)
+        for rows in source.rows():
+            if on_rows is not None:
+                on_rows(len(rows))
+            if not compiler.add(rows):
+                break
+        if compiler.writer.count == 0:
+            raise InputError(f"{requests}: there is no request to replay at level '{level}'")
+        tables = routes.tables(trace_sha256=trace_hash(folder.info), level=level)
+        totals = compiler.writer.finish(tables)
+    return _report(compiler, tables, totals)
+
+
+def _report(compiler: _Compiler, tables: file.Tables, totals: dict[str, Any]) -> PlanReport:
+    source = compiler.source
+    lost = {"unissued": source.unissued, "merged_into_unknown": source.orphans}
+    return PlanReport(
+        requests=compiler.writer.count,
+        duration_ns=totals["duration_ns"],
+        level=tables.level,
+        operations=totals["operations"],
+        skipped={**compiler.skipped, **{reason: n for reason, n in lost.items() if n}},
+        guessed_times=source.guessed_times,
+        rounded=compiler.rounded,
+        targets=[
+            {"label": label, "needed_bytes": needed}
+            for label, needed in zip(tables.labels, tables.needed_bytes, strict=True)
+        ],
+        extents=[vars(extent).copy() for extent in tables.extents],
+    )

@@ -1,0 +1,152 @@
+"""Decides to which target a request goes, and at which address.
+
+A role with a target of its own starts at address 0 of it: its partitions lie there one after the
+other, each from its own start. Everything else keeps its address on the target `default`; where a
+trace has several devices they lie there one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import InputError, UsageError
+from tracekit.plan.file import SECTOR_BYTES, Extent, Tables
+from tracekit.schema import ROLES
+
+DEFAULT = "default"
+ALIGN_SECTORS = 2048
+EXTENTS_MAX = 1 << 16
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass
+class _Area:
+    """The addresses of one target within one partition, or one device outside partitions."""
+
+    label: str
+    device: str
+    start_sector: int | None
+    low_sector: int = 1 << 62
+    high_sector: int = 0
+
+
+@dataclass
+class Routes:
+    """Numbers the areas that requests touch, then lays them out on the targets."""
+
+    layout: list[dict[str, Any]]
+    own_roles: tuple[str, ...]
+    areas: list[_Area] = field(default_factory=list)
+    _numbers: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    _parts: dict[str, tuple[Integers, Integers]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the roles."""
+        for role in self.own_roles:
+            if role not in ROLES:
+                raise UsageError(
+                    f"there is no role '{role}' to give a target to",
+                    hint=f"roles are {', '.join(ROLES)}; or give a path without a role",
+                )
+
+    def number(self, device: str, role: str, sector: Integers, end: Integers) -> Integers:
+        """Return the area's number of each request; all are of one device and one role.
+
+        `end` is the sector after the last; a flush has `end` equal to `sector`.
+        """
+        if role not in self.own_roles:
+            return np.full(len(sector), self._touch(DEFAULT, device, -1, sector, end))
+        starts, ends = self._partitions(device)
+        part = np.searchsorted(starts, sector, side="right") - 1
+        is_inside = (part >= 0) & (sector < ends[part]) if len(ends) else np.zeros(len(part), bool)
+        part = np.where(is_inside, part, -1)
+        numbers = np.empty(len(sector), np.int64)
+        for one in np.unique(part):
+            mask = part == one
+            numbers[mask] = self._touch(role, device, int(one), sector[mask], end[mask])
+        return numbers
+
+    def _partitions(self, device: str) -> tuple[Integers, Integers]:
+        """Starts and ends of the device's partitions, in order."""
+        if device not in self._parts:
+            parts = [
+                (part["start_sector"], part["start_sector"] + part["sectors"])
+                for part in self.layout
+                if part["device"] == device and part["start_sector"] is not None and part["sectors"]
+            ]
+            table = np.array(sorted(parts), np.int64).reshape(-1, 2)
+            self._parts[device] = (table[:, 0], table[:, 1])
+        return self._parts[device]
+
+    def _touch(self, label: str, device: str, part: int, sector: Integers, end: Integers) -> int:
+        key = (label, device, part)
+        if key not in self._numbers:
+            if len(self.areas) == EXTENTS_MAX:
+                raise InputError("the trace has more than 65,536 devices and partitions")
+            start = int(self._partitions(device)[0][part]) if part >= 0 else None
+            self._numbers[key] = len(self.areas)
+            self.areas.append(_Area(label, device, 0 if label == DEFAULT else start))
+        number = self._numbers[key]
+        area = self.areas[number]
+        has_place = end > sector
+        if has_place.any():
+            area.low_sector = min(area.low_sector, int(sector[has_place].min()))
+            area.high_sector = max(area.high_sector, int(end[has_place].max()))
+        return number
+
+    def tables(self, *, trace_sha256: bytes, level: str) -> Tables:
+        """Lay the areas out, in order of device and address on each target."""
+        labels = sorted({area.label for area in self.areas}, key=_label_order)
+        self._check_roles(labels)
+        next_sector = dict.fromkeys(labels, 0)
+        needed = dict.fromkeys(labels, 0)
+        extents: dict[int, Extent] = {}
+        for number in sorted(range(len(self.areas)), key=self._place):
+            area = self.areas[number]
+            start = self._start(area)
+            sectors = max(area.high_sector - start, 0)
+            target_sector = next_sector[area.label]
+            extents[number] = Extent(
+                area.device, start, sectors, labels.index(area.label), target_sector
+            )
+            needed[area.label] = max(needed[area.label], (target_sector + sectors) * SECTOR_BYTES)
+            next_sector[area.label] = target_sector + _aligned_up(sectors)
+        return Tables(
+            labels=tuple(labels),
+            needed_bytes=tuple(needed[label] for label in labels),
+            extents=tuple(extents[number] for number in range(len(self.areas))),
+            trace_sha256=trace_sha256,
+            level=level,
+        )
+
+    def _place(self, number: int) -> tuple[str, int]:
+        area = self.areas[number]
+        return area.device, self._start(area)
+
+    @staticmethod
+    def _start(area: _Area) -> int:
+        if area.start_sector is not None:
+            return area.start_sector
+        is_touched = area.high_sector > 0
+        return area.low_sector // ALIGN_SECTORS * ALIGN_SECTORS if is_touched else 0
+
+    def _check_roles(self, labels: list[str]) -> None:
+        for role in self.own_roles:
+            if role not in labels:
+                raise UsageError(
+                    f"the trace has no requests of role '{role}' for its target",
+                    hint="leave that --target out, or run tracekit classify first",
+                )
+
+
+def _label_order(label: str) -> tuple[bool, str]:
+    return label == DEFAULT, label
+
+
+def _aligned_up(sectors: int) -> int:
+    return -(-sectors // ALIGN_SECTORS) * ALIGN_SECTORS
