@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 DEFAULT_MEMORY_MIB = 512
-MAX_THREADS = 4
+# A thread scans a row group of a million rows, of up to eight columns at once.
+THREAD_MEMORY_MIB = 192
 MADE_BY = {
     "requests": "parse",
     "blocks": "classify",
@@ -34,6 +35,7 @@ MADE_BY = {
 }
 MACROS_SQL = ("catalog/log_bucket", "catalog/log_bucket_low")
 VIEWS_SQL = {"requests": "catalog/steps", "completion_files": "catalog/completions"}
+REPLAY_TIMES_SQL = "catalog/replay_times"
 
 _PARAMETER = re.compile(
     r"(?P<name>[a-z]\w*) \((?P<unit>[a-z]+), (?P<low>\d+) to (?P<high>\d+), "
@@ -169,6 +171,7 @@ def connect(
     replays = sorted(folder.path.glob("replays/*/completions.parquet"))
     if replays:
         add_view(connection, "completion_files", *replays)
+        connection.execute(read(REPLAY_TIMES_SQL).text)
     return connection
 
 
@@ -183,7 +186,7 @@ def empty(
     spill = tempfile.mkdtemp(prefix=f".{near.name}.duckdb.", dir=spill_parent)
     config: dict[str, Any] = {
         "memory_limit": f"{memory_mib}MiB",
-        "threads": threads or min(MAX_THREADS, len(os.sched_getaffinity(0))),
+        "threads": threads or _threads(memory_mib),
         "temp_directory": spill,
         "preserve_insertion_order": True,
         "autoinstall_known_extensions": False,
@@ -194,6 +197,10 @@ def empty(
     for name in MACROS_SQL:
         connection.execute(read(name).text)
     return connection
+
+
+def _threads(memory_mib: int) -> int:
+    return max(1, min(memory_mib // THREAD_MEMORY_MIB, len(os.sched_getaffinity(0))))
 
 
 def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:

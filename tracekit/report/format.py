@@ -107,6 +107,14 @@ def printable(text: Any) -> str:
     )
 
 
+def anchor(text: str) -> str:
+    """Make text fit to be part of an id: letters, digits and hyphens only."""
+    return "".join(
+        character if character.isascii() and character.isalnum() else f"-{ord(character):x}-"
+        for character in text
+    )
+
+
 def _escape(character: str) -> str:
     point = ord(character)
     return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}"
@@ -128,10 +136,8 @@ def _three_digits(value: float) -> str:
 
 def _long(time_ns: float) -> str:
     seconds = round(time_ns / 1e9)
-    hours, rest = divmod(seconds, 3600)
-    minutes, seconds = divmod(rest, 60)
-    return (
-        f"{hours}{SPACE}h {minutes}{SPACE}min"
-        if hours
-        else f"{minutes}{SPACE}min {seconds}{SPACE}s"
-    )
+    if seconds < 3600:
+        large, small, units = *divmod(seconds, 60), ("min", "s")
+    else:
+        large, small, units = *divmod(round(seconds / 60), 60), ("h", "min")
+    return f"{large:,}{SPACE}{units[0]} {small}{SPACE}{units[1]}"

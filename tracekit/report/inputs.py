@@ -68,6 +68,22 @@ class Inputs:
             parameters=_parameters(self.folder.table(place)),
         )
 
+    def computed(self, name: str) -> Evidence:
+        """Run the analysis `name` now, for what is no finding because it comes after `analyze`."""
+        source = query.read(name)
+        with query.connect(self.folder) as connection:
+            table = query.run(connection, name)
+        return Evidence(
+            name=name,
+            origin=f"analyzers/{name}.sql",
+            table=plain(table.to_pandas(integer_object_nulls=True)),
+            sql=source.text,
+            question=source.question,
+            grain=source.grain,
+            columns=source.columns,
+            parameters=source.values({}),
+        )
+
     @functools.cached_property
     def failed_checks(self) -> Sequence[Mapping[str, Any]]:
         """The checks of the data that found rows, as `analyze` wrote them down."""
@@ -96,9 +112,11 @@ class Inputs:
 
     @functools.cached_property
     def replays(self) -> tuple[Replay, ...]:
-        """The replays that ended, by name."""
-        files = sorted(self.folder.path.glob("replays/*/summary.json"))
-        return tuple(Replay(file.parent.name, _read_json(file)) for file in files)
+        """The replays that left completions, by name, each with its summary."""
+        files = sorted(self.folder.path.glob("replays/*/completions.parquet"))
+        return tuple(
+            Replay(file.parent.name, _read_json(file.with_name("summary.json"))) for file in files
+        )
 
 
 def _read_table(file: Path) -> pd.DataFrame:
@@ -130,6 +148,8 @@ def plain(table: pd.DataFrame) -> pd.DataFrame:
 def _read_json(file: Path) -> Mapping[str, Any]:
     try:
         content = json.loads(file.read_text())
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}", hint="run it again") from None
     except ValueError as error:
         raise InputError(f"{file} is not valid JSON: {error}", hint="make it again") from None
     if not isinstance(content, dict):

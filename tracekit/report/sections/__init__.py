@@ -22,6 +22,7 @@ from tracekit.report.sections.layout import layout
 from tracekit.report.sections.mix import mix
 from tracekit.report.sections.processes import processes
 from tracekit.report.sections.provenance import provenance
+from tracekit.report.sections.replay import replay
 from tracekit.report.sections.reproduce import reproduce
 from tracekit.report.sections.sequentiality import sequentiality
 from tracekit.report.sections.sizes import sizes
@@ -46,6 +47,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing], ...] = (
     latency,
     depth,
     processes,
+    replay,
     layout,
     provenance,
     reproduce,

@@ -1,0 +1,26 @@
+-- question: How late was each replayed request, and how long did it take?
+-- grain: a view; one row per replay, request that was done and measure
+-- reads: requests, completions
+-- column: replay: name of the replay
+-- column: request_id, role, operation: of the request
+-- column: measure: late (intended to submitted), service (submitted to completed) or response
+-- (intended to completed)
+-- column: time_ns: the time
+create view replay_times as
+with done as (
+    select
+        completions.replay,
+        completions.request_id,
+        requests.role,
+        requests.operation,
+        completions.submit_ns - completions.intended_ns as late,
+        completions.complete_ns - completions.submit_ns as service,
+        completions.complete_ns - completions.intended_ns as response
+    from completions
+    inner join requests on completions.request_id = requests.request_id
+    where completions.status = 'done'
+)
+
+unpivot done
+on late, service, response
+into name measure value time_ns;

@@ -1,0 +1,276 @@
+"""Make a small trace folder by hand, in the documented schema, and analyze it with the real SQL."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tracekit.analyze import analyze
+from tracekit.schema import BLOCKS, COMPLETIONS, PLACEMENT, REQUESTS, SCHEMA_VERSION, WORKING_SET
+from tracekit.store import TraceFolder, write_json, write_table
+
+ALL_STAGES = ("classify", "analyze", "recommend", "replay")
+HOSTILE = ("<script>alert(1)</script>", "</svg><b>", '"; x=" onload="', "$a^2$ & \x07\u202egnp")
+MIB = 1 << 20
+
+
+def make_folder(
+    path: Path,
+    *,
+    stages: Sequence[str] = ALL_STAGES,
+    processes: Sequence[str] = ("mysqld", "jbd2/sda5-8"),
+    warnings: Sequence[dict[str, str]] = (),
+) -> TraceFolder:
+    """Write 240 requests over 12 s, and the tables of the stages that are named."""
+    path.mkdir(parents=True)
+    rows = [_request(number, processes) for number in range(240)]
+    write_table(path / "requests.parquet", pa.Table.from_pylist(rows, REQUESTS))
+    write_json(path / "trace.json", _info(processes, warnings))
+    if "classify" in stages:
+        _write_blocks(path, rows)
+    if "recommend" in stages:
+        _write_recommendation(path)
+    if "replay" in stages:
+        _write_replay(path, rows)
+    folder = TraceFolder(path)
+    if "analyze" in stages:
+        analyze(folder)
+    return folder
+
+
+def _request(number: int, processes: Sequence[str]) -> dict[str, Any]:
+    """Every third request is the journal's and goes on; every eighth is a flush; reads are rare."""
+    is_journal = number % 3 == 0
+    is_flush = number % 8 == 7 and not is_journal
+    queue_ns = number * 50_000_000
+    operation = "flush" if is_flush else "read" if number % 10 == 1 else "write"
+    issue_ns, complete_ns = queue_ns + 20_000, queue_ns + 120_000 + 1_000 * number
+    return dict.fromkeys(REQUESTS.names) | {
+        "request_id": number,
+        "queue_ns": queue_ns,
+        "getrq_ns": queue_ns + 1_000,
+        "insert_ns": queue_ns + 2_000,
+        "issue_ns": issue_ns,
+        "complete_ns": complete_ns,
+        "transfer_ns": None if is_flush else complete_ns,
+        "device": "sda",
+        "sector": 0 if is_flush else 80_000 + number * 8 if is_journal else number % 7 * 64,
+        "length_bytes": 0 if is_flush else 4096 if is_journal else 8192,
+        "operation": operation,
+        "is_sync": True,
+        "is_meta": is_journal,
+        "is_fua": False,
+        "is_preflush": is_flush,
+        "is_readahead": False,
+        "process": processes[number % len(processes)],
+        "pid": 100 + number % len(processes),
+        "cpu": 0,
+        "error": 0,
+        "requeue_count": 0,
+        "split_count": 0,
+        "depth": 1,
+        "role": "journal" if is_journal else "fs",
+    }
+
+
+def _info(processes: Sequence[str], warnings: Sequence[dict[str, str]]) -> dict[str, Any]:
+    parts = (("fs", "sda1", 0, 65_536), ("journal", "sda5", 65_536, 65_536))
+    layout = [
+        {
+            "device": "sda",
+            "partition": f"8,{name[-1]}",
+            "name": name,
+            "start_sector": start,
+            "sectors": sectors,
+            "role": role,
+            "filesystem": "ext4",
+            "mount": f"/mnt/{processes[0]}",
+            "evidence": "layout.json",
+        }
+        for role, name, start, sectors in parts
+    ]
+    return {
+        "schema": SCHEMA_VERSION,
+        "tool": {"tracekit": "0.1.0"},
+        "source": {
+            "format": "blktrace",
+            "files": [{"name": "sda.blktrace.0", "bytes": 48_000, "sha256": "ab" * 32}],
+        },
+        "clock": {"base_ns": 5, "wall_ns": None, "duration_ns": 12_000_000_000},
+        "devices": [
+            {
+                "device": "sda",
+                "major": 8,
+                "minor": 0,
+                "size_sectors": 131_072,
+                "logical_sector_bytes": 512,
+                "rotational": None,
+            }
+        ],
+        "layout": layout,
+        "counts": {"records": 1_200, "requests": 240, "actions": {"Q": 240, "C": 240}},
+        "loss": {"sequence_gaps": 0, "lost_records": 0, "dropped": 0, "unmatched": {"queue": 0}},
+        "inferences": [],
+        "warnings": list(warnings),
+    }
+
+
+def _write_blocks(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    touches: list[tuple[int, dict[str, Any]]] = [
+        (row["sector"] // 8 + block, row)
+        for row in rows
+        for block in range(row["length_bytes"] >> 12)
+    ]
+    counts = Counter(block for block, _ in touches)
+    blocks: dict[int, dict[str, Any]] = {}
+    for block, row in touches:
+        entry = blocks.setdefault(
+            block,
+            {
+                "device": "sda",
+                "block": block,
+                "role": row["role"],
+                "reads": 0,
+                "writes": 0,
+                "sectors": 8,
+                "first_ns": row["queue_ns"],
+                "traffic_ratio": counts[block] / len(touches),
+                "temperature": "hot" if counts[block] > 4 else "cold",
+            },
+        )
+        entry["reads" if row["operation"] == "read" else "writes"] += 1
+        entry["last_ns"] = row["queue_ns"]
+    ordered = [blocks[block] for block in sorted(blocks)]
+    write_table(path / "blocks.parquet", pa.Table.from_pylist(ordered, BLOCKS))
+    seen: set[int] = set()
+    windows = []
+    for second in range(12):
+        for role in ("fs", "journal"):
+            inside = {
+                block
+                for block, row in touches
+                if row["queue_ns"] // 1_000_000_000 == second and row["role"] == role
+            }
+            windows.append(
+                {
+                    "window_ns": second * 1_000_000_000,
+                    "role": role,
+                    "distinct_blocks": len(inside),
+                    "new_blocks": len(inside - seen),
+                }
+            )
+            seen |= inside
+    write_table(path / "working_set.parquet", pa.Table.from_pylist(windows, WORKING_SET))
+
+
+def _write_recommendation(path: Path) -> None:
+    (path / "simulations").mkdir()
+    points = []
+    for step in range(5):
+        left = {
+            "base": 1.0,
+            "fs": 1 - step / 10,
+            "journal": 1 - step / 20,
+            "combined": 1 - step / 8,
+        }
+        for coverage in ("hottest", "start"):
+            for placement in ("fs", "journal", "combined"):
+                points.append(_point(placement, coverage, step, left[placement]))
+        points.append(_point("base", "none", step, 1.0))
+        points.append(_point("optimal", "hottest", step, 1 - step / 7))
+    table = pa.Table.from_pylist(points, PLACEMENT)
+    write_table(path / "simulations" / "placement.parquet", table)
+    write_json(path / "recommendation.json", _recommendation())
+
+
+def _point(placement: str, coverage: str, step: int, left: float) -> dict[str, Any]:
+    return {
+        "base_profile": "hdd-7200",
+        "nvm_profile": "dax-pcm",
+        "placement": placement,
+        "coverage": coverage,
+        "capacity_bytes": step * MIB,
+        "elapsed_ns": round(left * 40_000_000_000),
+        "fs_bytes": 0,
+        "journal_bytes": 0,
+        "swap_bytes": 0,
+    }
+
+
+def _answer(step: int, placement: str) -> dict[str, Any]:
+    return {
+        "capacity_bytes": step * MIB,
+        "placement": placement,
+        "fs_bytes": step * MIB,
+        "journal_bytes": 0,
+        "swap_bytes": 0,
+        "elapsed_ns": 30_000_000_000,
+        "base_elapsed_ns": 40_000_000_000,
+        "gain_ratio": 0.25,
+        "runner_up": "journal",
+        "runner_up_elapsed_ns": 36_000_000_000,
+        "margin_ratio": 1 / 6,
+        "optimal_elapsed_ns": 29_000_000_000,
+    }
+
+
+def _recommendation() -> dict[str, Any]:
+    profile = {
+        "name": "hdd-7200",
+        "about": "a disk",
+        "read_latency_us": 12_700.0,
+        "write_latency_us": 13_700.0,
+        "read_mib_s": 149.0,
+        "write_mib_s": 149.0,
+        "flush_us": 8_333.0,
+        "fua_us": 8_333.0,
+        "price_per_gb": 1.0,
+    }
+    return {
+        "base_profile": "hdd-7200",
+        "nvm_profile": "dax-pcm",
+        "profiles": [profile, {**profile, "name": "dax-pcm", "read_latency_us": 2.34}],
+        "level": "issued",
+        "coverage": "hottest",
+        "headline": [
+            "Place 2 MiB of the file system.",
+            "The journal is behind.",
+            "It changes once.",
+        ],
+        "answer": _answer(2, "fs"),
+        "answers": [_answer(step, "fs" if step < 3 else "combined") for step in range(5)],
+        "flips": [{"capacity_bytes": 3 * MIB, "from": "fs", "to": "combined"}],
+        "knee": _answer(3, "combined"),
+        "best": _answer(4, "combined"),
+        "footprint_bytes": 4 * MIB,
+        "assumptions": ["requests are served one after another"],
+    }
+
+
+def _write_replay(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write the completions of a replay that was always 10 us late and took 100 us a request."""
+    (path / "replays" / "file").mkdir(parents=True)
+    done = [
+        {
+            "request_id": row["request_id"],
+            "intended_ns": row["queue_ns"],
+            "submit_ns": row["queue_ns"] + 10_000,
+            "complete_ns": row["queue_ns"] + 110_000,
+            "error": 0,
+            "target": 0,
+            "status": "done",
+        }
+        for row in rows
+    ]
+    table = pa.Table.from_pylist(done, COMPLETIONS)
+    write_table(path / "replays" / "file" / "completions.parquet", table)
+    summary = {
+        "engine": "null",
+        "targets": [{"path": "/tmp/<b>"}],
+        "timing": {"late_max_ns": 10_000},
+    }
+    write_json(path / "replays" / "file" / "summary.json", summary)

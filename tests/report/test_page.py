@@ -1,0 +1,207 @@
+"""The page as a whole: what is in it, what cannot get into it, and that it is always the same."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.report.folder import ALL_STAGES, HOSTILE, make_folder
+from tracekit.cli import app
+from tracekit.errors import InputError
+from tracekit.report.page import report
+from tracekit.store import TraceFolder
+
+VOID = {"meta", "input", "br", "img", "link"}
+
+
+class Outline(HTMLParser):
+    """Collects tags, ids and attributes, and checks that every element is closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        self._note(tag, attrs)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._note(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def _note(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+
+
+def outline(text: str) -> Outline:
+    parser = Outline()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+@pytest.fixture(scope="module")
+def text(whole: TraceFolder, tmp_path_factory: pytest.TempPathFactory) -> str:
+    output = tmp_path_factory.mktemp("page") / "report.html"
+    assert report(whole, output).missing == {}
+    return output.read_text()
+
+
+def test_the_answer_comes_first(text: str) -> None:
+    body = text[text.index("<body>") :]
+    assert "<h1>Place 2 MiB of the file system.</h1>" in body
+    sections = re.findall(r'<section id="(\w+)"', body)
+    assert sections[:3] == ["answer", "warnings", "capacity"]
+    assert sections[-2:] == ["provenance", "reproduce"]
+
+
+def test_every_section_is_in_the_contents(text: str) -> None:
+    sections = re.findall(r'<section id="(\w+)"', text)
+    assert re.findall(r'<li><a href="#(\w+)">', text) == sections
+
+
+def test_html_is_well_formed_and_ids_are_unique(text: str) -> None:
+    found = outline(text)
+    assert len(found.ids) == len(set(found.ids))
+    assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
+
+
+def test_nothing_is_loaded_from_elsewhere(text: str) -> None:
+    found = outline(text)
+    assert all(link.startswith(("#", "data:")) for link in found.links)
+    assert found.tags.isdisjoint({"link", "iframe", "object", "embed", "base", "form"})
+
+
+def test_the_policy_allows_this_style_and_this_script_and_no_other(text: str) -> None:
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy is not None
+    for tag, directive in (("style", "style-src"), ("script", "script-src")):
+        contents = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        assert len(contents) == 1
+        digest = base64.b64encode(hashlib.sha256(contents[0].encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy[1]
+    assert policy[1].startswith("default-src 'none'")
+    assert "unsafe" not in policy[1]
+    assert "style" not in outline(text).attributes
+
+
+def test_every_query_is_named_and_can_be_read(text: str) -> None:
+    assert "<code>analyzers/traffic/totals.sql</code>" in text
+    assert "-- question: How much traffic does each role get" in text
+    assert "<code>simulations/placement.parquet of tracekit recommend</code>" in text
+
+
+def test_counts_have_no_decimal_point(text: str) -> None:
+    cells = re.findall(r'<td class="number">([^<]*)</td>', text)
+    assert cells
+    assert not [cell for cell in cells if re.search(r"\.0(?!\d)(?! %)", cell.replace("\xa0", " "))]
+
+
+def test_the_same_folder_gives_the_same_bytes(
+    whole: TraceFolder, text: str, tmp_path: Path
+) -> None:
+    report(TraceFolder(whole.path), tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_text() == text
+
+
+def test_names_from_the_trace_cannot_inject_markup(tmp_path: Path) -> None:
+    # GIVEN processes, a mount point, a partition, warnings and guesses with hostile text
+    warning = {"code": HOSTILE[0], "message": HOSTILE[1], "advice": HOSTILE[2]}
+    hostile = make_folder(tmp_path / "<b>folder", processes=HOSTILE, warnings=[warning])
+    guess = {"what": HOSTILE[0], "value": HOSTILE[1], "evidence": HOSTILE[3]}
+    hostile.save_info(inferences=[guess], hotness={HOSTILE[0]: [HOSTILE[1]]})
+    clean = make_folder(
+        tmp_path / "clean",
+        processes=("a", "b", "c", "d"),
+        warnings=[{"code": "c", "message": "m", "advice": "a"}],
+    )
+    clean.save_info(inferences=[{"what": "w", "value": "v", "evidence": "e"}], hotness={"r": ["x"]})
+    # WHEN both are reported
+    for folder in (hostile, clean):
+        report(folder, tmp_path / f"{folder.path.name[-5:]}.html")
+    text = (tmp_path / "older.html").read_text()
+    # THEN the page has the same elements and attributes as one without hostility
+    expected = outline((tmp_path / "clean.html").read_text())
+    assert outline(text).tags == expected.tags
+    assert outline(text).attributes == expected.attributes
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "<script>alert" not in text
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e]", text)
+
+
+@pytest.mark.parametrize(
+    ("stages", "commands"),
+    [
+        ((), {"analyze", "recommend", "replay"}),
+        (("classify", "analyze"), {"recommend", "replay"}),
+        (("classify", "analyze", "replay"), {"recommend"}),
+    ],
+)
+def test_missing_stages_are_named_with_their_command(
+    stages: tuple[str, ...], commands: set[str], tmp_path: Path
+) -> None:
+    folder = make_folder(tmp_path / "my trace", stages=stages)
+    result = report(folder, tmp_path / "report.html")
+    assert set(result.missing) == {f"tracekit {name} 'my trace'" for name in commands}
+    text = (tmp_path / "report.html").read_text()
+    for name in commands:
+        assert f"<code>tracekit {name} &#39;my trace&#39;</code>" in text
+    outline(text)
+
+
+def test_nothing_lost_is_said(whole: TraceFolder, text: str) -> None:
+    assert whole.info["warnings"] == []
+    assert "Nothing was lost, dropped or guessed: all 1,200 records were read and matched." in text
+
+
+def test_losses_are_said_with_their_numbers(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "trace", stages=())
+    folder.save_info(loss={"sequence_gaps": 3, "lost_records": 41_000, "unmatched": {"issue": 7}})
+    report(folder, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert '<td>records lost at those gaps</td><td class="number">41,000</td>' in text
+    assert '<td>events without their counterpart: issue</td><td class="number">7</td>' in text
+    assert "Nothing was lost" not in text
+
+
+def test_a_broken_table_is_named_and_leaves_the_old_report(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "trace", stages=ALL_STAGES)
+    output = tmp_path / "report.html"
+    output.write_text("the old one")
+    folder.table("findings/totals").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(InputError, match=r"findings/totals\.parquet cannot be read"):
+        report(folder, output)
+    assert output.read_text() == "the old one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "trace"]
+
+
+def test_the_command_prints_the_path(parsed: TraceFolder, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["report", str(parsed.path), "-o", str(tmp_path / "r.html")])
+    assert result.exit_code == 0
+    assert result.stdout == f"{tmp_path / 'r.html'}\n"
+    assert "tracekit analyze trace" in result.stderr
+    assert (tmp_path / "r.html").is_file()
+
+
+def test_the_command_writes_into_the_trace_unless_told_otherwise(parsed: TraceFolder) -> None:
+    result = CliRunner().invoke(app, ["report", str(parsed.path), "--json"])
+    assert json.loads(result.stdout)["report"] == str(parsed.path / "report.html")
+    assert (parsed.path / "report.html").is_file()

@@ -1,0 +1,19 @@
+"""How late the requests of a replay were, or how long their responses took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracekit.report import canvas
+from tracekit.report.svg import Size
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+def replayed_distribution(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
+    """Draw one step curve a role, for one replay and one measure."""
+    return canvas.cumulative_times(
+        table, size, x_title=x_title, y_title="Requests that took this long or less"
+    )
