@@ -315,3 +315,20 @@ def test_the_command_names_a_bad_size(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["recommend", str(tmp_path), "--capacity", "1MiB,lots"])
     assert isinstance(result.exception, UsageError)
     assert str(result.exception) == "--capacity: 'lots' is not a size"
+
+
+@pytest.mark.parametrize("name", ["requests", "blocks"])
+def test_a_damaged_table_is_named(name: str, tmp_path: Path) -> None:
+    # GIVEN a table whose end is missing
+    file = write_trace(tmp_path, [Request("fs", 0)]) / f"{name}.parquet"
+    file.write_bytes(file.read_bytes()[:-20])
+    # WHEN a placement is sought, THEN the error names the file
+    with pytest.raises(InputError, match=rf"{name}\.parquet is not a readable Parquet file"):
+        recommend(TraceFolder(tmp_path), Options())
+
+
+def test_a_table_without_a_column_is_named(tmp_path: Path) -> None:
+    file = write_trace(tmp_path, [Request("fs", 0)]) / "blocks.parquet"
+    pq.write_table(pq.read_table(file).drop_columns(["reads", "writes"]), file)
+    with pytest.raises(InputError, match=r"blocks\.parquet lacks the columns reads, writes"):
+        recommend(TraceFolder(tmp_path), Options())

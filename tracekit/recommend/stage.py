@@ -13,6 +13,7 @@ from tracekit.recommend.profiles import Profile, choose_profile, load_profiles
 from tracekit.recommend.words import assumptions, headline
 from tracekit.schema import BLOCK_BYTES, PLACEMENT, ROLES, SECTOR_BYTES
 from tracekit.simulate.block_orders import read_blocks
+from tracekit.simulate.columns import number_column, read_columns, text_column
 from tracekit.simulate.placement import COVERAGES, Curves, sweep
 from tracekit.sizes import format_size
 from tracekit.store import TraceFolder, write_json, write_table
@@ -74,13 +75,8 @@ def recommend(
 
 def _has_issues(requests: Path) -> bool:
     """Say whether any request has an issue time; formats without issue events have none."""
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(requests)
-    return any(
-        batch.column(0).null_count < batch.num_rows
-        for batch in file.iter_batches(columns=["issue_ns"])
-    )
+    columns = (column["issue_ns"] for column in read_columns(requests, ["issue_ns"]))
+    return any(column.null_count < len(column) for column in columns)
 
 
 def _result(
@@ -208,16 +204,8 @@ def _series(
     elapsed = [to_ns(curves.base_total_ps + int(change_ps[index])) for index in grid.shown]
     nothing = np.zeros(len(curves.points), np.int64)
     shares = [blocks.get(role, nothing)[grid.shown] * BLOCK_BYTES for role in ROLES[:3]]
-    columns = [
-        [profiles[0].name] * count,
-        [profiles[1].name] * count,
-        [placement] * count,
-        [coverage] * count,
-        curves.points[grid.shown] * BLOCK_BYTES,
-        elapsed,
-        *shares,
-    ]
-    arrays = [
-        pa.array(values, field.type) for values, field in zip(columns, PLACEMENT, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=PLACEMENT)
+    texts = (profiles[0].name, profiles[1].name, placement, coverage)
+    values = (curves.points[grid.shown] * BLOCK_BYTES, np.array(elapsed, np.int64), *shares)
+    columns = [text_column(text, count) for text in texts]
+    columns += [number_column(one) for one in values]
+    return pa.Table.from_arrays(columns, schema=PLACEMENT)

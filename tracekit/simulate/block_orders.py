@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracekit.errors import InputError
 from tracekit.native.placement import BLOCK, DEVICE, HOTTEST, OPTIMAL, PLACED_ROLES, START
 from tracekit.schema import ROLES
+from tracekit.simulate.columns import codes, numbers, read_columns, role_codes, row_count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,24 +48,22 @@ class OrderedBlocks:
 def read_blocks(file: Path) -> TouchedBlocks:
     """Read blocks.parquet; raise InputError when a block appears twice or lies beyond 8 EiB."""
     import numpy as np
-    import pyarrow.parquet as pq
 
-    parquet = pq.ParquetFile(file)
-    count = parquet.metadata.num_rows
+    count = row_count(file)
     names: list[str] = []
     device = np.empty(count, np.int32)
     block = np.empty(count, np.int64)
     role = np.empty(count, np.uint8)
     accesses = np.empty(count, np.uint32)
     filled = 0
-    for batch in parquet.iter_batches(1 << 18, columns=COLUMNS):
-        part = slice(filled, filled + batch.num_rows)
-        device[part] = codes(batch.column(0), names, grow=True)
-        block[part] = batch.column(1).to_numpy()
-        role[part] = role_codes(batch.column(2))
-        touches = batch.column(3).to_numpy() + batch.column(4).to_numpy()
+    for column in read_columns(file, COLUMNS):
+        part = slice(filled, filled + len(column["block"]))
+        device[part] = codes(column["device"], names, grow=True)
+        block[part] = numbers(column["block"])
+        role[part] = role_codes(column["role"])
+        touches = numbers(column["reads"]) + numbers(column["writes"])
         accesses[part] = np.minimum(touches, np.iinfo(np.uint32).max)
-        filled += batch.num_rows
+        filled = part.stop
     if count and not (block.min() >= 0 and block.max() < MAX_BLOCK):
         raise InputError(f"{file}: a block number is negative or beyond 8 EiB")
     order = _address_order(device, block)
@@ -72,27 +71,6 @@ def read_blocks(file: Path) -> TouchedBlocks:
         device, block, role, accesses = device[order], block[order], role[order], accesses[order]
     devices = _number_keys(file, device, block, len(names))
     return TouchedBlocks(names, devices, block, role, accesses)
-
-
-def codes(column: Any, names: list[str], *, grow: bool = False) -> NDArray[np.int32]:
-    """Return each value's index in `names`, or len(names); with `grow`, new names are appended."""
-    import numpy as np
-
-    encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
-    if grow:
-        names.extend(value for value in dict.fromkeys(values) if value not in names)
-    known = {name: index for index, name in enumerate(names)}
-    mapping = np.array([known.get(value, len(names)) for value in values] or [0], np.int32)
-    found: NDArray[np.int32] = mapping[encoded.indices.to_numpy(zero_copy_only=False)]
-    return found
-
-
-def role_codes(column: Any) -> NDArray[np.int32]:
-    """Return each role's index in schema.ROLES; a name that is none of them is `unknown`."""
-    import numpy as np
-
-    return np.minimum(codes(column, list(ROLES)), ROLES.index("unknown"))
 
 
 def order_blocks(touched: TouchedBlocks, points: NDArray[np.int64]) -> OrderedBlocks:
@@ -107,8 +85,9 @@ def order_blocks(touched: TouchedBlocks, points: NDArray[np.int64]) -> OrderedBl
     blocks = np.zeros(len(touched.keys), np.dtype(BLOCK))
     blocks["role"] = touched.role
     blocks["point"] = len(points)
-    by_heat = np.argsort(np.uint32(0xFFFFFFFF) - touched.accesses, kind="stable")
-    point_of_rank = np.searchsorted(points, np.arange(1, len(by_heat) + 1)).astype(np.uint16)
+    coldness = np.uint32(0xFFFFFFFF) - touched.accesses
+    by_heat = np.argsort(coldness, kind="stable").astype(np.uint32)
+    point_of_rank = _point_of_rank(points, len(by_heat))
     blocks["point"][by_heat, OPTIMAL] = point_of_rank
     for role in range(PLACED_ROLES):
         is_role = touched.role == role
@@ -116,6 +95,14 @@ def order_blocks(touched: TouchedBlocks, points: NDArray[np.int64]) -> OrderedBl
         blocks["point"][start, START] = point_of_rank[: len(start)]
         blocks["point"][by_heat[is_role[by_heat]], HOTTEST] = point_of_rank[: len(start)]
     return OrderedBlocks(blocks, *_optimal_shares(blocks, len(points)))
+
+
+def _point_of_rank(points: NDArray[np.int64], count: int) -> NDArray[np.uint16]:
+    """Return the first point with room for each rank: its capacity is at least rank + 1."""
+    import numpy as np
+
+    fitting = np.minimum(np.append(points, max(count, int(points[-1]))), count)
+    return np.repeat(np.arange(len(fitting), dtype=np.uint16), np.diff(fitting, prepend=0))
 
 
 def _optimal_shares(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tracekit.native.placement import (
     CURVES,
@@ -27,13 +27,8 @@ from tracekit.native.placement import (
     Totals,
 )
 from tracekit.schema import OPERATIONS, ROLES, SECTOR_BYTES
-from tracekit.simulate.block_orders import (
-    OrderedBlocks,
-    TouchedBlocks,
-    codes,
-    order_blocks,
-    role_codes,
-)
+from tracekit.simulate.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
+from tracekit.simulate.columns import codes, flags, numbers, read_columns, role_codes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +36,6 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 PS_PER_US = 1_000_000
-BATCH_ROWS = 1 << 18
 COVERAGES = ("hottest", "start")
 COLUMNS = [
     "request_id",
@@ -152,29 +146,19 @@ def _ps(us: float) -> int:
 
 def _read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
     import numpy as np
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     action_of = np.full(len(OPERATIONS) + 1, UNCHARGED, np.uint8)
     for name, action in (("read", READ), ("write", WRITE), ("flush", FLUSH)):
         action_of[OPERATIONS.index(name)] = action
 
-    def known(column: Any) -> NDArray[np.int64]:
-        filled = pc.fill_null(column, -1) if column.null_count else column
-        return np.ascontiguousarray(filled.to_numpy(zero_copy_only=False))
-
-    def flag(column: Any) -> NDArray[np.uint8]:
-        return np.asarray(column.to_numpy(zero_copy_only=False), np.uint8)
-
-    for batch in pq.ParquetFile(requests).iter_batches(BATCH_ROWS, columns=COLUMNS):
-        column = {name: batch.column(name) for name in COLUMNS}
+    for column in read_columns(requests, COLUMNS):
         yield Rows(
-            **{name: known(column[name]) for name in COLUMNS[:6]},
+            **{name: numbers(column[name]) for name in COLUMNS[:6]},
             device=codes(column["device"], device_names),
             action=action_of[codes(column["operation"], list(OPERATIONS))],
             role=role_codes(column["role"]).astype(np.uint8),
-            is_fua=flag(column["is_fua"]),
-            is_preflush=flag(column["is_preflush"]),
+            is_fua=flags(column["is_fua"]),
+            is_preflush=flags(column["is_preflush"]),
         )
 
 
