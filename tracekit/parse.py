@@ -20,7 +20,8 @@ from tracekit.native.decode import DecodeError, Decoder
 from tracekit.schema import OPERATIONS, REQUESTS
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
 
-BATCHES_AHEAD = 4
+# A row group is written in one go; decoding goes on meanwhile.
+BATCHES_AHEAD = 12
 
 
 @dataclass(frozen=True)

@@ -52,11 +52,13 @@ void flush_allocated(struct pairing *pairing, const struct event *event) {
 }
 
 void flush_issued(struct pairing *pairing, const struct event *event) {
+  /* A flush waits from its G on; a capture without that action leaves its Q. */
+  uint8_t waiting = pairing->counts.actions[ACTION_GET_REQUEST] ? PIECE_ALLOCATED : PIECE_QUEUED;
   pairing->counts.device_flushes++;
   uint32_t index = pairing->devices[event->device].first_flush;
   for (; index != NO_PIECE; index = pieces_at(&pairing->pieces, index)->next_child) {
     struct piece *piece = pieces_at(&pairing->pieces, index);
-    if (piece->row == NO_ROW || !(piece->state & PIECE_WAITING))
+    if (piece->row == NO_ROW || piece->state != waiting)
       continue;
     piece->state = PIECE_ISSUED;
     rows_at(&pairing->rows, piece->row)->issue_ns = event->time_ns;

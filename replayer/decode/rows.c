@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define FIRST_CAPACITY (1u << 15)
+#define FIRST_CAPACITY (1u << 10)
 
 int rows_open(struct rows *rows) {
   *rows = (struct rows){.capacity = FIRST_CAPACITY};
