@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from tests.classify.traces import FS, JOURNAL, entry, read, trace, write
+from tracekit.cli import app
+from tracekit.errors import UsageError
+
+
+def rows_of_study() -> list[dict[str, object]]:
+    return [*[write(2048) for _ in range(9)], *[write(10240 + 8 * n) for n in range(6)]]
+
+
+def test_prints_regions_and_roles(tmp_path: Path) -> None:
+    # GIVEN one block that is written nine times, and a log
+    folder = trace(tmp_path / "t", rows_of_study(), [entry(FS), entry(JOURNAL)])
+    # WHEN
+    result = CliRunner().invoke(app, ["classify", str(folder.path)])
+    # THEN
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "sda1             fs       sectors 2,048 to 10,239              layout",
+        "sda2             journal  sectors 10,240 to 14,335             layout",
+        "",
+        "role         requests       blocks      touches   hot blocks  their share"
+        "         warm         cold",
+        "fs                  9            1            9            1        60.0%"
+        "            0            0",
+        "journal             6            6            6            0         0.0%"
+        "            0            6",
+        "",
+        "a block is hot from 9 touches on; blocks are 4 KiB, shares are of all touches",
+    ]
+
+
+def test_json_is_what_the_trace_keeps(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", rows_of_study(), [entry(FS), entry(JOURNAL)])
+    result = CliRunner().invoke(app, ["classify", str(folder.path), "--json", "--hot", "0.9"])
+    kept = json.loads((folder.path / "trace.json").read_text())
+    printed = json.loads(result.stdout)
+    assert printed == {key: kept[key] for key in printed}
+    assert printed["hotness"]["hot_traffic_ratio"] == 0.9
+
+
+def test_warnings_go_to_stderr(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [read(2048)])
+    result = CliRunner().invoke(app, ["classify", str(folder.path)])
+    assert "warning: 1 requests have no role" in result.stderr
+    assert "warning" not in result.stdout
+
+
+def test_a_window_of_no_time_is_refused(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [read(2048)])
+    for window in ("0", "nan", "-1"):
+        result = CliRunner().invoke(app, ["classify", str(folder.path), "--window", window])
+        assert isinstance(result.exception, UsageError)

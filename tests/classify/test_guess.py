@@ -1,0 +1,223 @@
+"""Roles without a layout: what the requests alone tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.classify.traces import FS, JOURNAL, SWAP, entry, flush, read, roles_of, trace, write
+from tracekit.classify import Options, Override, classify
+from tracekit.classify.evidence import JBD2, JOURNALER, ORDINARY, SWAPPER, process_kind
+from tracekit.store import TraceFolder
+
+Rows = list[dict[str, Any]]
+COMMIT = {"is_sync": True, "is_meta": True, "is_fua": True, "is_preflush": True}
+LOG = {"is_sync": True, "is_meta": True}
+
+
+def transactions(count: int, start: int, end: int, **who: Any) -> Rows:
+    """Return transactions of three blocks, written round and round in a log."""
+    rows, place = [], start
+    for _ in range(count):
+        for kind in (LOG, LOG, COMMIT):
+            rows.append(write(place, **kind, **who))
+            place = place + 8 if place + 8 < end else start
+    return rows
+
+
+def file_system(count: int, start: int, **who: Any) -> Rows:
+    """Return data and metadata here and there."""
+    return [
+        row
+        for number in range(count)
+        for row in (
+            write(start + number * 7919 % 512 * 8, is_sync=True, **who),
+            read(start + number * 104729 % 512 * 8, is_meta=number % 4 == 0, **who),
+        )
+    ]
+
+
+def paging(count: int, start: int) -> Rows:
+    """Return pages that reclaim writes and programs read back."""
+    return [
+        row
+        for number in range(count)
+        for row in (
+            write(start + number * 8, process="kswapd0", partition="8,3"),
+            read(start + number * 8, process="gnuplot", partition="8,3"),
+        )
+    ]
+
+
+def study_rows() -> Rows:
+    """Return traffic of three partitions that only remap records name."""
+    journal = {"process": "jbd2/sda1", "partition": "8,2"}
+    return [
+        *file_system(40, 2048, process="sqlite", partition="8,1"),
+        *transactions(40, 10240, 10240 + 800, **journal),
+        *paging(40, 14336),
+        flush(process="jbd2/sda1"),
+        read(0, process="blkid"),
+    ]
+
+
+def guessed(folder: TraceFolder) -> dict[str, tuple[str, str]]:
+    """Return role and confidence by name of each region."""
+    return {entry["name"]: (entry["role"], entry["confidence"]) for entry in folder.info["layout"]}
+
+
+def test_remap_records_and_threads_tell_the_roles(tmp_path: Path) -> None:
+    # GIVEN no layout
+    rows = study_rows()
+    folder = trace(tmp_path / "t", rows)
+    # WHEN
+    result = classify(folder, Options())
+    # THEN
+    assert guessed(folder) == {
+        "8,1": ("fs", "medium"),
+        "8,2": ("journal", "high"),
+        "8,3": ("swap", "high"),
+    }
+    roles = ["fs"] * 80 + ["journal"] * 120 + ["swap"] * 80 + ["fs", "other"]
+    assert roles_of(folder) == roles
+    # AND every guess is told
+    assert {known["what"]: known["value"] for known in result["inferences"]} == {
+        "clock": "unknown",
+        "role of 8,1": "fs",
+        "role of 8,2": "journal",
+        "role of 8,3": "swap",
+    }
+    assert [warning["code"] for warning in result["warnings"]] == ["guessed_roles"]
+    assert result["classification"]["evidence"] == {
+        "inferred": {"fs": 80, "journal": 120, "swap": 80},
+        "empty_flush": {"fs": 1},
+        "outside": {"other": 1},
+    }
+
+
+def test_partitions_without_roles_get_them(tmp_path: Path) -> None:
+    # GIVEN partitions as sfdisk lists them, and requests without remap records
+    layout = [entry(region, role=None) for region in (FS, JOURNAL, SWAP)]
+    rows = [{**row, "partition": None} for row in study_rows()]
+    folder = trace(tmp_path / "t", rows, layout)
+    # WHEN
+    result = classify(folder, Options())
+    # THEN
+    assert [found["role"] for found in result["layout"]] == ["fs", "journal", "swap"]
+    assert [found["given_role"] for found in result["layout"]] == [None] * 3
+    assert result["layout"][1]["evidence"] == (
+        "inferred: jbd2 queued 120 of 120 writes, 118 of them sequential, 40 with FUA or"
+        " preflush; 0 reads"
+    )
+
+
+def test_a_log_is_known_by_its_shape_where_processes_have_no_names(tmp_path: Path) -> None:
+    layout = [entry(FS, role=None), entry(JOURNAL, role=None)]
+    rows = [*file_system(40, 2048), *transactions(40, 10240, 14336)]
+    folder = trace(tmp_path / "t", rows, layout)
+    classify(folder, Options())
+    assert guessed(folder) == {"sda1": ("fs", "medium"), "sda2": ("journal", "medium")}
+
+
+def test_requests_that_do_not_tell_stay_unknown(tmp_path: Path) -> None:
+    # GIVEN a bare list of reads and writes, as public traces are
+    folder = trace(tmp_path / "t", [write(80), read(800), write(160), flush()])
+    # WHEN
+    result = classify(folder, Options())
+    # THEN nothing is made up, and the way out is told
+    assert roles_of(folder) == ["unknown"] * 4
+    unknown = result["warnings"][-1]
+    assert unknown["message"] == "4 requests have no role"
+    assert "--role NAME=ROLE" in unknown["advice"]
+
+
+def test_an_option_wins_over_a_guess(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", study_rows())
+    result = classify(folder, Options(overrides=(Override("8,3", "other"),)))
+    assert roles_of(folder).count("other") == 81
+    assert "role of 8,3" not in [known["what"] for known in result["inferences"]]
+
+
+def test_only_reclaim_without_a_file_systems_care_is_swap(tmp_path: Path) -> None:
+    # GIVEN a file system whose dirty pages kswapd writes too
+    rows = [*paging(40, 2048), *file_system(5, 2048, process="cp")]
+    folder = trace(tmp_path / "t", rows, [entry(FS, role=None)])
+    classify(folder, Options())
+    assert guessed(folder) == {"sda1": ("fs", "medium")}
+
+
+def with_inner_journal() -> Rows:
+    """Return a file system whose jbd2 also writes ordered data and checkpoints, as it does."""
+    rows: Rows = []
+    log = transactions(60, 4096, 4096 + 1200, process="jbd2/sda1-8")
+    for number in range(60):
+        rows += [
+            write(7168 + number * 40, is_sync=True, process="jbd2/sda1-8"),
+            *log[number * 3 : number * 3 + 3],
+            write(2048 + number * 64, process="kworker/u8:1"),
+            read(9000 + number * 8, is_meta=True, process="find"),
+        ]
+    return [
+        row
+        for row in rows
+        if not 4096 <= row["sector"] < 5296 or "is_fua" in row or "is_meta" in row
+    ]
+
+
+@pytest.mark.parametrize("role", ["fs", None])
+def test_a_journal_inside_a_file_system_is_found(tmp_path: Path, role: str | None) -> None:
+    # GIVEN one partition, with or without its role
+    rows = with_inner_journal()
+    folder = trace(tmp_path / "t", rows, [entry(FS, role=role)])
+    # WHEN
+    classify(folder, Options())
+    # THEN exactly the log's blocks are journal, jbd2's ordered data is not
+    expected = ["journal" if 4096 <= row["sector"] < 5296 else "fs" for row in rows]
+    assert roles_of(folder) == expected
+    found = folder.info["layout"][1]
+    assert (found["name"], found["start_sector"], found["sectors"], found["confidence"]) == (
+        "journal at sda:4096",
+        4096,
+        1200,
+        "high",
+    )
+
+
+def test_commits_among_other_traffic_are_no_journal(tmp_path: Path) -> None:
+    # GIVEN others at work all over the place where jbd2 commits
+    rows = [*with_inner_journal(), *[read(4096 + number * 8, process="cp") for number in range(90)]]
+    folder = trace(tmp_path / "t", rows, [entry(FS)])
+    result = classify(folder, Options())
+    assert set(roles_of(folder)) == {"fs"}
+    assert [found["name"] for found in result["layout"]] == ["sda1"]
+
+
+def test_guesses_are_made_anew_each_time(tmp_path: Path) -> None:
+    # GIVEN a guessed layout with a journal that was found
+    folder = trace(tmp_path / "t", with_inner_journal(), [entry(FS, role=None)])
+    classify(folder, Options())
+    first = dict(folder.info)
+    # WHEN it is classified again
+    again = TraceFolder(folder.path)
+    classify(again, Options())
+    # THEN nothing is taken for given that was a guess
+    assert again.info == first
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("jbd2/sda1-8", JBD2),
+        ("jbd2/loop0p2", JBD2),
+        ("kswapd0", SWAPPER),
+        ("kdamond.0", SWAPPER),
+        ("xfsaild/sda1", JOURNALER),
+        ("btrfs-transacti", JOURNALER),
+        ("my-jbd2/x", ORDINARY),
+        ("kswapd", ORDINARY),
+    ],
+)
+def test_process_names(name: str, kind: int) -> None:
+    assert process_kind(name) == kind

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.classify.traces import FS, JOURNAL, entry, flush, read, table_rows, trace, write
+from tracekit.classify import Options, TemperatureRule, classify
+from tracekit.classify.hotness import MAX_WINDOWS, Windows, choose_windows, count_blocks
+from tracekit.errors import UsageError
+
+LAYOUT = [entry(FS), entry(JOURNAL)]
+
+
+def test_blocks(tmp_path: Path) -> None:
+    # GIVEN a block written three times and read once, and a request over two blocks
+    rows = [
+        write(2048),
+        write(2048, queue_ns=5),
+        read(2051, length_bytes=512, queue_ns=7),
+        write(10244, queue_ns=8),
+        write(2048, queue_ns=9),
+        flush(queue_ns=10),
+        {**write(2048, 4), "operation": "discard", "queue_ns": 11},
+        {**write(2048, 4), "operation": "write_zeroes", "queue_ns": 12},
+    ]
+    folder = trace(tmp_path / "t", rows, LAYOUT)
+    # WHEN the hot blocks are those with a fifth of the touches, however even
+    result = classify(folder, Options(rule=TemperatureRule(0.2, 0)))
+    # THEN
+    assert table_rows(folder, "blocks") == [
+        {
+            "device": "sda",
+            "block": 256,
+            "role": "fs",
+            "reads": 1,
+            "writes": 3,
+            "sectors": 8,
+            "first_ns": 0,
+            "last_ns": 9,
+            "traffic_ratio": 4 / 6,
+            "temperature": "hot",
+        },
+        {
+            "device": "sda",
+            "block": 1280,
+            "role": "journal",
+            "reads": 0,
+            "writes": 1,
+            "sectors": 4,
+            "first_ns": 8,
+            "last_ns": 8,
+            "traffic_ratio": 1 / 6,
+            "temperature": "cold",
+        },
+        {
+            "device": "sda",
+            "block": 1281,
+            "role": "journal",
+            "reads": 0,
+            "writes": 1,
+            "sectors": 4,
+            "first_ns": 8,
+            "last_ns": 8,
+            "traffic_ratio": 1 / 6,
+            "temperature": "cold",
+        },
+    ]
+    hotness = result["hotness"]
+    assert (hotness["blocks"], hotness["touches"], hotness["requests"]) == (3, 6, 5)
+    assert hotness["hot_min_touches"] == 4
+    assert hotness["roles"]["journal"] == {
+        "sectors": 8,
+        "blocks": {"hot": 0, "warm": 0, "cold": 2},
+        "touches": {"hot": 0, "warm": 0, "cold": 2},
+    }
+
+
+def test_working_set(tmp_path: Path) -> None:
+    # GIVEN windows of 10 ns: two blocks, one of them again, a gap, and the journal
+    rows = [
+        write(2048, queue_ns=1),
+        write(2056, queue_ns=2),
+        write(2048, queue_ns=3),
+        write(2048, queue_ns=12),
+        write(10240, 2, queue_ns=35),
+    ]
+    folder = trace(tmp_path / "t", rows, LAYOUT)
+    # WHEN
+    classify(folder, Options(window_ns=10))
+    # THEN every window has a row for each role that has blocks
+    found = [tuple(row.values()) for row in table_rows(folder, "working_set")]
+    assert found == [
+        (0, "fs", 2, 2),
+        (0, "journal", 0, 0),
+        (10, "fs", 1, 0),
+        (10, "journal", 0, 0),
+        (20, "fs", 0, 0),
+        (20, "journal", 0, 0),
+        (30, "fs", 0, 0),
+        (30, "journal", 2, 2),
+    ]
+
+
+def test_a_request_without_queue_time_has_that_of_its_first_event(tmp_path: Path) -> None:
+    rows = [
+        read(2048, queue_ns=None, issue_ns=40, complete_ns=90),
+        read(2056, queue_ns=None, complete_ns=70),
+        read(2064, queue_ns=None),
+    ]
+    folder = trace(tmp_path / "t", rows, LAYOUT)
+    classify(folder, Options(window_ns=1000))
+    assert [row["first_ns"] for row in table_rows(folder, "blocks")] == [40, 70, 70]
+
+
+def test_an_empty_trace_has_empty_tables(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [], LAYOUT)
+    result = classify(folder, Options())
+    assert table_rows(folder, "blocks") == []
+    assert table_rows(folder, "working_set") == []
+    assert result["hotness"]["hot_min_touches"] == 2
+
+
+def test_a_trace_of_flushes_has_no_blocks(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [flush(), flush()], LAYOUT)
+    classify(folder, Options())
+    assert table_rows(folder, "blocks") == []
+
+
+def test_impossible_requests_are_told(tmp_path: Path) -> None:
+    rows = [read(1 << 60), read(2048, length_bytes=1 << 40), read(2048)]
+    folder = trace(tmp_path / "t", rows, LAYOUT)
+    result = classify(folder, Options())
+    assert result["hotness"]["blocks"] == 1
+    warning = next(w for w in result["warnings"] if w["code"] == "impossible_requests")
+    assert warning["message"].startswith("2 reads or writes")
+
+
+request_lists = st.lists(
+    st.tuples(st.integers(0, 60_000), st.integers(1, 90), st.sampled_from(["sda", "sdb"])),
+    max_size=300,
+)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(request_lists)
+def test_a_small_budget_changes_nothing_but_the_passes(
+    tmp_path_factory: pytest.TempPathFactory, places: list[tuple[int, int, str]]
+) -> None:
+    # GIVEN requests all over two devices
+    rows = [write(block * 8, blocks, device=device) for block, blocks, device in places]
+    folder = trace(tmp_path_factory.mktemp("hot") / "t", rows)
+    by_hand = Counter(
+        (device, block)
+        for first, blocks, device in places
+        for block in range(first, first + blocks)
+    )
+    # WHEN they are counted in 64 KiB and in 64 MiB
+    windows = Windows(10_000_000, 31)
+    tight, ample = (
+        count_blocks(
+            folder.table("requests"), ["sda", "sdb"], windows=windows, budget_bytes=budget_bytes
+        )
+        for budget_bytes in (1 << 16, 1 << 26)
+    )
+    with tight.spill, ample.spill:
+        found = [record.copy() for records in tight.records() for record in records]
+        # THEN both find the same, which is what a count by hand finds
+        assert [bytes(record) for record in found] == [
+            bytes(record) for records in ample.records() for record in records
+        ]
+        counted = {(["sda", "sdb"][r["device"]], r["block"]): r["writes"] for r in found}
+    assert counted == by_hand
+    assert tight.distinct.tolist() == ample.distinct.tolist()
+    assert tight.fresh.tolist() == ample.fresh.tolist()
+    assert tight.histogram.touches == sum(by_hand.values())
+    # AND the budget was kept, which took more than one pass
+    assert tight.memory_bytes <= 1 << 16
+    assert ample.scans == 1
+    assert tight.scans > 1 or len(by_hand) < 2000
+
+
+def test_default_windows_are_round_and_about_two_hundred() -> None:
+    assert choose_windows(3_000_000_000) == Windows(20_000_000, 151)
+    assert choose_windows(86_400_000_000_000) == Windows(500_000_000_000, 173)
+    assert choose_windows(0) == Windows(1, 1)
+    assert choose_windows(10, 3) == Windows(3, 4)
+
+
+def test_too_many_windows_are_refused() -> None:
+    with pytest.raises(UsageError, match=f"more than {MAX_WINDOWS}"):
+        choose_windows(MAX_WINDOWS, 1)

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.classify.traces import FS, JOURNAL, SWAP, entry, flush, read, roles_of, trace, write
+from tracekit.classify import Options, Override, classify
+from tracekit.errors import InputError, UsageError
+from tracekit.store import TraceFolder, write_json
+
+LAYOUT = [entry(FS), entry(JOURNAL), entry(SWAP)]
+
+
+def overridden(folder: TraceFolder, *roles: str) -> list[str]:
+    classify(folder, Options(overrides=tuple(Override.parse(role) for role in roles)))
+    return roles_of(folder)
+
+
+def test_the_layout_decides_by_address(tmp_path: Path) -> None:
+    # GIVEN the first and last sector of each partition, and sectors before, behind and between
+    sectors = [0, 2047, 2048, 10239, 10240, 14335, 14336, 18431, 18432]
+    folder = trace(tmp_path / "t", [read(sector, length_bytes=512) for sector in sectors], LAYOUT)
+    # WHEN
+    result = classify(folder, Options())
+    # THEN
+    assert roles_of(folder) == [
+        *("other", "other", "fs", "fs", "journal", "journal", "swap", "swap", "other")
+    ]
+    assert result["classification"]["requests"] == {
+        "fs": 2,
+        "journal": 2,
+        "swap": 2,
+        "other": 3,
+        "unknown": 0,
+    }
+    assert result["classification"]["evidence"] == {
+        "layout": {"fs": 2, "journal": 2, "swap": 2},
+        "outside": {"other": 3},
+    }
+    assert result["warnings"] == []
+
+
+def test_only_the_column_role_changes(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [write(2048, process="cp"), flush(), read(10240)], LAYOUT)
+    before = pq.read_table(folder.table("requests"))
+    classify(folder, Options())
+    after = pq.read_table(folder.table("requests"))
+    assert after.schema.equals(before.schema, check_metadata=True)
+    assert after.drop_columns("role").to_pylist() == before.drop_columns("role").to_pylist()
+
+
+def test_a_request_without_data_has_the_role_of_its_place(tmp_path: Path) -> None:
+    # GIVEN a write with a flush before it to the journal, and a discard of swap
+    rows = [write(10240, is_preflush=True, is_fua=True), {**write(14336), "operation": "discard"}]
+    folder = trace(tmp_path / "t", rows, LAYOUT)
+    classify(folder, Options())
+    assert roles_of(folder) == ["journal", "swap"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "role"),
+    [
+        (LAYOUT, "fs"),
+        ([entry(JOURNAL), entry(SWAP)], "journal"),
+        ([entry(FS, role="other")], "other"),
+        ([entry(SWAP)], "unknown"),
+    ],
+)
+def test_empty_flushes(tmp_path: Path, layout: list[dict[str, object]], role: str) -> None:
+    folder = trace(tmp_path / "t", [flush(process="jbd2/sda1-8")], layout)
+    result = classify(folder, Options())
+    assert roles_of(folder) == [role]
+    kind = "undecided" if role == "unknown" else "empty_flush"
+    assert result["classification"]["evidence"] == {kind: {role: 1}}
+
+
+def test_the_smaller_of_nested_regions_decides(tmp_path: Path) -> None:
+    # GIVEN a journal inside a file system's partition
+    inside = entry(FS, name="inner", start_sector=4096, sectors=8, role="journal")
+    folder = trace(tmp_path / "t", [read(4088), read(4096), read(4104)], [inside, entry(FS)])
+    classify(folder, Options())
+    assert roles_of(folder) == ["fs", "journal", "fs"]
+
+
+def test_a_request_over_an_edge_is_counted_and_told(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [read(10232, 2), read(10224, 2)], LAYOUT)
+    result = classify(folder, Options())
+    assert roles_of(folder) == ["fs", "fs"]
+    assert result["classification"]["crossing_requests"] == 1
+    assert [warning["code"] for warning in result["warnings"]] == ["crossing_requests"]
+
+
+def test_devices_are_told_apart(tmp_path: Path) -> None:
+    # GIVEN the same sector on a device with a layout and on another without
+    rows = [read(2048), read(2048, device="sdb")]
+    folder = trace(tmp_path / "t", rows, [entry(FS), entry(FS, device="sdc")])
+    result = classify(folder, Options())
+    assert roles_of(folder) == ["fs", "unknown"]
+    codes = {warning["code"]: warning["message"] for warning in result["warnings"]}
+    assert "sdc" in codes["absent_devices"]
+    assert codes["unknown_roles"] == "1 requests have no role"
+
+
+@pytest.mark.parametrize(
+    ("option", "roles"),
+    [
+        ("sda1=journal", ["journal", "journal", "swap"]),
+        ("8,3=other", ["fs", "journal", "other"]),
+        ("sda=fs", ["fs", "fs", "fs"]),
+        ("sda:10240+8=swap", ["fs", "swap", "swap"]),
+        ("10240+8=unknown", ["fs", "unknown", "swap"]),
+    ],
+)
+def test_options_override(tmp_path: Path, option: str, roles: list[str]) -> None:
+    folder = trace(tmp_path / "t", [read(2048), read(10240), read(14336)], LAYOUT)
+    assert overridden(folder, option) == roles
+
+
+def test_classifying_again_forgets_options(tmp_path: Path) -> None:
+    # GIVEN a layout that options have changed
+    folder = trace(tmp_path / "t", [read(2048), read(10240)], LAYOUT)
+    assert overridden(folder, "sda1=swap", "2048+8=other") == ["other", "journal"]
+    # WHEN it is classified again without them
+    classify(TraceFolder(folder.path), Options())
+    # THEN the capture's layout is back
+    assert roles_of(folder) == ["fs", "journal"]
+    assert TraceFolder(folder.path).info["layout"] == LAYOUT
+
+
+def test_classifying_twice_changes_no_byte(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [read(2048), write(5000, process="jbd2/x-8"), flush()])
+    names = ["requests.parquet", "blocks.parquet", "working_set.parquet", "trace.json"]
+    classify(folder, Options())
+    once = [(folder.path / name).read_bytes() for name in names]
+    classify(TraceFolder(folder.path), Options())
+    assert [(folder.path / name).read_bytes() for name in names] == once
+
+
+@pytest.mark.parametrize("text", ["sda1", "=fs", "sda1=", "sda1=disk"])
+def test_options_of_another_form_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not NAME=ROLE"):
+        Override.parse(text)
+
+
+@pytest.mark.parametrize("text", ["sda9=fs", "sdz:1+1=fs", "2048+0=fs"])
+def test_options_for_nothing_are_refused(tmp_path: Path, text: str) -> None:
+    folder = trace(tmp_path / "t", [read(2048)], LAYOUT)
+    with pytest.raises(UsageError, match=r"there is no|is no device"):
+        overridden(folder, text)
+    assert not folder.has("blocks")
+
+
+def test_a_layout_file_replaces_the_layout(tmp_path: Path) -> None:
+    # GIVEN a layout that calls the device by another name, with the same numbers
+    file = tmp_path / "layout.json"
+    devices = [{"device": "vdb", "major": 8, "minor": 0}]
+    write_json(file, {"devices": devices, "partitions": [entry(FS, device="vdb", role="swap")]})
+    folder = trace(tmp_path / "t", [read(2048), read(10240)], LAYOUT)
+    # WHEN
+    result = classify(folder, Options(layout_file=file))
+    # THEN
+    assert roles_of(folder) == ["swap", "other"]
+    assert [found["device"] for found in result["layout"]] == ["sda"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is not a layout file"),
+        ("[]", "is not a layout file"),
+        ('{"partitions": 5}', "partitions is no list"),
+        ('{"partitions": [{"device": 5}]}', "entry 0: no device name"),
+        (
+            '{"partitions": [{"device": "sda", "start_sector": -1, "sectors": 1}]}',
+            "entry 0: start_sector is -1",
+        ),
+        (
+            '{"partitions": [{"device": "sda", "start_sector": 0, "sectors": "9"}]}',
+            "entry 0: sectors is '9'",
+        ),
+        (
+            '{"partitions": [{"device": "sda", "start_sector": 0, "sectors": 9, "role": "x"}]}',
+            "entry 0: role is 'x'",
+        ),
+    ],
+)
+def test_a_bad_layout_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "layout.json"
+    file.write_text(content)
+    folder = trace(tmp_path / "t", [read(2048)], LAYOUT)
+    with pytest.raises(InputError, match=message):
+        classify(folder, Options(layout_file=file))
+
+
+def test_a_folder_without_requests_is_refused(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [])
+    folder.table("requests").unlink()
+    with pytest.raises(InputError, match="no table 'requests'"):
+        classify(folder, Options())
+
+
+def test_a_damaged_table_is_refused_and_stays(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [read(2048)])
+    file = folder.table("requests")
+    file.write_bytes(file.read_bytes()[:-9])
+    damaged = file.read_bytes()
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        classify(folder, Options())
+    assert file.read_bytes() == damaged
+    assert sorted(path.name for path in folder.path.iterdir()) == ["requests.parquet", "trace.json"]
