@@ -270,7 +270,7 @@ def _write_replay(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     write_table(path / "replays" / "file" / "completions.parquet", table)
     summary = {
         "engine": "null",
-        "targets": [{"path": "/tmp/<b>"}],
+        "targets": [{"path": "nvm.img <b>"}],
         "timing": {"late_max_ns": 10_000},
     }
     write_json(path / "replays" / "file" / "summary.json", summary)

@@ -174,11 +174,19 @@ def test_nothing_lost_is_said(whole: TraceFolder, text: str) -> None:
 
 def test_losses_are_said_with_their_numbers(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "trace", stages=())
-    folder.save_info(loss={"sequence_gaps": 3, "lost_records": 41_000, "unmatched": {"issue": 7}})
+    folder.save_info(
+        loss={
+            "has_numbers": True,
+            "sequence_gaps": 3,
+            "lost_records": 41_000,
+            "unmatched": {"issue": 7},
+        }
+    )
     report(folder, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert '<td>records lost at those gaps</td><td class="number">41,000</td>' in text
     assert '<td>events without their counterpart: issue</td><td class="number">7</td>' in text
+    assert "has numbers" not in text
     assert "Nothing was lost" not in text
 
 

@@ -34,10 +34,10 @@ def test_titles_lose_their_unit_and_keep_name_and_meaning_for_the_tool_tip() -> 
     titles = [column.title for column in shown.columns]
     assert titles == [
         "role",
-        "request",
-        "length",
+        "request count",
+        "length bytes",
         "latency p99",
-        "traffic",
+        "traffic share",
         "run avg requests",
         "depth max",
     ]

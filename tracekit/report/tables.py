@@ -22,6 +22,7 @@ CSV_LIMIT_BYTES = 1 << 20
 _WRITERS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("_ns", fmt.duration),
     ("_bytes", fmt.data),
+    ("_bytes_per_flush", fmt.data),
     ("_ratio", fmt.share),
 )
 
@@ -75,10 +76,10 @@ def shown(
 
 
 def title(name: str) -> str:
-    """Return a column's name without its unit, which stands in the cells: `latency p99`."""
-    for suffix, _ in (*_WRITERS, ("_count", str)):
-        name = name.removesuffix(suffix)
-    return name.replace("_", " ")
+    """Return a column's name as a heading: `latency p99`, for its unit stands in the cells."""
+    words = name.removesuffix("_ns")
+    words = f"{words.removesuffix('_ratio')}_share" if words.endswith("_ratio") else words
+    return words.replace("_", " ")
 
 
 def csv_link(table: pd.DataFrame) -> str:

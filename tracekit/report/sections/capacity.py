@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tracekit.report import format as fmt
@@ -39,6 +38,8 @@ def capacity(inputs: Inputs) -> Section | Missing:
         {
             "advice": advice,
             "milestones": milestones(advice),
+            "ranges": ranges(advice),
+            "title_of": placement_title,
             "panels": [
                 {
                     "name": name,
@@ -53,18 +54,26 @@ def capacity(inputs: Inputs) -> Section | Missing:
 
 
 def milestones(advice: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the answers worth reading: the headline's, changes, most and all of the gain."""
-    chosen = [(advice["answer"], "the headline")]
-    for flip in advice["flips"]:
-        first = (a for a in advice["answers"] if a["capacity_bytes"] >= flip["capacity_bytes"])
-        for answer in islice(first, 1):
-            chosen.append((answer, f"from {fmt.data(flip['capacity_bytes'])} on another answer"))
-    chosen += [(advice["knee"], "90\N{NO-BREAK SPACE}% of the largest gain")]
-    chosen += [(advice["best"], "the largest gain")]
+    """Return the answers worth reading: the headline's, and those with most and all of the gain."""
+    chosen = (
+        (advice["answer"], "the headline"),
+        (advice["knee"], "90\N{NO-BREAK SPACE}% of the largest gain"),
+        (advice["best"], "the largest gain"),
+    )
     ordered = sorted(chosen, key=lambda pair: int(pair[0]["capacity_bytes"]))
+    return [{**answer, "why": why} for answer, why in ordered]
+
+
+def ranges(advice: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return which placement is the answer from which capacity to which; the last has no end."""
+    flips = advice["flips"]
+    if not flips:
+        return []
+    starts = [0, *(flip["capacity_bytes"] for flip in flips)]
+    placements = [flips[0]["from"], *(flip["to"] for flip in flips)]
     return [
-        {**answer, "why": why, "title": placement_title(answer["placement"])}
-        for answer, why in ordered
+        {"start": start, "end": end, "placement": placement_title(placement)}
+        for start, end, placement in zip(starts, [*starts[1:], None], placements, strict=True)
     ]
 
 

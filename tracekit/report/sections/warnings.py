@@ -43,5 +43,5 @@ def _losses(loss: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             for event, count in amount.items():
                 if count:
                     yield UNMATCHED.format(event), fmt.count(count)
-        elif amount:
+        elif amount and not isinstance(amount, bool):
             yield LOSSES.get(key, key.replace("_", " ")), fmt.count(amount)
