@@ -107,11 +107,20 @@ PLACEMENT = pa.schema(
 COMPLETIONS = pa.schema(
     [
         _field("request_id", pa.int64(), "request of the trace"),
-        _field("intended_ns", pa.int64(), "when the plan wanted it issued, from the run's start"),
+        _field(
+            "intended_ns",
+            pa.int64(),
+            "when the plan wanted it issued, from the run's start; null: as fast as possible",
+            nullable=True,
+        ),
         _field("submit_ns", pa.int64(), "when it was submitted, from the run's start"),
         _field("complete_ns", pa.int64(), "when its completion was seen, from the run's start"),
         _field("error", pa.int32(), "negative errno, 0 if none"),
         _field("target", pa.int32(), "index of the target in summary.json"),
-        _field("status", TEXT, "done, skipped, dropped or failed"),
+        _field(
+            "status",
+            TEXT,
+            "done, failed, skipped_read_only, skipped_out_of_range or skipped_unsupported",
+        ),
     ]
 )

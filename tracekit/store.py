@@ -71,12 +71,15 @@ def _read_info(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+def new_folder(
+    path: Path, *, overwrite: bool = False, marker: str = INFO_NAME
+) -> Iterator[Path]:
     """Yield an empty folder beside `path` and rename it to `path` when the block succeeds.
 
-    On any failure, Ctrl-C included, nothing is left. Only a trace folder is ever replaced.
+    On any failure, Ctrl-C included, nothing is left. Only a folder of ours is ever replaced: one
+    that holds the file `marker`.
     """
-    if path.exists() and not (overwrite and (path / INFO_NAME).is_file()):
+    if path.exists() and not (overwrite and (path / marker).is_file()):
         hint = "choose another --output" if overwrite else "choose another --output or pass --force"
         raise UsageError(f"{path} exists already", hint=hint)
     path.parent.mkdir(parents=True, exist_ok=True)

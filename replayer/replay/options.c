@@ -1,7 +1,9 @@
 #include "replay/options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "replay/diag.h"
 
@@ -123,6 +125,13 @@ static int take_dry_run(struct options *options, char *value) {
   return 0;
 }
 
+static int take_progress(struct options *options, char *value) {
+  uint64_t number = 0;
+  int rc = number_parse(value, 0, INT_MAX, &number);
+  options->progress_fd = (int)number;
+  return rc;
+}
+
 static int take_quiet(struct options *options, char *value) {
   (void)value;
   options->is_quiet = true;
@@ -156,6 +165,7 @@ static const struct option table[] = {
     {"--summary", "FILE", "write the summary there, not to stdout", take_summary},
     {"--keep", NULL, "do not remove files made for the run", take_keep},
     {"--dry-run", NULL, "check everything, write and read nothing", take_dry_run},
+    {"--progress-fd", "N", "terminal for the progress line (default 2, stderr)", take_progress},
     {"--quiet", NULL, "no progress line", take_quiet},
     {"--version", NULL, "print the version of the plan, completions and summary", take_version},
     {"--help", NULL, "print this", take_help},
@@ -208,6 +218,7 @@ int options_parse(struct options *options, int count, char **arguments) {
   options->engine = "auto";
   options->speed = (struct fraction){.numerator = 1, .denominator = 1};
   options->threads = 32;
+  options->progress_fd = STDERR_FILENO;
   int rc = 0;
   for (int i = 1; i < count && rc == 0; i++) {
     bool is_option = strncmp(arguments[i], "--", 2) == 0;

@@ -37,6 +37,7 @@ struct options {
   const char *summary_path;     /* NULL: stdout */
   bool keep;                    /* leave files made for the run */
   bool is_dry_run;
+  int progress_fd; /* a progress line goes there when it is a terminal */
   bool is_quiet;
   bool is_version;
   bool is_help; /* nothing else was looked at */

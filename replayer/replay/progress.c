@@ -16,6 +16,7 @@
 
 struct progress {
   const struct progress_view *view;
+  int fd;            /* the terminal */
   uint64_t total;    /* requests of the plan */
   uint64_t start_ns; /* when the display began */
   pthread_t thread;
@@ -32,7 +33,7 @@ static void show(const struct progress *progress) {
   double rate = seconds > 0.0 ? (double)handled / seconds : 0.0;
   double left = rate > 0.0 ? (double)(progress->total - handled) / rate : 0.0;
   double percent = progress->total > 0 ? 100.0 * (double)handled / (double)progress->total : 100.0;
-  (void)fprintf(stderr,
+  (void)dprintf(progress->fd,
                 "\r%" PRIu64 " of %" PRIu64 " requests (%.0f %%), %.0f/s, lag %.1f us, "
                 "%" PRIu64 " errors, %.0f s left\033[K",
                 handled, progress->total, percent, rate,
@@ -48,15 +49,16 @@ static void *display(void *argument) {
       show(progress);
     (void)nanosleep(&tick, NULL); /* woken early is as good */
   }
-  (void)fputs("\r\033[K", stderr);
+  (void)dprintf(progress->fd, "\r\033[K");
   return NULL;
 }
 
-struct progress *progress_start(const struct progress_view *view, uint64_t total) {
+struct progress *progress_start(const struct progress_view *view, uint64_t total, int fd) {
   struct progress *progress = calloc(1, sizeof *progress);
   if (progress == NULL)
     return NULL;
   progress->view = view;
+  progress->fd = fd;
   progress->total = total;
   progress->start_ns = clock_now_ns();
   int rc = stop_thread_create(&progress->thread, display, progress);

@@ -181,7 +181,7 @@ static int check_targets_again(const struct session *session) {
 
 static int run_with_feed(struct session *session, struct feed *feed) {
   const struct options *options = session->options;
-  bool is_shown = !options->is_quiet && isatty(STDERR_FILENO) == 1;
+  bool is_shown = !options->is_quiet && isatty(options->progress_fd) == 1;
   struct run_config config = {.pace = options->pace,
                               .depth = options->depth,
                               .spin_lead_ns = session->calibration.spin_lead_ns,
@@ -193,7 +193,8 @@ static int run_with_feed(struct session *session, struct feed *feed) {
                               .view = &session->view};
   /* Without memory for a progress line the run goes on without one. */
   struct progress *progress =
-      is_shown ? progress_start(&session->view, session->plan.record_count) : NULL;
+      is_shown ? progress_start(&session->view, session->plan.record_count, options->progress_fd)
+               : NULL;
   int error;
   session->outcome = run_execute(&config, &error);
   progress_stop(progress);

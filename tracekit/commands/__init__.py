@@ -11,6 +11,7 @@ from tracekit.commands.classify import classify
 from tracekit.commands.doctor import doctor
 from tracekit.commands.parse import parse
 from tracekit.commands.recommend import recommend
+from tracekit.commands.replay import replay
 from tracekit.commands.report import report
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
@@ -19,6 +20,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     classify,
     analyze,
     recommend,
+    replay,
     report,
     doctor,
 )

@@ -60,7 +60,7 @@ class _Compiler:
         """Plan's operation of each row, -1 where it has none."""
         names = self.source.operations
         table = [file.OPERATIONS.index(n) if n in file.OPERATIONS else -1 for n in names]
-        operation = np.array(table, np.int64)[rows["operation"]]
+        operation: npt.NDArray[np.int64] = np.array(table, np.int64)[rows["operation"]]
         is_empty = rows["length_bytes"] == 0
         is_flush = (rows["flags"] & file.PREFLUSH) != 0
         operation[(operation == file.WRITE) & is_empty & is_flush] = file.FLUSH

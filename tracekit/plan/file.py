@@ -123,7 +123,7 @@ class PlanWriter:
 
     def append(self, records: Records) -> None:
         """Append records whose `target` is an extent's number."""
-        self._file.write(memoryview(np.ascontiguousarray(records)).cast("B"))
+        self._file.write(_bytes_of(np.ascontiguousarray(records)))
         self.count += len(records)
 
     def finish(self, tables: Tables) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class PlanWriter:
         records["sector"] = np.where(records["operation"] == FLUSH, 0, moved)
         records["target"] = target[number]
         self._file.seek(place)
-        self._file.write(memoryview(records).cast("B"))
+        self._file.write(_bytes_of(records))
         return records
 
     def _header(self, index: Records, targets: Records, extents: Records) -> Records:
@@ -209,7 +209,9 @@ class _Totals:
         sizes = len(self.targets)
         is_read = operation == READ
         is_written = (operation == WRITE) | (operation == WRITE_ZEROES)
-        self.targets["request_count"] += np.bincount(records["target"], minlength=sizes).astype("u8")
+        self.targets["request_count"] += np.bincount(records["target"], minlength=sizes).astype(
+            "u8"
+        )
         for column, mask in (("read_bytes", is_read), ("write_bytes", is_written)):
             sums = np.bincount(records["target"][mask], length_bytes[mask], minlength=sizes)
             self.targets[column] += sums.astype("u8")
@@ -225,8 +227,12 @@ def _fill(header: Records, **values: Any) -> None:
         header[name] = value
 
 
+def _bytes_of(records: Records) -> memoryview:
+    return records.view(np.uint8).data
+
+
 def _index_blocks(records: Records, index: Records) -> None:
-    view = memoryview(records).cast("B")
+    view = _bytes_of(records)
     size = STRIDE * RECORD.itemsize
     for number, place in enumerate(range(0, len(view), size)):
         block = view[place : place + size]

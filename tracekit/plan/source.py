@@ -23,6 +23,7 @@ FLAGS = {
     "is_meta": file.META,
     "is_readahead": file.READAHEAD,
 }
+CHAIN_MAX = 64
 NO_TIME = np.iinfo(np.int64).min
 
 ROWS = np.dtype(
@@ -101,7 +102,9 @@ class Source:
         position = table.schema_arrow.names.index("queue_ns")
         groups = range(table.metadata.num_row_groups)
         statistics = [table.metadata.row_group(g).column(position).statistics for g in groups]
-        is_complete = all(s is not None and s.has_null_count and not s.null_count for s in statistics)
+        is_complete = all(
+            s is not None and s.has_null_count and not s.null_count for s in statistics
+        )
         return ["queue_ns"] if is_complete else list(TIMES)
 
     def _take(self, batch: Any, times: list[str]) -> tuple[Rows, int]:
@@ -136,25 +139,33 @@ class Source:
         self.guessed_times += int((known[0] == NO_TIME).sum())
         return time_ns
 
-    @staticmethod
-    def _merge(rows: Rows) -> Rows:
-        """Add merged requests to the one that carried them, where it is among the rows."""
-        merged = rows["merged_into"] >= 0
-        while merged.any():
-            order = np.argsort(rows["request_id"], kind="stable")
-            ids = rows["request_id"][order]
+    def _merge(self, rows: Rows) -> Rows:
+        """Add merged requests to the one that carried them, and drop them.
+
+        A merged request waits only for a carrier that stands further on in the table; if its
+        carrier is gone, or was never issued, it is counted as an orphan.
+        """
+        is_merged = rows["merged_into"] >= 0
+        if not is_merged.any():
+            return rows
+        order = np.argsort(rows["request_id"], kind="stable")
+        ids = rows["request_id"][order]
+        for _ in range(CHAIN_MAX):
             place = np.minimum(np.searchsorted(ids, rows["merged_into"]), len(ids) - 1)
-            is_found = merged & (ids[place] == rows["merged_into"])
+            is_found = is_merged & (ids[place] == rows["merged_into"])
             carrier = order[place]
             # A carrier may itself be merged: pass on to its own carrier until none is.
-            is_chained = is_found & (rows["merged_into"][carrier] >= 0)
-            if is_chained.any():
-                rows["merged_into"][is_chained] = rows["merged_into"][carrier[is_chained]]
-                continue
-            np.add.at(rows["length_bytes"], carrier[is_found], rows["length_bytes"][is_found])
-            np.minimum.at(rows["sector"], carrier[is_found], rows["sector"][is_found])
-            return rows[~is_found]
-        return rows
+            is_chained = is_found & is_merged[carrier]
+            if not is_chained.any():
+                break
+            rows["merged_into"][is_chained] = rows["merged_into"][carrier[is_chained]]
+        is_found &= ~is_chained
+        np.add.at(rows["length_bytes"], carrier[is_found], rows["length_bytes"][is_found])
+        np.minimum.at(rows["sector"], carrier[is_found], rows["sector"][is_found])
+        is_orphan = is_merged & ~is_found & (rows["merged_into"] <= ids[-1])
+        self.orphans += int(is_orphan.sum())
+        kept: Rows = rows[~is_found & ~is_orphan]
+        return kept
 
 
 def _filled(column: Any, missing: int) -> Integers:

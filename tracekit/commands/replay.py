@@ -1,0 +1,108 @@
+"""`tracekit replay`: run a trace on a real target."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tracekit.errors import PartialError
+
+TARGET_HELP = (
+    "Where requests go: PATH, or ROLE=PATH for the requests of one role; a file that does not exist"
+    " is made for the run and removed afterwards. Can be repeated."
+)
+WRITE_HELP = (
+    "Confirm that this existing target may be written: the absolute path of a file, or what"
+    " --dry-run shows for a device. Without it its writes are skipped. Can be repeated."
+)
+
+
+def replay(  # noqa: PLR0913 - a command's parameters are its options
+    trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
+    *,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help=TARGET_HELP, show_default="a file beside the results"),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="auto, io_uring, threads, or null which does no I/O.")
+    ] = "auto",
+    pace: Annotated[
+        str, typer.Option(help="trace: each request at its time; fast: as fast as possible.")
+    ] = "trace",
+    speed: Annotated[
+        str, typer.Option(help="Divide the trace's times by this, such as 2, 0.5 or 3/2.")
+    ] = "1",
+    depth: Annotated[
+        int | None,
+        typer.Option(help="Most requests in flight.", show_default="4096; 32 with --pace fast"),
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Workers of the threads engine.")] = 32,
+    level: Annotated[
+        str, typer.Option(help="queued: what was asked for; issued: what the device got.")
+    ] = "queued",
+    limit: Annotated[
+        int | None, typer.Option(help="Replay only so many requests.", show_default="all")
+    ] = None,
+    direct: Annotated[str, typer.Option(help="O_DIRECT: auto, on or off.")] = "auto",
+    write_to: Annotated[list[str] | None, typer.Option(help=WRITE_HELP)] = None,
+    overwrite_signature: Annotated[
+        list[str] | None,
+        typer.Option(help="Allow a target that holds this, such as ext or swap, to be destroyed."),
+    ] = None,
+    out_of_range: Annotated[
+        str, typer.Option(help="Requests beyond the target's end: refuse, wrap or skip.")
+    ] = "refuse",
+    name: Annotated[
+        str, typer.Option(help="Name of the results in the trace folder; latest is replaced.")
+    ] = "latest",
+    force: Annotated[bool, typer.Option(help="Replace results of this name.")] = False,
+    keep: Annotated[bool, typer.Option(help="Keep target files made for the run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check plan and targets; no request is made.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Replay the trace on files or block devices, at its own times or as fast as possible."""
+    from tracekit.replay.stage import Options
+
+    lists = {"--write-to": write_to, "--overwrite-signature": overwrite_signature}
+    arguments = ["--speed", speed, "--threads", str(threads), "--direct", direct]
+    arguments += ["--out-of-range", out_of_range, *(["--keep"] if keep else [])]
+    arguments += [] if depth is None else ["--depth", str(depth)]
+    arguments += [
+        part for option, values in lists.items() for v in values or () for part in (option, v)
+    ]
+    options = Options(
+        name=name,
+        level=level,
+        limit=limit,
+        engine=engine,
+        pace=pace,
+        targets=tuple(target or ()),
+        arguments=tuple(arguments),
+        is_dry_run=dry_run,
+        overwrite=force,
+    )
+    _run(trace, options, as_json=as_json)
+
+
+def _run(trace: Path, options: Any, *, as_json: bool) -> None:
+    from tracekit.progress import row_progress
+    from tracekit.replay.stage import replay as run_replay
+    from tracekit.replay.words import describe
+    from tracekit.store import TraceFolder
+
+    folder = TraceFolder(trace)
+    with row_progress("plan") as on_rows:
+        summary, is_partial = run_replay(folder, options, on_rows=on_rows)
+    typer.echo(json.dumps(summary, indent=2) if as_json else describe(summary))
+    if is_partial:
+        place = folder.path / "replays" / options.name
+        raise PartialError(
+            f"the replay is not complete: {summary['outcome']}, {summary['counts']['failed']:,}"
+            f" requests failed; what was done is in {place}"
+        )

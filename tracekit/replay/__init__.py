@@ -1,0 +1,1 @@
+"""Replays a trace: plan, run, completions, summary."""

@@ -1,0 +1,73 @@
+"""Turns the program's completion records into Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracekit import schema, store
+from tracekit.errors import InputError
+
+MAGIC = b"TKDONE\r\n"
+CHUNK_RECORDS = 1 << 18
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("header_bytes", "<u4"),
+        ("record_bytes", "<u4"),
+        ("is_complete", "<u4"),
+        ("record_count", "<u8"),
+        ("reserved", "V32"),
+    ]
+)
+RECORD = np.dtype(
+    [
+        ("request_id", "<u8"),
+        ("intended_ns", "<u8"),
+        ("submit_ns", "<u8"),
+        ("complete_ns", "<u8"),
+        ("error", "<i4"),
+        ("target", "<u2"),
+        ("status", "u1"),
+        ("operation", "u1"),
+    ]
+)
+STATUSES = ("done", "failed", "skipped_read_only", "skipped_out_of_range", "skipped_unsupported")
+
+
+def write_completions(records: Path, table: Path, *, is_timed: bool) -> int:
+    """Convert the program's file to the table COMPLETIONS and return the number of rows.
+
+    Without intended times, in a run as fast as possible, the column is null.
+    """
+    return store.write_batches(table, schema.COMPLETIONS, _batches(records, is_timed=is_timed))
+
+
+def _batches(records: Path, *, is_timed: bool) -> Iterator[Any]:
+    with records.open("rb") as file:
+        header = np.frombuffer(file.read(HEADER.itemsize), HEADER)[0]
+        if header["magic"] != MAGIC or header["record_bytes"] != RECORD.itemsize:
+            raise InputError(f"{records} is no file of completions of this version")
+        while data := file.read(CHUNK_RECORDS * RECORD.itemsize):
+            yield _batch(np.frombuffer(data, RECORD), is_timed=is_timed)
+
+
+def _batch(rows: Any, *, is_timed: bool) -> Any:
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {
+        name: pa.array(rows[name].astype(np.int64))
+        for name in ("request_id", "intended_ns", "submit_ns", "complete_ns")
+    }
+    if not is_timed:
+        columns["intended_ns"] = pa.nulls(len(rows), pa.int64())
+    columns["error"] = pa.array(np.ascontiguousarray(rows["error"]))
+    columns["target"] = pa.array(rows["target"].astype(np.int32))
+    columns["status"] = pa.DictionaryArray.from_arrays(
+        pa.array(rows["status"].astype(np.int32)), pa.array(STATUSES)
+    )
+    return pa.record_batch([columns[name] for name in schema.COMPLETIONS.names], schema.COMPLETIONS)

@@ -1,0 +1,85 @@
+"""What may be wrong with a replay: a closed list, each with advice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LATE_SHARE = 0.001
+
+ADVICE = {
+    "interrupted": "run it again to the end",
+    "failed": "look at the errors below: their latencies are not counted",
+    "fallback": "allow io_uring (sysctl kernel.io_uring_disabled=0) or ask for --engine threads",
+    "late": "use fewer busy processes, a higher --depth or a faster target",
+    "in_flight_full": "raise --depth, or take it as the answer: the target cannot keep up",
+    "plan_underrun": "keep the trace folder on another disk than the target",
+    "log_stalls": "keep the trace folder on another disk than the target",
+    "buffered": "use a target that takes O_DIRECT: latencies are those of the page cache",
+    "read_only": "confirm the target with --write-to to replay the writes as well",
+    "out_of_range": "use a larger target",
+    "wrapped": "use a larger target",
+    "unsupported": "use a target that takes discards",
+    "left_out": "nothing: these requests of the trace have no meaning for a target",
+    "guessed_times": "capture the queue events as well",
+    "rounded": "nothing: lengths are whole sectors on every block device",
+}
+
+
+def find_doubts(summary: dict[str, Any], compiled: dict[str, Any]) -> list[dict[str, str]]:
+    """Return warnings as `{"code", "message", "advice"}` for a finished run."""
+    found = [*_of_run(summary), *_of_targets(summary), *_of_plan(compiled)]
+    return [{"code": code, "message": text, "advice": ADVICE[code]} for code, text in found]
+
+
+def _of_run(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    counts, late = summary["counts"], summary["late"]
+    found = []
+    if summary["outcome"] == "interrupted":
+        found.append(("interrupted", f"{counts['not_reached']:,} requests were not reached"))
+    if counts["failed"]:
+        found.append(("failed", f"{counts['failed']:,} requests failed"))
+    if summary["engine"]["fallback"]:
+        found.append(("fallback", f"io_uring is not available: {summary['engine']['fallback']}"))
+    if late["count"] > LATE_SHARE * max(counts["submitted"], 1):
+        limit_us = late["threshold_ns"] / 1e3
+        found.append(
+            ("late", f"{late['count']:,} requests were issued over {limit_us:.0f} us late")
+        )
+    for code, count in (
+        ("in_flight_full", late["in_flight_full"]),
+        ("plan_underrun", late["plan_underrun"]),
+    ):
+        if count:
+            found.append((code, f"{count:,} requests were late because of it"))
+    if summary["log_stalls"]:
+        found.append(("log_stalls", f"the run waited {summary['log_stalls']:,} times for its log"))
+    for code, key in (
+        ("read_only", "skipped_read_only"),
+        ("out_of_range", "skipped_out_of_range"),
+        ("unsupported", "skipped_unsupported"),
+        ("wrapped", "wrapped"),
+    ):
+        if counts[key]:
+            found.append((code, f"{counts[key]:,} requests were {key.replace('_', ' ')}"))
+    return found
+
+
+def _of_targets(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        ("buffered", f"target {target['label']} is buffered: {target['direct_note']}")
+        for target in summary["targets"]
+        if target["direct_note"]
+    ]
+
+
+def _of_plan(compiled: dict[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    if compiled["skipped"]:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in compiled["skipped"].items())
+        found.append(("left_out", f"requests of the trace that are not in the plan: {reasons}"))
+    if compiled["guessed_times"]:
+        count = compiled["guessed_times"]
+        found.append(("guessed_times", f"{count:,} requests without queue event have a later time"))
+    if compiled["rounded"]:
+        found.append(("rounded", f"{compiled['rounded']:,} lengths were rounded up to sectors"))
+    return found

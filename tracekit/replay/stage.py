@@ -1,0 +1,155 @@
+"""The stage: compiles a plan, runs it, keeps completions and summary in the trace folder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tracekit import store
+from tracekit.errors import UsageError
+from tracekit.native.replay import Outcome, checked_program, run_program
+from tracekit.plan.compile import PlanReport, compile_plan
+from tracekit.plan.file import LEVELS
+from tracekit.plan.routes import DEFAULT
+from tracekit.replay.completions import write_completions
+from tracekit.replay.doubts import find_doubts
+from tracekit.schema import ROLES
+from tracekit.store import TraceFolder
+
+LATEST = "latest"
+SUMMARY = "summary.json"
+PLAN = "plan.bin"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to replay; `arguments` are further options of the program, in its own words."""
+
+    name: str = LATEST
+    level: str = "queued"
+    limit: int | None = None
+    engine: str = "auto"
+    pace: str = "trace"
+    targets: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    is_dry_run: bool = False
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what the program cannot check."""
+        if self.level not in LEVELS:
+            raise UsageError(f"--level {self.level}: not one of {', '.join(LEVELS)}")
+        if not self.name or "/" in self.name or self.name.startswith("."):
+            raise UsageError(f"--name {self.name!r}: not a plain name")
+        if self.limit is not None and self.limit < 1:
+            raise UsageError(f"--limit {self.limit}: not a number of requests")
+        if self.engine == "null" and self.targets:
+            raise UsageError("the null engine takes no --target")
+
+    @property
+    def own_roles(self) -> tuple[str, ...]:
+        """Roles that have a target of their own."""
+        labels = (target.split("=", 1)[0] for target in self.targets if _has_label(target))
+        return tuple(label for label in labels if label != DEFAULT)
+
+    @property
+    def has_default(self) -> bool:
+        """Whether there is a target for everything else."""
+        return any(not _has_label(t) or t.startswith(f"{DEFAULT}=") for t in self.targets)
+
+
+def _has_label(target: str) -> bool:
+    """A target is ROLE=PATH when a word without a slash stands before the first `=`."""
+    label, equals, _ = target.partition("=")
+    return bool(equals) and "/" not in label
+
+
+def check_targets(targets: tuple[str, ...]) -> None:
+    """Raise UsageError for a target that is neither PATH nor ROLE=PATH."""
+    for target in targets:
+        label = target.split("=", 1)[0]
+        if _has_label(target) and label not in (*ROLES, DEFAULT):
+            raise UsageError(
+                f"--target {target}: there is no role '{label}'",
+                hint=f"roles are {', '.join(ROLES)}; a path with '=' needs a slash before it",
+            )
+
+
+def replay(
+    folder: TraceFolder,
+    options: Options,
+    *,
+    on_rows: Callable[[int], None] | None = None,
+) -> tuple[dict[str, Any], bool]:
+    """Replay the trace and return the summary, and whether only a part was done.
+
+    Keeps `plan.bin`, `completions.parquet` and `summary.json` in `replays/<name>`; the replay named
+    `latest` is replaced without asking. A dry run keeps nothing.
+    """
+    check_targets(options.targets)
+    checked_program()
+    folder.require("requests", made_by="parse")
+    with _place(folder, options) as place:
+        plan = place / PLAN
+        compiled = compile_plan(
+            folder,
+            plan,
+            level=options.level,
+            own_roles=options.own_roles,
+            limit=options.limit,
+            on_rows=on_rows,
+        )
+        records = place / "completions.bin"
+        arguments = [*options.arguments, *_target_arguments(options, compiled, place)]
+        arguments += ["--engine", options.engine, "--pace", options.pace]
+        arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
+        outcome = run_program(plan, place / SUMMARY, arguments)
+        summary = _summary(outcome, asdict(compiled), options)
+        if not options.is_dry_run:
+            table = place / "completions.parquet"
+            write_completions(records, table, is_timed=options.pace == "trace")
+            records.unlink()
+        store.write_json(place / SUMMARY, summary)
+    return summary, outcome.is_partial
+
+
+@contextmanager
+def _place(folder: TraceFolder, options: Options) -> Iterator[Path]:
+    """Yield the folder that will be `replays/<name>`, or in a dry run one that goes away."""
+    if options.is_dry_run:
+        with tempfile.TemporaryDirectory(prefix="tracekit-") as place:
+            yield Path(place)
+        return
+    overwrite = options.overwrite or options.name == LATEST
+    path = folder.path / "replays" / options.name
+    if path.exists() and not overwrite:
+        raise UsageError(f"{path} exists already", hint="choose another --name or pass --force")
+    with store.new_folder(path, overwrite=overwrite, marker=SUMMARY) as place:
+        yield place
+
+
+def _target_arguments(options: Options, compiled: PlanReport, place: Path) -> list[str]:
+    """Targets as the program takes them; what has none gets a file made for the run."""
+    if options.engine == "null":
+        return []
+    given = [argument for target in options.targets for argument in ("--target", target)]
+    is_needed = any(target["label"] == DEFAULT for target in compiled.targets)
+    if is_needed and not options.has_default:
+        given += ["--target", f"{DEFAULT}={place / 'target.img'}"]
+    elif options.has_default and not is_needed:
+        raise UsageError(
+            "every request has a role with a target of its own, nothing is left for the other one",
+            hint="leave the --target without a role out",
+        )
+    return given
+
+
+def _summary(outcome: Outcome, compiled: dict[str, Any], options: Options) -> dict[str, Any]:
+    summary = {"name": options.name, **outcome.summary, "compiled": compiled}
+    summary["messages"] = outcome.messages.splitlines()
+    summary["warnings"] = [] if options.is_dry_run else find_doubts(outcome.summary, compiled)
+    return summary

@@ -1,0 +1,124 @@
+"""A replay's summary in words, for a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MIB = 1 << 20
+PLACE = {
+    "made file": "file made for the run and removed",
+    "file": "existing file",
+    "block device": "block device",
+    "none": "no target",
+}
+
+
+def describe(summary: dict[str, Any]) -> str:
+    """Return the lines that `tracekit replay` prints."""
+    if summary["outcome"] == "dry_run":
+        return "\n".join([*_plan(summary), *_targets(summary), "dry run: no request was made"])
+    return "\n".join(
+        [
+            *_run(summary),
+            *_targets(summary),
+            "",
+            *_timing(summary),
+            "",
+            *_operations(summary),
+            *_errors(summary),
+            *_warnings(summary),
+        ]
+    )
+
+
+def duration(ns: float) -> str:
+    """Return a time in the unit that reads best."""
+    size = abs(ns)
+    for limit, unit, digits in ((1e3, "ns", 0), (1e6, "us", 1), (1e9, "ms", 2)):
+        if size < limit:
+            return f"{ns / limit * 1e3:,.{digits}f} {unit}"
+    return f"{ns / 1e9:,.3f} s"
+
+
+def _plan(summary: dict[str, Any]) -> list[str]:
+    plan = summary["plan"]
+    return [
+        f"{plan['requests']:,} requests as {plan['level']},"
+        f" {duration(plan['duration_ns'])} of trace"
+    ]
+
+
+def _run(summary: dict[str, Any]) -> list[str]:
+    counts, engine, speed = summary["counts"], summary["engine"], summary["speed"]
+    how = "as fast as possible" if summary["pace"] == "fast" else "at the trace's times"
+    if speed["numerator"] != speed["denominator"] and summary["pace"] == "trace":
+        how += f", {speed['numerator'] / speed['denominator']:g} times faster"
+    used = ", ".join(name for name, is_used in engine["features"].items() if is_used)
+    return [
+        *_plan(summary),
+        f"{summary['outcome']}: {counts['done']:,} done, {counts['failed']:,} failed, {how}",
+        f"engine {engine['used']}{f' ({used})' if used else ''},"
+        f" depth {summary['depth']:,}, in flight at most {summary['in_flight_max']:,}",
+    ]
+
+
+def _targets(summary: dict[str, Any]) -> list[str]:
+    lines = []
+    for target in summary["targets"]:
+        if target["kind"] == "none":
+            continue
+        how = "O_DIRECT" if target["is_direct"] else "buffered"
+        lines.append(
+            f"{target['label']}: {PLACE[target['kind']]} {target['path']},"
+            f" {target['size_bytes'] / MIB:,.0f} MiB, {how}"
+        )
+        if target["confirm_with"] and not target["may_write"]:
+            lines.append(f"  reads only; to write there: --write-to {target['confirm_with']}")
+    return lines
+
+
+def _timing(summary: dict[str, Any]) -> list[str]:
+    timing, error = summary["timing"], summary["issue_error"]
+    lines = [
+        f"elapsed {duration(timing['elapsed_ns'])},"
+        f" {timing['requests_per_second']:,.0f} requests/s,"
+        f" {timing['bytes_per_second'] / MIB:,.1f} MiB/s"
+    ]
+    if error is None:
+        return lines
+    steps = ("p50", "p90", "p99", "p99_9", "max")
+    late = ", ".join(f"{step.replace('_', '.')} {duration(error[f'{step}_ns'])}" for step in steps)
+    lines.append(
+        f"intended {duration(timing['intended_duration_ns'])},"
+        f" real {duration(timing['actual_duration_ns'])}:"
+        f" error {duration(timing['duration_error_ns'])}, drift {duration(timing['drift_ns'])}"
+    )
+    lines.append(f"issued after the intended time: {late}")
+    return lines
+
+
+def _operations(summary: dict[str, Any]) -> list[str]:
+    head = f"{'service (submit to complete)':<28}{'requests':>12}{'p50':>12}{'p99':>12}{'max':>12}"
+    is_timed = summary["issue_error"] is not None
+    lines = [head + (f"{'response p99':>16}" if is_timed else "")]
+    for row in summary["operations"]:
+        service, response = row["service"], row["response"]
+        if service is None:
+            continue
+        line = f"{row['target'] + ' ' + row['operation']:<28}{service['count']:>12,}"
+        line += "".join(f"{duration(service[f'{step}_ns']):>12}" for step in ("p50", "p99", "max"))
+        lines.append(line + (f"{duration(response['p99_ns']):>16}" if response else ""))
+    return lines
+
+
+def _errors(summary: dict[str, Any]) -> list[str]:
+    return [
+        f"error {error['name']} ({error['meaning']}): {error['count']:,} requests"
+        for error in summary["errors"]
+    ]
+
+
+def _warnings(summary: dict[str, Any]) -> list[str]:
+    return [
+        f"warning: {warning['message']}; {warning['advice']}" for warning in summary["warnings"]
+    ]
