@@ -32,6 +32,7 @@ COLUMNS = (
     "sector",
     "length_bytes",
     "operation",
+    "is_sync",
     "is_meta",
     "is_fua",
     "is_preflush",
@@ -64,6 +65,7 @@ class Part:
     end: NDArray[np.int64]  # sector behind the last
     operation: NDArray[np.int64]  # READ, WRITE or 0
     process: NDArray[np.int64]  # ANONYMOUS ... JOURNALER
+    is_sync: NDArray[np.bool_]
     is_meta: NDArray[np.bool_]
     is_barrier: NDArray[np.bool_]  # FUA or preflush
 
@@ -78,6 +80,7 @@ class Evidence:
 
     reads: int = 0
     writes: int = 0
+    synchronous: int = 0  # writes that somebody waits for
     meta: int = 0  # reads and writes of metadata
     barriers: int = 0  # writes with FUA or preflush
     pages: int = 0  # reads and writes that are whole aligned 4 KiB pages
@@ -107,6 +110,7 @@ class Evidence:
         is_jbd2 = is_write & (part.process == JBD2)
         self.reads += count(part.operation == READ)
         self.writes += count(is_write)
+        self.synchronous += count(is_write & part.is_sync)
         self.meta += count(is_data & part.is_meta)
         self.barriers += count(is_write & part.is_barrier)
         self.pages += count(is_data & is_paged)
@@ -243,6 +247,7 @@ def _part(batch: Any) -> Part:
         end=sector + (length + SECTOR_BYTES - 1) // SECTOR_BYTES,
         operation=codes(batch.column("operation"), lambda name: OPERATIONS.get(name or "", 0)),
         process=codes(batch.column("process"), process_kind),
+        is_sync=flags(batch.column("is_sync")),
         is_meta=flags(batch.column("is_meta")),
         is_barrier=flags(batch.column("is_fua")) | flags(batch.column("is_preflush")),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from tracekit.classify.columns import OnRows, ignore_rows
 from tracekit.classify.evidence import Evidence, Key, gather
-from tracekit.classify.infer import Decision, decide
+from tracekit.classify.infer import Decision, decide, decide_beside_journal
 from tracekit.classify.journal import Extent, candidates, check
 from tracekit.classify.layout import decided, found_entry
 from tracekit.classify.survey import Survey
@@ -55,30 +55,50 @@ def _needs_evidence(entries: list[dict[str, Any]], survey: Survey) -> bool:
 
 
 def _decide_all(result: Guess, evidence: dict[Key, Evidence], survey: Survey) -> None:
+    """Decide on the regions without a role; those that told nothing once more, knowing the rest."""
     mapped = {entry["device"] for entry in result.entries}
     mapped |= {key[0] for key in evidence if key[1] is not None and isinstance(key[0], str)}
+    open_regions = []
     for key in sorted(evidence, key=str):
-        place, partition = key
-        found = evidence[key]
-        if isinstance(place, int):
-            entry = result.entries[place]
-            if entry["role"] in (None, "unknown"):
-                result.entries[place] = _judged(result, entry, decide(found))
-        elif partition is not None:
-            entry = found_entry(place, partition, found.first_sector, found.end_sector)
-            entry["partition"] = partition
-            result.entries.append(_judged(result, entry, decide(found)))
-        elif place not in mapped:
-            entry = found_entry(place, place, 0, survey.end_sectors[place])
-            result.entries.append(_judged(result, entry, decide(found)))
+        place = _place(result, key, evidence[key], mapped, survey)
+        if place is not None and result.entries[place]["role"] in (None, "unknown"):
+            open_regions.append((place, evidence[key]))
+    for place, found in open_regions:
+        _judge(result, place, decide(found))
+    journals = {entry["device"] for entry in result.entries if entry["role"] == "journal"}
+    for place, found in open_regions:
+        entry = result.entries[place]
+        if entry["role"] in (None, "unknown") and entry["device"] in journals:
+            _judge(result, place, decide_beside_journal(found))
 
 
-def _judged(result: Guess, entry: dict[str, Any], decision: Decision) -> dict[str, Any]:
+def _place(
+    result: Guess, key: Key, found: Evidence, mapped: set[str], survey: Survey
+) -> int | None:
+    """Return the index of the region's entry, which is made if the layout has none."""
+    place, partition = key
+    if isinstance(place, int):
+        return place
+    if partition is not None:
+        entry = found_entry(place, partition, found.first_sector, found.end_sector)
+        result.entries.append({**entry, "partition": partition})
+    elif place not in mapped:
+        result.entries.append(found_entry(place, place, 0, survey.end_sectors[place]))
+    else:
+        return None
+    return len(result.entries) - 1
+
+
+def _judge(result: Guess, place: int, decision: Decision) -> None:
+    """Give the entry its role, unless the decision is that its requests do not tell."""
+    if decision.role == "unknown":
+        return
+    entry = result.entries[place]
     evidence = f"inferred: {decision.evidence}"
+    result.entries[place] = decided(entry, decision.role, evidence, decision.confidence)
     result.inferences.append(
         _inference(entry, decision.role, decision.evidence, decision.confidence)
     )
-    return decided(entry, decision.role, evidence, decision.confidence)
 
 
 def _inference(entry: dict[str, Any], role: str, evidence: str, confidence: str) -> dict[str, Any]:
@@ -102,7 +122,7 @@ def _find_journals(
     check(requests, extents, on_rows=on_rows)
     for extent in extents:
         if extent.is_journal:
-            result.entries.append(_journal_entry(result, extent))
+            _add_journal(result, extent)
 
 
 def _file_systems(
@@ -117,13 +137,13 @@ def _file_systems(
     return pairs
 
 
-def _journal_entry(result: Guess, extent: Extent) -> dict[str, Any]:
+def _add_journal(result: Guess, extent: Extent) -> None:
     name = f"journal at {extent.device}:{extent.first_sector}"
-    entry = found_entry(extent.device, name, extent.first_sector, extent.end_sector)
+    result.entries.append(found_entry(extent.device, name, extent.first_sector, extent.end_sector))
     decision = Decision(
         "journal",
         f"jbd2's commits lie here, inside a file system: {extent.jbd2} requests of jbd2,"
         f" {extent.foreign} of others",
         "high" if extent.foreign == 0 else "medium",
     )
-    return _judged(result, entry, decision)
+    _judge(result, len(result.entries) - 1, decision)

@@ -32,6 +32,21 @@ def decide(evidence: Evidence) -> Decision:
     return Decision("unknown", "its requests do not tell file system from raw use", "none")
 
 
+def decide_beside_journal(evidence: Evidence) -> Decision:
+    """Return the role of a region that told nothing, on a disk with an external journal.
+
+    Such a journal belongs to a file system, and page reclaim never waits for its writes.
+    """
+    if not evidence.synchronous:
+        return decide(evidence)
+    return Decision(
+        "fs",
+        f"{evidence.synchronous} of {evidence.writes} writes are synchronous, beside an external"
+        " journal, which belongs to a file system",
+        "medium",
+    )
+
+
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
