@@ -40,6 +40,7 @@ def recommend(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say what to place on NVM: file system, journal, swap or parts of them, at each capacity."""
+    from tracekit.progress import row_progress
     from tracekit.recommend.stage import Options
     from tracekit.recommend.stage import recommend as run_recommend
     from tracekit.sizes import parse_size
@@ -57,5 +58,6 @@ def recommend(  # noqa: PLR0913 - a command's parameters are its options
         level=level,
         profiles=profiles,
     )
-    result = run_recommend(TraceFolder(trace), options)
+    with row_progress("recommend") as on_rows:
+        result = run_recommend(TraceFolder(trace), options, on_rows=on_rows)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tracekit.schema import BLOCK_BYTES
@@ -15,7 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SPLIT_WORTH_RATIO = 0.01
+SPLIT = "combined"
+WORTH_RATIO = 0.01
 KNEE_RATIO = 0.9
 PS_PER_NS = 1000
 
@@ -81,40 +81,68 @@ def candidates(curves: Curves, coverage: str) -> list[Candidate]:
         curves.points, [curves.change_ps[coverage, role] for role in curves.placed_roles]
     )
     shares = dict(zip(curves.placed_roles, splits.blocks, strict=True))
-    combined = Candidate("combined", curves.base_total_ps + splits.change_ps, shares)
+    combined = Candidate(SPLIT, curves.base_total_ps + splits.change_ps, shares)
     return [base, *alone, combined]
 
 
 def find_answers(curves: Curves, coverage: str) -> Answers:
     """Choose the best placement at each capacity.
 
-    A split between roles is recommended where it saves at least SPLIT_WORTH_RATIO of the base
-    device's time over the best single role; otherwise the single role is, for being simpler.
+    A split between roles is the answer from where it saves WORTH_RATIO of the base device's time
+    over the best single role, for as long as it saves anything; otherwise the best single role is,
+    for being simpler.
     """
     found = candidates(curves, coverage)
-    answers = [_answer(curves, found, index) for index in range(len(curves.points))]
-    capacities = [answer.capacity_bytes for answer in answers]
-    single = [_ranked(found[:-1], index)[0].placement for index in range(len(answers))]
+    placements, flips = walk(found, worth_ps=WORTH_RATIO * curves.base_total_ps)
+    _, single_role_flips = walk(found[:-1], worth_ps=WORTH_RATIO * curves.base_total_ps)
+    answers = [
+        _answer(curves, found, index=index, is_split=placement == SPLIT)
+        for index, placement in enumerate(placements)
+    ]
     most = max(answer.gain_ratio for answer in answers)
     best = next(answer for answer in answers if answer.gain_ratio >= most)
     knee = next(answer for answer in answers if answer.gain_ratio >= KNEE_RATIO * most)
+    capacities = [answer.capacity_bytes for answer in answers]
     return Answers(
         by_point=answers,
-        flips=_flips(capacities, [answer.placement for answer in answers]),
-        single_role_flips=_flips(capacities, single),
+        flips=[Flip(capacities[index], before, after) for index, before, after in flips],
+        single_role_flips=[
+            Flip(capacities[index], before, after) for index, before, after in single_role_flips
+        ],
         knee=knee,
         best=best,
     )
 
 
-def _flips(capacities_bytes: list[int], placements: list[str]) -> list[Flip]:
-    """Return where the placement changes, the capacity of nothing left out."""
-    points = list(zip(capacities_bytes, placements, strict=True))[1:]
-    return [
-        Flip(capacity_bytes, before, after)
-        for (_, before), (capacity_bytes, after) in pairwise(points)
-        if before != after
-    ]
+def walk(
+    found: list[Candidate], *, worth_ps: float
+) -> tuple[list[str], list[tuple[int, str, str]]]:
+    """Follow the answer from no capacity to the largest.
+
+    Return the placement at each point, and the changes that matter as (point, before, after). A
+    change between single roles matters when the new one comes to save `worth_ps` over the old one;
+    it is dated from where the new one began to be ahead.
+    """
+    simple = [candidate for candidate in found if candidate.placement != SPLIT]
+    split = next((candidate for candidate in found if candidate.placement == SPLIT), None)
+    placements, flips = [], []
+    held, ahead_since = simple[0], dict[str, int]()
+    for index in range(len(held.elapsed_ps)):
+        best = _ranked(simple, index)[0]
+        saved_ps = int(best.elapsed_ps[index] - split.elapsed_ps[index]) if split else 0
+        is_split = saved_ps > 0 and (held is split or saved_ps >= worth_ps)
+        placements.append(SPLIT if is_split else best.placement)
+        new = split if is_split and split else best
+        lead_ps = int(held.elapsed_ps[index] - new.elapsed_ps[index])
+        if new is held or (lead_ps <= 0 and held is not split):
+            ahead_since = {}
+            continue
+        ahead_since = {new.placement: ahead_since.get(new.placement, index)}
+        if lead_ps >= worth_ps or split in (held, new):
+            since = index if split in (held, new) else ahead_since[new.placement]
+            flips.append((since, held.placement, new.placement))
+            held, ahead_since = new, {}
+    return placements, flips
 
 
 def _ranked(found: list[Candidate], index: int) -> list[Candidate]:
@@ -127,16 +155,12 @@ def _ranked(found: list[Candidate], index: int) -> list[Candidate]:
     return sorted(found, key=key)
 
 
-def _answer(curves: Curves, found: list[Candidate], index: int) -> Answer:
-    combined = found[-1]
+def _answer(curves: Curves, found: list[Candidate], *, index: int, is_split: bool) -> Answer:
     simple = _ranked(found[:-1], index)
-    saved_ps = int(simple[0].elapsed_ps[index] - combined.elapsed_ps[index])
-    is_split = saved_ps > 0 and saved_ps >= SPLIT_WORTH_RATIO * curves.base_total_ps
-    ranked = [combined, *simple] if is_split else simple
+    ranked = [found[-1], *simple] if is_split else simple
     chosen, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else ranked[0]
     elapsed_ps, second_ps = int(chosen.elapsed_ps[index]), int(runner_up.elapsed_ps[index])
     shares = {role: int(blocks[index]) * BLOCK_BYTES for role, blocks in chosen.blocks.items()}
-    optimal_ps = curves.base_total_ps + int(curves.optimal_ps[index])
     return Answer(
         capacity_bytes=int(curves.points[index]) * BLOCK_BYTES,
         placement=chosen.placement,
@@ -149,7 +173,7 @@ def _answer(curves: Curves, found: list[Candidate], index: int) -> Answer:
         runner_up=runner_up.placement,
         runner_up_elapsed_ns=to_ns(second_ps),
         margin_ratio=_saved_ratio(elapsed_ps, second_ps),
-        optimal_elapsed_ns=to_ns(optimal_ps),
+        optimal_elapsed_ns=to_ns(curves.base_total_ps + int(curves.optimal_ps[index])),
     )
 
 

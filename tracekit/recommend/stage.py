@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TABLE = "simulations/placement"
 RESULT = "recommendation.json"
+LEFT_OUT = ("uncharged", "not_issued", "orphan_merges", "missing_blocks")
 
 
 @dataclass(frozen=True)
@@ -107,12 +108,7 @@ def _result(
         "best": asdict(answers.best),
         "footprint_bytes": int(curves.role_blocks.sum()) * BLOCK_BYTES,
         "roles": _roles(curves),
-        "left_out": {
-            "uncharged": curves.totals.uncharged,
-            "not_issued": curves.totals.not_issued,
-            "orphan_merges": curves.totals.orphan_merges,
-            "missing_blocks": curves.totals.missing_blocks,
-        },
+        "left_out": {name: getattr(curves.totals, name) for name in LEFT_OUT},
         "assumptions": [
             _headline_rule(options, answers, grid),
             *assumptions(curves, profiles, level=level, coverage=options.coverage),

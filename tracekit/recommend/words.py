@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracekit.recommend.answer import KNEE_RATIO, SPLIT_WORTH_RATIO, Answer, Answers
+from tracekit.recommend.answer import KNEE_RATIO, WORTH_RATIO, Answer, Answers
 from tracekit.recommend.profiles import Profile
 from tracekit.schema import BLOCK_BYTES, ROLES
 from tracekit.simulate.placement import Curves
@@ -15,7 +15,8 @@ LEVELS = {
     "issued": "requests are charged as issued: merged ones together, in issue order",
     "queued": "requests are charged as queued: each on its own, in queue order",
 }
-FLIPS_SHOWN = 3
+FLIPS_SHOWN = 4
+UNKNOWN_SHOWN_RATIO = 0.05
 
 
 def headline(
@@ -33,7 +34,7 @@ def headline(
             "No capacity changes that.",
         ]
     return [
-        _first_line(curves, answer, nvm),
+        _first_line(curves, answer, nvm) + _elsewhere(curves),
         _second_line(answer, other),
         _third_line(answers),
     ]
@@ -59,10 +60,10 @@ def assumptions(
         f"{how}; capacity counts whole 4 KiB blocks that the trace touched",
         "flushes and preflushes are charged as queued: the base device's while the role is wholly"
         " there, the longer of both while it is on both, NVM's once all its blocks are on NVM",
-        f"a split between roles is recommended where it saves at least {SPLIT_WORTH_RATIO:.0%} of"
-        " the base device's time over the best single role",
-        "the optimum places the blocks with most accesses first whatever their role; it knows the"
-        " future and is shown for comparison",
+        f"a split between roles is recommended from where it saves {WORTH_RATIO:.0%} of the base"
+        " device's time over the best single role; smaller changes of the answer are not listed",
+        "the optimum of the study places the blocks with most accesses first whatever their role;"
+        " it knows the future and is shown for comparison",
         *_left_out(curves),
     ]
 
@@ -86,7 +87,19 @@ def _first_line(curves: Curves, answer: Answer, nvm: Profile) -> str:
     return (
         f"{given}, place {_parts(curves, answer)} there: elapsed I/O time falls by"
         f" {answer.gain_ratio:.1%}, from {seconds(answer.base_elapsed_ns)} to"
-        f" {seconds(answer.elapsed_ns)} (offline optimum: {seconds(answer.optimal_elapsed_ns)})."
+        f" {seconds(answer.elapsed_ns)} (the hottest blocks of all roles:"
+        f" {seconds(answer.optimal_elapsed_ns)})."
+    )
+
+
+def _elsewhere(curves: Curves) -> str:
+    """Say how much of the time no placement can change because the role is not known."""
+    ratio = int(curves.base_ps[ROLES.index("unknown")]) / curves.base_total_ps
+    if ratio < UNKNOWN_SHOWN_RATIO:
+        return ""
+    return (
+        f" {ratio:.0%} of the time is of requests without a role: set it with tracekit classify"
+        " --role."
     )
 
 
@@ -117,18 +130,19 @@ def _second_line(answer: Answer, other: Answer) -> str:
 
 
 def _third_line(answers: Answers) -> str:
-    smallest = answers.by_point[min(1, len(answers.by_point) - 1)]
-    text = f"From the first block on the answer is {_name(smallest.placement)}"
-    for flip in answers.flips[:FLIPS_SHOWN]:
-        text += f", from {format_size(flip.capacity_bytes)} on {_name(flip.after)}"
+    if answers.best.gain_ratio <= 0:
+        return "No capacity of it pays."
+    changes = [
+        f"from {format_size(flip.capacity_bytes)} on {_name(flip.after)}"
+        for flip in answers.flips[:FLIPS_SHOWN]
+    ]
     more = len(answers.flips) - FLIPS_SHOWN
     if more > 0:
-        text += f", and it changes {more} more {'times' if more > 1 else 'time'}"
-    if answers.best.gain_ratio <= 0:
-        return f"{text}; no capacity pays."
+        changes.append(f"then {more} more {'changes' if more > 1 else 'change'}")
+    text = ", ".join(changes) or "No placement saves much"
     return (
-        f"{text}; {format_size(answers.knee.capacity_bytes)} already give {KNEE_RATIO:.0%} of the"
-        f" largest gain, {answers.best.gain_ratio:.1%} at"
+        f"{text[0].upper()}{text[1:]}; {format_size(answers.knee.capacity_bytes)} already give"
+        f" {KNEE_RATIO:.0%} of the largest gain, {answers.best.gain_ratio:.1%} at"
         f" {format_size(answers.best.capacity_bytes)}."
     )
 

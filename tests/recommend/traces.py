@@ -1,0 +1,44 @@
+"""A trace folder with the test devices, and a trace like study A's OLTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tests.simulate.placement_traces import Request, write_trace
+from tracekit.recommend.stage import Options, recommend
+from tracekit.store import TraceFolder
+
+DEVICES = Path(__file__).with_name("devices.toml")
+BLOCK = 4096
+US = 1000
+
+
+def recommended(folder: Path, requests: list[Request], **changes: Any) -> dict[str, Any]:
+    """Write a trace, run the stage on it with the test devices, and return its result."""
+    write_trace(folder, requests)
+    options = {"base": "disk", "nvm": "nvm", "profiles": DEVICES, "level": "queued", **changes}
+    return recommend(TraceFolder(folder), Options(**options))
+
+
+def curve(folder: Path, placement: str, coverage: str = "hottest") -> dict[int, int]:
+    """Read a curve back from the table: elapsed us by capacity in blocks."""
+    return {
+        row["capacity_bytes"] // BLOCK: row["elapsed_ns"] // US
+        for row in pq.read_table(folder / "simulations" / "placement.parquet").to_pylist()
+        if (row["placement"], row["coverage"]) == (placement, coverage)
+    }
+
+
+def oltp() -> list[Request]:
+    """Like study A's OLTP: a small hot part in a cold file system, and a cyclic journal.
+
+    File system: 10 blocks of 100 writes, 400 of one. Journal: 300 blocks of 8 writes. Blocks are
+    written in strides, so that no request continues the one before it.
+    """
+    hot = [Request("fs", 16 * block) for _ in range(100) for block in range(10)]
+    cold = [Request("fs", 16 * block) for block in range(10, 410)]
+    journal = [Request("journal", 1 << 20 | 16 * block) for _ in range(8) for block in range(300)]
+    return hot + cold + journal
