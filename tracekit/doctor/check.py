@@ -92,5 +92,5 @@ def caught(probe: Callable[[], Finding]) -> Finding:
         return probe()
     except TracekitError as error:
         return Finding("broken", str(error), error.hint)
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, LookupError, ImportError) as error:
         return Finding("broken", f"{type(error).__name__}: {error}")

@@ -5,14 +5,20 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import platform
+import struct
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tracekit.doctor.check import Check, Finding, Group, run
+from tracekit.doctor.check import Check, Finding, Group
 from tracekit.paths import data_folder
 
+# A blktrace v7 record: one write of 4 KiB is queued on device 7,0.
+ONE_QUEUED_WRITE = struct.pack(
+    "=IIQQIIIIIHH", 0x65617407, 1, 1, 8, 4096, 2 << 16 | 1, 7, 7 << 20, 0, 0, 0
+)
+REBUILD = "build it again: make setup"
 LIBRARIES = ("duckdb", "jinja2", "numpy", "pandas", "pyarrow", "rich", "seaborn", "typer")
 
 
@@ -22,22 +28,29 @@ def python() -> Finding:
 
 
 def library() -> Finding:
-    """Load the shared library."""
+    """Decode a trace of one record with the shared library."""
     from tracekit import native
+    from tracekit.native.decode import Decoder
 
-    native.library()
-    return Finding("ok", f"loads: {native.library_path()}")
+    path = native.library_path()
+    with tempfile.TemporaryFile() as trace:
+        trace.write(ONE_QUEUED_WRITE)
+        trace.seek(0)
+        try:
+            with Decoder([trace.fileno()]) as decoder:
+                rows = sum(batch.num_rows for batch in decoder.batches())
+        except AttributeError as error:
+            return Finding("broken", f"{path} is of another version: {error}", REBUILD)
+    if rows != 1:
+        return Finding("broken", f"{path} decodes one request as {rows}", REBUILD)
+    return Finding("ok", f"decodes: {path}")
 
 
 def program() -> Finding:
     """Start the replay program."""
-    from tracekit import native
+    from tracekit.native.replay import checked_program
 
-    path = native.program_path()
-    ran = run(str(path), "--version")
-    if ran.status != 0:
-        return Finding("broken", f"{path}: {ran.last_complaint}", "build it again: make setup")
-    return Finding("ok", f"{ran.output.strip()}, {path}")
+    return Finding("ok", f"starts: {checked_program()}")
 
 
 def _library_probe(name: str) -> Callable[[], Finding]:

@@ -12,6 +12,7 @@ from tracekit.errors import TracekitError
 
 LIBRARY = "libtracekit.so"
 PROGRAM = "tracekit-replay"
+INTERFACE_VERSION = 1  # TK_INTERFACE_VERSION in replayer/common/version.h
 
 
 def _find(name: str, folders: list[Path]) -> Path:
@@ -37,5 +38,15 @@ def program_path() -> Path:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Load the shared library once; calls release the GIL."""
-    return ctypes.CDLL(str(library_path()))
+    """Load the shared library once; calls release the GIL.
+
+    Raise TracekitError when its interface is not the one that this package was written for.
+    """
+    path = library_path()
+    native = ctypes.CDLL(str(path))
+    found = native.tk_interface_version()
+    if found != INTERFACE_VERSION:
+        raise TracekitError(
+            f"{path} has interface {found}, not {INTERFACE_VERSION}", hint="build it: make setup"
+        )
+    return native
