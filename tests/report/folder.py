@@ -35,7 +35,7 @@ def make_folder(
     if "recommend" in stages:
         _write_recommendation(path)
     if "replay" in stages:
-        _write_replay(path, rows)
+        _write_replay(path, rows, warnings)
     folder = TraceFolder(path)
     if "analyze" in stages:
         analyze(folder)
@@ -251,7 +251,9 @@ def _recommendation() -> dict[str, Any]:
     }
 
 
-def _write_replay(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def _write_replay(
+    path: Path, rows: Sequence[dict[str, Any]], warnings: Sequence[dict[str, str]]
+) -> None:
     """Write the completions of a replay that was always 10 us late and took 100 us a request."""
     (path / "replays" / "file").mkdir(parents=True)
     done = [
@@ -269,8 +271,11 @@ def _write_replay(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     table = pa.Table.from_pylist(done, COMPLETIONS)
     write_table(path / "replays" / "file" / "completions.parquet", table)
     summary = {
-        "engine": "null",
-        "targets": [{"path": "nvm.img <b>"}],
-        "timing": {"late_max_ns": 10_000},
+        "plan": {"requests": len(rows)},
+        "pace": "trace",
+        "engine": {"asked": "auto", "used": "threads"},
+        "targets": [{"label": "default", "path": "<b>", "kind": "made file", "is_direct": True}],
+        "issue_error": {"max_ns": 10_000},
+        "warnings": list(warnings),
     }
     write_json(path / "replays" / "file" / "summary.json", summary)

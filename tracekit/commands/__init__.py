@@ -13,6 +13,7 @@ from tracekit.commands.parse import parse
 from tracekit.commands.recommend import recommend
 from tracekit.commands.replay import replay
 from tracekit.commands.report import report
+from tracekit.commands.run import run
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
     capture,
@@ -22,5 +23,6 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     recommend,
     replay,
     report,
+    run,
     doctor,
 )

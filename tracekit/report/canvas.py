@@ -188,21 +188,22 @@ def cumulative_times(table: pd.DataFrame, size: Size, *, x_title: str, y_title: 
     figure, axes = canvas(size, x_title=x_title, y_title=y_title)
     curves = table.assign(high_ns=table["high_ns"].clip(lower=1))
     role_curves(axes, curves, x="high_ns", y="smaller_ratio", steps=True)
-    log_axis(axes.xaxis, fmt.duration)
+    log_axis(axes.xaxis, fmt.duration, size=size)
     share_axis(axes.yaxis)
     finish(axes)
     return figure
 
 
-def log_axis(axis: Axis, write: Callable[[Any], str]) -> None:
-    """Make the x axis logarithmic, with a tick a decade, or three where there are few decades."""
+def log_axis(axis: Axis, write: Callable[[Any], str], *, size: Size) -> None:
+    """Make the x axis logarithmic, with as many decades (or parts of one) as there is room for."""
     from math import log10
 
     from matplotlib.ticker import LogLocator, NullLocator
 
     axis.axes.set_xscale("log")
     low, high = axis.get_view_interval()
-    subs = (1.0,) if log10(high / low) > 3 else (1.0, 2.0, 5.0)
-    axis.set_major_locator(LogLocator(base=10, subs=subs))
+    room = 5 if size.is_narrow else 9
+    subs = (1.0, 2.0, 5.0) if 3 * log10(high / low) < room else (1.0,)
+    axis.set_major_locator(LogLocator(base=10, subs=subs, numticks=room))
     axis.set_minor_locator(NullLocator())
     write_ticks(axis, write)

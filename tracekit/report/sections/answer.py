@@ -34,7 +34,7 @@ def answer(inputs: Inputs) -> Section | Missing:
 
 def placement_title(placement: str) -> str:
     """Return how a placement is called where there is little room."""
-    special = {"base": "none", "combined": "split"}
+    special = {"base": "nothing", "combined": "split"}
     return special.get(placement) or roles.title(placement)
 
 

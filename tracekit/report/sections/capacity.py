@@ -12,7 +12,7 @@ from tracekit.report.figures.capacity import STYLES
 from tracekit.report.figures.capacity import capacity as draw
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Missing, Section, figure
-from tracekit.report.sections.answer import placement_title
+from tracekit.report.sections.answer import placement_title, shares
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +40,7 @@ def capacity(inputs: Inputs) -> Section | Missing:
             "milestones": milestones(advice),
             "ranges": ranges(advice),
             "title_of": placement_title,
+            "shares_of": shares,
             "panels": [
                 {
                     "name": name,

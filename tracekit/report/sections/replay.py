@@ -22,6 +22,7 @@ MEASURES = (
     ("late", "How late requests were submitted", "time after the intended one"),
     ("response", "Response time, from the intended time on", "intended to completed"),
 )
+KINDS = {"made file": "a file made for the run", "file": "a file", "device": "a block device"}
 
 
 def replay(inputs: Inputs) -> Section | Missing:
@@ -38,7 +39,11 @@ def replay(inputs: Inputs) -> Section | Missing:
         parts.append(
             {
                 "name": run.name,
-                "says": [*extent(mine, total), *says(of_run(times, run.name).table)],
+                "says": [
+                    *extent(mine, total),
+                    how(run.summary),
+                    *says(of_run(times, run.name).table),
+                ],
                 "figures": _figures(of_run(curves, run.name), run.name),
                 "times": of_run(times, run.name),
                 "outcomes": of_run(outcomes, run.name),
@@ -74,6 +79,20 @@ def extent(outcomes: pd.DataFrame, total: int | None) -> list[str]:
         ended = [*others, f"{fmt.count(errors)} ended with an error"] if errors else others
         sentences.append(f"Of the others: {fmt.listing(ended)}." if others else f"{ended[0]}.")
     return sentences
+
+
+def how(summary: Mapping[str, Any]) -> str:
+    """Say with which engine the requests were run, on what, and at which pace."""
+    engine = summary["engine"]["used"]
+    pace = "each at its time" if summary["pace"] == "trace" else "as fast as possible"
+    places = [
+        f"{roles.title(target['label']) if target['label'] != 'default' else 'requests'} on "
+        f"{KINDS.get(target['kind'], target['kind'])}"
+        f"{'' if target['is_direct'] else ' through the page cache'}"
+        for target in summary["targets"]
+    ]
+    where = f" {fmt.listing(places)}," if places and engine != "null" else ""
+    return f"By the engine {engine},{where} {pace}."
 
 
 def says(times: pd.DataFrame) -> list[str]:

@@ -29,5 +29,10 @@ def _commands(inputs: Inputs) -> Iterator[str]:
         base, nvm = (shlex.quote(str(advice[f"{which}_profile"])) for which in ("base", "nvm"))
         yield f"tracekit recommend {folder} --base {base} --nvm {nvm}"
     for replay in inputs.replays:
-        yield f"tracekit replay {folder} --name {shlex.quote(replay.name)}"
+        summary = replay.summary
+        yield (
+            f"tracekit replay {folder} --limit {summary['plan']['requests']} "
+            f"--engine {summary['engine']['asked']} --pace {summary['pace']} "
+            f"--name {shlex.quote(replay.name)}"
+        )
     yield f"tracekit report {folder}"

@@ -28,12 +28,18 @@ def warnings(inputs: Inputs) -> Section | Missing:
         TITLE,
         {
             "checks": inputs.failed_checks,
-            "warnings": info.get("warnings", []),
+            "warnings": [*info.get("warnings", []), *_replay_warnings(inputs)],
             "losses": losses,
             "records": records,
             "inferences": info.get("inferences", []),
         },
     )
+
+
+def _replay_warnings(inputs: Inputs) -> Iterator[Mapping[str, str]]:
+    for replay in inputs.replays:
+        for warning in replay.summary["warnings"]:
+            yield {**warning, "message": f"Replay {replay.name}: {warning['message']}"}
 
 
 def _losses(loss: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
