@@ -7,6 +7,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 SAMPLE := sample-traces/oltp
 DEMO := out/demo
+FUZZ_S ?= 60
 C_FILES = $(shell find replayer tests -name '*.[ch]')
 PYTHON_FILES := tracekit tests .ci/uv.py
 CHECKS := check-ruff check-types check-c check-sql check-gcc check-clang check-house
@@ -41,14 +42,19 @@ format: setup-dev ## Lay out Python, C and SQL as `make check` wants them
 	clang-format -i $(C_FILES)
 	sqlfluff fix --quiet analyzers
 
-docs: setup-dev ## Write docs/commands/ anew from the commands' own help
+docs: setup-dev ## Write docs/commands/ and docs/tables.md anew from the program
 	python -m tests.docs.pages
+	python -m tests.docs.tables
 
-bench: setup-dev ## Measure against the peers: blkparse, btt, fio
-	pytest -p no:xdist -s tests/bench $(ARGS)
+bench: setup-dev ## Time every stage on 2 and 20 million requests; ARGS="--requests 1000000"
+	python tests/bench/pipeline.py out/bench $(ARGS)
 
-fuzz: setup-dev ## Fuzz the decoder under sanitizers
-	$(MAKE) -C tests/fuzz
+fuzz: ## Fuzz the decoder under sanitizers for a minute; FUZZ_S=600 for longer (needs clang)
+	@mkdir -p build/fuzz/found
+	clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined \
+	  -fno-sanitize-recover=all -Ireplayer replayer/common/*.c replayer/decode/*.c \
+	  tests/fuzz/decode_fuzz.c -o build/fuzz/decode -lm -lpthread
+	build/fuzz/decode -max_total_time=$(FUZZ_S) -print_final_stats=1 build/fuzz/found tests/fuzz/corpus/decode
 
 wheel: setup-dev ## Build the wheel into out/wheel
 	build/uv/bin/python .ci/uv.py build --quiet --wheel --build-constraints .ci/requirements.lock --out-dir out/wheel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from tests.docs import tables
 from tests.docs.pages import FOLDER, pages
 
 
@@ -12,6 +13,17 @@ def test_every_page_is_what_the_help_says_now() -> None:
     committed = {path: path.read_text() for path in FOLDER.glob("*.md")}
     # WHEN they are made anew, THEN nothing differs; if it does, run: make docs
     assert committed == pages()
+
+
+def test_every_table_is_described_as_it_is_now() -> None:
+    # GIVEN the page as committed, THEN the schema and the queries say the same; if not: make docs
+    assert tables.PAGE.read_text() == tables.page()
+
+
+def test_every_column_has_a_meaning() -> None:
+    lines = [line for line in tables.page().splitlines() if line.startswith("| `")]
+    assert len(lines) > 100
+    assert [line for line in lines if line.endswith("|  |")] == []
 
 
 def test_every_option_has_a_sentence() -> None:
