@@ -29,7 +29,7 @@ TOP_LEVEL = {
     "tests",
     "tracekit",
 }
-MADE_BY_TOOLS = MADE | {".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".github"}
+MADE_BY_TOOLS = MADE | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".github"}
 NAMES = [command.__name__ for command in COMMANDS]
 PIPELINE = [
     "capture",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MADE = {".git", ".venv", "build", "out", "__pycache__"}
+MADE = {".git", ".venv", ".hypothesis", "build", "out", "__pycache__"}
 
 
 def files(*patterns: str, under: str = ".") -> list[Path]:
@@ -30,5 +30,5 @@ def _walk(folder: Path) -> Iterator[Path]:
             continue
         if path.is_dir() and not path.is_symlink():
             yield from _walk(path)
-        elif path.name != ".hypothesis":
+        else:
             yield path
