@@ -109,6 +109,7 @@ class Record:
 
     sequence: int
     time_ns: int
+    sector: int
     length_bytes: int
     action: int
     category: int
@@ -122,13 +123,15 @@ def records_of(data: bytes) -> list[Record]:
     found = []
     at = 0
     while at < len(data):
-        magic, sequence, time_ns, _sector, length, action, pid, _device, cpu, _error, extra = (
+        magic, sequence, time_ns, sector, length, action, pid, _device, cpu, _error, extra = (
             struct.unpack_from("<IIQQIIIIIHH", data, at)
         )
         assert magic == 0x65617407
         payload = data[at + 48 : at + 48 + extra]
         found.append(
-            Record(sequence, time_ns, length, action & 0xFFFF, action >> 16, pid, cpu, payload)
+            Record(
+                sequence, time_ns, sector, length, action & 0xFFFF, action >> 16, pid, cpu, payload
+            )
         )
         at += 48 + extra
     return found

@@ -20,11 +20,12 @@ from tests.capture.machine import (
     run_capture,
     tracing_settings,
 )
+from tests.recipes.three_roles import loop_disk, mounted
 from tracekit.capture.session import Options, capture
 
 pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
 READ, WRITE, NOTIFY = 1, 2, 0x400
-ALLOCATED = 4
+QUEUED, ALLOCATED = 1, 4
 
 
 def all_records(folder: Path) -> list[Record]:
@@ -177,6 +178,47 @@ def test_for_a_time_without_a_command(disk: Disk, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert 400_000_000 < json.loads(done.stdout)["duration_ns"] < 3_000_000_000
     assert (tmp_path / "trace" / "layout.json").exists()
+
+
+def test_what_the_command_prints_does_not_mix_with_json(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN a command that prints
+    command = ("--", "echo", "hello")
+    # THEN with --json it is on stderr, and else where the command put it
+    done = run_capture(disk.device, "-o", str(tmp_path / "a"), "--json", *command)
+    assert json.loads(done.stdout)["output"] == str(tmp_path / "a")
+    assert done.stderr == "hello\n"
+    done = run_capture(disk.device, "-o", str(tmp_path / "b"), *command)
+    assert done.stdout.startswith("hello\n")
+
+
+@pytest.mark.usefixtures("disk")  # which skips where nothing can be traced
+def test_an_internal_journal_is_found_by_its_extents(tmp_path: Path) -> None:
+    # GIVEN an ext4 on a whole disk, with its journal inside
+    with loop_disk(tmp_path / "disk.img", 64 << 20) as device:
+        subprocess.run(["mkfs.ext4", "-q", device], check=True)
+        with mounted(device, tmp_path / "fs") as point:
+            inner = Disk(device, point)
+            run_capture(device, "-o", str(tmp_path / "trace"), "--", *inner.writer(30))
+    # THEN the layout has the file system and the journal's place in it
+    layout = read_layout(tmp_path / "trace")
+    fs, *pieces = layout["partitions"]
+    assert (fs["role"], fs["start_sector"], fs["sectors"]) == ("fs", 0, 64 * 2048)
+    assert {piece["role"] for piece in pieces} == {"journal"}
+    # AND what jbd2 writes is there, and what the writer writes is not
+    names = layout["processes"]
+    places = {"jbd2": 0, "dd": 0}
+    for record in all_records(tmp_path / "trace"):
+        name = names.get(str(record.pid), "")
+        if record.action != QUEUED or not record.category & WRITE or not record.length_bytes:
+            continue
+        is_inside = any(
+            piece["start_sector"] <= record.sector < piece["start_sector"] + piece["sectors"]
+            for piece in pieces
+        )
+        kind = "jbd2" if name.startswith("jbd2/") else "dd"
+        assert is_inside == (kind == "jbd2")
+        places[kind] += 1
+    assert min(places.values()) >= 30
 
 
 def test_loss_is_measured_and_leaves_a_gap(disk: Disk, tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.store import new_folder
 
 STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE_S = 5.0
+PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Options:
 
     command: tuple[str, ...] = ()
     """Run this and capture until it ends; without it, until `duration_s` or a signal."""
+    is_stdout_ours: bool = False
+    """Send what the command prints to stderr, because stdout is for the result."""
     duration_s: float | None = None
     compress: str = "none"
     """none, xz or zstd."""
@@ -114,7 +117,7 @@ def _record(
     child = None
     try:
         source.start()
-        child = _start(options.command) if options.command else None
+        child = _start(options) if options.command else None
         _drain_until_done(source, child, options, stop)
         if child is not None:
             _end(child, source)
@@ -126,12 +129,13 @@ def _record(
         settings.restore()
 
 
-def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start(options: Options) -> subprocess.Popen[bytes]:
+    stdout = sys.stderr.fileno() if options.is_stdout_ours else None
     try:
         # A group of its own, so that a signal reaches what the command started.
-        return subprocess.Popen(command, process_group=0)
+        return subprocess.Popen(options.command, process_group=0, stdout=stdout)
     except OSError as error:
-        raise UsageError(f"{command[0]}: cannot be started: {error.strerror}") from None
+        raise UsageError(f"{options.command[0]}: cannot be started: {error.strerror}") from None
 
 
 def _drain_until_done(

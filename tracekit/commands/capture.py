@@ -43,6 +43,7 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
         raise UsageError("--for and a command were both given", hint="choose one of the two")
     options = Options(
         command=tuple(command or ()),
+        is_stdout_ours=as_json,
         duration_s=seconds,
         compress=compress,
         buffer_kib=buffer_mib << 10,
