@@ -22,6 +22,7 @@ ANALYSES = (
     "traffic/throughput",
     "latency/btt",
     "latency/latency",
+    "latency/q2q",
     "latency/distribution",
     "latency/latency_over_time",
     "depth/depth_over_time",
@@ -50,6 +51,14 @@ CHECKS = (
     "checks/block_touches",
     "checks/new_blocks",
 )
+
+
+CHECKS_TABLE = {
+    "name": "check that failed",
+    "question": "what it asks of the tables",
+    "failing_count": "rows that fail it",
+    "example_id": "request_id of one of them, null where none can be named",
+}
 
 
 @dataclass(frozen=True)
@@ -85,13 +94,15 @@ def analyze(
     *,
     only: Sequence[str] = (),
     parameters: Mapping[str, int] | None = None,
+    memory_mib: int = query.DEFAULT_MEMORY_MIB,
     on_start: Callable[[str, int, int], None] | None = None,
 ) -> Analysis:
     """Run the analyses named in `only`, or all and the checks, and write a table for each.
 
     `parameters` go to every query that has them. `on_start` is told the name, the number from 0 and
-    the total before each query. Raises UsageError for an unknown name or parameter and InputError
-    for a table that is missing, both before anything is written.
+    the total before each query. The database keeps within `memory_mib`. Raises UsageError for an
+    unknown name or parameter and InputError for a table that is missing, both before anything is
+    written.
     """
     names = [_full_name(name) for name in only] or list(ANALYSES)
     checks = () if only else CHECKS
@@ -101,7 +112,7 @@ def analyze(
             folder.require(table, made_by=query.MADE_BY[table])
     total = len(names) + len(checks)
     findings, failures = [], []
-    with query.connect(folder) as connection:
+    with query.connect(folder, memory_mib=memory_mib) as connection:
         for number, name in enumerate(names):
             if on_start is not None:
                 on_start(name, number, total)
@@ -173,12 +184,11 @@ def _check(connection: Any, name: str) -> list[Failure]:
 def _checks_table(failures: Sequence[Failure]) -> Any:
     import pyarrow as pa
 
-    schema = pa.schema(
-        [
-            pa.field("name", pa.string(), metadata={"meaning": "check that failed"}),
-            pa.field("question", pa.string(), metadata={"meaning": "what it asks"}),
-            pa.field("failing_count", pa.int64(), metadata={"meaning": "rows that fail it"}),
-            pa.field("example_id", pa.int64(), metadata={"meaning": "request_id of one of them"}),
-        ]
-    )
-    return pa.Table.from_pylist([vars(failure) for failure in failures], schema)
+    numbers = ("failing_count", "example_id")
+    fields = [
+        pa.field(
+            name, pa.int64() if name in numbers else pa.string(), metadata={"meaning": meaning}
+        )
+        for name, meaning in CHECKS_TABLE.items()
+    ]
+    return pa.Table.from_pylist([vars(failure) for failure in failures], pa.schema(fields))

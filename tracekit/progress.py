@@ -45,3 +45,26 @@ def byte_progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def step_progress(label: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function that is told the name of a step, its number from 0 and of all steps."""
+    if not sys.stderr.isatty():
+        yield lambda _name, _number, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn(label),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda name, number, total: bar.update(
+            task, description=name, completed=number, total=total
+        )

@@ -5,24 +5,37 @@ An analysis is named by its place, such as `traffic/totals`; its table is named 
 
 from __future__ import annotations
 
-import functools
-import glob
 import os
 import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.errors import InputError, UsageError
-from tracekit.paths import data_folder
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.queryfile import Query, read
 from tracekit.store import TraceFolder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+__all__ = [
+    "Query",
+    "Rows",
+    "add_view",
+    "ask",
+    "connect",
+    "connect_locked",
+    "empty",
+    "read",
+    "run",
+    "tables",
+    "views",
+]
 
 DEFAULT_MEMORY_MIB = 512
 # A thread scans a row group of a million rows, of up to eight columns at once.
@@ -33,124 +46,32 @@ MADE_BY = {
     "working_set": "classify",
     "placement": "recommend",
 }
+READER_ROWS = 65_536
 MACROS_SQL = ("catalog/log_bucket", "catalog/log_bucket_low")
-VIEWS_SQL = {"requests": "catalog/steps", "completion_files": "catalog/completions"}
-REPLAY_TIMES_SQL = "catalog/replay_times"
+# The views that stand on a table, in the order in which they are made.
+VIEWS_SQL = {
+    "requests": ("catalog/steps",),
+    "completion_files": ("catalog/completions", "catalog/replay_times"),
+}
 
-_PARAMETER = re.compile(
-    r"(?P<name>[a-z]\w*) \((?P<unit>[a-z]+), (?P<low>\d+) to (?P<high>\d+), "
-    r"default (?P<default>\d+)\): (?P<meaning>.+)"
+_EXPLAIN = re.compile(
+    r"\s*explain\s+(analyze\s+)?(\([^()]*\)\s*)?(?P<statement>.*)", re.IGNORECASE | re.DOTALL
 )
-_COLUMN = re.compile(r"(?P<names>[a-z]\w*(?:, [a-z]\w*)*): (?P<meaning>.+)")
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A value that a query takes: `$name`, a whole number of `unit` from `low` to `high`."""
-
-    name: str
-    unit: str
-    low: int
-    high: int
-    default: int
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Query:
-    """One file of `analyzers/`: its text and what its header says of it."""
-
-    name: str
-    text: str
-    question: str
-    grain: str
-    reads: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
-    columns: Mapping[str, str]
-
-    @property
-    def table(self) -> str:
-        """Name of the table the query makes: the last part of its name."""
-        return self.name.rpartition("/")[2]
-
-    def values(self, given: Mapping[str, int]) -> dict[str, int]:
-        """Return the value of each parameter, the default where none is given.
-
-        UsageError names a parameter that the query does not have, or a value out of its range.
-        """
-        known = {parameter.name: parameter for parameter in self.parameters}
-        for name, value in given.items():
-            if name not in known:
-                names = ", ".join(known) or "none"
-                raise UsageError(
-                    f"{self.name} has no parameter '{name}'", hint=f"its parameters are: {names}"
-                )
-            if not known[name].low <= value <= known[name].high:
-                raise UsageError(
-                    f"{self.name}: {name} is {value} {known[name].unit}",
-                    hint=f"from {known[name].low} to {known[name].high} are possible",
-                )
-        return {name: given.get(name, known[name].default) for name in known}
-
-
-@functools.cache
-def read(name: str) -> Query:
-    """Read and parse one file; UsageError when there is no query of that name."""
-    file = data_folder("analyzers") / f"{name}.sql"
-    if not file.is_file():
-        raise UsageError(f"there is no analysis '{name}'", hint="see: tracekit analyze --list")
-    text = file.read_text()
-    notes = _header_notes(text)
-    return Query(
-        name=name,
-        text=text,
-        question=_one(file, notes, "question"),
-        grain=_one(file, notes, "grain"),
-        reads=tuple(_one(file, notes, "reads").split(", ")),
-        parameters=tuple(_parameter(file, note) for note in notes.get("parameter", [])),
-        columns=_columns(file, notes.get("column", [])),
-    )
-
-
-def _header_notes(text: str) -> dict[str, list[str]]:
-    """Gather the `-- key: value` lines of the leading comment; a line without key goes on."""
-    notes: dict[str, list[str]] = {}
-    values: list[str] = []
-    for line in text.splitlines():
-        if not line.startswith("--"):
-            break
-        body = line[2:].strip()
-        key, colon, value = body.partition(": ")
-        if colon and key in ("question", "grain", "reads", "parameter", "column"):
-            values = notes.setdefault(key, [])
-            values.append(value)
-        elif values:
-            values[-1] += " " + body
-    return notes
-
-
-def _one(file: Path, notes: dict[str, list[str]], key: str) -> str:
-    if len(notes.get(key, [])) != 1:
-        raise InputError(f"{file}: the header must say '-- {key}:' exactly once")
-    return notes[key][0]
-
-
-def _parameter(file: Path, note: str) -> Parameter:
-    match = _PARAMETER.fullmatch(note)
-    if match is None:
-        raise InputError(f"{file}: not 'name (unit, 1 to 9, default 5): meaning': {note}")
-    low, high, default = (int(match[key]) for key in ("low", "high", "default"))
-    return Parameter(match["name"], match["unit"], low, high, default, match["meaning"])
-
-
-def _columns(file: Path, notes: list[str]) -> dict[str, str]:
-    columns: dict[str, str] = {}
-    for note in notes:
-        match = _COLUMN.fullmatch(note)
-        if match is None:
-            raise InputError(f"{file}: the column is not 'name, name: meaning': {note}")
-        columns.update(dict.fromkeys(match["names"].split(", "), match["meaning"]))
-    return columns
+def tables(folder: TraceFolder) -> dict[str, tuple[Path, ...]]:
+    """Return the tables that the folder holds now, by the name of their view, with their files."""
+    found: dict[str, tuple[Path, ...]] = {}
+    for name in MADE_BY:
+        place = "simulations/placement" if name == "placement" else name
+        if folder.has(place):
+            found[name] = (folder.table(place),)
+    for file in sorted(folder.path.glob("findings/*.parquet")):
+        found[file.stem] = (file,)
+    replays = tuple(sorted(folder.path.glob("replays/*/completions.parquet")))
+    if replays:
+        found["completion_files"] = replays
+    return found
 
 
 def connect(
@@ -162,16 +83,18 @@ def connect(
     away with the connection. `completions` holds the completions of all replays, by name.
     """
     connection = empty(near=folder.path, memory_mib=memory_mib, threads=threads)
-    for name in MADE_BY:
-        place = "simulations/placement" if name == "placement" else name
-        if folder.has(place):
-            add_view(connection, name, folder.table(place))
-    for file in sorted(folder.path.glob("findings/*.parquet")):
-        add_view(connection, file.stem, file)
-    replays = sorted(folder.path.glob("replays/*/completions.parquet"))
-    if replays:
-        add_view(connection, "completion_files", *replays)
-        connection.execute(read(REPLAY_TIMES_SQL).text)
+    for name, files in tables(folder).items():
+        add_view(connection, name, *files)
+    return connection
+
+
+def connect_locked(folder: TraceFolder, *, memory_mib: int) -> DuckDBPyConnection:
+    """Return the same database for statements of a user: it opens no file but the tables."""
+    connection = connect(folder, memory_mib=memory_mib)
+    paths = [str(file.absolute()) for files in tables(folder).values() for file in files]
+    for statement in connection.extract_statements(read("catalog/lock").text):
+        bound = {"paths": paths} if "paths" in statement.named_parameters else None
+        connection.execute(statement, bound)
     return connection
 
 
@@ -203,15 +126,22 @@ def _threads(memory_mib: int) -> int:
     return max(1, min(memory_mib // THREAD_MEMORY_MIB, len(os.sched_getaffinity(0))))
 
 
-def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
-    """Make Parquet files visible as `name`, and the view of `analyzers/catalog` that stands on it.
+def views(connection: DuckDBPyConnection) -> list[str]:
+    """Return the names of the views that a user can read, in the order of the alphabet."""
+    found = connection.sql(read("catalog/views").text).fetchall()
+    return [name for (name,) in found]
 
-    Any character may occur in a path. `completion_files` has each row's file as `filename`.
+
+def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
+    """Make Parquet files visible as `name`, and the views of `analyzers/catalog` that stand on it.
+
+    Any character may occur in a path: DuckDB takes a file of just that name before it looks for a
+    pattern. `completion_files` has each row's file as `filename`.
     """
-    paths = [glob.escape(str(file)) for file in files]
+    paths = [str(file.absolute()) for file in files]
     connection.read_parquet(paths, filename=name == "completion_files").create_view(name)
-    if name in VIEWS_SQL:
-        connection.execute(read(VIEWS_SQL[name]).text)
+    for view in VIEWS_SQL.get(name, ()):
+        connection.execute(read(view).text)
 
 
 def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
@@ -226,6 +156,8 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     values = query.values(parameters)
     try:
         return connection.sql(query.text, params=values or None).to_arrow_table()
+    except duckdb.OutOfMemoryException as error:
+        raise _out_of_memory(name, error) from None
     except duckdb.CatalogException as error:
         missing = [table for table in query.reads if f"name {table} does not exist" in str(error)]
         if not missing:
@@ -234,3 +166,68 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
             f"{name} needs the table '{missing[0]}', which this trace does not have yet",
             hint=f"run: tracekit {MADE_BY.get(missing[0], 'analyze')} TRACE",
         ) from None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A result that is fetched batch by batch: its Arrow schema and its record batches."""
+
+    schema: Any
+    batches: Iterator[Any]
+
+
+def ask(connection: DuckDBPyConnection, text: str) -> Rows:
+    """Run one statement of a user and return its rows as they come.
+
+    Only statements that read are run: select, from, with, values, describe, show, summarize, pivot
+    with a list of values, and explain of these. UsageError says what is wrong with any other.
+    """
+    with _user_errors():
+        _must_read(connection, text)
+        reader = connection.sql(text).to_arrow_reader(READER_ROWS)
+    return Rows(reader.schema, _batches(reader))
+
+
+def _batches(reader: Any) -> Iterator[Any]:
+    with _user_errors():
+        yield from reader
+
+
+@contextmanager
+def _user_errors() -> Iterator[None]:
+    """Turn what a user's statement fails with, at its start or while it runs, into our errors."""
+    import duckdb
+    import pyarrow as pa
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise _out_of_memory("the statement", error) from None
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise UsageError(str(error)) from None
+
+
+def _must_read(connection: DuckDBPyConnection, text: str) -> None:
+    """Raise UsageError unless the text is one statement that reads."""
+    statements = connection.extract_statements(text)
+    if len(statements) != 1:
+        raise UsageError(f"one statement is wanted, there are {len(statements)}")
+    kind = statements[0].type.name
+    if kind == "EXPLAIN":
+        # `explain analyze` runs what follows it, so that must be a statement that reads, too.
+        inner = _EXPLAIN.fullmatch(statements[0].query)
+        if inner is None:
+            raise UsageError("no comment may stand between 'explain' and its statement")
+        _must_read(connection, inner["statement"])
+    elif kind != "SELECT":
+        raise UsageError(
+            f"{kind.lower()} statements are not run: this only reads the trace's tables",
+            hint="write a result to a file with --output",
+        )
+
+
+def _out_of_memory(what: str, error: Exception) -> TracekitError:
+    return TracekitError(
+        f"{what} does not fit into the database's memory: {str(error).splitlines()[0]}",
+        hint="give it more with --memory",
+    )

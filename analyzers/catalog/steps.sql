@@ -2,10 +2,10 @@
 -- grain: a view; one row per request as queued and step that it took
 -- reads: requests
 -- column: request_id, device, role, operation, is_preflush: of the request
--- column: step: q2q (since the request before it of the same role, operation, preflush), q2g
--- (queued to allocated), g2i (to inserted), q2m (queued to merged), i2d (inserted to issued), m2d
--- (merged to issued), q2d (queued to issued), d2c (issued to the last byte done or the end of an
--- empty flush), q2c (queued to the same) or wait (queued to completed, a closing flush included)
+-- column: step: q2g (queued to allocated), g2i (allocated to inserted), q2m (queued to merged),
+-- i2d (inserted to issued), m2d (merged to issued), q2d (queued to issued), d2c (issued to the last
+-- byte done or the end of an empty flush), q2c (queued to the same) or wait (queued to completed, a
+-- closing flush included)
 -- column: latency_ns: time the step took
 create view steps as
 with durations as (
@@ -15,9 +15,6 @@ with durations as (
         role,
         operation,
         is_preflush,
-        queue_ns - lag(queue_ns) over (
-            partition by role, operation, is_preflush order by queue_ns, request_id
-        ) as q2q,
         case when merged_into is null then getrq_ns - queue_ns end as q2g,
         case when merged_into is null then insert_ns - getrq_ns end as g2i,
         merge_ns - queue_ns as q2m,
@@ -31,5 +28,5 @@ with durations as (
 )
 
 unpivot durations
-on q2q, q2g, g2i, q2m, i2d, m2d, q2d, d2c, q2c, wait
+on q2g, g2i, q2m, i2d, m2d, q2d, d2c, q2c, wait
 into name step value latency_ns;

@@ -3,6 +3,7 @@
 -- reads: requests
 -- column: failing_count: requests that were queued before the one stored ahead of them
 -- column: example_id: smallest request_id of these
+--
 -- The window has no order on purpose: it looks at the rows as they are stored, and streams.
 with pairs as (
     select

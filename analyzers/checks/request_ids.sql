@@ -3,6 +3,7 @@
 -- reads: requests
 -- column: failing_count: rows whose request_id is not their place in the table
 -- column: example_id: smallest request_id of these rows
+--
 -- The window has no order on purpose: it numbers the rows as they are stored, and streams.
 with places as (
     select

@@ -3,6 +3,7 @@
 -- reads: requests
 -- column: failing_count: requests with a step that ends before it begins
 -- column: example_id: smallest request_id of these
+--
 -- A completion whose issue was not captured has a null issue_ns and is not counted here.
 with failing as (
     select

@@ -5,8 +5,10 @@
 -- column: step: q2q, q2g, g2i, q2m, i2d, m2d, d2c or q2c
 -- column: request_count: requests that took the step; btt's N
 -- column: latency_min_ns, latency_avg_ns, latency_max_ns: exact
+--
 -- Q2Q is between the queue events of all devices. A merged request takes its carrier's issue and
--- completion as its own. A closing cache flush is not part of D2C and Q2C.
+-- completion as its own. A closing cache flush is not part of D2C and Q2C. The window has no order
+-- on purpose: requests are stored in queue order (checks/queue_order), and so it streams.
 with durations as (
     select
         case when merged_into is null then getrq_ns - queue_ns end as q2g,
@@ -21,7 +23,7 @@ with durations as (
 ),
 
 gaps as (
-    select queue_ns - lag(queue_ns) over (order by queue_ns, request_id) as q2q
+    select queue_ns - lag(queue_ns) over () as q2q
     from requests
     where length_bytes > 0 and queue_ns is not null
 ),

@@ -2,7 +2,7 @@
 -- grain: one row per step, role, operation and log-linear bucket of latencies; requests as queued
 -- reads: requests
 -- parameter: octave_bits (bits, 0 to 16, default 3): 2^bits buckets an octave
--- column: step: q2q, q2g, g2i, q2m, i2d, m2d, q2d, d2c, q2c or wait, as in the view steps
+-- column: step: q2g, g2i, q2m, i2d, m2d, q2d, d2c, q2c or wait, as in the view steps
 -- column: role, operation: of the requests
 -- column: low_ns, high_ns: smallest latency of the bucket and of the next one
 -- column: request_count: requests in the bucket

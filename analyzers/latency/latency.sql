@@ -2,7 +2,7 @@
 -- grain: one row per step, role, operation and is_preflush; requests as queued
 -- reads: requests
 -- parameter: octave_bits (bits, 0 to 16, default 7): 2^bits buckets an octave hold the latencies
--- column: step: q2q, q2g, g2i, q2m, i2d, m2d, q2d, d2c, q2c or wait, as in the view steps
+-- column: step: q2g, g2i, q2m, i2d, m2d, q2d, d2c, q2c or wait, as in the view steps
 -- column: role, operation: of the requests
 -- column: is_preflush: the request flushes the device's cache before its data
 -- column: request_count: requests that took the step

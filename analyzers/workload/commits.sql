@@ -34,7 +34,7 @@ intervals as (
     select
         marked.role,
         marked.queue_ns - lag(marked.queue_ns) over (
-            partition by marked.role order by marked.queue_ns, marked.request_id
+            partition by marked.role order by marked.request_id
         ) as interval_ns
     from marked
     where marked.is_flush and marked.queue_ns is not null

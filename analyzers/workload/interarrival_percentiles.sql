@@ -10,7 +10,7 @@ with gaps as (
     select
         requests.role,
         requests.queue_ns - lag(requests.queue_ns) over (
-            partition by requests.role order by requests.queue_ns, requests.request_id
+            partition by requests.role order by requests.request_id
         ) as gap_ns
     from requests
     where requests.queue_ns is not null

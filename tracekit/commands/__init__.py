@@ -14,6 +14,7 @@ from tracekit.commands.recommend import recommend
 from tracekit.commands.replay import replay
 from tracekit.commands.report import report
 from tracekit.commands.run import run
+from tracekit.commands.sql import sql
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
     capture,
@@ -23,6 +24,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     recommend,
     replay,
     report,
+    sql,
     run,
     doctor,
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +34,10 @@ def analyze(
             help="Set a parameter of the analyses that have it; see --list for units and defaults.",
         ),
     ] = None,
+    memory: Annotated[
+        int,
+        typer.Option(help="Memory for the database, in MiB; more lets more threads run.", min=256),
+    ] = 512,
     show_list: Annotated[
         bool, typer.Option("--list", help="Show the analyses with their parameters and stop.")
     ] = False,
@@ -48,12 +50,15 @@ def analyze(
     if trace is None:
         raise UsageError("no trace folder was given", hint="tracekit analyze TRACE")
     from tracekit.analyze import analyze as run_analyses
+    from tracekit.progress import step_progress
     from tracekit.store import TraceFolder
 
     folder = TraceFolder(trace)
     parameters = dict(_parameter(text) for text in param or [])
-    with _progress() as on_start:
-        analysis = run_analyses(folder, only=only or (), parameters=parameters, on_start=on_start)
+    with step_progress("analyze") as on_start:
+        analysis = run_analyses(
+            folder, only=only or (), parameters=parameters, memory_mib=memory, on_start=on_start
+        )
     if as_json:
         typer.echo(json.dumps(_result(folder, analysis), indent=2))
     else:
@@ -73,31 +78,6 @@ def _parameter(text: str) -> tuple[str, int]:
         raise UsageError(
             f"--param {text}: not a name and a whole number", hint="such as window_count=100"
         ) from None
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show which analysis runs, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("analyze"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("")
-
-        def on_start(name: str, number: int, total: int) -> None:
-            progress.update(task, description=name, completed=number, total=total)
-
-        yield on_start
 
 
 def _print_list(*, as_json: bool) -> None:

@@ -1,0 +1,13 @@
+-- question: Which tables and views can a user of this database read?
+-- grain: one row per view, in the order of the alphabet
+-- reads: no table
+-- column: view_name: name of the view
+with own as (
+    select view_name
+    from duckdb_views()
+    where not internal and view_name <> 'completion_files'
+)
+
+select *
+from own
+order by view_name

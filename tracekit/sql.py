@@ -1,0 +1,197 @@
+"""A user's own SQL: the tables described, and a result written in the format that is wanted."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tracekit import query
+from tracekit.errors import UsageError
+from tracekit.store import TraceFolder, beside, write_batches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TABLE_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class TableNote:
+    """What is said of a table: who makes it, what a row is and what its columns mean."""
+
+    name: str
+    made_by: str
+    grain: str
+    question: str
+    columns: Mapping[str, str]
+
+
+def _stored(name: str, made_by: str, grain: str, schema: pa.Schema) -> TableNote:
+    columns = {field.name: _meaning(field) for field in schema}
+    return TableNote(name, made_by, grain, "", columns)
+
+
+def _meaning(field: pa.Field) -> str:
+    meaning: str = field.metadata[b"meaning"].decode()
+    return meaning + (" (can be null)" if field.nullable else "")
+
+
+def _described(name: str, made_by: str) -> TableNote:
+    file = query.read(name)
+    return TableNote(file.table, made_by, file.grain, file.question, file.columns)
+
+
+def notes() -> list[TableNote]:
+    """Return the notes of all tables and views that a trace folder can have."""
+    from tracekit import schema
+    from tracekit.analyze import ANALYSES, CHECKS_TABLE
+
+    completions = _stored(
+        "completions", "replay", "one row per replay and request", schema.COMPLETIONS
+    )
+    completions = TableNote(
+        **{**vars(completions), "columns": {"replay": "name of the run", **completions.columns}}
+    )
+    return [
+        _stored("requests", "parse", "one row per request as queued", schema.REQUESTS),
+        _described("catalog/steps", "parse"),
+        _stored("blocks", "classify", "one row per 4 KiB block that was touched", schema.BLOCKS),
+        _stored("working_set", "classify", "one row per window and role", schema.WORKING_SET),
+        _stored("placement", "recommend", "one row per placement and size", schema.PLACEMENT),
+        completions,
+        _described("catalog/replay_times", "replay"),
+        *(_described(name, "analyze") for name in ANALYSES),
+        TableNote("checks", "analyze", "one row per check that failed", "", CHECKS_TABLE),
+    ]
+
+
+def describe(folder: TraceFolder | None) -> str:
+    """Return the notes of the tables of `folder`, or of all that there can be, as Markdown."""
+    chosen = notes()
+    if folder is not None:
+        with query.connect(folder) as connection:
+            present = set(query.views(connection))
+        chosen = [note for note in chosen if note.name in present]
+    lines = [
+        "# Tables for SQL",
+        "",
+        '`tracekit sql TRACE "select ..."` reads these. Columns carry their units: `_ns` is'
+        " nanoseconds since the trace",
+        "start (of a time) or long (of a duration), `_bytes` bytes, `_sectors` 512-byte sectors,"
+        " `_ratio` 0 to 1.",
+        "`log_bucket(value, bits)` and `log_bucket_low(bucket, bits)` make log-linear histograms.",
+        "This text is printed by `tracekit sql --describe`.",
+    ]
+    for note in chosen:
+        lines += ["", f"## {note.name}", ""]
+        lines += [note.question, ""] if note.question else []
+        lines += [f"Made by `tracekit {note.made_by}`; {note.grain}.", ""]
+        lines += ["| column | meaning |", "|---|---|"]
+        lines += [f"| `{name}` | {meaning} |" for name, meaning in note.columns.items()]
+    return "\n".join(lines) + "\n"
+
+
+def write(rows: query.Rows, format_name: str, output: Path | None, stream: IO[str]) -> None:
+    """Write rows as table, csv, json or parquet to `output`, or to `stream` if that is None.
+
+    A file appears only when it is whole. Parquet needs a file.
+    """
+    if format_name == "parquet":
+        if output is None:
+            raise UsageError("a Parquet result needs a file", hint="name it with --output")
+        write_batches(output, rows.schema, rows.batches)
+    elif output is None:
+        FORMATS[format_name](rows, stream)
+    else:
+        with beside(output) as part, part.open("w", newline="") as file:
+            FORMATS[format_name](rows, file)
+
+
+def _records(rows: query.Rows) -> Iterator[dict[str, Any]]:
+    for batch in rows.batches:
+        yield from batch.to_pylist()
+
+
+def _write_csv(rows: query.Rows, stream: IO[str]) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(rows.schema.names)
+    for batch in rows.batches:
+        writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def _write_json(rows: query.Rows, stream: IO[str]) -> None:
+    between = "[\n"
+    for record in _records(rows):
+        stream.write(between + json.dumps(_plain(record), ensure_ascii=False, default=str))
+        between = ",\n"
+    stream.write("\n]\n" if between == ",\n" else "[]\n")
+
+
+def _plain(value: Any) -> Any:
+    """Return the value as JSON has it: no decimals, and null for what is no number."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _write_table(rows: query.Rows, stream: IO[str]) -> None:
+    import itertools
+
+    if rows.schema.names == ["explain_key", "explain_value"]:
+        for record in _records(rows):
+            stream.write(
+                "".join(_cell(line) + "\n" for line in record["explain_value"].split("\n"))
+            )
+        return
+    cells = [
+        [_cell(value) for value in record.values()]
+        for record in itertools.islice(_records(rows), TABLE_ROWS + 1)
+    ]
+    is_cut = len(cells) > TABLE_ROWS
+    cells = cells[:TABLE_ROWS]
+    names = rows.schema.names
+    widths = [max(len(row[i]) for row in [names, *cells]) for i in range(len(names))]
+    is_right = [_is_number(field.type) for field in rows.schema]
+    for row in [names, ["-" * width for width in widths], *cells]:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, is_right, strict=True)
+        ]
+        stream.write("  ".join(padded).rstrip() + "\n")
+    if is_cut:
+        stream.write(f"... more than {TABLE_ROWS} rows; --format csv gives all of them\n")
+
+
+def _cell(value: Any) -> str:
+    """Return a value on one line; control characters of a trace must not reach the terminal."""
+    if value is None:
+        return "null"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+FORMATS: dict[str, Callable[[query.Rows, IO[str]], None]] = {
+    "table": _write_table,
+    "csv": _write_csv,
+    "json": _write_json,
+}
