@@ -15,6 +15,12 @@ from tracekit.errors import UsageError
 LAYOUT = [entry(FS), entry(JOURNAL)]
 
 
+def block(number: int, role: str, **counts: object) -> dict[str, object]:
+    once = {"reads": 0, "writes": 1, "sectors": 4, "first_ns": 8, "last_ns": 8}
+    share = {"traffic_ratio": 1 / 6, "temperature": "cold"}
+    return {"device": "sda", "block": number, "role": role, **once, **share, **counts}
+
+
 def test_blocks(tmp_path: Path) -> None:
     # GIVEN a block written three times and read once, and a request over two blocks
     rows = [
@@ -31,43 +37,11 @@ def test_blocks(tmp_path: Path) -> None:
     # WHEN the hot blocks are those with a fifth of the touches, however even
     result = classify(folder, Options(rule=TemperatureRule(0.2, 0)))
     # THEN
+    hot = {"reads": 1, "writes": 3, "sectors": 8, "first_ns": 0, "last_ns": 9}
     assert table_rows(folder, "blocks") == [
-        {
-            "device": "sda",
-            "block": 256,
-            "role": "fs",
-            "reads": 1,
-            "writes": 3,
-            "sectors": 8,
-            "first_ns": 0,
-            "last_ns": 9,
-            "traffic_ratio": 4 / 6,
-            "temperature": "hot",
-        },
-        {
-            "device": "sda",
-            "block": 1280,
-            "role": "journal",
-            "reads": 0,
-            "writes": 1,
-            "sectors": 4,
-            "first_ns": 8,
-            "last_ns": 8,
-            "traffic_ratio": 1 / 6,
-            "temperature": "cold",
-        },
-        {
-            "device": "sda",
-            "block": 1281,
-            "role": "journal",
-            "reads": 0,
-            "writes": 1,
-            "sectors": 4,
-            "first_ns": 8,
-            "last_ns": 8,
-            "traffic_ratio": 1 / 6,
-            "temperature": "cold",
-        },
+        block(256, "fs", **hot, traffic_ratio=4 / 6, temperature="hot"),
+        block(1280, "journal"),
+        block(1281, "journal"),
     ]
     hotness = result["hotness"]
     assert (hotness["blocks"], hotness["touches"], hotness["requests"]) == (3, 6, 5)

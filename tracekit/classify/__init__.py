@@ -73,7 +73,7 @@ def classify(
     devices = list(found.end_sectors)
     windows = choose_windows(found.latest_ns, options.window_ns)
     guess = _layout(folder, options, found, on_rows)
-    roles = assign_roles(requests, guess.entries, devices, on_rows=on_rows)
+    roles = assign_roles(requests, guess.entries, devices=devices, on_rows=on_rows)
     counts = count_blocks(
         requests, devices, windows=windows, budget_bytes=options.budget_bytes, on_rows=on_rows
     )
@@ -81,14 +81,15 @@ def classify(
         temperatures = write_blocks(
             folder.table("blocks"), counts, devices=devices, rule=options.rule
         )
-    write_working_set(folder.table("working_set"), counts, windows)
+    write_working_set(folder.table("working_set"), counts, windows=windows)
     changes = {
         "layout": guess.entries,
         "classification": _classification(roles),
         "hotness": _hotness(options, counts, windows, temperatures),
         "inferences": replace_own(folder.info.get("inferences"), guess.inferences),
         "warnings": replace_own(
-            folder.info.get("warnings"), classify_warnings(guess, roles, counts, devices)
+            folder.info.get("warnings"),
+            classify_warnings(guess, roles, counts=counts, devices=devices),
         ),
     }
     folder.save_info(**changes)
@@ -105,10 +106,10 @@ def _layout(folder: TraceFolder, options: Options, found: Survey, on_rows: OnRow
     remapped = {name for _, name in found.partitions} - {entry["partition"] for entry in entries}
     later = [override for override in options.overrides if override.name in remapped]
     sooner = [override for override in options.overrides if override not in later]
-    entries = apply_overrides(entries, sooner, found.end_sectors)
+    entries = apply_overrides(entries, sooner, end_sectors=found.end_sectors)
     requests = folder.table("requests")
-    guess = complete_layout(requests, entries, found, on_rows=on_rows)
-    guess.entries = apply_overrides(guess.entries, later, found.end_sectors)
+    guess = complete_layout(requests, entries, survey=found, on_rows=on_rows)
+    guess.entries = apply_overrides(guess.entries, later, end_sectors=found.end_sectors)
     asked = {f"role of {override.name}" for override in later}
     guess.inferences = [known for known in guess.inferences if known["what"] not in asked]
     return guess

@@ -46,7 +46,7 @@ def open_table(path: Path, needed: Sequence[str]) -> Any:
     return file
 
 
-def batches(file: Any, columns: Sequence[str], on_rows: OnRows = ignore_rows) -> Iterator[Any]:
+def batches(file: Any, columns: Sequence[str], *, on_rows: OnRows = ignore_rows) -> Iterator[Any]:
     """Yield record batches of these columns; `on_rows` is told of each batch's rows."""
     for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
         yield batch

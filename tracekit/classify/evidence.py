@@ -206,8 +206,8 @@ class _Regions:
 def gather(
     requests: Path,
     entries: list[dict[str, Any]],
-    devices: list[str],
     *,
+    devices: list[str],
     on_rows: OnRows = ignore_rows,
 ) -> dict[Key, Evidence]:
     """Read the trace once and return the evidence for each region that has requests."""
@@ -215,7 +215,7 @@ def gather(
 
     regions = _Regions(entries, devices)
     found: dict[Key, Evidence] = {}
-    for batch in batches(open_table(requests, COLUMNS), COLUMNS, on_rows):
+    for batch in batches(open_table(requests, COLUMNS), COLUMNS, on_rows=on_rows):
         number = regions.number(batch)
         part = _part(batch)
         kept = np.flatnonzero(part.end > part.sector)

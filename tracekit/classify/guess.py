@@ -25,8 +25,8 @@ class Guess:
 def complete_layout(
     requests: Path,
     entries: list[dict[str, Any]],
-    survey: Survey,
     *,
+    survey: Survey,
     on_rows: OnRows = ignore_rows,
 ) -> Guess:
     """Give a role to every region that has none and find journals inside file systems.
@@ -37,7 +37,7 @@ def complete_layout(
     result = Guess(list(entries))
     if not _needs_evidence(entries, survey):
         return result
-    evidence = gather(requests, entries, list(survey.end_sectors), on_rows=on_rows)
+    evidence = gather(requests, entries, devices=list(survey.end_sectors), on_rows=on_rows)
     _decide_all(result, evidence, survey)
     _find_journals(result, requests, evidence, on_rows)
     return result
@@ -80,10 +80,13 @@ def _place(
     if isinstance(place, int):
         return place
     if partition is not None:
-        entry = found_entry(place, partition, found.first_sector, found.end_sector)
+        entry = found_entry(
+            place, partition, first_sector=found.first_sector, end_sector=found.end_sector
+        )
         result.entries.append({**entry, "partition": partition})
     elif place not in mapped:
-        result.entries.append(found_entry(place, place, 0, survey.end_sectors[place]))
+        entry = found_entry(place, place, first_sector=0, end_sector=survey.end_sectors[place])
+        result.entries.append(entry)
     else:
         return None
     return len(result.entries) - 1
@@ -95,7 +98,9 @@ def _judge(result: Guess, place: int, decision: Decision) -> None:
         return
     entry = result.entries[place]
     evidence = f"inferred: {decision.evidence}"
-    result.entries[place] = decided(entry, decision.role, evidence, decision.confidence)
+    result.entries[place] = decided(
+        entry, decision.role, evidence=evidence, confidence=decision.confidence
+    )
     result.inferences.append(
         _inference(entry, decision.role, decision.evidence, decision.confidence)
     )
@@ -139,7 +144,14 @@ def _file_systems(
 
 def _add_journal(result: Guess, extent: Extent) -> None:
     name = f"journal at {extent.device}:{extent.first_sector}"
-    result.entries.append(found_entry(extent.device, name, extent.first_sector, extent.end_sector))
+    result.entries.append(
+        found_entry(
+            extent.device,
+            name,
+            first_sector=extent.first_sector,
+            end_sector=extent.end_sector,
+        )
+    )
     decision = Decision(
         "journal",
         f"jbd2's commits lie here, inside a file system: {extent.jbd2} requests of jbd2,"

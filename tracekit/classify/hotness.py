@@ -141,7 +141,7 @@ def _scan(kernel: native.Hotness, requests: Path, devices: list[str], on_rows: O
     file = open_table(requests, COLUMNS)
     device_code = {name: code for code, name in enumerate(devices)}
     done = 0
-    for batch in batches(file, (*COLUMNS, *time_columns(file)), on_rows):
+    for batch in batches(file, (*COLUMNS, *time_columns(file)), on_rows=on_rows):
         try:
             kernel.add(_columns(batch, device_code))
         except native.BudgetUsedUpError as full:

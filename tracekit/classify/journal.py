@@ -60,7 +60,7 @@ def check(requests: Path, extents: list[Extent], *, on_rows: OnRows = ignore_row
     for extent in sorted(extents, key=lambda extent: extent.first_sector):
         by_device.setdefault(extent.device, []).append(extent)
     numbers = {name: code for code, name in enumerate(by_device)}
-    for batch in batches(open_table(requests, COLUMNS), COLUMNS, on_rows):
+    for batch in batches(open_table(requests, COLUMNS), COLUMNS, on_rows=on_rows):
         device = codes(batch.column("device"), lambda name: numbers.get(name or "", -1))
         is_data = codes(batch.column("operation"), lambda name: OPERATIONS.get(name or "", 0)) > 0
         is_jbd2 = codes(batch.column("process"), process_kind) == JBD2

@@ -136,7 +136,10 @@ def _trace_names(theirs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> di
 
 
 def apply_overrides(
-    entries: list[dict[str, Any]], overrides: Sequence[Override], end_sectors: dict[str, int]
+    entries: list[dict[str, Any]],
+    overrides: Sequence[Override],
+    *,
+    end_sectors: dict[str, int],
 ) -> list[dict[str, Any]]:
     """Return the entries with the roles of `--role`; raise UsageError for an unknown name.
 
@@ -146,21 +149,21 @@ def apply_overrides(
     for override in overrides:
         named = [place for place, entry in enumerate(result) if override.fits(entry)]
         for place in named:
-            result[place] = decided(result[place], override.role, override.evidence)
+            result[place] = decided(result[place], override.role, evidence=override.evidence)
         if not named:
             result.append(_new_entry(override, entries, end_sectors))
     return result
 
 
 def decided(
-    entry: dict[str, Any], role: str, evidence: str, confidence: str = "certain"
+    entry: dict[str, Any], role: str, *, evidence: str, confidence: str = "certain"
 ) -> dict[str, Any]:
     """Return the entry with a role that the capture did not give, keeping what it gave."""
     given = {"given_role": entry["role"], "given_evidence": entry["evidence"]}
     return {**given, **entry, "role": role, "evidence": evidence, "confidence": confidence}
 
 
-def found_entry(device: str, name: str, first_sector: int, end_sector: int) -> dict[str, Any]:
+def found_entry(device: str, name: str, *, first_sector: int, end_sector: int) -> dict[str, Any]:
     """Return an entry for a region that no layout names."""
     return {
         **dict.fromkeys(ENTRY_KEYS),
@@ -179,7 +182,12 @@ def _new_entry(
     devices = list(end_sectors)
     match = RANGE.fullmatch(override.name)
     if override.name in devices:
-        entry = found_entry(override.name, override.name, 0, max(1, end_sectors[override.name]))
+        entry = found_entry(
+            override.name,
+            override.name,
+            first_sector=0,
+            end_sector=max(1, end_sectors[override.name]),
+        )
     elif match is None or int(match["sectors"]) == 0:
         known = sorted({entry["name"] or entry["partition"] for entry in entries} | set(devices))
         raise UsageError(
@@ -193,6 +201,7 @@ def _new_entry(
                 f"--role {override.name}={override.role}: '{device}' is no device of the trace",
                 hint=f"give DEVICE:START+SECTORS with a device of {', '.join(devices)}",
             )
-        start = int(match["start"])
-        entry = found_entry(device, override.name, start, start + int(match["sectors"]))
+        first = int(match["start"])
+        end = first + int(match["sectors"])
+        entry = found_entry(device, override.name, first_sector=first, end_sector=end)
     return {**entry, "role": override.role, "evidence": override.evidence, "confidence": "certain"}

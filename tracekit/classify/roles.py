@@ -98,8 +98,8 @@ def _outside_region(has_layout: bool) -> Region:
 def assign_roles(
     requests: Path,
     entries: list[dict[str, Any]],
-    devices: list[str],
     *,
+    devices: list[str],
     on_rows: OnRows = ignore_rows,
 ) -> RoleCounts:
     """Rewrite the column `role` of `requests`, in place and in one step, and count the roles."""

@@ -38,7 +38,7 @@ def survey(requests: Path, *, on_rows: OnRows = ignore_rows) -> Survey:
     """Read the trace once; raise InputError for a request without a device."""
     file = open_table(requests, (*COLUMNS, "queue_ns"))
     result = Survey()
-    for batch in batches(file, (*COLUMNS, *time_columns(file)), on_rows):
+    for batch in batches(file, (*COLUMNS, *time_columns(file)), on_rows=on_rows):
         if batch.column("device").null_count:
             raise InputError(f"{requests}: a request has no device", hint="parse the capture again")
         if batch.num_rows:

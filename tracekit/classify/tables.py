@@ -96,7 +96,7 @@ def _tally(
     result.sectors[:] += sectors.astype(np.int64)
 
 
-def write_working_set(path: Path, counts: BlockCounts, windows: Windows) -> None:
+def write_working_set(path: Path, counts: BlockCounts, *, windows: Windows) -> None:
     """Write one row a window and role, for every window and each role that has blocks."""
     write_batches(path, WORKING_SET, _window_batches(counts, windows))
 
