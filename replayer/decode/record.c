@@ -85,12 +85,12 @@ static inline enum record_status decode(const uint8_t *data, size_t available, b
   size_t header = version == 7 ? HEADER_BYTES_V7 : HEADER_BYTES_V8;
   *size = header;
   if (available < header)
-    return RECORD_SHORT;
+    return RECORD_SHORT_HEADER;
   uint64_t action =
       version == 7 ? decode_v7(data, is_swapped, out) : decode_v8(data, is_swapped, out);
   *size = header + out->payload_size;
   if (available < *size)
-    return RECORD_SHORT;
+    return RECORD_SHORT_PAYLOAD;
 
   out->version = (uint8_t)version;
   out->is_swapped = is_swapped;
@@ -109,7 +109,7 @@ enum record_status record_decode(const uint8_t *data, size_t available, bool is_
                                  struct record *out, size_t *size) {
   *size = sizeof(uint32_t);
   if (available < sizeof(uint32_t))
-    return RECORD_SHORT;
+    return RECORD_SHORT_HEADER;
   /* Two copies of the same code, so that the usual byte order pays nothing for the other. */
   return is_swapped ? decode(data, available, true, out, size)
                     : decode(data, available, false, out, size);

@@ -70,13 +70,14 @@ struct record {
 
 enum record_status {
   RECORD_OK,
-  RECORD_SHORT,       /* the record goes on beyond the bytes given */
-  RECORD_BAD_MAGIC,   /* no record begins here */
-  RECORD_BAD_VERSION, /* a record of a version that is neither 7 nor 8 */
+  RECORD_SHORT_HEADER,  /* the header goes on beyond the bytes given */
+  RECORD_SHORT_PAYLOAD, /* the header is there, the payload goes on beyond the bytes given */
+  RECORD_BAD_MAGIC,     /* no record begins here */
+  RECORD_BAD_VERSION,   /* a record of a version that is neither 7 nor 8 */
 };
 
 /* Decodes the record at `data`, of which `available` bytes are there. On RECORD_OK fills `out` but
- * for `offset`; on RECORD_OK and on RECORD_SHORT sets `size` to the bytes the record needs as far
+ * for `offset`; on RECORD_OK and on RECORD_SHORT_ sets `size` to the bytes the record needs as far
  * as that is known yet. `is_swapped` is the byte order of the file. */
 enum record_status record_decode(const uint8_t *data, size_t available, bool is_swapped,
                                  struct record *out, size_t *size);

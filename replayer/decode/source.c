@@ -59,12 +59,12 @@ static int refuse(struct source *source, struct problem *problem, enum record_st
 }
 
 /* The input ended within a record that needs `size` bytes. */
-static int refuse_cut(struct source *source, struct problem *problem, size_t size) {
+static int refuse_cut(struct source *source, struct problem *problem, enum problem_kind kind,
+                      size_t size) {
   size_t there = source->end - source->begin;
   /* A file of three bytes has been cut, too, but never was a trace as far as can be told. */
   if (!source->is_started && there < sizeof(uint32_t))
     return fail(source, problem, PROBLEM_NOT_A_TRACE, 0);
-  enum problem_kind kind = size > 64 || there >= size ? PROBLEM_CUT_PAYLOAD : PROBLEM_CUT_HEADER;
   int status = fail(source, problem, kind, there);
   problem->other = (int64_t)size;
   return status;
@@ -130,10 +130,14 @@ static int decode_one(struct source *source, struct problem *problem) {
       source->offset += size;
       return 1;
     }
-    if (status != RECORD_SHORT)
+    bool is_payload = status == RECORD_SHORT_PAYLOAD;
+    if (status != RECORD_SHORT_HEADER && !is_payload)
       return refuse(source, problem, status);
+    if (source->is_at_end && available == 0)
+      return 0;
     if (source->is_at_end)
-      return available == 0 ? 0 : refuse_cut(source, problem, size);
+      return refuse_cut(source, problem, is_payload ? PROBLEM_CUT_PAYLOAD : PROBLEM_CUT_HEADER,
+                        size);
     if (read_more(source, problem))
       return -EBADMSG;
   }

@@ -1,0 +1,206 @@
+"""Short captures, each of one thing that block devices do; also the seeds of the fuzzer."""
+
+from __future__ import annotations
+
+PLAIN = """
+0 process pid=9 comm=dd
+0 timestamp sec=1700000000 nsec=5
+100 Q WS 1000+8 pid=9
+110 G WS 1000+8 pid=9
+120 I WS 1000+8 pid=9
+130 D WS 1000+8 pid=40
+190 C WS 1000+8 pid=0
+"""
+
+BACK_MERGE = """
+100 Q W 1000+8
+101 G W 1000+8
+102 Q W 1008+8
+103 M W 1008+8
+104 Q W 1016+8
+105 M W 1016+8
+110 I W 1000+24
+120 D W 1000+24
+200 C W 1000+24
+"""
+
+FRONT_MERGE = """
+100 Q R 1008+8
+101 G R 1008+8
+102 Q R 1000+8
+103 F R 1000+8
+120 D R 1000+16
+200 C R 1000+16
+"""
+
+CARRIER_MERGED = """
+100 Q W 1000+8
+101 G W 1000+8
+102 Q W 1016+8
+103 G W 1016+8
+104 Q W 1024+8
+105 M W 1024+8
+106 Q W 1008+8
+107 M W 1008+8
+108 M W 1016+16
+120 D W 1000+32
+200 C W 1000+32
+"""
+
+PARTIAL = """
+100 Q R 1000+8
+101 G R 1000+8
+102 Q R 1008+8
+103 M R 1008+8
+104 Q R 1016+8
+105 M R 1016+8
+120 D R 1000+24
+150 C R 1000+12
+200 C R 1012+12
+"""
+
+REQUEUE = """
+100 Q W 1000+8
+101 G W 1000+8
+110 D W 1000+8
+115 R W 1000+8
+120 D W 1000+8
+130 R W 1000+8
+140 D W 1000+8
+200 C W 1000+8
+"""
+
+SPLIT = """
+100 Q R 1000+24
+101 X R 1000+8 to=1008
+102 G R 1000+8
+103 X R 1008+8 to=1016
+104 G R 1008+8
+105 G R 1016+8
+110 D R 1000+8
+111 D R 1008+8
+112 D R 1016+8
+200 C R 1000+8
+220 C R 1016+8
+240 C R 1008+8
+"""
+
+REMAP = """
+100 A W 3048+8 of=259,0:1000
+101 Q W 3048+8
+102 G W 3048+8
+110 D W 3048+8
+200 C W 3048+8
+"""
+
+REMAP_STACK = """
+100 A W 2024+8 of=253,0:1000
+101 A W 4072+8 of=8,1:2024
+102 Q W 4072+8
+110 D W 4072+8
+200 C W 4072+8
+"""
+
+EMPTY_FLUSH = """
+100 Q FWS
+101 G FWS
+110 D FN pid=54
+180 C FN pid=0
+190 C WS
+"""
+
+TWO_FLUSHES = """
+100 Q FWS pid=1
+101 G FWS pid=1
+110 D FN pid=54
+120 Q FWS pid=2
+121 G FWS pid=2
+122 Q FWS pid=3
+123 G FWS pid=3
+180 C FN pid=0
+181 C WS
+190 D FN pid=54
+280 C FN pid=0
+281 C WS
+282 C WS
+"""
+
+FLUSHED_WRITE = """
+100 Q FWFSM 1000+8
+101 G FWFSM 1000+8
+110 D FN pid=54
+150 C FN pid=0
+151 I WSM 1000+8 pid=54
+152 D WSM 1000+8 pid=54
+170 C WSM 1000+8 pid=0
+180 D FN pid=54
+240 C FN pid=0
+241 C WSM 1000
+"""
+
+DISCARD = """
+100 Q DS 1000+8 bytes=4294966784
+101 G DS 1000+8 bytes=4294966784
+110 D DS 1000+8 bytes=4294966784
+200 C DS 1000+8 bytes=4294966784
+"""
+
+TWO_DIRECTIONS = """
+100 Q W 1000+8 pid=1
+101 G W 1000+8 pid=1
+102 Q R 1000+8 pid=2
+103 G R 1000+8 pid=2
+110 D W 1000+8
+111 D R 1000+8
+150 C R 1000+8
+200 C W 1000+8
+"""
+
+FAILED = """
+100 Q R 1000+8
+110 D R 1000+8
+200 C R 1000+8 error=-5
+"""
+
+WITHOUT_REQUESTS = """
+100 Q FWS dev=253,0
+110 Q W 1000+8 dev=253,0
+150 C FWS dev=253,0
+160 C W 1000+8 dev=253,0
+"""
+
+MIDDLE = """
+100 C W 500+8
+101 D W 600+8
+102 M W 700+8
+103 R W 800+8
+104 X W 900+8 to=904
+105 A W 950+8 of=259,0:10
+110 Q W 1000+8
+150 C W 600+8
+200 C W 1000+8
+"""
+
+OTHERS = """
+100 P N
+101 U N to=1
+102 UT N to=2
+103 S W 1000+8
+104 B W 1000+8
+105 abort W 1000+8
+106 driver N to=1
+107 ZP W
+108 ZU W to=1
+109 I RP 0+0
+110 D RP 0+0
+120 C RP 0+0
+130 message text=hello
+140 Q W 1000+8 cgroup=77
+150 C W 1000+8
+"""
+
+SCENES = {
+    name.lower(): text
+    for name, text in list(globals().items())
+    if name.isupper() and isinstance(text, str)
+}
