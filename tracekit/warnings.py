@@ -1,4 +1,4 @@
-"""The closed list of doubts about a capture, each with what can be done about it."""
+"""The closed list of doubts about a trace, each with what can be done about it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,14 @@ ADVICE = {
     "passthrough": "nothing: commands to the device are no block I/O and have no row",
     "no_completions": "latency cannot be analysed; capture with all actions",
     "no_process_names": "capture with tracekit, which saves the names, or give --layout",
+    "guessed_roles": "check them; set roles with tracekit classify --role NAME=ROLE or --layout",
+    "unknown_roles": "set roles with tracekit classify --role NAME=ROLE, or give a --layout",
+    "absent_devices": "check that the layout belongs to this trace",
+    "crossing_requests": "check that the layout belongs to this trace",
+    "impossible_requests": "check the capture for damage",
 }
 
 
-def warning(code: str, message: str) -> dict[str, Any]:
-    """Return a warning of trace.json; `code` is one of ADVICE."""
-    return {"code": code, "message": message, "advice": ADVICE[code], "stage": STAGE}
+def warning(code: str, message: str, *, stage: str = STAGE) -> dict[str, Any]:
+    """Return a warning of trace.json; `code` is one of ADVICE, `stage` the one that warns."""
+    return {"code": code, "message": message, "advice": ADVICE[code], "stage": stage}

@@ -48,7 +48,7 @@ def test_json_is_what_the_trace_keeps(tmp_path: Path) -> None:
 def test_warnings_go_to_stderr(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [read(2048)])
     result = CliRunner().invoke(app, ["classify", str(folder.path)])
-    assert "warning: 1 requests have no role" in result.stderr
+    assert "warning: requests without a role: 1; set roles" in result.stderr
     assert "warning" not in result.stdout
 
 

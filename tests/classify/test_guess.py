@@ -129,7 +129,7 @@ def test_requests_that_do_not_tell_stay_unknown(tmp_path: Path) -> None:
     # THEN nothing is made up, and the way out is told
     assert roles_of(folder) == ["unknown"] * 4
     unknown = result["warnings"][-1]
-    assert unknown["message"] == "4 requests have no role"
+    assert unknown["message"] == "requests without a role: 4"
     assert "--role NAME=ROLE" in unknown["advice"]
 
 

@@ -100,7 +100,7 @@ def test_devices_are_told_apart(tmp_path: Path) -> None:
     assert roles_of(folder) == ["fs", "unknown"]
     codes = {warning["code"]: warning["message"] for warning in result["warnings"]}
     assert "sdc" in codes["absent_devices"]
-    assert codes["unknown_roles"] == "1 requests have no role"
+    assert codes["unknown_roles"] == "requests without a role: 1"
 
 
 @pytest.mark.parametrize(
