@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 MAGIC = 0x65617407
 HEADER = struct.Struct("=IIQQIIIIIHH")
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 1 << 20
 # The same header as columns; numpy's own names of the kinds.
 _COLUMNS = [
     ("magic", "u4"),
