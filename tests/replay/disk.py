@@ -1,0 +1,66 @@
+"""Loop devices for the tests that need root; every one is detached again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for loop devices")
+
+
+def call(*command: str, text: str = "") -> str:
+    """Run a command that must succeed and return what it printed."""
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}: {done.stderr}")
+    return done.stdout.strip()
+
+
+def image(path: Path, *, mib: int = 16) -> Path:
+    """Make a sparse file."""
+    with path.open("wb") as file:
+        file.truncate(mib << 20)
+    return path
+
+
+@contextmanager
+def loop(backing: Path, *options: str) -> Iterator[Path]:
+    """Yield a loop device on the file."""
+    try:
+        device = call("losetup", *options, "--find", "--show", str(backing))
+    except (AssertionError, FileNotFoundError) as error:
+        pytest.skip(f"needs loop devices: {error}")
+    try:
+        yield Path(device)
+    finally:
+        call("losetup", "--detach", device)
+
+
+@contextmanager
+def mounted(device: Path, place: Path) -> Iterator[Path]:
+    """Mount a device that holds a file system."""
+    place.mkdir()
+    call("mount", str(device), str(place))
+    try:
+        yield place
+    finally:
+        call("umount", str(place))
+
+
+def digest(path: Path) -> str:
+    """Return a hash of all bytes."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def token_of(device: Path) -> str:
+    """Return what confirms a loop device, from the kernel's own files."""
+    numbers = os.stat(device).st_rdev
+    number = f"{os.major(numbers)}:{os.minor(numbers)}"
+    sectors = (Path("/sys/dev/block") / number / "size").read_text().strip()
+    return f"{number}:{sectors}"
