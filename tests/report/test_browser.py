@@ -1,0 +1,158 @@
+"""The report as a reader sees it: quiet, self-contained, readable in every size and scheme."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.browser import CHROMIUM, DESKTOP, PHONE, Scheme, opened
+from tests.report.folder import HOSTILE, make_folder
+from tracekit.report.page import report
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+]
+
+# For each visible text: its contrast with the first opaque background behind it. SVG text has its
+# colour in `fill`.
+LOW_CONTRAST = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const linear = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = parse(getComputedStyle(at).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let count = 0;
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || !element.getClientRects().length) continue;
+    if (element.tagName === "SCRIPT" || element.tagName === "STYLE") continue;
+    const style = getComputedStyle(element);
+    const own = element instanceof SVGElement ? style.fill : style.color;
+    const [a, b] = [light(parse(own)), light(behind(element))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    count += 1;
+    if (ratio < 4.5) found.push(`${ratio.toFixed(2)} ${walker.currentNode.textContent.trim()}`);
+  }
+  return {count, found};
+}"""
+
+# Elements that stick out of the page, unless they are in a box that scrolls by itself.
+STICKING_OUT = """() => [...document.querySelectorAll("body *")]
+  .filter((e) => e.getClientRects().length && !e.closest(".scroll, pre, .skip, svg"))
+  .filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
+  .map((e) => e.outerHTML.slice(0, 80))"""
+
+SMALL_TEXT = """() => [...document.querySelectorAll("figure svg text")]
+  .filter((e) => e.getClientRects().length && e.textContent.trim())
+  .map((e) => {
+    const svg = e.ownerSVGElement;
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    return parseFloat(getComputedStyle(e).fontSize) * scale;
+  })"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a report that shows everything, hostile names and warnings included."""
+    place = tmp_path_factory.mktemp("browser")
+    warning = {"code": "lost_records", "message": "12 records were lost", "advice": "capture again"}
+    folder = make_folder(place / "trace", processes=HOSTILE, warnings=[warning])
+    return report(folder, place / "report.html").path
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_quiet_self_contained_and_readable(
+    file: Path, size: tuple[int, int], scheme: Scheme
+) -> None:
+    with opened(file, size=size, scheme=scheme) as (page, said, asked):
+        # WHEN all that is folded away is opened
+        page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
+        # THEN nothing complains, nothing is fetched, nothing hostile ran
+        assert said == []
+        assert [address for address in asked if not address.startswith("data:")] == [file.as_uri()]
+        # AND nothing makes the page scroll sideways
+        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+        assert page.evaluate(STICKING_OUT) == []
+        # AND every text stands out from what is behind it
+        contrast = page.evaluate(LOW_CONTRAST)
+        assert contrast["count"] > 500
+        assert contrast["found"] == []
+        # AND the figures' labels are no smaller than small print
+        assert min(page.evaluate(SMALL_TEXT)) >= 10.5
+
+
+def visible_variants(page: Any) -> set[str]:
+    variants: list[str] = page.evaluate(
+        "[...document.querySelectorAll('#totals figure > svg')]"
+        ".filter((e) => e.getClientRects().length).map((e) => e.getAttribute('class'))"
+    )
+    return set(variants)
+
+
+@pytest.mark.parametrize(("size", "variant"), [(DESKTOP, "wide"), (PHONE, "narrow")])
+def test_each_screen_gets_the_figure_drawn_for_it(
+    file: Path, size: tuple[int, int], variant: str
+) -> None:
+    with opened(file, size=size) as (page, _, _):
+        assert visible_variants(page) == {variant}
+
+
+def test_the_scheme_changes_the_colours_of_the_figures(file: Path) -> None:
+    schemes: tuple[Scheme, ...] = ("light", "dark")
+    colours = {}
+    for scheme in schemes:
+        with opened(file, scheme=scheme) as (page, _, _):
+            colours[scheme] = page.evaluate(
+                "getComputedStyle(document.querySelector('#totals .wide .fill-fs')).fill"
+            )
+    assert colours == {"light": "rgb(0, 114, 178)", "dark": "rgb(79, 176, 238)"}
+
+
+def test_the_coverage_is_chosen_without_a_script(file: Path) -> None:
+    with opened(file) as (page, _, _):
+        hottest, start = (page.locator(f"#capacity .panel.{name}") for name in ("hottest", "start"))
+        assert hottest.is_visible()
+        assert not start.is_visible()
+        page.get_by_role("radio", name="from the start of the role").check()
+        assert start.is_visible()
+        assert not hottest.is_visible()
+
+
+def test_the_contents_are_folded_on_a_phone_only(file: Path) -> None:
+    for size, is_open in ((DESKTOP, True), (PHONE, False)):
+        with opened(file, size=size) as (page, _, _):
+            assert page.locator(".contents details").evaluate("(e) => e.open") is is_open
+
+
+def test_a_table_can_be_downloaded(file: Path, tmp_path: Path) -> None:
+    with opened(file) as (page, said, _):
+        page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
+        with page.expect_download() as download:
+            page.locator("#totals a.download").click()
+        download.value.save_as(tmp_path / "totals.csv")
+        assert download.value.suggested_filename == "traffic-totals.csv"
+        assert said == []
+    lines = (tmp_path / "totals.csv").read_text().splitlines()
+    assert lines[0].startswith("role,request_count,")
+    assert lines[1].startswith("fs,160,")
+
+
+def test_paper_is_light_and_shows_both_coverages(file: Path) -> None:
+    with opened(file, scheme="dark") as (page, _, _):
+        page.emulate_media(media="print", color_scheme="dark")
+        assert page.locator("#capacity .panel.start").is_visible()
+        assert (
+            page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        )
