@@ -90,7 +90,7 @@ def _decode(
     with Decoder([feed.fd for feed in feeds], keeps_whole=options.keeps_whole) as decoder:
         for device in layout.devices:
             if device["major"] is not None and device["minor"] is not None:
-                decoder.name_device(device["major"], device["minor"], device["device"])
+                decoder.name_device((device["major"], device["minor"]), device["device"])
         for pid, name in layout.processes.items():
             decoder.name_process(pid, name)
         with closing(_ahead(_counted(decoder, tally, feeds, on_bytes))) as batches:

@@ -7,7 +7,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decode.block_layer import Disk, Machine, run
+from tests.decode.block_layer import Disk, run
+from tests.decode.machine import Machine
 from tests.decode.records import Event, decode, flags, pack, pack_events
 from tracekit.native.decode import ACTIONS
 

@@ -121,14 +121,18 @@ def _loss(stats: DecodeStats, layout: Layout) -> dict[str, Any]:
 
 
 def _warnings(facts: Facts, layout: Layout) -> list[dict[str, Any]]:
-    stats = facts.stats
+    found = [*_loss_doubts(facts.stats, layout), *_content_doubts(facts)]
+    return [warning(code, message) for code, applies, message in found if applies]
+
+
+def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[tuple[str, Any, str]]:
+    """Return code, whether it applies, and message of what may be missing."""
     dropped = layout.overrun + layout.dropped
     unmatched = {
         name: count for name, count in zip(UNMATCHED, stats.unmatched, strict=True) if count
     }
     listed = ", ".join(f"{name} {count:,}" for name, count in unmatched.items())
-    completions = stats.actions[ACTIONS.index("C")]
-    found = [
+    return [
         (
             "lost_records",
             stats.lost_records + dropped,
@@ -151,6 +155,14 @@ def _warnings(facts: Facts, layout: Layout) -> list[dict[str, Any]]:
             stats.repeated_records,
             f"{stats.repeated_records:,} records have a number that was there before",
         ),
+    ]
+
+
+def _content_doubts(facts: Facts) -> list[tuple[str, Any, str]]:
+    """Return the same of what is there, but odd."""
+    stats = facts.stats
+    completions = stats.actions[ACTIONS.index("C")]
+    return [
         (
             "reordered_records",
             stats.reordered_records,
@@ -163,4 +175,3 @@ def _warnings(facts: Facts, layout: Layout) -> list[dict[str, Any]]:
         ("no_completions", completions == 0, "no request completes in this trace"),
         ("no_process_names", facts.named_rows == 0, "no request has a process name"),
     ]
-    return [warning(code, message) for code, applies, message in found if applies]

@@ -159,8 +159,9 @@ class Decoder:
         """Name a process that the trace itself may not name."""
         _check(_native().tk_decode_name_process(self._handle, pid, name.encode()))
 
-    def name_device(self, major: int, minor: int, name: str) -> None:
-        """Name a device; others are called `major,minor`."""
+    def name_device(self, number: tuple[int, int], name: str) -> None:
+        """Name the device of this major and minor; others are called `major,minor`."""
+        major, minor = number
         _check(_native().tk_decode_name_device(self._handle, major, minor, name.encode()))
 
     def batches(self) -> Iterator[Any]:

@@ -1,0 +1,122 @@
+"""Bad input: one error that names the place, and nothing left behind."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.decode import scenes
+from tests.decode.records import Event, pack, pack_events
+from tests.parse.captures import COMPRESSORS, capture
+from tracekit.errors import InputError, UsageError
+from tracekit.parse import Options, parse
+
+
+@pytest.mark.parametrize("name", sorted(COMPRESSORS))
+def test_damaged_compression(tmp_path: Path, name: str) -> None:
+    data = pack_events(Event(place, 1 | 1 << 17, sector=place) for place in range(5000))
+    (tmp_path / "x").write_bytes(COMPRESSORS[name](data)[:-500])
+    with pytest.raises(InputError, match=rf"/x: byte \d+: {name} data cannot be read"):
+        parse([tmp_path / "x"], tmp_path / "trace")
+    assert not (tmp_path / "trace").exists()
+
+
+BAD: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", r"/x: byte 0: empty"),
+    "not a trace": (b"%PDF-1.7" + bytes(80), r"/x: byte 0: not a blktrace file: .*0x46445025"),
+    "cut": (pack(scenes.PLAIN)[:-1], r"/x: byte \d+: the file ends within a record's header: 47"),
+    "version": (
+        pack(scenes.PLAIN, version=7)[:-48] + b"\x05taessss" + bytes(40),
+        r"/x: byte \d+: a record of blktrace version 5",
+    ),
+    "bit": (
+        pack(scenes.BACK_MERGE)[:48] + b"\x07\x74\x61\x64" + pack(scenes.BACK_MERGE)[52:],
+        r"/x: byte 48: no record begins here: 0x64617407",
+    ),
+    "backwards": (
+        pack_events([Event(10**9 + t, 1, sector=t) for t in range(5000)] * 2),
+        r"/x: byte 240000: time runs backwards by 4999 ns, after the record at byte 239952",
+    ),
+    "no request": (pack("1 P N\n2 U N"), r"/x: 2 records, but none of a queued"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_bad_input_is_one_error_and_no_folder(tmp_path: Path, name: str) -> None:
+    data, message = BAD[name]
+    (tmp_path / "x").write_bytes(data)
+    with pytest.raises(InputError, match=message) as caught:
+        parse([tmp_path / "x"], tmp_path / "trace")
+    assert caught.value.hint
+    assert "\n" not in str(caught.value)
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_folder_without_a_trace(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with pytest.raises(InputError, match="there is no trace in this folder"):
+        parse([tmp_path / "in"], tmp_path / "trace")
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file"):
+        parse([tmp_path / "none"], tmp_path / "trace")
+
+
+def test_same_file_twice(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(pack(scenes.PLAIN))
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    with pytest.raises(InputError, match="given twice"):
+        parse([tmp_path / "x", tmp_path / "link"], tmp_path / "trace")
+
+
+def test_same_bytes_twice(tmp_path: Path) -> None:
+    for name in ("x", "copy"):
+        (tmp_path / name).write_bytes(pack(scenes.PLAIN))
+    with pytest.raises(InputError, match="the same bytes as"):
+        parse([tmp_path / "x", tmp_path / "copy"], tmp_path / "trace")
+    assert not (tmp_path / "trace").exists()
+
+
+def test_salvage(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(pack(scenes.BACK_MERGE)[:-1])
+    folder, _ = parse([tmp_path / "x"], tmp_path / "t", options=Options(keeps_whole=True))
+    assert folder.info["counts"]["records"] == 8
+    (salvaged,) = (one for one in folder.info["warnings"] if one["code"] == "salvaged")
+    assert "was read up to byte 384 only" in salvaged["message"]
+
+
+def test_salvage_of_damaged_compression(tmp_path: Path) -> None:
+    data = pack_events(Event(place, 1 | 1 << 17, sector=place) for place in range(50_000))
+    (tmp_path / "x").write_bytes(gzip.compress(data)[:-500])
+    folder, _ = parse([tmp_path / "x"], tmp_path / "t", options=Options(keeps_whole=True))
+    assert 1000 < folder.info["counts"]["records"] < 50_000
+    assert "salvaged" in [one["code"] for one in folder.info["warnings"]]
+
+
+def test_an_existing_folder_is_kept(tmp_path: Path) -> None:
+    source = capture(tmp_path / "capture")
+    parse([source], tmp_path / "trace")
+    with pytest.raises(UsageError, match="exists already"):
+        parse([source], tmp_path / "trace")
+    parse([source], tmp_path / "trace", options=Options(overwrite=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not valid JSON"),
+        ('{"layout_version": 2}', "layout_version is 2"),
+        ('{"layout_version": 1, "partitions": [{"device": "a"}]}', "a value is not"),
+        ("hello", "neither a layout.json nor an sfdisk dump"),
+    ],
+)
+def test_bad_layout(tmp_path: Path, text: str, message: str) -> None:
+    source = capture(tmp_path / "capture")
+    (source / "layout.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        parse([source], tmp_path / "trace")
+    assert not (tmp_path / "trace").exists()

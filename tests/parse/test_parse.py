@@ -1,0 +1,231 @@
+"""`tracekit parse` from files to a trace folder."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.decode import scenes
+from tests.decode.records import Event, pack, pack_events
+from tests.parse.captures import COMPRESSORS, LAYOUT, capture
+from tracekit.parse import Options, parse
+from tracekit.schema import REQUESTS
+from tracekit.store import TraceFolder
+
+
+def rows(folder: TraceFolder) -> list[dict[str, Any]]:
+    table: list[dict[str, Any]] = pq.read_table(folder.table("requests")).to_pylist()
+    return table
+
+
+def test_folder_with_layout(tmp_path: Path) -> None:
+    # GIVEN a folder with files of two CPUs and a layout.json
+    source = capture(tmp_path / "capture")
+
+    # WHEN it is parsed
+    folder, _ = parse([source], tmp_path / "trace")
+
+    # THEN the row has the names of the layout
+    (row,) = rows(folder)
+    assert (row["device"], row["process"], row["partition"]) == ("loop0", "writer", "259,0")
+    assert row["complete_ns"] == 100
+
+
+def test_trace_json_says_where_it_is_from(tmp_path: Path) -> None:
+    source = capture(tmp_path / "capture")
+    folder, _ = parse([source], tmp_path / "trace")
+    data = [(source / f"c.blktrace.{cpu}").read_bytes() for cpu in (0, 1)]
+    assert folder.info["source"] == {
+        "format": "blktrace v7",
+        "files": [
+            {
+                "name": f"c.blktrace.{cpu}",
+                "bytes": len(data[cpu]),
+                "sha256": hashlib.sha256(data[cpu]).hexdigest(),
+            }
+            for cpu in (0, 1)
+        ],
+    }
+
+
+def test_trace_json_says_what_is_in_it(tmp_path: Path) -> None:
+    info = parse([capture(tmp_path / "capture")], tmp_path / "trace")[0].info
+    assert info["clock"] == {"base_ns": 100, "wall_ns": None, "duration_ns": 100}
+    assert info["devices"] == [
+        {
+            "device": "loop0",
+            "major": 7,
+            "minor": 0,
+            "size_sectors": 5000,
+            "logical_sector_bytes": None,
+            "rotational": None,
+        }
+    ]
+    assert info["layout"] == [
+        {key: value for key, value in LAYOUT["partitions"][0].items() if key != "uuid"}
+    ]
+    assert info["counts"]["actions"] == {"Q": 1, "C": 1, "A": 1}
+    assert (info["counts"]["records"], info["counts"]["requests"]) == (3, 1)
+    assert info["loss"]["dropped"] == 7
+    assert [warning["code"] for warning in info["warnings"]] == ["lost_records"]
+
+
+def test_table_has_the_schema_of_the_contract(tmp_path: Path) -> None:
+    folder, _ = parse([capture(tmp_path / "capture")], tmp_path / "trace")
+    assert pq.read_schema(folder.table("requests")).equals(REQUESTS, check_metadata=True)
+
+
+@pytest.mark.parametrize("name", sorted(COMPRESSORS))
+def test_compression_is_known_by_content(tmp_path: Path, name: str) -> None:
+    # GIVEN a compressed file whose name does not say so
+    plain = pack(scenes.BACK_MERGE)
+    stored = COMPRESSORS[name](plain)
+    (tmp_path / "x").write_bytes(stored)
+
+    # WHEN it is parsed
+    folder, _ = parse([tmp_path / "x"], tmp_path / "trace")
+
+    # THEN the rows are there and the hash is of the stored file
+    assert len(rows(folder)) == 3
+    assert folder.info["source"]["files"] == [
+        {"name": "x", "bytes": len(stored), "sha256": hashlib.sha256(stored).hexdigest()}
+    ]
+
+
+def test_pipe(tmp_path: Path) -> None:
+    # GIVEN a named pipe that somebody writes a compressed trace into
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    stored = gzip.compress(pack(scenes.BACK_MERGE))
+    writer = threading.Thread(target=lambda: pipe.write_bytes(stored))
+    writer.start()
+    # WHEN it is parsed
+    folder, _ = parse([pipe], tmp_path / "trace")
+    writer.join()
+    # THEN nothing is missing
+    assert len(rows(folder)) == 3
+    assert folder.info["source"]["files"][0]["sha256"] == hashlib.sha256(stored).hexdigest()
+
+
+def test_sfdisk_dump_as_layout(tmp_path: Path) -> None:
+    # GIVEN a dump, which has no device numbers, and a trace of one device
+    (tmp_path / "x").write_bytes(pack(scenes.REMAP))
+    (tmp_path / "dump").write_text(
+        "label: gpt\ndevice: /dev/sdb\nunit: sectors\nsector-size: 512\n\n"
+        "/dev/sdb1 : start=   2048, size=  8000, type=0FC63DAF-8483-4772-8E79-3D69D8477DE4\n"
+        "/dev/sdb2 : start=  10048, size=   800, type=0657FD6D-A4AB-43C4-84E5-0933C84B4F4F\n"
+    )
+    folder, _ = parse(
+        [tmp_path / "x"], tmp_path / "trace", options=Options(layout_file=tmp_path / "dump")
+    )
+    # THEN the entries are of the trace's device, and the guess is recorded
+    assert [
+        (entry["device"], entry["name"], entry["start_sector"], entry["sectors"], entry["role"])
+        for entry in folder.info["layout"]
+    ] == [("7,0", "sdb1", 2048, 8000, "unknown"), ("7,0", "sdb2", 10048, 800, "swap")]
+    assert folder.info["inferences"] == [
+        {
+            "what": "device sdb of the layout",
+            "value": "7,0",
+            "evidence": "the layout has no device numbers, and both have one device",
+        }
+    ]
+
+
+def test_names_of_many_processes_over_many_batches(tmp_path: Path) -> None:
+    # GIVEN 200,000 requests whose processes appear one after the other
+    events = []
+    for place in range(200_000):
+        if place % 1000 == 0:
+            name = f"p{place // 1000}".encode()
+            events.append(Event(place, 1 << 26, pid=place // 1000, payload=name))
+        events.append(
+            Event(place, 1 | 1 << 16, sector=place * 8, length_bytes=4096, pid=place // 1000)
+        )
+    (tmp_path / "x").write_bytes(pack_events(events))
+    # WHEN they are parsed, in several batches of growing dictionaries
+    folder, tally = parse([tmp_path / "x"], tmp_path / "trace")
+    # THEN each row has its own
+    column = pq.read_table(folder.table("requests"), columns=["process"]).column(0).to_pylist()
+    assert column == [f"p{place // 1000}" for place in range(200_000)]
+    assert tally.rows["read"] == 200_000
+
+
+def reads(count: int) -> np.ndarray[Any, Any]:
+    """Return `count` queued reads, one every nanosecond, each at its own place."""
+    names = ("magic", "sequence", "time_ns", "sector", "bytes", "action", "rest")
+    kinds = ("<u4", "<u4", "<u8", "<u8", "<u4", "<u4", "V16")
+    records = np.zeros(count, dtype=list(zip(names, kinds, strict=True)))
+    records["magic"], records["bytes"], records["action"] = 0x65617407, 4096, 1 | 1 << 16
+    records["time_ns"] = records["sequence"] = np.arange(count)
+    records["sector"] = np.arange(count) * 8
+    return records
+
+
+def test_requests_that_never_complete_leave_a_full_window(tmp_path: Path) -> None:
+    # GIVEN more open requests than the decoder keeps, of which the first completes too late
+    count = 983_041 + 5
+    events = [
+        Event(place, 1 | 1 << 16, sector=place * 8, length_bytes=4096) for place in range(count)
+    ]
+    events.append(Event(count, 8 | 1 << 16, sector=0, length_bytes=4096))
+    events.append(Event(count, 8 | 1 << 16, sector=(count - 1) * 8, length_bytes=4096))
+    (tmp_path / "x").write_bytes(pack_events(events))
+    folder, _ = parse([tmp_path / "x"], tmp_path / "trace")
+    # THEN all are rows, the oldest were given up, and that is said
+    assert folder.info["counts"]["requests"] == count
+    assert folder.info["loss"]["window_full"] == 6
+    assert folder.info["loss"]["unmatched"]["queue"] == count - 1
+    assert folder.info["loss"]["unmatched"]["complete"] == 1
+    assert "window_full" in [warning["code"] for warning in folder.info["warnings"]]
+
+
+def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "tracekit", "parse", *arguments],
+        input=stdin,
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_command_reads_standard_input_and_prints_json(tmp_path: Path) -> None:
+    done = run("-", "-o", str(tmp_path / "trace"), "--json", stdin=pack(scenes.BACK_MERGE))
+    assert done.returncode == 0
+    result = json.loads(done.stdout)
+    assert result["operations"]["write"] == {"requests": 3, "bytes": 12288}
+    assert result["source"]["files"][0]["name"] == "-"
+
+
+def test_command_prints_a_summary(tmp_path: Path) -> None:
+    done = run(str(capture(tmp_path / "capture")), "-o", str(tmp_path / "trace"))
+    assert done.returncode == 0
+    assert done.stdout.decode().splitlines() == [
+        "1 requests of loop0 in 0.000 s, from 3 records (blktrace v7)",
+        "  write                   1           0.0 MiB",
+        "  0 records lost, 7 dropped, 0 events unmatched",
+        str(tmp_path / "trace"),
+    ]
+    assert b"warning: 0 records are missing" in done.stderr
+
+
+def test_command_fails_in_one_line_and_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"hello world")
+    done = run(str(tmp_path / "x"), "-o", str(tmp_path / "trace"))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().splitlines() == [
+        f"tracekit: {tmp_path}/x: byte 0: not a blktrace file: it begins with 0x6c6c6568,"
+        " not with 0x65617407 or ..08",
+        "  give the binary files NAME.blktrace.CPU of blktrace or of: tracekit capture",
+    ]
