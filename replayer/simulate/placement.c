@@ -10,8 +10,8 @@
 
 #define BLOCK_SECTORS 8
 #define SECTOR_BYTES 512
-#define SECTOR_MAX (INT64_C(1) << 54) /* 8 EiB: additions of sectors cannot overflow below it */
-#define LENGTH_MAX (INT64_C(1) << 32) /* 4 GiB: what one request can carry in the kernel */
+#define SECTOR_MAX (INT64_C(1) << 57) /* additions of sectors cannot overflow below it */
+#define LENGTH_MAX UINT32_MAX         /* block layers count a request's bytes in 32 bits */
 
 /* Where the previous request of a device ended. */
 struct joint {
@@ -258,9 +258,11 @@ static int add_transfer(struct tk_placement *kernel, const struct issue_request 
 static bool is_row_valid(const struct tk_placement *kernel, const struct tk_placement_rows *rows,
                          int64_t row) {
   return rows->action[row] <= TK_ACTION_UNCHARGED && rows->role[row] < TK_ROLES &&
-         rows->device[row] >= 0 && (uint32_t)rows->device[row] < kernel->device_count &&
-         rows->sector[row] >= 0 && rows->sector[row] < SECTOR_MAX && rows->length_bytes[row] >= 0 &&
-         (rows->action[row] > TK_ACTION_WRITE || rows->length_bytes[row] <= LENGTH_MAX);
+         rows->device[row] >= 0 && (uint32_t)rows->device[row] < kernel->device_count;
+}
+
+static bool is_possible(int64_t sector, int64_t length_bytes) {
+  return sector >= 0 && sector < SECTOR_MAX && length_bytes >= 0 && length_bytes <= LENGTH_MAX;
 }
 
 static int add_row(struct tk_placement *kernel, const struct tk_placement_rows *rows, int64_t row) {
@@ -274,6 +276,10 @@ static int add_row(struct tk_placement *kernel, const struct tk_placement_rows *
   kernel->totals.uncharged += action == TK_ACTION_UNCHARGED;
   if (action > TK_ACTION_WRITE || rows->length_bytes[row] == 0)
     return 0;
+  if (!is_possible(rows->sector[row], rows->length_bytes[row])) {
+    kernel->totals.impossible++;
+    return 0;
+  }
 
   const struct issue_request request = {
       .request_id = rows->request_id[row],

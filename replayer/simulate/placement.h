@@ -80,6 +80,8 @@ struct tk_placement_totals {
   int64_t not_issued;         /* as issued: reads and writes that were never issued, left out */
   int64_t orphan_merges;      /* as issued: merged requests whose carrier was not found, charged
                                  on their own */
+  int64_t impossible;         /* reads and writes with a place or length that no disk has, left
+                                 out */
   int64_t missing_blocks;     /* touches of blocks that are not among the keys, kept on base */
   int64_t bad_request_id;     /* the request that -EINVAL or -EOVERFLOW is about, else -1 */
 };
@@ -90,9 +92,9 @@ struct tk_placement;
 TK_EXPORT int tk_placement_new(const struct tk_placement_setup *setup,
                                struct tk_placement **kernel);
 
-/* Adds the next requests. Returns 0; -EINVAL for a row with a negative sector, a code out of
- * range or more than 4 GiB, -EOVERFLOW when times no longer fit 64 bits, -EEXIST for a request id
- * seen twice, or -ENOMEM. After a failure only the totals may be read. One thread at a time. */
+/* Adds the next requests. Returns 0; -EINVAL for a row with a code out of range, -EOVERFLOW when
+ * times no longer fit 64 bits, -EEXIST for a request id seen twice, or -ENOMEM. After a failure
+ * only the totals may be read. One thread at a time. */
 TK_EXPORT int tk_placement_add(struct tk_placement *kernel, const struct tk_placement_rows *rows);
 
 /* Charges what is still queued: call once, after the last rows. Returns as tk_placement_add. */

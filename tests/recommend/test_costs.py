@@ -69,3 +69,15 @@ def test_a_trace_without_issue_times_is_charged_as_queued(tmp_path: Path) -> Non
     assert (
         "the trace has no issue times, so requests are charged as queued" in (result["assumptions"])
     )
+
+
+def test_a_block_of_two_roles_moves_with_one_of_them(tmp_path: Path) -> None:
+    # GIVEN a block that the file system touched first, and the journal after it
+    requests = [Request("fs", 0), Request("journal", 4, 12)]
+    result = recommended(tmp_path, requests, info={"hotness": {"mixed_role_blocks": 1}})
+    # WHEN the journal is wholly on NVM, THEN the shared half of its request stays on the disk
+    shared_us, own_us = 4000 + 500, 5 + 10
+    assert curve(tmp_path, "journal")[2] == 5000 + shared_us + own_us
+    # AND in the optimum both are on NVM
+    assert curve(tmp_path, "optimal")[2] == 15 + 5 + 5 + 10
+    assert result["assumptions"][-1].startswith("blocks touched by requests of several roles: 1;")

@@ -18,7 +18,7 @@ US = 1000
 
 def recommended(folder: Path, requests: list[Request], **changes: Any) -> dict[str, Any]:
     """Write a trace, run the stage on it with the test devices, and return its result."""
-    write_trace(folder, requests)
+    write_trace(folder, requests, **changes.pop("info", {}))
     options = {"base": "disk", "nvm": "nvm", "profiles": DEVICES, "level": "queued", **changes}
     return recommend(TraceFolder(folder), Options(**options))
 

@@ -9,14 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit.native.placement import Cost
+from tracekit.recommend.profiles import Profile
 from tracekit.schema import BLOCK_BYTES, BLOCKS, REQUESTS, SECTOR_BYTES
+from tracekit.simulate.block_orders import read_blocks
+from tracekit.simulate.placement import Curves, sweep
 
 BLOCK_SECTORS = BLOCK_BYTES // SECTOR_BYTES
 Block = tuple[str, int]
+
+DISK = Profile("disk", "", 9000.0, 11000.0, 100.0, 80.0, 8000.0, 700.0, 1.0, 0.0)
+NVM = Profile("nvm", "", 20.0, 90.0, 1000.0, 300.0, 3.0, 5.0, 24.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -131,3 +138,12 @@ def _blocks_table(requests: Sequence[Request]) -> pa.Table:
     unread = {"sectors": 8, "first_ns": 0, "last_ns": 0, "traffic_ratio": 0.0, "temperature": "hot"}
     rows = [{**found[key], **unread} for key in sorted(found)]
     return pa.Table.from_pylist(rows, schema=BLOCKS)
+
+
+def swept(folder: Path, devices: tuple[Profile, Profile], *, is_issued: bool = False) -> Curves:
+    """Sweep a trace at every capacity from nothing to all of its blocks."""
+    touched = read_blocks(folder / "blocks.parquet")
+    points = np.arange(len(touched.keys) + 1)
+    return sweep(
+        folder / "requests.parquet", touched, points=points, devices=devices, is_issued=is_issued
+    )

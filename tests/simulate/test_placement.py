@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -13,19 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.simulate.placement_traces import (
+    DISK,
+    NVM,
     Block,
     Request,
     elapsed_ps,
     hottest_first,
+    swept,
     write_trace,
 )
-from tracekit.errors import InputError
 from tracekit.recommend.profiles import Profile
 from tracekit.simulate.block_orders import read_blocks
 from tracekit.simulate.placement import Curves, device_cost, sweep
 
-DISK = Profile("disk", "", 9000.0, 11000.0, 100.0, 80.0, 8000.0, 700.0, 1.0, 0.0)
-NVM = Profile("nvm", "", 20.0, 90.0, 1000.0, 300.0, 3.0, 5.0, 24.0, 4.0)
 SLOW_NVM = Profile("slow", "", 9500.0, 20000.0, 50.0, 120.0, 9000.0, 0.0, 24.0)
 # First sector and sectors of each role's part of the disk; whole blocks, as partitions are.
 PARTS = {"fs": (64, 160), "journal": (224, 96), "swap": (400, 64), "other": (464, 40)}
@@ -57,15 +56,6 @@ def traces(draw: st.DrawFn) -> list[Request]:
             )
         )
     return requests
-
-
-def swept(folder: Path, devices: tuple[Profile, Profile], *, is_issued: bool = False) -> Curves:
-    """Sweep a trace at every capacity from nothing to all of its blocks."""
-    touched = read_blocks(folder / "blocks.parquet")
-    points = np.arange(len(touched.keys) + 1)
-    return sweep(
-        folder / "requests.parquet", touched, points=points, devices=devices, is_issued=is_issued
-    )
 
 
 def charged(
@@ -227,62 +217,3 @@ def test_blocks_far_apart_are_found(tmp_path: Path) -> None:
         + len(requests) * 8 * nvm.sector_ps[0]
     )
     assert curves.base_total_ps + curves.change_ps["hottest", "fs"][-1] == elapsed
-
-
-def test_an_unknown_carrier_is_counted(tmp_path: Path) -> None:
-    # GIVEN a request merged into one that was issued before it was queued, and one never issued
-    requests = [
-        Request("fs", 0, queue_ns=0, issue_ns=5),
-        Request("fs", 8, queue_ns=9, merged_into=0),
-        Request("fs", 64, queue_ns=10),
-    ]
-    # WHEN they are charged as issued
-    curves = swept(write_trace(tmp_path, requests), (DISK, NVM), is_issued=True)
-    # THEN the first is charged on its own, the second left out, and both are counted
-    assert (curves.totals.orphan_merges, curves.totals.not_issued) == (1, 1)
-    assert sum(curves.totals.requests) == 2
-
-
-def test_blocks_that_were_not_classified_stay_on_base(tmp_path: Path) -> None:
-    # GIVEN requests to three blocks of which classify lists one
-    write_trace(tmp_path, [Request("fs", 8)])
-    blocks = (tmp_path / "blocks.parquet").read_bytes()
-    write_trace(tmp_path, [Request("fs", 0, 24)])
-    (tmp_path / "blocks.parquet").write_bytes(blocks)
-    # WHEN the whole role is on NVM
-    curves = swept(tmp_path, (DISK, NVM))
-    # THEN two blocks are counted as missing and still cost the disk's time
-    assert curves.totals.missing_blocks == 2
-    disk, nvm = device_cost(DISK), device_cost(NVM)
-    assert curves.base_total_ps + curves.change_ps["hottest", "fs"][-1] == (
-        disk.latency_ps[1] + 16 * disk.sector_ps[1] + nvm.latency_ps[1] + 8 * nvm.sector_ps[1]
-    )
-
-
-@pytest.mark.parametrize(
-    ("request_", "words"),
-    [
-        (Request("fs", -8), "request 1 has an impossible sector"),
-        (Request("fs", 1 << 54), "request 1 has an impossible sector"),
-        (Request("fs", 0, (1 << 23) + 1), "request 1 has an impossible sector, length"),
-    ],
-)
-def test_impossible_requests_are_named(request_: Request, words: str, tmp_path: Path) -> None:
-    # GIVEN a request that no disk has, after a good one
-    good = Request("fs", 0)
-    write_trace(tmp_path, [good])
-    blocks = (tmp_path / "blocks.parquet").read_bytes()
-    write_trace(tmp_path, [good, dataclasses.replace(request_, operation="write")])
-    (tmp_path / "blocks.parquet").write_bytes(blocks)
-    # WHEN it is swept, THEN the error names it
-    with pytest.raises(InputError, match=words):
-        swept(tmp_path, (DISK, NVM))
-
-
-def test_times_beyond_64_bits_are_refused(tmp_path: Path) -> None:
-    # GIVEN a device so slow that one request takes 58 days
-    slow = dataclasses.replace(DISK, read_latency_us=5e12)
-    requests = [Request("fs", 0, operation="read")]
-    # WHEN it is charged, THEN the sum is refused instead of wrapping around
-    with pytest.raises(InputError, match="request 1 brings the modelled time above 106 days"):
-        swept(write_trace(tmp_path, requests * 2), (slow, NVM))

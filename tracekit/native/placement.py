@@ -77,6 +77,7 @@ class Totals:
     uncharged: int
     not_issued: int
     orphan_merges: int
+    impossible: int
     missing_blocks: int
 
 
@@ -121,6 +122,7 @@ class _Totals(ctypes.Structure):
         ("uncharged", _I64),
         ("not_issued", _I64),
         ("orphan_merges", _I64),
+        ("impossible", _I64),
         ("missing_blocks", _I64),
         ("bad_request_id", _I64),
     ]
@@ -210,6 +212,7 @@ class PlacementKernel:
                 totals.uncharged,
                 totals.not_issued,
                 totals.orphan_merges,
+                totals.impossible,
                 totals.missing_blocks,
             ),
             steps_ps,
@@ -225,7 +228,7 @@ class PlacementKernel:
             return
         request_id = self._totals(None).bad_request_id
         reason = {
-            -errno.EINVAL: "has an impossible sector, length or operation",
+            -errno.EINVAL: "has an operation, role or device that is not known",
             -errno.EOVERFLOW: "brings the modelled time above 106 days",
             -errno.EEXIST: "appears twice",
         }.get(status)

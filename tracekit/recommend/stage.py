@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TABLE = "simulations/placement"
 RESULT = "recommendation.json"
-LEFT_OUT = ("uncharged", "not_issued", "orphan_merges", "missing_blocks")
+LEFT_OUT = ("uncharged", "not_issued", "orphan_merges", "impossible", "missing_blocks")
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,7 @@ def _result(
             *assumptions(curves, profiles, level=level, coverage=options.coverage),
             *_level_note(options, level),
             *_journal_note(folder, curves),
+            *_mixed_note(folder),
         ],
     }
 
@@ -148,6 +149,17 @@ def _journal_note(folder: TraceFolder, curves: Curves) -> list[str]:
     return [
         f"the journal is cyclic and counts with what the trace touched, {format_size(touched)};"
         f" a longer run goes on to all {format_size(size)} of its partition"
+    ]
+
+
+def _mixed_note(folder: TraceFolder) -> list[str]:
+    """Say how many blocks have two roles, as where a partition does not begin at a block's edge."""
+    mixed = int(folder.info.get("hotness", {}).get("mixed_role_blocks", 0))
+    if not mixed:
+        return []
+    return [
+        f"blocks touched by requests of several roles: {mixed:,}; each moves to NVM with one role"
+        " and stays on base for requests of another, except in the optimum"
     ]
 
 

@@ -164,6 +164,10 @@ def _left_out(curves: Curves) -> list[str]:
         (totals.uncharged, "discards and others without data transfer cost nothing"),
         (totals.not_issued, "reads and writes that were never issued are left out"),
         (totals.orphan_merges, "merged requests without a known carrier are charged on their own"),
+        (
+            totals.impossible,
+            "reads and writes of a place or length that no disk has are left out",
+        ),
         (totals.missing_blocks, "touches of blocks that classify did not list stay on base"),
         (elsewhere, "requests of no placeable role stay on base, except in the optimum"),
     ]

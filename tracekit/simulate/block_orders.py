@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 COLUMNS = ["device", "block", "role", "reads", "writes"]
-MAX_BLOCK = 1 << 51
+MAX_BLOCK = 1 << 54
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class OrderedBlocks:
 
 
 def read_blocks(file: Path) -> TouchedBlocks:
-    """Read blocks.parquet; raise InputError when a block appears twice or lies beyond 8 EiB."""
+    """Read blocks.parquet; raise InputError when a block appears twice or beyond 2^54."""
     import numpy as np
 
     count = row_count(file)
@@ -65,7 +65,7 @@ def read_blocks(file: Path) -> TouchedBlocks:
         accesses[part] = np.minimum(touches, np.iinfo(np.uint32).max)
         filled = part.stop
     if count and not (block.min() >= 0 and block.max() < MAX_BLOCK):
-        raise InputError(f"{file}: a block number is negative or beyond 8 EiB")
+        raise InputError(f"{file}: a block number is negative or beyond 2^54")
     order = _address_order(device, block)
     if order is not None:
         device, block, role, accesses = device[order], block[order], role[order], accesses[order]
