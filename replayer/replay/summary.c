@@ -168,6 +168,20 @@ static void write_errors(struct json *json, const struct stats *stats) {
   json_close(json, ']');
 }
 
+/* Largest resident memory of this program so far, 0 when the kernel does not tell. */
+static uint64_t peak_memory_bytes(void) {
+  FILE *file = fopen("/proc/self/status", "re");
+  if (file == NULL)
+    return 0;
+  char line[256];
+  unsigned long kib = 0;
+  while (kib == 0 && fgets(line, sizeof line, file) != NULL)
+    if (sscanf(line, "VmHWM: %lu kB", &kib) != 1)
+      kib = 0;
+  (void)fclose(file); /* only read */
+  return (uint64_t)kib * 1024;
+}
+
 static void write_run(struct json *json, const struct session *session) {
   const struct stats *stats = session->stats;
   write_engine(json, session);
@@ -179,6 +193,7 @@ static void write_run(struct json *json, const struct session *session) {
   json_number(json, "in_flight_max", stats->in_flight_max);
   json_number(json, "plan_underruns", stats->underruns);
   json_number(json, "log_stalls", session->log_stalls);
+  json_number(json, "peak_memory_bytes", peak_memory_bytes());
   write_classes(json, session);
   write_errors(json, stats);
 }

@@ -1,0 +1,154 @@
+"""`tracekit replay`, from a trace folder to its results."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tests.replay.trace import trace
+from tracekit.schema import COMPLETIONS
+
+ROWS: list[dict[str, Any]] = [
+    {"queue_ns": 0, "sector": 2048, "role": "fs"},
+    {"queue_ns": 50_000, "sector": 200_000, "role": "journal", "is_preflush": True, "is_fua": True},
+    {"queue_ns": 60_000, "operation": "flush", "length_bytes": 0, "role": "journal"},
+    {"queue_ns": 900_000, "sector": 2056, "role": "fs", "operation": "read"},
+]
+
+
+def tracekit(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tracekit", "replay", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_replay_keeps_plan_completions_and_summary(tmp_path: Path) -> None:
+    # GIVEN a trace
+    folder = trace(tmp_path / "trace", ROWS)
+    # WHEN it is replayed without any option
+    done = tracekit(folder.path, "--json")
+    # THEN the results are in replays/latest, and the file made for the run is gone
+    assert done.returncode == 0, done.stderr
+    place = folder.path / "replays" / "latest"
+    assert sorted(path.name for path in place.iterdir()) == [
+        "completions.parquet",
+        "plan.bin",
+        "summary.json",
+    ]
+    assert json.loads(done.stdout) == json.loads((place / "summary.json").read_text())
+    table = pq.read_table(place / "completions.parquet")
+    assert table.schema.names == COMPLETIONS.names
+    assert sorted(table["request_id"].to_pylist()) == [0, 1, 2, 3]
+    rows = sorted(table.to_pylist(), key=lambda row: row["request_id"])
+    assert [row["intended_ns"] for row in rows] == [0, 50_000, 60_000, 900_000]
+    assert {row["status"] for row in rows} == {"done"}
+    assert [path.name for path in (folder.path / "replays").iterdir()] == ["latest"]
+
+
+def test_each_role_goes_to_its_own_target(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "trace", ROWS)
+    journal, rest = tmp_path / "journal", tmp_path / "rest"
+    targets = ("--target", f"journal={journal}", "--target", rest)
+    done = tracekit(folder.path, *targets, "--keep", "--json", "--pace", "fast")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [(target["label"], target["path"]) for target in told["targets"]] == [
+        ("journal", str(journal)),
+        ("default", str(rest)),
+    ]
+    assert journal.stat().st_size == 4096
+    assert any(journal.read_bytes())
+    table = pq.read_table(folder.path / "replays/latest/completions.parquet")
+    assert table["intended_ns"].null_count == 4
+
+
+def test_the_words_say_what_ran_and_where(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "trace", ROWS)
+    target = tmp_path / "precious"
+    target.write_bytes(bytes(200_008 * 512))
+    done = tracekit(folder.path, "--target", target)
+    assert done.returncode == 0, done.stderr
+    assert "4 requests as queued" in done.stdout
+    assert f"default: existing file {target}" in done.stdout
+    assert f"reads only; to write there: --write-to {target}" in done.stdout
+    assert "warning: 2 requests were skipped read only" in done.stdout
+    assert not any(target.read_bytes())
+
+
+def test_a_named_replay_is_not_replaced_unless_forced(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "trace", ROWS)
+    arguments = (folder.path, "--engine", "null", "--name", "first")
+    assert tracekit(*arguments).returncode == 0
+    again = tracekit(*arguments)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    assert tracekit(*arguments, "--force").returncode == 0
+
+
+def test_refusals_leave_nothing(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "trace", ROWS)
+    cases = [
+        (("--engine", "warp"), 2, "--engine does not take 'warp'"),
+        (("--pace", "slow"), 2, "--pace does not take 'slow'"),
+        (("--speed", "0"), 2, "--speed does not take '0'"),
+        (("--depth", "0"), 2, "--depth does not take '0'"),
+        (("--level", "wanted"), 2, "not one of queued, issued"),
+        (("--name", "../x"), 2, "not a plain name"),
+        (("--limit", "0"), 2, "not a number of requests"),
+        (("--target", "jurnal=/x"), 2, "there is no role 'jurnal'"),
+        (("--target", "swap=/x"), 2, "no requests of role 'swap'"),
+        (("--engine", "null", "--target", "/x"), 2, "the null engine takes no --target"),
+        (("--target", tmp_path / "no" / "x"), 1, "No such file or directory"),
+        (("--target", tmp_path), 1, "neither a regular file nor a block device"),
+    ]
+    for arguments, code, message in cases:
+        done = tracekit(folder.path, *arguments)
+        assert (done.returncode, message in done.stderr) == (code, True), (arguments, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+        assert list((folder.path).glob("replays/*")) == []
+
+
+def test_a_dry_run_keeps_nothing(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "trace", ROWS)
+    done = tracekit(folder.path, "--dry-run", "--target", tmp_path / "new")
+    assert done.returncode == 0, done.stderr
+    assert "dry run: no request was made" in done.stdout
+    assert not (tmp_path / "new").exists()
+    assert not (folder.path / "replays").exists()
+
+
+def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
+    # GIVEN a trace of a minute
+    rows = [{"queue_ns": number * 10_000_000, "sector": 0} for number in range(6000)]
+    folder = trace(tmp_path / "trace", rows)
+    # WHEN Ctrl-C is typed: the signal goes to the whole group
+    command = [sys.executable, "-m", "tracekit", "replay", str(folder.path), "--engine", "null"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as child:
+        _wait_for_run(folder.path)
+        os.killpg(child.pid, signal.SIGINT)
+        out, messages = child.communicate(timeout=20)
+    # THEN the results are there, and the exit code says that they are a part
+    assert child.returncode == 3, messages
+    assert "interrupted" in out
+    told = json.loads((folder.path / "replays/latest/summary.json").read_text())
+    table = pq.read_table(folder.path / "replays/latest/completions.parquet")
+    assert 0 < told["counts"]["done"] == table.num_rows < 6000
+
+
+def _wait_for_run(folder: Path) -> None:
+    """Wait until the program writes completions, and a moment longer."""
+    for _ in range(200):
+        if list(folder.glob("replays/.latest.*/completions.bin.*.part")):
+            break
+        time.sleep(0.05)
+    time.sleep(0.5)

@@ -1,0 +1,201 @@
+"""Errors, short transfers, full disks and signals: counted, drained, told."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.replay.program import (
+    FLUSH,
+    FUA,
+    PREFLUSH,
+    READ,
+    WRITE,
+    Ran,
+    content,
+    expected_content,
+    record,
+    run,
+    write_plan,
+)
+from tracekit.native import program_path
+
+ENGINES = ("threads", "io_uring")
+RWF_DSYNC = 2
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the library that stands between the program and the C library."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    library = tmp_path_factory.mktemp("shim") / "shim.so"
+    source = Path(__file__).with_name("shim.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def run_with(shim: Path, plan: Path, target: Path, **settings: str) -> tuple[Ran, list[str]]:
+    """Run by the threads engine behind the shim; return what it noted of the target's calls."""
+    log = plan.with_suffix(".calls")
+    environment = {**os.environ, "LD_PRELOAD": str(shim), "SHIM_LOG": str(log), **settings}
+    environment["SHIM_TARGET"] = str(target)
+    arguments = ("--target", str(target), "--engine", "threads", "--pace", "fast", "--depth", "1")
+    ran = run(plan, *arguments, "--keep", env=environment)
+    return ran, log.read_text().splitlines() if log.exists() else []
+
+
+def test_flush_comes_before_the_data_and_fua_is_a_synchronous_write(
+    tmp_path: Path, shim: Path
+) -> None:
+    # GIVEN every combination of preflush and FUA, a flush and a read
+    records = [
+        record(WRITE, 0, 8),
+        record(WRITE, 8, 8, flags=FUA),
+        record(WRITE, 16, 8, flags=PREFLUSH),
+        record(WRITE, 24, 8, flags=PREFLUSH | FUA),
+        record(FLUSH, flags=PREFLUSH),
+        record(READ, 8, 16),
+    ]
+    plan = write_plan(tmp_path / "a.plan", records)
+    # WHEN they run one after the other
+    ran, calls = run_with(shim, plan, tmp_path / "t")
+    # THEN the system calls are these
+    assert ran.code == 0, ran.messages
+    assert calls == [
+        "write 0 4096 0",
+        f"write 4096 4096 {RWF_DSYNC}",
+        "flush 0 0 0",
+        "write 8192 4096 0",
+        "flush 0 0 0",
+        f"write 12288 4096 {RWF_DSYNC}",
+        "flush 0 0 0",
+        "read 4096 8192 0",
+    ]
+
+
+def test_a_failed_flush_stops_its_data(tmp_path: Path, shim: Path) -> None:
+    plan = write_plan(tmp_path / "a.plan", [record(WRITE, 0, 8, flags=PREFLUSH)])
+    ran, calls = run_with(shim, plan, tmp_path / "t", SHIM_FLUSH_EIO="1")
+    assert calls == ["flush 0 0 0"]
+    assert ran.code == 3
+    assert ran.summary["errors"][0]["name"] == "EIO"
+    assert not content(tmp_path / "t").any()
+
+
+def test_short_and_interrupted_transfers_are_carried_on(tmp_path: Path, shim: Path) -> None:
+    # GIVEN calls that move 512 bytes at most, every other one interrupted
+    records = [record(WRITE, 8, 8), record(READ, 8, 8)]
+    plan = write_plan(tmp_path / "a.plan", records)
+    # WHEN a block of 4 KiB is written and read
+    ran, calls = run_with(shim, plan, tmp_path / "t", SHIM_SHORT="512", SHIM_EINTR="1")
+    # THEN each is done in eight steps, at the right places
+    assert ran.summary["counts"]["done"] == 2
+    assert calls[:8] == [f"write {4096 + 512 * i} {4096 - 512 * i} 0" for i in range(8)]
+    assert (content(tmp_path / "t") == expected_content(records, 16 * 512)).all()
+
+
+def test_errors_are_counted_by_number_and_keep_their_request(tmp_path: Path, shim: Path) -> None:
+    # GIVEN a target whose second half fails
+    records = [record(WRITE, 8 * i, 8, at_ns=i) for i in range(10)]
+    plan = write_plan(tmp_path / "a.plan", records)
+    # WHEN the plan runs
+    ran, _ = run_with(shim, plan, tmp_path / "t", SHIM_EIO_AT=str(5 * 4096))
+    # THEN the run goes on to its end, and says what failed
+    assert ran.code == 3
+    assert ran.summary["outcome"] == "finished"
+    assert ran.summary["errors"] == [
+        {"errno": 5, "name": "EIO", "meaning": "Input/output error", "count": 5}
+    ]
+    assert ran.statuses() == {i: "done" if i < 5 else "failed" for i in range(10)}
+    assert set(ran.rows()["error"]) == {0, -5}
+    assert ran.summary["operations"][0]["service"]["count"] == 5
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_file_size_limit_is_an_error_of_the_request(tmp_path: Path, engine: str) -> None:
+    # GIVEN a file that may not grow: made by the program, limited while it runs
+    target = tmp_path / "t"
+    target.write_bytes(bytes(1 << 20))
+    records = [record(WRITE, 8 * i, 8, at_ns=i) for i in range(256)]
+    plan = write_plan(tmp_path / "a.plan", records)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, 1 << 19))
+
+    # WHEN half of the writes lie beyond the limit
+    arguments = ("--target", str(target), "--write-to", str(target), "--engine", engine)
+    ran = run(plan, *arguments, preexec_fn=limit)
+    # THEN these fail, the others are done, and no signal ends the program
+    assert ran.code == 3, ran.messages
+    assert Counter(ran.statuses().values()) == {"done": 128, "failed": 128}
+    assert ran.summary["errors"][0]["name"] == "EFBIG"
+
+
+def test_a_full_disk_under_the_completions_ends_the_run_and_keeps_them(tmp_path: Path) -> None:
+    # GIVEN a limit that the completions of 100,000 requests pass
+    records = [record(READ, 0, 8, at_ns=i) for i in range(100_000)]
+    plan = write_plan(tmp_path / "a.plan", records)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    # WHEN the plan runs
+    ran = run(plan, "--engine", "null", "--pace", "fast", preexec_fn=limit)
+    # THEN it fails in clear words; what was written is kept under another name, not complete
+    assert ran.code == 1
+    assert "cannot write all completions" in ran.messages
+    assert not ran.completions.exists()
+    kept = list(tmp_path.glob("a.done.*.part"))
+    assert len(kept) == 1
+    data = kept[0].read_bytes()
+    assert data[:8] == b"TKDONE\r\n"
+    assert data[20:24] == bytes(4)
+    assert int.from_bytes(data[24:32], "little") * 40 + 64 <= len(data) <= 1 << 20
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("engine", [*ENGINES, "null"])
+def test_a_signal_drains_and_tells(tmp_path: Path, number: signal.Signals, engine: str) -> None:
+    # GIVEN a plan of two requests a millisecond for a minute
+    records = [record(WRITE, 8 * (i % 64), 8, at_ns=i * 500_000) for i in range(120_000)]
+    plan = write_plan(tmp_path / "a.plan", records)
+    target = [] if engine == "null" else ["--target", str(tmp_path / "t")]
+    completions, summary = tmp_path / "done", tmp_path / "summary"
+    command: list[str | Path] = [program_path(), plan, "--engine", engine, *target]
+    command += ["--completions", completions, "--summary", summary]
+    # WHEN it is interrupted
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as child:
+        time.sleep(0.6)
+        child.send_signal(number)
+        code = child.wait(10)
+    # THEN what was submitted is completed and on disk, and the target is gone
+    told = json.loads(summary.read_text())
+    counts = told["counts"]
+    assert code == 3
+    assert told["outcome"] == "interrupted"
+    assert 0 < counts["done"] == counts["submitted"] < 10_000
+    assert counts["done"] + counts["not_reached"] == 120_000
+    assert completions.stat().st_size == 64 + 40 * counts["done"]
+    assert not (tmp_path / "t").exists()
+
+
+def test_killed_at_once_leaves_no_completions_under_their_name(tmp_path: Path) -> None:
+    records = [record(READ, 0, 8, at_ns=i * 100_000) for i in range(100_000)]
+    plan = write_plan(tmp_path / "a.plan", records)
+    command: list[str | Path] = [program_path(), plan, "--engine", "null"]
+    command += ["--completions", tmp_path / "done"]
+    with subprocess.Popen(command) as child:
+        time.sleep(0.5)
+        child.kill()
+    assert not (tmp_path / "done").exists()
