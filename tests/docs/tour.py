@@ -15,7 +15,7 @@ DEMO = "tracekit run sample-traces/oltp -o out/demo --force"
 
 @dataclass(frozen=True)
 class Step:
-    """One command of the tour; `...` in the output stands for what differs from run to run."""
+    """One command of the tour and what it prints to stdout."""
 
     command: str
     output: str
