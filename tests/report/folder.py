@@ -21,13 +21,14 @@ MIB = 1 << 20
 def make_folder(
     path: Path,
     *,
+    requests: int = 240,
     stages: Sequence[str] = ALL_STAGES,
     processes: Sequence[str] = ("mysqld", "jbd2/sda5-8"),
     warnings: Sequence[dict[str, str]] = (),
 ) -> TraceFolder:
-    """Write 240 requests over 12 s, and the tables of the stages that are named."""
+    """Write requests, one every 50 ms, and the tables of the stages that are named."""
     path.mkdir(parents=True)
-    rows = [_request(number, processes) for number in range(240)]
+    rows = [_request(number, processes) for number in range(requests)]
     write_table(path / "requests.parquet", pa.Table.from_pylist(rows, REQUESTS))
     write_json(path / "trace.json", _info(processes, warnings))
     if "classify" in stages:

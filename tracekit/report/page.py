@@ -13,9 +13,9 @@ from tracekit import __version__
 from tracekit.paths import data_folder
 from tracekit.report import format as fmt
 from tracekit.report import palette
+from tracekit.report.contents import SECTIONS
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, evidence_view
-from tracekit.report.sections import SECTIONS
 from tracekit.store import TraceFolder, beside
 
 

@@ -61,10 +61,13 @@ def figure(
     legend: Sequence[Key] = (),
     name: str = "",
 ) -> Figure:
-    """Draw the evidence's table in both widths; the name defaults to that of the evidence."""
+    """Draw the evidence's table in both widths; the name defaults to that of the evidence.
+
+    An empty table is not drawn: what is said of it then stands alone.
+    """
     name = name or evidence.name.replace("/", "-").replace("_", "-")
     label = f"{title}. {' '.join(says)}"
-    markup = drawn(draw, evidence.table, name, label=label)
+    markup = "" if evidence.table.empty else drawn(draw, evidence.table, name, label=label)
     return Figure(name, title, markup, says, evidence, legend)
 
 

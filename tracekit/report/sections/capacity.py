@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tracekit.report import format as fmt
+from tracekit.report import roles
 from tracekit.report.figures.capacity import STYLES
 from tracekit.report.figures.capacity import capacity as draw
 from tracekit.report.inputs import Evidence, Inputs
@@ -119,9 +120,8 @@ def says(curves: pd.DataFrame) -> list[str]:
         sentences.append(f"The lowest point of each curve: {fmt.listing(parts)}.")
     still = [name for name in ("fs", "journal", "swap") if _is_flat(lowest, name, base_ns)]
     if still:
-        sentences.append(
-            f"No capacity helps as {fmt.listing(still)}: these curves lie on the base."
-        )
+        names = fmt.listing([roles.title(name) for name in still])
+        sentences.append(f"NVM as {names} saves nothing at any capacity.")
     return sentences
 
 

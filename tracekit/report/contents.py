@@ -1,0 +1,51 @@
+"""What the page contains: one function a section, in the order of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracekit.report.inputs import Inputs
+from tracekit.report.section import Missing, Section
+from tracekit.report.sections.answer import answer
+from tracekit.report.sections.capacity import capacity
+from tracekit.report.sections.commits import commits
+from tracekit.report.sections.coverage import coverage
+from tracekit.report.sections.depth import depth
+from tracekit.report.sections.footprint import footprint
+from tracekit.report.sections.heat_map import heat_map
+from tracekit.report.sections.interarrival import interarrival
+from tracekit.report.sections.latency import latency
+from tracekit.report.sections.layout import layout
+from tracekit.report.sections.mix import mix
+from tracekit.report.sections.processes import processes
+from tracekit.report.sections.provenance import provenance
+from tracekit.report.sections.replay import replay
+from tracekit.report.sections.reproduce import reproduce
+from tracekit.report.sections.sequentiality import sequentiality
+from tracekit.report.sections.sizes import sizes
+from tracekit.report.sections.throughput import throughput
+from tracekit.report.sections.totals import totals
+from tracekit.report.sections.warnings import warnings
+
+SECTIONS: tuple[Callable[[Inputs], Section | Missing], ...] = (
+    answer,
+    warnings,
+    capacity,
+    totals,
+    coverage,
+    footprint,
+    heat_map,
+    mix,
+    sizes,
+    commits,
+    throughput,
+    interarrival,
+    sequentiality,
+    latency,
+    depth,
+    processes,
+    replay,
+    layout,
+    provenance,
+    reproduce,
+)
