@@ -23,7 +23,7 @@ from tests.capture.machine import (
 from tests.recipes.three_roles import loop_disk, mounted
 from tracekit.capture.session import Options, capture
 
-pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
+pytestmark = pytest.mark.root
 READ, WRITE, NOTIFY = 1, 2, 0x400
 QUEUED, ALLOCATED = 1, 4
 

@@ -20,7 +20,7 @@ from tests.capture.machine import (
     wait_until_tracing,
 )
 
-pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
+pytestmark = pytest.mark.root
 
 
 def start_capture(disk: Disk, output: Path, *rest: str) -> subprocess.Popen[str]:

@@ -22,7 +22,7 @@ from tracekit.capture.session import Options, capture
 from tracekit.capture.tracefs import mounted_folder
 from tracekit.errors import TracekitError
 
-pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
+pytestmark = pytest.mark.root
 
 
 @contextmanager
