@@ -42,9 +42,10 @@ format: setup-dev ## Lay out Python, C and SQL as `make check` wants them
 	clang-format -i $(C_FILES)
 	sqlfluff fix --quiet analyzers
 
-docs: setup-dev ## Write docs/commands/ and docs/tables.md anew from the program
+docs: setup-dev ## Write docs/commands/, docs/tables.md and analyzers/README.md anew
 	python -m tests.docs.pages
 	python -m tests.docs.tables
+	python -m tests.analyzers.index
 
 bench: setup-dev ## Time every stage on 2 and 20 million requests; ARGS="--requests 1000000"
 	python tests/bench/pipeline.py out/bench $(ARGS)
@@ -82,9 +83,9 @@ check-sql:
 
 check-gcc check-clang: check-%:
 	@if command -v $* >/dev/null; then \
-	  CC=$* cmake -S . -B build/check-$* -G Ninja -DTRACEKIT_WERROR=ON --log-level=ERROR && \
+	  CC=$* cmake -S . -B build/check-$* -G Ninja -DTRACEKIT_WERROR=ON >/dev/null && \
 	  MAKEFLAGS= ninja -C build/check-$* --quiet; \
 	else echo "$* is not installed: not compiled with it"; fi
 
 check-house:
-	@pytest -q --tb=short -p no:xdist tests/house tests/docs
+	@pytest -q --tb=short -p no:xdist -m "not slow" tests/house tests/docs
