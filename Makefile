@@ -51,11 +51,7 @@ bench: setup-dev ## Time every stage on 2 and 20 million requests; ARGS="--reque
 	python tests/bench/pipeline.py out/bench $(ARGS)
 
 fuzz: ## Fuzz the decoder under sanitizers for a minute; FUZZ_S=600 for longer (needs clang)
-	@mkdir -p build/fuzz/found
-	clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined \
-	  -fno-sanitize-recover=all -Ireplayer replayer/common/*.c replayer/decode/*.c \
-	  tests/fuzz/decode_fuzz.c -o build/fuzz/decode -lm -lpthread
-	build/fuzz/decode -max_total_time=$(FUZZ_S) -print_final_stats=1 build/fuzz/found tests/fuzz/corpus/decode
+	tests/fuzz/run decode $(FUZZ_S)
 
 wheel: setup-dev ## Build the wheel into out/wheel
 	build/uv/bin/python .ci/uv.py build --quiet --wheel --build-constraints .ci/requirements.lock --out-dir out/wheel
