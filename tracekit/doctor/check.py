@@ -55,10 +55,10 @@ class Ran:
     complaint: str
 
     @property
-    def last_complaint(self) -> str:
-        """Return the last line of its complaint, or its exit status when it said nothing."""
+    def first_complaint(self) -> str:
+        """Return the first line of its complaint, or its exit status when it said nothing."""
         lines = self.complaint.strip().splitlines() or self.output.strip().splitlines()
-        return lines[-1].strip() if lines else f"exit status {self.status}"
+        return lines[0].strip() if lines else f"exit status {self.status}"
 
 
 def run(*command: str) -> Ran:

@@ -25,7 +25,7 @@ def _replay(engine: str) -> Finding:
             command += ["--target", f"{folder}/target"]
         ran = run(*command)
     if ran.status != 0:
-        return Finding("broken", f"tracekit-replay --engine {engine}: {ran.last_complaint}")
+        return Finding("broken", f"tracekit-replay --engine {engine}: {ran.first_complaint}")
     done = json.loads(ran.output)["counts"]["done"]
     return Finding("ok", f"replayed {done} requests")
 

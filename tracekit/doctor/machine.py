@@ -45,7 +45,7 @@ def counters() -> Finding:
     events = (*HARDWARE_EVENTS, *SOFTWARE_EVENTS)
     ran = run("perf", "stat", "-x", ";", "-e", ",".join(events), "--", "true")
     if ran.status != 0:
-        return Finding("broken", f"perf stat: {ran.last_complaint}")
+        return Finding("broken", f"perf stat: {ran.first_complaint}")
     counted = set()
     for line in ran.complaint.splitlines():
         fields = line.split(";")
@@ -66,11 +66,11 @@ def loop_devices() -> Finding:
         image.truncate(1 << 20)
         attached = run("losetup", "--find", "--show", "--read-only", image.name)
         if attached.status != 0:
-            return Finding("broken", attached.last_complaint, "modprobe loop")
+            return Finding("broken", attached.first_complaint, "modprobe loop")
         device = attached.output.strip()
         detached = run("losetup", "--detach", device)
     if detached.status != 0:
-        return Finding("broken", f"{device} stays attached: {detached.last_complaint}")
+        return Finding("broken", f"{device} stays attached: {detached.first_complaint}")
     return Finding("ok", f"attached and detached {device}")
 
 

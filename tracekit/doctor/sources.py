@@ -40,7 +40,7 @@ def blktrace() -> Finding:
         image.write_bytes(bytes(1 << 20))
         attached = run("losetup", "--find", "--show", "--read-only", str(image))
         if attached.status != 0:
-            return Finding("missing", f"not tried: no loop device: {attached.last_complaint}")
+            return Finding("missing", f"not tried: no loop device: {attached.first_complaint}")
         device = attached.output.strip()
         try:
             ran = run("blktrace", "-d", device, "-w", "1", "-D", folder, "-o", "probe")
@@ -48,7 +48,7 @@ def blktrace() -> Finding:
             run("losetup", "--detach", device)
     if ran.status != 0 or "not mounted" in ran.complaint:
         remedy = "mount -t debugfs debugfs /sys/kernel/debug, or capture with the blk tracer"
-        return Finding("broken", ran.last_complaint, remedy)
+        return Finding("broken", ran.first_complaint, remedy)
     return Finding("ok", "traced an idle loop device for a second")
 
 
@@ -61,7 +61,7 @@ def perf() -> Finding:
         ran = run("perf", "record", "-a", "-e", EVENT, "-o", f"{folder}/perf.data", "--", "true")
     if ran.status != 0:
         remedy = "run as root, or lower kernel.perf_event_paranoid"
-        return Finding("broken", f"perf record -e {EVENT}: {ran.last_complaint}", remedy)
+        return Finding("broken", f"perf record -e {EVENT}: {ran.first_complaint}", remedy)
     return Finding("ok", f"perf record -e {EVENT} works")
 
 
@@ -73,7 +73,7 @@ def bpftrace() -> Finding:
     program = f"tracepoint:{EVENT} {{ @n = count(); }} BEGIN {{ exit(); }}"
     ran = run("bpftrace", "-e", program)
     if ran.status != 0:
-        return Finding("broken", ran.last_complaint, "use a kernel with CONFIG_BPF_EVENTS and BTF")
+        return Finding("broken", ran.first_complaint, "use a kernel with CONFIG_BPF_EVENTS and BTF")
     return Finding("ok", f"attached to {EVENT}")
 
 

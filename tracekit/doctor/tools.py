@@ -18,7 +18,7 @@ def _tool_probe(program: str, package: str, *options: str) -> Callable[[], Findi
         ran = run(program, *options)
         version = VERSION.search(ran.output + ran.complaint)
         if version is None:
-            return Finding("broken", f"{' '.join((program, *options))}: {ran.last_complaint}")
+            return Finding("broken", f"{' '.join((program, *options))}: {ran.first_complaint}")
         return Finding("ok", version.group())
 
     return probe
