@@ -146,7 +146,7 @@ void tk_decode_stats(const struct tk_decoder *decoder, struct tk_decode_stats *o
   memcpy(out->notifies, counts->notifies, sizeof(out->notifies));
   memcpy(out->unmatched, counts->unmatched, sizeof(out->unmatched));
   if (counts->has_wall)
-    out->wall_ns = counts->wall_ns + (int64_t)(counts->base_ns - counts->wall_at_ns);
+    out->wall_ns = (int64_t)((uint64_t)counts->wall_ns + (counts->base_ns - counts->wall_at_ns));
   add_sources(&decoder->merge, out);
 }
 

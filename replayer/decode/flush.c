@@ -5,7 +5,7 @@
 
 /* Once its device flush is done, a flush completes at once; one that has not by then lost its
  * completion and must not take that of the next. */
-#define STALE_NS 10000000
+#define STALE_NS 10000000u
 
 void flush_queued(struct pairing *pairing, uint32_t index) {
   struct device *device = &pairing->devices[pieces_at(&pairing->pieces, index)->device];
@@ -74,7 +74,7 @@ static void give_up(struct pairing *pairing, struct device *device) {
 }
 
 static bool is_stale(const struct piece *piece, int64_t now_ns) {
-  return piece->flushed_ns != NO_TIME && now_ns - piece->flushed_ns > STALE_NS;
+  return piece->flushed_ns != NO_TIME && (uint64_t)now_ns - (uint64_t)piece->flushed_ns > STALE_NS;
 }
 
 void flush_completed(struct pairing *pairing, const struct event *event) {

@@ -82,7 +82,8 @@ static int refuse_backwards(struct source *source, struct problem *problem,
 static int sort_in(struct source *source, struct problem *problem) {
   struct record *held = source->held;
   struct record record = held[source->count];
-  bool is_beyond = source->records - source->latest_ordinal > SOURCE_REORDER_RECORDS;
+  bool is_beyond = source->records - source->latest_ordinal > SOURCE_REORDER_RECORDS ||
+                   source->latest_ns - record.time_ns > SOURCE_REORDER_NS;
   if (is_beyond || record.time_ns < source->passed_ns)
     return refuse_backwards(source, problem, &record);
   size_t place = source->count;

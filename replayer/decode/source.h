@@ -10,9 +10,11 @@
 #include "decode/record.h"
 #include "decode/sequence.h"
 
-/* A record may stand this many records after one that is later in time: live captures of several
- * cpus are that much out of order. They are sorted; anything beyond is an error. */
+/* A record may stand this many records after one that is later in time, and be earlier by this
+ * much: live captures of several cpus are a little out of order. Such records are sorted; anything
+ * beyond is an error. */
 #define SOURCE_REORDER_RECORDS 512
+#define SOURCE_REORDER_NS 1000000000u
 
 struct source {
   int fd;              /* borrowed */
