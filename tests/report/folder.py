@@ -9,13 +9,24 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.report.advice import write_recommendation
 from tracekit.analyze import analyze
-from tracekit.schema import BLOCKS, COMPLETIONS, PLACEMENT, REQUESTS, SCHEMA_VERSION, WORKING_SET
+from tracekit.schema import (
+    BLOCKS,
+    COMPLETIONS,
+    REQUESTS,
+    SCHEMA_VERSION,
+    WORKING_SET,
+)
 from tracekit.store import TraceFolder, write_json, write_table
 
 ALL_STAGES = ("classify", "analyze", "recommend", "replay")
 HOSTILE = ("<script>alert(1)</script>", "</svg><b>", '"; x=" onload="', "$a^2$ & \x07\u202egnp")
-MIB = 1 << 20
+
+
+def plain(sentences: Sequence[str]) -> list[str]:
+    """Return sentences with ordinary spaces, so that expectations can be read."""
+    return [sentence.replace("\N{NO-BREAK SPACE}", " ") for sentence in sentences]
 
 
 def make_folder(
@@ -32,9 +43,10 @@ def make_folder(
     write_table(path / "requests.parquet", pa.Table.from_pylist(rows, REQUESTS))
     write_json(path / "trace.json", _info(processes, warnings))
     if "classify" in stages:
-        _write_blocks(path, rows)
+        _write_blocks(path, _touches(rows))
+        _write_working_set(path, _touches(rows))
     if "recommend" in stages:
-        _write_recommendation(path)
+        write_recommendation(path)
     if "replay" in stages:
         _write_replay(path, rows, warnings)
     folder = TraceFolder(path)
@@ -120,12 +132,18 @@ def _info(processes: Sequence[str], warnings: Sequence[dict[str, str]]) -> dict[
     }
 
 
-def _write_blocks(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    touches: list[tuple[int, dict[str, Any]]] = [
+Touch = tuple[int, dict[str, Any]]  # block and request
+
+
+def _touches(rows: Sequence[dict[str, Any]]) -> list[Touch]:
+    return [
         (row["sector"] // 8 + block, row)
         for row in rows
         for block in range(row["length_bytes"] >> 12)
     ]
+
+
+def _write_blocks(path: Path, touches: Sequence[Touch]) -> None:
     counts = Counter(block for block, _ in touches)
     blocks: dict[int, dict[str, Any]] = {}
     for block, row in touches:
@@ -147,6 +165,9 @@ def _write_blocks(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         entry["last_ns"] = row["queue_ns"]
     ordered = [blocks[block] for block in sorted(blocks)]
     write_table(path / "blocks.parquet", pa.Table.from_pylist(ordered, BLOCKS))
+
+
+def _write_working_set(path: Path, touches: Sequence[Touch]) -> None:
     seen: set[int] = set()
     windows = []
     for second in range(12):
@@ -166,90 +187,6 @@ def _write_blocks(path: Path, rows: Sequence[dict[str, Any]]) -> None:
             )
             seen |= inside
     write_table(path / "working_set.parquet", pa.Table.from_pylist(windows, WORKING_SET))
-
-
-def _write_recommendation(path: Path) -> None:
-    (path / "simulations").mkdir()
-    points = []
-    for step in range(5):
-        left = {
-            "base": 1.0,
-            "fs": 1 - step / 10,
-            "journal": 1 - step / 20,
-            "combined": 1 - step / 8,
-        }
-        for coverage in ("hottest", "start"):
-            for placement in ("fs", "journal", "combined"):
-                points.append(_point(placement, coverage, step, left[placement]))
-        points.append(_point("base", "none", step, 1.0))
-        points.append(_point("optimal", "hottest", step, 1 - step / 7))
-    table = pa.Table.from_pylist(points, PLACEMENT)
-    write_table(path / "simulations" / "placement.parquet", table)
-    write_json(path / "recommendation.json", _recommendation())
-
-
-def _point(placement: str, coverage: str, step: int, left: float) -> dict[str, Any]:
-    return {
-        "base_profile": "hdd-7200",
-        "nvm_profile": "dax-pcm",
-        "placement": placement,
-        "coverage": coverage,
-        "capacity_bytes": step * MIB,
-        "elapsed_ns": round(left * 40_000_000_000),
-        "fs_bytes": 0,
-        "journal_bytes": 0,
-        "swap_bytes": 0,
-    }
-
-
-def _answer(step: int, placement: str) -> dict[str, Any]:
-    return {
-        "capacity_bytes": step * MIB,
-        "placement": placement,
-        "fs_bytes": step * MIB,
-        "journal_bytes": 0,
-        "swap_bytes": 0,
-        "elapsed_ns": 30_000_000_000,
-        "base_elapsed_ns": 40_000_000_000,
-        "gain_ratio": 0.25,
-        "runner_up": "journal",
-        "runner_up_elapsed_ns": 36_000_000_000,
-        "margin_ratio": 1 / 6,
-        "optimal_elapsed_ns": 29_000_000_000,
-    }
-
-
-def _recommendation() -> dict[str, Any]:
-    profile = {
-        "name": "hdd-7200",
-        "about": "a disk",
-        "read_latency_us": 12_700.0,
-        "write_latency_us": 13_700.0,
-        "read_mib_s": 149.0,
-        "write_mib_s": 149.0,
-        "flush_us": 8_333.0,
-        "fua_us": 8_333.0,
-        "price_per_gb": 1.0,
-    }
-    return {
-        "base_profile": "hdd-7200",
-        "nvm_profile": "dax-pcm",
-        "profiles": [profile, {**profile, "name": "dax-pcm", "read_latency_us": 2.34}],
-        "level": "issued",
-        "coverage": "hottest",
-        "headline": [
-            "Place 2 MiB of the file system.",
-            "The journal is behind.",
-            "It changes once.",
-        ],
-        "answer": _answer(2, "fs"),
-        "answers": [_answer(step, "fs" if step < 3 else "combined") for step in range(5)],
-        "flips": [{"capacity_bytes": 3 * MIB, "from": "fs", "to": "combined"}],
-        "knee": _answer(3, "combined"),
-        "best": _answer(4, "combined"),
-        "footprint_bytes": 4 * MIB,
-        "assumptions": ["requests are served one after another"],
-    }
 
 
 def _write_replay(

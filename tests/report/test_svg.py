@@ -26,7 +26,7 @@ def parsed(markup: str) -> ET.Element:
 
 
 def test_a_figure_comes_in_two_widths() -> None:
-    root = parsed(drawn(bars, TABLE, "bars", label="Two bars"))
+    root = parsed(drawn(bars, TABLE, name="bars", label="Two bars"))
     variants = root.findall("{http://www.w3.org/2000/svg}svg")
     assert [svg.get("class") for svg in variants] == ["wide", "narrow"]
     assert [svg.get("viewBox") for svg in variants] == ["0 0 760 130", "0 0 343 130"]
@@ -34,7 +34,7 @@ def test_a_figure_comes_in_two_widths() -> None:
 
 
 def test_colours_are_classes_and_nothing_is_styled_inline() -> None:
-    markup = drawn(bars, TABLE, "bars", label="Two bars")
+    markup = drawn(bars, TABLE, name="bars", label="Two bars")
     assert "fill-fs" in markup
     assert "fill-journal" in markup
     assert not re.search(r"#[0-9a-f]{6}|style=|<style|font-family|<metadata|xlink", markup)
@@ -47,11 +47,11 @@ def test_a_colour_outside_the_palette_is_refused() -> None:
         return figure
 
     with pytest.raises(ValueError, match=r"#ff00ff, which is not in reports/palette\.json"):
-        drawn(pink, TABLE, "pink", label="")
+        drawn(pink, TABLE, name="pink", label="")
 
 
 def test_ids_are_unique_and_every_reference_has_its_target() -> None:
-    markup = drawn(bars, TABLE, "one", label="") + drawn(bars, TABLE, "two", label="")
+    markup = drawn(bars, TABLE, name="one", label="") + drawn(bars, TABLE, name="two", label="")
     ids = re.findall(r'\bid="([^"]+)"', markup)
     used = re.findall(r'(?:href="#|url\(#)([^")]+)', markup)
     assert used
@@ -64,7 +64,7 @@ def test_text_of_the_trace_stays_text(name: str) -> None:
     # GIVEN a label that somebody hostile chose, made printable as the sections do
     shown = fmt.printable(name)
     # WHEN it is drawn
-    root = parsed(drawn(bars, TABLE.assign(kind=[shown, "b"]), "bars", label=shown))
+    root = parsed(drawn(bars, TABLE.assign(kind=[shown, "b"]), name="bars", label=shown))
     # THEN it is one text of the figure, no element, and no formula
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert texts.count(shown) == 2
@@ -73,14 +73,14 @@ def test_text_of_the_trace_stays_text(name: str) -> None:
 
 
 def test_the_same_table_gives_the_same_bytes() -> None:
-    assert drawn(bars, TABLE, "bars", label="") == drawn(bars, TABLE, "bars", label="")
+    assert drawn(bars, TABLE, name="bars", label="") == drawn(bars, TABLE, name="bars", label="")
 
 
 def test_drawing_leaves_the_settings_of_matplotlib_alone() -> None:
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
-    drawn(bars, TABLE, "bars", label="")
+    drawn(bars, TABLE, name="bars", label="")
     assert dict(mpl.rcParams) == before
 
 
@@ -90,5 +90,5 @@ def test_rasterized_cells_stay_a_picture_of_their_own() -> None:
         figure.axes[0].axhspan(0, 1, color=palette.light("heat")).set_rasterized(True)
         return figure
 
-    markup = drawn(picture, TABLE, "picture", label="")
+    markup = drawn(picture, TABLE, name="picture", label="")
     assert markup.count('href="data:image/png;base64,') == 2

@@ -62,23 +62,20 @@ def finish(axes: Axes) -> None:
 
 
 def role_curves(axes: Axes, table: pd.DataFrame, *, x: str, y: str, steps: bool = False) -> None:
-    """Draw one curve for each role, and for each operation where the table tells them apart."""
-    import seaborn as sns
+    """Draw one curve for each role, and for each operation where the table tells them apart.
 
-    x_title = axes.get_xlabel()
+    Where a value is missing the curve has a gap, which seaborn's own lines would bridge.
+    """
     by_operation = "operation" in table.columns
     keys = ["role", "operation"] if by_operation else ["role"]
     for group, curve in table.groupby(keys, sort=True):
-        sns.lineplot(
-            x=curve[x].astype(float),
-            y=curve[y].astype(float),
+        axes.plot(
+            curve[x].astype(float),
+            curve[y].astype(float),
             color=palette.light(str(group[0])),
             linestyle=OPERATION_LINES.get(str(group[1]), "solid") if by_operation else "solid",
             drawstyle="steps-post" if steps else "default",
-            estimator=None,
-            ax=axes,
         )
-    axes.set_xlabel(x_title)
 
 
 def role_bars(

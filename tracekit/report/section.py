@@ -67,7 +67,7 @@ def figure(
     """
     name = name or evidence.name.replace("/", "-").replace("_", "-")
     label = f"{title}. {' '.join(says)}"
-    markup = "" if evidence.table.empty else drawn(draw, evidence.table, name, label=label)
+    markup = "" if evidence.table.empty else drawn(draw, evidence.table, name=name, label=label)
     return Figure(name, title, markup, says, evidence, legend)
 
 

@@ -47,7 +47,7 @@ NARROW = Size("narrow", 343, 290)
 Draw = Callable[["pd.DataFrame", Size], "Figure"]
 
 
-def drawn(draw: Draw, table: pd.DataFrame, name: str, *, label: str) -> str:
+def drawn(draw: Draw, table: pd.DataFrame, *, name: str, label: str) -> str:
     """Draw the table for a desktop and for a phone and return both as inline SVG.
 
     `name` must be unique in the page; `label` is what a screen reader says.

@@ -51,6 +51,28 @@ def rows(table: pd.DataFrame) -> Iterator[Any]:
     yield from table.itertuples(index=False)
 
 
+def every_window(
+    table: pd.DataFrame, length_ns: float, *, values: Sequence[str], missing: float
+) -> pd.DataFrame:
+    """Return a row for each role and window up to the last, also where nothing happened.
+
+    A curve over windows that are left out would show a slope where there was silence; `values`
+    hold `missing` there.
+    """
+    import pandas as pd
+
+    if table.empty or length_ns <= 0:
+        return table
+    number = (table["window_ns"] / length_ns).round().astype(int)
+    names = ["role", "number"]
+    index = pd.MultiIndex.from_product(
+        [sorted(set(table["role"])), range(int(number.max()) + 1)], names=names
+    )
+    kept = table.assign(number=number).set_index(names)[list(values)].astype(float)
+    full = kept.reindex(index, fill_value=missing).reset_index()
+    return full.assign(window_ns=full["number"] * length_ns).drop(columns="number")
+
+
 def largest(table: pd.DataFrame, column: str) -> Any:
     """Return the first row with the largest value of a column, missing values left out."""
     return table.iloc[int(table[column].astype(float).argmax())]

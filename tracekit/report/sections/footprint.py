@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tracekit.report import format as fmt
@@ -10,6 +12,7 @@ from tracekit.report import roles
 from tracekit.report.figures.footprint import footprint as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
+from tracekit.report.tables import every_window
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,10 +25,11 @@ def footprint(inputs: Inputs) -> Section | Missing:
     evidence = inputs.finding("locality/footprint")
     if evidence is None:
         return Missing(TITLE, "analyze")
+    curves = {"touched_bytes": in_use(evidence.table), "seen_bytes": evidence.table}
     drawn = [
         figure(
             partial(draw, column=column),
-            evidence,
+            replace(evidence, table=curves[column]),
             title=title,
             says=sentences,
             legend=role_keys(evidence.table),
@@ -36,7 +40,15 @@ def footprint(inputs: Inputs) -> Section | Missing:
             ("seen_bytes", "Touched since the start", says(evidence.table)),
         )
     ]
-    return Section("footprint", TITLE, {"figures": drawn})
+    shown = [replace(each, evidence=evidence) for each in drawn]
+    return Section("footprint", TITLE, {"figures": shown})
+
+
+def in_use(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what each window touches, nothing where it touched nothing."""
+    starts = sorted(set(table["window_ns"]))
+    length_ns = min((after - before for before, after in pairwise(starts)), default=0)
+    return every_window(table, float(length_ns), values=["touched_bytes"], missing=0.0)
 
 
 def windows(table: pd.DataFrame) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from tracekit.report.figures.distribution import distribution as draw
 from tracekit.report.figures.latency_over_time import latency_over_time as draw_over_time
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Missing, Section, figure, role_keys
-from tracekit.report.tables import largest, rows
+from tracekit.report.tables import every_window, largest, rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,9 +53,15 @@ def _over_time(evidence: Evidence | None) -> Figure | None:
     if evidence is None or evidence.table.empty:
         return None
     slowest = largest(evidence.table, "latency_p99_ns")
-    return figure(
+    curves = every_window(
+        evidence.table,
+        float(evidence.table["window_length_ns"].max()),
+        values=["latency_p99_ns"],
+        missing=math.nan,
+    )
+    drawn = figure(
         draw_over_time,
-        evidence,
+        replace(evidence, table=curves),
         title="Response times over time",
         says=[
             f"The slowest window is the {roles.title(str(slowest['role']))}'s, "
@@ -63,6 +70,7 @@ def _over_time(evidence: Evidence | None) -> Figure | None:
         ],
         legend=role_keys(evidence.table),
     )
+    return replace(drawn, evidence=evidence)
 
 
 def service_rows(table: pd.DataFrame) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ from tracekit.report import roles
 from tracekit.report.figures.throughput import throughput as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-from tracekit.report.tables import largest
+from tracekit.report.tables import every_window, largest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,11 +37,10 @@ def throughput(inputs: Inputs) -> Section | Missing:
 def by_role(table: pd.DataFrame) -> pd.DataFrame:
     """Add up the operations of a role that move data and turn bytes into bytes a second."""
     moving = table[table["operation"].isin(["read", "write"])]
-    keys = ["window_ns", "window_length_ns", "role"]
-    summed = moving.groupby(keys, as_index=False)[["request_count", "request_bytes"]].sum()
-    return summed.assign(
-        bytes_per_second=summed["request_bytes"] * 1e9 / summed["window_length_ns"].clip(lower=1)
-    )
+    length_ns = float(table["window_length_ns"].max()) if len(table) else 0.0
+    summed = moving.groupby(["role", "window_ns"])[["request_bytes"]].sum().reset_index()
+    rates = every_window(summed, length_ns, values=["request_bytes"], missing=0.0)
+    return rates.assign(bytes_per_second=rates["request_bytes"] * 1e9 / max(length_ns, 1.0))
 
 
 def says(rates: pd.DataFrame) -> list[str]:

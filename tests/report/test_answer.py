@@ -1,0 +1,108 @@
+"""The sentences on the answer, the replay and the origin of a report, as in `test_sections.py`."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from tests.report.folder import plain
+from tracekit.report.inputs import Inputs
+from tracekit.report.section import Section
+from tracekit.report.sections import answer, capacity, replay, reproduce, warnings
+from tracekit.store import TraceFolder
+
+
+def test_capacity_names_what_helps_and_what_does_not() -> None:
+    curves = pd.DataFrame(
+        {
+            "placement": ["base", "fs", "fs", "swap", "swap"],
+            "elapsed_ns": [40e9, 40e9, 30e9, 40e9, 40e9],
+        }
+    )
+    assert plain(capacity.says(curves)) == [
+        "Without NVM the requests take 40 s on the base device.",
+        "The lowest point of each curve: NVM as file system 30 s (25.0 % less).",
+        "NVM as swap saves nothing at any capacity.",
+    ]
+
+
+def test_capacity_ranges_cover_everything_once() -> None:
+    flips = [
+        {"capacity_bytes": 4096, "from": "base", "to": "fs"},
+        {"capacity_bytes": 1 << 20, "from": "fs", "to": "combined"},
+    ]
+    assert capacity.ranges({"flips": flips}) == [
+        {"start": 0, "end": 4096, "placement": "nothing"},
+        {"start": 4096, "end": 1 << 20, "placement": "file system"},
+        {"start": 1 << 20, "end": None, "placement": "split"},
+    ]
+    assert capacity.ranges({"flips": []}) == []
+
+
+def test_shares_name_only_what_gets_some() -> None:
+    split = {"fs_bytes": 4 << 20, "journal_bytes": 3 << 19, "swap_bytes": 0}
+    assert plain([answer.shares(split)]) == ["4 MiB file system, 1.5 MiB journal"]
+
+
+def test_replay_says_how_much_was_replayed_and_what_failed() -> None:
+    outcomes = pd.DataFrame(
+        {
+            "status": ["done", "done", "failed"],
+            "operation": ["read", "write", "write"],
+            "request_count": [10, 85, 5],
+            "error_count": [0, 0, 5],
+            "last_ns": [1e9, 2e9, 2e9],
+        }
+    )
+    assert plain(replay.extent(outcomes, 400)) == [
+        "95 requests of the trace's 400 were replayed, 2 s of its time line.",
+        "Of the others: 5 failed and 5 ended with an error.",
+    ]
+
+
+def test_replay_weighs_lateness_by_requests() -> None:
+    times = pd.DataFrame(
+        {
+            "measure": ["late", "late", "response"],
+            "role": ["fs", "journal", "fs"],
+            "operation": ["write"] * 3,
+            "request_count": [3, 1, 3],
+            "time_avg_ns": [1_000.0, 5_000.0, 9_000.0],
+            "time_p50_ns": [0, 0, 8_000],
+            "time_p99_ns": [0, 0, 9_000],
+            "time_max_ns": [4_000, 7_000, 9_000],
+        }
+    )
+    assert plain(replay.says(times)) == [
+        "Requests were submitted 2 µs after their time on average, at most 7 µs.",
+        "File system writes: half within 8 µs, 99 % within 9 µs of the intended time.",
+    ]
+
+
+def test_replay_facts_are_flat_and_have_units() -> None:
+    summary = {"engine": {"used": "null"}, "late_ns": 5000, "done": 1200, "tags": ["a"]}
+    assert plain([f"{name} = {value}" for name, value in replay.flat(summary)]) == [
+        "engine.used = null",
+        "late_ns = 5 µs",
+        "done = 1,200",
+        "tags = ['a']",
+    ]
+
+
+def test_the_commands_to_reproduce_are_quoted(whole: TraceFolder) -> None:
+    section = reproduce.reproduce(Inputs(whole))
+    assert isinstance(section, Section)
+    assert section.parts["commands"] == [
+        "sha256sum sda.blktrace.0",
+        "tracekit parse sda.blktrace.0 -o trace",
+        "tracekit classify trace",
+        "tracekit analyze trace",
+        "tracekit recommend trace --base hdd-7200 --nvm dax-pcm",
+        "tracekit replay trace --limit 240 --engine auto --pace trace --name file",
+        "tracekit report trace",
+    ]
+
+
+def test_a_failed_check_is_a_warning(whole: TraceFolder) -> None:
+    section = warnings.warnings(Inputs(whole))
+    assert isinstance(section, Section)
+    assert section.parts["checks"] == []
