@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,8 @@ class Options:
     poll_s: float = 0.02
     """Pause between two readings of the kernel's buffers."""
     state_folder: Path = STATE_FOLDER
+    on_bytes: Callable[[int], None] = lambda _total_bytes: None
+    """Told after each reading how many bytes were read in all."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,10 @@ def _drain_until_done(
     source: Source, child: subprocess.Popen[bytes] | None, options: Options, stop: _Stop
 ) -> None:
     end_s = time.monotonic() + options.duration_s if options.duration_s else None
+    total_bytes = 0
     while not stop.signals:
-        source.drain()
+        total_bytes += source.drain()
+        options.on_bytes(total_bytes)
         if child is not None and child.poll() is not None:
             return
         if end_s is not None and time.monotonic() >= end_s:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tracekit.errors import PartialError, UsageError
+from tracekit.progress import byte_progress
 
 if TYPE_CHECKING:
-    from tracekit.capture.session import Captured
+    from tracekit.capture.session import Captured, Options
 
 
 def capture(  # noqa: PLR0913 - a command's parameters are its options
@@ -48,11 +52,22 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
         compress=compress,
         buffer_kib=buffer_mib << 10,
     )
-    captured = run_capture(device, output, options=options)
+    with _progress(options) as watched:
+        captured = run_capture(device, output, options=watched)
     if captured.cleaned_up:
         typer.echo("gave back the kernel settings of a capture that was killed", err=True)
     _print(captured, output, as_json=as_json)
     _complain(captured, output)
+
+
+@contextmanager
+def _progress(options: Options) -> Iterator[Options]:
+    """Yield options that show how much is captured; a command has the terminal for itself."""
+    if options.command:
+        yield options
+        return
+    with byte_progress("capturing until Ctrl-C or the end of --for") as show:
+        yield replace(options, on_bytes=lambda total_bytes: show(total_bytes, None))
 
 
 def _print(captured: Captured, output: Path, *, as_json: bool) -> None:
