@@ -197,6 +197,46 @@ def test_memory_stays_within_the_budget() -> None:
         assert [round(block / found, 2) for block in blocks] == [0.25, 0.5, 0.75]
 
 
+def test_blocks_are_found_again_however_many_there_are() -> None:
+    # GIVEN 20,000 blocks in as many leaves, so that the map has grown several times
+    sparse = np.arange(20_000, dtype=np.int64) * 8 * 640
+    table = batch([(0, 0, 4096, 0, native.READ, 0)] * len(sparse))
+    table = native.Requests(**{**vars(table), "sector": sparse})
+    with counter() as kernel:
+        # WHEN all are read twice
+        kernel.add(table)
+        kernel.add(table)
+        records = exported(kernel, 4096)
+    # THEN each was counted twice
+    assert [(record[1], record[2]) for record in records] == [(n * 640, 2) for n in range(20_000)]
+
+
+def test_roles_that_share_a_block_are_counted() -> None:
+    # GIVEN a block touched for two roles and another for one, twice
+    rows: list[Row] = [(0, 0, 4096, 0, 0, 2), (0, 0, 4096, 0, 0, 1)]
+    rows += [(0, 8, 4096, 0, 0, 1), (0, 8, 4096, 0, 0, 1)]
+    with counter() as kernel:
+        kernel.add(batch(rows))
+        # THEN one is mixed, and the role of the first request stays
+        assert kernel.totals().mixed_blocks == 1
+        assert [record[-1] for record in exported(kernel)] == [2, 1]
+
+
+def test_leaves_that_grew_leave_their_room_to_others() -> None:
+    # GIVEN 1,000 leaves that grow from 1 block to 33, one leaf after the other
+    rows: list[Row] = [
+        (0, (leaf * 64 + block) * 8, 4096, 0, native.READ, 0)
+        for leaf in range(1000)
+        for block in range(33)
+    ]
+    with counter() as kernel:
+        # WHEN they are read
+        kernel.add(batch(rows))
+        memory = kernel.totals().memory_bytes
+    # THEN they take 64 rows each, and not also the 63 of all the sizes before
+    assert memory < 1000 * (64 * 32 + 16) * 1.1
+
+
 def test_dense_blocks_take_less_than_forty_bytes() -> None:
     # GIVEN a megablock read from one end to the other
     with counter(64 << 20) as kernel:

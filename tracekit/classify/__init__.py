@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracekit.classify.columns import OnRows, ignore_rows
+from tracekit.classify.columns import OnRows, ignore_rows, release_memory
 from tracekit.classify.guess import Guess, complete_layout
 from tracekit.classify.hotness import (
     DEFAULT_BUDGET_BYTES,
@@ -74,6 +74,7 @@ def classify(
     windows = choose_windows(found.latest_ns, options.window_ns)
     guess = _layout(folder, options, found, on_rows)
     roles = assign_roles(requests, guess.entries, devices=devices, on_rows=on_rows)
+    release_memory()
     counts = count_blocks(
         requests, devices, windows=windows, budget_bytes=options.budget_bytes, on_rows=on_rows
     )

@@ -53,6 +53,13 @@ def batches(file: Any, columns: Sequence[str], *, on_rows: OnRows = ignore_rows)
         on_rows(batch.num_rows)
 
 
+def release_memory() -> None:
+    """Give memory that Arrow holds for reuse back to the system, before a stage with its own."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+
+
 def time_columns(file: Any) -> tuple[str, ...]:
     """Return the columns that give every row a time: `queue_ns` alone where it has no nulls."""
     index = file.schema_arrow.names.index("queue_ns")
