@@ -48,8 +48,10 @@ class Tally:
         """Count the rows of a batch."""
         import numpy as np
 
-        codes = batch.column("operation").indices.to_numpy()
-        lengths = batch.column("length_bytes").to_numpy()
+        # The buffers themselves: pyarrow's to_numpy would import pandas, most of a short run.
+        operations = batch.column("operation").indices
+        codes = np.frombuffer(operations.buffers()[1], np.int32, len(operations))
+        lengths = np.frombuffer(batch.column("length_bytes").buffers()[1], np.int64, len(codes))
         process = batch.column("process")
         self.named += len(process) - process.null_count
         for code, count in enumerate(np.bincount(codes, minlength=len(OPERATIONS))):
