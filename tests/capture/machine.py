@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -71,6 +72,21 @@ def small_disk(folder: Path) -> Iterator[Disk]:
         if "losetup" in str(error):
             pytest.skip(f"needs loop devices: {error}")
         raise
+
+
+@contextmanager
+def tracer_turn() -> Iterator[None]:
+    """Wait for one's turn: tests run in several processes, the tracer is the whole machine's.
+
+    The lock is on a file of tracefs, which processes in different roots share as well.
+    """
+    folder = mounted_folder()
+    assert folder is not None
+    with (folder / "README").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if tracing_settings()["current_tracer"] != "nop":
+            pytest.skip("the kernel's tracer is in use by something else")
+        yield
 
 
 def tracing_settings() -> dict[str, str]:

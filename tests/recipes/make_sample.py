@@ -38,7 +38,7 @@ RECIPES = {
 }
 
 
-def make(name: str, output: Path, scratch: Path, arguments: list[str]) -> None:
+def make(name: str, output: Path, *, scratch: Path, arguments: list[str]) -> None:
     """Capture the named recipe into the new folder `output`."""
     recipe = RECIPES[name]
     # Plain and relative names: the command is kept in the capture's layout.json.
@@ -77,7 +77,12 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, required=True, help="folder for the disk's file")
     own, _, arguments = " ".join(sys.argv[1:]).partition(" -- ")
     options = parser.parse_args(own.split())
-    make(options.recipe, options.output.absolute(), options.scratch, arguments.split())
+    make(
+        options.recipe,
+        options.output.absolute(),
+        scratch=options.scratch,
+        arguments=arguments.split(),
+    )
 
 
 if __name__ == "__main__":
