@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ import pytest
 from tests.decode import scenes
 from tests.decode.records import Event, pack, pack_events
 from tests.parse.captures import COMPRESSORS, LAYOUT, capture
+from tracekit.formats.inputs import default_output
 from tracekit.parse import Options, parse
 from tracekit.schema import REQUESTS
 from tracekit.store import TraceFolder
@@ -48,6 +50,7 @@ def test_trace_json_says_where_it_is_from(tmp_path: Path) -> None:
     data = [(source / f"c.blktrace.{cpu}").read_bytes() for cpu in (0, 1)]
     assert folder.info["source"] == {
         "format": "blktrace v7",
+        "kernel": "6.18",
         "files": [
             {
                 "name": f"c.blktrace.{cpu}",
@@ -229,3 +232,32 @@ def test_command_fails_in_one_line_and_a_hint(tmp_path: Path) -> None:
         " not with 0x65617407 or ..08",
         "  give the binary files NAME.blktrace.CPU of blktrace or of: tracekit capture",
     ]
+
+
+def test_ctrl_c_ends_a_parse_that_waits_for_its_pipe(tmp_path: Path) -> None:
+    # GIVEN a parse whose standard input stays open and silent after the first records
+    command = [sys.executable, "-m", "tracekit", "parse", "-", "-o", str(tmp_path / "trace")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(pack(scenes.BACK_MERGE))
+        process.stdin.flush()
+        while not list(tmp_path.glob(".trace.*")):
+            assert process.poll() is None
+        # WHEN it is interrupted
+        process.send_signal(signal.SIGINT)
+        # THEN it ends and leaves nothing
+        assert process.wait(timeout=20) != 0
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [
+        ("data/oltp.blktrace.0.xz", "oltp-trace"),
+        ("data/run.bin", "run-trace"),
+        ("captures", "captures-trace"),
+        ("-", "trace"),
+    ],
+)
+def test_default_output_is_named_after_the_input(first: str, name: str) -> None:
+    assert default_output([Path(first)]) == Path(name)

@@ -91,6 +91,7 @@ def _recommendation() -> dict[str, Any]:
         "answer": _answer(2, "fs"),
         "answers": [_answer(step, "fs" if step < 3 else "combined") for step in range(5)],
         "flips": [{"capacity_bytes": 3 * MIB, "from": "fs", "to": "combined"}],
+        "single_role_flips": [],
         "knee": _answer(3, "combined"),
         "best": _answer(4, "combined"),
         "footprint_bytes": 4 * MIB,

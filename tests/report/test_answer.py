@@ -30,12 +30,12 @@ def test_capacity_ranges_cover_everything_once() -> None:
         {"capacity_bytes": 4096, "from": "base", "to": "fs"},
         {"capacity_bytes": 1 << 20, "from": "fs", "to": "combined"},
     ]
-    assert capacity.ranges({"flips": flips}) == [
+    assert capacity.ranges(flips) == [
         {"start": 0, "end": 4096, "placement": "nothing"},
         {"start": 4096, "end": 1 << 20, "placement": "file system"},
         {"start": 1 << 20, "end": None, "placement": "split"},
     ]
-    assert capacity.ranges({"flips": []}) == []
+    assert capacity.ranges([]) == []
 
 
 def test_shares_name_only_what_gets_some() -> None:

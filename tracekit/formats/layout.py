@@ -28,6 +28,7 @@ class Layout:
     processes: dict[int, str] = field(default_factory=dict)
     overrun: int = 0
     dropped: int = 0
+    kernel: str | None = None  # release of the kernel that was captured
 
 
 def read_layout(path: Path) -> Layout:
@@ -60,6 +61,7 @@ def _from_json(path: Path, text: str) -> Layout:
             processes={int(p): str(n) for p, n in (content.get("processes") or {}).items()},
             overrun=int(loss.get("overrun") or 0),
             dropped=int(loss.get("dropped") or 0),
+            kernel=None if content.get("kernel") is None else str(content["kernel"]),
         )
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise _bad(path, f"a value is not what it should be: {error!r}") from None

@@ -37,7 +37,11 @@ def trace_info(facts: Facts, layout: Layout) -> dict[str, Any]:
     return {
         "schema": SCHEMA_VERSION,
         "tool": {"tracekit": __version__},
-        "source": {"format": VERSIONS[stats.versions] + swapped, "files": facts.files},
+        "source": {
+            "format": VERSIONS[stats.versions] + swapped,
+            "kernel": layout.kernel,
+            "files": facts.files,
+        },
         "clock": {
             "base_ns": stats.base_ns,
             "wall_ns": stats.wall_ns if stats.has_wall else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,8 @@ def capacity(inputs: Inputs) -> Section | Missing:
         {
             "advice": advice,
             "milestones": milestones(advice),
-            "ranges": ranges(advice),
+            "ranges": ranges(advice["flips"]),
+            "single_role_ranges": ranges(advice["single_role_flips"]),
             "title_of": placement_title,
             "shares_of": shares,
             "panels": [
@@ -66,9 +67,8 @@ def milestones(advice: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**answer, "why": why} for answer, why in ordered]
 
 
-def ranges(advice: Mapping[str, Any]) -> list[dict[str, Any]]:
+def ranges(flips: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return which placement is the answer from which capacity to which; the last has no end."""
-    flips = advice["flips"]
     if not flips:
         return []
     starts = [0, *(flip["capacity_bytes"] for flip in flips)]

@@ -19,7 +19,7 @@ def provenance(inputs: Inputs) -> Section | Missing:
     source, clock, counts = (info.get(key, {}) for key in ("source", "clock", "counts"))
     facts = {
         "format": source.get("format"),
-        "kernel of the capture": source.get("kernel") or info.get("kernel"),
+        "kernel of the capture": source.get("kernel"),
         "length of the trace": fmt.duration(clock.get("duration_ns")),
         "records read": fmt.count(counts.get("records")),
         "requests": fmt.count(counts.get("requests")),
