@@ -282,6 +282,7 @@ int session_run(struct session *session, const struct options *options) {
     int written = summary_write(session, rc);
     rc = rc != 0 ? rc : written;
   }
+  int code = exit_code(session, rc);
   close_all(session);
-  return exit_code(session, rc);
+  return code;
 }

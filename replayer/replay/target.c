@@ -12,10 +12,14 @@
 #include <unistd.h>
 
 #include "replay/ability.h"
+#include "replay/clock.h"
 #include "replay/diag.h"
 #include "replay/guard.h"
 #include "replay/identity.h"
 #include "replay/signature.h"
+
+#define CLAIM_TRIES 10U
+#define CLAIM_PAUSE_NS 20000000U
 
 static int fail(const struct target *target, const char *what, int error) {
   diag("target %s=%s: %s: %s", target->label, target->path, what, strerror(error));
@@ -150,13 +154,23 @@ static int identify(struct target *target) {
   return rc == 0 ? 0 : fail(target, "cannot tell what it is", -rc);
 }
 
+/* As reopen, but a device that somebody claims for a moment only, to probe it, is asked again. */
+static int reopen_patiently(const struct target *target, int flags) {
+  int fd = reopen(target, flags);
+  for (unsigned tries = 0; fd < 0 && errno == EBUSY && tries < CLAIM_TRIES; tries++) {
+    clock_sleep_until(clock_now_ns() + CLAIM_PAUSE_NS);
+    fd = reopen(target, flags);
+  }
+  return fd;
+}
+
 /* Opens the object itself, exclusively if it is a device: from here on nobody can mount it. */
 static int open_object(struct target *target, const struct target_rules *rules) {
   target->may_write = listed(rules->write_to, rules->write_to_count, target->token);
   int flags = target->may_write ? O_RDWR : O_RDONLY;
   if (target->kind == TARGET_DEVICE)
     flags |= O_EXCL;
-  int fd = reopen(target, flags);
+  int fd = reopen_patiently(target, flags);
   if (fd < 0 && errno == EBUSY)
     return refuse(target, EBUSY, "the kernel says that the device is in use");
   if (fd < 0)

@@ -116,7 +116,7 @@ class _Compiler:
         roles = len(self.source.roles)
         group = rows["device"].astype(np.int64) * roles + rows["role"]
         areas = np.empty(len(rows), np.int64)
-        for one in np.unique(group):
+        for one in np.flatnonzero(np.bincount(group)):
             mask = group == one
             device = self.source.devices[int(one) // roles]
             role = self.source.roles[int(one) % roles]

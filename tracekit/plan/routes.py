@@ -66,7 +66,7 @@ class Routes:
         is_inside = (part >= 0) & (sector < ends[part]) if len(ends) else np.zeros(len(part), bool)
         part = np.where(is_inside, part, -1)
         numbers = np.empty(len(sector), np.int64)
-        for one in np.unique(part):
+        for one in np.flatnonzero(np.bincount(part + 1)) - 1:
             mask = part == one
             numbers[mask] = self._touch(role, device, int(one), sector[mask], end[mask])
         return numbers

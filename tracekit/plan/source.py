@@ -37,7 +37,8 @@ ROWS = np.dtype(
         ("role", "i2"),
         ("operation", "i2"),
         ("flags", "u1"),
-    ]
+    ],
+    align=True,
 )
 Rows = npt.NDArray[np.void]
 Integers = npt.NDArray[np.int64]
@@ -72,8 +73,11 @@ class Source:
             if self.level == "issued":
                 waiting = self._merge(waiting)
             is_final = (waiting["time_ns"] <= until_ns) & (waiting["merged_into"] < 0)
-            ready = waiting[is_final]
-            waiting = waiting[~is_final]
+            # Nearly always all are final, or all but a few: copy once.
+            if is_final.all():
+                ready, waiting = waiting, waiting[:0]
+            else:
+                ready, waiting = waiting[is_final], waiting[~is_final]
             if len(ready):
                 ready = _sorted(ready, last_ns, self.path)
                 last_ns = int(ready["time_ns"][-1])
@@ -143,28 +147,31 @@ class Source:
         """Add merged requests to the one that carried them, and drop them.
 
         A merged request waits only for a carrier that stands further on in the table; if its
-        carrier is gone, or was never issued, it is counted as an orphan.
+        carrier is gone, or was never issued, it is counted as an orphan. The rows stand in order of
+        their ids.
         """
-        is_merged = rows["merged_into"] >= 0
-        if not is_merged.any():
+        merged = np.flatnonzero(rows["merged_into"] >= 0)
+        if not len(merged):
             return rows
-        order = np.argsort(rows["request_id"], kind="stable")
-        ids = rows["request_id"][order]
+        ids = rows["request_id"]
+        into = rows["merged_into"][merged]
         for _ in range(CHAIN_MAX):
-            place = np.minimum(np.searchsorted(ids, rows["merged_into"]), len(ids) - 1)
-            is_found = is_merged & (ids[place] == rows["merged_into"])
-            carrier = order[place]
+            carrier = np.minimum(np.searchsorted(ids, into), len(ids) - 1)
+            is_found = ids[carrier] == into
             # A carrier may itself be merged: pass on to its own carrier until none is.
-            is_chained = is_found & is_merged[carrier]
+            is_chained = is_found & (rows["merged_into"][carrier] >= 0)
             if not is_chained.any():
                 break
-            rows["merged_into"][is_chained] = rows["merged_into"][carrier[is_chained]]
+            into[is_chained] = rows["merged_into"][carrier[is_chained]]
         is_found &= ~is_chained
-        np.add.at(rows["length_bytes"], carrier[is_found], rows["length_bytes"][is_found])
-        np.minimum.at(rows["sector"], carrier[is_found], rows["sector"][is_found])
-        is_orphan = is_merged & ~is_found & (rows["merged_into"] <= ids[-1])
+        found, carrier = merged[is_found], carrier[is_found]
+        np.add.at(rows["length_bytes"], carrier, rows["length_bytes"][found])
+        np.minimum.at(rows["sector"], carrier, rows["sector"][found])
+        is_orphan = ~is_found & (into <= ids[-1])
         self.orphans += int(is_orphan.sum())
-        kept: Rows = rows[~is_found & ~is_orphan]
+        is_kept = np.ones(len(rows), bool)
+        is_kept[merged[is_found | is_orphan]] = False
+        kept: Rows = rows[is_kept]
         return kept
 
 
