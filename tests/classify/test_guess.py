@@ -121,6 +121,19 @@ def test_a_log_is_known_by_its_shape_where_processes_have_no_names(tmp_path: Pat
     assert guessed(folder) == {"sda1": ("fs", "medium"), "sda2": ("journal", "medium")}
 
 
+def test_a_file_system_is_known_by_its_external_journal(tmp_path: Path) -> None:
+    # GIVEN partitions without roles, no names, and synchronous data beside a log
+    layout = [entry(FS, role=None), entry(JOURNAL, role="unknown"), entry(SWAP, role=None)]
+    rows = [write(2048 + 80 * number, is_sync=True) for number in range(20)]
+    rows += [*transactions(40, 10240, 14336), flush()]
+    folder = trace(tmp_path / "t", rows, layout)
+    # WHEN
+    classify(folder, Options())
+    # THEN the data is the file system's, and a partition without requests stays as it was
+    assert roles_of(folder) == ["fs"] * 20 + ["journal"] * 120 + ["fs"]
+    assert folder.info["layout"][2] == entry(SWAP, role=None)
+
+
 def test_requests_that_do_not_tell_stay_unknown(tmp_path: Path) -> None:
     # GIVEN a bare list of reads and writes, as public traces are
     folder = trace(tmp_path / "t", [write(80), read(800), write(160), flush()])

@@ -157,6 +157,21 @@ def test_a_small_budget_changes_nothing_but_the_passes(
     assert tight.scans > 1 or len(by_hand) < 2000
 
 
+def test_ranges_that_are_cut_again_stay_in_order(tmp_path: Path) -> None:
+    # GIVEN a trace that hides at its beginning how many blocks it has
+    rows = [write(0)] * 900 + [write(block * 1024) for block in range(1, 2000)]
+    folder = trace(tmp_path / "t", rows)
+    # WHEN it is counted in far too little memory
+    counts = count_blocks(
+        folder.table("requests"), ["sda"], windows=Windows(1 << 30, 3), budget_bytes=1 << 16
+    )
+    # THEN the blocks come in order, after more passes than the first cut asked for
+    with counts.spill:
+        blocks = [int(record["block"]) for records in counts.records() for record in records]
+    assert blocks == [block * 128 for block in range(2000)]
+    assert counts.scans > 4
+
+
 def test_default_windows_are_round_and_about_two_hundred() -> None:
     assert choose_windows(3_000_000_000) == Windows(20_000_000, 151)
     assert choose_windows(86_400_000_000_000) == Windows(500_000_000_000, 173)

@@ -76,6 +76,13 @@ def test_empty_flushes(tmp_path: Path, layout: list[dict[str, object]], role: st
     assert result["classification"]["evidence"] == {kind: {role: 1}}
 
 
+def test_a_flush_with_data_has_the_role_of_its_place(tmp_path: Path) -> None:
+    # GIVEN a request that the source calls a flush, though it has a place and a length
+    folder = trace(tmp_path / "t", [{**write(10240), "operation": "flush"}], LAYOUT)
+    classify(folder, Options())
+    assert roles_of(folder) == ["journal"]
+
+
 def test_the_smaller_of_nested_regions_decides(tmp_path: Path) -> None:
     # GIVEN a journal inside a file system's partition
     inside = entry(FS, name="inner", start_sector=4096, sectors=8, role="journal")
@@ -121,7 +128,8 @@ def test_options_override(tmp_path: Path, option: str, roles: list[str]) -> None
 def test_classifying_again_forgets_options(tmp_path: Path) -> None:
     # GIVEN a layout that options have changed
     folder = trace(tmp_path / "t", [read(2048), read(10240)], LAYOUT)
-    assert overridden(folder, "sda1=swap", "2048+8=other") == ["other", "journal"]
+    options = ("sda1=swap", "sda1=unknown", "2048+8=other")
+    assert overridden(folder, *options) == ["other", "journal"]
     # WHEN it is classified again without them
     classify(TraceFolder(folder.path), Options())
     # THEN the capture's layout is back

@@ -28,6 +28,11 @@ def test_the_fewest_blocks_that_carry_half_of_the_touches_are_hot() -> None:
     assert found.hot_min_touches(TemperatureRule(0.72, 0)) == 12
 
 
+def test_exactly_half_is_enough() -> None:
+    found = histogram(40, 10, 9, 9, 9, 9, 9, 5)
+    assert found.hot_min_touches(TemperatureRule(0.5, 0)) == 10
+
+
 def test_evenly_spread_traffic_has_no_hot_block() -> None:
     found = histogram(*[10] * 50)
     assert found.hot_min_touches(TemperatureRule()) == 20
