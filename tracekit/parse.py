@@ -12,7 +12,7 @@ from typing import Any
 
 from tracekit.errors import InputError
 from tracekit.formats.blktrace import decode_error, describe_cut
-from tracekit.formats.feed import Feed, open_feeds
+from tracekit.formats.feed import Feed, open_feeds, stop_feeds
 from tracekit.formats.inputs import find_files, find_layout
 from tracekit.formats.layout import Layout, read_layout
 from tracekit.formats.summary import Facts, trace_info
@@ -100,6 +100,10 @@ def _decode(
                 write_batches(table, REQUESTS, batches)
             except DecodeError as error:
                 raise _explain(error, feeds) from None
+            except BaseException:
+                # Ctrl-C, a full disk: the decoding thread may wait for a pipe that says nothing.
+                stop_feeds(feeds)
+                raise
         problems = _finish(feeds, keeps_whole=options.keeps_whole)
         facts = Facts(
             stats=decoder.stats(),

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import io
 import os
+import select
 import stat
 import threading
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ COMPRESSIONS = {
     b"BZh": "bz2",
 }
 LONGEST_MAGIC = 6
+STOP_SECONDS = 0.2
 
 
 @dataclass
@@ -49,6 +51,8 @@ class Feed:
     failure: Exception | None = None
     digest: Any = field(default_factory=hashlib.sha256)
     thread: threading.Thread | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when nobody wants the data any more."""
 
     @property
     def name(self) -> str:
@@ -89,8 +93,8 @@ class Feed:
 class _Hashing(io.RawIOBase):
     """The stored file: its first bytes are looked at, all are hashed and counted."""
 
-    def __init__(self, feed: Feed, source: IO[bytes], stop: threading.Event) -> None:
-        self._feed, self._source, self._stop = feed, source, stop
+    def __init__(self, feed: Feed, source: IO[bytes]) -> None:
+        self._feed, self._source = feed, source
         self._peeked = b""
 
     def readable(self) -> bool:
@@ -100,17 +104,23 @@ class _Hashing(io.RawIOBase):
     def peek(self, size: int) -> bytes:
         """Return the first bytes without taking them."""
         while len(self._peeked) < size:
-            more = self._source.read(size - len(self._peeked))
+            more = self._read(size - len(self._peeked))
             if not more:
                 break
             self._peeked += more
         return self._peeked
 
+    def _read(self, size: int) -> bytes:
+        # A pipe may stay silent for ever; whoever ends the parsing must not wait for it.
+        is_ready = False
+        while not is_ready and not self._feed.stop.is_set():
+            ready, _, _ = select.select([self._source], [], [], STOP_SECONDS)
+            is_ready = bool(ready)
+        return self._source.read(size) if is_ready else b""
+
     def readinto(self, buffer: Any) -> int:
         """Read some bytes; none at the end, or when nobody wants them any more."""
-        if self._stop.is_set():
-            return 0
-        data = self._peeked or self._source.read(len(buffer))
+        data = self._peeked or self._read(len(buffer))
         taken, self._peeked = data[: len(buffer)], data[len(buffer) :]
         buffer[: len(taken)] = taken
         self._feed.digest.update(taken)
@@ -121,15 +131,14 @@ class _Hashing(io.RawIOBase):
 @contextmanager
 def open_feeds(files: Sequence[Path]) -> Iterator[list[Feed]]:
     """Open the files; when the block ends, threads are stopped and descriptors closed."""
-    stop = threading.Event()
     feeds: list[Feed] = []
     with ExitStack() as stack:
         try:
             for path in files:
-                feeds.append(_open(path, stack, stop))
+                feeds.append(_open(path, stack))
             yield feeds
         finally:
-            stop.set()
+            stop_feeds(feeds)
             # A thread that waits for room in its pipe ends when the reading end is closed.
             for feed in feeds:
                 os.close(feed.fd)
@@ -137,7 +146,13 @@ def open_feeds(files: Sequence[Path]) -> Iterator[list[Feed]]:
                 feed.finish()
 
 
-def _open(path: Path, stack: ExitStack, stop: threading.Event) -> Feed:
+def stop_feeds(feeds: Sequence[Feed]) -> None:
+    """Let the feeds end early, so that the decoder comes to the end of what it reads."""
+    for feed in feeds:
+        feed.stop.set()
+
+
+def _open(path: Path, stack: ExitStack) -> Feed:
     feed = Feed(path)
     try:
         raw = os.dup(0) if path == STANDARD_INPUT else os.open(path, os.O_RDONLY)
@@ -147,7 +162,7 @@ def _open(path: Path, stack: ExitStack, stop: threading.Event) -> Feed:
     source = stack.enter_context(os.fdopen(raw, "rb", buffering=0))
     info = os.fstat(raw)
     is_file = stat.S_ISREG(info.st_mode)
-    hashing = _Hashing(feed, source, stop)
+    hashing = _Hashing(feed, source)
     if is_file:
         feed.total_bytes = info.st_size
         feed.compression = _compression(os.pread(raw, LONGEST_MAGIC, 0))
