@@ -46,6 +46,9 @@ def queued_bios(device: Path) -> Iterator[list[tuple[str, int, int]]]:
     bios: list[tuple[str, int, int]] = []
     event = place / "events/block/block_bio_queue"
     try:
+        # An instance starts with the machine's options, which a capture may have changed.
+        for option in ("bin", "raw", "hex"):
+            (place / "options" / option).write_text("0")
         # Only this device, or a busy machine fills the buffer; the kernel packs the number so.
         (event / "filter").write_text(f"dev == {(os.major(numbers) << 20) | os.minor(numbers)}")
         (event / "enable").write_text("1")
