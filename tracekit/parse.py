@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, TracekitError
 from tracekit.formats.blktrace import decode_error, describe_cut
 from tracekit.formats.feed import Feed, open_feeds, stop_feeds
 from tracekit.formats.inputs import find_files, find_layout
@@ -97,11 +97,16 @@ def _decode(
             decoder.name_process(pid, name)
         with closing(_ahead(_counted(decoder, tally, feeds, on_bytes))) as batches:
             try:
-                write_batches(table, REQUESTS, batches)
+                write_batches(table, batches, schema=REQUESTS)
             except DecodeError as error:
                 raise _explain(error, feeds) from None
+            except OSError as error:
+                stop_feeds(feeds)
+                message = f"the table of requests cannot be written: {error.strerror or error}"
+                hint = "free some space, or choose an --output elsewhere"
+                raise TracekitError(message, hint=hint) from None
             except BaseException:
-                # Ctrl-C, a full disk: the decoding thread may wait for a pipe that says nothing.
+                # Ctrl-C: the decoding thread may wait for a pipe that says nothing.
                 stop_feeds(feeds)
                 raise
         problems = _finish(feeds, keeps_whole=options.keeps_whole)

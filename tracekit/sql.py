@@ -105,7 +105,7 @@ def write(rows: query.Rows, format_name: str, output: Path | None, stream: IO[st
     if format_name == "parquet":
         if output is None:
             raise UsageError("a Parquet result needs a file", hint="name it with --output")
-        write_batches(output, rows.schema, rows.batches)
+        write_batches(output, rows.batches, schema=rows.schema)
     elif output is None:
         FORMATS[format_name](rows, stream)
     else:

@@ -71,9 +71,7 @@ def _read_info(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def new_folder(
-    path: Path, *, overwrite: bool = False, marker: str = INFO_NAME
-) -> Iterator[Path]:
+def new_folder(path: Path, *, overwrite: bool = False, marker: str = INFO_NAME) -> Iterator[Path]:
     """Yield an empty folder beside `path` and rename it to `path` when the block succeeds.
 
     On any failure, Ctrl-C included, nothing is left. Only a folder of ours is ever replaced: one
@@ -114,14 +112,14 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_table(path: Path, table: Any) -> None:
     """Write one Arrow table as Parquet, replacing the file in one step."""
-    write_batches(path, table.schema, table.to_batches())
+    write_batches(path, table.to_batches(), schema=table.schema)
 
 
 def write_batches(
     path: Path,
-    schema: Any,
     batches: Iterable[Any],
     *,
+    schema: Any,
     on_rows: Callable[[int], None] | None = None,
 ) -> int:
     """Stream record batches into one zstd Parquet file and return the number of rows.

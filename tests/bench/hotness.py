@@ -140,7 +140,7 @@ def main() -> None:
         return
     arguments.folder.mkdir(parents=True, exist_ok=True)
     rows = chunks(arguments.requests, arguments.blocks_each, arguments.spread)
-    write_batches(file, REQUESTS, rows)
+    write_batches(file, rows, schema=REQUESTS)
     touches = arguments.requests * arguments.blocks_each
     best: dict[str, dict[str, float]] = {}
     for _ in range(arguments.repeats):

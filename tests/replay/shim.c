@@ -42,7 +42,7 @@ static void note(const char *what, long offset, long size, int flags) {
 
 ssize_t pwrite(int fd, const void *data, size_t size, off_t offset) {
   ssize_t (*real)(int, const void *, size_t, off_t) =
-      (ssize_t(*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
+      (ssize_t (*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
   if (!is_target(fd))
     return real(fd, data, size, offset);
   note("write", offset, (long)size, 0);
@@ -56,7 +56,7 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t offset) {
 
 ssize_t pwritev2(int fd, const struct iovec *pieces, int count, off_t offset, int flags) {
   ssize_t (*real)(int, const struct iovec *, int, off_t, int) =
-      (ssize_t(*)(int, const struct iovec *, int, off_t, int))dlsym(RTLD_NEXT, "pwritev2");
+      (ssize_t (*)(int, const struct iovec *, int, off_t, int))dlsym(RTLD_NEXT, "pwritev2");
   if (is_target(fd))
     note("write", offset, (long)pieces[0].iov_len, flags);
   return real(fd, pieces, count, offset, flags);
@@ -64,7 +64,7 @@ ssize_t pwritev2(int fd, const struct iovec *pieces, int count, off_t offset, in
 
 ssize_t pread(int fd, void *data, size_t size, off_t offset) {
   ssize_t (*real)(int, void *, size_t, off_t) =
-      (ssize_t(*)(int, void *, size_t, off_t))dlsym(RTLD_NEXT, "pread");
+      (ssize_t (*)(int, void *, size_t, off_t))dlsym(RTLD_NEXT, "pread");
   if (!is_target(fd))
     return real(fd, data, size, offset);
   note("read", offset, (long)size, 0);

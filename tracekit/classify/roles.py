@@ -118,7 +118,7 @@ def assign_roles(
             counts.crossing += crossing
             yield _with_role(batch, role_codes[region])
 
-    write_batches(requests, _schema(file), rewritten(), on_rows=on_rows)
+    write_batches(requests, rewritten(), schema=_schema(file), on_rows=on_rows)
     _sum_up(counts, role_map.regions, tally)
     return counts
 

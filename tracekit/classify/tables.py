@@ -41,7 +41,7 @@ def write_blocks(
         np.zeros(shape, np.int64),
         np.zeros(len(ROLES), np.int64),
     )
-    write_batches(path, BLOCKS, _block_batches(counts, devices, result))
+    write_batches(path, _block_batches(counts, devices, result), schema=BLOCKS)
     return result
 
 
@@ -98,7 +98,7 @@ def _tally(
 
 def write_working_set(path: Path, counts: BlockCounts, *, windows: Windows) -> None:
     """Write one row a window and role, for every window and each role that has blocks."""
-    write_batches(path, WORKING_SET, _window_batches(counts, windows))
+    write_batches(path, _window_batches(counts, windows), schema=WORKING_SET)
 
 
 def _window_batches(counts: BlockCounts, windows: Windows, rows: int = 1 << 16) -> Iterator[Any]:

@@ -12,8 +12,8 @@ from tracekit.errors import InputError
 
 LAYOUT_VERSION = 1
 DEVICE_KEYS = ("device", "major", "minor", "size_sectors", "logical_sector_bytes", "rotational")
-PARTITION_KEYS = ("device", "partition", "name", "start_sector", "sectors", "role", "filesystem")
-PARTITION_KEYS += ("mount", "evidence")
+PARTITION_KEYS: tuple[str, ...] = ("device", "partition", "name", "start_sector", "sectors", "role")
+PARTITION_KEYS += ("filesystem", "mount", "evidence")
 SWAP_TYPES = {"0657fd6d-a4ab-43c4-84e5-0933c84b4f4f", "82"}
 SFDISK_LINE = re.compile(r"(?P<path>/\S+)\s*:\s*start=\s*(?P<start>\d+),\s*size=\s*(?P<size>\d+)")
 SFDISK_TYPE = re.compile(r"\b(?:type|Id)=\s*([0-9A-Fa-f-]+)")

@@ -44,7 +44,9 @@ def write_completions(records: Path, table: Path, *, is_timed: bool) -> int:
 
     Without intended times, in a run as fast as possible, the column is null.
     """
-    return store.write_batches(table, schema.COMPLETIONS, _batches(records, is_timed=is_timed))
+    return store.write_batches(
+        table, _batches(records, is_timed=is_timed), schema=schema.COMPLETIONS
+    )
 
 
 def _batches(records: Path, *, is_timed: bool) -> Iterator[Any]:
