@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -102,7 +103,8 @@ def _decode(
                 raise _explain(error, feeds) from None
             except OSError as error:
                 stop_feeds(feeds)
-                message = f"the table of requests cannot be written: {error.strerror or error}"
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                message = f"the table of requests cannot be written: {reason}"
                 hint = "free some space, or choose an --output elsewhere"
                 raise TracekitError(message, hint=hint) from None
             except BaseException:

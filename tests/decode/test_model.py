@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import chain
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,6 +40,10 @@ def test_rows_are_what_the_block_layer_did(
         bio.row for bio in machine.bios
     ]
     assert decoded.unmatched() == {}
+
+    # AND one stream of all CPUs is the same as a file for each
+    joined = sorted(chain.from_iterable(machine.lines), key=lambda line: int(line.split()[0]))
+    assert decode(pack("\n".join(joined), version=version)).rows == decoded.rows
 
 
 def test_the_model_does_all_that_is_to_be_tested() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,3 +123,23 @@ def test_bad_layout(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse([source], tmp_path / "trace")
     assert not (tmp_path / "trace").exists()
+
+
+def test_a_full_disk_is_one_error_and_no_folder(tmp_path: Path) -> None:
+    # GIVEN a process that may not write files of more than 2000 bytes
+    (tmp_path / "x").write_bytes(pack(scenes.PLAIN))
+    limit = (2000, 2000)
+    done = subprocess.run(
+        [sys.executable, "-m", "tracekit", "parse", "x", "-o", "trace"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+    # THEN it says so, and leaves nothing
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        "tracekit: the table of requests cannot be written: File too large",
+        "  free some space, or choose an --output elsewhere",
+    ]
+    assert os.listdir(tmp_path) == ["x"]
