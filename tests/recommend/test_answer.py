@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.recommend.answer import Candidate, walk
+from tracekit.recommend.answer import Candidate, Flip, lasting, walk
 
 
 def candidate(placement: str, *elapsed_ps: int) -> Candidate:
@@ -56,3 +56,21 @@ def test_a_split_starts_where_it_is_worth_it_and_stays_while_it_saves() -> None:
 def test_nothing_is_told_when_nothing_pays() -> None:
     found = [candidate("base", 100, 100, 100), candidate("fs", 100, 100, 100)]
     assert walk(found, worth_ps=1) == (["base", "base", "base"], [])
+
+
+def test_answers_of_a_sliver_of_capacity_are_not_told() -> None:
+    # GIVEN a split that one role passes for 3 % more capacity, and a last change far from others
+    changes = [
+        (0, "base", "fs"),
+        (1, "fs", "combined"),
+        (2, "combined", "journal"),
+        (3, "journal", "combined"),
+        (4, "combined", "journal"),
+    ]
+    capacities = [4_096, 100_000, 1_000_000, 1_030_000, 9_000_000]
+    # WHEN they are told, THEN the split goes on through the sliver
+    assert lasting(changes, capacities) == [
+        Flip(4_096, "base", "fs"),
+        Flip(100_000, "fs", "combined"),
+        Flip(9_000_000, "combined", "journal"),
+    ]

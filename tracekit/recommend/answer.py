@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SPLIT = "combined"
 WORTH_RATIO = 0.01
 KNEE_RATIO = 0.9
+LASTING_RATIO = 1.1
 PS_PER_NS = 1000
 
 
@@ -105,10 +106,8 @@ def find_answers(curves: Curves, coverage: str) -> Answers:
     capacities = [answer.capacity_bytes for answer in answers]
     return Answers(
         by_point=answers,
-        flips=[Flip(capacities[index], before, after) for index, before, after in flips],
-        single_role_flips=[
-            Flip(capacities[index], before, after) for index, before, after in single_role_flips
-        ],
+        flips=lasting(flips, capacities),
+        single_role_flips=lasting(single_role_flips, capacities),
         knee=knee,
         best=best,
     )
@@ -143,6 +142,23 @@ def walk(
             flips.append((since, held.placement, new.placement))
             held, ahead_since = new, {}
     return placements, flips
+
+
+def lasting(changes: list[tuple[int, str, str]], capacities: list[int]) -> list[Flip]:
+    """Turn changes into flips, without answers that hold for less than a tenth more capacity.
+
+    Such an answer is an effect of one boundary, as of the flushes that a role saves once its last
+    block is on NVM; nobody would buy that capacity for it.
+    """
+    kept: list[Flip] = []
+    for index, before, after in changes:
+        flip = Flip(capacities[index], before, after)
+        if kept and flip.capacity_bytes < LASTING_RATIO * kept[-1].capacity_bytes:
+            passed = kept.pop()
+            flip = Flip(passed.capacity_bytes, passed.before, after)
+        if flip.before != flip.after:
+            kept.append(flip)
+    return kept
 
 
 def _ranked(found: list[Candidate], index: int) -> list[Candidate]:

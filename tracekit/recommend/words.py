@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracekit.recommend.answer import KNEE_RATIO, WORTH_RATIO, Answer, Answers
+from tracekit.recommend.answer import KNEE_RATIO, LASTING_RATIO, WORTH_RATIO, Answer, Answers
 from tracekit.recommend.profiles import Profile
 from tracekit.schema import BLOCK_BYTES, ROLES
 from tracekit.simulate.placement import Curves
@@ -61,7 +61,8 @@ def assumptions(
         "flushes and preflushes are charged as queued: the base device's while the role is wholly"
         " there, the longer of both while it is on both, NVM's once all its blocks are on NVM",
         f"a split between roles is recommended from where it saves {WORTH_RATIO:.0%} of the base"
-        " device's time over the best single role; smaller changes of the answer are not listed",
+        " device's time over the best single role; smaller changes of the answer are not listed,"
+        f" nor are answers that hold for less than {LASTING_RATIO - 1:.0%} more capacity",
         "the optimum of the study places the blocks with most accesses first whatever their role;"
         " it knows the future and is shown for comparison",
         *_left_out(curves),
@@ -122,7 +123,7 @@ def _second_line(answer: Answer, other: Answer) -> str:
         f" {answer.margin_ratio:.1%} ahead"
     )
     if answer.placement == "base":
-        first = f"The runner-up, {name}, takes {seconds(answer.runner_up_elapsed_ns)}"
+        first = f"No other placement takes less than {seconds(answer.base_elapsed_ns)}"
     way = "the other way to cover a role that does not fit"
     if other.placement == answer.placement:
         return f"{first}; {way} gives the same answer with {other.gain_ratio:.1%}."
