@@ -47,8 +47,10 @@ docs: setup-dev ## Write docs/commands/, docs/tables.md and analyzers/README.md 
 	python -m tests.docs.tables
 	python -m tests.analyzers.index
 
-bench: setup-dev ## Time every stage on 2 and 20 million requests; ARGS="--requests 1000000"
-	python tests/bench/pipeline.py out/bench $(ARGS)
+bench: setup-dev ## Measure decoding, replay and every stage beside the peers; takes half an hour
+	python tests/bench/decode.py out/bench
+	python tests/bench/replay.py
+	python tests/bench/pipeline.py out/bench
 
 fuzz: ## Fuzz the decoder under sanitizers for a minute; FUZZ_S=600 for longer (needs clang)
 	tests/fuzz/run decode $(FUZZ_S)
