@@ -157,6 +157,13 @@ def test_a_small_budget_changes_nothing_but_the_passes(
     assert tight.scans > 1 or len(by_hand) < 2000
 
 
+def test_shares_are_of_the_whole_trace(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [write(0), write(0), read(8), read(16, 4)])
+    classify(folder, Options())
+    shares = [row["traffic_ratio"] for row in table_rows(folder, "blocks")]
+    assert shares == [2 / 7] + [1 / 7] * 5
+
+
 def test_ranges_that_are_cut_again_stay_in_order(tmp_path: Path) -> None:
     # GIVEN a trace that hides at its beginning how many blocks it has
     rows = [write(0)] * 900 + [write(block * 1024) for block in range(1, 2000)]
