@@ -18,6 +18,9 @@ from tracekit.errors import InputError
 from tracekit.report.page import report
 from tracekit.store import TraceFolder
 
+# One worker builds the page that most of these look at.
+pytestmark = pytest.mark.xdist_group("report")
+
 VOID = {"meta", "input", "br", "img", "link"}
 
 

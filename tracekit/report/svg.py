@@ -97,8 +97,12 @@ def _settings() -> dict[str, Any]:
 
 
 def _saved(figure: Figure) -> str:
+    """Return the figure as SVG; without `savefig`, which draws everything twice."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     file = io.BytesIO()
-    figure.savefig(file, format="svg", metadata={"Date": None})
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(file, metadata={"Date": None})
     return file.getvalue().decode()
 
 
