@@ -205,6 +205,7 @@ static void write_target(struct json *json, const struct session *session, uint3
   json_text(json, "label", target->label);
   json_text(json, "path", target->path);
   json_text(json, "kind", target_kind_name(target->kind));
+  json_bool(json, "is_kept", target->kind != TARGET_MADE_FILE || session->options->keep);
   json_text(json, "confirm_with", target->token[0] == '\0' ? NULL : target->token);
   json_bool(json, "may_write", target->may_write);
   json_bool(json, "is_direct", target->is_direct);

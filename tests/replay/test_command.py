@@ -156,3 +156,13 @@ def _wait_for_run(folder: Path) -> None:
             break
         time.sleep(0.05)
     time.sleep(0.5)
+
+
+def test_the_words_tell_a_file_that_is_kept_from_one_that_is_removed(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "trace", ROWS)
+    target = tmp_path / "t"
+    removed = tracekit(folder.path, "--target", target, "--pace", "fast")
+    assert f"default: file made for the run and removed {target}" in removed.stdout
+    kept = tracekit(folder.path, "--target", target, "--pace", "fast", "--keep")
+    assert f"default: file made for the run {target}" in kept.stdout
+    assert target.exists()

@@ -30,6 +30,18 @@ TRACING = Path("/sys/kernel/tracing")
 NAMES = {"FW": "flush", "FN": "flush", "F": "flush", "N": "zeroes", "WZ": "zeroes"}
 EVENT = re.compile(r"block_bio_queue: [\d,]+ (\w+) (\d+) \+ (\d+) ")
 
+EVERY_KIND = [
+    record(READ, 8, 16),
+    record(WRITE, 64, 8),
+    record(WRITE, 128, 8, flags=FUA),
+    record(WRITE, 256, 24, flags=PREFLUSH),
+    record(WRITE, 512, 8, flags=PREFLUSH | FUA),
+    record(FLUSH, flags=PREFLUSH),
+    record(DISCARD, 1024, 2048),
+    record(WRITE_ZEROES, 4096, 16),
+    record(READ, 4096, 8),
+]
+
 
 @contextmanager
 def queued_bios(device: Path) -> Iterator[list[tuple[str, int, int]]]:
@@ -68,18 +80,7 @@ def queued_bios(device: Path) -> Iterator[list[tuple[str, int, int]]]:
 @pytest.mark.parametrize("engine", ["threads", "io_uring"])
 def test_the_device_gets_what_the_plan_says(tmp_path: Path, engine: str) -> None:
     # GIVEN requests of every kind, one at a time
-    records = [
-        record(READ, 8, 16),
-        record(WRITE, 64, 8),
-        record(WRITE, 128, 8, flags=FUA),
-        record(WRITE, 256, 24, flags=PREFLUSH),
-        record(WRITE, 512, 8, flags=PREFLUSH | FUA),
-        record(FLUSH, flags=PREFLUSH),
-        record(DISCARD, 1024, 2048),
-        record(WRITE_ZEROES, 4096, 16),
-        record(READ, 4096, 8),
-    ]
-    plan = write_plan(tmp_path / "a.plan", records)
+    plan = write_plan(tmp_path / "a.plan", EVERY_KIND)
     with loop(image(tmp_path / "img"), "--direct-io=on") as device:
         # WHEN they run on a block device that the kernel watches
         arguments = ("--engine", engine, "--pace", "fast", "--depth", "1", "--direct", "on")

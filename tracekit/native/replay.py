@@ -44,7 +44,7 @@ def checked_program() -> Path:
     return path
 
 
-def run_program(plan: Path, summary: Path, arguments: Sequence[str]) -> Outcome:
+def run_program(plan: Path, summary: Path, *, arguments: Sequence[str]) -> Outcome:
     """Run a plan with the program's own options and return what it said.
 
     Ctrl-C reaches the program, which then stops in good order. Raises TracekitError with the

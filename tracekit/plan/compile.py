@@ -120,7 +120,7 @@ class _Compiler:
             mask = group == one
             device = self.source.devices[int(one) // roles]
             role = self.source.roles[int(one) % roles]
-            areas[mask] = self.routes.number(device, role, sector[mask], end[mask])
+            areas[mask] = self.routes.number(device, role, sector=sector[mask], end=end[mask])
         return areas
 
 

@@ -54,7 +54,7 @@ class Routes:
                     hint=f"roles are {', '.join(ROLES)}; or give a path without a role",
                 )
 
-    def number(self, device: str, role: str, sector: Integers, end: Integers) -> Integers:
+    def number(self, device: str, role: str, *, sector: Integers, end: Integers) -> Integers:
         """Return the area's number of each request; all are of one device and one role.
 
         `end` is the sector after the last; a flush has `end` equal to `sector`.

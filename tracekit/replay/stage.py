@@ -107,7 +107,7 @@ def replay(
         arguments = [*options.arguments, *_target_arguments(options, compiled, place)]
         arguments += ["--engine", options.engine, "--pace", options.pace]
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
-        outcome = run_program(plan, place / SUMMARY, arguments)
+        outcome = run_program(plan, place / SUMMARY, arguments=arguments)
         summary = _summary(outcome, asdict(compiled), options)
         if not options.is_dry_run:
             table = place / "completions.parquet"

@@ -6,7 +6,7 @@ from typing import Any
 
 MIB = 1 << 20
 PLACE = {
-    "made file": "file made for the run and removed",
+    "made file": "file made for the run",
     "file": "existing file",
     "block device": "block device",
     "none": "no target",
@@ -68,8 +68,9 @@ def _targets(summary: dict[str, Any]) -> list[str]:
         if target["kind"] == "none":
             continue
         how = "O_DIRECT" if target["is_direct"] else "buffered"
+        fate = "" if target["is_kept"] else " and removed"
         lines.append(
-            f"{target['label']}: {PLACE[target['kind']]} {target['path']},"
+            f"{target['label']}: {PLACE[target['kind']]}{fate} {target['path']},"
             f" {target['size_bytes'] / MIB:,.0f} MiB, {how}"
         )
         if target["confirm_with"] and not target["may_write"]:
