@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,16 @@ def test_restore_gives_back_in_reverse_order(tmp_path: Path) -> None:
     assert not (tmp_path / "state.json").exists()
 
 
+def test_a_number_of_names_that_the_kernel_rounded_up_can_be_given_back(tmp_path: Path) -> None:
+    # GIVEN what the kernel shows after its largest value, 32768, was written
+    paths = make(tmp_path, saved_cmdlines_size="45874\n")
+    settings = Settings(tmp_path / "state.json")
+    settings.change({paths["saved_cmdlines_size"]: "16384"})
+    settings.restore()
+    # THEN the value given back is one that it takes
+    assert paths["saved_cmdlines_size"].read_text() == "32768"
+
+
 def test_the_next_capture_repairs_what_a_killed_one_left(tmp_path: Path) -> None:
     # GIVEN a capture that died after it changed a setting and made a folder
     paths = make(tmp_path, tracer="nop")
@@ -41,17 +52,33 @@ def test_the_next_capture_repairs_what_a_killed_one_left(tmp_path: Path) -> None
     dead.leave(leftover)
     dead.change({paths["tracer"]: "blk"})
     # WHEN another begins
-    with only_capture(state) as (_, cleaned_up):
+    with only_capture(tmp_path, state) as (_, notes):
         # THEN both are as they were
-        assert cleaned_up
+        assert notes == ["gave back the kernel settings of a capture that was killed"]
         assert paths["tracer"].read_text() == "nop"
         assert not leftover.exists()
     assert not (state / "state.json").exists()
 
 
 def test_without_a_killed_capture_nothing_is_cleaned_up(tmp_path: Path) -> None:
-    with only_capture(tmp_path / "state") as (_, cleaned_up):
-        assert not cleaned_up
+    with only_capture(tmp_path, tmp_path / "state") as (_, notes):
+        assert notes == []
+
+
+def test_what_the_kernel_never_takes_stops_only_one_capture(tmp_path: Path) -> None:
+    # GIVEN a killed capture with a setting that cannot be given back
+    paths = make(tmp_path, tracer="nop")
+    dead = Settings(tmp_path / "state.json")
+    dead.change({paths["tracer"]: "blk"})
+    paths["tracer"].unlink()
+    paths["tracer"].mkdir()
+    # WHEN two captures follow
+    with only_capture(tmp_path, tmp_path) as (_, notes):
+        # THEN the first names it, and the second begins afresh
+        assert len(notes) == 2
+        assert "tracer: cannot be set to nop: Is a directory" in notes[1]
+    with only_capture(tmp_path, tmp_path) as (_, notes):
+        assert notes == []
 
 
 def test_a_setting_whose_device_went_away_is_forgotten(tmp_path: Path) -> None:
@@ -88,6 +115,16 @@ def test_a_setting_that_resists_is_named_and_tried_again(tmp_path: Path) -> None
 
 
 def test_one_capture_at_a_time(tmp_path: Path) -> None:
-    refused = pytest.raises(TracekitError, match="another capture is running")
-    with only_capture(tmp_path), refused, only_capture(tmp_path):
+    refused = pytest.raises(
+        TracekitError, match=rf"another capture is running \(pid {os.getpid()}\)"
+    )
+    state = tmp_path / "state"
+    with only_capture(tmp_path, state), refused, only_capture(tmp_path, state):
+        pass
+
+
+def test_one_capture_at_a_time_also_from_another_container(tmp_path: Path) -> None:
+    # GIVEN a capture whose state is in a folder that the other does not see
+    refused = pytest.raises(TracekitError, match=r"another capture is running$")
+    with only_capture(tmp_path, tmp_path / "a"), refused, only_capture(tmp_path, tmp_path / "b"):
         pass

@@ -21,7 +21,7 @@ _LOSSES = ("overrun", "commit overrun", "dropped events")
 _FIXED = {
     "tracing_on": "1",
     "trace_clock": "mono",
-    "saved_cmdlines_size": "32768",
+    "saved_cmdlines_size": "16384",
     "options/bin": "1",
     "options/context-info": "0",
     "options/overwrite": "1",

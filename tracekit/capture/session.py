@@ -57,8 +57,8 @@ class Captured:
     """Of the command; negative for a signal; None without a command."""
     stopped_by: str | None
     """Name of the signal that ended the capture early."""
-    cleaned_up: bool
-    """A killed capture's settings were given back first."""
+    notes: tuple[str, ...]
+    """What was done about a capture that had been killed."""
 
 
 @dataclass
@@ -81,11 +81,13 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
     if os.geteuid() != 0:
         raise TracekitError("a capture needs root", hint="run it with sudo")
     _refuse_output(output, disk.name)
-    with only_capture(options.state_folder) as (settings, cleaned_up), new_folder(output) as part:
+    tracefs = tracefs_folder()
+    with (
+        only_capture(tracefs, options.state_folder) as (settings, notes),
+        new_folder(output) as part,
+    ):
         settings.leave(part)
-        source = BlkTracer(
-            disk, part, settings, tracefs=tracefs_folder(), buffer_kib=options.buffer_kib
-        )
+        source = BlkTracer(disk, part, settings, tracefs=tracefs, buffer_kib=options.buffer_kib)
         mounts = read_mounts()
         with _signals_held() as stop:
             started_s = time.monotonic()
@@ -96,7 +98,7 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
         layout["capture"] = about
         kept = keep(recording, part, name=output.name, layout=layout, compress=options.compress)
     stopped_by = signal.Signals(stop.signals[0]).name if stop.signals else None
-    return Captured(kept, duration_s, exit_status, stopped_by, cleaned_up)
+    return Captured(kept, duration_s, exit_status, stopped_by, tuple(notes))
 
 
 def _refuse_output(output: Path, disk: str) -> None:

@@ -1,8 +1,8 @@
 """Machine-wide settings that a capture changes: written down first, given back whatever happens.
 
 The old values stand in a state file before a setting is touched. So a capture that was killed
-leaves a list from which the next one repairs the machine. A lock on a file beside it allows one
-capture at a time; the kernel drops the lock when its holder dies.
+leaves a list from which the next one repairs the machine. A lock allows one capture at a time; the
+kernel drops it when its holder dies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from tracekit.capture.tracefs import read_setting
 from tracekit.errors import TracekitError
@@ -101,35 +100,58 @@ def _write(path: Path, value: str) -> None:
 
 
 @contextmanager
-def only_capture(folder: Path = STATE_FOLDER) -> Iterator[tuple[Settings, bool]]:
-    """Hold the capture lock; yield fresh settings, and whether a killed capture was cleaned up.
+def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, list[str]]]:
+    """Hold the capture lock; yield fresh settings, and what was done about a killed capture.
 
+    The lock is on tracefs itself, which all containers of a kernel share as they share its tracer.
     Raise TracekitError when another capture runs. The settings are given back on leaving.
     """
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with (folder / "lock").open("a+") as lock:
-        _take(lock)
-        state = folder / "state.json"
-        dead = Settings.of_dead_capture(state)
-        if dead is not None:
-            dead.restore()
-            dead.remove_leftover()
+    state_folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    holder = state_folder / "pid"
+    with _locked(tracefs, holder):
+        holder.write_text(str(os.getpid()))
+        state = state_folder / "state.json"
+        notes = _clean_up(state)
         settings = Settings(state)
         try:
-            yield settings, dead is not None
+            yield settings, notes
         finally:
+            holder.unlink(missing_ok=True)
             settings.restore()
 
 
-def _take(lock: IO[str]) -> None:
+@contextmanager
+def _locked(path: Path, holder: Path) -> Iterator[None]:
+    lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _take(lock, holder)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int, holder: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        lock.seek(0)
+        pid = f" (pid {holder.read_text()})" if holder.exists() else ""
         raise TracekitError(
-            f"another capture is running (pid {lock.read().strip()})",
+            f"another capture is running{pid}",
             hint="the kernel's tracer is one for the whole machine: wait for it, or stop it",
         ) from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
+
+
+def _clean_up(state: Path) -> list[str]:
+    """Give back what a killed capture left changed; return what there is to say about it."""
+    dead = Settings.of_dead_capture(state)
+    if dead is None:
+        return []
+    notes = ["gave back the kernel settings of a capture that was killed"]
+    try:
+        dead.restore()
+    except TracekitError as error:
+        # It was tried twice by now: what the kernel does not take must not stop every capture.
+        notes.append(f"except these, set them by hand: {error}")
+        state.unlink()
+    dead.remove_leftover()
+    return notes

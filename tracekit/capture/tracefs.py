@@ -9,6 +9,7 @@ from pathlib import Path
 from tracekit.errors import TracekitError
 
 FOLDERS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+MOST_SAVED_NAMES = 32768
 _EXPANDED = re.compile(r"expanded: (\d+)")
 _CHOSEN = re.compile(r"\[([^\]]+)\]")
 
@@ -44,8 +45,11 @@ def read_setting(path: Path) -> str:
 
     A list such as `[local] global mono` gives the chosen word. A ring buffer that was never used
     shows `7 (expanded: 1408)`: the size that its next user would get is the one to give back.
+    `saved_cmdlines_size` is rounded up by the kernel beyond the largest value that it takes.
     """
     text = path.read_text().strip()
+    if path.name == "saved_cmdlines_size":
+        return str(min(int(text), MOST_SAVED_NAMES))
     for pattern in (_EXPANDED, _CHOSEN):
         found = pattern.search(text)
         if found is not None:

@@ -54,8 +54,8 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     )
     with _progress(options) as watched:
         captured = run_capture(device, output, options=watched)
-    if captured.cleaned_up:
-        typer.echo("gave back the kernel settings of a capture that was killed", err=True)
+    for note in captured.notes:
+        typer.echo(note, err=True)
     _print(captured, output, as_json=as_json)
     _complain(captured, output)
 
