@@ -5,6 +5,7 @@ An analysis is named by its place, such as `traffic/totals`; its table is named 
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
@@ -33,7 +34,6 @@ __all__ = [
     "empty",
     "read",
     "run",
-    "tables",
     "views",
 ]
 
@@ -59,21 +59,6 @@ _EXPLAIN = re.compile(
 )
 
 
-def tables(folder: TraceFolder) -> dict[str, tuple[Path, ...]]:
-    """Return the tables that the folder holds now, by the name of their view, with their files."""
-    found: dict[str, tuple[Path, ...]] = {}
-    for name in MADE_BY:
-        place = "simulations/placement" if name == "placement" else name
-        if folder.has(place):
-            found[name] = (folder.table(place),)
-    for file in sorted(folder.path.glob("findings/*.parquet")):
-        found[file.stem] = (file,)
-    replays = tuple(sorted(folder.path.glob("replays/*/completions.parquet")))
-    if replays:
-        found["completion_files"] = replays
-    return found
-
-
 def connect(
     folder: TraceFolder, *, memory_mib: int = DEFAULT_MEMORY_MIB, threads: int | None = None
 ) -> DuckDBPyConnection:
@@ -83,19 +68,53 @@ def connect(
     away with the connection. `completions` holds the completions of all replays, by name.
     """
     connection = empty(near=folder.path, memory_mib=memory_mib, threads=threads)
-    for name, files in tables(folder).items():
+    for name, files in _tables(_plain_path(connection, folder.path)).items():
         add_view(connection, name, *files)
     return connection
 
 
 def connect_locked(folder: TraceFolder, *, memory_mib: int) -> DuckDBPyConnection:
     """Return the same database for statements of a user: it opens no file but the tables."""
-    connection = connect(folder, memory_mib=memory_mib)
-    paths = [str(file.absolute()) for files in tables(folder).values() for file in files]
+    connection = empty(near=folder.path, memory_mib=memory_mib)
+    tables = _tables(_plain_path(connection, folder.path))
+    for name, files in tables.items():
+        add_view(connection, name, *files)
+    paths = [str(file) for files in tables.values() for file in files]
     for statement in connection.extract_statements(read("catalog/lock").text):
         bound = {"paths": paths} if "paths" in statement.named_parameters else None
         connection.execute(statement, bound)
     return connection
+
+
+def _tables(root: Path) -> dict[str, list[Path]]:
+    """Return the files of the tables that the folder holds now, by the name of their view."""
+    found: dict[str, list[Path]] = {}
+    for name in MADE_BY:
+        file = root / ("simulations" if name == "placement" else "") / f"{name}.parquet"
+        if file.exists():
+            found[name] = [file]
+    for file in sorted(root.glob("findings/*.parquet")):
+        found[file.stem] = [file]
+    replays = sorted(root.glob("replays/*/completions.parquet"))
+    if replays:
+        found["completion_files"] = replays
+    return found
+
+
+def _plain_path(connection: DuckDBPyConnection, path: Path) -> Path:
+    """Return a path to the folder that DuckDB takes for no pattern.
+
+    Escaping the pattern would do for reading, but a locked database knows its files by their plain
+    names. The link that stands in for such a folder goes away with the connection.
+    """
+    absolute = path.absolute()
+    if not glob.has_magic(str(absolute)):
+        return absolute
+    links = tempfile.mkdtemp(prefix="tracekit.")
+    weakref.finalize(connection, shutil.rmtree, links, ignore_errors=True)
+    link = Path(links) / "trace"
+    link.symlink_to(absolute)
+    return link
 
 
 def empty(
@@ -135,10 +154,9 @@ def views(connection: DuckDBPyConnection) -> list[str]:
 def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
     """Make Parquet files visible as `name`, and the views of `analyzers/catalog` that stand on it.
 
-    Any character may occur in a path: DuckDB takes a file of just that name before it looks for a
-    pattern. `completion_files` has each row's file as `filename`.
+    `completion_files` has each row's file as `filename`.
     """
-    paths = [str(file.absolute()) for file in files]
+    paths = [glob.escape(str(file)) for file in files]
     connection.read_parquet(paths, filename=name == "completion_files").create_view(name)
     for view in VIEWS_SQL.get(name, ()):
         connection.execute(read(view).text)
@@ -203,7 +221,10 @@ def _user_errors() -> Iterator[None]:
         yield
     except duckdb.OutOfMemoryException as error:
         raise _out_of_memory("the statement", error) from None
-    except (duckdb.Error, pa.ArrowException) as error:
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        # A stream gives what the database says of a later batch as an OSError.
+        if "Out of Memory" in str(error):
+            raise _out_of_memory("the statement", error) from None
         raise UsageError(str(error)) from None
 
 

@@ -6,7 +6,6 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from tracekit.errors import InputError, UsageError
 from tracekit.paths import data_folder
@@ -73,7 +72,12 @@ def read(name: str) -> Query:
     file = data_folder("analyzers") / f"{name}.sql"
     if not file.is_file():
         raise UsageError(f"there is no analysis '{name}'", hint="see: tracekit analyze --list")
-    text = file.read_text()
+    return parse(name, file.read_text())
+
+
+def parse(name: str, text: str) -> Query:
+    """Make a query of a file's text; InputError says what its header lacks."""
+    file = f"analyzers/{name}.sql"
     notes = _header_notes(text)
     return Query(
         name=name,
@@ -87,8 +91,10 @@ def read(name: str) -> Query:
 
 
 def _header_notes(text: str) -> dict[str, list[str]]:
-    """Gather the `-- key: value` lines of the leading comment; a line without key goes on with
-    the value, up to an empty one."""
+    """Gather the `-- key: value` lines of the leading comment; others go on with a value.
+
+    An empty comment line ends the last value, so that what follows is only a comment.
+    """
     notes: dict[str, list[str]] = {}
     values: list[str] = []
     for line in text.splitlines():
@@ -106,13 +112,13 @@ def _header_notes(text: str) -> dict[str, list[str]]:
     return notes
 
 
-def _one(file: Path, notes: dict[str, list[str]], key: str) -> str:
+def _one(file: str, notes: dict[str, list[str]], key: str) -> str:
     if len(notes.get(key, [])) != 1:
         raise InputError(f"{file}: the header must say '-- {key}:' exactly once")
     return notes[key][0]
 
 
-def _parameter(file: Path, note: str) -> Parameter:
+def _parameter(file: str, note: str) -> Parameter:
     match = _PARAMETER.fullmatch(note)
     if match is None:
         raise InputError(f"{file}: not 'name (unit, 1 to 9, default 5): meaning': {note}")
@@ -120,7 +126,7 @@ def _parameter(file: Path, note: str) -> Parameter:
     return Parameter(match["name"], match["unit"], low, high, default, match["meaning"])
 
 
-def _columns(file: Path, notes: list[str]) -> dict[str, str]:
+def _columns(file: str, notes: list[str]) -> dict[str, str]:
     columns: dict[str, str] = {}
     for note in notes:
         match = _COLUMN.fullmatch(note)

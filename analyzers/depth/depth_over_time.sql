@@ -2,11 +2,10 @@
 -- grain: one row per device and window of time; requests as queued, those never completed left out
 -- reads: requests
 -- parameter: window_count (windows, 1 to 10000, default 200): equal parts of the trace
--- column: device, window_number, window_ns, window_length_ns: device; number from 0, start and length of a window
+-- column: device: whole device or volume
+-- column: window_number, window_ns, window_length_ns: number from 0, start and length of a window
 -- column: depth_avg: mean over time of the requests queued and not yet completed
 -- column: depth_max: largest depth a request met when it was queued, itself included; null if none
---
--- A queue event adds time under way from itself to the end; a completion takes the rest off again.
 with events as (
     select
         device,
@@ -22,6 +21,7 @@ clock as (
     from events
 ),
 
+-- A queue event adds time from itself to the end; a completion takes the rest off again.
 parts as (
     select
         events.device,

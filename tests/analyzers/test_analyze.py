@@ -1,0 +1,140 @@
+"""`tracekit analyze`: which tables it writes, when it refuses, and what it prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.analyzers.folder import make
+from tracekit.analyze import ANALYSES, analyze
+from tracekit.cli import app
+from tracekit.errors import InputError, UsageError
+from tracekit.store import TraceFolder
+
+REQUESTS = [
+    {"queue_ns": "0", "issue_ns": "10", "transfer_ns": "30", "complete_ns": "30", "sector": "0"},
+    {"queue_ns": "5", "issue_ns": "20", "transfer_ns": "45", "complete_ns": "45", "sector": "8"},
+]
+BLOCKS = [{"block": "0", "reads": "0", "writes": "1"}, {"block": "1", "reads": "0", "writes": "1"}]
+WORKING_SET = [{"window_ns": "0", "role": "fs", "distinct_blocks": "2", "new_blocks": "2"}]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> TraceFolder:
+    # A name that is a pattern to DuckDB, with a neighbour that the pattern would match.
+    make(tmp_path / "t", {"requests": []})
+    tables = {"requests": REQUESTS, "blocks": BLOCKS, "working_set": WORKING_SET}
+    return make(tmp_path / "[st] it's", tables)
+
+
+def command(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["analyze", *arguments])
+
+
+def test_all_tables_are_written(folder: TraceFolder) -> None:
+    analysis = analyze(folder)
+    tables = {file.stem for file in (folder.path / "findings").iterdir()}
+    assert tables == {name.partition("/")[2] for name in ANALYSES} | {"checks"}
+    assert analysis.failures == ()
+    assert pq.read_table(folder.table("findings/checks")).num_rows == 0
+
+
+def test_tables_say_where_they_come_from(folder: TraceFolder) -> None:
+    analyze(folder, only=["throughput"], parameters={"window_count": 3})
+    schema = pq.read_schema(folder.table("findings/throughput"))
+    assert schema.metadata[b"query"] == b"traffic/throughput"
+    assert json.loads(schema.metadata[b"parameters"]) == {"window_count": 3}
+    assert schema.field("request_bytes").metadata[b"meaning"] == b"bytes of these requests"
+
+
+def test_running_twice_gives_the_same_bytes(folder: TraceFolder) -> None:
+    analyze(folder)
+    first = {file: file.read_bytes() for file in (folder.path / "findings").iterdir()}
+    analyze(folder)
+    assert {file: file.read_bytes() for file in (folder.path / "findings").iterdir()} == first
+
+
+def test_nothing_is_left_beside_the_trace(folder: TraceFolder) -> None:
+    before = set(folder.path.parent.iterdir())
+    analyze(folder)
+    assert set(folder.path.parent.iterdir()) == before
+
+
+def test_broken_promise_is_a_failure_and_a_row(tmp_path: Path) -> None:
+    # GIVEN a request that completes before it was queued, and a touch that blocks do not have
+    requests = [{**REQUESTS[0], "complete_ns": "-1", "transfer_ns": ""}, REQUESTS[1]]
+    folder = make(
+        tmp_path / "trace",
+        {"requests": requests, "blocks": BLOCKS[:1], "working_set": WORKING_SET},
+    )
+    # WHEN the trace is analysed
+    analysis = analyze(folder)
+    # THEN the checks name both, and so does their table
+    found = {failure.name: failure.failing_count for failure in analysis.failures}
+    assert found == {"checks/time_order": 1, "checks/block_touches": 1, "checks/new_blocks": 1}
+    rows = pq.read_table(folder.table("findings/checks")).to_pylist()
+    assert {row["name"] for row in rows} == set(found)
+
+
+def test_missing_table_names_its_command_and_writes_nothing(tmp_path: Path) -> None:
+    folder = make(tmp_path / "trace", {"requests": REQUESTS})
+    with pytest.raises(InputError, match="no table 'blocks'") as caught:
+        analyze(folder)
+    assert caught.value.hint == f"run: tracekit classify {folder.path}"
+    assert not (folder.path / "findings").exists()
+
+
+def test_queries_that_need_only_requests_run_before_classify(tmp_path: Path) -> None:
+    folder = make(tmp_path / "trace", {"requests": REQUESTS})
+    analysis = analyze(folder, only=["btt", "traffic/sizes"])
+    assert [finding.table for finding in analysis.findings] == ["btt", "sizes"]
+
+
+@pytest.mark.parametrize(
+    ("only", "parameters", "complaint"),
+    [
+        (["nothing"], {}, "there is no analysis 'nothing'"),
+        (["btt"], {"window_count": 3}, "none of these analyses has a parameter 'window_count'"),
+        (["throughput"], {"window_count": 0}, "window_count is 0 windows"),
+    ],
+)
+def test_wrong_use(
+    folder: TraceFolder, only: list[str], parameters: dict[str, int], complaint: str
+) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        analyze(folder, only=only, parameters=parameters)
+    assert not (folder.path / "findings").exists()
+
+
+def test_command_prints_a_digest(folder: TraceFolder) -> None:
+    result = command(str(folder.path))
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[1].split() == ["fs", "2", "0.0", "0.0", "0", "0.0"]
+    assert lines[4].split() == ["fs", "write", "2", "0.0", "0.0", "0.0"]
+    assert lines[-1].startswith(f"{len(ANALYSES)} tables in {folder.path / 'findings'}")
+
+
+def test_command_prints_json(folder: TraceFolder) -> None:
+    result = json.loads(command(str(folder.path), "--json").stdout)
+    assert [finding["name"] for finding in result["findings"]] == list(ANALYSES)
+    assert result["totals"][0]["write_bytes"] == 8192
+    assert result["failures"] == []
+
+
+def test_command_lists_the_analyses() -> None:
+    text = command("--list").stdout
+    assert all(f"{name}: " in text for name in ANALYSES)
+    assert "    window_count=200 windows, 1 to 10000: equal parts of the trace" in text
+    listed = json.loads(command("--list", "--json").stdout)
+    assert [entry["name"] for entry in listed] == list(ANALYSES)
+
+
+@pytest.mark.parametrize("text", ["window_count", "window_count=many", "=", "window_count=1.5"])
+def test_wrong_parameter_text(folder: TraceFolder, text: str) -> None:
+    result = command(str(folder.path), "--param", text)
+    assert isinstance(result.exception, UsageError)
