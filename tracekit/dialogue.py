@@ -104,7 +104,7 @@ class Dialogue:
 
     def _answer(self, text: str) -> None:
         try:
-            write(query.ask(self.connection, text), self.format_name, None, self.stream)
+            write(query.ask(self.connection, text), self.stream, format_name=self.format_name)
         except TracekitError as error:
             self._complain(str(error))
             if error.hint:

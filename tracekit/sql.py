@@ -97,7 +97,9 @@ def describe(folder: TraceFolder | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(rows: query.Rows, format_name: str, output: Path | None, stream: IO[str]) -> None:
+def write(
+    rows: query.Rows, stream: IO[str], *, format_name: str, output: Path | None = None
+) -> None:
     """Write rows as table, csv, json or parquet to `output`, or to `stream` if that is None.
 
     A file appears only when it is whole. Parquet needs a file.

@@ -58,7 +58,7 @@ def sql(  # noqa: PLR0913 - a command's parameters are its options
             Dialogue(connection, folder, sys.stdout).run()
             return
         rows = query.ask(connection, text)
-        write(rows, "json" if as_json else format_name, output, sys.stdout)
+        write(rows, sys.stdout, format_name="json" if as_json else format_name, output=output)
 
 
 def _statement(statement: str | None, file: Path | None, *, interactive: bool) -> str | None:
