@@ -55,7 +55,7 @@ static int reserve(struct names *names, size_t length) {
   size_t used = (size_t)start_of(names, names->count);
   if (used + length > INT32_MAX)
     return -E2BIG;
-  if (used + length > names->text_size) {
+  if (!names->text || used + length > names->text_size) {
     size_t size = (used + length) * 2 + 64;
     char *text = realloc(names->text, size);
     if (!text)

@@ -81,7 +81,7 @@ static int take_notify(struct pairing *pairing, const struct record *record) {
   struct pair_counts *counts = &pairing->counts;
   if (record->action < NOTIFY_END)
     counts->notifies[record->action]++;
-  if (record->action == NOTIFY_PROCESS && record->payload_size > 0) {
+  if (record->action == NOTIFY_PROCESS && record->payload_size > 0 && record->payload[0]) {
     const char *name = (const char *)record->payload;
     return pair_name_process(pairing, record->pid, name, strnlen(name, record->payload_size));
   }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.decode import scenes
-from tests.decode.records import decode_lines, times
+from tests.decode.records import NOTIFY, Event, decode, decode_lines, pack_events, times
 
 
 def test_plain_request() -> None:
@@ -196,8 +196,6 @@ def test_other_events_change_no_request() -> None:
 
 
 def test_unknown_actions_are_counted() -> None:
-    from tests.decode.records import Event, decode, pack_events
-
     decoded = decode(pack_events([Event(5, 99), Event(6, 1 | 1 << 17, sector=8, length_bytes=512)]))
     assert (decoded.stats.unknown, len(decoded.rows)) == (1, 1)
 
@@ -229,9 +227,12 @@ def test_a_process_keeps_the_name_it_had_when_it_queued() -> None:
 
 
 def test_a_name_that_is_no_utf8_stays_readable() -> None:
-    from tests.decode.records import NOTIFY, Event, decode, pack_events
-
     decoded = decode(
         pack_events([Event(1, NOTIFY, pid=5, payload=b"a\xff\xc3\xa4b"), Event(2, 1, pid=5)])
     )
     assert decoded.column("process") == ["a?äb"]
+
+
+def test_an_empty_name_is_no_name() -> None:
+    decoded = decode(pack_events([Event(1, NOTIFY, pid=5, payload=bytes(16)), Event(2, 1, pid=5)]))
+    assert decoded.column("process") == [None]
