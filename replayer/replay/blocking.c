@@ -57,12 +57,11 @@ static int write_data(const struct target *target, const struct buffers *buffers
                         (size_t)request->length_bytes, request->offset_bytes, flags);
 }
 
-int blocking_run(const struct target *target, const struct buffers *buffers,
+int blocking_run(const struct target *target, const struct buffers *buffers, unsigned char *sink,
                  const struct request *request) {
   switch ((enum plan_operation)request->operation) {
   case PLAN_READ:
-    return transfer_read(target->fd, buffers->sink, (size_t)request->length_bytes,
-                         request->offset_bytes);
+    return transfer_read(target->fd, sink, (size_t)request->length_bytes, request->offset_bytes);
   case PLAN_WRITE:
     return write_data(target, buffers, request);
   case PLAN_FLUSH:

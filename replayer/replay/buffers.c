@@ -51,6 +51,14 @@ static void unmap(unsigned char *memory, uint64_t bytes) {
     (void)munmap(memory, bytes); /* fails only for a range that was never mapped */
 }
 
+unsigned char *buffers_new_sink(const struct buffers *buffers) {
+  return map(buffers->transfer_bytes);
+}
+
+void buffers_free_sink(const struct buffers *buffers, unsigned char *sink) {
+  unmap(sink, buffers->transfer_bytes);
+}
+
 void buffers_close(struct buffers *buffers) {
   unmap(buffers->pattern, BUFFERS_PERIOD_BYTES + buffers->transfer_bytes);
   unmap(buffers->sink, buffers->transfer_bytes);

@@ -9,7 +9,7 @@
 
 struct buffers {
   unsigned char *pattern;  /* BUFFERS_PERIOD_BYTES + transfer_bytes, page-aligned, read-only */
-  unsigned char *sink;     /* transfer_bytes, page-aligned: where every read goes */
+  unsigned char *sink;     /* transfer_bytes, page-aligned: where reads go */
   unsigned char *zeroes;   /* transfer_bytes, page-aligned, read-only */
   uint64_t transfer_bytes; /* longest single transfer */
 };
@@ -20,6 +20,13 @@ int buffers_open(struct buffers *buffers, uint64_t transfer_bytes);
 
 /* Returns what is to be written at byte `offset` of a target. Any thread. */
 const unsigned char *buffers_pattern_at(const struct buffers *buffers, uint64_t offset);
+
+/* Makes a further sink of transfer_bytes, for a thread of its own: threads that copied into one
+ * would slow each other down. NULL with errno on failure. Free with buffers_free_sink. */
+unsigned char *buffers_new_sink(const struct buffers *buffers);
+
+/* NULL is fine. */
+void buffers_free_sink(const struct buffers *buffers, unsigned char *sink);
 
 void buffers_close(struct buffers *buffers);
 

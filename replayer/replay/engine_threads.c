@@ -21,15 +21,21 @@ struct task {
   int32_t error;        /* set by the worker */
 };
 
+struct worker {
+  pthread_t thread;
+  struct engine *engine;
+  unsigned char *sink; /* where its reads go */
+};
+
 struct engine {
   struct engine_config config;
-  struct ring *waiting;  /* submitting thread to workers */
-  struct ring *finished; /* workers to submitting thread */
-  sem_t work;            /* tasks in `waiting`, and one more a worker at the end */
-  sem_t done;            /* tasks in `finished` */
-  uint32_t started;      /* workers that run */
-  pthread_t *workers;    /* config.threads of them */
-  struct task *tasks;    /* one a slot */
+  struct ring *waiting;   /* submitting thread to workers */
+  struct ring *finished;  /* workers to submitting thread */
+  sem_t work;             /* tasks in `waiting`, and one more a worker at the end */
+  sem_t done;             /* tasks in `finished` */
+  uint32_t started;       /* workers that run */
+  struct worker *workers; /* config.threads of them */
+  struct task *tasks;     /* one a slot */
 };
 
 static void wait_for(sem_t *semaphore) {
@@ -39,7 +45,8 @@ static void wait_for(sem_t *semaphore) {
 }
 
 static void *work(void *argument) {
-  struct engine *engine = argument;
+  const struct worker *worker = argument;
+  struct engine *engine = worker->engine;
   for (;;) {
     uint32_t slot;
     wait_for(&engine->work);
@@ -48,7 +55,7 @@ static void *work(void *argument) {
       return NULL;
     struct task *task = &engine->tasks[slot];
     task->error = (int32_t)blocking_run(&engine->config.targets[task->request.target],
-                                        engine->config.buffers, &task->request);
+                                        engine->config.buffers, worker->sink, &task->request);
     task->complete_ns = clock_now_ns();
     (void)ring_push(engine->finished, slot); /* has room for every slot */
     (void)sem_post(&engine->done);           /* overflows only beyond 2^31 */
@@ -61,7 +68,9 @@ static void threads_close(struct engine *engine) {
   for (uint32_t i = 0; i < engine->started; i++)
     (void)sem_post(&engine->work);
   for (uint32_t i = 0; i < engine->started; i++)
-    (void)pthread_join(engine->workers[i], NULL);
+    (void)pthread_join(engine->workers[i].thread, NULL);
+  for (uint32_t i = 0; engine->workers != NULL && i < engine->config.threads; i++)
+    buffers_free_sink(engine->config.buffers, engine->workers[i].sink);
   ring_free(engine->waiting);
   ring_free(engine->finished);
   free(engine->workers);
@@ -82,6 +91,14 @@ static int allocate(struct engine *engine) {
   return is_short ? -ENOMEM : 0;
 }
 
+static int start_worker(struct engine *engine, struct worker *worker) {
+  worker->engine = engine;
+  worker->sink = buffers_new_sink(engine->config.buffers);
+  if (worker->sink == NULL)
+    return -ENOMEM;
+  return stop_thread_create(&worker->thread, work, worker);
+}
+
 static int threads_open(struct engine **out, const struct engine_config *config) {
   struct engine *engine = calloc(1, sizeof *engine);
   if (engine == NULL)
@@ -92,7 +109,7 @@ static int threads_open(struct engine **out, const struct engine_config *config)
   (void)sem_init(&engine->done, 0, 0);
   int rc = allocate(engine);
   while (rc == 0 && engine->started < config->threads) {
-    rc = stop_thread_create(&engine->workers[engine->started], work, engine);
+    rc = start_worker(engine, &engine->workers[engine->started]);
     engine->started += rc == 0;
   }
   if (rc != 0) {
