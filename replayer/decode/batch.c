@@ -32,7 +32,7 @@ struct column {
   int64_t nullable;
 };
 
-#define AT(field) (uint16_t) offsetof(struct row, field)
+#define AT(field) ((uint16_t)offsetof(struct row, field))
 
 static const struct column columns[] = {
     {"request_id", COLUMN_ID, 0, 0, 0},
