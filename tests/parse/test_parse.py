@@ -237,6 +237,8 @@ def test_command_fails_in_one_line_and_a_hint(tmp_path: Path) -> None:
 def test_ctrl_c_ends_a_parse_that_waits_for_its_pipe(tmp_path: Path) -> None:
     # GIVEN a parse whose standard input stays open and silent after the first records
     command = [sys.executable, "-m", "tracekit", "parse", "-", "-o", str(tmp_path / "trace")]
+    # Tests that run in the background of a shell have inherited that the signal is ignored.
+    command = ["env", "--default-signal=INT", *command]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.write(pack(scenes.BACK_MERGE))
