@@ -13,7 +13,6 @@ ADVICE = {
     "window_full": "requests that never completed were given up; look for lost completions",
     "repeated_records": "check that no file was given twice and that all are of one capture",
     "reordered_records": "nothing: they were put in order of time",
-    "mixed_versions": "check that all files are of one capture",
     "salvaged": "capture or copy the file again if the rest matters",
     "unknown_actions": "the kernel is newer than this tracekit: these events were left out",
     "passthrough": "nothing: commands to the device are no block I/O and have no row",

@@ -124,7 +124,8 @@ static void add_sources(const struct merge *merge, struct tk_decode_stats *out) 
     out->repeated_records += (int64_t)source->sequence.repeated;
     out->numbered_records += (int64_t)source->sequence.numbered;
     out->reordered_records += (int64_t)source->reordered;
-    out->versions |= source->versions;
+    if (source->version)
+      out->version = source->version;
     out->swapped_files += source->is_swapped;
   }
 }

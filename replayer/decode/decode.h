@@ -33,7 +33,7 @@ struct tk_decode_stats {
   int64_t repeated_records;               /* whose number did not go up */
   int64_t numbered_records;               /* that have a number at all */
   int64_t reordered_records;              /* that stood after a later one */
-  int64_t versions;                       /* bit 0: version 7 seen, bit 1: version 8 */
+  int64_t version;                        /* 7 or 8, of all records; 0 when there is none */
   int64_t swapped_files;                  /* files of the other byte order */
   int64_t base_ns, last_ns;               /* raw time of the first and of the last event */
   int64_t wall_ns;                        /* unix time of the first event, see has_wall */

@@ -48,14 +48,28 @@ static void sift_down(struct merge *merge, size_t place) {
   merge->heap[place] = moved;
 }
 
+/* Files of two versions are of two kernels, and so of two captures. */
+static int check_version(const struct merge *merge, const struct source *source,
+                         struct problem *problem) {
+  uint8_t first = merge->heap[0]->version;
+  if (source->version == first)
+    return 0;
+  *problem = (struct problem){
+      .kind = PROBLEM_VERSIONS, .file = source->index, .value = source->version, .other = first};
+  return -EBADMSG;
+}
+
 /* Asks every source for its first record and builds the heap. */
 static int start(struct merge *merge, struct problem *problem) {
   for (; merge->opened < merge->count; merge->opened++) {
     int status = source_peek(&merge->sources[merge->opened], problem);
     if (status < 0)
       return status;
-    if (status > 0)
-      merge->heap[merge->live++] = &merge->sources[merge->opened];
+    if (status == 0)
+      continue;
+    merge->heap[merge->live++] = &merge->sources[merge->opened];
+    if (check_version(merge, &merge->sources[merge->opened], problem))
+      return -EBADMSG;
   }
   for (size_t place = merge->live / 2; place-- > 0;)
     sift_down(merge, place);

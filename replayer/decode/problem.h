@@ -12,6 +12,7 @@ enum problem_kind {
   PROBLEM_CUT_HEADER,  /* the file ends within a record's header; value = bytes that are there */
   PROBLEM_CUT_PAYLOAD, /* the file ends within a record's payload; value = bytes that are there */
   PROBLEM_BACKWARDS,   /* time runs backwards too far; value = by how many nanoseconds */
+  PROBLEM_VERSIONS,    /* value = the version, other = the version of the record before */
   PROBLEM_READ,        /* reading failed; value = errno */
   PROBLEM_MEMORY,      /* no memory */
 };
@@ -21,7 +22,8 @@ struct problem {
   int32_t file;   /* index of the input */
   int64_t offset; /* of the record, bytes from the start of the (decompressed) file */
   uint64_t value; /* see the kind */
-  int64_t other;  /* CUT: bytes that the record needs; BACKWARDS: offset of the record before */
+  int64_t other;  /* CUT: bytes that the record needs; BACKWARDS: offset of the record before;
+                     VERSIONS: see there */
 };
 
 #endif

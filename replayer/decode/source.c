@@ -78,6 +78,14 @@ static int refuse_backwards(struct source *source, struct problem *problem,
   return status;
 }
 
+static int refuse_versions(struct source *source, struct problem *problem,
+                           const struct record *record) {
+  int status = fail(source, problem, PROBLEM_VERSIONS, record->version);
+  problem->offset = (int64_t)record->offset;
+  problem->other = source->version;
+  return status;
+}
+
 /* Puts the record just decoded at its place in time. */
 static int sort_in(struct source *source, struct problem *problem) {
   struct record *held = source->held;
@@ -97,8 +105,11 @@ static int sort_in(struct source *source, struct problem *problem) {
 /* Takes in the record at held[count]. */
 static int accept(struct source *source, struct problem *problem) {
   const struct record *record = &source->held[source->count];
+  /* No kernel writes both: the rest of the file is of another capture, or damaged. */
+  if (source->is_started && record->version != source->version)
+    return refuse_versions(source, problem, record);
   source->is_started = true;
-  source->versions |= record->version == 7 ? 1u : 2u;
+  source->version = record->version;
   if (!(record->category & CATEGORY_NOTIFY) && sequence_check(&source->sequence, record))
     return fail(source, problem, PROBLEM_MEMORY, 0);
   if (record->time_ns < source->latest_ns) {
@@ -164,7 +175,7 @@ int source_refill(struct source *source, struct problem *problem) {
   source->next = 0;
   source->count = kept;
   int status = source->cut.kind == PROBLEM_NONE ? decode_many(source, problem) : 0;
-  bool is_of_the_data = status < 0 && problem->kind <= PROBLEM_BACKWARDS;
+  bool is_of_the_data = status < 0 && problem->kind < PROBLEM_READ;
   if (status < 0 && !(source->keeps_whole && source->is_started && is_of_the_data))
     return status;
   if (status < 0)

@@ -34,7 +34,7 @@ struct source {
   uint64_t latest_offset;   /* its position in the file, bytes */
   uint64_t records;         /* decoded */
   uint64_t reordered;       /* of them put at an earlier place */
-  uint32_t versions;        /* bit 0 when a record of version 7 was seen, bit 1 of version 8 */
+  uint8_t version;          /* 7 or 8, of its records; 0 before the first */
   struct sequence sequence; /* gaps */
   struct problem cut;       /* where keeps_whole ended the file; kind NONE when it did not */
 };

@@ -26,12 +26,17 @@ def test_every_form_gives_the_same_rows(name: str, version: int, order: str) -> 
     assert decode(pack(text, version=version, order=order)).rows == decode(pack(text)).rows
 
 
-def test_versions_may_be_mixed() -> None:
-    lines = scenes.PLAIN.strip().splitlines()
-    data = pack("\n".join(lines[:4])) + pack("\n".join(lines[4:]), version=8)
-    decoded = decode(data)
-    assert decoded.stats.versions == 3
-    assert decoded.rows == decode_lines(scenes.PLAIN).rows
+def test_versions_mixed_in_a_file() -> None:
+    # GIVEN a file whose first record is of version 7 and whose second is of version 8
+    data = pack("1 Q R 0+8") + pack("2 Q R 8+8", version=8)
+    # WHEN it is decoded, THEN the second record's place and both versions are named
+    place = problem(data)
+    assert (place.kind, place.offset, place.value, place.other) == (Problem.VERSIONS, 48, 8, 7)
+
+
+def test_versions_mixed_between_files() -> None:
+    place = problem(pack("1 Q R 0+8"), pack("2 Q R 8+8", version=8))
+    assert (place.kind, place.file, place.value, place.other) == (Problem.VERSIONS, 1, 8, 7)
 
 
 def test_zone_operations_of_version_8() -> None:

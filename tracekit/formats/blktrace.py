@@ -44,6 +44,9 @@ def _explain(place: Place) -> tuple[str, str]:
                 " more than a live capture's disorder"
             )
             hint = f"give files that were joined one by one, as they were captured; or {KEEP_HINT}"
+        case Problem.VERSIONS:
+            text = f"a record of blktrace version {value} follows records of version {place.other}"
+            hint = "give the files of one capture only"
         case _:
             text = f"reading failed with error number {value}"
             hint = "check the disk and copy the file again"

@@ -11,8 +11,6 @@ from tracekit.native.decode import ACTIONS, NOTIFIES, UNMATCHED, DecodeStats
 from tracekit.schema import SCHEMA_VERSION
 from tracekit.warnings import warning
 
-VERSIONS = {1: "blktrace v7", 2: "blktrace v8", 3: "blktrace v7 and v8"}
-
 
 @dataclass(frozen=True)
 class Facts:
@@ -38,7 +36,7 @@ def trace_info(facts: Facts, layout: Layout) -> dict[str, Any]:
         "schema": SCHEMA_VERSION,
         "tool": {"tracekit": __version__},
         "source": {
-            "format": VERSIONS[stats.versions] + swapped,
+            "format": f"blktrace v{stats.version}" + swapped,
             "kernel": layout.kernel,
             "files": facts.files,
         },
@@ -172,7 +170,6 @@ def _content_doubts(facts: Facts) -> list[tuple[str, Any, str]]:
             stats.reordered_records,
             f"{stats.reordered_records:,} records stood behind a later one",
         ),
-        ("mixed_versions", stats.versions == 3, "records of blktrace version 7 and 8 are mixed"),
         ("salvaged", facts.cuts, "; ".join(facts.cuts)),
         ("unknown_actions", stats.unknown, f"{stats.unknown:,} events of an unknown action"),
         ("passthrough", stats.passthrough, f"{stats.passthrough:,} events of device commands"),

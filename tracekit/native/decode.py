@@ -35,8 +35,9 @@ class Problem(IntEnum):
     CUT_HEADER = 4
     CUT_PAYLOAD = 5
     BACKWARDS = 6
-    READ = 7
-    MEMORY = 8
+    VERSIONS = 7
+    READ = 8
+    MEMORY = 9
 
 
 class DecodeStats(ctypes.Structure):
@@ -59,7 +60,7 @@ class DecodeStats(ctypes.Structure):
         ("repeated_records", ctypes.c_int64),
         ("numbered_records", ctypes.c_int64),
         ("reordered_records", ctypes.c_int64),
-        ("versions", ctypes.c_int64),
+        ("version", ctypes.c_int64),
         ("swapped_files", ctypes.c_int64),
         ("base_ns", ctypes.c_int64),
         ("last_ns", ctypes.c_int64),
