@@ -83,7 +83,7 @@ def test_the_answer_is_said_in_three_lines(tmp_path: Path) -> None:
         "The runner-up, the file system alone, takes 13.6 s: the answer is 23.1% ahead; the other"
         " way to cover a role that does not fit gives the same answer with 45.1%.",
         "From 4 KiB on the file system alone, from 64 KiB on a split between roles; 1.29 MiB"
-        " already give 90% of the largest gain, 99.7% at 2.77 MiB.",
+        " already give 90% of the largest gain, which is 99.7% at 2.77 MiB.",
     ]
 
 
@@ -144,6 +144,8 @@ def test_a_single_request(operation: str, tmp_path: Path) -> None:
     result = recommended(tmp_path, [Request("swap", 0, operation=operation)])
     assert result["answer"]["placement"] == "swap"
     assert result["headline"][0].startswith("With 4 KiB of nvm, place the whole swap (4 KiB) there")
+    largest = {"read": "99.6%", "write": "99.7%"}[operation]
+    assert result["headline"][2].endswith(f"; the largest gain, {largest}, needs 4 KiB.")
     assert "no read or write touches: file system, journal; it is not placed" in " ".join(
         result["assumptions"]
     )

@@ -112,7 +112,8 @@ def _parts(curves: Curves, answer: Answer) -> str:
         if given and given == whole:
             parts.append(f"the whole {name} ({format_size(given)})")
         elif given:
-            parts.append(f"{format_size(given)} of the {name} ({given / whole:.0%} of it)")
+            share = "under 1%" if given < whole / 100 else f"{given / whole:.0%}"
+            parts.append(f"{format_size(given)} of the {name} ({share} of it)")
     return _join(parts)
 
 
@@ -141,10 +142,18 @@ def _third_line(answers: Answers) -> str:
     if more > 0:
         changes.append(f"then {more} more {'changes' if more > 1 else 'change'}")
     text = ", ".join(changes) or "No placement saves much"
+    return f"{text[0].upper()}{text[1:]}; {_gains(answers)}"
+
+
+def _gains(answers: Answers) -> str:
+    """Say where more NVM stops paying; near the end it says only what the end brings."""
+    knee, best = answers.knee.capacity_bytes, answers.best.capacity_bytes
+    largest = f"{answers.best.gain_ratio:.1%}"
+    if best < LASTING_RATIO * knee:
+        return f"the largest gain, {largest}, needs {format_size(best)}."
     return (
-        f"{text[0].upper()}{text[1:]}; {format_size(answers.knee.capacity_bytes)} already give"
-        f" {KNEE_RATIO:.0%} of the largest gain, {answers.best.gain_ratio:.1%} at"
-        f" {format_size(answers.best.capacity_bytes)}."
+        f"{format_size(knee)} already give {KNEE_RATIO:.0%} of the largest gain, which is {largest}"
+        f" at {format_size(best)}."
     )
 
 
