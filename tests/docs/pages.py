@@ -11,7 +11,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from tracekit.cli import app
-from tracekit.commands import COMMANDS
+from tracekit.commands import COMMANDS, GROUPS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "commands"
 INDEX = """\
@@ -48,9 +48,11 @@ def pages() -> dict[Path, str]:
         name = command.__name__
         first = (inspect.getdoc(command) or "").partition("\n\n")[0].replace("\n", " ")
         rows.append(f"| [{name}]({name}.md) | {first} |\n")
+        parts = [part.__name__ for part in GROUPS.get(command, ())]
         found[FOLDER / f"{name}.md"] = (
             f"# tracekit {name}\n\n```text\n{help_text(name)}\n```\n\n"
-            "[All commands and their exit codes](README.md)\n"
+            + "".join(f"## {part}\n\n```text\n{help_text(name, part)}\n```\n\n" for part in parts)
+            + "[All commands and their exit codes](README.md)\n"
         )
     found[FOLDER / "README.md"] = INDEX + "".join(rows)
     return found

@@ -39,7 +39,8 @@ def test_every_option_has_a_sentence() -> None:
     # GIVEN the options of all pages, one a line, with what they mean beside or below them
     bare = []
     for path, text in pages().items():
-        lines = text.partition("Options:\n")[2].partition("```")[0].splitlines()
+        blocks = text.split("```")[1::2]
+        lines = [line for block in blocks for line in block.partition("Options:\n")[2].splitlines()]
         for line, following in pairwise([*lines, ""]):
             is_option = line.startswith("  -")
             has_meaning = len(line.strip().split("  ")) > 1 or following.startswith("        ")

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.house.tree import MADE, ROOT, files, place
-from tracekit.commands import COMMANDS
+from tracekit.commands import COMMANDS, GROUPS
 
 TOP_LEVEL = {
     ".ci",
@@ -56,14 +56,19 @@ def test_commands_stand_in_the_order_of_the_pipeline() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_has_its_file_page_and_tests(name: str) -> None:
     # GIVEN a command, THEN the same word names its module, its page and its tests
-    assert (ROOT / "tracekit" / "commands" / f"{name}.py").is_file()
+    folder = ROOT / "tracekit" / "commands"
+    assert (folder / f"{name}.py").is_file() != (folder / name / "__init__.py").is_file()
     assert (ROOT / "docs" / "commands" / f"{name}.md").is_file()
     assert files("test_*.py", under=f"tests/{name}") or files(f"test_{name}.py", under="tests")
 
 
 def test_no_command_module_is_left_over() -> None:
-    modules = {path.stem for path in files("*.py", under="tracekit/commands")}
-    assert modules - {"__init__"} == set(NAMES)
+    folder = ROOT / "tracekit" / "commands"
+    groups = {group.__name__: parts for group, parts in GROUPS.items()}
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == set(NAMES) - set(groups)
+    for name, parts in groups.items():
+        modules = {path.stem for path in (folder / name).glob("*.py")}
+        assert modules - {"__init__"} == {part.__name__ for part in parts}
 
 
 def test_every_analysis_has_an_example_by_hand() -> None:

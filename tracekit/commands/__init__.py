@@ -14,6 +14,7 @@ from tracekit.commands.recommend import recommend
 from tracekit.commands.replay import replay
 from tracekit.commands.report import report
 from tracekit.commands.run import run
+from tracekit.commands.simulate import SIMULATIONS, simulate
 from tracekit.commands.sql import sql
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
@@ -28,3 +29,6 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     run,
     doctor,
 )
+
+# A command that is a group, and its sub-commands.
+GROUPS: dict[Callable[..., Any], tuple[Callable[..., Any], ...]] = {simulate: SIMULATIONS}

@@ -1,0 +1,12 @@
+"""`tracekit simulate`: the what-if questions, one file each; the tuple's order is the help's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+SIMULATIONS: tuple[Callable[..., Any], ...] = ()
+
+
+def simulate() -> None:
+    """Ask what a cache or a tier of a given size would gain on this trace."""
