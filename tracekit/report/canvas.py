@@ -64,14 +64,18 @@ def finish(axes: Axes) -> None:
 def role_curves(axes: Axes, table: pd.DataFrame, *, x: str, y: str, steps: bool = False) -> None:
     """Draw one curve for each role, and for each operation where the table tells them apart.
 
-    Where a value is missing the curve has a gap, which seaborn's own lines would bridge.
+    Where a value is missing the curve has a gap, which seaborn's own lines would bridge. Steps are
+    of cumulative shares: they rise from 0 at the first value, so that a single value shows too.
     """
     by_operation = "operation" in table.columns
     keys = ["role", "operation"] if by_operation else ["role"]
     for group, curve in table.groupby(keys, sort=True):
+        xs, ys = curve[x].astype(float).tolist(), curve[y].astype(float).tolist()
+        if steps:
+            xs, ys = [xs[0], *xs], [0.0, *ys]
         axes.plot(
-            curve[x].astype(float),
-            curve[y].astype(float),
+            xs,
+            ys,
             color=palette.light(str(group[0])),
             linestyle=OPERATION_LINES.get(str(group[1]), "solid") if by_operation else "solid",
             drawstyle="steps-post" if steps else "default",
