@@ -19,7 +19,7 @@ void complete_piece_of(struct pairing *pairing, uint64_t request_id, uint32_t in
 }
 
 /* The kernel stores a negative errno in 16 bits; some tracers stored it without the sign. */
-static int32_t error_of(const struct record *record) {
+int32_t complete_error(const struct record *record) {
   int32_t error = (int16_t)record->error;
   return error > 0 ? -error : error;
 }
@@ -32,7 +32,7 @@ static void finish_part(struct pairing *pairing, const struct event *event, uint
   struct row *row = rows_at(&pairing->rows, piece->row);
   row->transfer_ns = row->complete_ns = event->time_ns;
   if (event->record->error)
-    row->error = error_of(event->record);
+    row->error = complete_error(event->record);
   complete_piece_of(pairing, piece->row, index);
 }
 
@@ -50,7 +50,7 @@ static void finish(struct pairing *pairing, const struct event *event, uint32_t 
     struct row *row = rows_at(&pairing->rows, piece->row);
     row->transfer_ns = row->complete_ns = event->time_ns;
     if (event->record->error)
-      row->error = error_of(event->record);
+      row->error = complete_error(event->record);
     piece->state = PIECE_DRAINING;
     return;
   }
@@ -124,7 +124,7 @@ static void complete_empty(struct pairing *pairing, const struct event *event) {
     struct row *row = rows_at(&pairing->rows, piece->row);
     row->complete_ns = event->time_ns;
     if (event->record->error)
-      row->error = error_of(event->record);
+      row->error = complete_error(event->record);
     complete_piece_of(pairing, piece->row, index);
     pieces_unlink(&pairing->pieces, index);
     pieces_free(&pairing->pieces, index);

@@ -53,4 +53,7 @@ void flush_completed(struct pairing *pairing, const struct event *event);
 /* Takes one piece off its row; the row is done with its last one. (complete.c) */
 void complete_piece_of(struct pairing *pairing, uint64_t request_id, uint32_t piece);
 
+/* Returns the error of a completion, 0 or -errno. (complete.c) */
+int32_t complete_error(const struct record *record);
+
 #endif

@@ -92,7 +92,7 @@ void flush_completed(struct pairing *pairing, const struct event *event) {
   struct piece *piece = pieces_at(&pairing->pieces, device->first_flush);
   struct row *row = rows_at(&pairing->rows, piece->row);
   row->complete_ns = event->time_ns;
-  row->error = (int16_t)event->record->error;
+  row->error = complete_error(event->record);
   complete_piece_of(pairing, piece->row, device->first_flush);
   drop_first(pairing, device);
 }

@@ -188,7 +188,9 @@ int split_event(struct pairing *pairing, const struct event *event) {
   uint64_t middle = record_be64(record->payload);
   if (index != NO_PIECE) {
     const struct piece *piece = pieces_at(&pairing->pieces, index);
-    if (middle > piece->begin && middle < piece->end)
+    /* The kernel splits before it merges, and never what is done already. */
+    bool is_alone = piece->row != NO_ROW && piece->first_child == NO_PIECE;
+    if (is_alone && middle > piece->begin && middle < piece->end)
       return divide(pairing, index, middle);
   }
   pairing->counts.unmatched[UNMATCHED_SPLIT]++;

@@ -178,8 +178,10 @@ int source_refill(struct source *source, struct problem *problem) {
   bool is_of_the_data = status < 0 && problem->kind < PROBLEM_READ;
   if (status < 0 && !(source->keeps_whole && source->is_started && is_of_the_data))
     return status;
-  if (status < 0)
+  if (status < 0) {
     source->cut = *problem;
+    *problem = (struct problem){0};
+  }
   /* The last records stay until it is sure that none goes before them. */
   source->ready = status > 0 ? source->count - SOURCE_REORDER_RECORDS : source->count;
   return source->ready > 0;

@@ -70,3 +70,18 @@ def test_forced_write_whose_trace_ends_early_is_complete_by_its_data() -> None:
     decoded = decode_lines(cut)
     assert decoded.column("complete_ns") == [70]
     assert decoded.unmatched() == {}
+
+
+def test_error_of_a_flush_is_a_negative_errno() -> None:
+    # GIVEN an empty flush that fails, by a tracer that stores the error without its sign
+    decoded = decode_lines(
+        """
+        100 Q FWS 0+0
+        101 G FWS 0+0
+        102 D FN 0+0
+        103 C FN 0+0
+        104 C WS 0+0 error=5
+        """
+    )
+    # THEN it is stored as for any other request
+    assert decoded.column("error") == [-5]

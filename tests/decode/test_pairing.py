@@ -120,6 +120,24 @@ def test_old_kernels_queue_the_rest_of_a_split_again() -> None:
     assert decoded.unmatched() == {}
 
 
+def test_what_is_done_is_not_split() -> None:
+    # GIVEN a carrier whose own sectors are done, and a split of what was merged into it
+    decoded = decode_lines(
+        """
+        100 Q W 1000+8
+        102 Q W 1008+8 pid=2
+        103 M W 1008+8 pid=2
+        110 C W 1000+8
+        120 X W 1008+8 to=1012
+        130 C W 1008+8
+        """
+    )
+    # THEN no row is divided, and the split is one without a partner
+    assert decoded.column("split_count") == [0, 0]
+    assert decoded.column("complete_ns") == [10, 30]
+    assert decoded.unmatched() == {"split": 1}
+
+
 def test_remap_gives_the_partition() -> None:
     assert decode_lines(scenes.REMAP).column("partition") == ["259,0"]
 
