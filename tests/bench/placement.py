@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit.native.placement import Cost
+from tracekit.profiles import Profile, load_profiles
 from tracekit.recommend.grid import make_grid
-from tracekit.recommend.profiles import Profile, load_profiles
 from tracekit.schema import BLOCKS, REQUESTS, ROW_GROUP_ROWS
 from tracekit.simulate.block_orders import read_blocks
 from tracekit.simulate.placement import Curves, device_cost, sweep

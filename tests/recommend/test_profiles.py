@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tracekit.errors import InputError, UsageError
-from tracekit.recommend.profiles import BUILT_IN, choose_profile, load_profiles
+from tracekit.profiles import BUILT_IN, choose_profile, load_profiles
 
 GOOD = {
     "about": '"my device"',

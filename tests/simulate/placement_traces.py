@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit.native.placement import Cost
-from tracekit.recommend.profiles import Profile
+from tracekit.profiles import Profile
 from tracekit.schema import BLOCK_BYTES, BLOCKS, REQUESTS, SECTOR_BYTES
 from tracekit.simulate.block_orders import read_blocks
 from tracekit.simulate.placement import Curves, sweep

@@ -21,7 +21,7 @@ from tests.simulate.placement_traces import (
     swept,
     write_trace,
 )
-from tracekit.recommend.profiles import Profile
+from tracekit.profiles import Profile
 from tracekit.simulate.block_orders import read_blocks
 from tracekit.simulate.placement import Curves, device_cost, sweep
 

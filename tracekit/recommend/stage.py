@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracekit.profiles import Profile, choose_profile, load_profiles
 from tracekit.recommend.answer import Answers, Flip, candidates, find_answers, to_ns
 from tracekit.recommend.grid import Grid, make_grid
-from tracekit.recommend.profiles import Profile, choose_profile, load_profiles
 from tracekit.recommend.words import assumptions, headline
 from tracekit.schema import BLOCK_BYTES, PLACEMENT, ROLES, SECTOR_BYTES
 from tracekit.simulate.block_orders import read_blocks

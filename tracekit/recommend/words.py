@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tracekit.profiles import Profile
 from tracekit.recommend.answer import KNEE_RATIO, LASTING_RATIO, WORTH_RATIO, Answer, Answers
-from tracekit.recommend.profiles import Profile
 from tracekit.schema import BLOCK_BYTES, ROLES
 from tracekit.simulate.placement import Curves
 from tracekit.sizes import format_size

@@ -56,7 +56,7 @@ class Device(Protocol):
     """What the model takes from a device profile; microseconds and MiB/s."""
 
     @property
-    def read_setup_us(self) -> float: ...  # noqa: D102 - named in recommend/profiles.toml
+    def read_setup_us(self) -> float: ...  # noqa: D102 - named in profiles.toml
     @property
     def write_setup_us(self) -> float: ...  # noqa: D102
     @property
