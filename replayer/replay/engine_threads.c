@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -122,8 +123,10 @@ static int threads_open(struct engine **out, const struct engine_config *config)
 
 static int threads_submit(struct engine *engine, const struct request *request) {
   engine->tasks[request->slot].request = *request;
-  if (!ring_push(engine->waiting, request->slot))
-    return -EAGAIN;
+  /* There is a place for every slot; only a worker that was interrupted while it took the oldest
+   * task can still hold the cell, for a moment. */
+  while (!ring_push(engine->waiting, request->slot))
+    (void)sched_yield(); /* always succeeds */
   return sem_post(&engine->work) == 0 ? 0 : -errno;
 }
 

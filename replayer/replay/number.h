@@ -17,7 +17,8 @@ int number_parse(const char *text, uint64_t minimum, uint64_t maximum, uint64_t 
 /* Reads "2", "0.25" or "3/2" exactly. Returns 0, -EINVAL (no such number, or zero) or -ERANGE. */
 int fraction_parse(const char *text, struct fraction *out);
 
-/* Returns value_ns / speed, rounded down, without overflow or floating point. */
+/* Returns value_ns / speed, rounded down, without overflow or floating point; INT64_MAX (292 years)
+ * for all that is longer, so that a clock value can be added. */
 uint64_t fraction_divide(uint64_t value_ns, const struct fraction *speed);
 
 #endif

@@ -81,6 +81,8 @@ static const char *wrong_format(const struct header *header) {
 static const char *wrong_values(const struct header *header) {
   if (header->record_count > COUNT_MAX)
     return "claims more than 2^40 requests";
+  if (header->duration_ns > INT64_MAX)
+    return "claims to last longer than 292 years";
   if (header->target_count == 0 || header->target_count > PLAN_TARGETS_MAX)
     return "must have 1 to 64 targets";
   if (header->extent_count > EXTENTS_MAX)
@@ -184,8 +186,9 @@ static int read_header(struct plan *plan) {
   struct stat status;
   struct header header;
   if (fstat(plan->fd, &status) != 0) {
-    diag("cannot look at %s: %s", plan->path, strerror(errno));
-    return -errno;
+    int error = errno;
+    diag("cannot look at %s: %s", plan->path, strerror(error));
+    return -error;
   }
   if (!S_ISREG(status.st_mode))
     return refuse(plan, "is not a regular file");
@@ -217,8 +220,9 @@ int plan_open(struct plan *plan, const char *path) {
   crc_table_init(&plan->crc);
   plan->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (plan->fd < 0) {
-    diag("cannot open the plan %s: %s", path, strerror(errno));
-    return -errno;
+    int error = errno;
+    diag("cannot open the plan %s: %s", path, strerror(error));
+    return -error;
   }
   int rc = read_header(plan);
   if (rc != 0)
@@ -312,8 +316,10 @@ static void survey_block(struct plan_survey *surveys, const struct plan_record *
 
 int plan_survey(const struct plan *plan, struct plan_survey *surveys) {
   struct plan_record *records = malloc(PLAN_STRIDE * sizeof *records);
-  if (records == NULL)
+  if (records == NULL) {
+    diag("no memory to check %s", plan->path);
     return -ENOMEM;
+  }
   memset(surveys, 0, plan->target_count * sizeof *surveys);
   uint64_t last_ns = 0;
   int rc = 0;

@@ -186,10 +186,7 @@ static int turn(struct run *run) {
     return reap(run, 0);
   }
   run->was_underrun = run->was_underrun && run->config.pace == RUN_TRACE;
-  bool is_full = run->in_flight == run->config.depth;
-  if (wait_ns == 0)
-    return reap(run, 0);
-  return is_full ? reap(run, nap_end(now_ns, wait_ns)) : wait_for(run, wait_ns, now_ns);
+  return wait_ns == 0 ? reap(run, 0) : wait_for(run, wait_ns, now_ns);
 }
 
 static int drain(struct run *run) {

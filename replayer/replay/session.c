@@ -47,11 +47,15 @@ static int check_labels(const struct session *session) {
 static int check_twins(const struct session *session, const struct target *target) {
   for (uint32_t i = 0; i < session->target_count; i++) {
     const struct target *other = &session->targets[i];
-    bool is_same = other->kind == target->kind && other->kind != TARGET_NONE && other->fd >= 0 &&
-                   other->device == target->device && other->inode == target->inode;
+    /* One may have been made a moment ago and exist for the other. A dry run makes none: there the
+     * names must do. */
+    bool is_same_object = other->fd >= 0 && target->fd >= 0 && other->device == target->device &&
+                          other->inode == target->inode;
+    bool is_same = is_same_object ||
+                   (other->fd < 0 && target->fd < 0 && strcmp(other->path, target->path) == 0);
     if (is_same) {
       diag("targets %s and %s are the same %s; give each its own", other->label, target->label,
-           target_kind_name(target->kind));
+           target_kind_name(other->kind));
       return -EINVAL;
     }
   }
@@ -95,8 +99,10 @@ static int count_beyond(struct session *session) {
   if (!is_needed)
     return 0;
   struct plan_record *records = malloc(PLAN_STRIDE * sizeof *records);
-  if (records == NULL)
+  if (records == NULL) {
+    diag("no memory to count the requests beyond the targets");
     return -ENOMEM;
+  }
   uint64_t last_ns = 0;
   int rc = 0;
   for (uint64_t block = 0; block < plan_blocks(&session->plan) && rc == 0; block++) {
@@ -244,7 +250,9 @@ static int run_for_real(struct session *session) {
     rc = open_engine(session);
   if (rc == 0)
     rc = run_plan(session);
-  int logged = session->log == NULL ? 0 : log_finish(session->log, &session->log_stalls);
+  /* A run that never began leaves no completions: log_close throws the empty file away. */
+  bool has_log = session->log != NULL && (rc == 0 || session->stats->submitted > 0);
+  int logged = has_log ? log_finish(session->log, &session->log_stalls) : 0;
   return rc != 0 ? rc : logged;
 }
 

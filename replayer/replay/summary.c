@@ -100,7 +100,7 @@ static uint64_t done_bytes(const struct stats *stats) {
 static void write_timing(struct json *json, const struct stats *stats) {
   uint64_t intended = stats->last_intended_ns - stats->first_intended_ns;
   uint64_t actual = stats->last_submit_ns - stats->first_submit_ns;
-  uint64_t elapsed = stats->last_complete_ns - stats->first_submit_ns;
+  uint64_t elapsed = stats->completed > 0 ? stats->last_complete_ns - stats->first_submit_ns : 0;
   double seconds = (double)elapsed / 1e9;
   json_open(json, "timing", '{');
   json_number(json, "intended_duration_ns", intended);

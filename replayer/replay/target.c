@@ -100,14 +100,17 @@ static int make_file(struct target *target, uint64_t needed_bytes) {
   struct stat status;
   target->size_bytes = needed_bytes;
   target->may_write = true;
-  if (ftruncate(target->fd, (off_t)needed_bytes) != 0 || fstat(target->fd, &status) != 0) {
-    int error = errno;
-    target_close(target, false);
-    return fail(target, "cannot make it as long as the plan needs", error);
+  int rc = fstat(target->fd, &status) == 0 ? 0 : -errno;
+  if (rc == 0) {
+    /* From here on target_close knows the file again, and removes it. */
+    target->device = status.st_dev;
+    target->inode = status.st_ino;
+    rc = ftruncate(target->fd, (off_t)needed_bytes) == 0 ? 0 : -errno;
   }
-  target->device = status.st_dev;
-  target->inode = status.st_ino;
-  return 0;
+  if (rc == 0)
+    return 0;
+  target_close(target, false);
+  return fail(target, "cannot make it as long as the plan needs", -rc);
 }
 
 /* A dry run makes nothing: it only says what would be made. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,23 @@ def test_a_file_made_for_the_run_is_removed_and_no_other(tmp_path: Path) -> None
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_a_file_that_cannot_be_made_long_enough_is_not_left(tmp_path: Path) -> None:
+    # GIVEN a plan whose target is longer than this process may make a file
+    plan = write_plan(tmp_path / "a.plan", [record(READ, 1 << 20, 8)])
+    limit = 1 << 20
+
+    # WHEN it runs
+    ran = run(
+        plan,
+        *("--target", str(tmp_path / "t")),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+
+    # THEN it is refused, and the file is gone
+    refused(ran, "cannot make it as long as the plan needs", "File too large")
+    assert not (tmp_path / "t").exists()
+
+
 def test_a_dry_run_makes_and_writes_nothing(tmp_path: Path) -> None:
     target = image(tmp_path / "precious", mib=16)
     plan = write_plan_of(tmp_path)
@@ -125,3 +143,17 @@ def test_two_targets_on_the_same_file_are_refused(tmp_path: Path) -> None:
     with unchanged(target):
         ran = run(plan, "--target", f"fs={target}", "--target", str(tmp_path / "two"))
         refused(ran, "fs and default are the same")
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_two_targets_on_the_same_new_file_are_refused(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    # GIVEN one path for two targets, at which there is nothing yet
+    records = [record(WRITE, 0, 8, target=0), record(WRITE, 0, 8, target=1)]
+    plan = write_plan(tmp_path / "a.plan", records, labels=("fs", "default"))
+    new = str(tmp_path / "new")
+    # THEN the second is not taken for a file that was there before
+    ran = run(plan, "--target", f"fs={new}", "--target", new, *options)
+    refused(ran, "fs and default are the same made file")
+    assert not (tmp_path / "new").exists()

@@ -164,6 +164,23 @@ def test_a_full_disk_under_the_completions_ends_the_run_and_keeps_them(tmp_path:
     assert int.from_bytes(data[24:32], "little") * 40 + 64 <= len(data) <= 1 << 20
 
 
+def test_many_threads_on_few_processors_lose_no_turn(tmp_path: Path) -> None:
+    # GIVEN far more workers than processors, so that they are interrupted anywhere, and a queue of
+    # two places, so that one who stands on a place is in the way
+    plan = write_plan(tmp_path / "a.plan", [record(READ, 0, 1)] * 400_000)
+    two = set(sorted(os.sched_getaffinity(0))[:2])
+    options = ("--engine", "threads", "--threads", "64", "--depth", "2", "--pace", "fast")
+    # WHEN they run as fast as they can
+    ran = run(
+        plan,
+        *("--target", str(tmp_path / "t"), "--direct", "off", *options),
+        preexec_fn=lambda: os.sched_setaffinity(0, two),
+    )
+    # THEN nobody gives up
+    assert (ran.code, ran.messages) == (0, "")
+    assert ran.summary["counts"]["done"] == 400_000
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("engine", [*ENGINES, "null"])
 def test_a_signal_drains_and_tells(tmp_path: Path, number: signal.Signals, engine: str) -> None:
@@ -188,6 +205,37 @@ def test_a_signal_drains_and_tells(tmp_path: Path, number: signal.Signals, engin
     assert counts["done"] + counts["not_reached"] == 120_000
     assert completions.stat().st_size == 64 + 40 * counts["done"]
     assert not (tmp_path / "t").exists()
+
+
+def test_a_time_that_no_clock_reaches_is_waited_for(tmp_path: Path) -> None:
+    # GIVEN a request that is due in 31,000 years
+    records = [record(READ, 0, 8), record(READ, 0, 8, at_ns=10**12)]
+    plan = write_plan(tmp_path / "a.plan", records)
+    command: list[str | Path] = [program_path(), plan, "--engine", "null"]
+    command += ["--speed", "0.000000001", "--summary", tmp_path / "summary"]
+    # WHEN the run is interrupted
+    with subprocess.Popen(command) as child:
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(10) == 3
+    # THEN it was not issued at once
+    assert json.loads((tmp_path / "summary").read_text())["counts"]["submitted"] == 1
+
+
+def test_a_run_that_never_began_leaves_no_completions(tmp_path: Path) -> None:
+    # GIVEN too little memory for the stacks of so many threads
+    plan = write_plan(tmp_path / "a.plan", [record(READ, 0, 8)])
+    limit = 128 << 20
+    # WHEN it runs
+    ran = run(
+        plan,
+        *("--target", str(tmp_path / "t"), "--engine", "threads", "--threads", "1024"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    # THEN no empty file is called complete
+    assert ran.code == 1
+    assert "cannot start the threads engine" in ran.messages
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.plan"]
 
 
 def test_killed_at_once_leaves_no_completions_under_their_name(tmp_path: Path) -> None:

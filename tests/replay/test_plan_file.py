@@ -68,6 +68,7 @@ HEADER_CASES = [
     ("record size", 16, struct.pack("<I", 40), "does not fit its version"),
     ("time unit", 24, struct.pack("<Q", 1000), "does not fit its version"),
     ("count", 32, struct.pack("<Q", 1 << 60), "more than 2^40"),
+    ("duration", 40, struct.pack("<Q", 1 << 63), "292 years"),
     ("more than there is", 32, struct.pack("<Q", 101), "do not follow each other"),
     ("no target", 80, struct.pack("<I", 0), "1 to 64 targets"),
     ("too many targets", 80, struct.pack("<I", 65), "1 to 64 targets"),
