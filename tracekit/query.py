@@ -34,6 +34,7 @@ __all__ = [
     "empty",
     "read",
     "run",
+    "stream",
     "views",
 ]
 
@@ -45,7 +46,14 @@ MADE_BY = {
     "blocks": "classify",
     "working_set": "classify",
     "placement": "recommend",
+    "tiers": "simulate tiers",
+    "tiers_key": "simulate tiers",
+    "tiers_extents": "simulate tiers",
+    "tiers_skew": "simulate tiers",
+    "tiers_windows": "simulate tiers",
+    "tiers_sensitivity": "simulate tiers",
 }
+STAGE_TABLES = ("requests", "blocks", "working_set")
 READER_ROWS = 65_536
 MACROS_SQL = ("catalog/log_bucket", "catalog/log_bucket_low")
 # The views that stand on a table, in the order in which they are made.
@@ -90,7 +98,7 @@ def _tables(root: Path) -> dict[str, list[Path]]:
     """Return the files of the tables that the folder holds now, by the name of their view."""
     found: dict[str, list[Path]] = {}
     for name in MADE_BY:
-        file = root / ("simulations" if name == "placement" else "") / f"{name}.parquet"
+        file = root / ("" if name in STAGE_TABLES else "simulations") / f"{name}.parquet"
         if file.exists():
             found[name] = [file]
     for file in sorted(root.glob("findings/*.parquet")):
@@ -168,20 +176,39 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     Parameters that are not given take the default of the file's header; UsageError names one that
     the file does not have. InputError says which stage makes a table that is missing.
     """
+    query = read(name)
+    with _file_errors(query):
+        return connection.sql(query.text, params=query.values(parameters) or None).to_arrow_table()
+
+
+def stream(connection: DuckDBPyConnection, name: str, **parameters: int) -> Iterator[Any]:
+    """Run one file like `run` and yield its result as record batches, for one of any length."""
+    query = read(name)
+    with _file_errors(query):
+        relation = connection.sql(query.text, params=query.values(parameters) or None)
+        yield from relation.to_arrow_reader(READER_ROWS)
+
+
+@contextmanager
+def _file_errors(query: Query) -> Iterator[None]:
+    """Turn what a file of ours fails with on this trace into our errors."""
     import duckdb
 
-    query = read(name)
-    values = query.values(parameters)
     try:
-        return connection.sql(query.text, params=values or None).to_arrow_table()
+        yield
     except duckdb.OutOfMemoryException as error:
-        raise _out_of_memory(name, error) from None
+        raise _out_of_memory(query.name, error) from None
+    except OSError as error:
+        # A stream gives what the database says of a later batch as an OSError.
+        if "Out of Memory" not in str(error):
+            raise
+        raise _out_of_memory(query.name, error) from None
     except duckdb.CatalogException as error:
         missing = [table for table in query.reads if f"name {table} does not exist" in str(error)]
         if not missing:
             raise
         raise InputError(
-            f"{name} needs the table '{missing[0]}', which this trace does not have yet",
+            f"{query.name} needs the table '{missing[0]}', which this trace does not have yet",
             hint=f"run: tracekit {MADE_BY.get(missing[0], 'analyze')} TRACE",
         ) from None
 

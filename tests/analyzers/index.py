@@ -30,6 +30,7 @@ TITLES = {
     "depth": "How much is under way at once",
     "workload": "In which pattern",
     "locality": "To which blocks",
+    "tiering": "What tiers of storage would get (run by `tracekit simulate tiers`)",
     "replay": "What a replay did (run by `tracekit report`)",
     "checks": "Whether the tables hold what they promise: no row is the good result",
     "catalog": "Macros, views and settings that the others stand on",

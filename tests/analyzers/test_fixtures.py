@@ -14,7 +14,8 @@ from tracekit.analyze import ANALYSES, CHECKS
 from tracekit.store import TraceFolder
 
 REPLAY = ("replay/outcomes", "replay/replayed", "replay/replayed_distribution")
-QUERIES = (*ANALYSES, *CHECKS, *REPLAY)
+SIMULATE = ("tiering/extents", "tiering/left_out")
+QUERIES = (*ANALYSES, *CHECKS, *REPLAY, *SIMULATE)
 
 
 def run(folder: TraceFolder, name: str) -> Any:
