@@ -1,0 +1,172 @@
+#include "simulate/cache.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "simulate/policy.h"
+
+enum page_flag { RESIDENT = 1, DIRTY = 2 };
+
+struct cache {
+  struct cache_setup setup;
+  const struct cache_policy *policy;
+  void *state;    /* of the policy; NULL for a capacity of 0 */
+  uint8_t *flags; /* enum page_flag of each page */
+  struct cache_counts counts;
+};
+
+int tk_cache_new(const struct cache_setup *setup, struct cache **out) {
+  if (setup->policy >= POLICY_COUNT || setup->writes > WRITES_AROUND ||
+      setup->page_count >= PAGE_MAX)
+    return -EINVAL;
+  struct cache *cache = calloc(1, sizeof *cache);
+  if (cache == NULL)
+    return -ENOMEM;
+  int error = 0;
+  cache->setup = *setup;
+  cache->policy = policy_of(setup->policy);
+  cache->flags = calloc(setup->page_count + 1ul, 1);
+  if (cache->flags == NULL)
+    error = -ENOMEM;
+  else if (setup->capacity > 0)
+    error = cache->policy->make(setup->page_count, setup->capacity, &cache->state);
+  if (error) {
+    tk_cache_free(cache);
+    return error;
+  }
+  *out = cache;
+  return 0;
+}
+
+static void set_dirty(struct cache *cache, uint32_t page) {
+  cache->counts.dirty += !(cache->flags[page] & DIRTY);
+  cache->flags[page] |= DIRTY;
+}
+
+static void leave(struct cache *cache, uint32_t page) {
+  if (cache->flags[page] & DIRTY) {
+    cache->counts.dirty--;
+    cache->counts.backend_writes++;
+  }
+  cache->flags[page] = 0;
+}
+
+static void come(struct cache *cache, uint32_t page, uint32_t next_use) {
+  if (cache->state == NULL)
+    return;
+  const uint32_t victim = cache->policy->admit(cache->state, page, next_use);
+  cache->flags[page] = RESIDENT;
+  cache->counts.fills++;
+  if (victim == PAGE_NONE)
+    return;
+  cache->counts.evictions++;
+  leave(cache, victim);
+}
+
+static void read_page(struct cache *cache, uint32_t page, uint32_t next_use) {
+  if (cache->flags[page] & RESIDENT) {
+    cache->policy->hit(cache->state, page, next_use);
+    return;
+  }
+  cache->counts.backend_reads++;
+  come(cache, page, next_use);
+}
+
+static void write_page(struct cache *cache, uint32_t page, uint32_t next_use) {
+  const bool is_hit = cache->flags[page] & RESIDENT;
+  if (cache->setup.writes == WRITES_AROUND) {
+    cache->counts.backend_writes++;
+    if (is_hit) {
+      cache->policy->drop(cache->state, page);
+      cache->flags[page] = 0;
+    }
+    return;
+  }
+  if (cache->setup.writes_allocate && is_hit)
+    cache->policy->hit(cache->state, page, next_use);
+  else if (cache->setup.writes_allocate)
+    come(cache, page, next_use);
+  if (cache->setup.writes == WRITES_BACK && cache->flags[page] & RESIDENT)
+    set_dirty(cache, page);
+  else
+    cache->counts.backend_writes++;
+}
+
+static bool is_possible(const struct cache_setup *setup, const struct page_run *run) {
+  return run->role < PAGE_ROLES && (uint64_t)run->first + run->count <= setup->page_count;
+}
+
+int tk_cache_add(struct cache *cache, const struct page_run *runs, uint64_t count,
+                 const uint32_t *next_uses) {
+  if (next_uses == NULL && cache->setup.policy == POLICY_OPTIMUM)
+    return -EINVAL;
+  for (uint64_t i = 0; i < count; i++) {
+    const struct page_run *run = &runs[i];
+    const uint32_t row = run->role * 2u + (run->is_write != 0);
+    if (!is_possible(&cache->setup, run))
+      return -EINVAL;
+    cache->counts.references[row] += run->count;
+    for (uint32_t page = run->first; page < run->first + run->count; page++) {
+      const uint32_t next_use = next_uses != NULL ? *next_uses++ : NEXT_USE_NEVER;
+      cache->counts.hits[row] += cache->flags[page] & RESIDENT;
+      if (run->is_write)
+        write_page(cache, page, next_use);
+      else
+        read_page(cache, page, next_use);
+    }
+  }
+  return 0;
+}
+
+void tk_cache_read(const struct cache *cache, struct cache_counts *counts) {
+  *counts = cache->counts;
+}
+
+void tk_cache_free(struct cache *cache) {
+  if (cache == NULL)
+    return;
+  cache->policy->free(cache->state);
+  free(cache->flags);
+  free(cache);
+}
+
+static int count_references(const struct cache_setup *setup, const struct page_run *runs,
+                            uint64_t count, uint64_t *total) {
+  *total = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    if (!is_possible(setup, &runs[i]))
+      return -EINVAL;
+    *total += runs[i].count;
+  }
+  return *total >= NEXT_USE_NEVER ? -EINVAL : 0;
+}
+
+int tk_cache_next_uses(const struct cache_setup *setup, const struct page_run *runs, uint64_t count,
+                       uint32_t *next_uses) {
+  uint64_t at;
+  const int error = count_references(setup, runs, count, &at);
+  if (error)
+    return error;
+  uint32_t *next = malloc((setup->page_count + 1ul) * sizeof *next);
+  if (next == NULL)
+    return -ENOMEM;
+  memset(next, 0xff, (setup->page_count + 1ul) * sizeof *next);
+  const bool writes_drop = setup->writes == WRITES_AROUND;
+  const bool writes_count = !writes_drop && setup->writes_allocate;
+  /* From the last reference back, each page's next use is known. */
+  for (uint64_t i = count; i-- > 0;) {
+    const struct page_run *run = &runs[i];
+    for (uint32_t left = run->count; left-- > 0;) {
+      const uint32_t page = run->first + left;
+      next_uses[--at] = next[page];
+      if (!run->is_write || writes_count)
+        next[page] = (uint32_t)at;
+      else if (writes_drop)
+        next[page] = NEXT_USE_NEVER;
+    }
+  }
+  free(next);
+  return 0;
+}

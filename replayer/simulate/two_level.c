@@ -1,0 +1,155 @@
+#include "simulate/two_level.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "simulate/policy.h"
+
+enum level { FAST, SLOW };
+
+struct two_level {
+  struct two_level_setup setup;
+  const struct cache_policy *policy[LEVELS];
+  void *state[LEVELS]; /* of the policies; NULL for a level of capacity 0 */
+  uint8_t *levels;     /* of each page, bit 1 << level: it is there */
+  struct two_level_counts counts;
+};
+
+int tk_two_level_new(const struct two_level_setup *setup, struct two_level **out) {
+  if (setup->policy[FAST] >= POLICY_OPTIMUM || setup->policy[SLOW] >= POLICY_OPTIMUM ||
+      setup->page_count >= PAGE_MAX)
+    return -EINVAL;
+  struct two_level *cache = calloc(1, sizeof *cache);
+  if (cache == NULL)
+    return -ENOMEM;
+  int error = 0;
+  cache->setup = *setup;
+  for (int level = FAST; level <= SLOW; level++)
+    cache->policy[level] = policy_of(setup->policy[level]);
+  cache->levels = calloc(setup->page_count + 1ul, 1);
+  if (cache->levels == NULL)
+    error = -ENOMEM;
+  for (int level = FAST; level <= SLOW && error == 0; level++)
+    if (setup->capacity[level] > 0)
+      error = cache->policy[level]->make(setup->page_count, setup->capacity[level],
+                                         &cache->state[level]);
+  if (error) {
+    tk_two_level_free(cache);
+    return error;
+  }
+  *out = cache;
+  return 0;
+}
+
+static bool is_on(const struct two_level *cache, enum level level, uint32_t page) {
+  return cache->levels[page] & 1u << level;
+}
+
+static void mark(struct two_level *cache, enum level level, uint32_t page) {
+  cache->levels[page] = (uint8_t)(cache->levels[page] | 1u << level);
+}
+
+static void unmark(struct two_level *cache, enum level level, uint32_t page) {
+  cache->levels[page] = (uint8_t)(cache->levels[page] & ~(1u << level));
+}
+
+static void drop(struct two_level *cache, enum level level, uint32_t page) {
+  if (!is_on(cache, level, page))
+    return;
+  cache->policy[level]->drop(cache->state[level], page);
+  unmark(cache, level, page);
+}
+
+/* Brings a page to a level; returns the page that left it, or PAGE_NONE. */
+static uint32_t bring(struct two_level *cache, enum level level, uint32_t page) {
+  if (cache->state[level] == NULL)
+    return PAGE_NONE;
+  const uint32_t victim = cache->policy[level]->admit(cache->state[level], page, NEXT_USE_NEVER);
+  mark(cache, level, page);
+  cache->counts.fills[level]++;
+  if (victim != PAGE_NONE)
+    unmark(cache, level, victim);
+  return victim;
+}
+
+static void use(struct two_level *cache, enum level level, uint32_t page) {
+  cache->policy[level]->hit(cache->state[level], page, NEXT_USE_NEVER);
+}
+
+static void touch_exclusive(struct two_level *cache, uint32_t page) {
+  if (cache->state[FAST] == NULL) {
+    if (is_on(cache, SLOW, page))
+      use(cache, SLOW, page);
+    else
+      (void)bring(cache, SLOW, page); /* what leaves is gone */
+    return;
+  }
+  if (is_on(cache, FAST, page)) {
+    use(cache, FAST, page);
+    return;
+  }
+  drop(cache, SLOW, page);
+  const uint32_t victim = bring(cache, FAST, page);
+  if (victim != PAGE_NONE)
+    (void)bring(cache, SLOW, victim); /* as above */
+}
+
+static void touch_inclusive(struct two_level *cache, uint32_t page) {
+  if (is_on(cache, FAST, page)) {
+    use(cache, FAST, page);
+    return;
+  }
+  if (is_on(cache, SLOW, page)) {
+    use(cache, SLOW, page);
+  } else if (cache->state[SLOW] != NULL) {
+    const uint32_t victim = bring(cache, SLOW, page);
+    if (victim != PAGE_NONE)
+      drop(cache, FAST, victim);
+  }
+  (void)bring(cache, FAST, page); /* what leaves stays on the slow level */
+}
+
+static void refer(struct two_level *cache, uint32_t page, bool is_write) {
+  const bool was_fast = is_on(cache, FAST, page);
+  const bool was_slow = !was_fast && is_on(cache, SLOW, page);
+  const bool in_slow = is_on(cache, SLOW, page);
+  cache->counts.hits[FAST][is_write] += was_fast;
+  cache->counts.hits[SLOW][is_write] += was_slow;
+  if (!is_write || cache->setup.writes_allocate) {
+    if (cache->setup.is_inclusive)
+      touch_inclusive(cache, page);
+    else
+      touch_exclusive(cache, page);
+  }
+  /* A page that came to a level with this write was written there by coming. */
+  if (is_write) {
+    cache->counts.updates[FAST] += was_fast;
+    cache->counts.updates[SLOW] += in_slow && is_on(cache, SLOW, page);
+  }
+}
+
+int tk_two_level_add(struct two_level *cache, const struct page_run *runs, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++) {
+    const struct page_run *run = &runs[i];
+    if ((uint64_t)run->first + run->count > cache->setup.page_count)
+      return -EINVAL;
+    cache->counts.references[run->is_write != 0] += run->count;
+    for (uint32_t page = run->first; page < run->first + run->count; page++)
+      refer(cache, page, run->is_write != 0);
+  }
+  return 0;
+}
+
+void tk_two_level_read(const struct two_level *cache, struct two_level_counts *counts) {
+  *counts = cache->counts;
+}
+
+void tk_two_level_free(struct two_level *cache) {
+  if (cache == NULL)
+    return;
+  for (int level = FAST; level <= SLOW; level++)
+    cache->policy[level]->free(cache->state[level]);
+  free(cache->levels);
+  free(cache);
+}
