@@ -6,7 +6,7 @@
 -- column: window_number, window_ns, window_length_ns: number from 0, start and length of a window
 -- column: depth_avg: mean over time of the requests queued and not yet completed
 -- column: depth_max: largest depth a request met when it was queued, itself included; null if none
-with events as (
+with events as not materialized (
     select
         device,
         unnest([queue_ns, complete_ns]) as event_ns,

@@ -9,7 +9,7 @@
 -- column: role: role of the requests
 -- column: read_count, write_count: requests queued in the window whose first sector is in the part
 -- column: read_bytes, write_bytes: bytes of these requests
-with transfers as (
+with transfers as not materialized (
     select
         device,
         role,

@@ -7,7 +7,7 @@
 -- column: operation: operation
 -- column: request_count: requests queued in the window
 -- column: request_bytes: bytes of these requests
-with arrivals as (
+with arrivals as not materialized (
     select
         requests.role,
         requests.operation,

@@ -7,7 +7,7 @@
 -- column: write_count, write_bytes: writes
 -- column: write_bytes_per_flush: write_bytes to one flush
 -- column: interval_min_ns, interval_avg_ns, interval_max_ns: from one flush of the role to its next
-with marked as (
+with marked as not materialized (
     select
         requests.role,
         requests.is_fua,
