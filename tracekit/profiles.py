@@ -105,13 +105,18 @@ def _read_profile(file: Path, name: str, table: Any) -> Profile:
     about = table.get("about", name)
     if not isinstance(about, str):
         raise InputError(f"{file}: profile [{name}], key 'about': {about!r} is not text")
-    numbers = {key: _number(file, name, key, table[key]) for key in table if key != "about"}
+    numbers = {
+        key: checked_number(file, name, key=key, value=table[key])
+        for key in table
+        if key != "about"
+    }
     profile = Profile(name=name, about=about, **numbers)
     _check_setup(file, profile)
     return profile
 
 
-def _number(file: Path, name: str, key: str, value: Any) -> float:
+def checked_number(file: Path, name: str, *, key: str, value: Any) -> float:
+    """Return a profile's value; InputError names file, profile, key and value if it cannot be."""
     place = f"{file}: profile [{name}], key '{key}'"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{place}: {value!r} is not a number")

@@ -124,3 +124,133 @@ COMPLETIONS = pa.schema(
         ),
     ]
 )
+
+# In the lists of these tables the tiers stand in the order of `tiers` in simulations/tiers.json.
+TIERS = pa.schema(
+    [
+        _field("share_ratio", pa.list_(pa.float64()), "share of the capacity on each tier, 0 to 1"),
+        _field("extents", pa.list_(pa.int64()), "touched extents on each tier, static placement"),
+        _field("price_per_gb", pa.float64(), "price of a gigabyte of the mix"),
+        _field("latency_avg_ns", pa.float64(), "mean latency, static placement"),
+        _field("iops", pa.float64(), "requests a second, one after another: 1 / latency"),
+        _field("iops_per_price", pa.float64(), "iops / price_per_gb"),
+        _field("dynamic_latency_avg_ns", pa.float64(), "mean latency, dynamic", nullable=True),
+        _field("dynamic_iops_per_price", pa.float64(), "of dynamic tiering", nullable=True),
+        _field("promoted_bytes", pa.int64(), "moved to a faster tier", nullable=True),
+        _field("demoted_bytes", pa.int64(), "moved to a slower tier", nullable=True),
+    ]
+)
+
+TIERS_KEY = pa.schema(
+    [
+        _field("configuration", pa.string(), "all of one tier, or the best of a group of mixes"),
+        _field("method", pa.string(), "static or dynamic"),
+        _field("mix", pa.string(), "shares of the capacity in words"),
+        _field("share_ratio", pa.list_(pa.float64()), "share of the capacity on each tier, 0 to 1"),
+        _field("price_per_gb", pa.float64(), "price of a gigabyte of the mix"),
+        _field("latency_avg_ns", pa.float64(), "mean latency"),
+        _field("iops", pa.float64(), "requests a second, one after another: 1 / latency"),
+        _field("iops_per_price", pa.float64(), "iops / price_per_gb"),
+    ]
+)
+
+TIERS_EXTENTS = pa.schema(
+    [
+        _field("device", pa.string(), "whole device or volume"),
+        _field("extent", pa.int64(), "number of the extent, from the start of `device`"),
+        _field("first_sector", pa.int64(), "its first 512-byte sector"),
+        _field("reads", pa.int64(), "read traffic: bytes or requests, as tiers.json says"),
+        _field("writes", pa.int64(), "write traffic, in the same unit"),
+        _field("tier", pa.string(), "where the best static mix places it"),
+    ]
+)
+
+TIERS_SKEW = pa.schema(
+    [
+        _field("role", pa.string(), "role, or all"),
+        _field("operation", pa.string(), "read or write"),
+        _field("extent_count", pa.int64(), "the busiest extents of this role and operation"),
+        _field("capacity_ratio", pa.float64(), "their share of the role's extents, 0 to 1"),
+        _field("traffic_ratio", pa.float64(), "their share of its traffic, 0 to 1"),
+    ]
+)
+
+TIERS_WINDOWS = pa.schema(
+    [
+        _field("configuration", pa.string(), "name of the mix, as in tiers_key"),
+        _field("window_ns", pa.int64(), "start of the window; windows without traffic have no row"),
+        _field("reads", pa.list_(pa.int64()), "read traffic of each tier"),
+        _field("writes", pa.list_(pa.int64()), "write traffic of each tier"),
+        _field("latency_avg_ns", pa.float64(), "mean latency in the window"),
+        _field("promoted_bytes", pa.int64(), "moved to a faster tier after the window"),
+        _field("demoted_bytes", pa.int64(), "moved to a slower tier after the window"),
+    ]
+)
+
+TIERS_SENSITIVITY = pa.schema(
+    [
+        _field("tier", pa.string(), "tier whose parameter is changed"),
+        _field("parameter", pa.string(), "read_latency_us, write_latency_us or price_per_gb"),
+        _field("factor", pa.float64(), "what it is multiplied with"),
+        _field("value", pa.float64(), "the changed value"),
+        _field("mix", pa.string(), "best mix with the first tier, in words"),
+        _field("share_ratio", pa.list_(pa.float64()), "shares of that mix on each tier, 0 to 1"),
+        _field("iops_per_price", pa.float64(), "of that mix, static placement"),
+        _field("without_iops_per_price", pa.float64(), "of the best mix without the first tier"),
+        _field("gain_ratio", pa.float64(), "what the first tier gains over having none, -1 up"),
+    ]
+)
+
+CACHE_CURVE = pa.schema(
+    [
+        _field("cache", pa.string(), "shared: one cache for all roles; own: one for this role"),
+        _field("role", pa.string(), "role whose references are counted, or all"),
+        _field("operation", pa.string(), "read, write or all"),
+        _field("capacity_bytes", pa.int64(), "size of the LRU cache, in whole pages"),
+        _field("references", pa.int64(), "pages that the requests touched, each as often"),
+        _field("miss_ratio", pa.float64(), "share of the references not in the cache, 0 to 1"),
+        _field("miss_ratio_low", pa.float64(), "end of its 95 % band; the same if exact"),
+        _field("miss_ratio_high", pa.float64(), "end of its 95 % band; the same if exact"),
+    ]
+)
+
+CACHE_POLICIES = pa.schema(
+    [
+        _field("policy", pa.string(), "lru, fifo, clock, s3-fifo, arc or optimum (Belady)"),
+        _field("writes", pa.string(), "through, back or around the cache"),
+        _field("capacity_bytes", pa.int64(), "size of the cache, in whole pages"),
+        _field("reads", pa.int64(), "pages read by the requests"),
+        _field("read_hits", pa.int64(), "of these, in the cache"),
+        _field("write_references", pa.int64(), "pages written by the requests"),
+        _field("write_hits", pa.int64(), "of these, in the cache when they were written"),
+        _field("miss_ratio", pa.float64(), "of reads and writes, 0 to 1"),
+        _field("read_miss_ratio", pa.float64(), "of reads, 0 to 1; null without", nullable=True),
+        _field("fills", pa.int64(), "pages that came into the cache"),
+        _field("backend_reads", pa.int64(), "pages read behind the cache"),
+        _field("backend_writes", pa.int64(), "pages written behind the cache"),
+        _field("dirty_pages", pa.int64(), "pages at the end newer in the cache than behind it"),
+    ]
+)
+
+CACHE_PLANE = pa.schema(
+    [
+        _field("levels", pa.string(), "exclusive or inclusive: does flash repeat what PCM holds"),
+        _field("pcm_bytes", pa.int64(), "size of the PCM level"),
+        _field("flash_bytes", pa.int64(), "size of the flash level below it"),
+        _field(
+            "even_flash_bytes",
+            pa.int64(),
+            "on a line of equal cost, the flash that costs as much; null in the plane",
+            nullable=True,
+        ),
+        _field("price_in_flash_bytes", pa.int64(), "flash that costs as much as both levels"),
+        _field("reads", pa.int64(), "pages read by the requests"),
+        _field("pcm_read_hits", pa.int64(), "of these, in PCM"),
+        _field("flash_read_hits", pa.int64(), "of these, in flash and not in PCM"),
+        _field("pcm_writes", pa.int64(), "pages written to PCM: brought in or changed there"),
+        _field("flash_writes", pa.int64(), "pages written to flash: brought in, demoted, changed"),
+        _field("base_writes", pa.int64(), "pages written behind the cache"),
+        _field("read_latency_avg_ns", pa.float64(), "of the level that had it", nullable=True),
+        _field("io_time_ns", pa.float64(), "all reads and writes of PCM, flash and behind, summed"),
+    ]
+)

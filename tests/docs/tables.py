@@ -18,6 +18,24 @@ STAGE_TABLES: dict[str, tuple[str, str, pa.Schema]] = {
     "blocks": ("classify", "one row a device, 4 KiB block and role", schema.BLOCKS),
     "working_set": ("classify", "one row a window and role", schema.WORKING_SET),
     "placement": ("recommend", "one row a placement and capacity", schema.PLACEMENT),
+    "tiers": ("simulate tiers", "one row a mix of tiers", schema.TIERS),
+    "tiers_key": ("simulate tiers", "one row a method and key configuration", schema.TIERS_KEY),
+    "tiers_extents": ("simulate tiers", "one row a touched extent", schema.TIERS_EXTENTS),
+    "tiers_skew": (
+        "simulate tiers",
+        "one row a role, operation and number of extents",
+        schema.TIERS_SKEW,
+    ),
+    "tiers_windows": (
+        "simulate tiers --dynamic",
+        "one row a configuration and window with traffic",
+        schema.TIERS_WINDOWS,
+    ),
+    "tiers_sensitivity": (
+        "simulate tiers",
+        "one row a tier, parameter and factor",
+        schema.TIERS_SENSITIVITY,
+    ),
     "completions": (
         "replay",
         "one row a replay (`replay`, its name) and request",
@@ -40,6 +58,8 @@ def kind(field: pa.Field) -> str:
     """Name a column's type as SQL does, without its encoding."""
     if pa.types.is_dictionary(field.type):
         return "text"
+    if pa.types.is_list(field.type):
+        return f"{kind(field.type.value_field)}[]"
     return {"string": "text", "bool": "boolean", "double": "double"}.get(
         str(field.type), str(field.type)
     )

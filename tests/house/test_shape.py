@@ -37,6 +37,7 @@ PIPELINE = [
     "classify",
     "analyze",
     "recommend",
+    "simulate",
     "replay",
     "report",
     "sql",

@@ -23,6 +23,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     classify,
     analyze,
     recommend,
+    simulate,
     replay,
     report,
     sql,

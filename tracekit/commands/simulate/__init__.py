@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-SIMULATIONS: tuple[Callable[..., Any], ...] = ()
+from tracekit.commands.simulate.tiers import tiers
+
+SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers,)
 
 
 def simulate() -> None:

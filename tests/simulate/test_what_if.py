@@ -1,0 +1,103 @@
+"""A what-if file: what it changes, and what is wrong in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.simulate.tier_traces import DISK, FLASH, PCM
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.profiles import load_profiles
+from tracekit.simulate.mixes import Tier
+from tracekit.simulate.what_if import WhatIf, choose_tiers, read_what_if
+
+
+def read(path: Path, text: str) -> WhatIf:
+    file = path / "what-if.toml"
+    file.write_text(text)
+    return read_what_if(file, load_profiles())
+
+
+def test_without_a_file_the_tiers_are_the_profiles() -> None:
+    assert choose_tiers(["ssd-pcm", "ssd-emlc", "hdd-15k"], WhatIf(), own_profiles=None) == [
+        PCM,
+        FLASH,
+        DISK,
+    ]
+
+
+def test_a_file_changes_devices_prices_and_factors(tmp_path: Path) -> None:
+    # GIVEN a faster PCM like the study's, a device of its own and other prices
+    what_if = read(
+        tmp_path,
+        """
+        tiers = ["fast-pcm", "mine", "hdd-15k"]
+        factors = [0.1]
+        [price_per_gb]
+        hdd-15k = 0.5
+        [devices.fast-pcm]
+        like = "ssd-pcm"
+        read_latency_us = 3.35
+        [devices.mine]
+        read_latency_us = 50
+        write_latency_us = 60.0
+        price_per_gb = 3
+        """,
+    )
+    # THEN what is not given is as in the profile
+    assert choose_tiers(what_if.tiers, what_if, own_profiles=None) == [
+        Tier("fast-pcm", 3.35, 128.3, 24.0),
+        Tier("mine", 50.0, 60.0, 3.0),
+        Tier("hdd-15k", 5000.0, 5000.0, 0.5),
+    ]
+    assert what_if.factors == (0.1,)
+
+
+def test_prices_in_a_currency_must_all_be_given(tmp_path: Path) -> None:
+    text = 'currency = "EUR"\n[price_per_gb]\nssd-pcm = 1.6\nssd-emlc = 0.4\n'
+    with pytest.raises(InputError, match="price of 'hdd-15k' in EUR is missing"):
+        choose_tiers(["ssd-pcm", "hdd-15k"], read(tmp_path, text), own_profiles=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prices = 1", "unknown key 'prices'"),
+        ("[price_per_gb]\nssd-pmc = 1", r"\[price_per_gb\]: unknown key 'ssd-pmc'"),
+        ("[price_per_gb]\nssd-pcm = 0", "'price_per_gb': a price of 0"),
+        ("[price_per_gb]\nssd-pcm = -1", "-1 is not a number from 0 up"),
+        ("[price_per_gb]\nssd-pcm = nan", "nan is not a number from 0 up"),
+        ("price_per_gb = 1", "price_per_gb is 1, not a table"),
+        ("[devices.x]\nread_latncy_us = 1", r"\[devices.x\]: unknown key 'read_latncy_us'"),
+        ("[devices.x]\nread_latency_us = 1", "lacks the key 'write_latency_us'"),
+        ('[devices.x]\nlike = "ssd-pmc"', "there is no device profile 'ssd-pmc'"),
+        ('[devices.x]\nlike = "ssd-pcm"\nread_latency_us = 0', "0 would give endless IOPS"),
+        ("[devices]\nx = 3", r"\[devices.x\] is 3, not a table"),
+        ("tiers = 3", "tiers is 3, not a list of names"),
+        ("factors = [0]", "factors: 0 is not a number from 0.001 to 1000"),
+        ("factors = 2", "factors is 2, not a list"),
+        ("currency = 5", "currency is 5, not a name"),
+        ("[devices", "is not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        read(tmp_path, text)
+    assert "what-if.toml" in str(error.value)
+
+
+def test_a_misspelt_key_gets_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        read(tmp_path, "[devices.x]\nread_latncy_us = 1")
+    assert error.value.hint == "did you mean read_latency_us?"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TracekitError, match=r"gone\.toml: cannot be read: No such file"):
+        read_what_if(tmp_path / "gone.toml", {})
+
+
+def test_an_unknown_tier_is_named() -> None:
+    with pytest.raises(UsageError, match="no device profile 'hdd'"):
+        choose_tiers(["hdd"], WhatIf(), own_profiles=None)

@@ -1,0 +1,225 @@
+"""The computation behind `tracekit simulate tiers`: all mixes, static and dynamic, and the sweeps.
+
+Static: the whole trace is known and each extent is placed once. Dynamic: nothing is known at first,
+and after each window extents move within a bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracekit.errors import UsageError
+from tracekit.native.tiering import Migration, Tiering
+from tracekit.simulate.extents import Extents
+from tracekit.simulate.mixes import (
+    Mixes,
+    Outcome,
+    Tier,
+    all_mixes,
+    best,
+    dynamic_latency_us,
+    latencies_us,
+    outcome,
+    static_outcome,
+    static_shares,
+)
+from tracekit.simulate.what_if import TIER_KEYS, WhatIf
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MIB = 1 << 20
+BLOCK_BYTES = 4096
+# Work of dynamic tiering, in extents looked at: about four minutes on one core.
+MAX_WORK = 100_000_000_000
+CHUNK_WORK = 200_000_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose."""
+
+    extent_bytes: int = 1 << 30
+    tiers: tuple[str, ...] = ()  # fast to slow; empty: the what-if's, else the study's
+    step_percent: int = 1
+    amount: str = "bytes"
+    rounding: str = "floor"
+    capacity_bytes: int | None = None  # of the system; None: what the trace touched
+    is_dynamic: bool = False
+    window_s: float = 7200.0
+    migration_mib_s: float = 41.0
+    charges_migration: bool = False
+    what_if: Path | None = None
+    profiles: Path | None = None
+
+    @property
+    def window_ns(self) -> int:
+        """Length of a window of dynamic tiering."""
+        return round(self.window_s * 1e9)
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """Dynamic tiering of all mixes: outcome, and the records of `native.tiering.Migration`."""
+
+    outcome: Outcome
+    records: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One point of the sensitivity sweeps: a changed parameter, and what is best then."""
+
+    tier: str
+    parameter: str
+    factor: float
+    value: float
+    with_first: int  # index of the best mix with some of the first tier
+    iops_per_price: float
+    without_iops_per_price: float
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that was computed, for the tables and the answer."""
+
+    options: Options
+    what_if: WhatIf
+    tiers: Sequence[Tier]
+    extents: Extents
+    capacity_extents: int
+    mixes: Mixes
+    shares: NDArray[np.void]
+    static: Outcome
+    dynamic: Dynamic | None
+    changes: Sequence[Change]
+
+
+Step = Callable[[str, int, int], None]
+STEPS = 4
+
+
+def make_study(
+    options: Options, what_if: WhatIf, *, tiers: Sequence[Tier], extents: Extents, on_step: Step
+) -> Study:
+    """Evaluate every mix; UsageError when that is too much work or the capacity too small."""
+    touched = len(extents.number)
+    capacity = touched
+    if options.capacity_bytes is not None:
+        capacity = options.capacity_bytes // options.extent_bytes
+        if not touched <= capacity < 1 << 31:
+            raise UsageError(
+                f"--capacity holds {capacity:,} extents, the trace touches {touched:,}",
+                hint="leave it out for exactly what the trace touched",
+            )
+    on_step("every mix, static", 1, STEPS)
+    mixes = all_mixes(
+        len(tiers),
+        step_percent=options.step_percent,
+        extents=capacity,
+        rounding=options.rounding,
+    )
+    shares = static_shares(tiers, extents.reads, writes=extents.writes, mixes=mixes)
+    static = static_outcome(tiers, mixes, shares=shares)
+    dynamic = _dynamic(options, tiers, extents, mixes=mixes, on_step=on_step)
+    on_step("sensitivity", 3, STEPS)
+    changes = _sweeps(what_if, tiers, extents, mixes=mixes)
+    return Study(
+        options, what_if, tiers, extents, capacity, mixes, shares, static, dynamic, changes
+    )
+
+
+def extent_amount(options: Options) -> float:
+    """Return the traffic of moving one extent, 0 unless moves are charged."""
+    if not options.charges_migration:
+        return 0.0
+    unit_bytes = 1 if options.amount == "bytes" else BLOCK_BYTES
+    return options.extent_bytes / unit_bytes
+
+
+def window_moves(options: Options) -> int:
+    """Return how many extents can move in one window."""
+    window_bytes = options.migration_mib_s * MIB * options.window_ns / 1e9
+    return int(window_bytes // options.extent_bytes)
+
+
+def migration(study: Study) -> Migration:
+    """Return the dynamic model of a study, to be closed by the caller."""
+    return _migration(study.options, study.tiers, study.extents)
+
+
+def placement(study: Study, mix: int) -> NDArray[np.uint8]:
+    """Return the tier of each extent in one mix, static."""
+    extents = study.extents
+    with Tiering(latencies_us(study.tiers), extents.reads, writes=extents.writes) as model:
+        return model.place(study.mixes.places[mix, :-1])
+
+
+def _migration(options: Options, tiers: Sequence[Tier], extents: Extents) -> Migration:
+    return Migration(
+        latencies_us(tiers),
+        extents.windows,
+        extent_count=len(extents.number),
+        window_moves=window_moves(options),
+    )
+
+
+def _dynamic(
+    options: Options, tiers: Sequence[Tier], extents: Extents, *, mixes: Mixes, on_step: Step
+) -> Dynamic | None:
+    import numpy as np
+
+    if not options.is_dynamic:
+        return None
+    windows = extents.windows
+    work_each = len(windows.extent) + (len(windows.first_item) - 1) * len(extents.number)
+    count = len(mixes.shares)
+    if work_each * count > MAX_WORK:
+        raise UsageError(
+            f"{count:,} mixes of {len(extents.number):,} extents in"
+            f" {len(windows.first_item) - 1:,} windows would take long",
+            hint="take a larger --step, --extent or --window",
+        )
+    # In parts, so that progress is seen and Ctrl-C is heard.
+    chunk = max(1, CHUNK_WORK // work_each)
+    parts = []
+    with _migration(options, tiers, extents) as model:
+        for first in range(0, count, chunk):
+            on_step(f"mix {first + 1:,} of {count:,}, dynamic", 2, STEPS)
+            parts.append(model.totals(mixes.places[first : first + chunk]))
+    records = np.concatenate(parts)
+    latency_us = dynamic_latency_us(tiers, records, extent_amount=extent_amount(options))
+    return Dynamic(outcome(tiers, mixes, latency_us=latency_us), records)
+
+
+def _sweeps(
+    what_if: WhatIf, tiers: Sequence[Tier], extents: Extents, *, mixes: Mixes
+) -> list[Change]:
+    """Change one parameter of one tier after another, each by every factor."""
+    found = []
+    for number, tier in enumerate(tiers):
+        for parameter in TIER_KEYS:
+            for factor in what_if.factors:
+                value = getattr(tier, parameter) * factor
+                changed = list(tiers)
+                changed[number] = replace(tier, **{parameter: value})
+                shares = static_shares(changed, extents.reads, writes=extents.writes, mixes=mixes)
+                values = static_outcome(changed, mixes, shares=shares).iops_per_price
+                winner = best(values, mixes.shares[:, 0] > 0)
+                without = best(values, mixes.shares[:, 0] == 0)
+                found.append(
+                    Change(
+                        tier.name,
+                        parameter,
+                        factor,
+                        value,
+                        winner,
+                        float(values[winner]),
+                        float(values[without]),
+                    )
+                )
+    return found

@@ -1,0 +1,181 @@
+"""A what-if: a small TOML file of devices and prices that is kept beside the question it answers.
+
+tiers = ["my-pcm", "ssd-emlc", "hdd-15k"]  # fast to slow
+currency = "EUR"                           # prices are EUR per gigabyte; left out: relative
+factors = [0.5, 2.0]                       # of the sensitivity sweeps
+
+[price_per_gb]                             # replaces the price of a profile
+ssd-emlc = 0.40
+hdd-15k = 0.07
+
+[devices.my-pcm]
+like = "ssd-pcm"                           # what is not given here is as there
+read_latency_us = 3.35
+price_per_gb = 1.6
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError
+from tracekit.profiles import KNOWN, Profile, checked_number, choose_profile, load_profiles
+from tracekit.simulate.mixes import Tier
+
+KEYS = ("tiers", "currency", "factors", "price_per_gb", "devices")
+TIER_KEYS = ("read_latency_us", "write_latency_us", "price_per_gb")
+FACTORS = (0.5, 2.0)
+MAX_FACTORS = 16
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What a file asks for; without a file everything is as the profiles say."""
+
+    tiers: tuple[str, ...] = ()
+    currency: str = ""
+    factors: tuple[float, ...] = FACTORS
+    prices: Mapping[str, float] = field(default_factory=dict)
+    devices: Mapping[str, Tier] = field(default_factory=dict)
+    file: Path | None = None
+
+
+def read_what_if(file: Path | None, profiles: Mapping[str, Profile]) -> WhatIf:
+    """Read a what-if file; InputError names file, table, key and value for what is wrong in it."""
+    if file is None:
+        return WhatIf()
+    content = _load(file)
+    _check_keys(content, KEYS, place=f"{file}:")
+    devices = {
+        name: _device(file, name, table=table, profiles=profiles)
+        for name, table in _table(file, content, "devices").items()
+    }
+    prices = {
+        name: _price(file, name, price, known=[*devices, *profiles])
+        for name, price in _table(file, content, "price_per_gb").items()
+    }
+    currency = content.get("currency", "")
+    if not isinstance(currency, str) or len(currency) > 8 or not currency.isprintable():
+        raise InputError(f'{file}: currency is {currency!r}, not a name such as "EUR"')
+    return WhatIf(
+        tiers=_names(file, content.get("tiers", [])),
+        currency=currency,
+        factors=_factors(file, content.get("factors", list(FACTORS))),
+        prices=prices,
+        devices=devices,
+        file=file,
+    )
+
+
+def choose_tiers(names: Sequence[str], what_if: WhatIf, *, own_profiles: Path | None) -> list[Tier]:
+    """Return the tiers by name, of the what-if's devices, else of the profiles.
+
+    UsageError names a tier that there is not; InputError one without a price in the currency.
+    """
+    profiles = load_profiles(own_profiles)
+    return [_tier(name, what_if, profiles) for name in names]
+
+
+def _tier(name: str, what_if: WhatIf, profiles: Mapping[str, Profile]) -> Tier:
+    tier = what_if.devices.get(name)
+    if tier is None:
+        tier = _as_tier(choose_profile(profiles, name))
+        if what_if.currency and name not in what_if.prices:
+            raise InputError(
+                f"{what_if.file}: the price of '{name}' in {what_if.currency} is missing",
+                hint=f"add it to [price_per_gb]: {name} = 1.23",
+            )
+    price = what_if.prices.get(name, tier.price_per_gb)
+    return Tier(name, tier.read_latency_us, tier.write_latency_us, price)
+
+
+def _as_tier(profile: Profile) -> Tier:
+    return Tier(profile.name, **{key: getattr(profile, key) for key in TIER_KEYS})
+
+
+def _load(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is not valid TOML: {error}") from None
+
+
+def _check_keys(table: Mapping[str, Any], known: Sequence[str], *, place: str) -> None:
+    for key in table:
+        if key not in known:
+            close = get_close_matches(key, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"the keys are: {', '.join(known)}"
+            raise InputError(f"{place} unknown key '{key}'", hint=hint)
+
+
+def _table(file: Path, content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    table = content.get(key, {})
+    if not isinstance(table, dict):
+        raise InputError(f"{file}: {key} is {table!r}, not a table", hint=f"write it as [{key}]")
+    return table
+
+
+def _names(file: Path, names: Any) -> tuple[str, ...]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{file}: tiers is {names!r}, not a list of names")
+    return tuple(names)
+
+
+def _factors(file: Path, factors: Any) -> tuple[float, ...]:
+    if not isinstance(factors, list) or len(factors) > MAX_FACTORS:
+        raise InputError(
+            f"{file}: factors is {factors!r}, not a list of up to {MAX_FACTORS} numbers"
+        )
+    for factor in factors:
+        is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
+        if not is_number or not 1e-3 <= factor <= 1e3:
+            raise InputError(f"{file}: factors: {factor!r} is not a number from 0.001 to 1000")
+    return tuple(float(factor) for factor in factors)
+
+
+def _price(file: Path, name: str, price: Any, *, known: Sequence[str]) -> float:
+    _check_keys({name: price}, known, place=f"{file}: [price_per_gb]:")
+    return _positive(file, name, "price_per_gb", price)
+
+
+def _positive(file: Path, name: str, key: str, value: Any) -> float:
+    number = checked_number(file, name, key=key, value=value)
+    if number == 0:
+        raise InputError(f"{file}: profile [{name}], key '{key}': 0 would give endless IOPS")
+    return number
+
+
+def _device(file: Path, name: str, *, table: Any, profiles: Mapping[str, Profile]) -> Tier:
+    place = f"{file}: [devices.{name}]"
+    if not isinstance(table, dict):
+        raise InputError(f"{place} is {table!r}, not a table")
+    _check_keys(table, ("like", *KNOWN), place=f"{place}:")
+    values: dict[str, float] = {}
+    if "like" in table:
+        values.update(_like(place, table["like"], profiles))
+    values |= {key: _positive(file, name, key, table[key]) for key in TIER_KEYS if key in table}
+    missing = [key for key in TIER_KEYS if key not in values]
+    if missing:
+        raise InputError(
+            f"{place} lacks the key '{missing[0]}'",
+            hint='give it, or take another device\'s values with like = "..."',
+        )
+    return Tier(name, **values)
+
+
+def _like(place: str, name: Any, profiles: Mapping[str, Profile]) -> dict[str, float]:
+    if not isinstance(name, str) or name not in profiles:
+        close = get_close_matches(str(name), profiles, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise InputError(
+            f"{place}: like: there is no device profile {name!r}",
+            hint=f"{meant}there are: {', '.join(profiles)}",
+        )
+    return {key: value for key, value in asdict(profiles[name]).items() if key in TIER_KEYS}
