@@ -61,6 +61,7 @@ def notes() -> list[TableNote]:
     return [
         _stored("requests", "parse", "one row per request as queued", schema.REQUESTS),
         _described("catalog/steps", "parse"),
+        _described("catalog/gaps", "parse"),
         _stored("blocks", "classify", "one row per 4 KiB block that was touched", schema.BLOCKS),
         _stored("working_set", "classify", "one row per window and role", schema.WORKING_SET),
         _stored("placement", "recommend", "one row per placement and size", schema.PLACEMENT),

@@ -7,23 +7,12 @@
 -- column: high_ns: smallest gap of the next bucket
 -- column: gap_count: gaps in the bucket
 -- column: smaller_ratio: share of the role's gaps in this bucket or a lower one
-with gaps as (
-    select
-        requests.role,
-        requests.queue_ns - lag(requests.queue_ns) over (
-            partition by requests.role order by requests.request_id
-        ) as gap_ns
-    from requests
-    where requests.queue_ns is not null
-),
-
-buckets as (
+with buckets as (
     select
         gaps.role,
         log_bucket(gaps.gap_ns, $octave_bits) as bucket,
         count(*) as gap_count
     from gaps
-    where gaps.gap_ns is not null
     group by all
 ),
 

@@ -6,17 +6,7 @@
 -- column: gap_count: gaps: one less than the role's requests
 -- column: gap_min_ns, gap_avg_ns, gap_max_ns: exact
 -- column: gap_p50_ns, gap_p90_ns, gap_p99_ns, gap_p999_ns: nearest rank, largest gap of its bucket
-with gaps as (
-    select
-        requests.role,
-        requests.queue_ns - lag(requests.queue_ns) over (
-            partition by requests.role order by requests.request_id
-        ) as gap_ns
-    from requests
-    where requests.queue_ns is not null
-),
-
-buckets as (
+with buckets as (
     select
         gaps.role,
         log_bucket(gaps.gap_ns, $octave_bits) as bucket,
@@ -25,7 +15,6 @@ buckets as (
         min(gaps.gap_ns) as bucket_min_ns,
         max(gaps.gap_ns) as bucket_max_ns
     from gaps
-    where gaps.gap_ns is not null
     group by all
 ),
 

@@ -1,46 +1,58 @@
 -- question: How much of each role's traffic is sequential, and how long are its runs?
 -- grain: one row per device, role and operation (reads and writes as queued)
 -- reads: requests
--- column: device: whole device or volume
--- column: role: role of the requests
--- column: operation: read or write
+-- column: device, role, operation: of the requests
 -- column: request_count: requests
 -- column: sequential_count: requests that begin where the one before them in their row ended
 -- column: sequential_ratio: share of these requests
 -- column: run_count: runs of requests that follow each other without a jump
 -- column: run_avg_requests: requests of a run
-with stream as (
+--
+-- Streams are numbered, so that the sort carries a number and not three words.
+with streams as materialized (
     select
-        requests.device,
-        requests.role,
-        requests.operation,
+        device,
+        role,
+        operation,
+        count(*) as request_count,
+        (row_number() over ())::int as stream_number
+    from requests
+    where operation in ('read', 'write') and length_bytes > 0
+    group by device, role, operation
+),
+
+neighbours as (
+    select
+        streams.stream_number,
         requests.sector = lag(requests.sector + requests.length_bytes // 512) over (
-            partition by requests.device, requests.role, requests.operation
-            order by requests.request_id
+            partition by streams.stream_number order by requests.request_id
         ) as is_sequential
     from requests
-    where requests.operation in ('read', 'write') and requests.length_bytes > 0
+    inner join streams
+        on
+            requests.device = streams.device
+            and requests.role = streams.role
+            and requests.operation = streams.operation
+    where requests.length_bytes > 0
 ),
 
 counted as (
     select
-        stream.device,
-        stream.role,
-        stream.operation,
-        count(*) as request_count,
-        count(*) filter (where stream.is_sequential) as sequential_count
-    from stream
-    group by all
+        stream_number,
+        count(*) filter (where is_sequential) as sequential_count
+    from neighbours
+    group by stream_number
 ),
 
 sequentiality as (
     select
-        counted.*,
-        counted.sequential_count / counted.request_count as sequential_ratio,
-        counted.request_count - counted.sequential_count as run_count,
-        counted.request_count / (counted.request_count - counted.sequential_count)
-            as run_avg_requests
+        streams.* exclude (stream_number),
+        sequential_count,
+        sequential_count / request_count as sequential_ratio,
+        request_count - sequential_count as run_count,
+        request_count / (request_count - sequential_count) as run_avg_requests
     from counted
+    inner join streams on counted.stream_number = streams.stream_number
 )
 
 select *

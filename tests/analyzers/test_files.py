@@ -14,7 +14,7 @@ from tracekit.query import MADE_BY, read
 from tracekit.queryfile import Query, parse
 
 CATALOG = [name for name in files() if name.startswith("catalog/")]
-VIEWS = ("steps", "completions", "replay_times")
+VIEWS = ("steps", "gaps", "completions", "replay_times")
 
 
 def described(header: str) -> Query:
@@ -48,7 +48,7 @@ def test_defaults_are_within_their_range(name: str) -> None:
 def test_reads_tables_that_a_stage_makes(name: str) -> None:
     assert set(read(name).reads) <= {*MADE_BY, "completions"}
     for table in read(name).reads:
-        assert re.search(rf"\b{table}\b|\bsteps\b|\breplay_times\b", read(name).text)
+        assert re.search(rf"\b{table}\b|\bsteps\b|\bgaps\b|\breplay_times\b", read(name).text)
 
 
 def test_every_file_is_run_by_somebody() -> None:

@@ -140,7 +140,7 @@ def test_dialogue_from_a_pipe(folder: TraceFolder) -> None:
     result = sql(folder.path, stdin=typed)
     assert result.exit_code == 0
     assert result.stdout == (
-        "blocks\nrequests\nsteps\nworking_set\n"
+        "blocks\ngaps\nrequests\nsteps\nworking_set\n"
         "role  length_bytes\n----  ------------\nfs            4096\n"
         "working_set: one row per window and role\n"
         "  window_ns: start of the window\n  role: role\n"
