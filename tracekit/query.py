@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracekit.contract import first_line, impossible_values
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.queryfile import Query, read
 from tracekit.store import TraceFolder
@@ -46,6 +47,9 @@ MADE_BY = {
     "blocks": "classify",
     "working_set": "classify",
     "placement": "recommend",
+    "cache_curve": "simulate cache",
+    "cache_policies": "simulate cache",
+    "cache_plane": "simulate cache",
     "tiers": "simulate tiers",
     "tiers_key": "simulate tiers",
     "tiers_extents": "simulate tiers",
@@ -75,6 +79,7 @@ def connect(
     DuckDB keeps within `memory_mib` and spills to a private folder beside the trace, which goes
     away with the connection. `completions` holds the completions of all replays, by name.
     """
+    folder.check_tables(MADE_BY)
     connection = empty(near=folder.path, memory_mib=memory_mib, threads=threads)
     for name, files in _tables(_plain_path(connection, folder.path)).items():
         add_view(connection, name, *files)
@@ -83,6 +88,7 @@ def connect(
 
 def connect_locked(folder: TraceFolder, *, memory_mib: int) -> DuckDBPyConnection:
     """Return the same database for statements of a user: it opens no file but the tables."""
+    folder.check_tables(MADE_BY)
     connection = empty(near=folder.path, memory_mib=memory_mib)
     tables = _tables(_plain_path(connection, folder.path))
     for name, files in tables.items():
@@ -164,8 +170,15 @@ def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
 
     `completion_files` has each row's file as `filename`.
     """
+    import duckdb
+
     paths = [glob.escape(str(file)) for file in files]
-    connection.read_parquet(paths, filename=name == "completion_files").create_view(name)
+    try:
+        relation = connection.read_parquet(paths, filename=name == "completion_files")
+    except duckdb.Error as error:
+        hint = "remove it, or make it again with the command that made it"
+        raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None
+    relation.create_view(name)
     for view in VIEWS_SQL.get(name, ()):
         connection.execute(read(view).text)
 
@@ -201,7 +214,7 @@ def _file_errors(query: Query) -> Iterator[None]:
     except OSError as error:
         # A stream gives what the database says of a later batch as an OSError.
         if "Out of Memory" not in str(error):
-            raise
+            raise impossible_values(query.name, error) from None
         raise _out_of_memory(query.name, error) from None
     except duckdb.CatalogException as error:
         missing = [table for table in query.reads if f"name {table} does not exist" in str(error)]
@@ -211,6 +224,8 @@ def _file_errors(query: Query) -> Iterator[None]:
             f"{query.name} needs the table '{missing[0]}', which this trace does not have yet",
             hint=f"run: tracekit {MADE_BY.get(missing[0], 'analyze')} TRACE",
         ) from None
+    except duckdb.Error as error:
+        raise impossible_values(query.name, error) from None
 
 
 @dataclass(frozen=True)
@@ -276,6 +291,6 @@ def _must_read(connection: DuckDBPyConnection, text: str) -> None:
 
 def _out_of_memory(what: str, error: Exception) -> TracekitError:
     return TracekitError(
-        f"{what} does not fit into the database's memory: {str(error).splitlines()[0]}",
+        f"{what} does not fit into the database's memory: {first_line(error)}",
         hint="give it more with --memory",
     )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tracekit import __version__
+from tracekit.contract import TABLES, check_object, check_table, read_object
 from tracekit.errors import InputError, UsageError
-from tracekit.schema import ROW_GROUP_ROWS, SCHEMA_VERSION
+from tracekit.schema import COMPLETIONS, ROW_GROUP_ROWS, SCHEMA_VERSION
 
 INFO_NAME = "trace.json"
 
@@ -35,13 +37,30 @@ class TraceFolder:
         return self.table(name).exists()
 
     def require(self, name: str, *, made_by: str) -> Path:
-        """Return the table's path, or raise InputError that names the command which makes it."""
+        """Return the table's path, or raise InputError that names the command which makes it.
+
+        A table of the contract is there only if it has the contract's columns.
+        """
+        hint = f"run: {command_line(made_by, self.path)}"
         if not self.has(name):
-            raise InputError(
-                f"{self.path}: there is no table '{name}'",
-                hint=f"run: tracekit {made_by} {self.path}",
-            )
+            raise InputError(f"{self.path}: there is no table '{name}'", hint=hint)
+        if name in TABLES:
+            hint = "parse the capture again" if made_by == "parse" else hint
+            check_table(self.table(name), TABLES[name], hint=hint)
         return self.table(name)
+
+    def check_tables(self, made_by: Mapping[str, str]) -> None:
+        """Raise InputError for a table that is there and is not what the contract says.
+
+        `made_by` names the command of each table; completions need the requests that they name.
+        """
+        for place in TABLES:
+            if self.has(place):
+                self.require(place, made_by=made_by[place.rpartition("/")[2]])
+        for file in self.path.glob("replays/*/completions.parquet"):
+            self.require("requests", made_by="parse")
+            hint = f"replay again, or remove {file.parent}"
+            check_table(file, COMPLETIONS, hint=hint, may_have_nulls=True)
 
     def save_info(self, **changes: Any) -> None:
         """Merge `changes` into trace.json; the file is replaced in one step."""
@@ -56,18 +75,20 @@ def _read_info(path: Path) -> dict[str, Any]:
             f"{path} is not a trace folder: it has no {INFO_NAME}",
             hint="make one with: tracekit parse CAPTURE -o FOLDER",
         )
-    try:
-        info = json.loads(file.read_text())
-    except ValueError as error:
-        message = f"{file} is not valid JSON: {error}"
-        raise InputError(message, hint="parse the capture again") from None
-    version = info.get("schema") if isinstance(info, dict) else None
+    info = read_object(file, hint="parse the capture again")
+    version = info.get("schema")
     if version != SCHEMA_VERSION:
         raise InputError(
-            f"{file} has schema {version}, this tracekit {__version__} reads {SCHEMA_VERSION}",
+            f"{file} has schema {version!r}, this tracekit {__version__} reads {SCHEMA_VERSION}",
             hint="parse the capture again with this version",
         )
-    return dict(info)
+    check_object(info, file, hint="parse the capture again")
+    return info
+
+
+def command_line(command: str, folder: Path) -> str:
+    """Return a command for a trace folder as it can be typed in a shell."""
+    return f"tracekit {command} {shlex.quote(str(folder))}"
 
 
 @contextmanager

@@ -1,0 +1,121 @@
+"""A trace folder that is not what it should be is one clear error, whichever stage meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.simulate.placement_traces import Request, write_trace
+from tracekit import query
+from tracekit.contract import read_object
+from tracekit.errors import InputError
+from tracekit.store import TraceFolder
+
+
+def with_column(file: Path, name: str, values: pa.Array) -> None:
+    """Replace a column of a table."""
+    table = pq.read_table(file)
+    pq.write_table(table.set_column(table.schema.names.index(name), name, values), file)
+
+
+DAMAGE: dict[str, tuple[Any, str]] = {
+    "cut": (lambda f: f.write_bytes(f.read_bytes()[:-9]), "is not a readable Parquet file"),
+    "empty": (lambda f: f.write_bytes(b""), "is not a readable Parquet file"),
+    "foreign": (lambda f: pq.write_table(pa.table({"a": [1]}), f), "lacks the columns request_id"),
+    "type": (lambda f: with_column(f, "sector", pa.array(["0"])), "sector is string, not int64"),
+    "plain": (lambda f: with_column(f, "role", pa.array(["fs"])), "role is string, not dictionary"),
+    "null": (lambda f: with_column(f, "sector", pa.nulls(1, pa.int64())), "sector has nulls"),
+}
+
+
+@pytest.mark.parametrize("damage", sorted(DAMAGE))
+def test_a_damaged_table_is_named_before_any_use(tmp_path: Path, damage: str) -> None:
+    # GIVEN a trace folder whose requests are damaged
+    folder = TraceFolder(write_trace(tmp_path, [Request("fs", 0)]))
+    spoil, message = DAMAGE[damage]
+    spoil(folder.table("requests"))
+    # WHEN a stage asks for them, THEN the error names the file and what is wrong
+    with pytest.raises(InputError, match=rf"requests\.parquet.* {message}") as caught:
+        folder.require("requests", made_by="parse")
+    assert caught.value.hint == "parse the capture again"
+    # AND the same for SQL
+    with pytest.raises(InputError, match=message):
+        query.connect(folder)
+
+
+def test_a_damaged_page_is_an_error_of_the_analysis(tmp_path: Path) -> None:
+    # GIVEN requests whose footer is whole and whose pages are not
+    requests = [Request("fs", place * 8) for place in range(500)]
+    folder = TraceFolder(write_trace(tmp_path, requests))
+    file = folder.table("requests")
+    data = bytearray(file.read_bytes())
+    end = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    data[4:end] = bytes(255 - byte for byte in data[4:end])
+    file.write_bytes(data)
+    # WHEN an analysis runs, THEN it says which, and that the tables are damaged
+    with (
+        query.connect(folder) as connection,
+        pytest.raises(InputError, match=r"^traffic/totals cannot be worked out"),
+    ):
+        query.run(connection, "traffic/totals")
+
+
+def test_a_finding_that_is_no_table_is_named(tmp_path: Path) -> None:
+    folder = TraceFolder(write_trace(tmp_path, [Request("fs", 0)]))
+    (tmp_path / "findings").mkdir()
+    (tmp_path / "findings" / "mine.parquet").write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"findings/mine\.parquet: .*too small"):
+        query.connect(folder)
+
+
+INFO: dict[str, tuple[dict[str, Any], str]] = {
+    "layout": ({"layout": 3}, "layout is no list"),
+    "entry": ({"layout": [None]}, "layout, entry 0 is no object"),
+    "sectors": (
+        {"layout": [{"device": "sda", "start_sector": 1 << 63, "sectors": 1}]},
+        "layout, entry 0: start_sector cannot be 9223372036854775808",
+    ),
+    "warning": ({"warnings": [{"code": "x", "message": 5}]}, "warnings, entry 0: message cannot"),
+    "size": ({"devices": [{"device": "a", "size_sectors": "1"}]}, "size_sectors cannot be '1'"),
+    "clock": ({"clock": []}, "clock is no object"),
+    "schema": ({"schema": "2"}, "has schema '2', this tracekit .* reads 1"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(INFO))
+def test_trace_json_with_a_wrong_value_is_refused(tmp_path: Path, name: str) -> None:
+    changes, message = INFO[name]
+    file = write_trace(tmp_path, [Request("fs", 0)]) / "trace.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    with pytest.raises(InputError, match=rf"trace\.json.* {message}"):
+        TraceFolder(tmp_path)
+
+
+TEXTS = {
+    "[]": "no object",
+    '{"a": NaN}': "NaN is no number",
+    '{"a": 1e999}': "1e999 is too large",
+    '{"a": "\\ud800"}': "not UTF-8",
+    '{"a": ' * 100_000: "nested too deeply",
+    "{": "not valid JSON",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=TEXTS.values())
+def test_json_that_no_later_file_could_hold(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(text)
+    with pytest.raises(InputError, match=TEXTS[text]):
+        read_object(file, hint="")
+
+
+def test_the_hint_for_a_missing_table_can_be_typed(tmp_path: Path) -> None:
+    folder = TraceFolder(write_trace(tmp_path / "a trace; $(x)", [Request("fs", 0)]))
+    with pytest.raises(InputError) as caught:
+        folder.require("simulations/placement", made_by="recommend")
+    assert caught.value.hint == f"run: tracekit recommend '{tmp_path}/a trace; $(x)'"
