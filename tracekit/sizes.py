@@ -1,8 +1,9 @@
-"""Amounts of data with units, as people write and read them."""
+"""Amounts of data and of time with units, as people write and read them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tracekit.errors import UsageError
 
@@ -27,6 +28,16 @@ UNITS = {
 }
 _SIZE = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)\s*")
 _LARGEST = 1 << 62
+_BYTE_UNITS = (
+    ("PiB", 1 << 50),
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+)
+_TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+LONG_NS = 1000e9  # from here on a time is written in minutes or hours
 
 
 def parse_size(text: str, *, option: str) -> int:
@@ -46,10 +57,35 @@ def parse_size(text: str, *, option: str) -> int:
     return round(size)
 
 
-def format_size(size_bytes: int) -> str:
+def format_size(size_bytes: float) -> str:
     """Write bytes with three digits in the largest fitting binary unit: 512 B, 1.5 MiB, 24 MiB."""
-    for unit, scale in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size_bytes >= scale:
-            value = size_bytes / scale
-            return f"{value:.0f} {unit}" if value >= 99.95 else f"{value:.3g} {unit}"
-    return f"{size_bytes} B"
+    return _scaled(float(size_bytes), _BYTE_UNITS)
+
+
+def format_duration(time_ns: float) -> str:
+    """Write nanoseconds with three digits in the unit that suits them: 130 us, 3 s, 6 h 57 min."""
+    value = float(time_ns)
+    return _scaled(value, _TIME_UNITS) if abs(value) < LONG_NS else _long(value)
+
+
+def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
+    # A value that rounds up to the next unit is written in it: 999,999 ns is 1 ms, not 1,000 us.
+    fitting = (unit for unit in units if abs(value) >= unit[1] * 0.9995)
+    unit, factor = next(fitting, units[-1])
+    return f"{_three_digits(value / factor)} {unit}"
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits, but never fewer than the whole part; no trailing zero."""
+    whole_digits = len(str(int(abs(value))))
+    text = f"{value:,.{max(0, 3 - whole_digits)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _long(time_ns: float) -> str:
+    seconds = round(time_ns / 1e9)
+    if seconds < 3600:
+        large, small, units = *divmod(seconds, 60), ("min", "s")
+    else:
+        large, small, units = *divmod(round(seconds / 60), 60), ("h", "min")
+    return f"{large:,} {units[0]} {small} {units[1]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracekit.errors import UsageError
-from tracekit.sizes import format_size, parse_size
+from tracekit.sizes import format_duration, format_size, parse_size
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,17 @@ def test_other_text_is_refused_with_the_option(text: str) -> None:
         (4096, "4 KiB"),
         (24 << 20, "24 MiB"),
         (10113024, "9.64 MiB"),
-        (1023 << 20, "1023 MiB"),
+        (1023 << 20, "1,023 MiB"),
         (5 << 40, "5 TiB"),
     ],
 )
 def test_sizes_are_written_with_three_digits(size: int, text: str) -> None:
     assert format_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "text"),
+    [(0, "0 ns"), (999_999, "1 ms"), (1_500, "1.5 us"), (25_042 * 10**9, "6 h 57 min")],
+)
+def test_durations_are_written_as_in_the_report(time_ns: int, text: str) -> None:
+    assert format_duration(time_ns) == text

@@ -8,7 +8,7 @@ from tracekit.profiles import Profile
 from tracekit.recommend.answer import KNEE_RATIO, LASTING_RATIO, WORTH_RATIO, Answer, Answers
 from tracekit.schema import BLOCK_BYTES, ROLES
 from tracekit.simulate.placement import Curves
-from tracekit.sizes import format_size
+from tracekit.sizes import format_duration, format_size
 
 NAMES = {"fs": "file system", "journal": "journal", "swap": "swap"}
 LEVELS = {
@@ -69,27 +69,18 @@ def assumptions(
     ]
 
 
-def seconds(time_ns: int) -> str:
-    """Write a time with three digits in a unit that suits it."""
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if time_ns >= scale:
-            value = time_ns / scale
-            return f"{value:,.0f} {unit}" if value >= 99.95 else f"{value:.3g} {unit}"
-    return f"{time_ns} ns"
-
-
 def _first_line(curves: Curves, answer: Answer, nvm: Profile) -> str:
     given = f"With {format_size(answer.capacity_bytes)} of {nvm.name}"
     if answer.placement == "base":
         return (
             f"{given}, leave everything on the base device: no placement takes less than its"
-            f" {seconds(answer.base_elapsed_ns)}."
+            f" {format_duration(answer.base_elapsed_ns)}."
         )
     return (
         f"{given}, place {_parts(curves, answer)} there: elapsed I/O time falls by"
-        f" {answer.gain_ratio:.1%}, from {seconds(answer.base_elapsed_ns)} to"
-        f" {seconds(answer.elapsed_ns)} (the hottest blocks of all roles:"
-        f" {seconds(answer.optimal_elapsed_ns)})."
+        f" {answer.gain_ratio:.1%}, from {format_duration(answer.base_elapsed_ns)} to"
+        f" {format_duration(answer.elapsed_ns)} (the hottest blocks of all roles:"
+        f" {format_duration(answer.optimal_elapsed_ns)})."
     )
 
 
@@ -120,11 +111,11 @@ def _parts(curves: Curves, answer: Answer) -> str:
 def _second_line(answer: Answer, other: Answer) -> str:
     name = _name(answer.runner_up)
     first = (
-        f"The runner-up, {name}, takes {seconds(answer.runner_up_elapsed_ns)}: the answer is"
-        f" {answer.margin_ratio:.1%} ahead"
+        f"The runner-up, {name}, takes {format_duration(answer.runner_up_elapsed_ns)}:"
+        f" the answer is {answer.margin_ratio:.1%} ahead"
     )
     if answer.placement == "base":
-        first = f"No other placement takes less than {seconds(answer.base_elapsed_ns)}"
+        first = f"No other placement takes less than {format_duration(answer.base_elapsed_ns)}"
     way = "the other way to cover a role that does not fit"
     if other.placement == answer.placement:
         return f"{first}; {way} gives the same answer with {other.gain_ratio:.1%}."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tracekit.report import format as fmt
 from tracekit.report import palette
 from tracekit.report.svg import Size
+from tracekit.sizes import LONG_NS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 # Each unit is used from its third value on.
 TIME_UNITS = (
     ("h", 3600e9, 7200e9),
-    ("min", 60e9, fmt.LONG_NS),
+    ("min", 60e9, LONG_NS),
     ("s", 1e9, 2e9),
     ("ms", 1e6, 2e6),
     ("µs", 1e3, 2e3),

@@ -10,14 +10,11 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+from tracekit.sizes import format_duration, format_size
+
 MISSING = "–"  # noqa: RUF001 - an en dash is what a table shows for "no value"
 
-LONG_NS = 1000e9  # from here on a time is written in minutes or hours
 SPACE = "\N{NO-BREAK SPACE}"  # a number and its unit stay on one line
-
-_TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
-_BYTE_UNITS = (("PiB", 1 << 50), ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20))
-_SMALL_BYTE_UNITS = (("KiB", 1 << 10), ("B", 1))
 
 
 def is_missing(value: Any) -> bool:
@@ -48,16 +45,14 @@ def data(length_bytes: Any) -> str:
     """Write an amount of data in binary units: 512 B, 4 KiB, 1.5 MiB."""
     if is_missing(length_bytes):
         return MISSING
-    units = _BYTE_UNITS + _SMALL_BYTE_UNITS
-    return _scaled(float(length_bytes), units)
+    return format_size(length_bytes).replace(" ", SPACE)
 
 
 def duration(time_ns: Any) -> str:
-    """Write a time that is given in nanoseconds in the unit that suits it: 129.6 µs, 3 s."""
+    """Write a time that is given in nanoseconds in the unit that suits it: 130 µs, 3 s."""
     if is_missing(time_ns):
         return MISSING
-    value = float(time_ns)
-    return _scaled(value, _TIME_UNITS) if abs(value) < LONG_NS else _long(value)
+    return format_duration(time_ns).replace(" us", " µs").replace(" ", SPACE)
 
 
 def share(ratio: Any) -> str:
@@ -118,26 +113,3 @@ def anchor(text: str) -> str:
 def _escape(character: str) -> str:
     point = ord(character)
     return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}"
-
-
-def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
-    # A value that rounds up to the next unit is written in it: 999,999 ns is 1 ms, not 1,000 µs.
-    fitting = (unit for unit in units if abs(value) >= unit[1] * 0.9995)
-    unit, factor = next(fitting, units[-1])
-    return f"{_three_digits(value / factor)}{SPACE}{unit}"
-
-
-def _three_digits(value: float) -> str:
-    """Three significant digits, but never fewer than the whole part; no trailing zero."""
-    whole_digits = len(str(int(abs(value))))
-    text = f"{value:,.{max(0, 3 - whole_digits)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _long(time_ns: float) -> str:
-    seconds = round(time_ns / 1e9)
-    if seconds < 3600:
-        large, small, units = *divmod(seconds, 60), ("min", "s")
-    else:
-        large, small, units = *divmod(round(seconds / 60), 60), ("h", "min")
-    return f"{large:,}{SPACE}{units[0]} {small}{SPACE}{units[1]}"
