@@ -209,8 +209,8 @@ CACHE_CURVE = pa.schema(
         _field("capacity_bytes", pa.int64(), "size of the LRU cache, in whole pages"),
         _field("references", pa.int64(), "pages that the requests touched, each as often"),
         _field("miss_ratio", pa.float64(), "share of the references not in the cache, 0 to 1"),
-        _field("miss_ratio_low", pa.float64(), "end of its 95 % band; the same if exact"),
-        _field("miss_ratio_high", pa.float64(), "end of its 95 % band; the same if exact"),
+        _field("miss_ratio_low", pa.float64(), "end of its error band; the same if exact"),
+        _field("miss_ratio_high", pa.float64(), "end of its error band; the same if exact"),
     ]
 )
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLE_ROWS = 1000
+CACHE = "simulate cache"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ def notes() -> list[TableNote]:
         _stored("blocks", "classify", "one row per 4 KiB block that was touched", schema.BLOCKS),
         _stored("working_set", "classify", "one row per window and role", schema.WORKING_SET),
         _stored("placement", "recommend", "one row per placement and size", schema.PLACEMENT),
+        _stored("cache_curve", CACHE, "one row per cache, role and size", schema.CACHE_CURVE),
+        _stored("cache_policies", CACHE, "one row per policy and size", schema.CACHE_POLICIES),
+        _stored("cache_plane", CACHE, "one row per pair of sizes", schema.CACHE_PLANE),
         completions,
         _described("catalog/replay_times", "replay"),
         *(_described(name, "analyze") for name in ANALYSES),

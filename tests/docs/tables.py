@@ -18,6 +18,13 @@ STAGE_TABLES: dict[str, tuple[str, str, pa.Schema]] = {
     "blocks": ("classify", "one row a device, 4 KiB block and role", schema.BLOCKS),
     "working_set": ("classify", "one row a window and role", schema.WORKING_SET),
     "placement": ("recommend", "one row a placement and capacity", schema.PLACEMENT),
+    "cache_curve": (
+        "simulate cache",
+        "one row a cache, role, operation and size",
+        schema.CACHE_CURVE,
+    ),
+    "cache_policies": ("simulate cache", "one row a policy and size", schema.CACHE_POLICIES),
+    "cache_plane": ("simulate cache", "one row a pair of sizes", schema.CACHE_PLANE),
     "tiers": ("simulate tiers", "one row a mix of tiers", schema.TIERS),
     "tiers_key": ("simulate tiers", "one row a method and key configuration", schema.TIERS_KEY),
     "tiers_extents": ("simulate tiers", "one row a touched extent", schema.TIERS_EXTENTS),

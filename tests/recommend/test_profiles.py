@@ -36,12 +36,13 @@ def test_the_devices_of_both_studies_are_built_in() -> None:
     # THEN study B's 4 KiB latencies and prices are as published
     measured = {
         name: (found[name].read_latency_us, found[name].write_latency_us, found[name].price_per_gb)
-        for name in ("ssd-pcm", "ssd-emlc", "hdd-15k")
+        for name in ("ssd-pcm", "ssd-emlc", "hdd-15k", "network-storage")
     }
     assert measured == {
         "ssd-pcm": (6.7, 128.3, 24.0),
         "ssd-emlc": (108.0, 37.1, 6.0),
         "hdd-15k": (5000.0, 5000.0, 1.0),
+        "network-storage": (919.0, 133.0, 1.0),
     }
     # AND the devices that issue and study name are all there
     assert list(found) == [
@@ -54,6 +55,7 @@ def test_the_devices_of_both_studies_are_built_in() -> None:
         "ssd-optane",
         "dax-pcm",
         "dram",
+        "network-storage",
     ]
 
 
@@ -144,7 +146,7 @@ def test_an_unknown_profile_lists_the_known(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no device profile 'ssd-pmc'") as caught:
         choose_profile(load_profiles(own_file(tmp_path)), "ssd-pmc")
     assert caught.value.hint.startswith("did you mean ssd-pcm? there are: hdd-7200, hdd-15k,")
-    assert caught.value.hint.endswith(", dram, mine")
+    assert caught.value.hint.endswith(", dram, network-storage, mine")
 
 
 def test_every_built_in_profile_has_a_commented_source() -> None:

@@ -64,8 +64,8 @@ def optimum_misses(references: Sequence[Reference], capacity: int) -> int:
         if page not in cache:
             misses += 1
             if len(cache) == capacity:
-                rest = pages[at:]
-                cache.remove(max(cache, key=lambda p, r=rest: r.index(p) if p in r else len(r)))
+                rest = [*pages[at:], *sorted(cache)]
+                cache.remove(max(cache, key=rest.index))
             cache.add(page)
     return misses
 

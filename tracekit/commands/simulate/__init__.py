@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tracekit.commands.simulate.cache import cache
 from tracekit.commands.simulate.tiers import tiers
 
-SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers,)
+SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers, cache)
 
 
 def simulate() -> None:

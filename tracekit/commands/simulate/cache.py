@@ -1,0 +1,92 @@
+"""`tracekit simulate cache`: what a cache of any size would give."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from tracekit.simulate.cache import Options
+
+
+def cache(  # noqa: PLR0913 - a command's parameters are its options
+    trace: Annotated[Path, typer.Argument(help="Trace folder, classified.")],
+    *,
+    page: Annotated[str, typer.Option(help="Size of a page: a power of two from 4KiB.")] = "4KiB",
+    sizes: Annotated[
+        str,
+        typer.Option(
+            help="Cache sizes for the policies and the plane, such as 64MiB,1GiB. Default: eight"
+            " octaves up to all that was touched. The curves have every size."
+        ),
+    ] = "",
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="Policies to compare: lru, fifo, clock, s3-fifo, arc, optimum. Default: all."
+        ),
+    ] = "",
+    write: Annotated[
+        Literal["through", "back", "around"],
+        typer.Option(help="Where the policies' caches write: through, back or around the cache."),
+    ] = "through",
+    write_miss: Annotated[
+        Literal["allocate", "bypass"],
+        typer.Option(help="Whether a missed write brings its page into the cache."),
+    ] = "allocate",
+    levels: Annotated[
+        Literal["exclusive", "inclusive"],
+        typer.Option(help="Whether flash also holds what PCM above it holds."),
+    ] = "exclusive",
+    sample_rate: Annotated[
+        float | None,
+        typer.Option(help="Share of the pages to sample, 0 to 1; for very long traces."),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Most pages in the sample: its rate falls as the trace goes on."),
+    ] = None,
+    pcm: Annotated[str, typer.Option(help="Device profile of the fast level.")] = "ssd-pcm",
+    flash: Annotated[str, typer.Option(help="Device profile of the slow level.")] = "ssd-emlc",
+    base: Annotated[
+        str, typer.Option(help="Device profile of what is behind the cache.")
+    ] = "network-storage",
+    profiles: Annotated[
+        Path | None, typer.Option(help="TOML file of own device profiles.", metavar="FILE")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Give the miss ratio of every cache size, of policies, and of PCM above flash."""
+    from tracekit.native.caches import POLICIES
+    from tracekit.simulate.cache import Options
+    from tracekit.sizes import parse_size
+
+    chosen = [text for text in sizes.split(",") if text.strip()]
+    options = Options(
+        page_bytes=parse_size(page, option="--page"),
+        sizes_bytes=tuple(parse_size(text, option="--sizes") for text in chosen),
+        policies=tuple(text.strip() for text in policy.split(",") if text.strip()) or POLICIES,
+        writes=write,
+        writes_allocate=write_miss == "allocate",
+        levels=levels,
+        sample_rate=sample_rate,
+        sample_pages=samples,
+        pcm=pcm,
+        flash=flash,
+        base=base,
+        profiles=profiles,
+    )
+    result = _simulate(trace, options)
+    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
+
+
+def _simulate(trace: Path, options: Options) -> dict[str, Any]:
+    from tracekit.progress import row_progress, step_progress
+    from tracekit.simulate.cache import Progress, simulate_cache
+    from tracekit.store import TraceFolder
+
+    with row_progress("read requests") as on_rows, step_progress("simulate") as on_step:
+        return simulate_cache(TraceFolder(trace), options, progress=Progress(on_rows, on_step))

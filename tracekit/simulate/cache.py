@@ -1,0 +1,227 @@
+"""What a cache of any size would give: curves, policies and the plane of PCM above flash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit.errors import InputError, UsageError
+from tracekit.native.caches import POLICIES, CacheSetup, TwoLevelSetup
+from tracekit.native.curves import SHARDS_SCALE
+from tracekit.profiles import choose_profile, load_profiles
+from tracekit.schema import BLOCK_BYTES
+from tracekit.simulate.block_orders import read_blocks
+from tracekit.simulate.cache_grid import Grid, make_grid
+from tracekit.simulate.cache_passes import Passed, exact_pass, sampled_pass
+from tracekit.simulate.cache_plane import Devices, exclusive_pair, simulated_pair
+from tracekit.simulate.cache_policies import PolicyResult, simulate_policies
+from tracekit.simulate.cache_tables import PlaneCell, curve_table, plane_table, policies_table
+from tracekit.simulate.cache_words import assumptions, headline
+from tracekit.simulate.columns import row_count
+from tracekit.simulate.pages import page_keys
+from tracekit.store import TraceFolder, write_json, write_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGEST_PAGE_BYTES = 1 << 24
+# The optimum keeps four bytes for each reference.
+MOST_OPTIMUM_REFERENCES = 1 << 27
+TABLES = ("cache_curve", "cache_policies", "cache_plane")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose; sizes in bytes."""
+
+    page_bytes: int = 4096
+    sizes_bytes: tuple[int, ...] = ()
+    policies: tuple[str, ...] = POLICIES
+    writes: str = "through"
+    writes_allocate: bool = True
+    levels: str = "exclusive"
+    sample_rate: float | None = None
+    sample_pages: int | None = None
+    pcm: str = "ssd-pcm"
+    flash: str = "ssd-emlc"
+    base: str = "network-storage"
+    profiles: Path | None = None
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the curves come from a sample."""
+        return self.sample_rate is not None or self.sample_pages is not None
+
+    @property
+    def is_allocating(self) -> bool:
+        """Whether a missed write brings its page into the cache."""
+        return self.writes_allocate and self.writes != "around"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Who is told of rows read and of steps begun."""
+
+    on_rows: Callable[[int], None] = lambda _rows: None
+    on_step: Callable[[str, int, int], None] = lambda _name, _at, _total: None
+
+
+def check(options: Options) -> None:
+    """Raise UsageError for options that cannot be."""
+    page = options.page_bytes
+    if not BLOCK_BYTES <= page <= LARGEST_PAGE_BYTES or page & (page - 1):
+        raise UsageError(f"--page: {page} bytes are not a power of two from 4KiB to 16MiB")
+    unknown = [policy for policy in options.policies if policy not in POLICIES]
+    if unknown:
+        raise UsageError(f"--policy: there is no '{unknown[0]}'", hint=f"one of {POLICIES}")
+    rate = options.sample_rate
+    if rate is not None and not 1 / SHARDS_SCALE <= rate <= 1:
+        raise UsageError(f"--sample-rate: {rate} is not between 0.0000001 and 1")
+    if options.sample_pages is not None and not 1 <= options.sample_pages < 1 << 28:
+        raise UsageError(f"--samples: {options.sample_pages} is not between 1 and 268435455")
+    if options.is_sampled and not options.is_allocating:
+        raise UsageError("a sample cannot tell what writes that do not allocate would do")
+    if options.is_sampled and options.levels != "exclusive":
+        raise UsageError(f"--levels {options.levels} needs every request, not a sample")
+
+
+def simulate_cache(
+    folder: TraceFolder, options: Options, *, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Write simulations/cache_curve, cache_policies, cache_plane and cache.json; return the last.
+
+    InputError when there is nothing to read or write. A sample gives no policies.
+    """
+    check(options)
+    progress = progress or Progress()
+    devices = _devices(options)
+    requests = folder.require("requests", made_by="parse")
+    blocks = folder.require("blocks", made_by="classify")
+    grid, passed = _pass(requests, blocks, options, devices, progress)
+    references = int(passed.shared.references.sum())
+    if not references:
+        raise InputError(f"{folder.path} has no reads and no writes: there is nothing to cache")
+    policies = _policies(options, grid, passed, progress)
+    cells = _cells(options, grid, passed, progress)
+    tables = {
+        "cache_curve": curve_table(passed, grid, page_bytes=options.page_bytes),
+        "cache_policies": policies_table(policies, options.writes, page_bytes=options.page_bytes),
+        "cache_plane": plane_table(cells, devices, levels=options.levels),
+    }
+    result = _result(options, devices, passed, tables)
+    (folder.path / "simulations").mkdir(exist_ok=True)
+    for name, table in tables.items():
+        write_table(folder.table(f"simulations/{name}"), table)
+    write_json(folder.path / "simulations" / "cache.json", result)
+    return result
+
+
+def _devices(options: Options) -> Devices:
+    known = load_profiles(options.profiles)
+    names = (options.pcm, options.flash, options.base)
+    pcm, flash, base = (choose_profile(known, name) for name in names)
+    return Devices(pcm, flash, base, options.page_bytes)
+
+
+def _pass(
+    requests: Path, blocks: Path, options: Options, devices: Devices, progress: Progress
+) -> tuple[Grid, Passed]:
+    def grid_for(footprint: int) -> Grid:
+        return make_grid(
+            max(1, footprint),
+            options.sizes_bytes,
+            page_bytes=options.page_bytes,
+            price_ratio=devices.price_ratio,
+        )
+
+    if options.is_sampled:
+        # How many larger pages the blocks lie in is not known without reading them all.
+        grid = grid_for(row_count(blocks))
+        return grid, sampled_pass(
+            requests,
+            grid,
+            page_bytes=options.page_bytes,
+            rate=options.sample_rate or 1.0,
+            page_limit=options.sample_pages or 0,
+            on_rows=progress.on_rows,
+        )
+    touched = read_blocks(blocks)
+    keys = (touched.device_names, *page_keys(touched, options.page_bytes))
+    del touched
+    grid = grid_for(len(keys[1]))
+    return grid, exact_pass(
+        requests,
+        keys,
+        grid=grid,
+        page_bytes=options.page_bytes,
+        writes_allocate=options.is_allocating,
+        on_rows=progress.on_rows,
+    )
+
+
+def _policies(
+    options: Options, grid: Grid, passed: Passed, progress: Progress
+) -> list[PolicyResult]:
+    if options.is_sampled:
+        return []
+    chosen = list(options.policies)
+    if passed.shared.references.sum() > MOST_OPTIMUM_REFERENCES and "optimum" in chosen:
+        chosen.remove("optimum")
+    setups = [
+        CacheSetup(passed.page_count, size, policy, options.writes, options.is_allocating)
+        for policy in chosen
+        for size in grid.axis
+    ]
+    return simulate_policies(setups, passed.runs, on_step=progress.on_step)
+
+
+def _cells(options: Options, grid: Grid, passed: Passed, progress: Progress) -> list[PlaneCell]:
+    """Return the plane: in closed form if the levels are exclusive, else pair by pair."""
+    cells = []
+    for at, (pcm, flash, budget) in enumerate(grid.pairs):
+        if options.levels == "exclusive":
+            pair = exclusive_pair(
+                passed.shared, (pcm, flash), writes_allocate=options.is_allocating
+            )
+        else:
+            progress.on_step(f"PCM {pcm:,}, flash {flash:,} pages", at, len(grid.pairs))
+            setup = TwoLevelSetup(
+                passed.page_count,
+                (pcm, flash),
+                is_inclusive=True,
+                writes_allocate=options.is_allocating,
+            )
+            pair = simulated_pair(setup, passed.runs)
+        cells.append(PlaneCell(pcm, flash, budget, pair))
+    return cells
+
+
+def _result(
+    options: Options, devices: Devices, passed: Passed, tables: dict[str, pa.Table]
+) -> dict[str, Any]:
+    shared = passed.shared
+    sample = None
+    if shared.shards is not None:
+        sample = {
+            "references": shared.shards.sampled,
+            "pages": shared.shards.pages,
+            "rate": shared.shards.threshold / SHARDS_SCALE,
+            "memory_bytes": shared.shards.memory_bytes,
+        }
+    return {
+        "page_bytes": options.page_bytes,
+        "writes": options.writes,
+        "is_write_allocating": options.is_allocating,
+        "levels": options.levels,
+        "reads": int(shared.references[0::2].sum()),
+        "write_references": int(shared.references[1::2].sum()),
+        "pages": passed.page_count or None,
+        "sample": sample,
+        "left_out": {"impossible": passed.impossible},
+        "price_ratio": devices.price_ratio,
+        "profiles": [asdict(device) for device in (devices.pcm, devices.flash, devices.base)],
+        "headline": headline(tables, devices),
+        "assumptions": assumptions(options, devices),
+    }
