@@ -1,4 +1,7 @@
-"""What the page contains: one function a section, in the order of the page."""
+"""What the page contains: one function a section, in the order of the page.
+
+A section of a simulation that nobody asked for is None: it is not missing.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,15 @@ from tracekit.report.sections.reproduce import reproduce
 from tracekit.report.sections.sequentiality import sequentiality
 from tracekit.report.sections.sizes import sizes
 from tracekit.report.sections.throughput import throughput
+from tracekit.report.sections.tiers import tiers
 from tracekit.report.sections.totals import totals
 from tracekit.report.sections.warnings import warnings
 
-SECTIONS: tuple[Callable[[Inputs], Section | Missing], ...] = (
+SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     answer,
     warnings,
     capacity,
+    tiers,
     totals,
     coverage,
     footprint,

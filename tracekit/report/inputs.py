@@ -104,6 +104,22 @@ class Inputs:
             table=_read_table(self.folder.table(place)),
         )
 
+    def simulation(self, name: str, *, command: str) -> Evidence | None:
+        """Return a table that `tracekit simulate COMMAND` wrote, or None."""
+        place = f"simulations/{name}"
+        if not self.folder.has(place):
+            return None
+        return Evidence(
+            name=name,
+            origin=f"{place}.parquet of tracekit simulate {command}",
+            table=_with_lists(_read_table(self.folder.table(place))),
+        )
+
+    def simulated(self, name: str) -> Mapping[str, Any] | None:
+        """Return the answer of a simulation, simulations/NAME.json, or None."""
+        file = self.folder.path / "simulations" / f"{name}.json"
+        return _read_json(file) if file.is_file() else None
+
     @functools.cached_property
     def recommendation(self) -> Mapping[str, Any] | None:
         """The content of recommendation.json, or None."""
@@ -128,6 +144,14 @@ def _read_table(file: Path) -> pd.DataFrame:
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{file} cannot be read: {error}", hint="make it again") from None
     return plain(table.to_pandas(integer_object_nulls=True))
+
+
+def _with_lists(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with lists in place of arrays, which are written like any other value."""
+    import numpy as np
+
+    chosen = [n for n in table.columns if len(table) and isinstance(table[n].iloc[0], np.ndarray)]
+    return table.assign(**{name: [cell.tolist() for cell in table[name]] for name in chosen})
 
 
 def _parameters(file: Path) -> Mapping[str, int]:

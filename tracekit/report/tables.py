@@ -92,9 +92,14 @@ def shown(
         is_number = pd.api.types.is_numeric_dtype(values) or _holds_numbers(values)
         write = _writer(str(name), values, is_number=is_number)
         columns.append(Column(title(str(name)), str(name), meanings.get(str(name), ""), is_number))
-        cells.append([write(value) for value in values])
+        cells.append([_cell(value, write) for value in values])
     rows = list(zip(*cells, strict=True))
     return Shown(columns, rows, len(table))
+
+
+def _cell(value: Any, write: Callable[[Any], str]) -> str:
+    """Write a value, or each value of a list."""
+    return ", ".join(write(one) for one in value) if isinstance(value, list) else write(value)
 
 
 def title(name: str) -> str:

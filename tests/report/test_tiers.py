@@ -1,0 +1,115 @@
+"""The section on tiers of storage: its sentences by hand, and the page of a simulated trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.report.folder import make_folder, plain
+from tracekit.report.contents import SECTIONS
+from tracekit.report.inputs import Inputs
+from tracekit.report.page import report
+from tracekit.report.sections import tiers
+from tracekit.simulate.tier_study import Options
+from tracekit.simulate.tiers import simulate_tiers
+from tracekit.store import TraceFolder
+
+
+def configuration(mix: str, iops_per_price: float) -> dict[str, Any]:
+    return {"mix": mix, "iops_per_price": iops_per_price}
+
+
+ANSWER = {
+    "tiers": [{"name": "pcm"}, {"name": "flash"}, {"name": "disk"}],
+    "configurations": {
+        "static": {
+            "best": configuration("13 % pcm, 87 % flash", 2117.1),
+            "best with pcm": configuration("13 % pcm, 87 % flash", 2117.1),
+            "best without pcm": configuration("95 % flash, 5 % disk", 1868.7),
+        }
+    },
+}
+
+
+def test_it_says_the_best_mix_and_the_gain() -> None:
+    assert plain(tiers.surface_says(ANSWER, "static")) == [
+        "The stronger the colour, the more IOPS for the price: at best 2,117 with"
+        " 13 % pcm, 87 % flash.",
+        "Without pcm it is 1,869 with 95 % flash, 5 % disk.",
+    ]
+    assert plain([tiers.gain_says(ANSWER, "static")]) == [
+        "Static: 13 % pcm, 87 % flash gives 13.3 % more IOPS for the price than the best mix"
+        " without pcm."
+    ]
+
+
+def test_the_surface_keeps_the_best_of_the_other_tiers() -> None:
+    # GIVEN four tiers, so that a pair of shares stands for several mixes
+    table = pd.DataFrame(
+        {
+            "share_ratio": [[0.5, 0.5, 0.0, 0.0], [0.5, 0.0, 0.5, 0.0], [0.5, 0.0, 0.0, 0.5]],
+            "iops_per_price": [3.0, 1.0, 2.0],
+        }
+    )
+    # WHEN it is seen from above, THEN the best of each pair remains
+    found = tiers.surface(table, ANSWER, method="static")
+    assert found[["first_ratio", "second_ratio", "iops_per_price"]].to_numpy().tolist() == [
+        [0.5, 0.0, 2.0],
+        [0.5, 0.5, 3.0],
+    ]
+
+
+def test_skew_says_what_a_fifth_takes() -> None:
+    table = pd.DataFrame(
+        {
+            "role": ["all"] * 5,
+            "operation": ["read"] * 5,
+            "capacity_ratio": [0.2, 0.4, 0.6, 0.8, 1.0],
+            "traffic_ratio": [0.83, 0.9, 0.95, 1.0, 1.0],
+        }
+    )
+    assert plain(tiers.skew_says(table)) == [
+        "The busiest 20.0 % of the extents take 83.0 % of what is read."
+    ]
+
+
+def test_sensitivity_says_both_ends() -> None:
+    table = pd.DataFrame(
+        {
+            "tier": ["pcm", "pcm"],
+            "parameter": ["price_per_gb", "price_per_gb"],
+            "factor": [0.5, 2.0],
+            "gain_ratio": [0.5, -0.25],
+        }
+    )
+    assert plain(tiers.sensitivity_says(table, ANSWER)) == [
+        "The gain by pcm lies between −25.0 % (pcm price × 2) and 50.0 % (pcm price × 0.5),"  # noqa: RUF001
+        " static placement."
+    ]
+
+
+def test_a_simulation_that_nobody_asked_for_is_not_missing(parsed: TraceFolder) -> None:
+    assert tiers.tiers in SECTIONS
+    assert tiers.tiers(Inputs(parsed)) is None
+
+
+@pytest.mark.parametrize("names", [(), ("ssd-pcm", "hdd-15k")])
+def test_a_simulated_trace_has_the_section(tmp_path: Path, names: tuple[str, ...]) -> None:
+    # GIVEN a trace with dynamic tiering of three tiers, or of two that have no surface
+    folder = make_folder(tmp_path / "trace", stages=())
+    options = Options(
+        extent_bytes=65536, step_percent=10, tiers=names, is_dynamic=True, window_s=1.0
+    )
+    answer = simulate_tiers(folder, options)
+    # WHEN its report is written
+    report(folder, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    # THEN the answer and the figures are there
+    assert answer["headline"][0] in text
+    for figure in ("tiers-key", "tiers-skew", "tiers-sensitivity"):
+        assert f'id="figure-{figure}"' in text
+    for method in ("static", "dynamic"):
+        assert (f'id="figure-tiers-surface-{method}"' in text) == (not names)

@@ -1,0 +1,21 @@
+"""IOPS for the price of the configurations worth naming, as bars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracekit.report import canvas
+from tracekit.report import format as fmt
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from tracekit.report.svg import Size
+
+
+def tier_key(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `iops_per_price` of each `kind`, in the order of the rows."""
+    return canvas.role_bars(
+        table, size, value="iops_per_price", x_title="IOPS for the price", write=fmt.count
+    )
