@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from tracekit import __version__
 from tracekit.commands import COMMANDS, GROUPS
-from tracekit.errors import TracekitError
+from tracekit.errors import TracekitError, foreign_error
 
 
 class _InPipelineOrder(TyperGroup):
@@ -67,13 +68,35 @@ def _options(
 def main() -> None:
     """Run the program; an expected error becomes one line on stderr and its exit code."""
     try:
+        _stop_in_order()
         app()
     except TracekitError as error:
-        typer.echo(f"tracekit: {error}", err=True)
-        if error.hint:
-            typer.echo(f"  {error.hint}", err=True)
-        sys.exit(error.exit_code)
+        _fail(error)
     except BrokenPipeError:
         # The reader of our output went away, as `head` does: that is no failure of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:
+        known = foreign_error(error)
+        if known is None:
+            raise
+        _fail(known)
+
+
+def _fail(error: TracekitError) -> NoReturn:
+    typer.echo(f"tracekit: {error}", err=True)
+    if error.hint:
+        typer.echo(f"  {error.hint}", err=True)
+    sys.exit(error.exit_code)
+
+
+def _stop_in_order() -> None:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: what is half done is removed."""
+
+    def stop(number: int, _frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # What the caller ignores, as nohup does, stays ignored.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, stop)

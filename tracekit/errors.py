@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
+DAMAGED = "the table may be damaged: parse the capture again"
+HINTS = {
+    errno.ENOSPC: "free some space, or work on another file system",
+    errno.EDQUOT: "free some space, or work on another file system",
+    errno.EROFS: "work on a copy of the folder elsewhere",
+    errno.EACCES: "check the permissions, or work on a copy of the folder",
+    errno.EPERM: "check the permissions, or work on a copy of the folder",
+    errno.EMFILE: "raise the limit of open files: ulimit -n",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+"""What to do about what the system refused."""
+
 
 class TracekitError(Exception):
     """A failure that the user can act on: what is wrong, where, and what to do.
@@ -30,3 +45,22 @@ class PartialError(TracekitError):
     """Some of the work was done and kept; the message says what is missing."""
 
     exit_code = 3
+
+
+def foreign_error(error: Exception) -> TracekitError | None:
+    """Return what the system, Arrow or the database refused as an error of ours, else None.
+
+    Anything else is a mistake in this program, whose place should be seen.
+    """
+    if isinstance(error, MemoryError):
+        return TracekitError("there is not enough memory", hint="close other programs")
+    if isinstance(error, OSError) and error.errno is not None:
+        reason = os.strerror(error.errno)
+        place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        return TracekitError(f"{place}{reason}", hint=HINTS.get(error.errno, ""))
+    library = type(error).__module__.partition(".")[0]
+    # Arrow says of damaged data that it cannot be read with an OSError without a number.
+    if isinstance(error, OSError) or library in ("pyarrow", "duckdb", "_duckdb"):
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return InputError(f"a table cannot be read or written: {reason}", hint=DAMAGED)
+    return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import weakref
@@ -176,7 +177,7 @@ def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
     try:
         relation = connection.read_parquet(paths, filename=name == "completion_files")
     except duckdb.Error as error:
-        hint = "remove it, or make it again with the command that made it"
+        hint = f"remove it: rm -r {shlex.quote(str(files[0]))}"
         raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None
     relation.create_view(name)
     for view in VIEWS_SQL.get(name, ()):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import TracekitError, UsageError, foreign_error
 from tracekit.store import INFO_NAME, TraceFolder
 
 REPLAYS = ("file", "null", "none")
@@ -104,9 +104,11 @@ def _stage(
         yield notes
     except TracekitError as error:
         raise type(error)(f"{name}: {error}", hint=error.hint) from error
-    except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        raise TracekitError(f"{name}: {what}") from error
+    except Exception as error:
+        known = foreign_error(error)
+        if known is None:
+            raise
+        raise type(known)(f"{name}: {known}", hint=known.hint) from error
     step = Step(name, time.monotonic_ns() - begin_ns, ", ".join(filter(None, notes)))
     result.steps.append(step)
     on_step(step)

@@ -121,6 +121,11 @@ def beside(path: Path) -> Iterator[Path]:
     try:
         yield part
         part.replace(path)
+    except OSError as error:
+        # A full disk does not say which file was being written.
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         part.unlink(missing_ok=True)
 

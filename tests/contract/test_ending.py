@@ -1,0 +1,79 @@
+"""How a command ends when the system refuses something, or when it is stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.simulate.placement_traces import Request, write_trace
+from tracekit.errors import foreign_error
+
+TIMEOUT_S = 60
+
+
+def run(*arguments: str | Path, **settings: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tracekit", *map(str, arguments)]
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, **settings
+    )
+
+
+def test_a_folder_in_the_place_of_a_table_is_one_line(tmp_path: Path) -> None:
+    # GIVEN a trace folder where a folder stands in the way of a result
+    write_trace(tmp_path / "t", [Request("fs", 0)])
+    (tmp_path / "t" / "findings").write_text("in the way")
+    # WHEN a stage writes there, THEN one line says what is in the way
+    done = run("classify", tmp_path / "t")
+    assert done.returncode == 0, done.stderr
+    done = run("analyze", tmp_path / "t")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"tracekit: {tmp_path}/t/findings: File exists\n",
+    )
+
+
+def test_a_full_disk_is_one_line() -> None:
+    command = [sys.executable, "-m", "tracekit", "--help"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "tracekit: No space left on device\n  free some space, or work on another file system\n",
+    )
+
+
+def test_our_own_mistakes_are_not_hidden() -> None:
+    assert foreign_error(ValueError("a mistake")) is None
+    assert foreign_error(KeyError("a")) is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_stopped_parse_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    # GIVEN a parse that waits for a pipe
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "tracekit", "parse", str(pipe), "-o", str(tmp_path / "out")]
+    # Tests that run in the background of a shell have inherited that SIGINT is ignored.
+    command = ["env", "--default-signal", *command]
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE) as running,
+        pipe.open("wb") as writer,
+    ):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not list(tmp_path.glob(".out.*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        # WHEN it is told to stop
+        running.send_signal(number)
+        # THEN it ends with the signal's code and nothing is left
+        assert running.wait(timeout=TIMEOUT_S) == 128 + number
+        assert running.stderr is not None
+        assert b"Traceback" not in running.stderr.read()
+        writer.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
