@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.house.tree import ROOT
 from tests.simulate.tier_traces import DISK, FLASH, PCM
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.profiles import load_profiles
 from tracekit.simulate.mixes import Tier
-from tracekit.simulate.what_if import WhatIf, choose_tiers, read_what_if
+from tracekit.simulate.what_if import KEYS, WhatIf, choose_tiers, read_what_if
 
 
 def read(path: Path, text: str) -> WhatIf:
@@ -58,6 +60,24 @@ def test_prices_in_a_currency_must_all_be_given(tmp_path: Path) -> None:
     text = 'currency = "EUR"\n[price_per_gb]\nssd-pcm = 1.6\nssd-emlc = 0.4\n'
     with pytest.raises(InputError, match="price of 'hdd-15k' in EUR is missing"):
         choose_tiers(["ssd-pcm", "hdd-15k"], read(tmp_path, text), own_profiles=None)
+
+
+def test_a_price_that_is_not_in_the_currency_is_not_taken_over(tmp_path: Path) -> None:
+    # GIVEN a device like one whose price is relative, THEN that is no price in EUR
+    text = 'currency = "EUR"\n[devices.mine]\nlike = "ssd-pcm"\n'
+    with pytest.raises(InputError, match="price of 'mine' in EUR is missing"):
+        read(tmp_path, text)
+    priced = read(tmp_path, f"{text}[price_per_gb]\nmine = 2\n")
+    assert choose_tiers(["mine"], priced, own_profiles=None)[0].price_per_gb == 2.0
+
+
+def test_the_file_of_the_documentation_is_right(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "what-if.md").read_text()
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    assert sorted(tomllib.loads(example)) == sorted(KEYS)
+    what_if = read(tmp_path, example)
+    tiers = choose_tiers(what_if.tiers, what_if, own_profiles=None)
+    assert [tier.price_per_gb for tier in tiers] == [1.6, 0.40, 0.07]
 
 
 @pytest.mark.parametrize(

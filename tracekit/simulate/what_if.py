@@ -1,18 +1,4 @@
-"""A what-if: a small TOML file of devices and prices that is kept beside the question it answers.
-
-tiers = ["my-pcm", "ssd-emlc", "hdd-15k"]  # fast to slow
-currency = "EUR"                           # prices are EUR per gigabyte; left out: relative
-factors = [0.5, 2.0]                       # of the sensitivity sweeps
-
-[price_per_gb]                             # replaces the price of a profile
-ssd-emlc = 0.40
-hdd-15k = 0.07
-
-[devices.my-pcm]
-like = "ssd-pcm"                           # what is not given here is as there
-read_latency_us = 3.35
-price_per_gb = 1.6
-"""
+"""A what-if: a small TOML file of devices and prices, described in docs/what-if.md."""
 
 from __future__ import annotations
 
@@ -60,6 +46,9 @@ def read_what_if(file: Path | None, profiles: Mapping[str, Profile]) -> WhatIf:
         for name, price in _table(file, content, "price_per_gb").items()
     }
     currency = content.get("currency", "")
+    for name, table in _table(file, content, "devices").items():
+        if currency and "price_per_gb" not in table and name not in prices:
+            raise _no_price(file, name, currency)
     if not isinstance(currency, str) or len(currency) > 8 or not currency.isprintable():
         raise InputError(f'{file}: currency is {currency!r}, not a name such as "EUR"')
     return WhatIf(
@@ -86,12 +75,16 @@ def _tier(name: str, what_if: WhatIf, profiles: Mapping[str, Profile]) -> Tier:
     if tier is None:
         tier = _as_tier(choose_profile(profiles, name))
         if what_if.currency and name not in what_if.prices:
-            raise InputError(
-                f"{what_if.file}: the price of '{name}' in {what_if.currency} is missing",
-                hint=f"add it to [price_per_gb]: {name} = 1.23",
-            )
+            raise _no_price(what_if.file, name, what_if.currency)
     price = what_if.prices.get(name, tier.price_per_gb)
     return Tier(name, tier.read_latency_us, tier.write_latency_us, price)
+
+
+def _no_price(file: Path | None, name: str, currency: Any) -> InputError:
+    return InputError(
+        f"{file}: the price of '{name}' in {currency} is missing",
+        hint=f"add it to [price_per_gb]: {name} = 1.23",
+    )
 
 
 def _as_tier(profile: Profile) -> Tier:
