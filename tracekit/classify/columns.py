@@ -1,8 +1,4 @@
-"""Columns of tables as numpy arrays and back, batch by batch.
-
-Arrow's own conversions load pandas first, which takes longer than classifying a small trace, so
-that buffers are handed over directly here.
-"""
+"""The columns of requests, batch by batch, with progress and a time for every row."""
 
 from __future__ import annotations
 
@@ -10,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.errors import InputError
+from tracekit.columns import ints, read_batches
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-BATCH_ROWS = 1 << 18
 NO_TIME = -(1 << 63)
 EVENT_TIMES = ("queue_ns", "getrq_ns", "insert_ns", "merge_ns", "issue_ns", "complete_ns")
 
@@ -27,28 +22,12 @@ def ignore_rows(_rows: int) -> None:
     """Take no notice of progress."""
 
 
-def open_table(path: Path, needed: Sequence[str]) -> Any:
-    """Open a Parquet file; raise InputError when it is none or lacks one of the columns."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def batches(path: Path, columns: Sequence[str], *, on_rows: OnRows = ignore_rows) -> Iterator[Any]:
+    """Yield record batches of these columns; `on_rows` is told of each batch's rows.
 
-    try:
-        file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{path} is not a readable Parquet file: {error}", hint="parse the capture again"
-        ) from None
-    missing = [name for name in needed if name not in file.schema_arrow.names]
-    if missing:
-        raise InputError(
-            f"{path} lacks the columns {', '.join(missing)}", hint="parse the capture again"
-        )
-    return file
-
-
-def batches(file: Any, columns: Sequence[str], *, on_rows: OnRows = ignore_rows) -> Iterator[Any]:
-    """Yield record batches of these columns; `on_rows` is told of each batch's rows."""
-    for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
+    Raise InputError as tracekit.columns.read_batches.
+    """
+    for batch in read_batches(path, columns):
         yield batch
         on_rows(batch.num_rows)
 
@@ -79,65 +58,3 @@ def first_event_ns(batch: Any) -> NDArray[np.int64]:
     for column in known[1:]:
         times = np.where(times == NO_TIME, ints(column, if_null=NO_TIME), times)
     return times
-
-
-def ints(column: Any, *, if_null: int = 0) -> NDArray[np.int64]:
-    """Return an int64 column, with `if_null` in place of nulls."""
-    import numpy as np
-
-    values = _values(column, np.int64)
-    if column.null_count:
-        return np.where(flags(column.is_valid()), values, if_null)
-    return values
-
-
-def flags(column: Any) -> NDArray[np.bool_]:
-    """Return a boolean column without nulls."""
-    import numpy as np
-    import pyarrow as pa
-
-    return _values(column.cast(pa.uint8()), np.uint8).view(np.bool_)
-
-
-def codes(column: Any, code_of: Callable[[str | None], int]) -> NDArray[np.int64]:
-    """Map a text column through `code_of`, which is asked once for each different value."""
-    import numpy as np
-    import pyarrow as pa
-
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
-    lookup = np.array([code_of(text) for text in [*texts, None]], np.int64)
-    indices = ints(encoded.indices.cast(pa.int64()), if_null=len(texts))
-    return np.asarray(lookup[indices], np.int64)
-
-
-def _values(column: Any, kind: type[Any]) -> NDArray[Any]:
-    """Return a column's buffer of values; what stands in place of nulls is undefined."""
-    import numpy as np
-
-    if not len(column):
-        return np.empty(0, kind)
-    first = int(column.offset)
-    return np.frombuffer(column.buffers()[1], kind)[first : first + len(column)]
-
-
-def number_column(values: NDArray[Any], kind: Any) -> Any:
-    """Return an Arrow column without nulls of the numbers, cast to the Arrow type's width."""
-    import numpy as np
-    import pyarrow as pa
-
-    exact = np.ascontiguousarray(values, kind.to_pandas_dtype())
-    return pa.Array.from_buffers(kind, len(exact), [None, pa.py_buffer(exact)])
-
-
-def text_column(indices: NDArray[Any], texts: Sequence[str]) -> Any:
-    """Return an Arrow dictionary column of `texts` by their indices."""
-    import numpy as np
-    import pyarrow as pa
-
-    encoded = [text.encode() for text in texts]
-    ends = np.cumsum([0, *map(len, encoded)])
-    offsets = np.asarray(ends, np.int32)
-    buffers = [pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
-    dictionary = pa.StringArray.from_buffers(len(texts), *buffers)
-    return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), dictionary)

@@ -11,16 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.classify.columns import (
-    OnRows,
-    batches,
-    codes,
-    flags,
-    ignore_rows,
-    ints,
-    open_table,
-)
+from tracekit.classify.columns import OnRows, batches, ignore_rows
 from tracekit.classify.regions import DeviceMap
+from tracekit.columns import codes, flags, ints
 from tracekit.schema import SECTOR_BYTES
 
 if TYPE_CHECKING:
@@ -215,7 +208,7 @@ def gather(
 
     regions = _Regions(entries, devices)
     found: dict[Key, Evidence] = {}
-    for batch in batches(open_table(requests, COLUMNS), COLUMNS, on_rows=on_rows):
+    for batch in batches(requests, COLUMNS, on_rows=on_rows):
         number = regions.number(batch)
         part = _part(batch)
         kept = np.flatnonzero(part.end > part.sector)

@@ -16,14 +16,12 @@ from typing import IO, TYPE_CHECKING, Any
 from tracekit.classify.columns import (
     OnRows,
     batches,
-    codes,
     first_event_ns,
     ignore_rows,
-    ints,
-    open_table,
     time_columns,
 )
 from tracekit.classify.temperature import TouchHistogram
+from tracekit.columns import codes, ints, open_table
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.native import hotness as native
 from tracekit.schema import ROLES
@@ -141,7 +139,7 @@ def _scan(kernel: native.Hotness, requests: Path, devices: list[str], on_rows: O
     file = open_table(requests, COLUMNS)
     device_code = {name: code for code, name in enumerate(devices)}
     done = 0
-    for batch in batches(file, (*COLUMNS, *time_columns(file)), on_rows=on_rows):
+    for batch in batches(requests, (*COLUMNS, *time_columns(file)), on_rows=on_rows):
         try:
             kernel.add(_columns(batch, device_code))
         except native.BudgetUsedUpError as full:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.classify.columns import OnRows, batches, codes, ignore_rows, ints, open_table
+from tracekit.classify.columns import OnRows, batches, ignore_rows
 from tracekit.classify.evidence import JBD2, OPERATIONS, Evidence, process_kind
+from tracekit.columns import codes, ints
 from tracekit.schema import SECTOR_BYTES
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def check(requests: Path, extents: list[Extent], *, on_rows: OnRows = ignore_row
     for extent in sorted(extents, key=lambda extent: extent.first_sector):
         by_device.setdefault(extent.device, []).append(extent)
     numbers = {name: code for code, name in enumerate(by_device)}
-    for batch in batches(open_table(requests, COLUMNS), COLUMNS, on_rows=on_rows):
+    for batch in batches(requests, COLUMNS, on_rows=on_rows):
         device = codes(batch.column("device"), lambda name: numbers.get(name or "", -1))
         is_data = codes(batch.column("operation"), lambda name: OPERATIONS.get(name or "", 0)) > 0
         is_jbd2 = codes(batch.column("process"), process_kind) == JBD2

@@ -7,15 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.classify.columns import (
-    BATCH_ROWS,
-    OnRows,
-    codes,
-    ignore_rows,
-    ints,
-    open_table,
-    text_column,
-)
+from tracekit.classify.columns import OnRows, ignore_rows
 from tracekit.classify.regions import (
     EVIDENCE_NAMES,
     FLUSH,
@@ -26,6 +18,7 @@ from tracekit.classify.regions import (
     entry_region,
     flush_role,
 )
+from tracekit.columns import BATCH_ROWS, codes, ints, open_table, text_column
 from tracekit.schema import ROLES, SECTOR_BYTES, TEXT
 from tracekit.store import write_batches
 

@@ -9,14 +9,12 @@ from typing import Any
 from tracekit.classify.columns import (
     OnRows,
     batches,
-    codes,
     first_event_ns,
     ignore_rows,
-    ints,
-    open_table,
     time_columns,
 )
 from tracekit.classify.evidence import JBD2, process_kind
+from tracekit.columns import codes, ints, open_table
 from tracekit.errors import InputError
 from tracekit.schema import SECTOR_BYTES
 
@@ -38,7 +36,7 @@ def survey(requests: Path, *, on_rows: OnRows = ignore_rows) -> Survey:
     """Read the trace once; raise InputError for a request without a device."""
     file = open_table(requests, (*COLUMNS, "queue_ns"))
     result = Survey()
-    for batch in batches(file, (*COLUMNS, *time_columns(file)), on_rows=on_rows):
+    for batch in batches(requests, (*COLUMNS, *time_columns(file)), on_rows=on_rows):
         if batch.column("device").null_count:
             raise InputError(f"{requests}: a request has no device", hint="parse the capture again")
         if batch.num_rows:

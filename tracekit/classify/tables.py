@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.classify.columns import number_column, text_column
 from tracekit.classify.hotness import BlockCounts, Windows
 from tracekit.classify.temperature import TEMPERATURES, TemperatureRule, temperature_codes
+from tracekit.columns import number_column, text_column
 from tracekit.schema import BLOCKS, ROLES, WORKING_SET
 from tracekit.store import write_batches
 
