@@ -69,10 +69,34 @@ def notes() -> list[TableNote]:
         _stored("cache_curve", CACHE, "one row per cache, role and size", schema.CACHE_CURVE),
         _stored("cache_policies", CACHE, "one row per policy and size", schema.CACHE_POLICIES),
         _stored("cache_plane", CACHE, "one row per pair of sizes", schema.CACHE_PLANE),
+        *_tier_notes(),
         completions,
         _described("catalog/replay_times", "replay"),
         *(_described(name, "analyze") for name in ANALYSES),
         TableNote("checks", "analyze", "one row per check that failed", "", CHECKS_TABLE),
+    ]
+
+
+def _tier_notes() -> list[TableNote]:
+    from tracekit import schema
+
+    made_by = "simulate tiers"
+    return [
+        _stored("tiers", made_by, "one row per mix of tiers", schema.TIERS),
+        _stored("tiers_key", made_by, "one row per method and configuration", schema.TIERS_KEY),
+        _stored("tiers_extents", made_by, "one row per touched extent", schema.TIERS_EXTENTS),
+        _stored(
+            "tiers_skew", made_by, "one row per role, operation and extents", schema.TIERS_SKEW
+        ),
+        _stored(
+            "tiers_windows", made_by, "one row per configuration and window", schema.TIERS_WINDOWS
+        ),
+        _stored(
+            "tiers_sensitivity",
+            made_by,
+            "one row per tier, parameter and factor",
+            schema.TIERS_SENSITIVITY,
+        ),
     ]
 
 
