@@ -8,6 +8,9 @@
 #include "simulate/reuse.h"
 #include "simulate/size_buckets.h"
 
+#define SLOT_DISTANCE 24 /* runs ahead */
+#define WORD_DISTANCE 12
+
 struct curve {
   struct reuse reuse;
   struct size_buckets buckets;
@@ -59,11 +62,24 @@ static void add_looks(const struct curve *curve, const struct page_run *run, uin
     row[column_of(curve, reuse_distance(&curve->reuse, run->first + i))]++;
 }
 
+static bool is_possible(const struct curve *curve, const struct page_run *run) {
+  return run->role < PAGE_ROLES && (uint64_t)run->first + run->count <= curve->reuse.pages;
+}
+
+/* Fetches what runs soon after `run` will need, if they are within `left` runs. */
+static void look_ahead(const struct curve *curve, const struct page_run *run, uint64_t left) {
+  if (left <= SLOT_DISTANCE || !is_possible(curve, run + WORD_DISTANCE))
+    return;
+  reuse_prefetch_slot(&curve->reuse, run[SLOT_DISTANCE].first);
+  reuse_prefetch_word(&curve->reuse, run[WORD_DISTANCE].first);
+}
+
 int tk_curve_add(struct curve *curve, const struct page_run *runs, uint64_t count) {
   for (uint64_t i = 0; i < count; i++) {
     const struct page_run *run = &runs[i];
-    if (run->role >= PAGE_ROLES || (uint64_t)run->first + run->count > curve->reuse.pages)
+    if (!is_possible(curve, run))
       return -EINVAL;
+    look_ahead(curve, run, count - i);
     uint64_t *row = curve->counts + (run->role * 2u + (run->is_write != 0)) * curve->columns;
     if (run->is_write && !curve->writes_allocate)
       add_looks(curve, run, row);

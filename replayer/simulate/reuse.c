@@ -163,6 +163,21 @@ uint32_t reuse_distance(const struct reuse *reuse, uint32_t page) {
   return slot == REUSE_COLD ? REUSE_COLD : live_after(reuse, slot);
 }
 
+void reuse_prefetch_slot(const struct reuse *reuse, uint32_t page) {
+  __builtin_prefetch(&reuse->slots[page], 1);
+}
+
+void reuse_prefetch_word(const struct reuse *reuse, uint32_t page) {
+  const uint32_t slot = reuse->slots[page];
+  if (slot == REUSE_COLD)
+    return;
+  const uint32_t word = slot / WORD_SLOTS;
+  __builtin_prefetch(&reuse->bits[word], 1);
+  /* The lowest entries of both walks are the ones that lie far from all others. */
+  __builtin_prefetch(&reuse->tree[word], 0);
+  __builtin_prefetch(&reuse->tree[word & (word - 1)], 0);
+}
+
 void reuse_forget(struct reuse *reuse, uint32_t page) {
   const uint32_t slot = reuse->slots[page];
   if (slot == REUSE_COLD)

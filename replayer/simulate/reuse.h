@@ -43,6 +43,11 @@ uint32_t reuse_distance(const struct reuse *reuse, uint32_t page);
  * which everything is as it was. */
 int reuse_grow(struct reuse *reuse, uint32_t pages);
 
+/* Brings closer what a touch of the page will need: first where its slot stands, and when that has
+ * come, what is known of the slot. */
+void reuse_prefetch_slot(const struct reuse *reuse, uint32_t page);
+void reuse_prefetch_word(const struct reuse *reuse, uint32_t page);
+
 /* Forgets that a page was ever touched. */
 void reuse_forget(struct reuse *reuse, uint32_t page);
 

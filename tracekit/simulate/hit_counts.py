@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # The points of a curve err together, so a band that holds 95 % of the points of nearly every curve
-# is that of a much surer point: 99.7 %, by Student's t with GROUPS - 2 degrees of freedom and by
+# is that of a much surer point: 99.7 %, by Student's t with GROUPS - 1 degrees of freedom and by
 # the normal distribution.
-T = 3.23
+T = 3.22
 Z = 2.97
 
 
@@ -31,7 +31,7 @@ class HitCounts:
     hits: NDArray[np.float64]
     cold: NDArray[np.float64]
     shards: ShardsTotals | None = None
-    residuals: NDArray[np.float64] | None = None  # of a sample: by group, row and size
+    misses: NDArray[np.float64] | None = None  # of a sample: by group, row and size
 
     def at(self, size: int) -> NDArray[np.float64]:
         """Return the hits by row at one of the sizes."""
@@ -56,12 +56,11 @@ class HitCounts:
         import numpy as np
 
         ratio = self.miss_ratios(rows)
-        if self.residuals is None or self.shards is None:
+        if self.misses is None or self.shards is None:
             return ratio, ratio
         rate = self.shards.threshold / SHARDS_SCALE
-        residuals = self.residuals[:, rows].sum(axis=1) / self.references[rows].sum()
-        degrees = (GROUPS - 1) / (GROUPS - 2)
-        spread = np.sqrt(GROUPS * residuals.var(axis=0, ddof=1) * degrees * (1 - rate))
+        misses = self.misses[:, rows].sum(axis=1) / self.references[rows].sum()
+        spread = np.sqrt(GROUPS * misses.var(axis=0, ddof=1) * (1 - rate))
         # Pages that were never seen to miss may: one of the sample's mean weight.
         unseen = (1 - rate) / max(1, self.shards.pages)
         aside = Z * np.sqrt((1 - rate) * np.maximum(self.sizes, 1) / rate) + (1 - rate) / rate
@@ -87,32 +86,26 @@ def exact_hits(counts: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> HitCoun
 
 
 def sampled_hits(shards: Shards, sizes: NDArray[np.uint64]) -> HitCounts:
-    """Turn a sample into hits by size, corrected by what is known of all references.
+    """Turn a sample into hits by size; SHARDS-adj: what the sample lacks or has too much are hits.
 
-    How many references there are is known exactly, so the sample's excess or lack of them is. Where
-    a few pages are used very often, those are in the sample or not, and the excess is hits: SHARDS
-    -adj counts it so at every size. Where pages are alike, it is hits and misses in the same parts
-    as the rest. Between both, the misses of the groups of pages are regressed on their references.
+    How many references there are is known. A few pages are used very often: the sample has them or
+    not, and their references hit in all but the smallest caches, so that is where an excess or lack
+    of references belongs; the misses stay as they were sampled.
     """
     import numpy as np
 
     sums, totals = shards.read()
     references = np.array(totals.references, np.float64)
-    seen = sums.sum(axis=2)  # by group and row
-    misses = seen[:, :, None] - _hits(sums)  # by group, row and size
-    apart = seen - seen.mean(axis=0)
-    variance = (apart**2).sum(axis=0)
-    together = (apart[:, :, None] * misses).sum(axis=0)
-    slope = (together / np.where(variance > 0, variance, 1)[:, None]).clip(0, 1)
-    slope[:, 0] = 1
-    missed = misses.sum(axis=0) + slope * (references - seen.sum(axis=0))[:, None]
+    misses = sums.sum(axis=2)[:, :, None] - _hits(sums)  # by group, row and size
+    missed = np.minimum(misses.sum(axis=0), references[:, None])
+    missed[:, 0] = references
     return HitCounts(
         sizes=np.append(0, sizes).astype(np.int64),
         references=references,
         hits=references[:, None] - missed,
         cold=sums[:, :, -1].sum(axis=0),
         shards=totals,
-        residuals=misses - slope * seen[:, :, None],
+        misses=misses,
     )
 
 

@@ -1,0 +1,160 @@
+"""Time the cache kernels on one core, and what they take as traces grow.
+
+Requests are skewed over a footprint that grows with the trace (a tenth of its references), so the
+tables leave the processor's caches; pages a request are given, since neighbours are cheaper.
+
+    python tests/bench/cache.py --references 1000000 10000000 100000000
+    python tests/bench/cache.py --folder /big/disk/trace-folder
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracekit.native.caches import POLICIES, Cache, CacheSetup, next_uses
+from tracekit.native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
+from tracekit.native.handle import ACCESS
+from tracekit.simulate.hit_counts import exact_hits, sampled_hits
+from tracekit.simulate.pages import Accesses
+
+Array = np.ndarray[Any, Any]
+
+SAMPLES = 32_768
+CHUNK = 1 << 18
+
+
+def requests(references: int, pages_each: int, footprint: int) -> Array:
+    """Return skewed requests of `pages_each` pages, scattered over the footprint."""
+    random = np.random.default_rng(3)
+    count = references // pages_each
+    slots = footprint // pages_each
+    rows = np.zeros(count, np.dtype(ACCESS))
+    place = (slots * random.random(count) ** 3).astype(np.int64)
+    rows["key"] = place * 7_919_993 % slots * pages_each
+    rows["count"] = pages_each
+    rows["is_write"] = random.random(count) < 0.3
+    return rows
+
+
+def seconds(start: float) -> float:
+    """Return the processor time of this process since `start`."""
+    return time.process_time() - start
+
+
+def sizes_for(footprint: int) -> Array:
+    """Return sizes an eighth of an octave apart, as the command has."""
+    steps = np.arange(int(np.log2(footprint) * 8) + 1)
+    return np.unique((2 ** (steps / 8)).astype(np.uint64))
+
+
+def exact(rows: Array, footprint: int) -> tuple[Array, Any]:
+    """Time the exact curve; return the runs and the hits."""
+    start = time.process_time()
+    keys = np.arange(footprint, dtype=np.int64)
+    with PageRuns(keys) as pages:
+        runs = pages.find(rows)
+    found_s = seconds(start)
+    references = int(rows["count"].sum())
+    sizes = sizes_for(footprint)
+    start = time.process_time()
+    with Curve(footprint, sizes) as curve:
+        curve.add(runs)
+        counts = exact_hits(curve.read(), sizes)
+        memory = curve.memory_bytes
+    took = seconds(start)
+    print(
+        f"  exact curve of {len(sizes)} sizes: {references / took / 1e6:.1f} M refs/s, ranks"
+        f" {references / found_s / 1e6:.1f} M refs/s, {memory / footprint:.1f} + at most 12 bytes"
+        " a page"
+    )
+    return runs, counts
+
+
+def sampled(rows: Array, footprint: int, truth: Any) -> None:
+    """Time a sample, and compare it with the exact curve."""
+    sizes = sizes_for(footprint)
+    references = int(rows["count"].sum())
+    start = time.process_time()
+    with Shards(sizes, threshold=SHARDS_SCALE, page_limit=SAMPLES) as shards:
+        for first in range(0, len(rows), CHUNK):
+            shards.add(rows[first : first + CHUNK])
+        took = seconds(start)
+        counts = sampled_hits(shards, sizes)
+    everything = list(range(10))
+    low, high = counts.bounds(everything)
+    ratio = truth.miss_ratios(everything)
+    error = np.abs(counts.miss_ratios(everything) - ratio)
+    covered = ((low <= ratio + 1e-12) & (ratio <= high + 1e-12)).mean()
+    memory = counts.shards.memory_bytes if counts.shards else 0
+    print(
+        f"  sample of {SAMPLES:,} pages: {references / took / 1e6:.0f} M refs/s,"
+        f" {memory / (1 << 20):.1f} MiB, mean error {error.mean():.4f},"
+        f" band holds {covered:.1%} of the sizes"
+    )
+
+
+def one_size(runs: Array, footprint: int, references: int) -> None:
+    """Time each policy at a tenth of the footprint."""
+    rates = []
+    for policy in POLICIES:
+        setup = CacheSetup(footprint, footprint // 10, policy)
+        future = next_uses(setup, runs) if policy == "optimum" else None
+        start = time.process_time()
+        with Cache(setup) as cache:
+            cache.add(runs, future)
+        rates.append(f"{policy} {references / seconds(start) / 1e6:.1f}")
+    print(f"  one size, M refs/s: {', '.join(rates)}")
+
+
+def from_parquet(folder: Path) -> None:
+    """Time a sample straight from a trace folder's requests."""
+    accesses = Accesses(folder / "requests.parquet", 4096)
+    sizes = sizes_for(1 << 24)
+    references = 0
+    start, wall = time.process_time(), time.monotonic()
+    with Shards(sizes, threshold=SHARDS_SCALE, page_limit=SAMPLES) as shards:
+        for rows in accesses.read():
+            shards.add(rows)
+            references += int(rows["count"].sum())
+        took, passed = seconds(start), time.monotonic() - wall
+        memory = shards.read()[1].memory_bytes
+    print(
+        f"{folder.name}: {references:,} references sampled from Parquet at"
+        f" {references / took / 1e6:.0f} M refs/s of processor time,"
+        f" {references / passed / 1e6:.0f} M/s of wall time, {memory / (1 << 20):.1f} MiB"
+    )
+
+
+def main() -> None:
+    """Time synthetic references of every length that is asked for, or a trace folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--references", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--pages-each", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    if options.folder:
+        from_parquet(options.folder)
+        return
+    for references in options.references:
+        for pages_each in options.pages_each:
+            footprint = max(8, references // 10)
+            rows = requests(references, pages_each, footprint)
+            total = int(rows["count"].sum())
+            print(f"{total:,} references, {pages_each} pages a request, {footprint:,} pages")
+            runs, truth = exact(rows, footprint)
+            sampled(rows, footprint, truth)
+            one_size(runs, footprint, total)
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak {peak_mib:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
