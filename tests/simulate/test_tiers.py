@@ -58,7 +58,7 @@ def test_reads_go_to_pcm_and_writes_to_flash(tmp_path: Path) -> None:
     without = result["configurations"]["static"]["best without ssd-pcm"]
     assert without["mix"] == "100 % ssd-emlc"
     gain = best["iops_per_price"] / without["iops_per_price"] - 1
-    assert result["headline"][1].endswith(f"it gains {gain * 100:.1f} %")
+    assert result["headline"][1].endswith(f"a gain of {gain * 100:.1f} %.")
 
 
 def test_tables_follow_the_schema_and_hold_no_nan(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_prices_in_a_currency_give_a_total(tmp_path: Path) -> None:
     flash = result["configurations"]["static"]["all ssd-emlc"]
     assert result["price_unit"] == "EUR per GB"
     assert flash["price_total"] == pytest.approx(4 * 65536 / 1e9 * 0.5)
-    assert "IOPS per EUR" in result["headline"][0]
+    assert "IOPS per EUR/GB" in result["headline"][0]
 
 
 def test_nothing_read_or_written_is_an_error(tmp_path: Path) -> None:

@@ -101,23 +101,26 @@ def _configuration(study: Study, outcome: Outcome, index: int) -> dict[str, Any]
 
 def _headline(study: Study, methods: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
     first = study.tiers[0].name
-    unit = f"IOPS per {study.what_if.currency or 'relative price of 1'}"
+    currency = study.what_if.currency
+    unit = f"IOPS per {currency}/GB" if currency else "IOPS per unit of price"
     lines = []
     for method, named in methods.items():
         without, with_first = named[f"best without {first}"], named[f"best with {first}"]
         gain = with_first["iops_per_price"] / without["iops_per_price"] - 1
-        verb = "gains" if gain > 0 else "loses" if gain < 0 else "changes"
+        word = "gain" if gain >= 0 else "loss"
+        begin = method.capitalize()
         lines += [
-            f"{method}, best without {first}: {_sentence(without, unit)}",
-            f"{method}, best with {first}: {_sentence(with_first, unit)}:"
-            f" it {verb} {abs(gain) * 100:.1f} %",
+            f"{begin}: without {first} the best mix is {_sentence(without, unit)}.",
+            f"{begin}: with {first} it is {_sentence(with_first, unit)},"
+            f" a {word} of {abs(gain) * 100:.1f} %.",
         ]
     return lines
 
 
 def _sentence(one: dict[str, Any], unit: str) -> str:
+    latency_us = one["latency_avg_ns"] / 1e3
     value = one["iops_per_price"]
-    return f"{one['mix']}; {value:,.1f} {unit}, mean {one['latency_avg_ns'] / 1e3:,.1f} us"
+    return f"{one['mix']}: {value:,.1f} {unit}, {latency_us:,.1f} us on average"
 
 
 def _assumptions(study: Study) -> list[str]:
