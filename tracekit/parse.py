@@ -15,8 +15,8 @@ from tracekit.errors import InputError, TracekitError
 from tracekit.formats.blktrace import decode_error, describe_cut
 from tracekit.formats.feed import Feed, open_feeds, stop_feeds
 from tracekit.formats.inputs import find_files, find_layout
-from tracekit.formats.layout import Layout, read_layout
 from tracekit.formats.summary import Facts, trace_info
+from tracekit.layout import Layout, read_layout
 from tracekit.native.decode import DecodeError, Decoder
 from tracekit.schema import OPERATIONS, REQUESTS
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json

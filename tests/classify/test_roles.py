@@ -152,10 +152,10 @@ def test_options_of_another_form_are_refused(text: str) -> None:
         Override.parse(text)
 
 
-@pytest.mark.parametrize("text", ["sda9=fs", "sdz:1+1=fs", "2048+0=fs"])
+@pytest.mark.parametrize("text", ["sda9=fs", "sdz:1+1=fs", "2048+0=fs", f"1+{10**30}=fs"])
 def test_options_for_nothing_are_refused(tmp_path: Path, text: str) -> None:
     folder = trace(tmp_path / "t", [read(2048)], LAYOUT)
-    with pytest.raises(UsageError, match=r"there is no|is no device"):
+    with pytest.raises(UsageError, match=r"there is no|is no device|no device reaches"):
         overridden(folder, text)
     assert not folder.has("blocks")
 
@@ -164,7 +164,8 @@ def test_a_layout_file_replaces_the_layout(tmp_path: Path) -> None:
     # GIVEN a layout that calls the device by another name, with the same numbers
     file = tmp_path / "layout.json"
     devices = [{"device": "vdb", "major": 8, "minor": 0}]
-    write_json(file, {"devices": devices, "partitions": [entry(FS, device="vdb", role="swap")]})
+    partitions = [entry(FS, device="vdb", role="swap")]
+    write_json(file, {"layout_version": 1, "devices": devices, "partitions": partitions})
     folder = trace(tmp_path / "t", [read(2048), read(10240)], LAYOUT)
     # WHEN
     result = classify(folder, Options(layout_file=file))
@@ -173,23 +174,42 @@ def test_a_layout_file_replaces_the_layout(tmp_path: Path) -> None:
     assert [found["device"] for found in result["layout"]] == ["sda"]
 
 
+def test_an_sfdisk_dump_is_a_layout_file(tmp_path: Path) -> None:
+    # GIVEN the dump of a disk that had another name, for a trace of one device
+    file = tmp_path / "disk.txt"
+    file.write_text(
+        "label: gpt\ndevice: /dev/vdb\nsector-size: 512\n\n"
+        "/dev/vdb1 : start= 2048, size= 8192, type=0657FD6D-A4AB-43C4-84E5-0933C84B4F4F\n"
+    )
+    folder = trace(tmp_path / "t", [read(2048), read(10240)], LAYOUT)
+    # WHEN
+    result = classify(folder, Options(layout_file=file))
+    # THEN its partitions are those of the trace's device
+    assert roles_of(folder) == ["swap", "other"]
+    assert [found["device"] for found in result["layout"]] == ["sda"]
+
+
+VERSION = '{"layout_version": 1, '
+REGION = VERSION + '"partitions": [{"device": "sda", '
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "is not a layout file"),
-        ("[]", "is not a layout file"),
-        ('{"partitions": 5}', "partitions is no list"),
-        ('{"partitions": [{"device": 5}]}', "entry 0: no device name"),
+        ("", "neither a layout.json nor an sfdisk dump"),
+        ("{}", "layout_version is None"),
+        (VERSION + '"partitions": 5}', "partitions is no list"),
+        (VERSION + '"partitions": [{"device": 5}]}', "device cannot be 5"),
         (
-            '{"partitions": [{"device": "sda", "start_sector": -1, "sectors": 1}]}',
-            "entry 0: start_sector is -1",
+            REGION + '"start_sector": -1, "sectors": 1}]}',
+            "entry 0: start_sector cannot be -1",
         ),
         (
-            '{"partitions": [{"device": "sda", "start_sector": 0, "sectors": "9"}]}',
-            "entry 0: sectors is '9'",
+            REGION + '"start_sector": 0, "sectors": "9"}]}',
+            "entry 0: sectors cannot be '9'",
         ),
         (
-            '{"partitions": [{"device": "sda", "start_sector": 0, "sectors": 9, "role": "x"}]}',
+            REGION + '"start_sector": 0, "sectors": 9, "role": "x"}]}',
             "entry 0: role is 'x'",
         ),
     ],

@@ -113,8 +113,20 @@ def test_an_existing_folder_is_kept(tmp_path: Path) -> None:
     [
         ("{", "not valid JSON"),
         ('{"layout_version": 2}', "layout_version is 2"),
-        ('{"layout_version": 1, "partitions": [{"device": "a"}]}', "a value is not"),
+        ('{"layout_version": 1, "partitions": [{"device": "a"}]}', "start_sector is None, not"),
         ("hello", "neither a layout.json nor an sfdisk dump"),
+        ('{"layout_version": 1, "loss": {"overrun": -1}}', "loss is not the counts"),
+        ('{"layout_version": 1, "loss": {"overrun": 1e999}}', "1e999 is too large"),
+        ('{"layout_version": 1, "processes": {"-1": "a"}}', "processes are not names"),
+        ('{"layout_version": 1, "processes": {"1": "\\ud800"}}', "not UTF-8"),
+        ('{"layout_version": 1, "devices": [{"device": "a", "major": 5000}]}', "major is 5000"),
+        ('{"layout_version": 1, "devices": [{"device": "a", "size_sectors": "a"}]}', "be 'a'"),
+        (
+            '{"layout_version": 1, "partitions": [{"device": "a", "start_sector": 0,'
+            ' "sectors": 99999999999999999}]}',
+            "no device reaches to sector 99999999999999999",
+        ),
+        ("device: /dev/a\n/dev/a1 : start= 1, size= 0", "sectors is 0"),
     ],
 )
 def test_bad_layout(tmp_path: Path, text: str, message: str) -> None:

@@ -18,9 +18,9 @@ from tracekit.classify.hotness import (
 from tracekit.classify.layout import (
     Override,
     apply_overrides,
-    check_entries,
     original_entries,
     read_layout_file,
+    whole_entries,
 )
 from tracekit.classify.roles import RoleCounts, assign_roles
 from tracekit.classify.survey import Survey, survey
@@ -100,7 +100,7 @@ def classify(
 def _layout(folder: TraceFolder, options: Options, found: Survey, on_rows: OnRows) -> Guess:
     """Return the layout with all roles: what was given, then what was asked, then guesses."""
     if options.layout_file is None:
-        entries = check_entries(original_entries(folder.info), f"{folder.path}/trace.json, layout")
+        entries = whole_entries(original_entries(folder.info), f"{folder.path}/trace.json, layout")
     else:
         entries = read_layout_file(options.layout_file, folder.info.get("devices") or [])
     # Partitions that only remap records name are entries once they have been found.

@@ -7,14 +7,14 @@ starts from what the capture said: `given_role` and `given_evidence` keep what w
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import InputError, UsageError
+from tracekit.errors import UsageError
+from tracekit.layout import MOST_SECTORS, check_regions, read_layout
 from tracekit.schema import ROLES
 
 ENTRY_KEYS = (
@@ -75,64 +75,37 @@ def original_entries(info: dict[str, Any]) -> list[dict[str, Any]]:
     return entries
 
 
-def check_entries(entries: list[Any], place: str) -> list[dict[str, Any]]:
+def whole_entries(entries: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
     """Return valid entries with every key present; raise InputError that names the bad one."""
-    checked = []
-    for number, entry in enumerate(entries):
-        where = f"{place}, entry {number}"
-        if not isinstance(entry, dict) or not isinstance(entry.get("device"), str):
-            raise InputError(f"{where}: no device name", hint="see layout.json in docs/design.md")
-        for key, least in (("start_sector", 0), ("sectors", 1)):
-            value = entry.get(key)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InputError(
-                    f"{where}: {key} is {value!r}, not a whole number of at least {least}",
-                    hint="give it in 512-byte sectors from the start of the device",
-                )
-        if entry.get("role") not in (None, *ROLES):
-            raise InputError(
-                f"{where}: role is {entry['role']!r}", hint=f"roles are {', '.join(ROLES)}"
-            )
-        checked.append({**dict.fromkeys(ENTRY_KEYS), **entry})
-    return checked
+    check_regions(entries, place)
+    return [{**dict.fromkeys(ENTRY_KEYS), **entry} for entry in entries]
 
 
 def read_layout_file(path: Path, devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Read the partitions of a layout.json, under the names that the trace has for the devices.
+    """Read the partitions of a layout file, under the names that the trace has for the devices.
 
-    Devices are matched by major and minor number where both files know them, else by name.
+    Devices are matched by major and minor number where both files know them, else by name; a
+    single device without numbers is the trace's single device.
     """
-    try:
-        content = json.loads(path.read_text())
-        partitions = content["partitions"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path} is not a layout file: {error!r}",
-            hint='it is JSON with a list "partitions", see layout.json in docs/design.md',
-        ) from None
-    if not isinstance(partitions, list):
-        raise InputError(f"{path}: partitions is no list", hint="see docs/design.md")
-    name_of = _trace_names(content.get("devices") or [], devices)
-    entries = check_entries(partitions, str(path))
+    layout = read_layout(path)
+    name_of = _trace_names(layout.devices, devices)
     return [
-        {**{key: entry[key] for key in ENTRY_KEYS}, "device": name_of.get(device, device)}
-        for entry in entries
+        {**{key: entry.get(key) for key in ENTRY_KEYS}, "device": name_of.get(device, device)}
+        for entry in layout.partitions
         for device in [entry["device"]]
     ]
 
 
 def _trace_names(theirs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> dict[str, str]:
+    if len(theirs) == len(ours) == 1 and theirs[0]["major"] is None:
+        return {theirs[0]["device"]: ours[0]["device"]}
     by_number = {
         (device.get("major"), device.get("minor")): device["device"]
         for device in ours
         if device.get("major") is not None
     }
-    names = {}
-    for device in theirs:
-        number = (device.get("major"), device.get("minor"))
-        if number in by_number:
-            names[device["device"]] = by_number[number]
-    return names
+    numbers = {device["device"]: (device["major"], device["minor"]) for device in theirs}
+    return {name: by_number[number] for name, number in numbers.items() if number in by_number}
 
 
 def apply_overrides(
@@ -203,5 +176,10 @@ def _new_entry(
             )
         first = int(match["start"])
         end = first + int(match["sectors"])
+        if end > MOST_SECTORS:
+            raise UsageError(
+                f"--role {override.name}={override.role}: no device reaches to sector {end}",
+                hint="give 512-byte sectors, not bytes",
+            )
         entry = found_entry(device, override.name, first_sector=first, end_sector=end)
     return {**entry, "role": override.role, "evidence": override.evidence, "confidence": "certain"}

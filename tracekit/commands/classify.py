@@ -19,7 +19,10 @@ def classify(  # noqa: PLR0913 - a command's parameters are its options
     trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
     *,
     layout: Annotated[
-        Path | None, typer.Option(help="A layout.json to use instead of the trace's own layout.")
+        Path | None,
+        typer.Option(
+            help="layout.json or an sfdisk dump to use in place of the trace's own layout."
+        ),
     ] = None,
     role: Annotated[list[str] | None, typer.Option(help=ROLE_HELP)] = None,
     hot: Annotated[

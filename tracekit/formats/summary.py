@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracekit import __version__
-from tracekit.formats.layout import PARTITION_KEYS, Layout
+from tracekit.layout import PARTITION_KEYS, Layout
 from tracekit.native.decode import ACTIONS, NOTIFIES, UNMATCHED, DecodeStats
 from tracekit.schema import SCHEMA_VERSION
 from tracekit.warnings import warning
