@@ -162,7 +162,7 @@ def check_table(file: Path, schema: pa.Schema, *, hint: str, may_have_nulls: boo
     try:
         table = pq.ParquetFile(file)
     except (pa.ArrowException, OSError) as error:
-        message = f"{file} is not a readable Parquet file: {error}"
+        message = f"{file} is not a readable Parquet file: {first_line(error)}"
         raise InputError(message, hint=hint) from None
     with table:
         stored = table.schema_arrow

@@ -120,6 +120,24 @@ def test_refusals_leave_nothing(tmp_path: Path) -> None:
         assert list((folder.path).glob("replays/*")) == []
 
 
+def test_the_trace_itself_is_no_target_even_if_confirmed(tmp_path: Path) -> None:
+    # GIVEN a trace, and other names of its table
+    folder = trace(tmp_path / "trace", ROWS)
+    table = folder.table("requests")
+    before = table.read_bytes()
+    os.link(table, tmp_path / "hard")
+    (tmp_path / "soft").symlink_to(table)
+    for target in (table, tmp_path / "hard", tmp_path / "soft"):
+        # WHEN a confirmed replay shall write there
+        done = tracekit(
+            folder.path, "--target", target, "--write-to", table, "--out-of-range", "wrap"
+        )
+        # THEN it is refused and the table is as it was
+        assert done.returncode == 2
+        assert f"{target}: this is a file of the trace" in done.stderr
+        assert table.read_bytes() == before
+
+
 def test_a_dry_run_keeps_nothing(tmp_path: Path) -> None:
     folder = trace(tmp_path / "trace", ROWS)
     done = tracekit(folder.path, "--dry-run", "--target", tmp_path / "new")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from tracekit.store import TraceFolder
 LATEST = "latest"
 SUMMARY = "summary.json"
 PLAN = "plan.bin"
+OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,16 @@ class Options:
         """Check what the program cannot check."""
         if self.level not in LEVELS:
             raise UsageError(f"--level {self.level}: not one of {', '.join(LEVELS)}")
-        if not self.name or "/" in self.name or self.name.startswith("."):
+        if "/" in self.name or self.name.startswith(".") or not self._is_name_shown:
             raise UsageError(f"--name {self.name!r}: not a plain name")
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit {self.limit}: not a number of requests")
         if self.engine == "null" and self.targets:
             raise UsageError("the null engine takes no --target")
+
+    @property
+    def _is_name_shown(self) -> bool:
+        return bool(self.name) and self.name.isprintable()
 
     @property
     def own_roles(self) -> tuple[str, ...]:
@@ -79,6 +85,25 @@ def check_targets(targets: tuple[str, ...]) -> None:
             )
 
 
+def _refuse_own_files(folder: TraceFolder, targets: tuple[str, ...]) -> None:
+    """Raise UsageError for a target that is a file of the trace, by whatever name.
+
+    The program asks for a confirmation, but not even a confirmed replay may destroy its own trace.
+    """
+    own = {_identity(p.lstat()) for p in folder.path.rglob("*") if p.suffix in OWN_SUFFIXES}
+    for target in targets:
+        path = Path(target.split("=", 1)[1] if _has_label(target) else target)
+        if path.exists() and _identity(path.stat()) in own:
+            raise UsageError(
+                f"--target {target}: this is a file of the trace {folder.path} itself",
+                hint="choose a target elsewhere",
+            )
+
+
+def _identity(info: os.stat_result) -> tuple[int, int]:
+    return info.st_dev, info.st_ino
+
+
 def replay(
     folder: TraceFolder,
     options: Options,
@@ -91,6 +116,7 @@ def replay(
     `latest` is replaced without asking. A dry run keeps nothing.
     """
     check_targets(options.targets)
+    _refuse_own_files(folder, options.targets)
     checked_program()
     folder.require("requests", made_by="parse")
     with _place(folder, options) as place:
