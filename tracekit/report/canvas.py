@@ -209,3 +209,18 @@ def log_axis(axis: Axis, write: Callable[[Any], str], *, size: Size) -> None:
     axis.set_major_locator(LogLocator(base=10, subs=subs, numticks=room))
     axis.set_minor_locator(NullLocator())
     write_ticks(axis, write)
+
+
+def log_data_axis(axis: Axis, *, size: Size) -> None:
+    """Make the x axis of bytes logarithmic, with as many powers of two as there is room for."""
+    from math import log2
+
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axis.axes.set_xscale("log", base=2)
+    low, high = axis.get_view_interval()
+    room = 4 if size.is_narrow else 9
+    octaves = max(1, -int(-log2(high / low) // room))
+    axis.set_major_locator(LogLocator(base=2.0**octaves, numticks=room + 2))
+    axis.set_minor_locator(NullLocator())
+    write_ticks(axis, fmt.data)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
 from tracekit.report.sections.answer import answer
+from tracekit.report.sections.cache import cache
 from tracekit.report.sections.capacity import capacity
 from tracekit.report.sections.commits import commits
 from tracekit.report.sections.coverage import coverage
@@ -36,6 +37,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     warnings,
     capacity,
     tiers,
+    cache,
     totals,
     coverage,
     footprint,

@@ -1,0 +1,103 @@
+"""The section on caches: its sentences by hand, and the page with it in every form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.report.folder import plain
+from tests.simulate.cache_traces import Request, make_trace
+from tracekit.report.inputs import Inputs
+from tracekit.report.page import report
+from tracekit.report.sections import cache
+from tracekit.simulate.cache import Options, simulate_cache
+
+MIB = 1 << 20
+MIXED: list[Request] = [
+    ("write" if number % 4 == 3 else "read", number * 37 % 90 + 950, 1 + number % 5)
+    for number in range(300)
+]
+
+
+def test_a_curve_says_what_half_of_the_hits_take() -> None:
+    table = pd.DataFrame(
+        {
+            "role": ["journal"] * 4,
+            "capacity_bytes": [0, MIB, 2 * MIB, 4 * MIB],
+            "miss_ratio": [1.0, 1.0, 0.25, 0.25],
+        }
+    )
+    assert plain(cache.curve_says(table)) == [
+        "Journal: 2 MiB give half of all possible hits; 25.0 % miss in a cache of any size."
+    ]
+
+
+def test_policies_say_where_lru_is_furthest_from_the_optimum() -> None:
+    table = pd.DataFrame(
+        {
+            "policy": ["lru", "optimum", "arc"] * 2,
+            "capacity_bytes": [MIB] * 3 + [2 * MIB] * 3,
+            "miss_ratio": [0.9, 0.5, 0.7, 0.4, 0.4, 0.4],
+        }
+    )
+    assert plain(cache.policies_says(table)) == [
+        "At 1 MiB LRU misses 90.0 % where the optimum, which knows the future, misses 50.0 %.",
+        "Of the policies that can be built, ARC is the best there: 70.0 %.",
+    ]
+    same = table[table["capacity_bytes"] == 2 * MIB]
+    assert cache.policies_says(same) == [
+        "LRU is as good as the optimum at every size that was compared."
+    ]
+
+
+def test_the_plane_and_its_lines_say_what_is_fastest() -> None:
+    table = pd.DataFrame(
+        {
+            "pcm_bytes": [0, 0, MIB, 0, MIB // 4],
+            "flash_bytes": [0, MIB, 0, MIB, 0],
+            "even_flash_bytes": [None, None, None, MIB, MIB],
+            "read_latency_avg_ns": [919e3, 200e3, 100e3, 200e3, 150e3],
+        }
+    )
+    assert plain(cache.plane_says(table[table["even_flash_bytes"].isna()])) == [
+        "A page is read in 919 µs without a cache, 200 µs with 1 MiB of flash and 100 µs with as"
+        " much PCM."
+    ]
+    assert plain(cache.even_says(table[table["even_flash_bytes"].notna()])) == [
+        "For the cost of 1 MiB of flash, 256 KiB of PCM and 0 B of flash read fastest: 150 µs."
+    ]
+
+
+def test_there_is_no_section_before_a_simulation(tmp_path: Path) -> None:
+    assert cache.cache(Inputs(make_trace(tmp_path / "t", MIXED))) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "figures"),
+    [
+        (Options(), ["shared", "own", "policies", "plane", "even"]),
+        (Options(sample_pages=50), ["shared", "plane", "even"]),
+        (Options(levels="inclusive", policies=("lru",)), ["shared", "own", "policies", "plane"]),
+    ],
+)
+def test_the_page_has_the_figures(tmp_path: Path, options: Options, figures: list[str]) -> None:
+    folder = make_trace(tmp_path / "t", MIXED)
+    simulate_cache(folder, options)
+    report(folder, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    for name in figures:
+        full = f"cache-{'curve-' if name in ('shared', 'own') else ''}{name}"
+        assert f'id="{full}' in page
+    assert ("cache-policies" in page) == ("policies" in figures)
+
+
+def test_a_trace_of_writes_has_no_plane(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", [("write", 5, 2), ("write", 6, 1)])
+    simulate_cache(folder, Options())
+    section = cache.cache(Inputs(folder))
+    assert section is not None
+    assert section.parts["plane"] is None
+    report(folder, tmp_path / "report.html")
+    assert "PCM above flash" not in (tmp_path / "report.html").read_text()

@@ -1,0 +1,37 @@
+"""Mean read latency along lines of equal cost: how much of the money should be PCM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracekit.report import canvas, palette
+from tracekit.report.svg import Size
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+# One a budget, from the smallest that is drawn.
+EVEN_STYLES = (("swap", "dotted"), ("journal", "dashed"), ("fs", "solid"))
+
+
+def cache_even(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `read_latency_avg_ns` over the PCM's share of the cost, a curve a budget."""
+    figure, axes = canvas.canvas(
+        size, x_title="share of the cost that is PCM", y_title="Mean read latency"
+    )
+    for at, (_, line) in enumerate(table.groupby("even_flash_bytes", sort=True)):
+        colour, style = EVEN_STYLES[at % len(EVEN_STYLES)]
+        axes.plot(
+            1 - line["flash_bytes"].astype(float) / line["even_flash_bytes"].astype(float),
+            line["read_latency_avg_ns"].astype(float),
+            color=palette.light(colour),
+            linestyle=style,
+            marker="o",
+            markersize=3,
+        )
+    canvas.write_ticks(axes.xaxis, lambda ratio: f"{ratio * 100:.0f} %")
+    axes.set_ylim(0, 1.05 * float(table["read_latency_avg_ns"].max()))
+    canvas.time_axis(axes.yaxis, float(table["read_latency_avg_ns"].max()))
+    canvas.finish(axes)
+    return figure

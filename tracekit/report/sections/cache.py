@@ -1,0 +1,180 @@
+"""What a cache of any size would give: section 5 of study B."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tracekit.report import format as fmt
+from tracekit.report import roles
+from tracekit.report.figures.cache_curve import cache_curve
+from tracekit.report.figures.cache_even import EVEN_STYLES, cache_even
+from tracekit.report.figures.cache_plane import cache_plane
+from tracekit.report.figures.cache_policies import POLICY_STYLES, cache_policies
+from tracekit.report.inputs import Evidence, Inputs
+from tracekit.report.section import Figure, Key, Section, figure
+from tracekit.report.tables import rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLE = "Caches"
+BUDGETS = len(EVEN_STYLES)
+
+
+def cache(inputs: Inputs) -> Section | None:
+    """Build the section, or None when nobody asked for it."""
+    answer = inputs.simulated("cache")
+    names = ("cache_curve", "cache_policies", "cache_plane")
+    found = [inputs.simulation(name, command="cache") for name in names]
+    if answer is None or any(evidence is None for evidence in found):
+        return None
+    curve, policies, plane = (evidence for evidence in found if evidence is not None)
+    has_reads = bool(answer["reads"])
+    return Section(
+        "cache",
+        TITLE,
+        {
+            "answer": answer,
+            "curves": [_curve(curve, kind) for kind in ("shared", "own") if _has(curve, kind)],
+            "policies": _policies(policies) if len(policies.table) else None,
+            "plane": _plane(plane, answer) if has_reads else None,
+            "even": _even(plane, answer) if has_reads else None,
+        },
+    )
+
+
+def _has(curve: Evidence, kind: str) -> bool:
+    return bool((curve.table["cache"] == kind).any())
+
+
+def _curve(evidence: Evidence, kind: str) -> Figure:
+    table = evidence.table
+    mine = table[(table["cache"] == kind) & (table["operation"] == "all")]
+    names = [*roles.in_order(mine["role"]), *(["all"] if (mine["role"] == "all").any() else [])]
+    titles = {"shared": "One LRU cache for all roles", "own": "An LRU cache for each role alone"}
+    drawn = figure(
+        cache_curve,
+        replace(evidence, table=mine),
+        title=titles[kind],
+        says=curve_says(mine),
+        legend=[
+            Key("optimal", "all roles", "dotted") if name == "all" else Key(name, roles.title(name))
+            for name in names
+        ],
+        name=f"cache-curve-{kind}",
+    )
+    return replace(drawn, evidence=evidence)
+
+
+def curve_says(table: pd.DataFrame) -> list[str]:
+    """Say for each role where its curve falls most, and what no cache can help."""
+    sentences = []
+    for role in (*roles.in_order(table["role"]), "all"):
+        curve = table[table["role"] == role].sort_values("capacity_bytes")
+        if curve.empty:
+            continue
+        name = "All roles together" if role == "all" else roles.title(role).capitalize()
+        ratio = curve["miss_ratio"].astype(float)
+        half = 1 - (1 - ratio.min()) / 2
+        size = curve.loc[ratio <= half + 1e-12, "capacity_bytes"].min()
+        sentences.append(
+            f"{name}: {fmt.data(size)} give half of all possible hits;"
+            f" {fmt.share(float(ratio.min()))} miss in a cache of any size."
+        )
+    return sentences
+
+
+def _policies(evidence: Evidence) -> Figure:
+    present = set(evidence.table["policy"])
+    return figure(
+        cache_policies,
+        evidence,
+        title="Policies against the optimum",
+        says=policies_says(evidence.table),
+        legend=[
+            Key(colour, text, line)
+            for name, (colour, line, text) in POLICY_STYLES.items()
+            if name in present
+        ],
+    )
+
+
+def policies_says(table: pd.DataFrame) -> list[str]:
+    """Say where the optimum leaves LRU most room, and which policy takes most of it."""
+    cells = table.pivot_table(index="capacity_bytes", columns="policy", values="miss_ratio")
+    if "lru" not in cells or "optimum" not in cells:
+        return []
+    size = cells.index[int((cells["lru"] - cells["optimum"]).argmax())]
+    at = {str(policy): float(cells[policy][size]) for policy in cells.columns}
+    if at["lru"] <= at["optimum"]:
+        return ["LRU is as good as the optimum at every size that was compared."]
+    best = min((policy for policy in at if policy != "optimum"), key=lambda policy: at[policy])
+    return [
+        f"At {fmt.data(size)} LRU misses {fmt.share(at['lru'])} where the optimum, which knows the"
+        f" future, misses {fmt.share(at['optimum'])}.",
+        f"Of the policies that can be built, {POLICY_STYLES[best][2]} is the best there:"
+        f" {fmt.share(at[best])}.",
+    ]
+
+
+def _plane(evidence: Evidence, answer: Mapping[str, Any]) -> Figure:
+    table = evidence.table
+    mine = table[table["even_flash_bytes"].isna()]
+    drawn = figure(
+        cache_plane,
+        replace(evidence, table=mine),
+        title=f"Mean read latency in µs, {answer['levels']} levels",
+        says=plane_says(mine),
+        name="cache-plane",
+    )
+    return replace(drawn, evidence=evidence)
+
+
+def plane_says(table: pd.DataFrame) -> list[str]:
+    """Say what no cache and the largest ones give."""
+    latency = table.set_index(["pcm_bytes", "flash_bytes"])["read_latency_avg_ns"].astype(float)
+    largest = max(int(table["pcm_bytes"].max()), 0)
+    parts = [
+        f"{fmt.duration(latency.loc[place])} {text}"
+        for place, text in (
+            ((0, 0), "without a cache"),
+            ((0, largest), f"with {fmt.data(largest)} of flash"),
+            ((largest, 0), "with as much PCM"),
+        )
+        if place in latency.index
+    ]
+    return [f"A page is read in {fmt.listing(parts)}."]
+
+
+def _even(evidence: Evidence, answer: Mapping[str, Any]) -> Figure:
+    table = evidence.table[evidence.table["even_flash_bytes"].notna()]
+    budgets = sorted(set(table["even_flash_bytes"]))[-BUDGETS:]
+    mine = table[table["even_flash_bytes"].isin(budgets)]
+    flash = answer["profiles"][1]["name"]
+    drawn = figure(
+        cache_even,
+        replace(evidence, table=mine),
+        title="Caches of equal cost",
+        says=even_says(mine),
+        legend=[
+            Key(colour, f"cost of {fmt.data(budget)} {flash}", line)
+            for budget, (colour, line) in zip(budgets, EVEN_STYLES, strict=False)
+        ],
+        name="cache-even",
+    )
+    return replace(drawn, evidence=evidence)
+
+
+def even_says(table: pd.DataFrame) -> list[str]:
+    """Say for each budget which pair reads fastest."""
+    sentences = []
+    for budget, line in table.groupby("even_flash_bytes", sort=True):
+        best = min(rows(line), key=lambda row: (row.read_latency_avg_ns, row.pcm_bytes))
+        sentences.append(
+            f"For the cost of {fmt.data(budget)} of flash, {fmt.data(best.pcm_bytes)} of PCM and"
+            f" {fmt.data(best.flash_bytes)} of flash read fastest:"
+            f" {fmt.duration(best.read_latency_avg_ns)}."
+        )
+    return sentences
