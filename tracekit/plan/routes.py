@@ -24,6 +24,29 @@ EXTENTS_MAX = 1 << 16
 Integers = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """A device cut at the edges of its partitions; where these overlap, the smallest counts."""
+
+    starts: list[int]
+    edges: Integers
+    of_piece: Integers
+    """The partition before the first edge, between each two and behind the last; -1 for none."""
+
+
+def _cut(entries: list[dict[str, Any]]) -> _Parts:
+    parts = sorted(
+        (part["start_sector"], part["start_sector"] + part["sectors"]) for part in entries
+    )
+    edges = np.array(sorted({edge for part in parts for edge in part}), np.int64)
+    of_piece = np.full(len(edges) + 1, -1, np.int64)
+    # The smallest last, so that it paints over what holds it.
+    for one in sorted(range(len(parts)), key=lambda one: parts[one][0] - parts[one][1]):
+        first, behind = np.searchsorted(edges, parts[one])
+        of_piece[first + 1 : behind + 1] = one
+    return _Parts([start for start, _ in parts], edges, of_piece)
+
+
 @dataclass
 class _Area:
     """The addresses of one target within one partition, or one device outside partitions."""
@@ -43,7 +66,7 @@ class Routes:
     own_roles: tuple[str, ...]
     areas: list[_Area] = field(default_factory=list)
     _numbers: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    _parts: dict[str, tuple[Integers, Integers]] = field(default_factory=dict)
+    _parts: dict[str, _Parts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the roles."""
@@ -61,26 +84,25 @@ class Routes:
         """
         if role not in self.own_roles:
             return np.full(len(sector), self._touch(DEFAULT, device, -1, sector, end))
-        starts, ends = self._partitions(device)
-        part = np.searchsorted(starts, sector, side="right") - 1
-        is_inside = (part >= 0) & (sector < ends[part]) if len(ends) else np.zeros(len(part), bool)
-        part = np.where(is_inside, part, -1)
+        parts = self._partitions(device)
+        part = parts.of_piece[np.searchsorted(parts.edges, sector, side="right")]
         numbers = np.empty(len(sector), np.int64)
         for one in np.flatnonzero(np.bincount(part + 1)) - 1:
             mask = part == one
             numbers[mask] = self._touch(role, device, int(one), sector[mask], end[mask])
         return numbers
 
-    def _partitions(self, device: str) -> tuple[Integers, Integers]:
-        """Starts and ends of the device's partitions, in order."""
+    def _partitions(self, device: str) -> _Parts:
         if device not in self._parts:
-            parts = [
-                (part["start_sector"], part["start_sector"] + part["sectors"])
-                for part in self.layout
-                if part["device"] == device and part["start_sector"] is not None and part["sectors"]
-            ]
-            table = np.array(sorted(parts), np.int64).reshape(-1, 2)
-            self._parts[device] = (table[:, 0], table[:, 1])
+            self._parts[device] = _cut(
+                [
+                    part
+                    for part in self.layout
+                    if part["device"] == device
+                    and part["start_sector"] is not None
+                    and part["sectors"]
+                ]
+            )
         return self._parts[device]
 
     def _touch(self, label: str, device: str, part: int, sector: Integers, end: Integers) -> int:
@@ -88,7 +110,7 @@ class Routes:
         if key not in self._numbers:
             if len(self.areas) == EXTENTS_MAX:
                 raise InputError("the trace has more than 65,536 devices and partitions")
-            start = int(self._partitions(device)[0][part]) if part >= 0 else None
+            start = self._partitions(device).starts[part] if part >= 0 else None
             self._numbers[key] = len(self.areas)
             self.areas.append(_Area(label, device, 0 if label == DEFAULT else start))
         number = self._numbers[key]
