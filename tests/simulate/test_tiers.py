@@ -17,6 +17,7 @@ from tracekit import schema
 from tracekit.cli import app
 from tracekit.errors import InputError, UsageError
 from tracekit.query import connect, views
+from tracekit.simulate import tier_study
 from tracekit.simulate.extents import read_extents
 from tracekit.simulate.tier_study import Options
 from tracekit.simulate.tiers import simulate_tiers
@@ -213,6 +214,28 @@ def test_requests_that_no_disk_has_are_counted(tmp_path: Path) -> None:
 def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         run(tier_trace(tmp_path / "trace", ACCESSES), **options)
+
+
+def test_more_than_four_tiers_within_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN five tiers, whose mixes are placed one by one
+    folder = tier_trace(tmp_path / "trace", ACCESSES)
+    tiers = ("dram", "ssd-optane", "ssd-pcm", "ssd-emlc", "hdd-15k")
+    # THEN there are as many mixes as ways to divide four quarters among them
+    assert run(folder, tiers=tiers)["mixes"] == 70
+    # AND work beyond the limit (70 mixes, 4 extents, 31 runs) is refused
+    monkeypatch.setattr(tier_study, "MAX_LOOP_WORK", 70 * 4 * 31 - 1)
+    with pytest.raises(UsageError, match="5 tiers with so many mixes and extents"):
+        run(folder, tiers=tiers)
+
+
+def test_dynamic_work_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tier_study, "MAX_WORK", 100)
+    with pytest.raises(UsageError, match="15 mixes of 4 extents in 8 windows would take long"):
+        run(tier_trace(tmp_path / "trace", ACCESSES), is_dynamic=True, window_s=1.0)
 
 
 def test_spare_capacity_stays_unused_on_the_last_tier(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MIN_TIERS, MAX_TIERS = 2, 8
+MAX_SUMMED_TIERS = 4  # TIERING_MAX_SUMMED: with more, each mix is a loop over the extents
 SHARE = [("extents", "<i8"), ("reads", "<i8"), ("writes", "<i8")]
 READS, WRITES, MOVED_OUT, MOVED_IN = range(4)
 TIER_VALUES = 4

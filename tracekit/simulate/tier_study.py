@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracekit.errors import UsageError
-from tracekit.native.tiering import Migration, Tiering
+from tracekit.native.tiering import MAX_SUMMED_TIERS, Migration, Tiering
 from tracekit.simulate.extents import Extents
 from tracekit.simulate.mixes import (
     Mixes,
@@ -39,6 +39,8 @@ BLOCK_BYTES = 4096
 # Work of dynamic tiering, in extents looked at: one core does 50 million a second.
 MAX_WORK = 30_000_000_000
 CHUNK_WORK = 20_000_000
+# Work of the loop that more than four tiers need: two minutes on one core.
+MAX_LOOP_WORK = 10_000_000_000
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def make_study(
         extents=capacity,
         rounding=options.rounding,
     )
+    _check_loop(what_if, tiers, work=len(mixes.shares) * touched)
     shares = static_shares(tiers, extents.reads, writes=extents.writes, mixes=mixes)
     static = static_outcome(tiers, mixes, shares=shares)
     dynamic = _dynamic(options, tiers, extents, mixes=mixes, on_step=on_step)
@@ -133,6 +136,16 @@ def make_study(
     return Study(
         options, what_if, tiers, extents, capacity, mixes, shares, static, dynamic, changes
     )
+
+
+def _check_loop(what_if: WhatIf, tiers: Sequence[Tier], *, work: int) -> None:
+    """Raise UsageError when mixes that are not looked up in sums would take too long."""
+    sweeps = len(tiers) * len(TIER_KEYS) * len(what_if.factors)
+    if len(tiers) > MAX_SUMMED_TIERS and work * (1 + sweeps) > MAX_LOOP_WORK:
+        raise UsageError(
+            f"{len(tiers)} tiers with so many mixes and extents would take long",
+            hint="take a larger --step or --extent, or at most four tiers",
+        )
 
 
 def extent_amount(options: Options) -> float:

@@ -54,14 +54,16 @@ def tiers(inputs: Inputs) -> Section | None:
 
 
 def _surface(evidence: Evidence, answer: Mapping[str, Any], method: str) -> Figure:
+    points = surface(evidence.table, answer, method=method)
     drawn = figure(
         tier_surface,
-        replace(evidence, table=surface(evidence.table, answer, method=method)),
+        replace(evidence, table=points),
         title=f"IOPS for the price of every mix, {method}",
         says=surface_says(answer, method),
         name=f"tiers-surface-{method}",
     )
-    return replace(drawn, evidence=evidence)
+    # What is drawn, and not every column of every mix, which would be a megabyte of the page.
+    return replace(drawn, evidence=replace(evidence, name=f"tiers_{method}", table=points))
 
 
 def surface(table: pd.DataFrame, answer: Mapping[str, Any], *, method: str) -> pd.DataFrame:
