@@ -6,7 +6,9 @@
 with asked as (
     select
         operation,
-        sum((sector + length_bytes // 512 - 1) // 8 - sector // 8 + 1)::bigint as touch_count
+        sum(
+            (sector + (length_bytes + 511) // 512 - 1) // 8 - sector // 8 + 1
+        )::bigint as touch_count
     from requests
     where operation in ('read', 'write') and length_bytes > 0
     group by operation
