@@ -26,7 +26,7 @@ from tracekit.simulate.pages import Accesses
 
 Array = np.ndarray[Any, Any]
 
-SAMPLES = 32_768
+SAMPLES = 98_304
 CHUNK = 1 << 18
 
 

@@ -140,6 +140,14 @@ def simulate_pairs(
     return found
 
 
+def test_policies_that_are_left_out_are_named(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", SMALL)
+    assert simulate_cache(folder, Options())["left_out"] == {"impossible": 0, "policies": []}
+    result = simulate_cache(folder, Options(sample_pages=9, policies=("lru", "arc")))
+    assert result["left_out"]["policies"] == ["lru", "arc"]
+    assert rows(folder, "cache_policies") == []
+
+
 def test_larger_pages_hold_several_blocks(tmp_path: Path) -> None:
     # GIVEN blocks 6 to 9 in one request, and blocks 1 and 7 later: pages of four blocks
     folder = make_trace(tmp_path / "t", [("read", 6, 4), ("read", 1, 1), ("read", 7, 1)])

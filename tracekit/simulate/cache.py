@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGEST_PAGE_BYTES = 1 << 24
-# The optimum keeps four bytes for each reference.
-MOST_OPTIMUM_REFERENCES = 1 << 27
+# The optimum keeps four bytes for each reference: 256 MiB.
+MOST_OPTIMUM_REFERENCES = 1 << 26
 TABLES = ("cache_curve", "cache_policies", "cache_plane")
 
 
@@ -161,14 +161,19 @@ def _pass(
     )
 
 
+def _skipped(options: Options, passed: Passed) -> list[str]:
+    """Return the policies that cannot be simulated: all from a sample, the optimum of too much."""
+    if options.is_sampled:
+        return list(options.policies)
+    is_too_long = passed.shared.references.sum() > MOST_OPTIMUM_REFERENCES
+    return [policy for policy in options.policies if policy == "optimum" and is_too_long]
+
+
 def _policies(
     options: Options, grid: Grid, passed: Passed, progress: Progress
 ) -> list[PolicyResult]:
-    if options.is_sampled:
-        return []
-    chosen = list(options.policies)
-    if passed.shared.references.sum() > MOST_OPTIMUM_REFERENCES and "optimum" in chosen:
-        chosen.remove("optimum")
+    skipped = _skipped(options, passed)
+    chosen = [policy for policy in options.policies if policy not in skipped]
     setups = [
         CacheSetup(passed.page_count, size, policy, options.writes, options.is_allocating)
         for policy in chosen
@@ -219,7 +224,7 @@ def _result(
         "write_references": int(shared.references[1::2].sum()),
         "pages": passed.page_count or None,
         "sample": sample,
-        "left_out": {"impossible": passed.impossible},
+        "left_out": {"impossible": passed.impossible, "policies": _skipped(options, passed)},
         "price_ratio": devices.price_ratio,
         "profiles": [asdict(device) for device in (devices.pcm, devices.flash, devices.base)],
         "headline": headline(tables, devices),
