@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import json
 import os
+import secrets
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,32 +104,63 @@ def new_folder(path: Path, *, overwrite: bool = False, marker: str = INFO_NAME) 
         hint = "choose another --output" if overwrite else "choose another --output or pass --force"
         raise UsageError(f"{path} exists already", hint=hint)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        beside.chmod(0o755)
+    with _claimed(path, Path.mkdir) as beside:
         yield beside
         if path.exists():
             shutil.rmtree(path)
         beside.rename(path)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
     """Yield a temporary file name beside `path`, renamed to `path` when the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        yield part
-        part.replace(path)
+        with _claimed(path, Path.touch) as part:
+            yield part
+            part.replace(path)
     except OSError as error:
         # A full disk does not say which file was being written.
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
+
+
+@contextmanager
+def _claimed(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """Yield a new temporary name beside `path`, which is gone when the block ends.
+
+    A lock on what it names tells that its process lives; what a killed one left beside the same
+    path is removed first.
+    """
+    for stale in path.parent.glob(f".{glob.escape(path.name)}.tracekit-*"):
+        with suppress(OSError), _locked(stale):
+            _remove(stale)
+    part = path.with_name(f".{path.name}.tracekit-{os.getpid()}-{secrets.token_hex(4)}")
+    make(part)
+    try:
+        with _locked(part):
+            yield part
     finally:
-        part.unlink(missing_ok=True)
+        _remove(part)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock on a file or folder; raise BlockingIOError when another process has it."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -77,3 +77,44 @@ def test_a_stopped_parse_leaves_nothing(tmp_path: Path, number: signal.Signals) 
         assert b"Traceback" not in running.stderr.read()
         writer.close()
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_what_a_killed_parse_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    # GIVEN a parse that was killed, one that still runs, and somebody's own hidden file
+    for name in ("killed", "alive"):
+        os.mkfifo(tmp_path / name)
+    output = tmp_path / "out"
+    command = [sys.executable, "-m", "tracekit", "parse", "-o", str(output)]
+    (tmp_path / ".out.mine").write_text("mine")
+    with (
+        subprocess.Popen([*command, str(tmp_path / "killed")], stderr=subprocess.PIPE) as killed,
+        (tmp_path / "killed").open("wb"),
+    ):
+        [left] = _await(tmp_path, 1)
+        killed.kill()
+    with (
+        subprocess.Popen([*command, str(tmp_path / "alive")], stderr=subprocess.PIPE) as alive,
+        (tmp_path / "alive").open("wb") as writer,
+    ):
+        while left.exists():
+            time.sleep(0.01)
+        [own] = _await(tmp_path, 1)
+        # WHEN another one with the same output runs
+        done = run("parse", tmp_path / "alive-not-there", tmp_path, "-o", output)
+        assert done.returncode == 1
+        (tmp_path / "empty").write_bytes(b"")
+        assert run("parse", tmp_path / "empty", "-o", output).returncode == 1
+        # THEN it leaves the folder of the living one and the file of somebody else
+        assert own.exists()
+        assert (tmp_path / ".out.mine").exists()
+        writer.close()
+        alive.wait(timeout=TIMEOUT_S)
+    assert list(tmp_path.glob(".out.tracekit-*")) == []
+
+
+def _await(folder: Path, count: int) -> list[Path]:
+    deadline = time.monotonic() + TIMEOUT_S
+    while len(found := list(folder.glob(".out.tracekit-*"))) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found

@@ -250,4 +250,4 @@ def _extent_table(extents: tuple[Extent, ...]) -> Records:
 
 def open_new(path: Path) -> IO[bytes]:
     """Open an empty file for a plan."""
-    return path.open("xb+")
+    return path.open("wb+")
