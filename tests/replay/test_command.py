@@ -138,6 +138,20 @@ def test_the_trace_itself_is_no_target_even_if_confirmed(tmp_path: Path) -> None
         assert table.read_bytes() == before
 
 
+def test_two_targets_in_one_place_are_refused(tmp_path: Path) -> None:
+    # GIVEN two names of one file that is not there yet
+    folder = trace(tmp_path / "trace", ROWS)
+    (tmp_path / "b").symlink_to("a")
+    # WHEN two roles shall go there
+    done = tracekit(
+        folder.path, "--target", f"fs={tmp_path}/a", "--target", f"journal={tmp_path}/b"
+    )
+    # THEN it is refused, and no file was made
+    assert done.returncode == 2
+    assert f"journal={tmp_path}/b: the same place as --target fs={tmp_path}/a" in done.stderr
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_dry_run_keeps_nothing(tmp_path: Path) -> None:
     folder = trace(tmp_path / "trace", ROWS)
     done = tracekit(folder.path, "--dry-run", "--target", tmp_path / "new")

@@ -92,12 +92,29 @@ def _refuse_own_files(folder: TraceFolder, targets: tuple[str, ...]) -> None:
     """
     own = {_identity(p.lstat()) for p in folder.path.rglob("*") if p.suffix in OWN_SUFFIXES}
     for target in targets:
-        path = Path(target.split("=", 1)[1] if _has_label(target) else target)
+        path = _path(target)
         if path.exists() and _identity(path.stat()) in own:
             raise UsageError(
                 f"--target {target}: this is a file of the trace {folder.path} itself",
                 hint="choose a target elsewhere",
             )
+
+
+def _refuse_shared(targets: tuple[str, ...]) -> None:
+    """Raise UsageError for two targets in one place: each would overwrite the other's data."""
+    seen: dict[Path, str] = {}
+    for target in targets:
+        place = Path(os.path.realpath(_path(target)))
+        if place in seen:
+            raise UsageError(
+                f"--target {target}: the same place as --target {seen[place]}",
+                hint="give each role a target of its own, or all one without a role",
+            )
+        seen[place] = target
+
+
+def _path(target: str) -> Path:
+    return Path(target.split("=", 1)[1] if _has_label(target) else target)
 
 
 def _identity(info: os.stat_result) -> tuple[int, int]:
@@ -116,6 +133,7 @@ def replay(
     `latest` is replaced without asking. A dry run keeps nothing.
     """
     check_targets(options.targets)
+    _refuse_shared(options.targets)
     _refuse_own_files(folder, options.targets)
     checked_program()
     folder.require("requests", made_by="parse")
