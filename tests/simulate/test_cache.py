@@ -236,6 +236,11 @@ def test_the_command_says_what_it_found(tmp_path: Path) -> None:
         "policies differ most at 8 KiB: optimum 66.7%, arc 83.3%, clock 83.3%, fifo 83.3%,"
         " lru 83.3%, s3-fifo 83.3% missed",
     ]
+    assert told.stderr == ""
+    sampled = CliRunner().invoke(
+        app, ["simulate", "cache", str(folder.path), "--samples", "9", "--policy", "lru,arc"]
+    )
+    assert sampled.stderr == "policies left out, a sample is not enough for them: lru, arc\n"
     as_json = CliRunner().invoke(app, ["simulate", "cache", str(folder.path), "--json"])
     assert json.loads(as_json.stdout)["pages"] == 4
     written = json.loads((folder.path / "simulations" / "cache.json").read_text())

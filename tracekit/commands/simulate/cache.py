@@ -81,6 +81,12 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
     )
     result = _simulate(trace, options)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
+    left_out = result["left_out"]
+    if left_out["policies"]:
+        reason = "a sample is not enough for them" if options.is_sampled else "too many references"
+        typer.echo(f"policies left out, {reason}: {', '.join(left_out['policies'])}", err=True)
+    if left_out["impossible"]:
+        typer.echo(f"requests left out, impossible: {left_out['impossible']:,}", err=True)
 
 
 def _simulate(trace: Path, options: Options) -> dict[str, Any]:
