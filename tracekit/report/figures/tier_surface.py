@@ -55,7 +55,8 @@ def _mark_best(axes: Axes, table: pd.DataFrame, cells: pd.DataFrame) -> None:
     axes.annotate(
         "best",
         place,
-        xytext=(9, 5),
+        xytext=(10, 0),
         textcoords="offset points",
+        verticalalignment="center",
         color=palette.light("ink"),
     )
