@@ -63,7 +63,7 @@ READER_ROWS = 65_536
 MACROS_SQL = ("catalog/log_bucket", "catalog/log_bucket_low")
 # The views that stand on a table, in the order in which they are made.
 VIEWS_SQL = {
-    "requests": ("catalog/steps", "catalog/gaps_of", "catalog/gaps"),
+    "requests": ("catalog/steps", "catalog/gaps_of", "catalog/gaps", "catalog/numbered_streams"),
     "completion_files": ("catalog/completions", "catalog/replay_times"),
 }
 

@@ -9,42 +9,47 @@
 -- column: low_sectors, high_sectors: first distance of the bucket and of the next one, in 512-byte
 -- sectors from the end of one request to the begin of the next; 0 is sequential
 -- column: request_count: requests that jumped so far
-with stream as (
+with streams as materialized (
+    select * from numbered_streams()
+),
+
+distances as (
     select
-        requests.device,
-        requests.role,
-        requests.operation,
+        streams.stream_number,
         requests.sector - lag(requests.sector + requests.length_bytes // 512) over (
-            partition by requests.device, requests.role, requests.operation
-            order by requests.request_id
+            partition by streams.stream_number order by requests.request_id
         ) as jump_sectors
     from requests
-    where requests.operation in ('read', 'write') and requests.length_bytes > 0
+    inner join streams
+        on
+            requests.device = streams.device
+            and requests.role = streams.role
+            and requests.operation = streams.operation
+    where requests.length_bytes > 0
 ),
 
 buckets as (
     select
-        stream.device,
-        stream.role,
-        stream.operation,
-        stream.jump_sectors < 0 as is_backward,
-        log_bucket(abs(stream.jump_sectors), $octave_bits) as bucket,
+        stream_number,
+        jump_sectors < 0 as is_backward,
+        log_bucket(abs(jump_sectors), $octave_bits) as bucket,
         count(*) as request_count
-    from stream
-    where stream.jump_sectors is not null
+    from distances
+    where jump_sectors is not null
     group by all
 ),
 
 jumps as (
     select
-        buckets.device,
-        buckets.role,
-        buckets.operation,
+        streams.device,
+        streams.role,
+        streams.operation,
         buckets.is_backward,
         log_bucket_low(buckets.bucket, $octave_bits) as low_sectors,
         log_bucket_low(buckets.bucket + 1, $octave_bits) as high_sectors,
         buckets.request_count
     from buckets
+    inner join streams on buckets.stream_number = streams.stream_number
 )
 
 select *

@@ -1,55 +1,58 @@
 -- question: How many requests do the sequential runs of each role have?
 -- grain: one row per device, role, operation and power of two of requests in a run
 -- reads: requests
--- column: device: whole device or volume
--- column: role: role of the requests
--- column: operation: read or write
+-- column: device, role, operation: of the requests
 -- column: low_requests: fewest requests of the runs counted here; the most are 2 * low_requests - 1
 -- column: run_count: runs
 -- column: request_count: requests of these runs
-with stream as (
+with streams as materialized (
+    select * from numbered_streams()
+),
+
+places as (
     select
-        requests.device,
-        requests.role,
-        requests.operation,
+        streams.stream_number,
+        streams.request_count,
         row_number() over by_stream as place,
-        count(*) over (partition by requests.device, requests.role, requests.operation)
-            as last_place,
-        coalesce(
-            requests.sector
-            <> lag(requests.sector + requests.length_bytes // 512) over by_stream,
-            true
-        ) as is_first
+        requests.sector
+        - lag(requests.sector + requests.length_bytes // 512) over by_stream as jump_sectors
     from requests
-    where requests.operation in ('read', 'write') and requests.length_bytes > 0
-    window by_stream as (
-        partition by requests.device, requests.role, requests.operation
-        order by requests.request_id
-    )
+    inner join streams
+        on
+            requests.device = streams.device
+            and requests.role = streams.role
+            and requests.operation = streams.operation
+    where requests.length_bytes > 0
+    window by_stream as (partition by streams.stream_number order by requests.request_id)
 ),
 
 runs as (
     select
-        stream.device,
-        stream.role,
-        stream.operation,
-        lead(stream.place, 1, stream.last_place + 1) over (
-            partition by stream.device, stream.role, stream.operation order by stream.place
-        ) - stream.place as run_requests
-    from stream
-    where stream.is_first
+        stream_number,
+        lead(place, 1, request_count + 1) over (partition by stream_number order by place)
+        - place as run_requests
+    from places
+    where jump_sectors is distinct from 0
+),
+
+counted as (
+    select
+        stream_number,
+        log_bucket_low(log_bucket(run_requests, 0), 0) as low_requests,
+        count(*) as run_count,
+        sum(run_requests)::bigint as request_count
+    from runs
+    group by all
 ),
 
 run_lengths as (
     select
-        runs.device,
-        runs.role,
-        runs.operation,
-        log_bucket_low(log_bucket(runs.run_requests, 0), 0) as low_requests,
-        count(*) as run_count,
-        sum(runs.run_requests)::bigint as request_count
-    from runs
-    group by all
+        streams.device,
+        streams.role,
+        streams.operation,
+        counted.* exclude (stream_number)
+    from counted
+    inner join streams on counted.stream_number = streams.stream_number
 )
 
 select *

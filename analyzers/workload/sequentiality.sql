@@ -1,24 +1,16 @@
 -- question: How much of each role's traffic is sequential, and how long are its runs?
 -- grain: one row per device, role and operation (reads and writes as queued)
 -- reads: requests
--- column: device, role, operation: of the requests
+-- column: device: whole device or volume
+-- column: role: role of the requests
+-- column: operation: read or write
 -- column: request_count: requests
 -- column: sequential_count: requests that begin where the one before them in their row ended
 -- column: sequential_ratio: share of these requests
 -- column: run_count: runs of requests that follow each other without a jump
 -- column: run_avg_requests: requests of a run
---
--- Streams are numbered, so that the sort carries a number and not three words.
 with streams as materialized (
-    select
-        device,
-        role,
-        operation,
-        count(*) as request_count,
-        (row_number() over ())::int as stream_number
-    from requests
-    where operation in ('read', 'write') and length_bytes > 0
-    group by device, role, operation
+    select * from numbered_streams()
 ),
 
 neighbours as (
