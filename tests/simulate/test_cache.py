@@ -226,6 +226,12 @@ def test_blocks_of_another_trace_are_refused(tmp_path: Path) -> None:
         simulate_cache(folder, Options())
 
 
+def test_a_trace_without_reuse_needs_no_cache(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", [("read", 0, 3)])
+    said = simulate_cache(folder, Options())["headline"]
+    assert said[0] == "none of the 3 page references can hit: no cache helps"
+
+
 def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
     told = CliRunner().invoke(app, ["simulate", "cache", str(folder.path), "--sizes", "8KiB,12KiB"])

@@ -39,6 +39,8 @@ def _curve_words(rows: list[dict[str, Any]]) -> str:
     curve = [row for row in rows if (row["cache"], row["role"]) == ("shared", "all")]
     curve = [row for row in curve if row["operation"] == "all"]
     least = curve[-1]["miss_ratio"]
+    if least == 1:
+        return f"none of the {curve[0]['references']:,} page references can hit: no cache helps"
     wanted = 1 - KNEE_SHARE * (1 - least)
     knee = next(row for row in curve if row["miss_ratio"] <= wanted + 1e-12)
     return (

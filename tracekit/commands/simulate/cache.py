@@ -65,10 +65,11 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
     from tracekit.sizes import parse_size
 
     chosen = [text for text in sizes.split(",") if text.strip()]
+    names = [text for text in policy.split(",") if text.strip()]
     options = Options(
         page_bytes=parse_size(page, option="--page"),
         sizes_bytes=tuple(parse_size(text, option="--sizes") for text in chosen),
-        policies=tuple(text.strip() for text in policy.split(",") if text.strip()) or POLICIES,
+        policies=tuple(dict.fromkeys(text.strip() for text in names)) or POLICIES,
         writes=write,
         writes_allocate=write_miss == "allocate",
         levels=levels,
