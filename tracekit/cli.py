@@ -68,6 +68,7 @@ def _options(
 def main() -> None:
     """Run the program; an expected error becomes one line on stderr and its exit code."""
     try:
+        _open_standard_streams()
         _stop_in_order()
         app()
     except TracekitError as error:
@@ -88,6 +89,15 @@ def _fail(error: TracekitError) -> NoReturn:
     if error.hint:
         typer.echo(f"  {error.hint}", err=True)
     sys.exit(error.exit_code)
+
+
+def _open_standard_streams() -> None:
+    """Let closed standard streams lead nowhere, so that no file of ours gets their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # The lowest free number is the one that was closed, as lower ones are open by now.
+            mode = "r" if number == 0 else "w"
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - as long as the program
 
 
 def _stop_in_order() -> None:

@@ -56,7 +56,9 @@ def foreign_error(error: Exception) -> TracekitError | None:
         return TracekitError("there is not enough memory", hint="close other programs")
     if isinstance(error, OSError) and error.errno is not None:
         reason = os.strerror(error.errno)
-        place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        # An open file that was given by its number has that in the place of a name.
+        is_named = isinstance(error.filename, str | bytes | os.PathLike)
+        place = f"{os.fsdecode(error.filename)}: " if is_named else ""
         return TracekitError(f"{place}{reason}", hint=HINTS.get(error.errno, ""))
     library = type(error).__module__.partition(".")[0]
     # Arrow says of damaged data that it cannot be read with an OSError without a number.

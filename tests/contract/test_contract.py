@@ -14,6 +14,7 @@ from tests.simulate.placement_traces import Request, write_trace
 from tracekit import query
 from tracekit.contract import read_object
 from tracekit.errors import InputError
+from tracekit.report.page import report
 from tracekit.store import TraceFolder
 
 
@@ -71,6 +72,16 @@ def test_a_finding_that_is_no_table_is_named(tmp_path: Path) -> None:
     (tmp_path / "findings" / "mine.parquet").write_bytes(b"mine")
     with pytest.raises(InputError, match=r"findings/mine\.parquet: .*too small"):
         query.connect(folder)
+
+
+def test_a_report_names_the_foreign_table(tmp_path: Path) -> None:
+    folder = TraceFolder(write_trace(tmp_path, [Request("fs", 0)]))
+    (tmp_path / "findings").mkdir()
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "findings" / "totals.parquet")
+    with pytest.raises(InputError, match=r"totals\.parquet lacks the columns role, ") as caught:
+        report(folder, tmp_path / "report.html")
+    assert caught.value.hint == f"run: tracekit analyze {tmp_path}"
+    assert not (tmp_path / "report.html").exists()
 
 
 INFO: dict[str, tuple[dict[str, Any], str]] = {

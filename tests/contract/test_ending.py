@@ -48,9 +48,34 @@ def test_a_full_disk_is_one_line() -> None:
     )
 
 
+def test_closed_standard_streams_are_nothing_to_stumble_over(tmp_path: Path) -> None:
+    # GIVEN a trace, and a shell that closes its streams
+    write_trace(tmp_path / "t", [Request("fs", 0)])
+    program = f"{sys.executable} -m tracekit"
+    # WHEN something is read from and written to them, THEN it is empty or lost, and no traceback
+    script = f"""
+        {program} sql {tmp_path}/t 'select 1' >&- || exit 10
+        {program} sql {tmp_path}/t <&- || exit 11
+        {program} parse - -o {tmp_path}/new <&- && exit 12
+        {program} parse - -o {tmp_path}/new <&- 2>&- && exit 13
+        exit 0
+    """
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        "tracekit: standard input: byte 0: empty, there is no record in it",
+        "  capture again; the traced device may have had no I/O",
+    ]
+
+
 def test_our_own_mistakes_are_not_hidden() -> None:
     assert foreign_error(ValueError("a mistake")) is None
     assert foreign_error(KeyError("a")) is None
+
+
+def test_a_file_known_by_its_number_only() -> None:
+    error = foreign_error(OSError(5, "Input/output error", 3))
+    assert str(error) == "Input/output error"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit import query
 from tracekit.errors import InputError
 from tracekit.report.tables import rows
-from tracekit.store import TraceFolder
+from tracekit.store import TraceFolder, command_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,10 +57,17 @@ class Inputs:
         place = f"findings/{source.table}"
         if not self.folder.has(place):
             return None
+        table = _read_table(self.folder.table(place))
+        lacking = [column for column in source.columns if column not in table.columns]
+        if lacking:
+            raise InputError(
+                f"{self.folder.table(place)} lacks the columns {', '.join(lacking)}",
+                hint=f"run: {command_line('analyze', self.folder.path)}",
+            )
         return Evidence(
             name=name,
             origin=f"analyzers/{name}.sql",
-            table=_read_table(self.folder.table(place)),
+            table=table,
             sql=source.text,
             question=source.question,
             grain=source.grain,
@@ -98,6 +105,7 @@ class Inputs:
         place = "simulations/placement"
         if not self.folder.has(place):
             return None
+        self.folder.require(place, made_by="recommend")
         return Evidence(
             name="placement",
             origin=f"{place}.parquet of tracekit recommend",
