@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.contract import first_line, impossible_values
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.queryfile import Query, read
-from tracekit.store import TraceFolder
+from tracekit.store import TraceFolder, scratch_folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -140,17 +140,18 @@ def empty(
 
     parent = near.resolve().parent
     spill_parent = parent if os.access(parent, os.W_OK) else Path(tempfile.gettempdir())
-    spill = tempfile.mkdtemp(prefix=f".{near.name}.duckdb.", dir=spill_parent)
+    scratch = ExitStack()
+    spill = scratch.enter_context(scratch_folder(spill_parent / f"{near.name}.duckdb"))
     config: dict[str, Any] = {
         "memory_limit": f"{memory_mib}MiB",
         "threads": threads or _threads(memory_mib),
-        "temp_directory": spill,
+        "temp_directory": str(spill),
         "preserve_insertion_order": True,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
     }
     connection = duckdb.connect(":memory:", config=config)
-    weakref.finalize(connection, shutil.rmtree, spill, ignore_errors=True)
+    weakref.finalize(connection, scratch.close)
     for name in MACROS_SQL:
         connection.execute(read(name).text)
     return connection

@@ -10,7 +10,7 @@ import secrets
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def new_folder(path: Path, *, overwrite: bool = False, marker: str = INFO_NAME) 
         hint = "choose another --output" if overwrite else "choose another --output or pass --force"
         raise UsageError(f"{path} exists already", hint=hint)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _claimed(path, Path.mkdir) as beside:
+    with scratch_folder(path) as beside:
         yield beside
         if path.exists():
             shutil.rmtree(path)
@@ -124,6 +124,11 @@ def beside(path: Path) -> Iterator[Path]:
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
+
+
+def scratch_folder(path: Path) -> AbstractContextManager[Path]:
+    """Yield an empty folder beside `path` that is gone when the block ends."""
+    return _claimed(path, Path.mkdir)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tracekit import query
 from tracekit.contract import read_object
 from tracekit.errors import InputError
 from tracekit.report.page import report
+from tracekit.schema import COMPLETIONS
 from tracekit.store import TraceFolder
 
 
@@ -82,6 +84,31 @@ def test_a_report_names_the_foreign_table(tmp_path: Path) -> None:
         report(folder, tmp_path / "report.html")
     assert caught.value.hint == f"run: tracekit analyze {tmp_path}"
     assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("name", ["recommendation.json", "replays/a/summary.json"])
+def test_a_report_names_the_summary_that_says_nothing(tmp_path: Path, name: str) -> None:
+    folder = TraceFolder(write_trace(tmp_path, [Request("fs", 0)]))
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("{}")
+    pq.write_table(COMPLETIONS.empty_table(), tmp_path / "replays.parquet")
+    if file.parent != tmp_path:
+        (tmp_path / "replays.parquet").rename(file.with_name("completions.parquet"))
+    with pytest.raises(InputError, match=rf"{name} lacks "):
+        report(folder, tmp_path / "report.html")
+
+
+def test_what_a_killed_query_left_is_removed(tmp_path: Path) -> None:
+    # GIVEN a spill folder whose process is gone
+    folder = TraceFolder(write_trace(tmp_path / "t", [Request("fs", 0)]))
+    left = tmp_path / ".t.duckdb.tracekit-1-0"
+    left.mkdir()
+    # WHEN the next query runs, THEN it is removed, and the query's own afterwards
+    with query.connect(folder):
+        assert not left.exists()
+    gc.collect()
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
 
 
 INFO: dict[str, tuple[dict[str, Any], str]] = {

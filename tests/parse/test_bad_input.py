@@ -27,6 +27,11 @@ def test_damaged_compression(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "trace").exists()
 
 
+def test_a_file_that_the_kernel_does_not_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="/proc/self/mem: cannot be opened: Input/output error"):
+        parse([Path("/proc/self/mem")], tmp_path / "trace")
+
+
 BAD: dict[str, tuple[bytes, str]] = {
     "empty": (b"", r"/x: byte 0: empty"),
     "not a trace": (b"%PDF-1.7" + bytes(80), r"/x: byte 0: not a blktrace file: .*0x46445025"),

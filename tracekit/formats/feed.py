@@ -156,6 +156,7 @@ def _open(path: Path, stack: ExitStack) -> Feed:
     feed = Feed(path)
     try:
         raw = os.dup(0) if path == STANDARD_INPUT else os.open(path, os.O_RDONLY)
+        first = os.pread(raw, LONGEST_MAGIC, 0) if stat.S_ISREG(os.fstat(raw).st_mode) else b""
     except OSError as error:
         message = f"{feed.name}: cannot be opened: {error.strerror}"
         raise InputError(message, hint="check the permissions") from None
@@ -165,7 +166,7 @@ def _open(path: Path, stack: ExitStack) -> Feed:
     hashing = _Hashing(feed, source)
     if is_file:
         feed.total_bytes = info.st_size
-        feed.compression = _compression(os.pread(raw, LONGEST_MAGIC, 0))
+        feed.compression = _compression(first)
     if is_file and feed.compression is None:
         feed.is_direct = True
         feed.fd = os.open(f"/proc/self/fd/{raw}", os.O_RDONLY)

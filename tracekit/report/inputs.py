@@ -14,12 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit import query
+from tracekit.contract import read_object
 from tracekit.errors import InputError
 from tracekit.report.tables import rows
 from tracekit.store import TraceFolder, command_line
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+ADVICE_KEYS = ("headline", "answer", "answers", "base_profile", "nvm_profile")
+SUMMARY_KEYS = ("plan", "pace", "engine", "targets", "warnings")
 
 
 @dataclass(frozen=True)
@@ -132,14 +137,15 @@ class Inputs:
     def recommendation(self) -> Mapping[str, Any] | None:
         """The content of recommendation.json, or None."""
         file = self.folder.path / "recommendation.json"
-        return _read_json(file) if file.is_file() else None
+        return _read_json(file, *ADVICE_KEYS) if file.is_file() else None
 
     @functools.cached_property
     def replays(self) -> tuple[Replay, ...]:
         """The replays that left completions, by name, each with its summary."""
         files = sorted(self.folder.path.glob("replays/*/completions.parquet"))
         return tuple(
-            Replay(file.parent.name, _read_json(file.with_name("summary.json"))) for file in files
+            Replay(file.parent.name, _read_json(file.with_name("summary.json"), *SUMMARY_KEYS))
+            for file in files
         )
 
 
@@ -177,13 +183,9 @@ def plain(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype(dict.fromkeys(chosen, "object"))
 
 
-def _read_json(file: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(file.read_text())
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror}", hint="run it again") from None
-    except ValueError as error:
-        raise InputError(f"{file} is not valid JSON: {error}", hint="make it again") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{file} holds no JSON object", hint="make it again")
+def _read_json(file: Path, *needed: str) -> Mapping[str, Any]:
+    content = read_object(file, hint="make it again")
+    lacking = [key for key in needed if key not in content]
+    if lacking:
+        raise InputError(f"{file} lacks {', '.join(lacking)}", hint="make it again")
     return content
