@@ -143,3 +143,11 @@ def _await(folder: Path, count: int) -> list[Path]:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     return found
+
+
+@pytest.mark.parametrize("command", ["analyze", "sql"])
+def test_memory_beyond_any_machine_is_refused(tmp_path: Path, command: str) -> None:
+    write_trace(tmp_path / "t", [Request("fs", 0)])
+    done = run(command, tmp_path / "t", "--memory", str(10**20))
+    assert done.returncode == 2
+    assert "Invalid value for '--memory'" in done.stderr

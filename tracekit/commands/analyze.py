@@ -36,7 +36,11 @@ def analyze(
     ] = None,
     memory: Annotated[
         int,
-        typer.Option(help="Memory for the database, in MiB; more lets more threads run.", min=256),
+        typer.Option(
+            help="Memory for the database, in MiB; more lets more threads run.",
+            min=256,
+            max=1 << 24,
+        ),
     ] = 512,
     show_list: Annotated[
         bool, typer.Option("--list", help="Show the analyses with their parameters and stop.")

@@ -33,7 +33,9 @@ def sql(  # noqa: PLR0913 - a command's parameters are its options
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="Begin a dialogue.")
     ] = False,
-    memory: Annotated[int, typer.Option(help="Memory for the database, in MiB.", min=64)] = 512,
+    memory: Annotated[
+        int, typer.Option(help="Memory for the database, in MiB.", min=64, max=1 << 24)
+    ] = 512,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Run SQL over a trace's tables; nothing but these tables can be read, and nothing written."""
