@@ -141,13 +141,28 @@ def _claimed(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     for stale in path.parent.glob(f".{glob.escape(path.name)}.tracekit-*"):
         with suppress(OSError), _locked(stale):
             _remove(stale)
-    part = path.with_name(f".{path.name}.tracekit-{os.getpid()}-{secrets.token_hex(4)}")
-    make(part)
+    part, lock = _claim(path, make)
     try:
-        with _locked(part):
-            yield part
+        yield part
     finally:
+        os.close(lock)
         _remove(part)
+
+
+def _claim(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
+    """Make a temporary name beside `path`; return it and the descriptor that holds its lock."""
+    while True:
+        part = path.with_name(f".{path.name}.tracekit-{os.getpid()}-{secrets.token_hex(4)}")
+        make(part)
+        with suppress(FileNotFoundError):
+            lock = os.open(part, os.O_RDONLY | os.O_NOFOLLOW)
+            # Without locks, as on some network file systems, nothing is taken for left behind.
+            with suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            if part.exists():
+                return part, lock
+            os.close(lock)
+        # Somebody who was cleaning up took it for left behind before it was locked.
 
 
 @contextmanager

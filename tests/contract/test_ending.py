@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -135,6 +136,22 @@ def test_what_a_killed_parse_left_is_removed_by_the_next(tmp_path: Path) -> None
         writer.close()
         alive.wait(timeout=TIMEOUT_S)
     assert list(tmp_path.glob(".out.tracekit-*")) == []
+
+
+def test_writers_of_one_file_do_not_clean_up_each_other(tmp_path: Path) -> None:
+    # GIVEN four processes that write the same file over and over
+    program = (
+        "import sys; from pathlib import Path; from tracekit.store import write_json\n"
+        "for number in range(300): write_json(Path(sys.argv[1]), {'number': number})"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "x.json")]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    # WHEN they have ended, THEN none was disturbed, and the file is whole
+    for writer in writers:
+        _, talk = writer.communicate(timeout=TIMEOUT_S)
+        assert (writer.returncode, talk) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+    assert json.loads((tmp_path / "x.json").read_text()) == {"number": 299}
 
 
 def _await(folder: Path, count: int) -> list[Path]:
