@@ -13,6 +13,16 @@ static void on_signal(int number) {
   stop_flag = 1;
 }
 
+/* A program started with nohup goes on when its terminal closes. */
+static int catch_hangup(const struct sigaction *stop) {
+  struct sigaction before;
+  if (sigaction(SIGHUP, NULL, &before) != 0)
+    return -errno;
+  if (before.sa_handler == SIG_IGN)
+    return 0;
+  return sigaction(SIGHUP, stop, NULL) != 0 ? -errno : 0;
+}
+
 int stop_install(void) {
   struct sigaction stop = {.sa_handler = on_signal};
   struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -21,7 +31,7 @@ int stop_install(void) {
   if (sigaction(SIGINT, &stop, NULL) != 0 || sigaction(SIGTERM, &stop, NULL) != 0 ||
       sigaction(SIGXFSZ, &ignore, NULL) != 0 || sigaction(SIGPIPE, &ignore, NULL) != 0)
     return -errno;
-  return 0;
+  return catch_hangup(&stop);
 }
 
 bool stop_requested(void) { return stop_flag != 0; }

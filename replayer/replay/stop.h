@@ -1,12 +1,12 @@
-/* Stopping on SIGINT and SIGTERM: a flag, seen by the submitting thread alone. */
+/* Stopping on SIGINT, SIGTERM and SIGHUP: a flag, seen by the submitting thread alone. */
 #ifndef TRACEKIT_REPLAY_STOP_H
 #define TRACEKIT_REPLAY_STOP_H
 
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Lets SIGINT and SIGTERM set the flag, and ignores SIGXFSZ and SIGPIPE, so that these come back as
- * errors of the call. Returns 0 or -errno. */
+/* Lets SIGINT, SIGTERM and, unless it is ignored already, SIGHUP set the flag, and ignores SIGXFSZ
+ * and SIGPIPE, so that these come back as errors of the call. Returns 0 or -errno. */
 int stop_install(void);
 
 /* Returns whether a signal asked to stop. Any thread. */

@@ -181,7 +181,7 @@ def test_many_threads_on_few_processors_lose_no_turn(tmp_path: Path) -> None:
     assert ran.summary["counts"]["done"] == 400_000
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("engine", [*ENGINES, "null"])
 def test_a_signal_drains_and_tells(tmp_path: Path, number: signal.Signals, engine: str) -> None:
     # GIVEN a plan of two requests a millisecond for a minute
@@ -205,6 +205,21 @@ def test_a_signal_drains_and_tells(tmp_path: Path, number: signal.Signals, engin
     assert counts["done"] + counts["not_reached"] == 120_000
     assert completions.stat().st_size == 64 + 40 * counts["done"]
     assert not (tmp_path / "t").exists()
+
+
+def test_a_hangup_that_is_ignored_stops_nothing(tmp_path: Path) -> None:
+    # GIVEN a run of 0.8 s that was started as nohup starts it
+    plan = write_plan(
+        tmp_path / "a.plan", [record(READ, 0, 8), record(READ, 0, 8, at_ns=800_000_000)]
+    )
+    command: list[str | Path] = ["env", "--ignore-signal=HUP", program_path(), plan]
+    # WHEN its terminal closes
+    with subprocess.Popen([*command, "--engine", "null", "--summary", tmp_path / "s"]) as child:
+        time.sleep(0.4)
+        child.send_signal(signal.SIGHUP)
+        # THEN it goes on to the end
+        assert child.wait(10) == 0
+    assert json.loads((tmp_path / "s").read_text())["outcome"] == "finished"
 
 
 def test_a_time_that_no_clock_reaches_is_waited_for(tmp_path: Path) -> None:

@@ -93,11 +93,12 @@ def _terminal() -> Iterator[int | None]:
 
 @contextmanager
 def _signals_for(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave Ctrl-C and SIGTERM to the child, which ends in good order, and wait for it."""
+    """Leave Ctrl-C, SIGTERM and SIGHUP to the child, which ends in good order, and wait for it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    stoppers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = [number for number in stoppers if signal.getsignal(number) is not signal.SIG_IGN]
     before = [signal.signal(number, lambda n, _frame: child.send_signal(n)) for number in numbers]
     try:
         yield
