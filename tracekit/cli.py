@@ -16,17 +16,28 @@ from tracekit.commands import COMMANDS, GROUPS
 from tracekit.errors import TracekitError, foreign_error
 
 
-class _InPipelineOrder(TyperGroup):
-    """Lists commands and groups of commands together, where typer puts all groups last."""
+class _Program(TyperGroup):
+    """Lists groups of commands in their place among commands, and ends quietly without a reader."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
         """Return the names in the order of COMMANDS."""
         return [command.__name__ for command in COMMANDS]
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; typer itself would take a reader who went away for a failure."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader of our output has what it wants, as `head` does: that is no failure.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        return result
+
 
 app = typer.Typer(
     name="tracekit",
-    cls=_InPipelineOrder,
+    cls=_Program,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich alone takes two thirds of the time of `tracekit --help`
@@ -73,10 +84,6 @@ def main() -> None:
         app()
     except TracekitError as error:
         _fail(error)
-    except BrokenPipeError:
-        # The reader of our output went away, as `head` does: that is no failure of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except Exception as error:
         known = foreign_error(error)
         if known is None:

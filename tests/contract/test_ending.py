@@ -49,6 +49,20 @@ def test_a_full_disk_is_one_line() -> None:
     )
 
 
+@pytest.mark.parametrize("rows", [10, 1_000_000])
+def test_a_reader_who_goes_away_is_no_failure(tmp_path: Path, rows: int) -> None:
+    # GIVEN a result of one write or of many
+    write_trace(tmp_path / "t", [Request("fs", 0)])
+    command = [sys.executable, "-m", "tracekit", "sql", str(tmp_path / "t")]
+    command += [f"from range({rows})", "--format", "csv"]
+    # WHEN its reader is gone before the first line, THEN the command ends in silence
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        assert (child.wait(TIMEOUT_S), child.stderr.read()) == (0, b"")
+
+
 def test_closed_standard_streams_are_nothing_to_stumble_over(tmp_path: Path) -> None:
     # GIVEN a trace, and a shell that closes its streams
     write_trace(tmp_path / "t", [Request("fs", 0)])
