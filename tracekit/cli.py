@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from tracekit import __version__
 from tracekit.commands import COMMANDS, GROUPS
 from tracekit.errors import TracekitError, foreign_error
+from tracekit.terminal import printable
 
 
 class _Program(TyperGroup):
@@ -92,7 +93,7 @@ def main() -> None:
 
 
 def _fail(error: TracekitError) -> NoReturn:
-    typer.echo(f"tracekit: {error}", err=True)
+    typer.echo("\n".join(map(printable, f"tracekit: {error}".split("\n"))), err=True)
     if error.hint:
         typer.echo(f"  {error.hint}", err=True)
     sys.exit(error.exit_code)

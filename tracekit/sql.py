@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from tracekit import query
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder, beside, write_batches
+from tracekit.terminal import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -210,7 +211,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return "null"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    return printable(text)
 
 
 def _is_number(kind: Any) -> bool:

@@ -36,6 +36,14 @@ def test_prints_regions_and_roles(tmp_path: Path) -> None:
     ]
 
 
+def test_a_hostile_layout_does_not_reach_the_terminal(tmp_path: Path) -> None:
+    # GIVEN a partition whose name would clear the screen
+    folder = trace(tmp_path / "t", rows_of_study(), [{**entry(FS), "name": "\x1b[2Jsda1"}])
+    # WHEN, THEN it is written, not done
+    result = CliRunner().invoke(app, ["classify", str(folder.path)])
+    assert result.stdout.splitlines()[0].startswith("\\x1b[2Jsda1")
+
+
 def test_json_is_what_the_trace_keeps(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", rows_of_study(), [entry(FS), entry(JOURNAL)])
     result = CliRunner().invoke(app, ["classify", str(folder.path), "--json", "--hot", "0.9"])

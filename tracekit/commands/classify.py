@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from tracekit.terminal import printable
+
 DEFAULT_MEMORY = "256MiB"
 ROLE_HELP = (
     "Set a role: NAME=ROLE of a partition, a device or DEVICE:START+SECTORS; ROLE is fs, journal,"
@@ -76,7 +78,8 @@ def _print_layout(result: dict[str, Any]) -> None:
         end = entry["start_sector"] + entry["sectors"]
         role = entry["role"] or "unknown"
         sectors = f"{entry['start_sector']:,} to {end - 1:,}"
-        typer.echo(f"{name:<16} {role:<8} sectors {sectors:<28} {entry['evidence'] or ''}")
+        line = f"{name:<16} {role:<8} sectors {sectors:<28} {entry['evidence'] or ''}"
+        typer.echo(printable(line))
     typer.echo()
 
 

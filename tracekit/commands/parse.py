@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tracekit.terminal import printable
+
 if TYPE_CHECKING:
     from tracekit.parse import Tally
     from tracekit.store import TraceFolder
@@ -74,7 +76,7 @@ def _result(folder: TraceFolder, tally: Tally) -> dict[str, Any]:
 def _print(folder: TraceFolder, tally: Tally) -> None:
     info = folder.info
     counts, loss = info["counts"], info["loss"]
-    devices = ", ".join(device["device"] for device in info["devices"])
+    devices = printable(", ".join(device["device"] for device in info["devices"]))
     seconds = info["clock"]["duration_ns"] / 1e9
     typer.echo(
         f"{counts['requests']:,} requests of {devices} in {seconds:,.3f} s"
