@@ -31,7 +31,7 @@ class _Program(TyperGroup):
             sys.stdout.flush()
         except BrokenPipeError:
             # The reader of our output has what it wants, as `head` does: that is no failure.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _give_up_output()
             raise typer.Exit(0) from None
         return result
 
@@ -92,7 +92,16 @@ def main() -> None:
         _fail(known)
 
 
+def _give_up_output() -> None:
+    """Let the output lead nowhere; at exit Python tries again what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _fail(error: TracekitError) -> NoReturn:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _give_up_output()
     typer.echo("\n".join(map(printable, f"tracekit: {error}".split("\n"))), err=True)
     if error.hint:
         typer.echo(f"  {error.hint}", err=True)
