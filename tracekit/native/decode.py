@@ -7,11 +7,11 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tracekit.errors import TracekitError
 from tracekit.native import library
+from tracekit.native.owned import Owned
 
 # Letters of blkparse, in the order of the native enum; the first has no action.
 ACTIONS = (
@@ -130,31 +130,19 @@ def _check(status: int) -> None:
         raise TracekitError("the decoder has no memory", hint="close other programs and try again")
 
 
-class Decoder:
+class Decoder(Owned):
     """Decodes open descriptors of one trace; use it in a `with` block and in one thread at a time.
 
     With `keeps_whole`, an input that cannot be read on ends there, see `cut`.
     """
 
+    free_function = "tk_decode_close"
+
     def __init__(self, fds: Sequence[int], *, keeps_whole: bool = False) -> None:
-        self._handle = ctypes.c_void_p()
+        super().__init__()
         array = (ctypes.c_int32 * len(fds))(*fds)
         opened = ctypes.byref(self._handle)
         _check(_native().tk_decode_open(array, len(fds), int(keeps_whole), opened))
-
-    def __enter__(self) -> Self:
-        """Return the decoder."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Free the native decoder; its batches stay valid."""
-        _native().tk_decode_close(self._handle)
-        self._handle = ctypes.c_void_p()
 
     def name_process(self, pid: int, name: str) -> None:
         """Name a process that the trace itself may not name."""

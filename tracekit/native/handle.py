@@ -1,15 +1,15 @@
-"""What the native cache simulations share: their arguments, and handles that go away."""
+"""What the native cache simulations share: their arguments and their handles."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import os
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracekit.errors import TracekitError
 from tracekit.native import library
+from tracekit.native.owned import Owned
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,30 +66,20 @@ def check(status: int) -> None:
         raise TracekitError(f"the cache simulation failed: {os.strerror(-status)}")
 
 
-class Handle:
-    """A native object that goes away at the end of its `with` block."""
+class Handle(Owned):
+    """A native cache simulation, named by its `kind` in the library's functions."""
 
     kind: ClassVar[str]
 
+    def __init_subclass__(cls) -> None:
+        """Name the function that frees it."""
+        cls.free_function = f"tk_{cls.kind}_free"
+
     def __init__(self, *arguments: Any) -> None:
+        super().__init__()
         self._native = functions()
-        self._handle = ctypes.c_void_p()
         make = getattr(self._native, f"tk_{self.kind}_new")
         check(make(*arguments, ctypes.byref(self._handle)))
-
-    def __enter__(self) -> Self:
-        """Return the object itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Free the native object."""
-        getattr(self._native, f"tk_{self.kind}_free")(self._handle)
-        self._handle = ctypes.c_void_p()
 
     def _add(self, rows: NDArray[np.void], *more: Any) -> None:
         add = getattr(self._native, f"tk_{self.kind}_add")

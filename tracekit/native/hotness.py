@@ -8,11 +8,11 @@ import functools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import TracekitError
 from tracekit.native import library
+from tracekit.native.owned import Owned
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,15 +117,17 @@ class BudgetUsedUpError(Exception):
         self.done = done
 
 
-class Hotness:
+class Hotness(Owned):
     """One counter of block accesses; a context manager, used by one thread at a time."""
+
+    free_function = "tk_hotness_free"
 
     def __init__(
         self, budget_bytes: int, *, window_ns: int, window_count: int, role_count: int
     ) -> None:
         self._shape = (window_count, role_count)
         self._native = _functions()
-        self._handle = ctypes.c_void_p()
+        super().__init__()
         status = self._native.tk_hotness_new(
             budget_bytes, window_ns, window_count, role_count, ctypes.byref(self._handle)
         )
@@ -135,20 +137,6 @@ class Hotness:
                 f" of {window_ns} ns: {os.strerror(-status)}",
                 hint=f"give a budget of at least {MIN_BUDGET_BYTES} bytes and a longer window",
             )
-
-    def __enter__(self) -> Self:
-        """Return the counter itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Free the native tables."""
-        self._native.tk_hotness_free(self._handle)
-        self._handle = ctypes.c_void_p()
 
     def start(self, first_key: int, last_key: int) -> None:
         """Forget everything and count the blocks of this range of keys, its end included."""

@@ -7,11 +7,11 @@ import errno
 import functools
 import os
 from dataclasses import dataclass, fields
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from tracekit.errors import InputError, TracekitError
 from tracekit.native import library
+from tracekit.native.owned import Owned
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,14 +149,16 @@ def _cost(cost: Cost) -> _Cost:
     return _Cost(*((_I64 * 2)(*pair) for pair in pairs), cost.fua_ps)
 
 
-class PlacementKernel:
+class PlacementKernel(Owned):
     """One pass over a trace; a context manager, used by one thread at a time."""
+
+    free_function = "tk_placement_free"
 
     def __init__(self, setup: Setup) -> None:
         self._native = _functions()
         self._blocks = setup.blocks  # the kernel reads this array until it is freed
         self._point_count = setup.point_count
-        self._handle = ctypes.c_void_p()
+        super().__init__()
         native_setup = _Setup(
             setup.keys.ctypes.data,
             setup.blocks.ctypes.data,
@@ -176,20 +178,6 @@ class PlacementKernel:
                 f"the placement model refuses {len(setup.keys)} blocks and {setup.point_count}"
                 f" capacities: {os.strerror(-status)}"
             )
-
-    def __enter__(self) -> Self:
-        """Return the kernel itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Free the native tables."""
-        self._native.tk_placement_free(self._handle)
-        self._handle = ctypes.c_void_p()
 
     def add(self, rows: Rows) -> None:
         """Charge the next requests; raise InputError that names a request that makes no sense."""

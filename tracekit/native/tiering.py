@@ -7,11 +7,11 @@ import errno
 import functools
 import os
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import InputError, TracekitError
 from tracekit.native import library
+from tracekit.native.owned import Owned
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,11 +94,13 @@ def _exact(values: NDArray[Any], kind: str) -> NDArray[Any]:
     return np.ascontiguousarray(values, kind)
 
 
-class Tiering:
+class Tiering(Owned):
     """The extents of a trace in the order of placement, for one set of tiers; a context manager.
 
     `latencies_us` has a row of read and write latency for each tier, the slowest tier last.
     """
+
+    free_function = "tk_tiering_free"
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class Tiering:
         self._native = _functions()
         self._traffic = (_exact(reads, "<i8"), _exact(writes, "<i8"))  # read until it is freed
         self._tier_count = len(latencies_us)
-        self._handle = ctypes.c_void_p()
+        super().__init__()
         places = [array.ctypes.data for array in self._traffic]
         _check(
             self._native.tk_tiering_new(
@@ -121,20 +123,6 @@ class Tiering:
                 ctypes.byref(self._handle),
             )
         )
-
-    def __enter__(self) -> Self:
-        """Return the model itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Free the native tables."""
-        self._native.tk_tiering_free(self._handle)
-        self._handle = ctypes.c_void_p()
 
     def mixes(self, places: NDArray[np.uint32]) -> NDArray[np.void]:
         """Return what each tier gets (SHARE), for each row of capacities of the faster tiers."""
@@ -157,8 +145,10 @@ class Tiering:
         return tiers
 
 
-class Migration:
+class Migration(Owned):
     """A trace's windows, for one set of tiers and a number of moves a window; a context manager."""
+
+    free_function = "tk_migration_free"
 
     def __init__(
         self,
@@ -186,22 +176,8 @@ class Migration:
             self._window_count,
             window_moves,
         )
-        self._handle = ctypes.c_void_p()
+        super().__init__()
         _check(self._native.tk_migration_new(ctypes.byref(setup), ctypes.byref(self._handle)))
-
-    def __enter__(self) -> Self:
-        """Return the model itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Free the native tables."""
-        self._native.tk_migration_free(self._handle)
-        self._handle = ctypes.c_void_p()
 
     def totals(self, places: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return one record a mix: TIER_VALUES for each tier, then promotions and demotions.
