@@ -9,6 +9,7 @@
 #include "decode/pair.h"
 
 #define BATCH_ROWS 65536
+#define SECOND_NS 1000000000u
 
 _Static_assert((int)TK_DECODE_ACTIONS == (int)ACTION_END, "one count for each action");
 _Static_assert((int)TK_DECODE_NOTIFIES == (int)NOTIFY_END, "one count for each notify");
@@ -130,6 +131,18 @@ static void add_sources(const struct merge *merge, struct tk_decode_stats *out) 
   }
 }
 
+/* The clock is read before the first event. A reading that claims to be later has another clock
+ * than events whose times were made relative: the capture's start stands for its first event then.
+ */
+static void tell_wall(const struct pair_counts *counts, struct tk_decode_stats *out) {
+  if (!counts->has_wall)
+    return;
+  out->is_wall_of_start =
+      counts->wall_at_ns > counts->base_ns && counts->wall_at_ns - counts->base_ns > SECOND_NS;
+  uint64_t passed_ns = out->is_wall_of_start ? 0 : counts->base_ns - counts->wall_at_ns;
+  out->wall_ns = (int64_t)((uint64_t)counts->wall_ns + passed_ns);
+}
+
 void tk_decode_stats(const struct tk_decoder *decoder, struct tk_decode_stats *out) {
   const struct pair_counts *counts = &decoder->pairing.counts;
   *out = (struct tk_decode_stats){
@@ -146,8 +159,7 @@ void tk_decode_stats(const struct tk_decoder *decoder, struct tk_decode_stats *o
   memcpy(out->actions, counts->actions, sizeof(out->actions));
   memcpy(out->notifies, counts->notifies, sizeof(out->notifies));
   memcpy(out->unmatched, counts->unmatched, sizeof(out->unmatched));
-  if (counts->has_wall)
-    out->wall_ns = (int64_t)((uint64_t)counts->wall_ns + (counts->base_ns - counts->wall_at_ns));
+  tell_wall(counts, out);
   add_sources(&decoder->merge, out);
 }
 

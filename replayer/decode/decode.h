@@ -38,6 +38,7 @@ struct tk_decode_stats {
   int64_t base_ns, last_ns;               /* raw time of the first and of the last event */
   int64_t wall_ns;                        /* unix time of the first event, see has_wall */
   int64_t has_wall;                       /* 0 or 1 */
+  int64_t is_wall_of_start;               /* 1: wall_ns is of the capture's start, not exact */
 };
 
 /* Makes a decoder of `count` open descriptors (files or pipes), which stay the caller's and must

@@ -87,7 +87,7 @@ static int take_notify(struct pairing *pairing, const struct record *record) {
   }
   if (record->action == NOTIFY_TIMESTAMP && record->payload_size >= 8 && !counts->has_wall) {
     counts->has_wall = true;
-    counts->wall_at_ns = record->time_ns;
+    counts->wall_at_ns = record->stamp_ns;
     counts->wall_ns = (int64_t)record_u32(record, 0) * 1000000000 + record_u32(record, 4);
   }
   return 0;

@@ -55,6 +55,7 @@ struct record {
   uint64_t sector;   /* 512 bytes, from the start of the device */
   uint64_t category; /* CATEGORY_ bits */
   uint64_t offset;   /* of the record in its file, bytes */
+  uint64_t stamp_ns; /* of a notify: its own time, where time_ns is its place among the events */
   uint8_t payload[PAYLOAD_BYTES];
   uint32_t bytes;        /* transferred, discarded or merged */
   uint32_t pid;          /* of the process that ran when it was recorded */

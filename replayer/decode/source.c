@@ -102,15 +102,23 @@ static int sort_in(struct source *source, struct problem *problem) {
   return 0;
 }
 
+/* A notify happens where it stands: `blkparse -d` makes the times of events relative, not its. */
+static void place_notify(const struct source *source, struct record *record) {
+  record->stamp_ns = record->time_ns;
+  record->time_ns = source->latest_ns;
+}
+
 /* Takes in the record at held[count]. */
 static int accept(struct source *source, struct problem *problem) {
-  const struct record *record = &source->held[source->count];
+  struct record *record = &source->held[source->count];
   /* No kernel writes both: the rest of the file is of another capture, or damaged. */
   if (source->is_started && record->version != source->version)
     return refuse_versions(source, problem, record);
   source->is_started = true;
   source->version = record->version;
-  if (!(record->category & CATEGORY_NOTIFY) && sequence_check(&source->sequence, record))
+  if (record->category & CATEGORY_NOTIFY)
+    place_notify(source, record);
+  else if (sequence_check(&source->sequence, record))
     return fail(source, problem, PROBLEM_MEMORY, 0);
   if (record->time_ns < source->latest_ns) {
     int status = sort_in(source, problem);

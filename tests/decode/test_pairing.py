@@ -54,6 +54,16 @@ def test_wall_clock_is_that_of_the_first_event() -> None:
     assert (stats.base_ns, stats.last_ns) == (100, 190)
 
 
+def test_relative_times_have_the_wall_clock_of_the_start() -> None:
+    # GIVEN a clock record whose own time is an uptime, before events whose times begin at 0
+    stats = decode_lines(
+        "5000000000 timestamp sec=1700000000 nsec=5\n0 Q R 0+8\n7 C R 0+8 pid=0"
+    ).stats
+    # THEN its wall clock is taken as it is, and told from an exact one
+    assert (stats.base_ns, stats.last_ns) == (0, 7)
+    assert (stats.is_wall_of_start, stats.wall_ns) == (1, 1_700_000_000_000_000_005)
+
+
 def test_merged_rows_have_their_own_queue_and_the_carriers_end() -> None:
     rows = decode_lines(scenes.BACK_MERGE).rows
     assert [times(row) for row in rows] == [

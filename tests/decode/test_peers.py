@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.house.tree import ROOT
-from tracekit.parse import parse
+from tracekit.parse import Options, parse
 from tracekit.store import TraceFolder
 
 SAMPLE = ROOT / "sample-traces" / "oltp"
@@ -57,6 +57,23 @@ def test_counts_by_action_are_those_of_blkparse(plain: Path, trace: TraceFolder)
 def test_nothing_of_the_sample_is_left_over(trace: TraceFolder) -> None:
     assert trace.info["loss"]["lost_records"] == 0
     assert set(trace.info["loss"]["unmatched"].values()) == {0}
+
+
+def test_a_stream_joined_by_blkparse_gives_the_same_rows(
+    plain: Path, trace: TraceFolder, tmp_path: Path
+) -> None:
+    # GIVEN blkparse's dump: one stream, the times of events relative, those of notifies not
+    dump = ["blkparse", "-q", "-O", "-i", "oltp", "-d", str(tmp_path / "dump")]
+    subprocess.run(dump, cwd=plain, capture_output=True, check=True)
+    # WHEN it is parsed
+    options = Options(layout_file=SAMPLE / "layout.json")
+    joined, _ = parse([tmp_path / "dump"], tmp_path / "trace", options=options)
+    # THEN every column is that of the files, and that the wall clock is near is said
+    assert pq.read_table(joined.table("requests")).equals(pq.read_table(trace.table("requests")))
+    assert joined.info["loss"]["unmatched"] == trace.info["loss"]["unmatched"]
+    assert [guess["what"] for guess in joined.info["inferences"]] == [
+        "wall clock of the first event"
+    ]
 
 
 def btt_table(folder: Path) -> dict[str, Latency]:

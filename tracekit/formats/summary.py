@@ -49,7 +49,7 @@ def trace_info(facts: Facts, layout: Layout) -> dict[str, Any]:
         "layout": partitions,
         "counts": _counts(stats),
         "loss": _loss(stats, layout),
-        "inferences": inferences,
+        "inferences": inferences + _wall_guess(stats),
         "warnings": _warnings(facts, layout),
     }
 
@@ -92,6 +92,13 @@ def _partitions(
         for device in [entry["device"]]
     ]
     return entries, inferences
+
+
+def _wall_guess(stats: DecodeStats) -> list[dict[str, Any]]:
+    if not stats.is_wall_of_start:
+        return []
+    evidence = "times are relative, as blkparse -d writes them: the capture's start is taken"
+    return [{"what": "wall clock of the first event", "value": stats.wall_ns, "evidence": evidence}]
 
 
 def _counts(stats: DecodeStats) -> dict[str, Any]:

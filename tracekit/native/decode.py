@@ -66,6 +66,7 @@ class DecodeStats(ctypes.Structure):
         ("last_ns", ctypes.c_int64),
         ("wall_ns", ctypes.c_int64),
         ("has_wall", ctypes.c_int64),
+        ("is_wall_of_start", ctypes.c_int64),
     ]
 
 
