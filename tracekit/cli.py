@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from tracekit import __version__
 from tracekit.commands import COMMANDS, GROUPS
 from tracekit.errors import TracekitError, foreign_error
-from tracekit.terminal import printable
+from tracekit.printable import printable
 
 
 class _Program(TyperGroup):

@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tracekit import query
 from tracekit.errors import UsageError
+from tracekit.printable import printable
 from tracekit.store import TraceFolder, beside, write_batches
-from tracekit.terminal import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

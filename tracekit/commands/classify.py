@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tracekit.terminal import printable
+from tracekit.printable import printable
 
 DEFAULT_MEMORY = "256MiB"
 ROLE_HELP = (

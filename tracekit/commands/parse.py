@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.terminal import printable
+from tracekit.printable import printable
 
 if TYPE_CHECKING:
     from tracekit.parse import Tally

@@ -6,10 +6,10 @@ A value that is missing (None, NaN or NA) is written as an en dash, never as `na
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+from tracekit.printable import printable as escaped
 from tracekit.sizes import format_duration, format_size
 
 MISSING = "–"  # noqa: RUF001 - an en dash is what a table shows for "no value"
@@ -89,17 +89,8 @@ def listing(words: Sequence[str]) -> str:
 
 
 def printable(text: Any) -> str:
-    """Make text from a trace fit to be shown: control and direction characters become escapes.
-
-    Names of processes are bytes that somebody else chose; they must not break an SVG, hide or
-    reorder what stands beside them.
-    """
-    if is_missing(text):
-        return MISSING
-    return "".join(
-        character if unicodedata.category(character)[0] != "C" else _escape(character)
-        for character in str(text)
-    )
+    """Make text from a trace fit to be shown; see `tracekit.printable`."""
+    return MISSING if is_missing(text) else escaped(str(text))
 
 
 def anchor(text: str) -> str:
@@ -108,8 +99,3 @@ def anchor(text: str) -> str:
         character if character.isascii() and character.isalnum() else f"-{ord(character):x}-"
         for character in text
     )
-
-
-def _escape(character: str) -> str:
-    point = ord(character)
-    return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}"
