@@ -1,4 +1,4 @@
-/* How requests reach their targets: three interchangeable engines behind five functions.
+/* How requests reach their targets: four interchangeable engines behind five functions.
  * All functions of an engine are called by the submitting thread alone. */
 #ifndef TRACEKIT_REPLAY_ENGINE_H
 #define TRACEKIT_REPLAY_ENGINE_H
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "replay/buffers.h"
+#include "replay/device.h"
 #include "replay/target.h"
 
 #define ENGINE_FEATURES_MAX 8U
@@ -28,11 +29,13 @@ struct completion {
 };
 
 struct engine_config {
-  const struct target *targets;  /* borrowed while the engine is open */
-  const struct buffers *buffers; /* borrowed while the engine is open */
-  uint32_t target_count;         /* entries in `targets` */
-  uint32_t depth;                /* most requests in flight */
-  uint32_t threads;              /* for engines that have them */
+  const struct target *targets;      /* borrowed while the engine is open */
+  const struct buffers *buffers;     /* borrowed while the engine is open */
+  const struct device_spec *devices; /* one a target; borrowed; only for the emulated engine */
+  uint64_t spin_lead_ns;             /* how long before a deadline sleeping ends */
+  uint32_t target_count;             /* entries in `targets` */
+  uint32_t depth;                    /* most requests in flight */
+  uint32_t threads;                  /* for engines that have them */
 };
 
 struct engine_feature {
@@ -44,6 +47,8 @@ struct engine_report {
   uint32_t feature_count;
   struct engine_feature features[ENGINE_FEATURES_MAX];
   uint64_t resubmitted; /* short transfers and EAGAIN that were continued */
+  const char *backing;  /* engine that moved the data for an emulated one; NULL */
+  uint64_t overruns;    /* requests that the backing engine finished later than the device would */
 };
 
 struct engine; /* each engine has its own */
@@ -68,6 +73,10 @@ const struct engine_ops *engine_null(void);
 
 /* A pool of threads with pread, pwrite, fdatasync: runs everywhere. */
 const struct engine_ops *engine_threads(void);
+
+/* A device that exists as its service times: each completion comes when that device would be done,
+ * and not before the data has moved, if there are targets. */
+const struct engine_ops *engine_emulated(void);
 
 /* io_uring by its system calls. */
 const struct engine_ops *engine_uring(void);

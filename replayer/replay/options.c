@@ -38,8 +38,23 @@ static int take_target(struct options *options, char *value) {
   return is_empty ? -EINVAL : 0;
 }
 
+static int take_device(struct options *options, char *value) {
+  if (options->device_count == OPTIONS_LIST_MAX)
+    return -EINVAL;
+  struct options_device *device = &options->devices[options->device_count++];
+  char *colon = strchr(value, ':');
+  if (colon != NULL)
+    *colon = '\0';
+  device->label = colon == NULL ? NULL : value;
+  const char *fault;
+  int rc = device_spec_parse(colon == NULL ? value : colon + 1, &device->spec, &fault);
+  if (rc != 0)
+    diag("--emulate: %s", fault[0] == '\0' ? "a key is missing" : fault);
+  return rc;
+}
+
 static int take_engine(struct options *options, char *value) {
-  static const char *const names[] = {"auto", "io_uring", "threads", "null"};
+  static const char *const names[] = {"auto", "io_uring", "threads", "emulated", "null"};
   options->engine = value;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], value) == 0)
@@ -152,7 +167,8 @@ static int take_help(struct options *options, char *value) {
 
 static const struct option table[] = {
     {"--target", "[LABEL=]PATH", "where requests go; without LABEL: all other ones", take_target},
-    {"--engine", "NAME", "auto, io_uring, threads or null (default auto)", take_engine},
+    {"--engine", "NAME", "auto, io_uring, threads, emulated or null (default auto)", take_engine},
+    {"--emulate", "[LABEL:]SPEC", "service times, KEY=VALUE,...: see INTERFACE.md", take_device},
     {"--pace", "NAME", "trace: at the plan's times; fast: as fast as possible", take_pace},
     {"--speed", "X", "divide the plan's times by X, such as 2, 0.5 or 3/2", take_speed},
     {"--depth", "N", "most requests in flight (default 4096; 32 with fast)", take_depth},
@@ -202,11 +218,14 @@ static int take_plan(struct options *options, const char *path) {
 
 static int check(const struct options *options) {
   bool is_null = strcmp(options->engine, "null") == 0;
+  bool is_emulated = strcmp(options->engine, "emulated") == 0;
   if (options->plan_path == NULL)
     diag("which plan? see --help");
   else if (is_null && options->target_count > 0)
     diag("the null engine takes no --target");
-  else if (!is_null && options->target_count == 0)
+  else if (is_emulated != (options->device_count > 0))
+    diag("the emulated engine and --emulate need each other");
+  else if (!is_null && !is_emulated && options->target_count == 0)
     diag("where should the requests go? name a --target");
   else
     return 0;

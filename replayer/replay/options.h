@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "replay/device.h"
 #include "replay/feed.h"
 #include "replay/plan.h"
 #include "replay/run.h"
@@ -18,15 +19,22 @@ struct options_target {
   const char *path;
 };
 
+struct options_device {
+  const char *label; /* NULL: for every target of the plan that has none of its own */
+  struct device_spec spec;
+};
+
 struct options {
   const char *plan_path;
   struct options_target targets[OPTIONS_LIST_MAX];
   uint32_t target_count;
+  struct options_device devices[OPTIONS_LIST_MAX]; /* emulated ones */
+  uint32_t device_count;
   const char *write_to[OPTIONS_LIST_MAX]; /* confirmations */
   uint32_t write_to_count;
   const char *overwrite[OPTIONS_LIST_MAX]; /* names of signatures */
   uint32_t overwrite_count;
-  const char *engine; /* "auto", "io_uring", "threads" or "null" */
+  const char *engine; /* "auto", "io_uring", "threads", "emulated" or "null" */
   enum run_pace pace;
   struct fraction speed;
   uint32_t depth; /* most requests in flight; 0: by the pace */

@@ -62,11 +62,38 @@ static int check_twins(const struct session *session, const struct target *targe
   return 0;
 }
 
+/* Gives each target of the plan the device that it is emulated on. */
+static int choose_devices(struct session *session) {
+  const struct options *options = session->options;
+  for (uint32_t i = 0; i < options->device_count; i++)
+    if (options->devices[i].label != NULL && !plan_has(&session->plan, options->devices[i].label)) {
+      diag("the plan has no requests for a device '%s'", options->devices[i].label);
+      return -EINVAL;
+    }
+  for (uint32_t target = 0; options->device_count > 0 && target < session->plan.target_count;
+       target++) {
+    const char *label = session->plan.targets[target].label;
+    const struct options_device *chosen = NULL;
+    for (uint32_t i = 0; i < options->device_count; i++) {
+      const struct options_device *device = &options->devices[i];
+      bool is_named = device->label != NULL && strcmp(device->label, label) == 0;
+      if (is_named || (device->label == NULL && chosen == NULL))
+        chosen = device;
+    }
+    if (chosen == NULL) {
+      diag("the plan has requests for '%s', but no --emulate serves them", label);
+      return -EINVAL;
+    }
+    session->devices[target] = chosen->spec;
+  }
+  return 0;
+}
+
 static int open_target(struct session *session, uint32_t index) {
   const struct options *options = session->options;
   const struct plan_target *plan_target = &session->plan.targets[index];
   struct target *target = &session->targets[index];
-  if (strcmp(options->engine, "null") == 0) {
+  if (options->target_count == 0) { /* the null engine, or a device without memory */
     target_open_none(target, plan_target);
     session->target_count++;
     return 0;
@@ -142,6 +169,8 @@ static int prepare(struct session *session) {
   int rc = plan_survey(&session->plan, session->surveys);
   if (rc == 0)
     rc = check_labels(session);
+  if (rc == 0)
+    rc = choose_devices(session);
   for (uint32_t i = 0; i < session->plan.target_count && rc == 0; i++)
     rc = open_target(session, i);
   return rc == 0 ? check_ranges(session) : rc;
@@ -152,6 +181,8 @@ static int try_engine(struct session *session, const struct engine_ops *ops) {
   struct engine_config config = {.targets = session->targets,
                                  .buffers = &session->buffers,
                                  .target_count = session->target_count,
+                                 .devices = session->devices,
+                                 .spin_lead_ns = session->calibration.spin_lead_ns,
                                  .depth = session->options->depth,
                                  .threads = session->options->threads};
   session->ops = ops;
@@ -163,6 +194,8 @@ static int open_engine(struct session *session) {
   int rc;
   if (strcmp(asked, "null") == 0) {
     rc = try_engine(session, engine_null());
+  } else if (strcmp(asked, "emulated") == 0) {
+    rc = try_engine(session, engine_emulated());
   } else if (strcmp(asked, "threads") == 0) {
     rc = try_engine(session, engine_threads());
   } else {

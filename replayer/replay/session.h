@@ -13,7 +13,8 @@ struct session {
   uint32_t target_count; /* opened */
   struct plan_survey surveys[PLAN_TARGETS_MAX];
   struct target targets[PLAN_TARGETS_MAX];
-  uint64_t beyond[PLAN_TARGETS_MAX]; /* requests outside of the target */
+  uint64_t beyond[PLAN_TARGETS_MAX];            /* requests outside of the target */
+  struct device_spec devices[PLAN_TARGETS_MAX]; /* of the emulated engine */
   struct buffers buffers;
   struct clock_calibration calibration;
   const struct engine_ops *ops;

@@ -53,6 +53,8 @@ static void write_engine(struct json *json, const struct session *session) {
     json_bool(json, report->features[i].name, report->features[i].is_used);
   json_close(json, '}');
   json_number(json, "resubmitted", report->resubmitted);
+  json_text(json, "backing", report->backing);
+  json_number(json, "overruns", report->overruns);
   json_close(json, '}');
 }
 
@@ -198,6 +200,20 @@ static void write_run(struct json *json, const struct session *session) {
   write_errors(json, stats);
 }
 
+static void write_device(struct json *json, const struct device_spec *spec) {
+  json_open(json, "device", '{');
+  json_number(json, "read_setup_ns", spec->read_setup_ns);
+  json_number(json, "write_setup_ns", spec->write_setup_ns);
+  if (spec->sequential_setup_ns != UINT64_MAX)
+    json_number(json, "sequential_setup_ns", spec->sequential_setup_ns);
+  json_number(json, "read_bytes_s", spec->read_bytes_s);
+  json_number(json, "write_bytes_s", spec->write_bytes_s);
+  json_number(json, "flush_ns", spec->flush_ns);
+  json_number(json, "fua_ns", spec->fua_ns);
+  json_number(json, "lanes", spec->lanes);
+  json_close(json, '}');
+}
+
 static void write_target(struct json *json, const struct session *session, uint32_t index) {
   const struct target *target = &session->targets[index];
   const struct plan_survey *survey = &session->surveys[index];
@@ -217,6 +233,8 @@ static void write_target(struct json *json, const struct session *session, uint3
   json_bool(json, "can_discard", target->can_discard);
   json_bool(json, "can_zero", target->can_zero);
   json_number(json, "out_of_range", session->beyond[index]);
+  if (session->options->device_count > 0)
+    write_device(json, &session->devices[index]);
   json_open(json, "planned", '{');
   for (unsigned operation = 0; operation < PLAN_OPERATIONS; operation++)
     json_number(json, plan_operation_name((enum plan_operation)operation),

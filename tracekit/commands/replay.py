@@ -28,8 +28,23 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         typer.Option(help=TARGET_HELP, show_default="a file beside the results"),
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="auto, io_uring, threads, or null which does no I/O.")
+        str,
+        typer.Option(
+            help="auto, io_uring, threads, emulated (service times of --device), or null which does"
+            " no I/O."
+        ),
     ] = "auto",
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Device profile to emulate: PROFILE, or ROLE=PROFILE for one role. Without a"
+            " --target only time passes, no data moves. Can be repeated.",
+        ),
+    ] = None,
+    profiles: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of own device profiles.", metavar="FILE"),
+    ] = None,
     pace: Annotated[
         str, typer.Option(help="trace: each request at its time; fast: as fast as possible.")
     ] = "trace",
@@ -83,6 +98,8 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         engine=engine,
         pace=pace,
         targets=tuple(target or ()),
+        devices=tuple(device or ()),
+        profiles=profiles,
         arguments=tuple(arguments),
         is_dry_run=dry_run,
         overwrite=force,

@@ -14,6 +14,7 @@ ADVICE = {
     "in_flight_full": "raise --depth, or take it as the answer: the target cannot keep up",
     "plan_underrun": "keep the trace folder on another disk than the target",
     "log_stalls": "keep the trace folder on another disk than the target",
+    "overrun": "use a faster target: tmpfs, or none",
     "buffered": "use a target that takes O_DIRECT: latencies are those of the page cache",
     "read_only": "confirm the target with --write-to to replay the writes as well",
     "out_of_range": "use a larger target",
@@ -51,6 +52,9 @@ def _of_run(summary: dict[str, Any]) -> list[tuple[str, str]]:
     ):
         if count:
             found.append((code, f"{count:,} requests were late because of it"))
+    if summary["engine"]["overruns"]:
+        count = summary["engine"]["overruns"]
+        found.append(("overrun", f"{count:,} requests took longer than on the emulated device"))
     if summary["log_stalls"]:
         found.append(("log_stalls", f"the run waited {summary['log_stalls']:,} times for its log"))
     for code, key in (

@@ -18,6 +18,8 @@ from tracekit.plan.file import LEVELS
 from tracekit.plan.routes import DEFAULT
 from tracekit.replay.completions import write_completions
 from tracekit.replay.doubts import find_doubts
+from tracekit.replay.emulated import ENGINE as EMULATED
+from tracekit.replay.emulated import device_arguments, split_device
 from tracekit.schema import ROLES
 from tracekit.store import TraceFolder
 
@@ -37,6 +39,8 @@ class Options:
     engine: str = "auto"
     pace: str = "trace"
     targets: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    profiles: Path | None = None
     arguments: tuple[str, ...] = ()
     is_dry_run: bool = False
     overwrite: bool = False
@@ -51,6 +55,11 @@ class Options:
             raise UsageError(f"--limit {self.limit}: not a number of requests")
         if self.engine == "null" and self.targets:
             raise UsageError("the null engine takes no --target")
+        if (self.engine == EMULATED) != bool(self.devices):
+            raise UsageError(
+                "the emulated engine and --device need each other",
+                hint="for example: --engine emulated --device hdd-7200 --device journal=dax-pcm",
+            )
 
     @property
     def _is_name_shown(self) -> bool:
@@ -59,8 +68,9 @@ class Options:
     @property
     def own_roles(self) -> tuple[str, ...]:
         """Roles that have a target of their own."""
-        labels = (target.split("=", 1)[0] for target in self.targets if _has_label(target))
-        return tuple(label for label in labels if label != DEFAULT)
+        labels = [target.split("=", 1)[0] for target in self.targets if _has_label(target)]
+        labels += [split_device(device)[0] for device in self.devices]
+        return tuple(dict.fromkeys(label for label in labels if label not in (DEFAULT, "")))
 
     @property
     def has_default(self) -> bool:
@@ -180,6 +190,8 @@ def _target_arguments(options: Options, compiled: PlanReport, place: Path) -> li
     """Targets as the program takes them; what has none gets a file made for the run."""
     if options.engine == "null":
         return []
+    if options.engine == EMULATED and not options.targets:
+        return device_arguments(options.devices, options.profiles)
     given = [argument for target in options.targets for argument in ("--target", target)]
     is_needed = any(target["label"] == DEFAULT for target in compiled.targets)
     if is_needed and not options.has_default:
@@ -189,11 +201,12 @@ def _target_arguments(options: Options, compiled: PlanReport, place: Path) -> li
             "every request has a role with a target of its own, nothing is left for the other one",
             hint="leave the --target without a role out",
         )
-    return given
+    return [*given, *device_arguments(options.devices, options.profiles)]
 
 
 def _summary(outcome: Outcome, compiled: dict[str, Any], options: Options) -> dict[str, Any]:
     summary = {"name": options.name, **outcome.summary, "compiled": compiled}
+    summary["devices"] = list(options.devices)
     summary["messages"] = outcome.messages.splitlines()
     summary["warnings"] = [] if options.is_dry_run else find_doubts(outcome.summary, compiled)
     return summary

@@ -59,7 +59,16 @@ def _run(summary: dict[str, Any]) -> list[str]:
         f"{summary['outcome']}: {counts['done']:,} done, {counts['failed']:,} failed, {how}",
         f"engine {engine['used']}{f' ({used})' if used else ''},"
         f" depth {summary['depth']:,}, in flight at most {summary['in_flight_max']:,}",
+        *_devices(summary),
     ]
+
+
+def _devices(summary: dict[str, Any]) -> list[str]:
+    if not summary["devices"]:
+        return []
+    backing = summary["engine"]["backing"]
+    moved = "no data moved" if backing == "null" else f"data moved by {backing}"
+    return [f"emulated devices: {', '.join(summary['devices'])}; {moved}"]
 
 
 def _targets(summary: dict[str, Any]) -> list[str]:

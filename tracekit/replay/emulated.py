@@ -1,0 +1,56 @@
+"""Device profiles as the replay program takes them: whole nanoseconds and bytes a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tracekit.errors import UsageError
+from tracekit.profiles import MIB, Profile, choose_profile, load_profiles
+from tracekit.schema import ROLES
+
+ENGINE = "emulated"
+
+
+def device_arguments(devices: tuple[str, ...], profiles: Path | None) -> list[str]:
+    """Return `--emulate` for each `PROFILE` or `ROLE=PROFILE` of `devices`.
+
+    Raises UsageError for a role or profile that does not exist or comes twice, InputError for a
+    damaged file of profiles.
+    """
+    known = load_profiles(profiles)
+    arguments: list[str] = []
+    seen: set[str] = set()
+    for device in devices:
+        role, name = split_device(device)
+        if role and role not in ROLES:
+            raise UsageError(
+                f"--device {device}: there is no role '{role}'",
+                hint=f"roles are {', '.join(ROLES)}",
+            )
+        if role in seen:
+            raise UsageError(f"--device {device}: {role or 'what is left'} has a device already")
+        seen.add(role)
+        spec = device_spec(choose_profile(known, name))
+        arguments += ["--emulate", f"{role}:{spec}" if role else spec]
+    return arguments
+
+
+def split_device(device: str) -> tuple[str, str]:
+    """Return role ("" for all that have none of their own) and profile of a `--device`."""
+    role, equals, name = device.partition("=")
+    return (role, name) if equals else ("", device)
+
+
+def device_spec(profile: Profile) -> str:
+    """Return a profile as `KEY=VALUE,...` of the program's `--emulate` (`INTERFACE.md`)."""
+    values = {
+        "read_setup_ns": profile.read_setup_us * 1e3,
+        "write_setup_ns": profile.write_setup_us * 1e3,
+        "read_bytes_s": profile.read_mib_s * MIB,
+        "write_bytes_s": profile.write_mib_s * MIB,
+        "flush_ns": profile.flush_us * 1e3,
+        "fua_ns": profile.fua_us * 1e3,
+    }
+    if profile.sequential_setup_us is not None:
+        values["sequential_setup_ns"] = profile.sequential_setup_us * 1e3
+    return ",".join(f"{key}={round(value)}" for key, value in values.items())
