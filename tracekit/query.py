@@ -51,6 +51,7 @@ MADE_BY = {
     "cache_curve": "simulate cache",
     "cache_policies": "simulate cache",
     "cache_plane": "simulate cache",
+    "cache_sensitivity": "simulate cache",
     "tiers": "simulate tiers",
     "tiers_key": "simulate tiers",
     "tiers_extents": "simulate tiers",

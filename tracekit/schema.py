@@ -254,3 +254,19 @@ CACHE_PLANE = pa.schema(
         _field("io_time_ns", pa.float64(), "all reads and writes of PCM, flash and behind, summed"),
     ]
 )
+CACHE_SENSITIVITY = pa.schema(
+    [
+        _field("measure", pa.string(), "what is to be least: read_latency_avg or io_time"),
+        _field("parameter", pa.string(), "what changed; null: the devices as said", nullable=True),
+        _field("factor", pa.float64(), "by how much; a read or write of any length changes alike"),
+        _field("even_flash_bytes", pa.int64(), "the budget: flash that costs as much"),
+        _field(
+            "pcm_price_in_flash", pa.float64(), "price of PCM in flash of the same size, so changed"
+        ),
+        _field("pcm_bytes", pa.int64(), "PCM of the best pair for the budget, of nine splits"),
+        _field("flash_bytes", pa.int64(), "flash of the best pair"),
+        _field("best_ns", pa.float64(), "the measure with the best pair"),
+        _field("flash_alone_ns", pa.float64(), "the measure with the budget spent on flash"),
+        _field("gain_ratio", pa.float64(), "share of it that the best pair saves"),
+    ]
+)

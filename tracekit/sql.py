@@ -70,6 +70,12 @@ def notes() -> list[TableNote]:
         _stored("cache_curve", CACHE, "one row per cache, role and size", schema.CACHE_CURVE),
         _stored("cache_policies", CACHE, "one row per policy and size", schema.CACHE_POLICIES),
         _stored("cache_plane", CACHE, "one row per pair of sizes", schema.CACHE_PLANE),
+        _stored(
+            "cache_sensitivity",
+            CACHE,
+            "one row per measure, changed parameter and budget",
+            schema.CACHE_SENSITIVITY,
+        ),
         *_tier_notes(),
         completions,
         _described("catalog/replay_times", "replay"),

@@ -25,6 +25,11 @@ STAGE_TABLES: dict[str, tuple[str, str, pa.Schema]] = {
     ),
     "cache_policies": ("simulate cache", "one row a policy and size", schema.CACHE_POLICIES),
     "cache_plane": ("simulate cache", "one row a pair of sizes", schema.CACHE_PLANE),
+    "cache_sensitivity": (
+        "simulate cache",
+        "one row a measure, changed parameter and budget",
+        schema.CACHE_SENSITIVITY,
+    ),
     "tiers": ("simulate tiers", "one row a mix of tiers", schema.TIERS),
     "tiers_key": ("simulate tiers", "one row a method and key configuration", schema.TIERS_KEY),
     "tiers_extents": ("simulate tiers", "one row a touched extent", schema.TIERS_EXTENTS),

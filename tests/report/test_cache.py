@@ -11,7 +11,7 @@ from tests.report.folder import plain
 from tests.simulate.cache_traces import Request, make_trace
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
-from tracekit.report.sections import cache
+from tracekit.report.sections import cache, cache_changes
 from tracekit.simulate.cache import Options, simulate_cache
 
 MIB = 1 << 20
@@ -68,6 +68,24 @@ def test_the_plane_and_its_lines_say_what_is_fastest() -> None:
     assert plain(cache.even_says(table[table["even_flash_bytes"].notna()])) == [
         "For the cost of 1 MiB of flash, 256 KiB of PCM and 0 B of flash read fastest: 150 µs."
     ]
+
+
+def test_the_changes_are_drawn_where_pcm_can_gain_most(tmp_path: Path) -> None:
+    # GIVEN a page that is read 100 times, which eight pages of flash hold as well as two of PCM
+    folder = make_trace(tmp_path / "t", [("read", 0, 1)] * 100)
+    simulate_cache(folder, Options(sizes_bytes=(2 * 4096, 8 * 4096)))
+    # WHEN the changes are put in words
+    sensitivity = Inputs(folder).simulation("cache_sensitivity", command="cache")
+    assert sensitivity is not None
+    table = sensitivity.table[sensitivity.table["measure"] == "read_latency_avg"]
+    drawn = cache_changes.at_best_budget(table)
+    # THEN it is the larger budget: two pages of flash buy half a page of PCM
+    assert set(drawn["even_flash_bytes"]) == {8 * 4096}
+    first, least, most = plain(cache_changes.changes_say(drawn, "mean read latency"))
+    assert first == "All for the cost of 32 KiB of flash; the least and the most:"
+    # (919 + 99 * 13.4) / 100 and (919 + 99 * 3.35) / 100 against (919 + 99 * 108) / 100
+    assert least.startswith("PCM read latency × 2: 80.7 % of the mean read")  # noqa: RUF001
+    assert most.startswith("PCM read latency × 0.5: 89.2 % of the mean read")  # noqa: RUF001
 
 
 def test_there_is_no_section_before_a_simulation(tmp_path: Path) -> None:

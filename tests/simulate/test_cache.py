@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tests.simulate.cache_traces import Request, make_trace
 from tracekit.cli import app
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.schema import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES
+from tracekit.schema import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
 from tracekit.simulate.cache import TABLES, Options, simulate_cache
 from tracekit.store import TraceFolder
 
@@ -184,7 +184,8 @@ def test_no_table_has_a_number_that_is_none(
     folder = make_trace(tmp_path / "t", requests)
     simulate_cache(folder, options)
     # THEN every number is one, and ratios are ratios
-    for name, schema in zip(TABLES, (CACHE_CURVE, CACHE_POLICIES, CACHE_PLANE), strict=True):
+    schemas = (CACHE_CURVE, CACHE_POLICIES, CACHE_PLANE, CACHE_SENSITIVITY)
+    for name, schema in zip(TABLES, schemas, strict=True):
         assert pq.read_schema(folder.table(f"simulations/{name}")).equals(schema)
         for row in rows(folder, name):
             numbers = {key: value for key, value in row.items() if isinstance(value, float)}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,14 @@ from tracekit.schema import BLOCK_BYTES
 from tracekit.simulate.block_orders import read_blocks
 from tracekit.simulate.cache_grid import Grid, make_grid
 from tracekit.simulate.cache_passes import Passed, exact_pass, sampled_pass
-from tracekit.simulate.cache_plane import Devices, exclusive_pair, simulated_pair
+from tracekit.simulate.cache_plane import Devices, Pair, exclusive_pair, simulated_pair
 from tracekit.simulate.cache_policies import PolicyResult, simulate_policies
+from tracekit.simulate.cache_sensitivity import (
+    Change,
+    parse_changes,
+    price_ratios,
+    sensitivity_table,
+)
 from tracekit.simulate.cache_tables import PlaneCell, curve_table, plane_table, policies_table
 from tracekit.simulate.cache_words import assumptions, headline
 from tracekit.simulate.columns import row_count
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
 LARGEST_PAGE_BYTES = 1 << 24
 # The optimum keeps four bytes for each reference: 256 MiB.
 MOST_OPTIMUM_REFERENCES = 1 << 26
-TABLES = ("cache_curve", "cache_policies", "cache_plane")
+TABLES = ("cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,7 @@ class Options:
     flash: str = "ssd-emlc"
     base: str = "network-storage"
     profiles: Path | None = None
+    changes: tuple[Change, ...] = field(default_factory=lambda: parse_changes(()))
 
     @property
     def is_sampled(self) -> bool:
@@ -90,7 +98,7 @@ def check(options: Options) -> None:
 def simulate_cache(
     folder: TraceFolder, options: Options, *, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Write simulations/cache_curve, cache_policies, cache_plane and cache.json; return the last.
+    """Write the TABLES and cache.json to simulations/; return what the last holds.
 
     InputError when there is nothing to read or write. A sample gives no policies.
     """
@@ -104,11 +112,15 @@ def simulate_cache(
     if not references:
         raise InputError(f"{folder.path} has no reads and no writes: there is nothing to cache")
     policies = _policies(options, grid, passed, progress)
-    cells = _cells(options, grid, passed, progress)
+    pair_at = _pair_finder(options, grid, passed, progress)
+    cells = [PlaneCell(*pair, pair_at(*pair[:2])) for pair in grid.pairs]
     tables = {
         "cache_curve": curve_table(passed, grid, page_bytes=options.page_bytes),
         "cache_policies": policies_table(policies, options.writes, page_bytes=options.page_bytes),
         "cache_plane": plane_table(cells, devices, levels=options.levels),
+        "cache_sensitivity": sensitivity_table(
+            devices, options.changes, budgets=grid.axis[1:], pair_at=pair_at
+        ),
     }
     result = _result(options, devices, passed, tables)
     (folder.path / "simulations").mkdir(exist_ok=True)
@@ -133,7 +145,7 @@ def _pass(
             max(1, footprint),
             options.sizes_bytes,
             page_bytes=options.page_bytes,
-            price_ratio=devices.price_ratio,
+            price_ratios=price_ratios(devices, options.changes),
         )
 
     if options.is_sampled:
@@ -182,25 +194,27 @@ def _policies(
     return simulate_policies(setups, passed.runs, on_step=progress.on_step)
 
 
-def _cells(options: Options, grid: Grid, passed: Passed, progress: Progress) -> list[PlaneCell]:
-    """Return the plane: in closed form if the levels are exclusive, else pair by pair."""
-    cells = []
-    for at, (pcm, flash, budget) in enumerate(grid.pairs):
+def _pair_finder(
+    options: Options, grid: Grid, passed: Passed, progress: Progress
+) -> Callable[[int, int], Pair]:
+    """Return what gives a pair of sizes: in closed form if exclusive, else simulated once."""
+
+    @functools.cache
+    def pair_at(pcm: int, flash: int) -> Pair:
+        pages = (pcm, flash)
         if options.levels == "exclusive":
-            pair = exclusive_pair(
-                passed.shared, (pcm, flash), writes_allocate=options.is_allocating
-            )
-        else:
-            progress.on_step(f"PCM {pcm:,}, flash {flash:,} pages", at, len(grid.pairs))
-            setup = TwoLevelSetup(
-                passed.page_count,
-                (pcm, flash),
-                is_inclusive=True,
-                writes_allocate=options.is_allocating,
-            )
-            pair = simulated_pair(setup, passed.runs)
-        cells.append(PlaneCell(pcm, flash, budget, pair))
-    return cells
+            return exclusive_pair(passed.shared, pages, writes_allocate=options.is_allocating)
+        done = pair_at.cache_info().currsize
+        progress.on_step(f"PCM {pcm:,}, flash {flash:,} pages", done, grid.pair_count)
+        setup = TwoLevelSetup(
+            passed.page_count,
+            pages,
+            is_inclusive=True,
+            writes_allocate=options.is_allocating,
+        )
+        return simulated_pair(setup, passed.runs)
+
+    return pair_at
 
 
 def _result(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,16 @@ class Grid:
     curve: list[int]  # of the curves, from 0
     axis: list[int]  # of the policies and the plane, from 0
     pairs: list[tuple[int, int, int | None]]
+    pair_count: int  # of different pairs, with those of the other price ratios
 
 
 def make_grid(
-    footprint: int, sizes_bytes: tuple[int, ...], *, page_bytes: int, price_ratio: float
+    footprint: int, sizes_bytes: tuple[int, ...], *, page_bytes: int, price_ratios: Sequence[float]
 ) -> Grid:
     """Return an eighth of an octave a step up to the footprint, octaves for the plane.
 
     Sizes that a user chose take the place of the octaves; they are rounded down to pages.
+    The first price ratio has its pairs in the plane; the sizes serve the pairs of all.
     """
     import numpy as np
 
@@ -47,9 +50,12 @@ def make_grid(
     pairs: list[tuple[int, int, int | None]] = []
     pairs += [(pcm, flash, None) for pcm in axis for flash in axis]
     for budget in axis[1:]:
-        pairs += [(*pair, budget) for pair in even_pairs(budget, price_ratio)]
-    sizes = curve | {pcm for pcm, _, _ in pairs} | {pcm + flash for pcm, flash, _ in pairs}
-    return Grid(np.array(sorted(sizes - {0}), np.uint64), sorted(curve), axis, pairs)
+        pairs += [(*pair, budget) for pair in even_pairs(budget, price_ratios[0])]
+    needed = [(pcm, flash) for pcm, flash, _ in pairs]
+    needed += [pair for ratio in price_ratios for at in axis[1:] for pair in even_pairs(at, ratio)]
+    sizes = curve | {pcm for pcm, _ in needed} | {pcm + flash for pcm, flash in needed}
+    wanted = np.array(sorted(sizes - {0}), np.uint64)
+    return Grid(wanted, sorted(curve), axis, pairs, len(set(needed)))
 
 
 def even_pairs(flash_pages: int, price_ratio: float) -> list[tuple[int, int]]:

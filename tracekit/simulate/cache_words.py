@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tracekit.simulate.cache_plane import Devices
+from tracekit.simulate.cache_sensitivity import LEAST_GAIN_RATIO
 from tracekit.sizes import format_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 KNEE_SHARE = 0.9
+MEASURES = {"read_latency_avg": "mean read latency", "io_time": "aggregate I/O time"}
 
 
 class Choices(Protocol):
@@ -32,6 +34,7 @@ def headline(tables: dict[str, pa.Table], devices: Devices) -> list[str]:
         _curve_words(tables["cache_curve"].to_pylist()),
         *_policy_words(tables["cache_policies"].to_pylist()),
         *_plane_words(tables["cache_plane"].to_pylist(), devices),
+        *_sensitivity_words(tables["cache_sensitivity"].to_pylist()),
     ]
 
 
@@ -96,6 +99,37 @@ def _plane_words(rows: list[dict[str, Any]], devices: Devices) -> list[str]:
             f" ({alone['read_latency_avg_ns'] / 1e3:.1f} us a read): {what}"
         )
     return said
+
+
+def _sensitivity_words(rows: list[dict[str, Any]]) -> list[str]:
+    """Say for each measure how far the gain of PCM goes, at the budget where it can be largest."""
+    said = []
+    for measure, name in MEASURES.items():
+        mine = [row for row in rows if row["measure"] == measure]
+        if not mine:
+            continue
+        high = max(mine, key=lambda row: row["gain_ratio"])
+        if high["gain_ratio"] < LEAST_GAIN_RATIO:
+            said.append(
+                "for no budget and under no change of a device does PCM save"
+                f" {LEAST_GAIN_RATIO:.2%} of the {name}"
+            )
+            continue
+        line = [row for row in mine if row["even_flash_bytes"] == high["even_flash_bytes"]]
+        low = min(line, key=lambda row: row["gain_ratio"])
+        plain = next(row for row in line if row["parameter"] is None)
+        said.append(
+            f"for the price of {format_size(high['even_flash_bytes'])} of flash, PCM saves"
+            f" {plain['gain_ratio']:.1%} of the {name}; with one parameter changed, from"
+            f" {low['gain_ratio']:.1%} ({_change(low)}) to {high['gain_ratio']:.1%}"
+            f" ({_change(high)})"
+        )
+    return said
+
+
+def _change(row: dict[str, Any]) -> str:
+    parameter = row["parameter"]
+    return "as said" if parameter is None else f"{parameter} x {row['factor']:g}"
 
 
 def assumptions(options: Choices, devices: Devices) -> list[str]:

@@ -57,11 +57,20 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
     profiles: Annotated[
         Path | None, typer.Option(help="TOML file of own device profiles.", metavar="FILE")
     ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also ask what another device would give: pcm, flash or base, a key of its profile"
+            " and factors. PCM's read and write latency and price are halved and doubled anyway.",
+            metavar="LEVEL.KEY=FACTOR,...",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Give the miss ratio of every cache size, of policies, and of PCM above flash."""
     from tracekit.native.caches import POLICIES
     from tracekit.simulate.cache import Options
+    from tracekit.simulate.cache_sensitivity import parse_changes
     from tracekit.sizes import parse_size
 
     chosen = [text for text in sizes.split(",") if text.strip()]
@@ -79,6 +88,7 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
         flash=flash,
         base=base,
         profiles=profiles,
+        changes=parse_changes(vary or ()),
     )
     result = _simulate(trace, options)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))

@@ -14,6 +14,7 @@ from tracekit.report.figures.cache_plane import cache_plane
 from tracekit.report.figures.cache_policies import POLICY_STYLES, cache_policies
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Section, figure
+from tracekit.report.sections.cache_changes import changed
 from tracekit.report.tables import rows
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ BUDGETS = len(EVEN_STYLES)
 def cache(inputs: Inputs) -> Section | None:
     """Build the section, or None when nobody asked for it."""
     answer = inputs.simulated("cache")
-    names = ("cache_curve", "cache_policies", "cache_plane")
+    names = ("cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
     found = [inputs.simulation(name, command="cache") for name in names]
     if answer is None or any(evidence is None for evidence in found):
         return None
-    curve, policies, plane = (evidence for evidence in found if evidence is not None)
+    curve, policies, plane, sensitivity = (evidence for evidence in found if evidence is not None)
     has_reads = bool(answer["reads"])
     return Section(
         "cache",
@@ -41,6 +42,7 @@ def cache(inputs: Inputs) -> Section | None:
             "policies": _policies(policies) if len(policies.table) else None,
             "plane": _plane(plane, answer) if has_reads else None,
             "even": _even(plane, answer) if has_reads else None,
+            "changed": changed(sensitivity),
         },
     )
 

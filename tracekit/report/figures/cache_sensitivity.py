@@ -1,0 +1,27 @@
+"""What PCM above flash gains for the same money when one parameter changes, one bar a change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracekit.report import canvas, palette
+from tracekit.report import format as fmt
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from tracekit.report.svg import Size
+
+
+def cache_sensitivity(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `gain_ratio` of each `kind`, in the order of the rows."""
+    figure = canvas.role_bars(
+        table,
+        size,
+        value="gain_ratio",
+        x_title="saved by the best split against all flash",
+        write=fmt.share,
+    )
+    figure.axes[0].axvline(0, color=palette.light("quiet"), linewidth=1)
+    return figure
