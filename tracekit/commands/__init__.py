@@ -9,6 +9,7 @@ from tracekit.commands.analyze import analyze
 from tracekit.commands.capture import capture
 from tracekit.commands.classify import classify
 from tracekit.commands.doctor import doctor
+from tracekit.commands.import_ import import_
 from tracekit.commands.parse import parse
 from tracekit.commands.recommend import recommend
 from tracekit.commands.replay import replay
@@ -20,6 +21,7 @@ from tracekit.commands.sql import sql
 COMMANDS: tuple[Callable[..., Any], ...] = (
     capture,
     parse,
+    import_,
     classify,
     analyze,
     recommend,

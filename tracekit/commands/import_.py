@@ -1,0 +1,80 @@
+"""`tracekit import`: a trace of another tool becomes a trace folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def import_(  # noqa: PLR0913 - a command's parameters are its options
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The trace, compressed or not; - for a pipe.")
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="New trace folder. [default: NAME-trace]"),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="The format's name. [default: known by the content]"),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns of your own text: time, op, offset, length, response, device, process"
+            " and pid in their order, - for what to pass over, as in: -,time,op,length,offset."
+        ),
+    ] = None,
+    delimiter: Annotated[str, typer.Option(help="Between the columns of your own text.")] = ",",
+    unit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT=UNIT",
+            help="Unit of time or response (ns, us, filetime, ms, s), offset or length"
+            " (bytes, sectors, pages), in place of the format's; may be repeated.",
+        ),
+    ] = None,
+    force_units: Annotated[
+        bool, typer.Option("--force-units", help="Go on although the units look wrong.")
+    ] = False,
+    max_bad: Annotated[
+        float, typer.Option(min=0, max=100, help="Percent of wrong lines that stop the import.")
+    ] = 1.0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the trace folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Turn a trace of another tool, known by its content, into a trace folder."""
+    from tracekit.formats.inputs import default_output
+    from tracekit.parse_foreign import Choice, import_trace
+    from tracekit.progress import byte_progress
+
+    choice = Choice(form, columns, delimiter, tuple(unit or ()), force_units, max_bad / 100, force)
+    with byte_progress("import") as on_bytes:
+        folder = import_trace(
+            source, output or default_output([source]), choice=choice, on_bytes=on_bytes
+        )
+    info = folder.info
+    if as_json:
+        kept = ("source", "clock", "devices", "counts", "inferences", "warnings")
+        result = {"trace": str(folder.path), **{key: info[key] for key in kept}}
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        counts, seconds = info["counts"], info["clock"]["duration_ns"] / 1e9
+        typer.echo(
+            f"{counts['requests']:,} requests of {len(info['devices']):,} devices"
+            f" in {seconds:,.3f} s ({info['source']['format']})"
+        )
+        for name, rows in counts["operations"].items():
+            typer.echo(f"  {name:<13}{rows:>12,}")
+        typer.echo(f"  {counts['bad_lines']:,} wrong lines left out")
+        typer.echo(f"{folder.path}")
+    for doubt in info["warnings"]:
+        typer.echo(f"warning: {doubt['message']}\n  {doubt['advice']}", err=True)
+
+
+# The command's name is a word of the language.
+import_.__name__ = "import"

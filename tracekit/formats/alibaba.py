@@ -1,0 +1,13 @@
+"""Alibaba block traces of 2020: device_id,opcode,offset,length,timestamp."""
+
+from __future__ import annotations
+
+from tracekit.formats.foreign import Units
+from tracekit.formats.text import TextFormat
+
+FORMAT = TextFormat(
+    "alibaba",
+    {"device": "word", "op": "op", "offset": "int", "length": "int", "time": "int"},
+    Units("us", "bytes", "bytes", is_wall=True),
+    {"r": "read", "w": "write"},
+)

@@ -1,0 +1,37 @@
+"""The foreign formats, and which of them a file is by its content."""
+
+from __future__ import annotations
+
+from tracekit.errors import InputError, UsageError
+from tracekit.formats import alibaba, arc, blkreplay, disksim, fiu, mqsim, msr, spc, systor, tencent
+from tracekit.formats.text import TextFormat
+from tracekit.formats.vscsi import VscsiFormat
+
+Format = TextFormat | VscsiFormat
+TEXTS = (
+    blkreplay.FORMAT, msr.FORMAT, spc.FORMAT, alibaba.FORMAT, tencent.FORMAT, systor.FORMAT,
+    fiu.FORMAT, mqsim.FORMAT, disksim.FORMAT, arc.FORMAT,
+)  # fmt: skip
+FORMATS: dict[str, Format] = {
+    known.name: known for known in (VscsiFormat(1), VscsiFormat(2), *TEXTS)
+}
+
+
+def choose_format(head: bytes, name: str, *, given: str | None) -> Format:
+    """Return the given format, or the one that the file's first bytes are of.
+
+    Raise UsageError for an unknown name, InputError when no format or several match.
+    """
+    if given is not None:
+        if given not in FORMATS:
+            hint = f"known are {', '.join(FORMATS)}"
+            raise UsageError(f"--format {given}: there is no such format", hint=hint)
+        return FORMATS[given]
+    found = [known for known in FORMATS.values() if known.matches(head)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(known.name for known in found)
+        raise InputError(f"{name}: its content may be {names}", hint="choose one with --format")
+    hint = "name the columns of a text with --columns; blktrace captures: tracekit parse"
+    raise InputError(f"{name}: the content is of no known format: {head[:40]!r}", hint=hint)

@@ -1,0 +1,21 @@
+"""MSR Cambridge traces: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime."""
+
+from __future__ import annotations
+
+from tracekit.formats.foreign import Units
+from tracekit.formats.text import TextFormat
+
+FORMAT = TextFormat(
+    "msr",
+    {
+        "time": "int",
+        "device": "word",
+        "volume": "word",
+        "op": "op",
+        "offset": "int",
+        "length": "int",
+        "response": "int",
+    },
+    Units("filetime", "bytes", "bytes", is_wall=True, response="filetime"),
+    {"read": "read", "write": "write"},
+)

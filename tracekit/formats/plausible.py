@@ -1,0 +1,88 @@
+"""Whether numbers can be in the units that they are taken for: pairs, rate, size and epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracekit.formats.foreign import SIZE_BYTES, Units
+
+FEWEST_PAIRS = 20
+PAIRS_FACTOR = 10
+FEWEST_REQUESTS = 100
+MOST_PER_S = 5e6
+LEAST_PER_S = 1e-3
+LARGEST_LENGTH_BYTES = 1 << 30
+LARGEST_PLACE_BYTES = 1 << 60
+EPOCH_S = (631_152_000, 4_102_444_800)
+"""1990 to 2100."""
+SMALL_RATIO = 0.01
+
+
+@dataclass
+class Evidence:
+    """Counts of the whole trace that speak for or against the units."""
+
+    units: Units
+    requests: int = 0
+    pairs: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("bytes", "sectors"), 0))
+    """Requests that begin where the one before ends, by the unit the lengths would have."""
+    odd: int = 0
+    """Requests whose place is no whole number of sectors."""
+    largest_length_bytes: int = 0
+    largest_end_bytes: int = 0
+
+    def add(self, offset: Any, length: Any, *, device: Any) -> None:
+        """Count some requests, given as they stand in the file, in its order."""
+        scale = SIZE_BYTES[self.units.offset]
+        places = offset * scale
+        same = device[1:] == device[:-1]
+        for unit in self.pairs:
+            ends = places[:-1] + length[:-1] * SIZE_BYTES[unit]
+            self.pairs[unit] += int(((places[1:] == ends) & same & (length[:-1] > 0)).sum())
+        in_bytes = length * SIZE_BYTES[self.units.length]
+        self.requests += len(offset)
+        self.odd += int((places % 512 != 0).sum())
+        self.largest_length_bytes = max(self.largest_length_bytes, int(in_bytes.max()))
+        self.largest_end_bytes = max(self.largest_end_bytes, int((places + in_bytes).max()))
+
+    def contradictions(self, *, span_ns: int, first_ns: int) -> list[str]:
+        """Return what cannot be under these units, in words; none if all is plausible."""
+        units = self.units
+        other = "sectors" if units.length == "bytes" else "bytes"
+        mine = self.pairs.get(units.length, self.requests)
+        rate = self.requests / (span_ns / 1e9) if span_ns else 0.0
+        # Whole seconds say nothing about a rate within one of them.
+        has_rate = self.requests >= FEWEST_REQUESTS and span_ns > 0 and units.time != "none"
+        checks = [
+            (
+                self.pairs[other] >= max(FEWEST_PAIRS, PAIRS_FACTOR * mine),
+                f"lengths look like {other}, not {units.length}: {self.pairs[other]:,} requests"
+                f" begin where the one before ends, against {mine:,}: --unit length={other}",
+            ),
+            (
+                self.odd > SMALL_RATIO * self.requests,
+                f"places cannot be {units.offset}: {self.odd:,} of {self.requests:,}"
+                " are no whole sectors: --unit offset=sectors",
+            ),
+            (
+                self.largest_length_bytes > LARGEST_LENGTH_BYTES,
+                f"a request of {self.largest_length_bytes:,} bytes is longer than 1 GiB:"
+                " another unit than --unit length?",
+            ),
+            (
+                self.largest_end_bytes > LARGEST_PLACE_BYTES,
+                f"a request ends at byte {self.largest_end_bytes:,}, beyond 1 EiB: --unit offset?",
+            ),
+            (
+                has_rate and not LEAST_PER_S <= rate <= MOST_PER_S,
+                f"{self.requests:,} requests in {span_ns / 1e9:,.6f} s are {rate:,.3g} a second:"
+                f" times cannot be {units.time}, give --unit time=...",
+            ),
+            (
+                units.is_wall and not EPOCH_S[0] <= first_ns / 1e9 <= EPOCH_S[1],
+                f"the first time is {first_ns / 1e9:,.0f} s after 1970, not within 1990 to 2100:"
+                f" times cannot be {units.time}",
+            ),
+        ]
+        return [text for is_wrong, text in checks if is_wrong]

@@ -1,0 +1,13 @@
+"""Tencent CBS traces: Timestamp,Offset,Size,IOType,VolumeID; whole seconds."""
+
+from __future__ import annotations
+
+from tracekit.formats.foreign import Units
+from tracekit.formats.text import TextFormat
+
+FORMAT = TextFormat(
+    "tencent",
+    {"time": "int", "offset": "int", "length": "int", "op": "op", "device": "[0-9]+"},
+    Units("s", "sectors", "sectors", is_wall=True),
+    {"0": "read", "1": "write"},
+)

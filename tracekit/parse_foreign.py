@@ -1,0 +1,246 @@
+"""Imports a trace of another tool into a new trace folder, in place of the first stage."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit import __version__
+from tracekit.errors import InputError
+from tracekit.formats.catalogue import Format, choose_format
+from tracekit.formats.feed import Feed, open_feeds, stop_feeds
+from tracekit.formats.foreign import Units
+from tracekit.formats.inputs import find_files
+from tracekit.formats.own import own_format
+from tracekit.formats.text import BadLines, TextFormat
+from tracekit.schema import REQUESTS, SCHEMA_VERSION
+from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
+from tracekit.warnings import warning
+
+if TYPE_CHECKING:
+    from tracekit.formats.assemble import Assembler
+
+BLOCK_BYTES = 8 << 20
+HEAD_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How to import; the defaults are those of the command."""
+
+    form: str | None = None
+    columns: str | None = None
+    delimiter: str = ","
+    units: tuple[str, ...] = ()
+    forces_units: bool = False
+    most_bad_ratio: float = 0.01
+    overwrite: bool = False
+
+
+OnBytes = Callable[[int, int | None], None]
+
+
+class _Import:
+    """One import while it runs."""
+
+    def __init__(self, feed: Feed, choice: Choice, on_bytes: OnBytes) -> None:
+        from tracekit.formats.assemble import Assembler
+
+        self._feed, self._choice, self._on_bytes = feed, choice, on_bytes
+        self.lines = BadLines()
+        self.operations: Counter[str] = Counter()
+        self._rest = os.read(feed.fd, HEAD_BYTES)
+        while len(self._rest) < HEAD_BYTES and (more := os.read(feed.fd, HEAD_BYTES)):
+            self._rest += more
+        if not self._rest:
+            feed.finish()
+            raise feed.problem() or InputError(f"{feed.name}: empty", hint="check the file")
+        head = self._rest[:HEAD_BYTES]
+        whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
+        self.format: Format = (
+            own_format(choice.columns, choice.delimiter, units=choice.units)
+            if choice.columns
+            else _matching(head, whole, feed.name, choice.form)
+        )
+        self.units: Units = self.format.units.overridden(choice.units)
+        self.preamble = 0
+        operations = {}
+        if isinstance(self.format, TextFormat):
+            self.preamble = self.lines.lines = self.format.preamble(whole)
+            operations = dict(self.format.operations)
+            self._rest = self._rest.split(b"\n", self.preamble)[-1]
+        self.assembler: Assembler = Assembler(self.units, operations, "trace")
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the batches of requests, to the end of the file."""
+        for block in self._blocks():
+            if isinstance(self.format, TextFormat):
+                columns = self.format.decode(block, self.lines)
+            else:
+                columns = self.format.decode(block)
+            self._on_bytes(self._feed.done_bytes, self._feed.total_bytes)
+            if columns is not None:
+                yield from self._counted(self.assembler.add(columns))
+        yield from self._counted(self.assembler.finish())
+
+    def _counted(self, batch: Any) -> Iterator[Any]:
+        if batch is not None:
+            for count in batch.column("operation").value_counts().to_pylist():
+                self.operations[count["values"]] += count["counts"]
+            yield batch
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Yield whole lines or records, some MiB at a time."""
+        pending = [self._rest]
+        size = len(self._rest)
+        while data := os.read(self._feed.fd, BLOCK_BYTES):
+            pending.append(data)
+            size += len(data)
+            if size < BLOCK_BYTES:
+                continue
+            block = b"".join(pending)
+            end = self._whole(block)
+            pending, size = [block[end:]], len(block) - end
+            if end:
+                yield block[:end]
+        block = b"".join(pending)
+        if isinstance(self.format, TextFormat):
+            block += b"" if block.endswith(b"\n") or not block else b"\n"
+        elif cut := len(block) % self.format.record_bytes:
+            self.lines.bad += 1
+            self.lines.add(0, f"{cut} bytes at the end are no whole record")
+            block = block[: len(block) - cut]
+        if block:
+            yield block
+
+    def _whole(self, block: bytes) -> int:
+        if isinstance(self.format, TextFormat):
+            return block.rfind(b"\n") + 1
+        return len(block) - len(block) % self.format.record_bytes
+
+
+def _matching(head: bytes, whole: bytes, name: str, given: str | None) -> Format:
+    with suppress(InputError):
+        return choose_format(whole, name, given=given)
+    return choose_format(head, name, given=given)
+
+
+def import_trace(
+    source: Path,
+    output: Path,
+    *,
+    choice: Choice = Choice(),
+    on_bytes: OnBytes = lambda _done, _total: None,
+) -> TraceFolder:
+    """Import the file into the new trace folder `output`, and return it.
+
+    Raise InputError when it is of no known format, has too many wrong lines, or numbers that
+    contradict their units; then nothing is left behind.
+    """
+    files = find_files([source])
+    with new_folder(output, overwrite=choice.overwrite) as folder:
+        with open_feeds(files) as feeds:
+            try:
+                run = _Import(feeds[0], choice, on_bytes)
+                write_batches(folder / "requests.parquet", run.batches(), schema=REQUESTS)
+            except BaseException:
+                stop_feeds(feeds)
+                raise
+            feeds[0].finish()
+            if problem := feeds[0].problem():
+                raise problem
+            _refuse(run, feeds[0].name, choice)
+            info = _info(run, feeds[0], choice)
+        write_json(folder / INFO_NAME, info)
+    return TraceFolder(output)
+
+
+def _refuse(run: _Import, name: str, choice: Choice) -> None:
+    lines, rows = run.lines, run.assembler.rows
+    if lines.bad > choice.most_bad_ratio * (rows + lines.bad):
+        shown = "".join(f"\n  line {number}: {text}" for number, text in lines.examples)
+        raise InputError(
+            f"{name}: {lines.bad:,} of {rows + lines.bad:,} lines are wrong{shown}",
+            hint="choose another --format, or allow more with --max-bad PERCENT",
+        )
+    if not rows:
+        raise InputError(f"{name}: there is no request in it", hint="check the file")
+    found = _contradictions(run)
+    if found and not choice.forces_units:
+        told = "".join(f"\n  {text}" for text in found)
+        hint = "give the right --unit, or --force-units if it is so"
+        raise InputError(f"{name}: the units contradict the numbers{told}", hint=hint)
+
+
+def _contradictions(run: _Import) -> list[str]:
+    made = run.assembler
+    return made.evidence.contradictions(span_ns=made.last_ns, first_ns=made.first_ns)
+
+
+def _info(run: _Import, feed: Feed, choice: Choice) -> dict[str, Any]:
+    made, units, pairs = run.assembler, run.units, run.assembler.evidence.pairs
+    evidence = f"sequential pairs: {pairs['bytes']:,} as bytes, {pairs['sectors']:,} as sectors"
+    given = "given by the user" if choice.units or choice.columns else f"format {run.format.name}"
+    inferences = [
+        {"what": "format", "value": run.format.name, "evidence": "the first lines or records"},
+        {"what": "unit of lengths", "value": units.length, "evidence": f"{given}; {evidence}"},
+        {"what": "unit of places", "value": units.offset, "evidence": given},
+        {"what": "unit of times", "value": units.time, "evidence": _time_evidence(run, given)},
+    ]
+    facts = dict.fromkeys(("major", "minor", "size_sectors", "logical_sector_bytes", "rotational"))
+    return {
+        "schema": SCHEMA_VERSION,
+        "tool": {"tracekit": __version__},
+        "source": {"format": run.format.name, "kernel": None, "files": [feed.describe()]},
+        "clock": {
+            "base_ns": made.first_ns,
+            "wall_ns": made.first_ns if units.is_wall and made.first_ns >= 0 else None,
+            "duration_ns": made.last_ns,
+        },
+        "devices": [{"device": name, **facts} for name in made.devices],
+        "layout": [],
+        "counts": {
+            "records": made.rows + run.lines.bad,
+            "requests": made.rows,
+            "operations": dict(run.operations),
+            "preamble_lines": run.preamble,
+            "bad_lines": run.lines.bad,
+            "bad_examples": [{"line": line, "text": text} for line, text in run.lines.examples],
+            "rounded_places": made.rounded,
+        },
+        "loss": {"has_sequence_numbers": False, "sequence_gaps": 0, "lost_records": 0}
+        | {"dropped": 0, "unmatched": {}},
+        "inferences": inferences,
+        "warnings": _warnings(run),
+    }
+
+
+def _time_evidence(run: _Import, given: str) -> str:
+    if isinstance(run.format, TextFormat) and "time" not in run.format.columns:
+        return "the format has no times: a request each microsecond, in its order"
+    return given
+
+
+def _warnings(run: _Import) -> list[dict[str, Any]]:
+    made = run.assembler
+    found = [
+        ("no_completions", not made.responses, "no request completes in this trace"),
+        ("bad_lines", run.lines.bad, f"{run.lines.bad:,} lines were wrong and left out"),
+        ("doubtful_units", _contradictions(run), "; ".join(_contradictions(run))),
+        (
+            "reordered_records",
+            made.reordered,
+            f"{made.reordered:,} requests stood behind a later one",
+        ),
+        (
+            "rounded_places",
+            made.rounded,
+            f"{made.rounded:,} requests begin within a sector: its start is taken",
+        ),
+    ]
+    return [warning(code, message) for code, applies, message in found if applies]
