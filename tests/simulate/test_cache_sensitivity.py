@@ -173,4 +173,4 @@ def test_the_command_takes_changes_and_says_the_range(tmp_path: Path) -> None:
     parameters = {row["parameter"] for row in rows(folder, "cache_sensitivity")}
     assert "flash.read_latency_us" in parameters
     wrong = CliRunner().invoke(app, ["simulate", "cache", str(folder.path), "--vary", "x=1"])
-    assert wrong.exit_code == 2
+    assert isinstance(wrong.exception, UsageError)
