@@ -52,6 +52,7 @@ MADE_BY = {
     "cache_policies": "simulate cache",
     "cache_plane": "simulate cache",
     "cache_sensitivity": "simulate cache",
+    "buffer": "simulate buffer",
     "tiers": "simulate tiers",
     "tiers_key": "simulate tiers",
     "tiers_extents": "simulate tiers",

@@ -232,6 +232,24 @@ CACHE_POLICIES = pa.schema(
     ]
 )
 
+BUFFER = pa.schema(
+    [
+        _field("mapping", pa.string(), "lru: rows used last are open; banked: row modulo buffers"),
+        _field("row_bytes", pa.int64(), "size of a buffer: of the row that it holds"),
+        _field("buffers", pa.int64(), "row buffers of the memory"),
+        _field("role", pa.string(), "all, or the role of the requests"),
+        _field("operation", pa.string(), "all, read or write"),
+        _field("access_bytes", pa.int64(), "size of an access: a line, or a row if smaller"),
+        _field("accesses", pa.int64(), "accesses that the requests make"),
+        _field("hits", pa.int64(), "of these, to an open row"),
+        _field("hit_rate", pa.float64(), "hits by accesses, 0 to 1"),
+        _field("access_avg_ns", pa.float64(), "mean time of an access of the NVRAM"),
+        _field("unbuffered_avg_ns", pa.float64(), "the same of NVRAM without buffers"),
+        _field("dram_avg_ns", pa.float64(), "the same of DRAM with these hits"),
+        _field("throughput_bytes_per_second", pa.float64(), "of accesses to the NVRAM one by one"),
+    ]
+)
+
 CACHE_PLANE = pa.schema(
     [
         _field("levels", pa.string(), "exclusive or inclusive: does flash repeat what PCM holds"),

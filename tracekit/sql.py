@@ -76,6 +76,12 @@ def notes() -> list[TableNote]:
             "one row per measure, changed parameter and budget",
             schema.CACHE_SENSITIVITY,
         ),
+        _stored(
+            "buffer",
+            "simulate buffer",
+            "one row per mapping, row size, number of buffers, role and operation",
+            schema.BUFFER,
+        ),
         *_tier_notes(),
         completions,
         _described("catalog/replay_times", "replay"),

@@ -24,6 +24,7 @@ STAGE_TABLES: dict[str, tuple[str, str, pa.Schema]] = {
         schema.CACHE_CURVE,
     ),
     "cache_policies": ("simulate cache", "one row a policy and size", schema.CACHE_POLICIES),
+    "buffer": ("simulate buffer", "one row a mapping, size and number", schema.BUFFER),
     "cache_plane": ("simulate cache", "one row a pair of sizes", schema.CACHE_PLANE),
     "cache_sensitivity": (
         "simulate cache",

@@ -38,7 +38,7 @@ def functions() -> ctypes.CDLL:
     native = library()
     native.tk_page_runs_find.restype = ctypes.c_int64
     native.tk_curve_bytes.restype = U64
-    for kind in ("page_runs", "curve", "shards", "cache", "two_level"):
+    for kind in ("page_runs", "curve", "shards", "cache", "two_level", "buffer"):
         release = getattr(native, f"tk_{kind}_free")
         release.argtypes, release.restype = [_POINTER], None
     native.tk_page_runs_new.argtypes = [_POINTER, U32, _POINTER]
@@ -47,12 +47,12 @@ def functions() -> ctypes.CDLL:
     native.tk_curve_bytes.argtypes = [_POINTER]
     native.tk_shards_new.argtypes = [_POINTER, U32, U32, U32, _POINTER]
     native.tk_cache_next_uses.argtypes = [_POINTER, _POINTER, U64, _POINTER]
-    for kind in ("cache", "two_level"):
+    for kind in ("cache", "two_level", "buffer"):
         getattr(native, f"tk_{kind}_new").argtypes = [_POINTER, _POINTER]
-    for kind in ("curve", "shards", "two_level"):
+    for kind in ("curve", "shards", "two_level", "buffer"):
         getattr(native, f"tk_{kind}_add").argtypes = [_POINTER, _POINTER, U64]
     native.tk_cache_add.argtypes = [_POINTER, _POINTER, U64, _POINTER]
-    for kind in ("curve", "cache", "two_level"):
+    for kind in ("curve", "cache", "two_level", "buffer"):
         read = getattr(native, f"tk_{kind}_read")
         read.argtypes, read.restype = [_POINTER, _POINTER], None
     native.tk_shards_read.argtypes = [_POINTER, _POINTER, _POINTER]

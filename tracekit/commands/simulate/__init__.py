@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tracekit.commands.simulate.buffer import buffer
 from tracekit.commands.simulate.cache import cache
 from tracekit.commands.simulate.tiers import tiers
 
-SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers, cache)
+SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers, cache, buffer)
 
 
 def simulate() -> None:

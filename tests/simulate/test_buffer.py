@@ -1,0 +1,130 @@
+"""Row buffers against a slow model, a trace by hand, and bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from tests.simulate.cache_traces import make_trace
+from tracekit.cli import app
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.native.buffers import RowBuffers
+from tracekit.native.handle import ACCESS
+from tracekit.simulate.buffer import Options, Times, simulate_buffer
+
+BUFFERS = (1, 2, 3, 8)
+Request = tuple[int, int, bool]  # first sector, sectors, is write
+REQUESTS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40), st.booleans()), max_size=30)
+
+
+def slow_hits(requests: list[Request], row: int, access: int, buffers: int) -> list[int]:
+    """Return the accesses, the hits of LRU buffers and of banks, one access at a time."""
+    newest: list[int] = []
+    banks: dict[int, int] = {}
+    totals = [0, 0, 0]
+    step = min(row, access)
+    for sector, sectors, _is_write in requests:
+        first, end = sector * 512 // step, ((sector + sectors) * 512 - 1) // step
+        for unit in range(first, end + 1):
+            at = unit * step // row
+            totals[0] += 1
+            totals[1] += at in newest
+            totals[2] += banks.get(at % buffers) == at
+            newest = [at, *(other for other in newest if other != at)][:buffers]
+            banks[at % buffers] = at
+    return totals
+
+
+def native(requests: list[Request]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """Return the requests as the kernel takes them."""
+    table = np.zeros(len(requests), np.dtype(ACCESS))
+    for at, (sector, sectors, is_write) in enumerate(requests):
+        table[at] = (sector, sectors, is_write, 0, 0)
+    return table
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    requests=REQUESTS,
+    row=st.sampled_from([128, 512, 1024, 4096, 16384]),
+    access=st.sampled_from([64, 256, 4096]),
+)
+def test_hits_are_those_of_the_slow_model(requests: list[Request], row: int, access: int) -> None:
+    with RowBuffers(row, access, BUFFERS) as kernel:
+        kernel.add(native(requests))
+        counts = kernel.read().sum(axis=0).tolist()
+    for at, buffers in enumerate(BUFFERS):
+        found = [counts[0], counts[1 + at], counts[1 + len(BUFFERS) + at]]
+        assert found == slow_hits(requests, row, access, buffers)
+
+
+def test_a_role_that_cannot_be_is_refused() -> None:
+    table = native([(0, 1, False)])
+    table["role"] = 5
+    with RowBuffers(512, 64, (1,)) as kernel, pytest.raises(TracekitError):
+        kernel.add(table)
+
+
+def test_a_small_trace_by_hand(tmp_path: Path) -> None:
+    # GIVEN 4 KiB read, read again, and written elsewhere; rows of 1 KiB; lines of 64 bytes
+    folder = make_trace(tmp_path / "t", [("read", 0, 1), ("read", 0, 1), ("write", 9, 1)])
+    simulate_buffer(folder, Options((1024,), (1, 4)))
+    rows = {
+        (row["mapping"], row["buffers"], row["operation"]): row
+        for row in pq.read_table(folder.table("simulations/buffer")).to_pylist()
+        if row["role"] == "all"
+    }
+    # THEN each 4 KiB is 64 accesses to 4 rows; with 4 buffers the second read finds all open
+    assert (rows["lru", 1, "read"]["accesses"], rows["lru", 1, "read"]["hits"]) == (128, 120)
+    assert rows["lru", 4, "read"]["hits"] == rows["banked", 4, "read"]["hits"] == 124
+    write = rows["lru", 4, "write"]
+    assert (write["accesses"], write["hits"], write["hit_rate"]) == (64, 60, 0.9375)
+    assert write["access_avg_ns"] == pytest.approx(12.5 + 4 / 64 * 205)
+    assert write["unbuffered_avg_ns"] == 162.5
+    assert write["dram_avg_ns"] == pytest.approx(12.5 + 4 / 64 * 25)
+    assert write["throughput_bytes_per_second"] == pytest.approx(64e9 / write["access_avg_ns"])
+
+
+def test_times_at_given_hit_rates() -> None:
+    # Ten reads, of which one misses: 10 * 12.5 + 55; without buffers all ten read the array.
+    assert Times().nvram(10, 0, read_misses=1, write_misses=0) == 180
+    assert Times().unbuffered(10, 0) == 675
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(sizes_bytes=(48,)),
+        Options(sizes_bytes=(1 << 17,)),
+        Options(buffers=(0,)),
+        Options(buffers=(1025,)),
+        Options(access_bytes=0),
+        Options(times=Times(hit_ns=0.0)),
+        Options(times=Times(read_ns=float("nan"))),
+    ],
+)
+def test_options_that_cannot_be(tmp_path: Path, options: Options) -> None:
+    folder = make_trace(tmp_path / "t", [("read", 0, 1)])
+    with pytest.raises(UsageError, match="--"):
+        simulate_buffer(folder, options)
+
+
+def test_a_trace_without_data(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", [("discard", 0, 1)])
+    with pytest.raises(InputError, match="no reads and no writes"):
+        simulate_buffer(folder, Options())
+    assert not (folder.path / "simulations" / "buffer.json").exists()
+
+
+def test_the_command_says_the_hit_rate(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", [("read", 0, 1)])
+    arguments = ["simulate", "buffer", str(folder.path), "--sizes", "4KiB", "--buffers", "1"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("1 buffer of 4 KiB: 98.4% of the accesses hit; 13.4 ns")
