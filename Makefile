@@ -50,6 +50,7 @@ docs: setup-dev ## Write docs/commands/, docs/tables.md and analyzers/README.md 
 bench: setup-dev ## Measure decoding, replay and every stage beside the peers; takes half an hour
 	python tests/bench/decode.py out/bench
 	python tests/bench/replay.py
+	python -m tests.bench.emulated
 	python tests/bench/pipeline.py out/bench
 
 fuzz: ## Fuzz the decoder under sanitizers for a minute; FUZZ_S=600 for longer (needs clang)

@@ -13,4 +13,4 @@ SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers, cache, buffer)
 
 
 def simulate() -> None:
-    """Ask what a cache or a tier of a given size would gain on this trace."""
+    """Ask what tiers, caches or an NVRAM with row buffers would gain on this trace."""

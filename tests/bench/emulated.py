@@ -1,0 +1,41 @@
+"""How exact emulated service times are: `python -m tests.bench.emulated`.
+
+Reads on four lanes, further apart than the device is slow, so that no request waits for another.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from tests.replay.program import READ, record, run, write_plan
+
+# Study B's devices: name, service time and gap in ns, requests.
+DEVICES = (
+    ("PCM SSD, 6.7 us", 6_700, 20_000, 20_000),
+    ("flash, 108 us", 108_000, 200_000, 20_000),
+    ("disk, 5 ms", 5_000_000, 8_000_000, 500),
+)
+
+
+def main() -> None:
+    """Print mean and percentiles of the error of each device, in ns."""
+    random = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as place:
+        for name, service_ns, gap_ns, count in DEVICES:
+            sectors = random.integers(0, 1 << 20, count) * 8
+            rows = [record(READ, int(s), 8, at_ns=i * gap_ns) for i, s in enumerate(sectors)]
+            plan = write_plan(Path(place) / "a.plan", rows)
+            spec = f"read_setup_ns={service_ns},read_bytes_s=4096000000000,write_setup_ns=1"
+            spec += ",write_bytes_s=1,flush_ns=1,fua_ns=1,lanes=4"
+            ran = run(plan, "--engine", "emulated", "--emulate", spec)
+            done = ran.rows()
+            error = (done["complete_ns"] - done["submit_ns"]).astype(np.int64) - service_ns - 1
+            p50, p99 = np.percentile(error, [50, 99])
+            print(f"{name}: mean {error.mean():,.0f}, p50 {p50:,.0f}, p99 {p99:,.0f}")
+
+
+if __name__ == "__main__":
+    main()
