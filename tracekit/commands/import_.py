@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from tracekit.printable import printable
 
 
 def import_(  # noqa: PLR0913 - a command's parameters are its options
@@ -65,7 +67,7 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
     else:
         counts, seconds = info["counts"], info["clock"]["duration_ns"] / 1e9
         typer.echo(
-            f"{counts['requests']:,} requests of {len(info['devices']):,} devices"
+            f"{counts['requests']:,} requests of {_devices(info)}"
             f" in {seconds:,.3f} s ({info['source']['format']})"
         )
         for name, rows in counts["operations"].items():
@@ -78,3 +80,8 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
 
 # The command's name is a word of the language.
 import_.__name__ = "import"
+
+
+def _devices(info: dict[str, Any]) -> str:
+    names = [device["device"] for device in info["devices"]]
+    return printable(names[0]) if len(names) == 1 else f"{len(names):,} devices"
