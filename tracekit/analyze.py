@@ -10,6 +10,7 @@ from typing import Any
 
 from tracekit import query
 from tracekit.errors import UsageError
+from tracekit.schema.registry import MADE_BY
 from tracekit.store import TraceFolder, write_table
 
 # The order in which they run, and in which their tables are listed.
@@ -109,7 +110,7 @@ def analyze(
     values = _split(names, parameters or {})
     for name in (*names, *checks):
         for table in query.read(name).reads:
-            folder.require(table, made_by=query.MADE_BY[table])
+            folder.require(table, made_by=MADE_BY[table])
     total = len(names) + len(checks)
     findings, failures = [], []
     with query.connect(folder, memory_mib=memory_mib) as connection:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.contract import first_line, impossible_values
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.queryfile import Query, read
+from tracekit.schema.registry import MADE_BY, TABLES
 from tracekit.store import TraceFolder, scratch_folder
 
 if TYPE_CHECKING:
@@ -43,24 +44,6 @@ __all__ = [
 DEFAULT_MEMORY_MIB = 512
 # A thread scans a row group of a million rows, of up to eight columns at once.
 THREAD_MEMORY_MIB = 192
-MADE_BY = {
-    "requests": "parse",
-    "blocks": "classify",
-    "working_set": "classify",
-    "placement": "recommend",
-    "cache_curve": "simulate cache",
-    "cache_policies": "simulate cache",
-    "cache_plane": "simulate cache",
-    "cache_sensitivity": "simulate cache",
-    "buffer": "simulate buffer",
-    "tiers": "simulate tiers",
-    "tiers_key": "simulate tiers",
-    "tiers_extents": "simulate tiers",
-    "tiers_skew": "simulate tiers",
-    "tiers_windows": "simulate tiers",
-    "tiers_sensitivity": "simulate tiers",
-}
-STAGE_TABLES = ("requests", "blocks", "working_set")
 READER_ROWS = 65_536
 MACROS_SQL = ("catalog/log_bucket", "catalog/log_bucket_low")
 # The views that stand on a table, in the order in which they are made.
@@ -106,10 +89,10 @@ def connect_locked(folder: TraceFolder, *, memory_mib: int) -> DuckDBPyConnectio
 def _tables(root: Path) -> dict[str, list[Path]]:
     """Return the files of the tables that the folder holds now, by the name of their view."""
     found: dict[str, list[Path]] = {}
-    for name in MADE_BY:
-        file = root / ("" if name in STAGE_TABLES else "simulations") / f"{name}.parquet"
+    for table in TABLES:
+        file = root / f"{table.place}.parquet"
         if file.exists():
-            found[name] = [file]
+            found[table.name] = [file]
     for file in sorted(root.glob("findings/*.parquet")):
         found[file.stem] = [file]
     replays = sorted(root.glob("replays/*/completions.parquet"))

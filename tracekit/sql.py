@@ -14,13 +14,13 @@ from typing import IO, TYPE_CHECKING, Any
 from tracekit import query
 from tracekit.errors import UsageError
 from tracekit.printable import printable
+from tracekit.schema.registry import REPLAYED, TABLES, Table
 from tracekit.store import TraceFolder, beside, write_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLE_ROWS = 1000
-CACHE = "simulate cache"
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class TableNote:
     columns: Mapping[str, str]
 
 
-def _stored(name: str, made_by: str, grain: str, schema: pa.Schema) -> TableNote:
-    columns = {field.name: _meaning(field) for field in schema}
-    return TableNote(name, made_by, grain, "", columns)
+def _stored(table: Table) -> TableNote:
+    columns = {field.name: _meaning(field) for field in table.columns}
+    return TableNote(table.name, table.made_by, table.grain, "", columns)
 
 
 def _meaning(field: pa.Field) -> str:
@@ -51,65 +51,22 @@ def _described(name: str, made_by: str) -> TableNote:
 
 def notes() -> list[TableNote]:
     """Return the notes of all tables and views that a trace folder can have."""
-    from tracekit import schema
     from tracekit.analyze import ANALYSES, CHECKS_TABLE
 
-    completions = _stored(
-        "completions", "replay", "one row per replay and request", schema.COMPLETIONS
-    )
+    completions = _stored(REPLAYED)
     completions = TableNote(
         **{**vars(completions), "columns": {"replay": "name of the run", **completions.columns}}
     )
+    found = {table.name: _stored(table) for table in TABLES}
     return [
-        _stored("requests", "parse", "one row per request as queued", schema.REQUESTS),
+        found.pop("requests"),
         _described("catalog/steps", "parse"),
         _described("catalog/gaps", "parse"),
-        _stored("blocks", "classify", "one row per 4 KiB block that was touched", schema.BLOCKS),
-        _stored("working_set", "classify", "one row per window and role", schema.WORKING_SET),
-        _stored("placement", "recommend", "one row per placement and size", schema.PLACEMENT),
-        _stored("cache_curve", CACHE, "one row per cache, role and size", schema.CACHE_CURVE),
-        _stored("cache_policies", CACHE, "one row per policy and size", schema.CACHE_POLICIES),
-        _stored("cache_plane", CACHE, "one row per pair of sizes", schema.CACHE_PLANE),
-        _stored(
-            "cache_sensitivity",
-            CACHE,
-            "one row per measure, changed parameter and budget",
-            schema.CACHE_SENSITIVITY,
-        ),
-        _stored(
-            "buffer",
-            "simulate buffer",
-            "one row per mapping, row size, number of buffers, role and operation",
-            schema.BUFFER,
-        ),
-        *_tier_notes(),
+        *found.values(),
         completions,
         _described("catalog/replay_times", "replay"),
         *(_described(name, "analyze") for name in ANALYSES),
         TableNote("checks", "analyze", "one row per check that failed", "", CHECKS_TABLE),
-    ]
-
-
-def _tier_notes() -> list[TableNote]:
-    from tracekit import schema
-
-    made_by = "simulate tiers"
-    return [
-        _stored("tiers", made_by, "one row per mix of tiers", schema.TIERS),
-        _stored("tiers_key", made_by, "one row per method and configuration", schema.TIERS_KEY),
-        _stored("tiers_extents", made_by, "one row per touched extent", schema.TIERS_EXTENTS),
-        _stored(
-            "tiers_skew", made_by, "one row per role, operation and extents", schema.TIERS_SKEW
-        ),
-        _stored(
-            "tiers_windows", made_by, "one row per configuration and window", schema.TIERS_WINDOWS
-        ),
-        _stored(
-            "tiers_sensitivity",
-            made_by,
-            "one row per tier, parameter and factor",
-            schema.TIERS_SENSITIVITY,
-        ),
     ]
 
 

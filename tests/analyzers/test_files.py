@@ -10,8 +10,9 @@ import pytest
 from tests.analyzers.index import FOLDER, INDEX, TITLES, files, index
 from tests.analyzers.test_fixtures import QUERIES
 from tracekit.errors import InputError, UsageError
-from tracekit.query import MADE_BY, read
+from tracekit.query import read
 from tracekit.queryfile import Query, parse
+from tracekit.schema.registry import MADE_BY
 
 CATALOG = [name for name in files() if name.startswith("catalog/")]
 VIEWS = ("steps", "gaps", "completions", "replay_times")

@@ -8,53 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tracekit import query, schema
+from tracekit import query
 from tracekit.analyze import ANALYSES
+from tracekit.schema.registry import REPLAYED, TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tables.md"
-STAGE_TABLES: dict[str, tuple[str, str, pa.Schema]] = {
-    "requests": ("parse", "one row a request, in queue order", schema.REQUESTS),
-    "blocks": ("classify", "one row a device, 4 KiB block and role", schema.BLOCKS),
-    "working_set": ("classify", "one row a window and role", schema.WORKING_SET),
-    "placement": ("recommend", "one row a placement and capacity", schema.PLACEMENT),
-    "cache_curve": (
-        "simulate cache",
-        "one row a cache, role, operation and size",
-        schema.CACHE_CURVE,
-    ),
-    "cache_policies": ("simulate cache", "one row a policy and size", schema.CACHE_POLICIES),
-    "buffer": ("simulate buffer", "one row a mapping, size and number", schema.BUFFER),
-    "cache_plane": ("simulate cache", "one row a pair of sizes", schema.CACHE_PLANE),
-    "cache_sensitivity": (
-        "simulate cache",
-        "one row a measure, changed parameter and budget",
-        schema.CACHE_SENSITIVITY,
-    ),
-    "tiers": ("simulate tiers", "one row a mix of tiers", schema.TIERS),
-    "tiers_key": ("simulate tiers", "one row a method and key configuration", schema.TIERS_KEY),
-    "tiers_extents": ("simulate tiers", "one row a touched extent", schema.TIERS_EXTENTS),
-    "tiers_skew": (
-        "simulate tiers",
-        "one row a role, operation and number of extents",
-        schema.TIERS_SKEW,
-    ),
-    "tiers_windows": (
-        "simulate tiers --dynamic",
-        "one row a configuration and window with traffic",
-        schema.TIERS_WINDOWS,
-    ),
-    "tiers_sensitivity": (
-        "simulate tiers",
-        "one row a tier, parameter and factor",
-        schema.TIERS_SENSITIVITY,
-    ),
-    "completions": (
-        "replay",
-        "one row a replay (`replay`, its name) and request",
-        schema.COMPLETIONS,
-    ),
-}
+STAGE_TABLES = {table.name: table for table in (*TABLES, REPLAYED)}
 HEAD = """\
 # Tables
 
@@ -89,17 +49,17 @@ def _plain(cell: str) -> str:
 
 def stage_table(name: str) -> str:
     """Describe a table that a stage writes, from its schema."""
-    stage, grain, columns = STAGE_TABLES[name]
+    table = STAGE_TABLES[name]
     cells = [
         (
             f"`{field.name}`",
             kind(field) + (", null" if field.nullable else ""),
             field.metadata[b"meaning"].decode(),
         )
-        for field in columns
+        for field in table.columns
     ]
     return (
-        f"\n## {name}\n\nWritten by `{stage}`: {grain}.\n\n"
+        f"\n## {name}\n\nWritten by `{table.made_by}`: {table.grain}.\n\n"
         f"| column | type | meaning |\n|---|---|---|\n{rows(cells)}"
     )
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tests.simulate.cache_traces import Request, make_trace
 from tracekit.cli import app
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.schema import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
+from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
 from tracekit.simulate.cache import TABLES, Options, simulate_cache
 from tracekit.store import TraceFolder
 

@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.simulate.tier_traces import Access, tier_trace
-from tracekit import schema
 from tracekit.cli import app
 from tracekit.errors import InputError, UsageError
 from tracekit.query import connect, views
+from tracekit.schema import tiers
 from tracekit.simulate import tier_study
 from tracekit.simulate.extents import read_extents
 from tracekit.simulate.tier_study import Options
@@ -66,12 +66,12 @@ def test_tables_follow_the_schema_and_hold_no_nan(tmp_path: Path) -> None:
     folder = tier_trace(tmp_path / "trace", ACCESSES)
     run(folder, is_dynamic=True, window_s=1.0)
     schemas = {
-        "tiers": schema.TIERS,
-        "tiers_key": schema.TIERS_KEY,
-        "tiers_extents": schema.TIERS_EXTENTS,
-        "tiers_skew": schema.TIERS_SKEW,
-        "tiers_windows": schema.TIERS_WINDOWS,
-        "tiers_sensitivity": schema.TIERS_SENSITIVITY,
+        "tiers": tiers.TIERS,
+        "tiers_key": tiers.TIERS_KEY,
+        "tiers_extents": tiers.TIERS_EXTENTS,
+        "tiers_skew": tiers.TIERS_SKEW,
+        "tiers_windows": tiers.TIERS_WINDOWS,
+        "tiers_sensitivity": tiers.TIERS_SENSITIVITY,
     }
     for name, expected in schemas.items():
         table = pq.read_table(folder.table(f"simulations/{name}"))

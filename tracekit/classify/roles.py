@@ -19,7 +19,8 @@ from tracekit.classify.regions import (
     flush_role,
 )
 from tracekit.columns import BATCH_ROWS, codes, ints, open_table, text_column
-from tracekit.schema import ROLES, SECTOR_BYTES, TEXT
+from tracekit.schema import ROLES, SECTOR_BYTES
+from tracekit.schema.field import TEXT
 from tracekit.store import write_batches
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import InputError, UsageError
 from tracekit.native.buffers import MOST_BUFFERS, RowBuffers
-from tracekit.schema import BUFFER, ROLES, SECTOR_BYTES
+from tracekit.schema import ROLES, SECTOR_BYTES
+from tracekit.schema.buffer import BUFFER
 from tracekit.simulate.pages import Accesses
 from tracekit.sizes import format_size
 from tracekit.store import TraceFolder, write_json, write_table

@@ -8,7 +8,7 @@ from typing import Any
 
 from tracekit.errors import UsageError
 from tracekit.profiles import Profile
-from tracekit.schema import CACHE_SENSITIVITY
+from tracekit.schema.cache import CACHE_SENSITIVITY
 from tracekit.simulate.cache_grid import even_pairs
 from tracekit.simulate.cache_plane import Devices, Pair
 

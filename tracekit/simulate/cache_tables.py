@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracekit.schema import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, ROLES
+from tracekit.schema import ROLES
+from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES
 from tracekit.simulate.cache_grid import Grid
 from tracekit.simulate.cache_passes import Passed
 from tracekit.simulate.cache_plane import Devices, Pair

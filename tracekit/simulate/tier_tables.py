@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracekit.native.tiering import TIER_VALUES
-from tracekit.schema import (
-    ROLES,
-    SECTOR_BYTES,
+from tracekit.schema import ROLES, SECTOR_BYTES
+from tracekit.schema.tiers import (
     TIERS,
     TIERS_EXTENTS,
     TIERS_KEY,

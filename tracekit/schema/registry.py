@@ -1,0 +1,90 @@
+"""Every table that a stage writes into a trace folder, once: what reads a folder looks here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tracekit.schema import BLOCKS, COMPLETIONS, PLACEMENT, REQUESTS, WORKING_SET
+from tracekit.schema.buffer import BUFFER
+from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
+from tracekit.schema.tiers import (
+    TIERS,
+    TIERS_EXTENTS,
+    TIERS_KEY,
+    TIERS_SENSITIVITY,
+    TIERS_SKEW,
+    TIERS_WINDOWS,
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its name as a view, the command that makes it, what a row is, and its columns.
+
+    `folder` is where its file lies in the trace folder, empty for the folder itself.
+    """
+
+    name: str
+    made_by: str
+    grain: str
+    columns: pa.Schema
+    folder: str = ""
+
+    @property
+    def place(self) -> str:
+        """Its file within the trace folder, without `.parquet`."""
+        return f"{self.folder}/{self.name}" if self.folder else self.name
+
+
+def _simulated(made_by: str, *tables: tuple[str, str, pa.Schema]) -> Iterable[Table]:
+    return (Table(name, made_by, grain, columns, "simulations") for name, grain, columns in tables)
+
+
+TABLES = (
+    Table("requests", "parse", "one row per request as queued", REQUESTS),
+    Table("blocks", "classify", "one row per device, 4 KiB block and role", BLOCKS),
+    Table("working_set", "classify", "one row per window and role", WORKING_SET),
+    *_simulated(
+        "recommend",
+        ("placement", "one row per placement and capacity", PLACEMENT),
+    ),
+    *_simulated(
+        "simulate cache",
+        ("cache_curve", "one row per cache, role, operation and size", CACHE_CURVE),
+        ("cache_policies", "one row per policy and size", CACHE_POLICIES),
+        ("cache_plane", "one row per pair of sizes", CACHE_PLANE),
+        (
+            "cache_sensitivity",
+            "one row per measure, changed parameter and budget",
+            CACHE_SENSITIVITY,
+        ),
+    ),
+    *_simulated(
+        "simulate buffer",
+        (
+            "buffer",
+            "one row per mapping, row size, number of buffers, role and operation",
+            BUFFER,
+        ),
+    ),
+    *_simulated(
+        "simulate tiers",
+        ("tiers", "one row per mix of tiers", TIERS),
+        ("tiers_key", "one row per method and key configuration", TIERS_KEY),
+        ("tiers_extents", "one row per touched extent", TIERS_EXTENTS),
+        ("tiers_skew", "one row per role, operation and number of extents", TIERS_SKEW),
+        (
+            "tiers_windows",
+            "with `--dynamic`, one row per configuration and window with traffic",
+            TIERS_WINDOWS,
+        ),
+        ("tiers_sensitivity", "one row per tier, parameter and factor", TIERS_SENSITIVITY),
+    ),
+)
+"""All but `completions`, of which each replay has its own, and the findings, described in SQL."""
+
+REPLAYED = Table("completions", "replay", "one row per replay and request", COMPLETIONS)
+MADE_BY = {table.name: table.made_by for table in TABLES}
