@@ -21,7 +21,8 @@ HINTS = {
 class TracekitError(Exception):
     """A failure that the user can act on: what is wrong, where, and what to do.
 
-    `exit_code` follows the documented table: 1 failed, 2 usage, 3 partial result.
+    `exit_code` follows the documented table: 1 failed, 2 usage, 3 partial result, 4
+    not within a budget.
     """
 
     exit_code = 1
@@ -45,6 +46,12 @@ class PartialError(TracekitError):
     """Some of the work was done and kept; the message says what is missing."""
 
     exit_code = 3
+
+
+class BudgetError(TracekitError):
+    """The work was done, but not within the limits that were asked for."""
+
+    exit_code = 4
 
 
 def foreign_error(error: Exception) -> TracekitError | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 
 from tracekit.errors import UsageError
 
@@ -37,6 +38,14 @@ _BYTE_UNITS = (
     ("B", 1),
 )
 _TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+NS_PER_UNIT = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
 LONG_NS = 1000e9  # from here on a time is written in minutes or hours
 
 
@@ -55,6 +64,24 @@ def parse_size(text: str, *, option: str) -> int:
     if size > _LARGEST:
         raise UsageError(f"{option}: '{text}' is above 4 EiB")
     return round(size)
+
+
+def parse_duration(text: str, *, option: str) -> int:
+    """Return the nanoseconds that `text` means: 250us, 1.5s, 10min.
+
+    Raise UsageError, naming `option`, when it has no unit, is no time or is above 292 years.
+    """
+    match = _SIZE.fullmatch(text)
+    unit = NS_PER_UNIT.get(match["unit"].lower()) if match else None
+    if match is None or unit is None:
+        raise UsageError(
+            f"{option}: '{text}' is not a time", hint="write for example 250us, 1.5s or 10min"
+        )
+    # Exact, also where a float would round.
+    time_ns = round(Decimal(match["number"]) * unit)
+    if time_ns >= 1 << 63:
+        raise UsageError(f"{option}: '{text}' is above 292 years")
+    return time_ns
 
 
 def format_size(size_bytes: float) -> str:

@@ -6,7 +6,7 @@
 
 #include "common/export.h"
 
-#define TK_INTERFACE_VERSION 1
+#define TK_INTERFACE_VERSION 2
 
 /* Returns TK_INTERFACE_VERSION. Any thread. */
 TK_EXPORT uint32_t tk_interface_version(void);

@@ -24,8 +24,11 @@ struct feed {
   struct feed_rules rules;
   pthread_t thread;
   _Atomic bool is_closing;
+  bool is_stopped;
   _Atomic int end;          /* 0 while reading, 1 at the end, -errno */
   uint64_t last_ns;         /* reading thread: intended time of the last record read */
+  uint64_t last_raw_ns;     /* reading thread: the same as the plan has it */
+  struct feed_cuts cuts;    /* reading thread; others after its end */
   _Atomic uint64_t wrapped; /* requests */
   uint32_t position;        /* submitting thread: next record of the block in hand */
   struct plan_record raw[PLAN_STRIDE];
@@ -48,10 +51,26 @@ static enum feed_verdict fit(struct feed *feed, struct plan_record *record, uint
   return FEED_RUN;
 }
 
+static uint64_t capped(const struct feed *feed, uint64_t gap_ns) {
+  return gap_ns < feed->rules.max_idle_ns ? gap_ns : feed->rules.max_idle_ns;
+}
+
+/* Counts a time of the plan from the run's start, without what was cut of gaps before it. */
+static uint64_t time_in_run(struct feed *feed, uint64_t raw_ns) {
+  uint64_t gap_ns = raw_ns - feed->last_raw_ns;
+  uint64_t cut_ns = gap_ns - capped(feed, gap_ns);
+  feed->cuts.gaps += cut_ns > 0;
+  feed->cuts.cut_ns += cut_ns;
+  feed->last_raw_ns = raw_ns;
+  return fraction_divide(raw_ns - feed->rules.window.from_ns - feed->cuts.cut_ns,
+                         &feed->rules.speed);
+}
+
 static void prepare(struct feed *feed, const struct plan_record *raw, struct feed_record *out) {
   const struct feed_target *target = &feed->rules.targets[raw->target];
   out->plan = *raw;
-  out->plan.intended_ns = fraction_divide(raw->intended_ns, &feed->rules.speed);
+  out->plan.intended_ns = time_in_run(feed, raw->intended_ns);
+  out->plan.think_ns = fraction_divide(capped(feed, raw->think_ns), &feed->rules.speed);
   out->verdict = FEED_RUN;
   if (writes(raw->operation) && !target->may_write)
     out->verdict = FEED_SKIP_READ_ONLY;
@@ -62,9 +81,15 @@ static void prepare(struct feed *feed, const struct plan_record *raw, struct fee
 }
 
 static int read_block(struct feed *feed, uint64_t number, struct block *block) {
-  int rc = plan_read_block(feed->plan, number, feed->raw, &block->count, &feed->last_ns);
-  for (uint32_t i = 0; rc == 0 && i < block->count; i++)
-    prepare(feed, &feed->raw[i], &block->records[i]);
+  const struct feed_window *window = &feed->rules.window;
+  uint64_t place = number * PLAN_STRIDE;
+  uint32_t count;
+  int rc = plan_read_block(feed->plan, number, feed->raw, &count, &feed->last_ns);
+  uint32_t first = window->first > place ? (uint32_t)(window->first - place) : 0;
+  uint32_t end = window->end - place < count ? (uint32_t)(window->end - place) : count;
+  block->count = end - first;
+  for (uint32_t i = first; rc == 0 && i < end; i++)
+    prepare(feed, &feed->raw[i], &block->records[i - first]);
   return rc;
 }
 
@@ -75,9 +100,10 @@ static void pause_briefly(void) {
 
 static void *read_plan(void *argument) {
   struct feed *feed = argument;
-  uint64_t total = plan_blocks(feed->plan);
+  const struct feed_window *window = &feed->rules.window;
+  uint64_t total = window->end > window->first ? (window->end - 1) / PLAN_STRIDE + 1 : 0;
   int rc = 0;
-  for (uint64_t number = 0; number < total && rc == 0; number++) {
+  for (uint64_t number = window->first / PLAN_STRIDE; number < total && rc == 0; number++) {
     uint64_t at;
     while (!conveyor_can_fill(&feed->conveyor, &at)) {
       if (atomic_load_explicit(&feed->is_closing, memory_order_relaxed))
@@ -108,6 +134,7 @@ int feed_open(struct feed **out, const struct plan *plan, const struct feed_rule
   feed->conveyor.mask = BLOCKS - 1;
   feed->plan = plan;
   feed->rules = *rules;
+  feed->last_raw_ns = rules->window.from_ns;
   int rc = stop_thread_create(&feed->thread, read_plan, feed);
   if (rc != 0) {
     free(feed);
@@ -145,10 +172,19 @@ uint64_t feed_wrapped(const struct feed *feed) {
   return atomic_load_explicit(&feed->wrapped, memory_order_relaxed);
 }
 
-void feed_close(struct feed *feed) {
-  if (feed == NULL)
+struct feed_cuts feed_cuts(const struct feed *feed) { return feed->cuts; }
+
+void feed_stop(struct feed *feed) {
+  if (feed->is_stopped)
     return;
   atomic_store_explicit(&feed->is_closing, true, memory_order_relaxed);
   (void)pthread_join(feed->thread, NULL); /* fails only for a thread that is not ours */
+  feed->is_stopped = true;
+}
+
+void feed_close(struct feed *feed) {
+  if (feed == NULL)
+    return;
+  feed_stop(feed);
   free(feed);
 }

@@ -25,14 +25,24 @@ struct feed_target {
   bool can_discard;
 };
 
+/* The part of a plan that runs: records [first, end), times counted from `from_ns`. */
+struct feed_window {
+  uint64_t first;
+  uint64_t end;
+  uint64_t from_ns;
+};
+
 struct feed_rules {
   const struct feed_target *targets; /* one for each target of the plan; borrowed */
   struct fraction speed;             /* intended times are divided by it */
   enum out_of_range out_of_range;
+  struct feed_window window;
+  uint64_t max_idle_ns; /* longer gaps between requests are cut to it, in the plan's time */
 };
 
 struct feed_record {
-  struct plan_record plan; /* intended_ns by the run's speed, sector wrapped where that was asked */
+  struct plan_record
+      plan; /* times by the run's speed and from its start, sector wrapped where that was asked */
   enum feed_verdict verdict;
 };
 
@@ -52,10 +62,20 @@ void feed_advance(struct feed *feed);
  * when the plan could not be read on (said on stderr). */
 int feed_state(const struct feed *feed);
 
-/* Number of requests that were wrapped. After the end of the run. */
+/* Number of requests that were wrapped. After feed_stop. */
 uint64_t feed_wrapped(const struct feed *feed);
 
-/* Stops the thread and frees the feed; NULL is fine. */
+/* Ends the reading thread; what was counted is then final. */
+void feed_stop(struct feed *feed);
+
+/* Number of gaps that were cut, and by how much in all. After feed_stop. */
+struct feed_cuts {
+  uint64_t gaps;
+  uint64_t cut_ns; /* in the plan's time */
+};
+struct feed_cuts feed_cuts(const struct feed *feed);
+
+/* Frees the feed, stopped if need be; NULL is fine. */
 void feed_close(struct feed *feed);
 
 #endif

@@ -21,6 +21,12 @@ static uint64_t step_end(unsigned step) {
   return ((base + 1) << shift) - 1;
 }
 
+uint64_t histogram_step_width(unsigned step) {
+  if (step >= HISTOGRAM_STEPS)
+    return 0;
+  return step == 0 ? 1 : step_end(step) - step_end(step - 1);
+}
+
 void histogram_add(struct histogram *histogram, uint64_t value_ns) {
   if (histogram->count == 0 || value_ns < histogram->min_ns)
     histogram->min_ns = value_ns;

@@ -27,6 +27,9 @@ void histogram_merge(struct histogram *histogram, const struct histogram *other)
  * its step, but not more than the largest value added; 0 when there is none. */
 uint64_t histogram_percentile(const struct histogram *histogram, uint64_t parts);
 
+/* Returns how many ns wide a step is, 0 beyond the last. */
+uint64_t histogram_step_width(unsigned step);
+
 /* Returns the mean in ns, 0 when there is no value. */
 double histogram_mean(const struct histogram *histogram);
 

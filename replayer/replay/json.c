@@ -69,6 +69,11 @@ void json_real(struct json *json, const char *key, double value) {
   (void)fprintf(json->out, "%.1f", value);
 }
 
+void json_fine(struct json *json, const char *key, double value) {
+  start(json, key);
+  (void)fprintf(json->out, "%.9f", value);
+}
+
 void json_bool(struct json *json, const char *key, bool value) {
   start(json, key);
   (void)fputs(value ? "true" : "false", json->out);

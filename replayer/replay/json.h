@@ -18,6 +18,7 @@ void json_close(struct json *json, char bracket);                 /* '}' or ']' 
 void json_number(struct json *json, const char *key, uint64_t value);
 void json_signed(struct json *json, const char *key, int64_t value);
 void json_real(struct json *json, const char *key, double value); /* one decimal */
+void json_fine(struct json *json, const char *key, double value); /* nine decimals */
 void json_bool(struct json *json, const char *key, bool value);
 void json_text(struct json *json, const char *key, const char *value); /* NULL: null */
 

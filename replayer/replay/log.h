@@ -10,9 +10,10 @@ enum log_status {
   LOG_FAILED,
   LOG_SKIPPED_READ_ONLY,
   LOG_SKIPPED_RANGE,
-  LOG_SKIPPED_UNSUPPORTED
+  LOG_SKIPPED_UNSUPPORTED,
+  LOG_SKIPPED_LATE
 };
-#define LOG_STATUSES 5U
+#define LOG_STATUSES 6U
 
 /* One request's fate, as in the file. Times are ns from the start of the run. */
 struct log_record {

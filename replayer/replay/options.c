@@ -9,6 +9,7 @@
 
 #define DEPTH_MAX 16384U
 #define THREADS_MAX 1024U
+#define LATE_LIMIT_NS 1000000U
 
 struct option {
   const char *name;
@@ -62,9 +63,48 @@ static int take_engine(struct options *options, char *value) {
   return -EINVAL;
 }
 
+/* Finds `value` among three words in the order of an enum. */
+static int choose(const char *value, const char *const words[3], unsigned *chosen) {
+  for (*chosen = 0; *chosen < 3; (*chosen)++)
+    if (strcmp(value, words[*chosen]) == 0)
+      return 0;
+  return -EINVAL;
+}
+
 static int take_pace(struct options *options, char *value) {
-  options->pace = strcmp(value, "fast") == 0 ? RUN_FAST : RUN_TRACE;
-  return strcmp(value, "fast") == 0 || strcmp(value, "trace") == 0 ? 0 : -EINVAL;
+  static const char *const words[3] = {"trace", "fast", "closed"};
+  unsigned chosen;
+  int rc = choose(value, words, &chosen);
+  options->pace.kind = (enum pace_kind)chosen;
+  return rc;
+}
+
+static int take_late(struct options *options, char *value) {
+  static const char *const words[3] = {"catch-up", "slip", "drop"};
+  unsigned chosen;
+  int rc = choose(value, words, &chosen);
+  options->pace.late = (enum pace_late)chosen;
+  return rc;
+}
+
+static int take_late_limit(struct options *options, char *value) {
+  return number_parse(value, 0, INT64_MAX, &options->pace.late_limit_ns);
+}
+
+static int take_from(struct options *options, char *value) {
+  return number_parse(value, 0, INT64_MAX, &options->from_ns);
+}
+
+static int take_until(struct options *options, char *value) {
+  return number_parse(value, 1, INT64_MAX, &options->until_ns);
+}
+
+static int take_first(struct options *options, char *value) {
+  return number_parse(value, 0, INT64_MAX, &options->first);
+}
+
+static int take_max_idle(struct options *options, char *value) {
+  return number_parse(value, 0, INT64_MAX, &options->max_idle_ns);
 }
 
 static int take_speed(struct options *options, char *value) {
@@ -84,14 +124,6 @@ static int take_depth(struct options *options, char *value) {
 
 static int take_threads(struct options *options, char *value) {
   return take_small(value, THREADS_MAX, &options->threads);
-}
-
-/* Finds `value` among three words in the order of an enum. */
-static int choose(const char *value, const char *const words[3], unsigned *chosen) {
-  for (*chosen = 0; *chosen < 3; (*chosen)++)
-    if (strcmp(value, words[*chosen]) == 0)
-      return 0;
-  return -EINVAL;
 }
 
 static int take_direct(struct options *options, char *value) {
@@ -134,6 +166,12 @@ static int take_keep(struct options *options, char *value) {
   return 0;
 }
 
+static int take_no_calibration(struct options *options, char *value) {
+  (void)value;
+  options->is_raw = true;
+  return 0;
+}
+
 static int take_dry_run(struct options *options, char *value) {
   (void)value;
   options->is_dry_run = true;
@@ -169,7 +207,13 @@ static const struct option table[] = {
     {"--target", "[LABEL=]PATH", "where requests go; without LABEL: all other ones", take_target},
     {"--engine", "NAME", "auto, io_uring, threads, emulated or null (default auto)", take_engine},
     {"--emulate", "[LABEL:]SPEC", "service times, KEY=VALUE,...: see INTERFACE.md", take_device},
-    {"--pace", "NAME", "trace: at the plan's times; fast: as fast as possible", take_pace},
+    {"--pace", "NAME", "trace: at the plan's times; fast; closed: by completions", take_pace},
+    {"--late", "POLICY", "catch-up, slip or drop what is late (default catch-up)", take_late},
+    {"--late-limit-ns", "N", "later than this is late for them (default 1000000)", take_late_limit},
+    {"--max-idle-ns", "N", "cut longer gaps between requests to this", take_max_idle},
+    {"--from-ns", "N", "leave out the requests before this time of the plan", take_from},
+    {"--until-ns", "N", "leave out the requests from this time of the plan on", take_until},
+    {"--first", "N", "leave out the first N requests of the plan", take_first},
     {"--speed", "X", "divide the plan's times by X, such as 2, 0.5 or 3/2", take_speed},
     {"--depth", "N", "most requests in flight (default 4096; 32 with fast)", take_depth},
     {"--threads", "N", "workers of the threads engine (default 32)", take_threads},
@@ -180,6 +224,7 @@ static const struct option table[] = {
     {"--completions", "FILE", "write one record a request", take_completions},
     {"--summary", "FILE", "write the summary there, not to stdout", take_summary},
     {"--keep", NULL, "do not remove files made for the run", take_keep},
+    {"--no-calibration", NULL, "do not run the beginning on nothing before", take_no_calibration},
     {"--dry-run", NULL, "check everything, write and read nothing", take_dry_run},
     {"--progress-fd", "N", "terminal for the progress line (default 2, stderr)", take_progress},
     {"--quiet", NULL, "no progress line", take_quiet},
@@ -221,6 +266,12 @@ static int check(const struct options *options) {
   bool is_emulated = strcmp(options->engine, "emulated") == 0;
   if (options->plan_path == NULL)
     diag("which plan? see --help");
+  else if (options->pace.kind != PACE_TRACE && options->pace.late != PACE_CATCH_UP)
+    diag("--late %s needs --pace trace", options->pace.late == PACE_SLIP ? "slip" : "drop");
+  else if (options->first > 0 && options->from_ns > 0)
+    diag("--first and --from-ns exclude each other");
+  else if (options->from_ns >= options->until_ns)
+    diag("--until-ns must be later than --from-ns");
   else if (is_null && options->target_count > 0)
     diag("the null engine takes no --target");
   else if (is_emulated != (options->device_count > 0))
@@ -237,6 +288,9 @@ int options_parse(struct options *options, int count, char **arguments) {
   options->engine = "auto";
   options->speed = (struct fraction){.numerator = 1, .denominator = 1};
   options->threads = 32;
+  options->pace.late_limit_ns = LATE_LIMIT_NS;
+  options->until_ns = UINT64_MAX;
+  options->max_idle_ns = UINT64_MAX;
   options->progress_fd = STDERR_FILENO;
   int rc = 0;
   for (int i = 1; i < count && rc == 0; i++) {
@@ -248,7 +302,7 @@ int options_parse(struct options *options, int count, char **arguments) {
     i += takes_value ? 1 : 0;
   }
   if (options->depth == 0)
-    options->depth = options->pace == RUN_FAST ? 32 : 4096;
+    options->depth = options->pace.kind == PACE_FAST ? 32 : 4096;
   return rc != 0 || options->is_help || options->is_version ? rc : check(options);
 }
 

@@ -35,14 +35,19 @@ struct options {
   const char *overwrite[OPTIONS_LIST_MAX]; /* names of signatures */
   uint32_t overwrite_count;
   const char *engine; /* "auto", "io_uring", "threads", "emulated" or "null" */
-  enum run_pace pace;
+  struct pace_rules pace;
   struct fraction speed;
-  uint32_t depth; /* most requests in flight; 0: by the pace */
+  uint64_t from_ns;     /* of the plan: earlier requests are left out */
+  uint64_t until_ns;    /* of the plan: from there requests are left out */
+  uint64_t first;       /* records of the plan to leave out */
+  uint64_t max_idle_ns; /* longer gaps are cut to it */
+  uint32_t depth;       /* most requests in flight; 0: by the pace */
   uint32_t threads;
   enum target_direct direct;
   enum out_of_range out_of_range;
   const char *completions_path; /* NULL: none */
   const char *summary_path;     /* NULL: stdout */
+  bool is_raw;                  /* no calibration before the run */
   bool keep;                    /* leave files made for the run */
   bool is_dry_run;
   int progress_fd; /* a progress line goes there when it is a terminal */

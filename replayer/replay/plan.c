@@ -14,15 +14,15 @@
 #include "replay/transfer.h"
 
 #define MAGIC "TKPLAN\r\n"
-#define VERSION 1U
+#define VERSION 2U
 #define COUNT_MAX (UINT64_C(1) << 40)
 #define EXTENTS_MAX 65536U
 #define SECTOR_MAX (UINT64_C(1) << 53) /* so that a byte address fits a signed 64-bit number */
 
 /* Every number of the file is little-endian; the structures are read as they lie. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plans are read on little-endian hosts");
-_Static_assert(sizeof(struct plan_record) == 32, "a record has 32 bytes");
-_Static_assert(sizeof(struct plan_target) == 64, "a target has 64 bytes");
+_Static_assert(sizeof(struct plan_record) == 48, "a record has 48 bytes");
+_Static_assert(sizeof(struct plan_target) == 128, "a target has 128 bytes");
 
 /* The first 192 bytes of the file. */
 struct header {
@@ -67,8 +67,9 @@ static const char *wrong_format(const struct header *header) {
   if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0)
     return "is not a plan: its first bytes are wrong";
   if (header->version != VERSION)
-    return "is a plan of another version; this program reads version 1";
-  if (header->header_bytes != sizeof *header || header->record_bytes != 32 ||
+    return "is a plan of another version; this program reads version 2";
+  if (header->header_bytes != sizeof *header ||
+      header->record_bytes != sizeof(struct plan_record) ||
       header->sector_bytes != PLAN_SECTOR_BYTES || header->time_unit_ns != 1)
     return "has a header that does not fit its version";
   if (header->target_bytes != sizeof(struct plan_target) || header->extent_bytes != EXTENT_BYTES ||
@@ -239,8 +240,9 @@ static bool moves_data(enum plan_operation operation) {
   return operation == PLAN_READ || operation == PLAN_WRITE;
 }
 
-/* What is wrong with a record, NULL if nothing is. */
-static const char *wrong_record(const struct plan *plan, const struct plan_record *record) {
+/* What is wrong with the record at `position`, NULL if nothing is. */
+static const char *wrong_record(const struct plan *plan, const struct plan_record *record,
+                                uint64_t position) {
   if (record->operation >= PLAN_OPERATIONS)
     return "has an unknown operation";
   if ((record->flags & ~PLAN_FLAGS) != 0)
@@ -255,13 +257,15 @@ static const char *wrong_record(const struct plan *plan, const struct plan_recor
   uint64_t needed = plan->targets[record->target].needed_bytes / PLAN_SECTOR_BYTES;
   if (record->sector > SECTOR_MAX || record->sector + record->length_sectors > needed)
     return "lies beyond the size that the plan says its target needs";
+  if (record->after > position || record->after > PLAN_AFTER_MAX)
+    return "waits for a request that is not among those before it";
   return NULL;
 }
 
 static int check_block(const struct plan *plan, uint64_t block, const struct plan_record *records,
                        uint32_t count, uint64_t *last_ns) {
   for (uint32_t i = 0; i < count; i++) {
-    const char *wrong = wrong_record(plan, &records[i]);
+    const char *wrong = wrong_record(plan, &records[i], block * PLAN_STRIDE + i);
     if (records[i].intended_ns < *last_ns)
       wrong = "is earlier than the one before it: the plan is not sorted";
     else if (records[i].intended_ns > plan->duration_ns)
@@ -273,6 +277,15 @@ static int check_block(const struct plan *plan, uint64_t block, const struct pla
     *last_ns = records[i].intended_ns;
   }
   return 0;
+}
+
+int plan_block_time(const struct plan *plan, uint64_t block, uint64_t *first_ns) {
+  struct index_entry entry;
+  int rc = transfer_read(plan->fd, &entry, sizeof entry, plan->index_offset + block * sizeof entry);
+  if (rc != 0)
+    diag("cannot read the index of %s: %s", plan->path, strerror(-rc));
+  *first_ns = rc == 0 ? entry.first_ns : 0;
+  return rc;
 }
 
 int plan_read_block(const struct plan *plan, uint64_t block, struct plan_record *records,
@@ -297,42 +310,6 @@ int plan_read_block(const struct plan *plan, uint64_t block, struct plan_record 
     return -EINVAL;
   }
   return check_block(plan, block, records, *count, last_ns);
-}
-
-static void survey_block(struct plan_survey *surveys, const struct plan_record *records,
-                         uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    const struct plan_record *record = &records[i];
-    struct plan_survey *survey = &surveys[record->target];
-    uint64_t end = record->sector + record->length_sectors;
-    survey->counts[record->operation]++;
-    survey->bytes[record->operation] += (uint64_t)record->length_sectors * PLAN_SECTOR_BYTES;
-    if (record->operation == PLAN_FLUSH)
-      continue;
-    survey->end_sector = end > survey->end_sector ? end : survey->end_sector;
-    survey->address_bits |= record->sector | record->length_sectors;
-  }
-}
-
-int plan_survey(const struct plan *plan, struct plan_survey *surveys) {
-  struct plan_record *records = malloc(PLAN_STRIDE * sizeof *records);
-  if (records == NULL) {
-    diag("no memory to check %s", plan->path);
-    return -ENOMEM;
-  }
-  memset(surveys, 0, plan->target_count * sizeof *surveys);
-  uint64_t last_ns = 0;
-  int rc = 0;
-  for (uint64_t block = 0; block < plan_blocks(plan) && rc == 0; block++) {
-    uint32_t count;
-    rc = plan_read_block(plan, block, records, &count, &last_ns);
-    if (rc == 0)
-      survey_block(surveys, records, count);
-  }
-  free(records);
-  if (rc == 0 && last_ns != plan->duration_ns)
-    rc = refuse(plan, "ends at another time than its header says");
-  return rc;
 }
 
 const char *plan_operation_name(enum plan_operation operation) {

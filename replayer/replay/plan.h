@@ -10,6 +10,7 @@
 #define PLAN_STRIDE 4096U /* records in a block of the index */
 #define PLAN_TARGETS_MAX 64U
 #define PLAN_TRANSFER_MAX (64U << 20) /* bytes of one read or write */
+#define PLAN_AFTER_MAX (1U << 20)     /* records back that a request can wait for */
 
 enum plan_operation {
   PLAN_READ,
@@ -38,21 +39,16 @@ struct plan_record {
   uint8_t operation;       /* enum plan_operation */
   uint8_t flags;           /* enum plan_flag, or'ed */
   uint16_t target;         /* index in the table of targets */
+  uint64_t think_ns;       /* from the completion of the request it waits for; 0 without one */
+  uint32_t after;          /* how many records before it that one stands; 0: it waits for none */
+  uint32_t reserved;
 };
 
 struct plan_target {
-  char label[32];         /* NUL-padded, for example "journal" */
-  uint64_t needed_bytes;  /* end of the highest address */
-  uint64_t request_count; /* records that name it */
-  uint64_t read_bytes;    /* of reads */
-  uint64_t write_bytes;   /* of writes and write zeroes */
-};
-
-/* What a whole reading of the plan found for one target. */
-struct plan_survey {
+  char label[32];                   /* NUL-padded, for example "journal" */
+  uint64_t needed_bytes;            /* end of the highest address */
   uint64_t counts[PLAN_OPERATIONS]; /* requests by operation */
   uint64_t bytes[PLAN_OPERATIONS];  /* bytes by operation */
-  uint64_t end_sector;              /* end of the highest address */
   uint64_t address_bits;            /* all first sectors and lengths or'ed: shows the alignment */
 };
 
@@ -78,14 +74,27 @@ int plan_open(struct plan *plan, const char *path);
 /* Number of blocks of PLAN_STRIDE records. */
 uint64_t plan_blocks(const struct plan *plan);
 
+/* Sets *first_ns to the intended time of the first record of a block, by the index. Returns as
+ * plan_read_block. */
+int plan_block_time(const struct plan *plan, uint64_t block, uint64_t *first_ns);
+
 /* Reads block `block` into `records` (room for PLAN_STRIDE), checks its checksum, order and every
  * value, and sets *count. `last_ns` is the intended time of the record before it and is moved on.
  * Returns 0 or -errno after a line on stderr. Any one thread at a time a `last_ns`. */
 int plan_read_block(const struct plan *plan, uint64_t block, struct plan_record *records,
                     uint32_t *count, uint64_t *last_ns);
 
-/* Reads and checks the whole plan and fills surveys[0 .. target_count-1]. Returns as above. */
-int plan_survey(const struct plan *plan, struct plan_survey *surveys);
+/* Sets *position to that of the first record whose intended time is not before `from_ns`, to the
+ * number of records when there is none. Reads a few index entries and one block. Returns as above.
+ */
+int plan_seek(const struct plan *plan, uint64_t from_ns, uint64_t *position);
+
+/* Sets *intended_ns to that of the record at `position`. Returns as above. */
+int plan_time_of(const struct plan *plan, uint64_t position, uint64_t *intended_ns);
+
+/* Reads and checks the whole plan, and that its targets are what the records add up to. Returns as
+ * above. */
+int plan_check_all(const struct plan *plan);
 
 /* Returns the name of an operation, such as "write_zeroes". */
 const char *plan_operation_name(enum plan_operation operation);

@@ -15,12 +15,14 @@
 struct slot {
   struct request request;
   uint64_t request_id;
+  uint64_t position;    /* in the run */
   uint64_t intended_ns; /* from the run's start */
   uint64_t submit_ns;   /* from the run's start */
 };
 
 struct run {
   struct run_config config;
+  struct pace pace;
   uint64_t start_ns; /* clock value of the run's time 0 */
   uint32_t in_flight;
   uint32_t *free; /* stack of free slots: depth - in_flight of them */
@@ -30,10 +32,11 @@ struct run {
   uint64_t handled;  /* requests submitted or skipped */
 };
 
+/* Why a record does not run; one that would run is left out because it is late. */
 static enum log_status status_of(enum feed_verdict verdict) {
   switch (verdict) {
   case FEED_RUN:
-    return LOG_DONE;
+    return LOG_SKIPPED_LATE;
   case FEED_SKIP_READ_ONLY:
     return LOG_SKIPPED_READ_ONLY;
   case FEED_SKIP_RANGE:
@@ -44,17 +47,21 @@ static enum log_status status_of(enum feed_verdict verdict) {
   return LOG_FAILED;
 }
 
-static void skip(struct run *run, const struct feed_record *record, uint64_t now_ns) {
+static void skip(struct run *run, const struct feed_record *record, uint64_t due_ns,
+                 uint64_t now_ns) {
   struct log_record *out = log_next(run->config.log);
   *out = (struct log_record){.request_id = record->plan.request_id,
-                             .intended_ns = record->plan.intended_ns,
+                             .intended_ns = due_ns,
                              .submit_ns = now_ns,
                              .complete_ns = now_ns,
                              .target = record->plan.target,
                              .status = (uint8_t)status_of(record->verdict),
                              .operation = record->plan.operation};
   stats_end(run->config.stats, out, 0);
+  pace_end(&run->pace, run->handled, now_ns);
 }
+
+static bool is_timed(const struct run *run) { return run->config.pace.kind != PACE_FAST; }
 
 static enum stats_cause cause_of(struct run *run, bool is_late) {
   if (!is_late) {
@@ -64,7 +71,8 @@ static enum stats_cause cause_of(struct run *run, bool is_late) {
   return run->was_full ? LATE_IN_FLIGHT : run->was_underrun ? LATE_UNDERRUN : LATE_OTHER;
 }
 
-static int submit(struct run *run, const struct plan_record *record, uint64_t now_ns) {
+static int submit(struct run *run, const struct plan_record *record, uint64_t due_ns,
+                  uint64_t now_ns) {
   struct slot *slot = &run->slots[run->free[run->config.depth - run->in_flight - 1]];
   slot->request.offset_bytes = record->sector * PLAN_SECTOR_BYTES;
   slot->request.length_bytes = (uint64_t)record->length_sectors * PLAN_SECTOR_BYTES;
@@ -72,17 +80,18 @@ static int submit(struct run *run, const struct plan_record *record, uint64_t no
   slot->request.operation = record->operation;
   slot->request.flags = record->flags;
   slot->request_id = record->request_id;
-  slot->intended_ns = record->intended_ns;
+  slot->position = run->handled;
+  slot->intended_ns = due_ns;
   slot->submit_ns = now_ns;
   int rc = run->config.ops->submit(run->config.engine, &slot->request);
   if (rc != 0)
     return rc;
   run->in_flight++;
+  pace_begin(&run->pace, slot->position);
 
   struct stats *stats = run->config.stats;
-  bool is_timed = run->config.pace == RUN_TRACE;
-  uint64_t lag_ns = is_timed ? now_ns - record->intended_ns : 0;
-  stats_submit(stats, record->intended_ns, now_ns, cause_of(run, lag_ns > STATS_LATE_NS));
+  uint64_t lag_ns = is_timed(run) ? now_ns - due_ns : 0;
+  stats_submit(stats, due_ns, now_ns, cause_of(run, lag_ns > STATS_LATE_NS));
   if (run->in_flight > stats->in_flight_max)
     stats->in_flight_max = run->in_flight;
   atomic_store_explicit(&run->config.view->lag_ns, lag_ns, memory_order_relaxed);
@@ -101,6 +110,7 @@ static void complete(struct run *run, const struct completion *completion) {
                              .status = completion->error == 0 ? LOG_DONE : LOG_FAILED,
                              .operation = slot->request.operation};
   stats_end(run->config.stats, out, slot->request.length_bytes);
+  pace_end(&run->pace, slot->position, out->complete_ns);
   run->in_flight--;
   run->free[run->config.depth - run->in_flight - 1] = completion->slot;
 }
@@ -135,34 +145,52 @@ static int wait_for(struct run *run, uint64_t due_ns, uint64_t now_ns) {
   return 0;
 }
 
+/* Hands over, skips or drops one record that is due. */
+static int dispatch(struct run *run, const struct feed_record *record, uint64_t due_ns,
+                    uint64_t elapsed_ns) {
+  bool runs = record->verdict == FEED_RUN && !pace_drops(&run->pace, elapsed_ns - due_ns);
+  int rc = 0;
+  if (runs)
+    rc = submit(run, &record->plan, due_ns, elapsed_ns);
+  else
+    skip(run, record, due_ns, elapsed_ns);
+  if (rc == 0) {
+    run->handled++;
+    feed_advance(run->config.feed);
+  }
+  return rc;
+}
+
+/* Returns the clock value at which the record may go: later than `now_ns` if not yet. */
+static uint64_t wait_of(struct run *run, const struct feed_record *record, uint64_t now_ns,
+                        uint64_t *due_ns) {
+  if (!pace_due(&run->pace, &record->plan, run->handled, due_ns))
+    return now_ns + NAP_NS;
+  if (is_timed(run) && run->start_ns + *due_ns > now_ns)
+    return run->start_ns + *due_ns;
+  if (run->in_flight < run->config.depth || record->verdict != FEED_RUN)
+    return now_ns;
+  run->was_full = true;
+  return now_ns + NAP_NS;
+}
+
 /* Hands over what may go now, at most a batch. *wait_ns is set to the clock value at which the next
  * request is due, 0 when there is none to wait for. */
 static int submit_due(struct run *run, uint64_t now_ns, uint64_t *wait_ns) {
-  bool is_timed = run->config.pace == RUN_TRACE;
   uint64_t elapsed_ns = now_ns > run->start_ns ? now_ns - run->start_ns : 0;
   *wait_ns = 0;
   int rc = 0;
   for (unsigned i = 0; i < BATCH && rc == 0; i++) {
     const struct feed_record *record = feed_peek(run->config.feed);
+    uint64_t due_ns;
     if (record == NULL)
       break;
-    if (is_timed && run->start_ns + record->plan.intended_ns > now_ns) {
-      *wait_ns = run->start_ns + record->plan.intended_ns;
+    uint64_t may_go_ns = wait_of(run, record, now_ns, &due_ns);
+    if (may_go_ns > now_ns) {
+      *wait_ns = may_go_ns;
       break;
     }
-    bool is_full = run->in_flight == run->config.depth && record->verdict == FEED_RUN;
-    if (is_full) {
-      run->was_full = true;
-      *wait_ns = now_ns + NAP_NS;
-      break;
-    }
-    if (record->verdict == FEED_RUN)
-      rc = submit(run, &record->plan, elapsed_ns);
-    else
-      skip(run, record, elapsed_ns);
-    run->handled += rc == 0;
-    if (rc == 0)
-      feed_advance(run->config.feed);
+    rc = dispatch(run, record, due_ns, elapsed_ns);
   }
   atomic_store_explicit(&run->config.view->handled, run->handled, memory_order_relaxed);
   return rc;
@@ -185,7 +213,7 @@ static int turn(struct run *run) {
     run->was_underrun = true;
     return reap(run, 0);
   }
-  run->was_underrun = run->was_underrun && run->config.pace == RUN_TRACE;
+  run->was_underrun = run->was_underrun && is_timed(run);
   return wait_ns == 0 ? reap(run, 0) : wait_for(run, wait_ns, now_ns);
 }
 
@@ -199,7 +227,7 @@ static int drain(struct run *run) {
 static enum run_outcome loop(struct run *run, int *error) {
   int rc = 0;
   run->start_ns = clock_now_ns() + START_DELAY_NS;
-  while (run->config.pace == RUN_FAST && clock_now_ns() < run->start_ns) {
+  while (!is_timed(run) && clock_now_ns() < run->start_ns) {
     /* The first request is not before the run's time 0. */
   }
   while (rc == 0 && !stop_requested())
@@ -211,19 +239,22 @@ static enum run_outcome loop(struct run *run, int *error) {
   return rc == 1 ? RUN_FINISHED : RUN_INTERRUPTED;
 }
 
-enum run_outcome run_execute(const struct run_config *config, int *error) {
+enum run_outcome run_execute(const struct run_config *config, uint64_t *slipped_ns, int *error) {
   struct run run = {.config = *config};
   enum run_outcome outcome = RUN_FAILED;
   *error = -ENOMEM;
   run.slots = calloc(config->depth, sizeof *run.slots);
   run.free = calloc(config->depth, sizeof *run.free);
-  if (run.slots != NULL && run.free != NULL) {
+  int rc = pace_open(&run.pace, &config->pace);
+  if (rc == 0 && run.slots != NULL && run.free != NULL) {
     for (uint32_t i = 0; i < config->depth; i++) {
       run.slots[i].request.slot = i;
       run.free[i] = config->depth - 1 - i;
     }
     outcome = loop(&run, error);
   }
+  *slipped_ns = run.pace.slipped_ns;
+  pace_close(&run.pace);
   free(run.slots);
   free(run.free);
   return outcome;

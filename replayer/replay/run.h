@@ -8,16 +8,12 @@
 #include "replay/engine.h"
 #include "replay/feed.h"
 #include "replay/log.h"
+#include "replay/pace.h"
 #include "replay/progress.h"
 #include "replay/stats.h"
 
-enum run_pace {
-  RUN_TRACE, /* open loop: each request at its intended time, late ones caught up */
-  RUN_FAST,  /* as fast as possible with `depth` in flight */
-};
-
 struct run_config {
-  enum run_pace pace;
+  struct pace_rules pace;
   uint32_t depth;               /* most requests in flight */
   uint64_t spin_lead_ns;        /* how long before a deadline to stop sleeping */
   const struct engine_ops *ops; /* of `engine` */
@@ -31,7 +27,8 @@ struct run_config {
 enum run_outcome { RUN_FINISHED, RUN_INTERRUPTED, RUN_FAILED };
 
 /* Runs to the end of the plan, or until a signal or an error of the engine, the log or the feed;
- * then waits for what is in flight. *error is -errno when the outcome is RUN_FAILED. */
-enum run_outcome run_execute(const struct run_config *config, int *error);
+ * then waits for what is in flight. *slipped_ns is how far the schedule moved
+ * (PACE_SLIP); *error is -errno when the outcome is RUN_FAILED. */
+enum run_outcome run_execute(const struct run_config *config, uint64_t *slipped_ns, int *error);
 
 #endif

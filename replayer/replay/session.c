@@ -11,6 +11,9 @@
 #include "replay/stop.h"
 #include "replay/summary.h"
 
+/* A longer plan is checked block by block while it runs, so that the start takes no longer. */
+#define CHECKED_MAX (UINT64_C(1) << 22)
+
 /* The path given for a label, or the one given for all others; NULL if there is neither. */
 static const char *path_for(const struct options *options, const char *label) {
   const char *path = NULL;
@@ -109,7 +112,7 @@ static int open_target(struct session *session, uint32_t index) {
                                .overwrite = options->overwrite,
                                .overwrite_count = options->overwrite_count,
                                .may_create = !options->is_dry_run};
-  int rc = target_open(target, path, plan_target, &session->surveys[index], &rules);
+  int rc = target_open(target, path, plan_target, &rules);
   if (rc != 0)
     return rc;
   rc = check_twins(session, target);
@@ -121,8 +124,7 @@ static int open_target(struct session *session, uint32_t index) {
 static int count_beyond(struct session *session) {
   bool is_needed = false;
   for (uint32_t i = 0; i < session->target_count; i++)
-    is_needed = is_needed ||
-                session->surveys[i].end_sector * PLAN_SECTOR_BYTES > session->targets[i].size_bytes;
+    is_needed = is_needed || session->plan.targets[i].needed_bytes > session->targets[i].size_bytes;
   if (!is_needed)
     return 0;
   struct plan_record *records = malloc(PLAN_STRIDE * sizeof *records);
@@ -158,15 +160,39 @@ static int check_ranges(struct session *session) {
     diag("target %s=%s is too small: %" PRIu64 " requests lie beyond its %" PRIu64
          " bytes, the plan needs %" PRIu64 "; choose a larger one or --out-of-range wrap or skip",
          target->label, target->path, session->beyond[i], target->size_bytes,
-         session->surveys[i].end_sector * PLAN_SECTOR_BYTES);
+         session->plan.targets[i].needed_bytes);
     return -ERANGE;
   }
   return 0;
 }
 
+/* Finds the records that run. */
+static int choose_window(struct session *session) {
+  const struct options *options = session->options;
+  const struct plan *plan = &session->plan;
+  struct feed_window *window = &session->window;
+  *window = (struct feed_window){.first = options->first, .end = plan->record_count};
+  window->from_ns = options->from_ns;
+  int rc = 0;
+  if (options->from_ns > 0)
+    rc = plan_seek(plan, options->from_ns, &window->first);
+  else if (options->first > 0 && options->first < plan->record_count)
+    rc = plan_time_of(plan, options->first, &window->from_ns);
+  if (rc == 0 && options->until_ns <= plan->duration_ns)
+    rc = plan_seek(plan, options->until_ns, &window->end);
+  if (rc != 0 || window->first < window->end || plan->record_count == 0)
+    return rc;
+  diag("%s has no requests in the part that was asked for: it has %" PRIu64 " in %" PRIu64 " ns",
+       plan->path, plan->record_count, plan->duration_ns);
+  return -EINVAL;
+}
+
 /* Everything that can be checked before the first request. */
 static int prepare(struct session *session) {
-  int rc = plan_survey(&session->plan, session->surveys);
+  bool is_short = session->plan.record_count <= CHECKED_MAX;
+  int rc = is_short || session->options->is_dry_run ? plan_check_all(&session->plan) : 0;
+  if (rc == 0)
+    rc = choose_window(session);
   if (rc == 0)
     rc = check_labels(session);
   if (rc == 0)
@@ -218,6 +244,16 @@ static int check_targets_again(const struct session *session) {
   return rc;
 }
 
+static void subtract_host(struct fidelity_host *host, const struct fidelity_host *before) {
+  /* Kernels have been seen to count stolen time down. */
+  bool is_sane = host->steal_ticks >= before->steal_ticks;
+  host->steal_ticks -= is_sane ? before->steal_ticks : host->steal_ticks;
+  host->all_ticks -= before->all_ticks;
+  host->user_ns -= before->user_ns;
+  host->system_ns -= before->system_ns;
+  host->preemptions -= before->preemptions;
+}
+
 static int run_with_feed(struct session *session, struct feed *feed) {
   const struct options *options = session->options;
   bool is_shown = !options->is_quiet && isatty(options->progress_fd) == 1;
@@ -232,12 +268,17 @@ static int run_with_feed(struct session *session, struct feed *feed) {
                               .view = &session->view};
   /* Without memory for a progress line the run goes on without one. */
   struct progress *progress =
-      is_shown ? progress_start(&session->view, session->plan.record_count, options->progress_fd)
+      is_shown ? progress_start(&session->view, session->window.end - session->window.first,
+                                options->progress_fd)
                : NULL;
   int error;
-  session->outcome = run_execute(&config, &error);
+  struct fidelity_host before;
+  fidelity_read_host(&before);
+  session->outcome = run_execute(&config, &session->slipped_ns, &error);
+  fidelity_read_host(&session->host);
+  subtract_host(&session->host, &before);
+  session->punt_workers = fidelity_punt_workers();
   progress_stop(progress);
-  session->wrapped = feed_wrapped(feed);
   if (session->outcome == RUN_FAILED)
     diag("the run was given up: %s", strerror(-error));
   return session->outcome == RUN_FAILED ? error : 0;
@@ -252,9 +293,16 @@ static int run_plan(struct session *session) {
                              .can_discard = session->targets[i].can_discard};
   struct feed_rules rules = {.targets = targets,
                              .speed = session->options->speed,
+                             .window = session->window,
+                             .max_idle_ns = session->options->max_idle_ns,
                              .out_of_range = session->options->out_of_range};
   struct feed *feed;
-  int rc = feed_open(&feed, &session->plan, &rules);
+  bool is_calibrated = session->options->pace.kind != PACE_FAST && !session->options->is_raw;
+  int rc = is_calibrated ? calibrate(&session->plan, &rules, session->calibration.spin_lead_ns,
+                                     &session->machine_error)
+                         : 0;
+  if (rc == 0)
+    rc = feed_open(&feed, &session->plan, &rules);
   if (rc != 0) {
     diag("cannot start to read the plan: %s", strerror(-rc));
     return rc;
@@ -263,13 +311,16 @@ static int run_plan(struct session *session) {
   if (rc == 0)
     rc = run_with_feed(session, feed);
   session->ops->describe(session->engine, &session->report);
+  feed_stop(feed);
+  session->wrapped = feed_wrapped(feed);
+  session->cuts = feed_cuts(feed);
   feed_close(feed);
   return rc;
 }
 
 /* Opens what only a real run needs, runs, and completes the log. */
 static int run_for_real(struct session *session) {
-  session->stats = stats_new(session->plan.target_count, session->options->pace == RUN_TRACE);
+  session->stats = stats_new(session->plan.target_count, session->options->pace.kind != PACE_FAST);
   int rc = session->stats == NULL ? -ENOMEM : 0;
   if (rc == 0)
     rc = buffers_open(&session->buffers, session->plan.max_transfer_bytes);

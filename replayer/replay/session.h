@@ -2,6 +2,7 @@
 #ifndef TRACEKIT_REPLAY_SESSION_H
 #define TRACEKIT_REPLAY_SESSION_H
 
+#include "replay/calibrate.h"
 #include "replay/clock.h"
 #include "replay/options.h"
 #include "replay/run.h"
@@ -11,7 +12,6 @@ struct session {
   const struct options *options; /* borrowed */
   struct plan plan;
   uint32_t target_count; /* opened */
-  struct plan_survey surveys[PLAN_TARGETS_MAX];
   struct target targets[PLAN_TARGETS_MAX];
   uint64_t beyond[PLAN_TARGETS_MAX];            /* requests outside of the target */
   struct device_spec devices[PLAN_TARGETS_MAX]; /* of the emulated engine */
@@ -20,13 +20,19 @@ struct session {
   const struct engine_ops *ops;
   struct engine *engine;
   struct engine_report report;
-  const char *fallback; /* why the engine is not the one asked for; NULL: it is */
+  const char *fallback;           /* why the engine is not the one asked for; NULL: it is */
+  struct histogram machine_error; /* issue error without a device, right before the run */
+  struct fidelity_host host;      /* what the run took */
+  uint32_t punt_workers;          /* at its end */
   struct log *log;
   struct stats *stats;
   struct progress_view view;
   enum run_outcome outcome;
-  uint64_t wrapped;    /* requests brought back into their target */
-  uint64_t log_stalls; /* times the run waited for the completions file */
+  struct feed_window window; /* of the plan: what runs */
+  uint64_t wrapped;          /* requests brought back into their target */
+  struct feed_cuts cuts;     /* of idle gaps */
+  uint64_t slipped_ns;       /* how far late requests moved the schedule */
+  uint64_t log_stalls;       /* times the run waited for the completions file */
 };
 
 /* Runs the program as the options say and writes the summary. Returns the exit code: 0 all done,

@@ -37,12 +37,15 @@ void stats_submit(struct stats *stats, uint64_t intended_ns, uint64_t submit_ns,
     stats->first_intended_ns = intended_ns;
     stats->first_submit_ns = submit_ns;
   }
-  stats->last_intended_ns = intended_ns;
+  /* In a closed loop requests can be due in another order than that of the plan. */
+  if (intended_ns > stats->last_intended_ns)
+    stats->last_intended_ns = intended_ns;
   stats->last_submit_ns = submit_ns;
   if (!stats->is_timed)
     return;
   uint64_t error_ns = submit_ns - intended_ns;
   histogram_add(&stats->issue_error, error_ns);
+  fidelity_add(&stats->fidelity, intended_ns, submit_ns);
   add_drift(&stats->drift, (double)intended_ns, (double)error_ns);
   stats->late[cause] += error_ns > STATS_LATE_NS;
 }

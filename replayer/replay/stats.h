@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "replay/fidelity.h"
 #include "replay/histogram.h"
 #include "replay/log.h"
 #include "replay/plan.h"
@@ -50,6 +51,7 @@ struct stats {
   uint64_t last_complete_ns;
   struct histogram issue_error; /* submitted minus intended; empty without intended times */
   struct stats_drift drift;
+  struct fidelity fidelity;    /* of the gaps; empty without intended times */
   struct stats_class *classes; /* target_count * PLAN_OPERATIONS */
 };
 

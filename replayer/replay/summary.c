@@ -10,6 +10,9 @@
 
 #define SUMMARY_VERSION 1U
 
+static const char *const pace_names[] = {"trace", "fast", "closed"};
+static const char *const late_names[] = {"catch-up", "slip", "drop"};
+
 static void write_histogram(struct json *json, const char *key, const struct histogram *histogram) {
   static const struct {
     const char *key;
@@ -39,6 +42,17 @@ static void write_plan(struct json *json, const struct plan *plan) {
   json_text(json, "level", plan->level == 0 ? "queued" : "issued");
   json_text(json, "trace_sha256", hash);
   json_number(json, "max_transfer_bytes", plan->max_transfer_bytes);
+  json_close(json, '}');
+}
+
+static void write_window(struct json *json, const struct session *session) {
+  const struct feed_window *window = &session->window;
+  json_open(json, "window", '{');
+  json_number(json, "first", window->first);
+  json_number(json, "end", window->end);
+  json_number(json, "from_ns", window->from_ns);
+  json_number(json, "idle_gaps_cut", session->cuts.gaps);
+  json_number(json, "idle_cut_ns", session->cuts.cut_ns);
   json_close(json, '}');
 }
 
@@ -83,11 +97,11 @@ static void write_counts(struct json *json, const struct session *session) {
   for (unsigned status = LOG_SKIPPED_READ_ONLY; status < LOG_STATUSES; status++)
     handled += stats->statuses[status];
   json_open(json, "counts", '{');
-  json_number(json, "planned", session->plan.record_count);
+  json_number(json, "planned", session->window.end - session->window.first);
   json_number(json, "submitted", stats->submitted);
   for (unsigned status = 0; status < LOG_STATUSES; status++)
     json_number(json, log_status_name((enum log_status)status), stats->statuses[status]);
-  json_number(json, "not_reached", session->plan.record_count - handled);
+  json_number(json, "not_reached", session->window.end - session->window.first - handled);
   json_number(json, "wrapped", session->wrapped);
   json_close(json, '}');
 }
@@ -117,8 +131,37 @@ static void write_timing(struct json *json, const struct stats *stats) {
   json_close(json, '}');
 }
 
-static void write_late(struct json *json, const struct stats *stats) {
+static double ratio(uint64_t part, uint64_t whole) {
+  return whole > 0 ? (double)part / (double)whole : 0.0;
+}
+
+static void write_fidelity(struct json *json, const struct session *session) {
+  const struct stats *stats = session->stats;
+  const struct fidelity_host *host = &session->host;
+  struct fidelity_distance distance = fidelity_distance(&stats->fidelity);
+  uint64_t intended = stats->last_intended_ns - stats->first_intended_ns;
+  uint64_t actual = stats->last_submit_ns - stats->first_submit_ns;
+  json_open(json, "fidelity", '{');
+  if (stats->is_timed) {
+    json_fine(json, "duration_ratio", intended > 0 ? ratio(actual, intended) : 1.0);
+    json_fine(json, "gap_ks_ratio", distance.ks_ratio);
+    json_real(json, "gap_wasserstein_ns", distance.wasserstein_ns);
+    write_histogram(json, "machine_issue_error", &session->machine_error);
+  }
+  json_fine(json, "steal_ratio", ratio(host->steal_ticks, host->all_ticks));
+  json_number(json, "cpu_user_ns", host->user_ns);
+  json_number(json, "cpu_system_ns", host->system_ns);
+  json_number(json, "preemptions", host->preemptions);
+  json_number(json, "punt_workers", session->punt_workers);
+  json_close(json, '}');
+}
+
+static void write_late(struct json *json, const struct session *session) {
+  const struct stats *stats = session->stats;
   json_open(json, "late", '{');
+  json_text(json, "policy", late_names[session->options->pace.late]);
+  json_number(json, "limit_ns", session->options->pace.late_limit_ns);
+  json_number(json, "slipped_ns", session->slipped_ns);
   json_number(json, "threshold_ns", STATS_LATE_NS);
   json_number(json, "count",
               stats->late[LATE_IN_FLIGHT] + stats->late[LATE_UNDERRUN] + stats->late[LATE_OTHER]);
@@ -191,7 +234,8 @@ static void write_run(struct json *json, const struct session *session) {
   write_counts(json, session);
   write_timing(json, stats);
   write_histogram(json, "issue_error", &stats->issue_error);
-  write_late(json, stats);
+  write_late(json, session);
+  write_fidelity(json, session);
   json_number(json, "in_flight_max", stats->in_flight_max);
   json_number(json, "plan_underruns", stats->underruns);
   json_number(json, "log_stalls", session->log_stalls);
@@ -216,7 +260,7 @@ static void write_device(struct json *json, const struct device_spec *spec) {
 
 static void write_target(struct json *json, const struct session *session, uint32_t index) {
   const struct target *target = &session->targets[index];
-  const struct plan_survey *survey = &session->surveys[index];
+  const struct plan_target *planned = &session->plan.targets[index];
   json_open(json, NULL, '{');
   json_text(json, "label", target->label);
   json_text(json, "path", target->path);
@@ -227,7 +271,7 @@ static void write_target(struct json *json, const struct session *session, uint3
   json_bool(json, "is_direct", target->is_direct);
   json_text(json, "direct_note", target->direct_note[0] == '\0' ? NULL : target->direct_note);
   json_number(json, "align_bytes", target->align_bytes);
-  json_number(json, "needed_bytes", survey->end_sector * PLAN_SECTOR_BYTES);
+  json_number(json, "needed_bytes", planned->needed_bytes);
   if (target->kind != TARGET_NONE)
     json_number(json, "size_bytes", target->size_bytes);
   json_bool(json, "can_discard", target->can_discard);
@@ -238,10 +282,10 @@ static void write_target(struct json *json, const struct session *session, uint3
   json_open(json, "planned", '{');
   for (unsigned operation = 0; operation < PLAN_OPERATIONS; operation++)
     json_number(json, plan_operation_name((enum plan_operation)operation),
-                survey->counts[operation]);
-  json_number(json, "read_bytes", survey->bytes[PLAN_READ]);
-  json_number(json, "write_bytes", survey->bytes[PLAN_WRITE] + survey->bytes[PLAN_WRITE_ZEROES]);
-  json_number(json, "discard_bytes", survey->bytes[PLAN_DISCARD]);
+                planned->counts[operation]);
+  json_number(json, "read_bytes", planned->bytes[PLAN_READ]);
+  json_number(json, "write_bytes", planned->bytes[PLAN_WRITE] + planned->bytes[PLAN_WRITE_ZEROES]);
+  json_number(json, "discard_bytes", planned->bytes[PLAN_DISCARD]);
   json_close(json, '}');
   json_close(json, '}');
 }
@@ -269,7 +313,8 @@ static void write_all(struct json *json, const struct session *session, int erro
   json_text(json, "outcome", outcome_name(session, error));
   json_text(json, "error", error == 0 ? NULL : strerrordesc_np(-error));
   write_plan(json, &session->plan);
-  json_text(json, "pace", options->pace == RUN_FAST ? "fast" : "trace");
+  write_window(json, session);
+  json_text(json, "pace", pace_names[options->pace.kind]);
   json_open(json, "speed", '{');
   json_number(json, "numerator", options->speed.numerator);
   json_number(json, "denominator", options->speed.denominator);

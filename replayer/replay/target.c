@@ -60,13 +60,13 @@ static int reopen(const struct target *target, int flags) {
 }
 
 /* Alignment in bytes that all of the plan's addresses and lengths have. */
-static uint64_t plan_alignment(const struct plan_survey *survey) {
-  uint64_t bits = survey->address_bits;
+static uint64_t plan_alignment(const struct plan_target *plan_target) {
+  uint64_t bits = plan_target->address_bits;
   return bits == 0 ? UINT64_C(1) << 30 : (bits & (~bits + 1)) * PLAN_SECTOR_BYTES;
 }
 
 /* Turns to O_DIRECT where that is asked, the file system can and the plan's addresses allow it. */
-static int choose_direct(struct target *target, const struct plan_survey *survey,
+static int choose_direct(struct target *target, const struct plan_target *plan_target,
                          enum target_direct asked) {
   target->direct_note = "";
   if (asked == DIRECT_OFF) {
@@ -79,7 +79,7 @@ static int choose_direct(struct target *target, const struct plan_survey *survey
   target->align_bytes = ability_direct_alignment(target->fd);
   if (target->align_bytes == 0 || fcntl(target->fd, F_SETFL, flags | O_DIRECT) != 0)
     target->direct_note = "the file system refuses O_DIRECT";
-  else if (plan_alignment(survey) % target->align_bytes != 0)
+  else if (plan_alignment(plan_target) % target->align_bytes != 0)
     target->direct_note = "some addresses or lengths are not aligned for O_DIRECT";
   else
     target->is_direct = true;
@@ -201,7 +201,7 @@ static int check_content(const struct target *target, const struct target_rules 
   return -EPERM;
 }
 
-static int open_existing(struct target *target, const struct plan_survey *survey,
+static int open_existing(struct target *target, const struct plan_target *plan_target,
                          const struct target_rules *rules) {
   int rc = identify(target);
   if (rc == 0)
@@ -211,7 +211,7 @@ static int open_existing(struct target *target, const struct plan_survey *survey
   if (rc == 0)
     rc = check_content(target, rules);
   if (rc == 0)
-    rc = choose_direct(target, survey, rules->direct);
+    rc = choose_direct(target, plan_target, rules->direct);
   if (rc != 0) {
     target_close(target, true);
     return rc;
@@ -220,14 +220,15 @@ static int open_existing(struct target *target, const struct plan_survey *survey
   return 0;
 }
 
-static int open_made(struct target *target, uint64_t needed_bytes, const struct plan_survey *survey,
+static int open_made(struct target *target, const struct plan_target *plan_target,
                      const struct target_rules *rules) {
+  uint64_t needed_bytes = plan_target->needed_bytes;
   if (!rules->may_create)
     return plan_file(target, needed_bytes);
   int rc = make_file(target, needed_bytes);
   if (rc != 0)
     return rc;
-  rc = choose_direct(target, survey, rules->direct);
+  rc = choose_direct(target, plan_target, rules->direct);
   if (rc != 0) {
     target_close(target, false);
     return rc;
@@ -247,13 +248,13 @@ static void start_target(struct target *target, const char *path,
 }
 
 int target_open(struct target *target, const char *path, const struct plan_target *plan_target,
-                const struct plan_survey *survey, const struct target_rules *rules) {
+                const struct target_rules *rules) {
   start_target(target, path, plan_target);
   target->fd = open(path, O_PATH | O_CLOEXEC);
   if (target->fd >= 0)
-    return open_existing(target, survey, rules);
+    return open_existing(target, plan_target, rules);
   if (errno == ENOENT)
-    return open_made(target, plan_target->needed_bytes, survey, rules);
+    return open_made(target, plan_target, rules);
   return fail(target, "cannot look at it", errno);
 }
 

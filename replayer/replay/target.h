@@ -40,12 +40,12 @@ struct target_rules {
   bool may_create;              /* false in a dry run */
 };
 
-/* Opens target `path` for the plan's target `plan_target`, of which `survey` tells the addresses.
- * Nothing is written to what exists. Refuses what is in use, what bears a signature, what is
- * neither file nor block device. The caller closes it with target_close. Returns 0 or -errno after
- * a line on stderr; -EBUSY in use, -EPERM not allowed. */
+/* Opens target `path` for the plan's target `plan_target`. Nothing is written to what exists.
+ * Refuses what is in use, what bears a signature, what is neither file nor block device. The caller
+ * closes it with target_close. Returns 0 or -errno after a line on stderr; -EBUSY in use, -EPERM
+ * not allowed. */
 int target_open(struct target *target, const char *path, const struct plan_target *plan_target,
-                const struct plan_survey *survey, const struct target_rules *rules);
+                const struct target_rules *rules);
 
 /* Makes a target for the null engine: without end, everything allowed. */
 void target_open_none(struct target *target, const struct plan_target *plan_target);

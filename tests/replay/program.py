@@ -50,9 +50,11 @@ def record(
     at_ns: int = 0,
     flags: int = 0,
     target: int = 0,
+    think_ns: int = 0,
+    after: int = 0,
 ) -> tuple[int, ...]:
     """Return a record without its id: the position in the plan is its id."""
-    return (at_ns, sector, 0, sectors, operation, flags, target)
+    return (at_ns, sector, 0, sectors, operation, flags, target, think_ns, after, 0)
 
 
 def write_plan(
@@ -120,7 +122,7 @@ def pattern(offset_bytes: int, length_bytes: int) -> Bytes:
 def expected_content(records: list[tuple[int, ...]], size_bytes: int) -> Bytes:
     """Return a target's content after the records ran one by one on a file of zeroes."""
     content = np.zeros(size_bytes, np.uint8)
-    for _, sector, _, sectors, operation, _, _ in records:
+    for _, sector, _, sectors, operation, *_ in records:
         start, length = sector * 512, sectors * 512
         if operation == WRITE:
             content[start : start + length] = pattern(start, length)

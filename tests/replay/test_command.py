@@ -99,7 +99,7 @@ def test_refusals_leave_nothing(tmp_path: Path) -> None:
     folder = trace(tmp_path / "trace", ROWS)
     cases = [
         (("--engine", "warp"), 2, "--engine does not take 'warp'"),
-        (("--pace", "slow"), 2, "--pace does not take 'slow'"),
+        (("--pace", "slow"), 2, "--pace slow: not one of"),
         (("--speed", "0"), 2, "--speed does not take '0'"),
         (("--depth", "0"), 2, "--depth does not take '0'"),
         (("--level", "wanted"), 2, "not one of queued, issued"),

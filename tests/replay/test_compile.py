@@ -24,7 +24,8 @@ def compiled(
     data = (tmp_path / "plan.bin").read_bytes()
     end = file.HEADER.itemsize + report.requests * file.RECORD.itemsize
     records = np.frombuffer(data[file.HEADER.itemsize : end], file.RECORD)
-    return [tuple(int(value) for value in row) for row in records], report
+    named = list(file.RECORD.names or ())[:7]
+    return [tuple(int(row[name]) for name in named) for row in records], report
 
 
 def test_as_queued_every_request_is_at_its_queue_time(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def spec(**changes: int) -> str:
 
 def service_ns(before_end: int | None, row: tuple[int, ...]) -> int:
     """Say what a request costs, from the words of INTERFACE.md."""
-    _, sector, _, sectors, operation, flags, _ = row
+    _, sector, _, sectors, operation, flags, *_ = row
     if operation == FLUSH:
         return SPEC["flush_ns"]
     if operation not in (READ, WRITE):

@@ -11,28 +11,33 @@ import pytest
 
 from tests.replay.program import READ, WRITE, record, run, write_plan
 
-HEADER_BYTES, RECORD_BYTES, STRIDE = 192, 32, 4096
+HEADER_BYTES, RECORD_BYTES, STRIDE = 192, 48, 4096
 
 
 def by_hand(records: list[tuple[int, int, int, int, int, int, int]], needed_bytes: int) -> bytes:
-    """Return a plan of one target, packed from INTERFACE.md alone."""
-    packed = [struct.pack("<QQQIBBH", *fields) for fields in records]
+    """Return a plan of one target with reads only, packed from INTERFACE.md alone."""
+    packed = [struct.pack("<QQQIBBHQII", *fields, 0, 0, 0) for fields in records]
+    bits = 0
+    for fields in records:
+        bits |= fields[1] | fields[3]
+    bytes_read = sum(fields[3] * 512 for fields in records)
     body = b"".join(packed)
     index = b""
     for first in range(0, len(packed), STRIDE):
         block = b"".join(packed[first : first + STRIDE])
         count = len(packed[first : first + STRIDE])
         index += struct.pack("<QII", records[first][0], zlib.crc32(block), count)
-    target = struct.pack("<32sQQQQ", b"default", needed_bytes, len(records), 0, 0)
+    sums = (len(records), 0, 0, 0, 0, bytes_read, 0, 0, 0, 0)
+    target = struct.pack("<32sQ10QQ", b"default", needed_bytes, *sums, bits)
     extent = struct.pack("<32sQQQII", b"sda", 0, needed_bytes // 512, 0, 0, 0)
     index_offset = HEADER_BYTES + len(body)
     header = struct.pack(
         "<8sIIIIQQQQQIIQIIQIIQ32sIII32s",
-        b"TKPLAN\r\n", 1, HEADER_BYTES, RECORD_BYTES, 512, 1,
+        b"TKPLAN\r\n", 2, HEADER_BYTES, RECORD_BYTES, 512, 1,
         len(records), records[-1][0],
         HEADER_BYTES, index_offset, STRIDE, 16,
-        index_offset + len(index), 1, 64,
-        index_offset + len(index) + 64, 1, 64,
+        index_offset + len(index), 1, 128,
+        index_offset + len(index) + 128, 1, 64,
         max((fields[3] * 512 for fields in records if fields[4] < 2), default=0),
         bytes(32), 0, zlib.crc32(target + extent), zlib.crc32(index), bytes(32),
     )  # fmt: skip
@@ -64,7 +69,7 @@ def damage(plan: Path, offset: int, data: bytes, *, seal: bool = False) -> None:
 
 HEADER_CASES = [
     ("magic", 0, b"TKPLAN\n\n", "first bytes are wrong"),
-    ("version", 8, struct.pack("<I", 2), "another version"),
+    ("version", 8, struct.pack("<I", 1), "another version"),
     ("record size", 16, struct.pack("<I", 40), "does not fit its version"),
     ("time unit", 24, struct.pack("<Q", 1000), "does not fit its version"),
     ("count", 32, struct.pack("<Q", 1 << 60), "more than 2^40"),

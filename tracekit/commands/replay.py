@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tracekit.errors import PartialError
+from tracekit.errors import BudgetError, PartialError
 
 TARGET_HELP = (
     "Where requests go: PATH, or ROLE=PATH for the requests of one role; a file that does not exist"
@@ -46,11 +46,49 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         typer.Option(help="TOML file of own device profiles.", metavar="FILE"),
     ] = None,
     pace: Annotated[
-        str, typer.Option(help="trace: each request at its time; fast: as fast as possible.")
+        str,
+        typer.Option(
+            help="trace: each request at its time; closed: each so long after a completion as in"
+            " the trace, so that a faster target shortens the run; fast: as fast as possible."
+        ),
     ] = "trace",
     speed: Annotated[
         str, typer.Option(help="Divide the trace's times by this, such as 2, 0.5 or 3/2.")
     ] = "1",
+    late: Annotated[
+        str,
+        typer.Option(
+            help="What is late: catch-up (issue it, keep the times that follow), slip (move the"
+            " times that follow) or drop."
+        ),
+    ] = "catch-up",
+    late_limit: Annotated[
+        str | None,
+        typer.Option(help="From when on a request slips or is dropped.", show_default="1ms"),
+    ] = None,
+    max_idle: Annotated[
+        str | None,
+        typer.Option(help="Cut longer gaps between requests to this.", show_default="never"),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(help="Leave out the requests before this time of the trace, such as 10s."),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(help="Leave out the requests from this time of the trace on."),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(help="Go on where the interrupted replay of this name ended.", metavar="NAME"),
+    ] = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Exit with code 4 if the run was less punctual than MEASURE=TIME: p50, p90, p99,"
+            " p99.9, max or mean of the issue error, duration or drift. Can be repeated."
+        ),
+    ] = None,
     depth: Annotated[
         int | None,
         typer.Option(help="Most requests in flight.", show_default="4096; 32 with --pace fast"),
@@ -82,6 +120,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Replay the trace on files or block devices, at its own times or as fast as possible."""
+    from tracekit.replay.schedule import Schedule
     from tracekit.replay.stage import Options
 
     lists = {"--write-to": write_to, "--overwrite-signature": overwrite_signature}
@@ -96,7 +135,9 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         level=level,
         limit=limit,
         engine=engine,
-        pace=pace,
+        schedule=Schedule(pace, late, late_limit, max_idle, start, end),
+        budget=tuple(budget or ()),
+        resume=resume,
         targets=tuple(target or ()),
         devices=tuple(device or ()),
         profiles=profiles,
@@ -109,6 +150,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
 
 def _run(trace: Path, options: Any, *, as_json: bool) -> None:
     from tracekit.progress import row_progress
+    from tracekit.replay.budget import missed
     from tracekit.replay.stage import replay as run_replay
     from tracekit.replay.words import describe
     from tracekit.store import TraceFolder
@@ -123,3 +165,6 @@ def _run(trace: Path, options: Any, *, as_json: bool) -> None:
             f"the replay is not complete: {summary['outcome']}, {summary['counts']['failed']:,}"
             f" requests failed; what was done is in {place}"
         )
+    over = missed(summary.get("budget", ()))
+    if over:
+        raise BudgetError(f"the replay missed its timing budget: {over}")

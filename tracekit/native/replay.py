@@ -18,7 +18,7 @@ from typing import Any
 from tracekit.errors import TracekitError, UsageError
 from tracekit.native import program_path
 
-INTERFACE = "tracekit-replay interface 1"
+INTERFACE = "tracekit-replay interface 2"
 DONE, USAGE, PARTIAL = 0, 2, 3
 
 

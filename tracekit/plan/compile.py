@@ -15,6 +15,7 @@ from tracekit.errors import InputError
 from tracekit.plan import file
 from tracekit.plan.routes import Routes
 from tracekit.plan.source import Rows, Source
+from tracekit.plan.waits import Waits
 from tracekit.store import TraceFolder, beside
 
 ADDRESS_MAX = 1 << 52
@@ -31,6 +32,7 @@ class PlanReport:
     skipped: dict[str, int]
     guessed_times: int
     rounded: int
+    without_completion: int
     targets: list[dict[str, Any]]
     extents: list[dict[str, Any]]
 
@@ -43,6 +45,7 @@ class _Compiler:
     limit: int | None
     first_ns: int | None = None
     rounded: int = 0
+    waits: Waits = field(default_factory=Waits)
     skipped: dict[str, int] = field(default_factory=dict)
 
     def add(self, rows: Rows) -> bool:
@@ -107,6 +110,8 @@ class _Compiler:
         records["operation"] = operation
         records["flags"] = rows["flags"]
         records["target"] = self._areas(rows, sector, sector + sectors)
+        records["after"], records["think_ns"] = self.waits.add(rows)
+        records["reserved"] = 0
         self.writer.append(records)
 
     def _areas(
@@ -175,6 +180,7 @@ def _report(compiler: _Compiler, tables: file.Tables, totals: dict[str, Any]) ->
         skipped={**compiler.skipped, **{reason: n for reason, n in lost.items() if n}},
         guessed_times=source.guessed_times,
         rounded=compiler.rounded,
+        without_completion=compiler.waits.without_completion,
         targets=[
             {"label": label, "needed_bytes": needed}
             for label, needed in zip(tables.labels, tables.needed_bytes, strict=True)

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 MAGIC = b"TKPLAN\r\n"
-VERSION = 1
+VERSION = 2
 STRIDE = 4096
 SECTOR_BYTES = 512
 MAX_TRANSFER_BYTES = 64 << 20
+AFTER_MAX = 1 << 20
 CHUNK_RECORDS = 64 * STRIDE
 
 OPERATIONS = ("read", "write", "flush", "discard", "write_zeroes")
@@ -60,6 +61,9 @@ RECORD = np.dtype(
         ("operation", "u1"),
         ("flags", "u1"),
         ("target", "<u2"),
+        ("think_ns", "<u8"),
+        ("after", "<u4"),
+        ("reserved", "<u4"),
     ]
 )
 INDEX = np.dtype([("first_ns", "<u8"), ("crc32", "<u4"), ("count", "<u4")])
@@ -67,9 +71,9 @@ TARGET = np.dtype(
     [
         ("label", "S32"),
         ("needed_bytes", "<u8"),
-        ("request_count", "<u8"),
-        ("read_bytes", "<u8"),
-        ("write_bytes", "<u8"),
+        ("counts", "<u8", (len(OPERATIONS),)),
+        ("bytes", "<u8", (len(OPERATIONS),)),
+        ("address_bits", "<u8"),
     ]
 )
 EXTENT = np.dtype(
@@ -204,22 +208,30 @@ class _Totals:
         self.operations = dict.fromkeys(OPERATIONS, 0)
 
     def add(self, records: Records) -> None:
-        length_bytes = records["length_sectors"].astype(np.uint64) * SECTOR_BYTES
+        length_bytes = records["length_sectors"].astype(np.int64) * SECTOR_BYTES
         operation = records["operation"]
-        sizes = len(self.targets)
-        is_read = operation == READ
-        is_written = (operation == WRITE) | (operation == WRITE_ZEROES)
-        self.targets["request_count"] += np.bincount(records["target"], minlength=sizes).astype(
-            "u8"
+        moves_data = (operation == READ) | (operation == WRITE)
+        self.max_transfer_bytes = max(
+            self.max_transfer_bytes, int(length_bytes[moves_data].max(initial=0))
         )
-        for column, mask in (("read_bytes", is_read), ("write_bytes", is_written)):
-            sums = np.bincount(records["target"][mask], length_bytes[mask], minlength=sizes)
-            self.targets[column] += sums.astype("u8")
-        transfers = length_bytes[is_read | (operation == WRITE)]
-        self.max_transfer_bytes = max(self.max_transfer_bytes, int(transfers.max(initial=0)))
         self.duration_ns = int(records["intended_ns"][-1])
+        for number in np.flatnonzero(np.bincount(records["target"])):
+            self._add_to(self.targets[number : number + 1], records[records["target"] == number])
         for name, count in zip(OPERATIONS, np.bincount(operation, minlength=5), strict=True):
             self.operations[name] += int(count)
+
+    @staticmethod
+    def _add_to(target: Records, records: Records) -> None:
+        for code in range(len(OPERATIONS)):
+            chosen = records[records["operation"] == code]
+            target["counts"][0, code] += len(chosen)
+            sectors = int(chosen["length_sectors"].sum(dtype=np.uint64))
+            target["bytes"][0, code] += sectors * SECTOR_BYTES
+        placed = records[records["operation"] != FLUSH]
+        bits = np.bitwise_or.reduce(
+            placed["sector"] | placed["length_sectors"], initial=np.uint64(0)
+        )
+        target["address_bits"] |= bits
 
 
 def _fill(header: Records, **values: Any) -> None:

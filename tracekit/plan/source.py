@@ -29,6 +29,7 @@ NO_TIME = np.iinfo(np.int64).min
 ROWS = np.dtype(
     [
         ("time_ns", "i8"),
+        ("complete_ns", "i8"),
         ("request_id", "i8"),
         ("sector", "i8"),
         ("length_bytes", "i8"),
@@ -93,7 +94,7 @@ class Source:
 
         with pq.ParquetFile(self.path) as table:
             times = ["queue_ns", "issue_ns"] if self.level == "issued" else self._times(table)
-            columns = [*times, *COLUMNS, *FLAGS]
+            columns = [*dict.fromkeys((*times, "complete_ns")), *COLUMNS, *FLAGS]
             if self.level == "issued":
                 columns.append("merged_into")
             for batch in table.iter_batches(BATCH_ROWS, columns=columns):
@@ -120,6 +121,7 @@ class Source:
         else:
             rows["time_ns"] = self._first_known(known)
             rows["merged_into"] = -1
+        rows["complete_ns"] = _filled(batch.column("complete_ns"), NO_TIME)
         for name in ("request_id", "sector", "length_bytes"):
             rows[name] = batch.column(name).to_numpy()
         for name, names in (

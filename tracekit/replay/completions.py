@@ -36,7 +36,14 @@ RECORD = np.dtype(
         ("operation", "u1"),
     ]
 )
-STATUSES = ("done", "failed", "skipped_read_only", "skipped_out_of_range", "skipped_unsupported")
+STATUSES = (
+    "done",
+    "failed",
+    "skipped_read_only",
+    "skipped_out_of_range",
+    "skipped_unsupported",
+    "skipped_late",
+)
 
 
 def write_completions(records: Path, table: Path, *, is_timed: bool) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 LATE_SHARE = 0.001
+STOLEN_SHARE = 0.02
 
 ADVICE = {
     "interrupted": "run it again to the end",
@@ -19,6 +20,10 @@ ADVICE = {
     "read_only": "confirm the target with --write-to to replay the writes as well",
     "out_of_range": "use a larger target",
     "wrapped": "use a larger target",
+    "dropped": "take it as the answer, or choose another --late policy",
+    "slipped": "take it as the answer: the target cannot keep up at this speed",
+    "idle_cut": "nothing: --max-idle asked for it",
+    "stolen": "replay on a machine of its own, or give the virtual machine more",
     "unsupported": "use a target that takes discards",
     "left_out": "nothing: these requests of the trace have no meaning for a target",
     "guessed_times": "capture the queue events as well",
@@ -28,7 +33,7 @@ ADVICE = {
 
 def find_doubts(summary: dict[str, Any], compiled: dict[str, Any]) -> list[dict[str, str]]:
     """Return warnings as `{"code", "message", "advice"}` for a finished run."""
-    found = [*_of_run(summary), *_of_targets(summary), *_of_plan(compiled)]
+    found = [*_of_run(summary), *_of_schedule(summary), *_of_targets(summary), *_of_plan(compiled)]
     return [{"code": code, "message": text, "advice": ADVICE[code]} for code, text in found]
 
 
@@ -61,10 +66,33 @@ def _of_run(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("read_only", "skipped_read_only"),
         ("out_of_range", "skipped_out_of_range"),
         ("unsupported", "skipped_unsupported"),
+        ("dropped", "skipped_late"),
         ("wrapped", "wrapped"),
     ):
         if counts[key]:
             found.append((code, f"{counts[key]:,} requests were {key.replace('_', ' ')}"))
+    return found
+
+
+def _of_schedule(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    late = summary["late"]
+    if late["slipped_ns"]:
+        found.append(
+            ("slipped", f"late requests moved the schedule by {late['slipped_ns'] / 1e6:,.1f} ms")
+        )
+    if summary["window"]["idle_gaps_cut"]:
+        cut = summary["window"]
+        found.append(
+            (
+                "idle_cut",
+                f"{cut['idle_gaps_cut']:,} gaps were cut by {cut['idle_cut_ns'] / 1e9:,.3f} s",
+            )
+        )
+    if summary["fidelity"]["steal_ratio"] > STOLEN_SHARE:
+        found.append(
+            ("stolen", f"{summary['fidelity']['steal_ratio']:.1%} of the CPUs' time was stolen")
+        )
     return found
 
 

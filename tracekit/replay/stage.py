@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tracekit import store
+from tracekit.contract import read_object
 from tracekit.errors import UsageError
 from tracekit.native.replay import Outcome, checked_program, run_program
 from tracekit.plan.compile import PlanReport, compile_plan
 from tracekit.plan.file import LEVELS
 from tracekit.plan.routes import DEFAULT
+from tracekit.replay.budget import check_budget, parse_budget
 from tracekit.replay.completions import write_completions
 from tracekit.replay.doubts import find_doubts
 from tracekit.replay.emulated import ENGINE as EMULATED
 from tracekit.replay.emulated import device_arguments, split_device
+from tracekit.replay.schedule import Schedule, requests_handled
 from tracekit.schema import ROLES
 from tracekit.store import TraceFolder
 
@@ -37,7 +41,9 @@ class Options:
     level: str = "queued"
     limit: int | None = None
     engine: str = "auto"
-    pace: str = "trace"
+    schedule: Schedule = field(default_factory=Schedule)
+    budget: tuple[str, ...] = ()
+    resume: str | None = None
     targets: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     profiles: Path | None = None
@@ -53,6 +59,12 @@ class Options:
             raise UsageError(f"--name {self.name!r}: not a plain name")
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit {self.limit}: not a number of requests")
+        parse_budget(self.budget)
+        if self.resume is not None and self.resume == self.name:
+            raise UsageError(
+                f"--resume {self.resume}: its own results would be replaced",
+                hint="choose another --name for what is left",
+            )
         if self.engine == "null" and self.targets:
             raise UsageError("the null engine takes no --target")
         if (self.engine == EMULATED) != bool(self.devices):
@@ -149,26 +161,46 @@ def replay(
     folder.require("requests", made_by="parse")
     with _place(folder, options) as place:
         plan = place / PLAN
-        compiled = compile_plan(
-            folder,
-            plan,
-            level=options.level,
-            own_roles=options.own_roles,
-            limit=options.limit,
-            on_rows=on_rows,
-        )
+        compiled, first = _plan(folder, options, plan, on_rows)
+        options.schedule.check(compiled)
         records = place / "completions.bin"
         arguments = [*options.arguments, *_target_arguments(options, compiled, place)]
-        arguments += ["--engine", options.engine, "--pace", options.pace]
+        arguments += ["--engine", options.engine, *options.schedule.arguments(first)]
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
         outcome = run_program(plan, place / SUMMARY, arguments=arguments)
         summary = _summary(outcome, asdict(compiled), options)
         if not options.is_dry_run:
             table = place / "completions.parquet"
-            write_completions(records, table, is_timed=options.pace == "trace")
+            write_completions(records, table, is_timed=options.schedule.is_timed)
             records.unlink()
         store.write_json(place / SUMMARY, summary)
     return summary, outcome.is_partial
+
+
+def _plan(
+    folder: TraceFolder, options: Options, plan: Path, on_rows: Callable[[int], None] | None
+) -> tuple[PlanReport, int]:
+    """Make the plan, or take that of the replay to resume; return how much of it is done."""
+    if options.resume is None:
+        own_roles, limit = options.own_roles, options.limit
+        compiled = compile_plan(
+            folder, plan, level=options.level, own_roles=own_roles, limit=limit, on_rows=on_rows
+        )
+        return compiled, 0
+    before = folder.path / "replays" / options.resume
+    if not (before / SUMMARY).is_file() or not (before / PLAN).is_file():
+        raise UsageError(
+            f"--resume {options.resume}: {before} holds no replay", hint=_names(before.parent)
+        )
+    summary = read_object(before / SUMMARY, hint="replay again without --resume")
+    first = requests_handled(summary)
+    shutil.copyfile(before / PLAN, plan)
+    return PlanReport(**summary["compiled"]), first
+
+
+def _names(replays: Path) -> str:
+    names = sorted(place.parent.name for place in replays.glob(f"*/{SUMMARY}"))
+    return f"there are: {', '.join(names)}" if names else "there is none in this trace folder"
 
 
 @contextmanager
@@ -207,6 +239,9 @@ def _target_arguments(options: Options, compiled: PlanReport, place: Path) -> li
 def _summary(outcome: Outcome, compiled: dict[str, Any], options: Options) -> dict[str, Any]:
     summary = {"name": options.name, **outcome.summary, "compiled": compiled}
     summary["devices"] = list(options.devices)
+    summary["resumed"] = options.resume
+    if not options.is_dry_run:
+        summary["budget"] = check_budget(summary, parse_budget(options.budget))
     summary["messages"] = outcome.messages.splitlines()
     summary["warnings"] = [] if options.is_dry_run else find_doubts(outcome.summary, compiled)
     return summary

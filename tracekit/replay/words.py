@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 MIB = 1 << 20
+PACE = {
+    "trace": "at the trace's times",
+    "closed": "in a closed loop, with the trace's think times",
+    "fast": "as fast as possible",
+}
 PLACE = {
     "made file": "file made for the run",
     "file": "existing file",
@@ -50,8 +55,8 @@ def _plan(summary: dict[str, Any]) -> list[str]:
 
 def _run(summary: dict[str, Any]) -> list[str]:
     counts, engine, speed = summary["counts"], summary["engine"], summary["speed"]
-    how = "as fast as possible" if summary["pace"] == "fast" else "at the trace's times"
-    if speed["numerator"] != speed["denominator"] and summary["pace"] == "trace":
+    how = PACE[summary["pace"]]
+    if speed["numerator"] != speed["denominator"] and summary["pace"] != "fast":
         how += f", {speed['numerator'] / speed['denominator']:g} times faster"
     used = ", ".join(name for name, is_used in engine["features"].items() if is_used)
     return [
@@ -104,7 +109,25 @@ def _timing(summary: dict[str, Any]) -> list[str]:
         f" error {duration(timing['duration_error_ns'])}, drift {duration(timing['drift_ns'])}"
     )
     lines.append(f"issued after the intended time: {late}")
-    return lines
+    return [*lines, *_fidelity(summary["fidelity"])]
+
+
+def _fidelity(fidelity: dict[str, Any]) -> list[str]:
+    machine = fidelity["machine_issue_error"]
+    alone = (
+        ""
+        if machine is None
+        else (
+            f"; this machine without a target: p50 {duration(machine['p50_ns'])},"
+            f" p99 {duration(machine['p99_ns'])}"
+        )
+    )
+    return [
+        f"gaps between requests: {duration(fidelity['gap_wasserstein_ns'])} off on average,"
+        f" Kolmogorov-Smirnov distance {fidelity['gap_ks_ratio']:.4f}{alone}",
+        f"taken from it: {fidelity['steal_ratio']:.1%} of the CPUs' time stolen,"
+        f" {fidelity['preemptions']:,} preemptions, {fidelity['punt_workers']:,} punt workers",
+    ]
 
 
 def _operations(summary: dict[str, Any]) -> list[str]:

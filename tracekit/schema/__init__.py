@@ -148,7 +148,7 @@ COMPLETIONS = pa.schema(
         field(
             "status",
             TEXT,
-            meaning="done, failed, skipped_read_only, skipped_out_of_range or skipped_unsupported",
+            meaning="done, failed, or skipped_ read_only, out_of_range, unsupported or late",
         ),
     ]
 )

@@ -22,6 +22,11 @@ MEASURES = (
     ("late", "How late requests were submitted", "time after the intended one"),
     ("response", "Response time, from the intended time on", "intended to completed"),
 )
+PACE = {
+    "trace": "each at its time",
+    "closed": "each as long after a completion as in the trace",
+    "fast": "as fast as possible",
+}
 KINDS = {"made file": "a file made for the run", "file": "a file", "device": "a block device"}
 
 
@@ -84,7 +89,7 @@ def extent(outcomes: pd.DataFrame, total: int | None) -> list[str]:
 def how(summary: Mapping[str, Any]) -> str:
     """Say with which engine the requests were run, on what, and at which pace."""
     engine = summary["engine"]["used"]
-    pace = "each at its time" if summary["pace"] == "trace" else "as fast as possible"
+    pace = PACE.get(summary["pace"], summary["pace"])
     places = [
         f"{roles.title(target['label']) if target['label'] != 'default' else 'requests'} on "
         f"{KINDS.get(target['kind'], target['kind'])}"

@@ -1,0 +1,79 @@
+"""Which part of a trace is replayed, and how its times are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tracekit.errors import UsageError
+from tracekit.plan.compile import PlanReport
+from tracekit.sizes import parse_duration
+
+PACES = ("trace", "closed", "fast")
+LATE = ("catch-up", "slip", "drop")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Pace, late policy and part of the trace; times are as people write them, such as 250us."""
+
+    pace: str = "trace"
+    late: str = "catch-up"
+    late_limit: str | None = None
+    max_idle: str | None = None
+    start: str | None = None
+    end: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the trace."""
+        if self.pace not in PACES:
+            raise UsageError(f"--pace {self.pace}: not one of {', '.join(PACES)}")
+        if self.late not in LATE:
+            raise UsageError(f"--late {self.late}: not one of {', '.join(LATE)}")
+        if self.late != "catch-up" and self.pace != "trace":
+            raise UsageError(f"--late {self.late} needs --pace trace: the others are never late")
+        self.arguments(0)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether each request has a time at which it is due."""
+        return self.pace != "fast"
+
+    def arguments(self, first: int) -> list[str]:
+        """Return the options of the replay program; `first` requests of the plan are left out."""
+        times = {
+            "--late-limit-ns": ("--late-limit", self.late_limit),
+            "--max-idle-ns": ("--max-idle", self.max_idle),
+            "--from-ns": ("--start", self.start),
+            "--until-ns": ("--end", self.end),
+        }
+        found = ["--pace", self.pace, "--late", self.late]
+        for argument, (option, text) in times.items():
+            if text is not None:
+                found += [argument, str(parse_duration(text, option=option))]
+        return [*found, *(["--first", str(first)] if first else [])]
+
+    def check(self, compiled: PlanReport) -> None:
+        """Raise UsageError for a closed loop on a trace that does not say when requests ended."""
+        if self.pace == "closed" and compiled.without_completion == compiled.requests:
+            raise UsageError(
+                "--pace closed: the trace has no completions, so nothing tells what a request"
+                " waited for",
+                hint="replay it with --pace trace, or with --pace fast and a --depth",
+            )
+
+
+def requests_handled(summary: Mapping[str, Any]) -> int:
+    """Return how many requests of the plan an earlier run left behind it, its own start included.
+
+    Requests go out in the order of the plan, so these are its first ones. Raises UsageError when
+    it was not interrupted.
+    """
+    counts = summary["counts"]
+    if summary["outcome"] != "interrupted" or not counts["not_reached"]:
+        raise UsageError(
+            f"--resume {summary['name']}: that replay reached its end, nothing is left to do",
+            hint="replay again without --resume",
+        )
+    return int(summary["window"]["first"] + counts["planned"] - counts["not_reached"])
