@@ -9,6 +9,7 @@ import os
 import secrets
 import shlex
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -113,8 +114,20 @@ def new_folder(path: Path, *, overwrite: bool = False, marker: str = INFO_NAME) 
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary file name beside `path`, renamed to `path` when the block succeeds."""
+    """Yield a temporary file name beside `path`, renamed to `path` when the block succeeds.
+
+    What is no file, such as /dev/null or a pipe, is written to at the end and stays what it is.
+    Raises UsageError for a disk.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_block_device():
+        raise UsageError(f"{path} is a disk, not a file", hint="write to a file")
+    if path.is_char_device() or path.is_fifo():
+        with tempfile.TemporaryDirectory(prefix="tracekit-") as place:
+            yield Path(place) / path.name
+            with (Path(place) / path.name).open("rb") as whole, path.open("wb") as out:
+                shutil.copyfileobj(whole, out)
+        return
     try:
         with _claimed(path, Path.touch) as part:
             yield part

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -121,6 +122,9 @@ static void *write_blocks(void *argument) {
 
 static int open_file(struct log *log, const char *path) {
   size_t size = strlen(path) + 32;
+  struct stat status;
+  if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+    return -EINVAL; /* renaming a file over it would destroy it */
   log->path = strdup(path);
   log->beside = malloc(size);
   if (log->path == NULL || log->beside == NULL)

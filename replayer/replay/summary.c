@@ -1,8 +1,11 @@
 #include "replay/summary.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "replay/diag.h"
@@ -330,6 +333,29 @@ static void write_all(struct json *json, const struct session *session, int erro
   json_close(json, '}');
 }
 
+/* Whether there is something at `path` that a rename would destroy. */
+static bool is_special(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+/* Writes to what is no file, such as a pipe; never to a disk. */
+static int write_through(const struct session *session, const char *path, int error) {
+  int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  struct stat status;
+  if (fd < 0)
+    return -errno;
+  FILE *file = fstat(fd, &status) == 0 && !S_ISBLK(status.st_mode) ? fdopen(fd, "w") : NULL;
+  if (file == NULL) {
+    (void)close(fd); /* nothing was written */
+    return -EINVAL;
+  }
+  struct json json = {.out = file};
+  write_all(&json, session, error);
+  bool is_bad = ferror(file) != 0;
+  return fclose(file) != 0 || is_bad ? -EIO : 0;
+}
+
 /* Writes to a file beside `path` and renames it. */
 static int write_file(const struct session *session, const char *path, int error) {
   char beside[PATH_MAX];
@@ -354,7 +380,7 @@ int summary_write(const struct session *session, int error) {
   const char *path = session->options->summary_path;
   int rc = 0;
   if (path != NULL) {
-    rc = write_file(session, path, error);
+    rc = is_special(path) ? write_through(session, path, error) : write_file(session, path, error);
   } else {
     struct json json = {.out = stdout};
     write_all(&json, session, error);
