@@ -11,7 +11,7 @@ import pytest
 from tests.replay.trace import trace
 from tracekit.errors import InputError, UsageError
 from tracekit.plan import file
-from tracekit.plan.compile import PlanReport, compile_plan
+from tracekit.plan.compile import PlanOptions, PlanReport, compile_plan
 from tracekit.plan.source import BATCH_ROWS
 
 
@@ -20,7 +20,7 @@ def compiled(
 ) -> tuple[list[tuple[int, ...]], PlanReport]:
     """Return the plan's records as (intended_ns, sector, id, sectors, operation, flags, target)."""
     folder = trace(tmp_path / "trace", rows)
-    report = compile_plan(folder, tmp_path / "plan.bin", **options)
+    report = compile_plan(folder, tmp_path / "plan.bin", options=PlanOptions(**options))
     data = (tmp_path / "plan.bin").read_bytes()
     end = file.HEADER.itemsize + report.requests * file.RECORD.itemsize
     records = np.frombuffer(data[file.HEADER.itemsize : end], file.RECORD)
@@ -176,11 +176,11 @@ def test_a_table_out_of_order_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 def test_nothing_to_replay_and_unknown_roles_are_errors(tmp_path: Path) -> None:
     folder = trace(tmp_path / "trace", [{"operation": "zone"}])
     with pytest.raises(InputError, match="no request to replay at level 'queued'"):
-        compile_plan(folder, tmp_path / "a.bin")
+        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions())
     with pytest.raises(UsageError, match="there is no role 'log'"):
-        compile_plan(folder, tmp_path / "a.bin", own_roles=("log",))
+        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions(own_roles=("log",)))
     (tmp_path / "b").mkdir()
     folder = trace(tmp_path / "b" / "trace", [{"role": "fs"}])
     with pytest.raises(UsageError, match="no requests of role 'swap'"):
-        compile_plan(folder, tmp_path / "a.bin", own_roles=("swap",))
+        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions(own_roles=("swap",)))
     assert list(tmp_path.glob("*.bin")) == []

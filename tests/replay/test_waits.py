@@ -10,7 +10,7 @@ import pytest
 
 from tests.replay.trace import trace
 from tracekit.plan import file, waits
-from tracekit.plan.compile import PlanReport, compile_plan
+from tracekit.plan.compile import PlanOptions, PlanReport, compile_plan
 from tracekit.plan.source import ROWS
 from tracekit.plan.waits import Waits
 
@@ -79,7 +79,9 @@ def test_one_that_is_too_far_back_is_not_waited_for(
 
 
 def compiled(tmp_path: Path, rows: list[dict[str, Any]], level: str) -> tuple[Any, PlanReport]:
-    report = compile_plan(trace(tmp_path / "t", rows), tmp_path / "plan.bin", level=level)
+    report = compile_plan(
+        trace(tmp_path / "t", rows), tmp_path / "plan.bin", options=PlanOptions(level)
+    )
     data = (tmp_path / "plan.bin").read_bytes()[file.HEADER.itemsize :]
     return np.frombuffer(data[: report.requests * file.RECORD.itemsize], file.RECORD), report
 

@@ -78,6 +78,14 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         str | None,
         typer.Option(help="Leave out the requests from this time of the trace on."),
     ] = None,
+    placement: Annotated[
+        str | None,
+        typer.Option(
+            help="Place blocks as recommend says: `answer` for its headline, or a capacity. What is"
+            " on NVM goes to the target or device `nvm`.",
+            metavar="answer|SIZE",
+        ),
+    ] = None,
     resume: Annotated[
         str | None,
         typer.Option(help="Go on where the interrupted replay of this name ended.", metavar="NAME"),
@@ -138,6 +146,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         schedule=Schedule(pace, late, late_limit, max_idle, start, end),
         budget=tuple(budget or ()),
         resume=resume,
+        placement=placement,
         targets=tuple(target or ()),
         devices=tuple(device or ()),
         profiles=profiles,

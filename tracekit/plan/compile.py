@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from tracekit.errors import InputError
 from tracekit.plan import file
-from tracekit.plan.routes import Routes
+from tracekit.plan.pieces import Integers, Pieces, Steps, together
+from tracekit.plan.placed import Placed
+from tracekit.plan.routes import NVM, Routes
 from tracekit.plan.source import Rows, Source
 from tracekit.plan.waits import Waits
 from tracekit.store import TraceFolder, beside
@@ -33,8 +35,25 @@ class PlanReport:
     guessed_times: int
     rounded: int
     without_completion: int
+    cut_requests: int
+    pieces: int
     targets: list[dict[str, Any]]
     extents: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What goes into a plan.
+
+    `level` is `queued` (every request of the application's side) or `issued` (what the device got,
+    merged requests as one). Roles in `own_roles` have targets of their own; blocks in `placed` lie
+    on the target `nvm`. `limit` is a number of requests of the trace.
+    """
+
+    level: str = "queued"
+    own_roles: tuple[str, ...] = ()
+    limit: int | None = None
+    placed: Placed | None = None
 
 
 @dataclass
@@ -42,7 +61,9 @@ class _Compiler:
     source: Source
     routes: Routes
     writer: file.PlanWriter
-    limit: int | None
+    options: PlanOptions
+    taken: int = 0
+    steps: Steps = field(default_factory=Steps)
     first_ns: int | None = None
     rounded: int = 0
     waits: Waits = field(default_factory=Waits)
@@ -52,12 +73,14 @@ class _Compiler:
         """Append a batch; return whether more are wanted."""
         operation = self._operations(rows)
         rows, operation = self._drop(rows, operation)
-        if self.limit is not None:
-            rows = rows[: self.limit - self.writer.count]
+        limit = self.options.limit
+        if limit is not None:
+            rows = rows[: limit - self.taken]
             operation = operation[: len(rows)]
+        self.taken += len(rows)
         if len(rows):
             self._append(rows, operation)
-        return self.limit is None or self.writer.count < self.limit
+        return limit is None or self.taken < limit
 
     def _operations(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Plan's operation of each row, -1 where it has none."""
@@ -101,31 +124,55 @@ class _Compiler:
         length_bytes = np.where(operation == file.FLUSH, 0, rows["length_bytes"])
         sectors = -(-length_bytes // file.SECTOR_BYTES)
         self.rounded += int((sectors * file.SECTOR_BYTES != length_bytes).sum())
+        after, think_ns = self.waits.add(rows)
         sector = np.where(operation == file.FLUSH, 0, rows["sector"])
-        records = np.empty(len(rows), file.RECORD)
-        records["intended_ns"] = rows["time_ns"] - self.first_ns
-        records["sector"] = sector
-        records["request_id"] = rows["request_id"]
-        records["length_sectors"] = sectors
-        records["operation"] = operation
-        records["flags"] = rows["flags"]
-        records["target"] = self._areas(rows, sector, sector + sectors)
-        records["after"], records["think_ns"] = self.waits.add(rows)
-        records["reserved"] = 0
+        parts = self._place(rows, operation, sector, sector + sectors)
+        row = parts.row
+        records = np.zeros(len(row), file.RECORD)
+        records["intended_ns"] = rows["time_ns"][row] - self.first_ns
+        records["sector"] = parts.sector
+        records["request_id"] = rows["request_id"][row]
+        records["length_sectors"] = parts.end - parts.sector
+        records["operation"] = parts.operation
+        records["flags"] = parts.flags
+        records["target"] = self._areas(rows[row], parts)
+        records["after"], records["think_ns"] = self.steps.add(row, after, think_ns=think_ns)
         self.writer.append(records)
 
-    def _areas(
-        self, rows: Rows, sector: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
-        """Area of each row; rows of one device and role are looked at together."""
+    def _place(self, rows: Rows, operation: Integers, sector: Integers, end: Integers) -> Pieces:
+        """Cut requests where a placement has them on both devices."""
+        flags = rows["flags"].astype(np.int64)
+        is_nvm = np.zeros(len(rows), bool)
+        whole = Pieces(np.arange(len(rows)), sector, end, operation, flags, is_nvm)
+        placed = self.options.placed
+        if placed is None:
+            return whole
+        found = [
+            placed.split(d, role, asked=whole.take(mask)) for d, role, mask in self._groups(rows)
+        ]
+        return together(found)
+
+    def _groups(self, rows: Rows) -> Iterator[tuple[str, str, Integers]]:
+        """Yield device, role and positions of the rows that have them."""
         roles = len(self.source.roles)
         group = rows["device"].astype(np.int64) * roles + rows["role"]
-        areas = np.empty(len(rows), np.int64)
         for one in np.flatnonzero(np.bincount(group)):
-            mask = group == one
             device = self.source.devices[int(one) // roles]
             role = self.source.roles[int(one) % roles]
-            areas[mask] = self.routes.number(device, role, sector=sector[mask], end=end[mask])
+            yield device, role, np.flatnonzero(group == one)
+
+    def _areas(self, rows: Rows, parts: Pieces) -> Integers:
+        """Area of each piece; pieces of one device and role are looked at together."""
+        areas = np.empty(len(rows), np.int64)
+        for device, role, group in self._groups(rows):
+            for is_nvm in np.unique(parts.is_nvm[group]):
+                mask = group[parts.is_nvm[group] == is_nvm]
+                sector, end = parts.sector[mask], parts.end[mask]
+                areas[mask] = (
+                    self.routes.number_on(NVM, sector=sector, end=end)
+                    if is_nvm
+                    else self.routes.number(device, role, sector=sector, end=end)
+                )
         return areas
 
 
@@ -141,36 +188,34 @@ def compile_plan(
     folder: TraceFolder,
     path: Path,
     *,
-    level: str = "queued",
-    own_roles: tuple[str, ...] = (),
-    limit: int | None = None,
+    options: PlanOptions,
     on_rows: Callable[[int], None] | None = None,
 ) -> PlanReport:
     """Write the plan of a trace to `path`, in bounded memory.
 
-    `level` is `queued` (every request of the application's side) or `issued` (what the device got,
-    merged requests as one). Roles in `own_roles` have targets of their own. Raises InputError when
-    there is nothing to replay.
+    Raises InputError when there is nothing to replay.
     """
     requests = folder.require("requests", made_by="parse")
-    source = Source(requests, level)
-    routes = Routes(folder.info.get("layout", []), own_roles)
+    source = Source(requests, options.level)
+    routes = Routes(folder.info.get("layout", []), options.own_roles)
     with beside(path) as part, file.open_new(part) as out:
-        compiler = _Compiler(source, routes, file.PlanWriter(out), limit)
+        compiler = _Compiler(source, routes, file.PlanWriter(out), options)
         for rows in source.rows():
             if on_rows is not None:
                 on_rows(len(rows))
             if not compiler.add(rows):
                 break
         if compiler.writer.count == 0:
-            raise InputError(f"{requests}: there is no request to replay at level '{level}'")
-        tables = routes.tables(trace_sha256=trace_hash(folder.info), level=level)
+            raise InputError(
+                f"{requests}: there is no request to replay at level '{options.level}'"
+            )
+        tables = routes.tables(trace_sha256=trace_hash(folder.info), level=options.level)
         totals = compiler.writer.finish(tables)
     return _report(compiler, tables, totals)
 
 
 def _report(compiler: _Compiler, tables: file.Tables, totals: dict[str, Any]) -> PlanReport:
-    source = compiler.source
+    source, placed = compiler.source, compiler.options.placed
     lost = {"unissued": source.unissued, "merged_into_unknown": source.orphans}
     return PlanReport(
         requests=compiler.writer.count,
@@ -181,6 +226,8 @@ def _report(compiler: _Compiler, tables: file.Tables, totals: dict[str, Any]) ->
         guessed_times=source.guessed_times,
         rounded=compiler.rounded,
         without_completion=compiler.waits.without_completion,
+        cut_requests=0 if placed is None else placed.cut_requests,
+        pieces=0 if placed is None else placed.pieces,
         targets=[
             {"label": label, "needed_bytes": needed}
             for label, needed in zip(tables.labels, tables.needed_bytes, strict=True)

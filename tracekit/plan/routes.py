@@ -18,6 +18,7 @@ from tracekit.plan.file import SECTOR_BYTES, Extent, Tables
 from tracekit.schema import ROLES
 
 DEFAULT = "default"
+NVM = "nvm"
 ALIGN_SECTORS = 2048
 EXTENTS_MAX = 1 << 16
 
@@ -92,6 +93,10 @@ class Routes:
             numbers[mask] = self._touch(role, device, int(one), sector[mask], end[mask])
         return numbers
 
+    def number_on(self, label: str, *, sector: Integers, end: Integers) -> int:
+        """Return the area's number of requests that have their address on the target `label`."""
+        return self._touch(label, "", -1, sector, end)
+
     def _partitions(self, device: str) -> _Parts:
         if device not in self._parts:
             self._parts[device] = _cut(
@@ -112,7 +117,7 @@ class Routes:
                 raise InputError("the trace has more than 65,536 devices and partitions")
             start = self._partitions(device).starts[part] if part >= 0 else None
             self._numbers[key] = len(self.areas)
-            self.areas.append(_Area(label, device, 0 if label == DEFAULT else start))
+            self.areas.append(_Area(label, device, 0 if label in (DEFAULT, NVM) else start))
         number = self._numbers[key]
         area = self.areas[number]
         has_place = end > sector

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracekit.errors import UsageError
+from tracekit.plan.routes import NVM
 from tracekit.profiles import MIB, Profile, choose_profile, load_profiles
 from tracekit.schema import ROLES
 
@@ -22,7 +23,7 @@ def device_arguments(devices: tuple[str, ...], profiles: Path | None) -> list[st
     seen: set[str] = set()
     for device in devices:
         role, name = split_device(device)
-        if role and role not in ROLES:
+        if role and role not in (*ROLES, NVM):
             raise UsageError(
                 f"--device {device}: there is no role '{role}'",
                 hint=f"roles are {', '.join(ROLES)}",

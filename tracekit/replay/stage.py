@@ -15,14 +15,15 @@ from tracekit import store
 from tracekit.contract import read_object
 from tracekit.errors import UsageError
 from tracekit.native.replay import Outcome, checked_program, run_program
-from tracekit.plan.compile import PlanReport, compile_plan
+from tracekit.plan.compile import PlanOptions, PlanReport, compile_plan
 from tracekit.plan.file import LEVELS
-from tracekit.plan.routes import DEFAULT
+from tracekit.plan.routes import DEFAULT, NVM
 from tracekit.replay.budget import check_budget, parse_budget
 from tracekit.replay.completions import write_completions
 from tracekit.replay.doubts import find_doubts
 from tracekit.replay.emulated import ENGINE as EMULATED
 from tracekit.replay.emulated import device_arguments, split_device
+from tracekit.replay.placement import place_answer
 from tracekit.replay.schedule import Schedule, requests_handled
 from tracekit.schema import ROLES
 from tracekit.store import TraceFolder
@@ -44,6 +45,7 @@ class Options:
     schedule: Schedule = field(default_factory=Schedule)
     budget: tuple[str, ...] = ()
     resume: str | None = None
+    placement: str | None = None
     targets: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     profiles: Path | None = None
@@ -82,7 +84,7 @@ class Options:
         """Roles that have a target of their own."""
         labels = [target.split("=", 1)[0] for target in self.targets if _has_label(target)]
         labels += [split_device(device)[0] for device in self.devices]
-        return tuple(dict.fromkeys(label for label in labels if label not in (DEFAULT, "")))
+        return tuple(dict.fromkeys(label for label in labels if label not in (DEFAULT, NVM, "")))
 
     @property
     def has_default(self) -> bool:
@@ -96,11 +98,12 @@ def _has_label(target: str) -> bool:
     return bool(equals) and "/" not in label
 
 
-def check_targets(targets: tuple[str, ...]) -> None:
+def check_targets(targets: tuple[str, ...], *, has_placement: bool = False) -> None:
     """Raise UsageError for a target that is neither PATH nor ROLE=PATH."""
+    known = (*ROLES, DEFAULT, *([NVM] if has_placement else []))
     for target in targets:
         label = target.split("=", 1)[0]
-        if _has_label(target) and label not in (*ROLES, DEFAULT):
+        if _has_label(target) and label not in known:
             raise UsageError(
                 f"--target {target}: there is no role '{label}'",
                 hint=f"roles are {', '.join(ROLES)}; a path with '=' needs a slash before it",
@@ -154,7 +157,7 @@ def replay(
     Keeps `plan.bin`, `completions.parquet` and `summary.json` in `replays/<name>`; the replay named
     `latest` is replaced without asking. A dry run keeps nothing.
     """
-    check_targets(options.targets)
+    check_targets(options.targets, has_placement=options.placement is not None)
     _refuse_shared(options.targets)
     _refuse_own_files(folder, options.targets)
     checked_program()
@@ -182,11 +185,9 @@ def _plan(
 ) -> tuple[PlanReport, int]:
     """Make the plan, or take that of the replay to resume; return how much of it is done."""
     if options.resume is None:
-        own_roles, limit = options.own_roles, options.limit
-        compiled = compile_plan(
-            folder, plan, level=options.level, own_roles=own_roles, limit=limit, on_rows=on_rows
-        )
-        return compiled, 0
+        placed = None if options.placement is None else place_answer(folder, options.placement)[0]
+        chosen = PlanOptions(options.level, options.own_roles, options.limit, placed)
+        return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
     before = folder.path / "replays" / options.resume
     if not (before / SUMMARY).is_file() or not (before / PLAN).is_file():
         raise UsageError(
@@ -240,6 +241,7 @@ def _summary(outcome: Outcome, compiled: dict[str, Any], options: Options) -> di
     summary = {"name": options.name, **outcome.summary, "compiled": compiled}
     summary["devices"] = list(options.devices)
     summary["resumed"] = options.resume
+    summary["placement"] = options.placement
     if not options.is_dry_run:
         summary["budget"] = check_budget(summary, parse_budget(options.budget))
     summary["messages"] = outcome.messages.splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,16 @@ class TouchedBlocks:
         import numpy as np
 
         return np.bincount(self.role, minlength=len(ROLES))
+
+    def by_device(self, chosen: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Yield each device's name and block numbers for ascending positions of blocks."""
+        for index, name in enumerate(self.device_names):
+            entry = self.devices[index]
+            low = int(entry["first_key"])
+            keys = self.keys[chosen]
+            is_own = (keys >= low) & (keys < low + int(entry["blocks"]))
+            if is_own.any():
+                yield name, keys[is_own] - low + int(entry["first_block"])
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,17 @@ def order_blocks(touched: TouchedBlocks, points: NDArray[np.int64]) -> OrderedBl
         blocks["point"][start, START] = point_of_rank[: len(start)]
         blocks["point"][by_heat[is_role[by_heat]], HOTTEST] = point_of_rank[: len(start)]
     return OrderedBlocks(blocks, *_optimal_shares(blocks, len(points)))
+
+
+def blocks_in_order(touched: TouchedBlocks, role: str, *, coverage: str) -> NDArray[np.int64]:
+    """Return the positions of a role's blocks in the order in which they move to NVM."""
+    import numpy as np
+
+    own = np.flatnonzero(touched.role == ROLES.index(role))
+    if coverage == "start":
+        return own
+    coldness = np.uint32(0xFFFFFFFF) - touched.accesses[own]
+    return own[np.argsort(coldness, kind="stable")]
 
 
 def _point_of_rank(points: NDArray[np.int64], count: int) -> NDArray[np.uint16]:
