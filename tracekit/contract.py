@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import InputError
 from tracekit.schema import BLOCKS, PLACEMENT, REQUESTS, WORKING_SET
+from tracekit.schema.verification import VERIFICATION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +27,7 @@ TABLES = {
     "blocks": BLOCKS,
     "working_set": WORKING_SET,
     "simulations/placement": PLACEMENT,
+    "verification": VERIFICATION,
 }
 """The tables that one stage reads of another, by their place in the trace folder."""
 

@@ -26,7 +26,7 @@ Made by `make docs` from the commands' own help. Results go to stdout, talk and 
 | 1 | failed: one line says what, where, and what to do |
 | 2 | used wrongly: an option or a path that cannot be |
 | 3 | done in part: what is there is good, the message says what is missing |
-| 4 | done, but less punctually than `replay --budget` asked for |
+| 4 | done, but not within the limits asked for: of a replay's times, or of a prediction |
 
 | command | what it does |
 |---|---|

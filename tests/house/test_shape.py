@@ -41,6 +41,7 @@ PIPELINE = [
     "recommend",
     "simulate",
     "replay",
+    "verify-placement",
     "report",
     "sql",
     "run",
@@ -50,7 +51,7 @@ PIPELINE = [
 
 def module(name: str) -> str:
     """Return the module of a command: a word of the language has a line behind it there."""
-    return f"{name}_" if keyword.iskeyword(name) else name
+    return f"{name}_" if keyword.iskeyword(name) else name.replace("-", "_")
 
 
 def test_top_level_names_are_fixed() -> None:

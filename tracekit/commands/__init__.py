@@ -17,6 +17,7 @@ from tracekit.commands.report import report
 from tracekit.commands.run import run
 from tracekit.commands.simulate import SIMULATIONS, simulate
 from tracekit.commands.sql import sql
+from tracekit.commands.verify_placement import verify_placement
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
     capture,
@@ -27,6 +28,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     recommend,
     simulate,
     replay,
+    verify_placement,
     report,
     sql,
     run,

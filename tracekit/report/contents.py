@@ -30,12 +30,14 @@ from tracekit.report.sections.sizes import sizes
 from tracekit.report.sections.throughput import throughput
 from tracekit.report.sections.tiers import tiers
 from tracekit.report.sections.totals import totals
+from tracekit.report.sections.verification import verification
 from tracekit.report.sections.warnings import warnings
 
 SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     answer,
     warnings,
     capacity,
+    verification,
     tiers,
     cache,
     totals,

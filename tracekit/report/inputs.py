@@ -134,6 +134,19 @@ class Inputs:
         return _read_json(file) if file.is_file() else None
 
     @functools.cached_property
+    def verification(self) -> tuple[Mapping[str, Any], Evidence] | None:
+        """The content of verification.json and the table of its replays, or None."""
+        file = self.folder.path / "verification.json"
+        if not file.is_file() or not self.folder.has("verification"):
+            return None
+        self.folder.require("verification", made_by="verify-placement")
+        return _read_json(file, "headline"), Evidence(
+            name="verification",
+            origin="verification.parquet of tracekit verify-placement",
+            table=_read_table(self.folder.table("verification")),
+        )
+
+    @functools.cached_property
     def recommendation(self) -> Mapping[str, Any] | None:
         """The content of recommendation.json, or None."""
         file = self.folder.path / "recommendation.json"

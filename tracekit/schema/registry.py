@@ -18,6 +18,7 @@ from tracekit.schema.tiers import (
     TIERS_SKEW,
     TIERS_WINDOWS,
 )
+from tracekit.schema.verification import VERIFICATION
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,12 @@ TABLES = (
     *_simulated(
         "recommend",
         ("placement", "one row per placement and capacity", PLACEMENT),
+    ),
+    Table(
+        "verification",
+        "verify-placement",
+        "one row per repeat and kind of replay",
+        VERIFICATION,
     ),
     *_simulated(
         "simulate cache",

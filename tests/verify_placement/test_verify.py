@@ -1,0 +1,212 @@
+"""`tracekit verify-placement`: prediction and replay, and what neither can be trusted with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.simulate.placement_traces import Request, elapsed_ps, hottest_first, write_trace
+from tracekit.cli import app
+from tracekit.errors import BudgetError, InputError, TracekitError, UsageError
+from tracekit.profiles import Profile, load_profiles
+from tracekit.recommend.stage import Options as Recommend
+from tracekit.recommend.stage import recommend
+from tracekit.report.inputs import Inputs
+from tracekit.report.sections.verification import bars, verification
+from tracekit.schema.verification import VERIFICATION
+from tracekit.simulate.placement import PS_PER_US, device_cost
+from tracekit.store import TraceFolder
+from tracekit.verify_placement.predict import requests_for
+
+MS = 1_000_000
+COUNT = 300
+
+
+def requests() -> list[Request]:
+    """Return requests of one block each, so that none is cut: a hot fs, and a journal."""
+    found = []
+    for number in range(COUNT):
+        is_journal = number % 3 == 0
+        sector = 80_000 + number // 3 % 40 * 8 if is_journal else number % 7 * 64
+        found.append(
+            Request(
+                "journal" if is_journal else "fs",
+                sector,
+                operation="read" if number % 5 == 1 else "write",
+                is_preflush=number % 30 == 0,
+                queue_ns=number * MS,
+                issue_ns=number * MS + 10,
+            )
+        )
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> TraceFolder:
+    path = write_trace(
+        tmp_path / "trace", requests(), counts={"requests": COUNT}, source={"files": []}
+    )
+    made = TraceFolder(path)
+    recommend(made, Recommend(base="ssd-nvme", nvm="dax-pcm"))
+    return made
+
+
+def verify(folder: TraceFolder, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["verify-placement", str(folder.path), *arguments])
+
+
+def result_of(folder: TraceFolder) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((folder.path / "verification.json").read_text())
+    return told
+
+
+def brute_force_ns(on_nvm: set[Any], profiles: tuple[Profile, Profile]) -> float:
+    costs = (device_cost(profiles[0]), device_cost(profiles[1]))
+    flush_ps = tuple(round(profile.flush_us * PS_PER_US) for profile in profiles)
+    total = elapsed_ps(requests(), on_nvm, costs=costs, flush_ps=(flush_ps[0], flush_ps[1]))
+    return total / 1000
+
+
+def test_the_replay_takes_what_the_model_says(folder: TraceFolder) -> None:
+    # WHEN the whole trace is replayed on emulated devices
+    done = verify(folder, "--repeats", "2")
+    # THEN the prediction is that of an explicit sum, and it held
+    assert done.exit_code == 0, done.output
+    assert "The prediction held" in done.stdout
+    told = result_of(folder)
+    answer = told["answer"]
+    moved = {
+        block
+        for role in ("fs", "journal")
+        for block in hottest_first(requests(), role)[: answer[f"{role}_bytes"] // 4096]
+    }
+    assert moved
+    known = load_profiles()
+    profiles = (known["ssd-nvme"], known["dax-pcm"])
+    assert told["predicted"]["base_ns"] == pytest.approx(brute_force_ns(set(), profiles), abs=1)
+    assert told["predicted"]["placed_ns"] == pytest.approx(brute_force_ns(moved, profiles), abs=1)
+    assert told["requests"] == told["trace_requests"] == COUNT
+    # and the replays were never faster than their devices
+    assert told["measured"]["base_ns"] >= told["predicted"]["base_ns"]
+    assert told["measured"]["placed_ns"] >= 0.99 * told["predicted"]["placed_ns"]
+    assert abs(told["gain_error_ratio"]) <= 0.05
+
+
+def test_the_replays_and_their_table_are_kept(folder: TraceFolder) -> None:
+    assert verify(folder, "--repeats", "2").exit_code == 0
+    table = pq.read_table(folder.path / "verification.parquet")
+    assert table.schema.names == VERIFICATION.names
+    assert table["devices"].to_pylist() == ["base", "placement"] * 2
+    for name in ("verify-base", "verify-placement"):
+        place = folder.path / "replays" / name
+        assert pq.read_table(place / "completions.parquet").num_rows >= COUNT
+    assert sorted(path.name for path in folder.path.parent.iterdir()) == ["trace"]
+    # again: what was kept is replaced
+    assert verify(folder, "--repeats", "1").exit_code == 0
+
+
+def test_only_the_first_requests_are_replayed(folder: TraceFolder) -> None:
+    base_ns = json.loads((folder.path / "recommendation.json").read_text())["answer"][
+        "base_elapsed_ns"
+    ]
+    done = verify(folder, "--seconds", str(base_ns / 2e9), "--repeats", "1")
+    assert done.exit_code == 0, done.output
+    told = result_of(folder)
+    assert told["requests"] == COUNT // 2
+    assert "the first 150 of 300 requests" in done.stdout
+    assert told["predicted"]["base_ns"] < base_ns
+
+
+def test_a_prediction_that_does_not_hold_is_told_by_the_exit_code(
+    folder: TraceFolder, tmp_path: Path
+) -> None:
+    # GIVEN files in place of the devices: they are far faster than the base of the model
+    targets = ("--target", str(tmp_path / "base.img"), "--target", f"nvm={tmp_path / 'nvm.img'}")
+    done = verify(folder, *targets, "--tolerance", "0", "--repeats", "1", "--engine", "threads")
+    assert isinstance(done.exception, BudgetError)
+    assert "The prediction did not hold" in done.stdout
+    assert "emulated" not in done.stdout
+    assert result_of(folder)["is_held"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--seconds", "0"), "--seconds 0: not a length of time"),
+        (("--repeats", "0"), "--repeats 0: not from 1"),
+        (("--tolerance", "2"), "--tolerance 2: not a share"),
+        (("--engine", "io_uring"), "--engine io_uring needs a --target"),
+        (("--placement", "3KiB"), "there is no answer for this capacity"),
+    ],
+)
+def test_refusals(folder: TraceFolder, arguments: tuple[str, ...], message: str) -> None:
+    done = verify(folder, *arguments)
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)
+    assert not (folder.path / "verification.json").exists()
+    assert [path.name for path in folder.path.parent.iterdir()] == ["trace"]
+
+
+def test_writes_that_are_not_confirmed_prove_nothing(folder: TraceFolder, tmp_path: Path) -> None:
+    target = tmp_path / "base.img"
+    target.write_bytes(bytes(64 << 20))
+    done = verify(folder, "--target", str(target), "--target", f"nvm={tmp_path / 'nvm.img'}")
+    assert isinstance(done.exception, UsageError)
+    assert "proves nothing" in str(done.exception)
+    assert not any(target.read_bytes())
+
+
+def test_a_changed_profile_is_found(folder: TraceFolder) -> None:
+    file = folder.path / "recommendation.json"
+    advice = json.loads(file.read_text())
+    advice["profiles"][0]["read_latency_us"] += 1
+    file.write_text(json.dumps(advice))
+    done = verify(folder)
+    assert isinstance(done.exception, InputError)
+    assert "has changed since the recommendation was made" in str(done.exception)
+
+
+def test_there_must_be_a_recommendation(folder: TraceFolder) -> None:
+    (folder.path / "recommendation.json").unlink()
+    done = verify(folder)
+    assert isinstance(done.exception, TracekitError)
+    assert "has no recommendation yet" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("total", "elapsed_ns", "seconds", "expected"),
+    [
+        (1000, 10**9, 0.5, 500),
+        (1000, 10**9, 5.0, 1000),
+        (1000, 0, 1.0, 1000),
+        (1000, 10**12, 0.001, 100),
+        (30, 10**12, 0.001, 30),
+    ],
+)
+def test_as_many_requests_as_fit(
+    total: int, elapsed_ns: int, seconds: float, expected: int
+) -> None:
+    assert requests_for(total, elapsed_ns, seconds=seconds) == expected
+
+
+def test_the_report_shows_what_was_found(folder: TraceFolder) -> None:
+    assert verification(Inputs(folder)) is None
+    assert verify(folder, "--repeats", "1").exit_code == 0
+    section = verification(Inputs(TraceFolder(folder.path)))
+    assert section is not None
+    assert section.parts["headline"] == result_of(folder)["headline"]
+    drawn = bars(section.parts["figure"].evidence.table)
+    assert drawn["kind"].tolist() == [
+        "base alone, predicted",
+        "base alone, replayed",
+        "as placed, predicted",
+        "as placed, replayed",
+    ]
+    assert drawn["elapsed_ns"].tolist()[::2] == [
+        result_of(folder)["predicted"][key] for key in ("base_ns", "placed_ns")
+    ]

@@ -1,0 +1,21 @@
+"""Elapsed time as the model predicts it and as the replay took it, as bars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracekit.report import canvas
+from tracekit.report import format as fmt
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from tracekit.report.svg import Size
+
+
+def verification(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `elapsed_ns` of each `kind`, in the order of the rows."""
+    return canvas.role_bars(
+        table, size, value="elapsed_ns", x_title="elapsed time", write=fmt.duration
+    )

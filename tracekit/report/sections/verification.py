@@ -1,0 +1,48 @@
+"""Whether the model's prediction held when base and placement were replayed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tracekit.report.figures.verification import verification as draw
+from tracekit.report.inputs import Inputs
+from tracekit.report.section import Section, figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLE = "Does the prediction hold?"
+DEVICES = {"base": "base alone", "placement": "as placed"}
+
+
+def verification(inputs: Inputs) -> Section | None:
+    """Build the section; None when nobody has verified the placement."""
+    told = inputs.verification
+    if told is None:
+        return None
+    result, evidence = told
+    shown = figure(
+        draw,
+        replace(evidence, table=bars(evidence.table)),
+        title="Elapsed time, predicted and replayed",
+        says=[],
+    )
+    return Section(
+        "verification",
+        TITLE,
+        {"headline": result["headline"], "figure": replace(shown, evidence=evidence)},
+    )
+
+
+def bars(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a bar for the prediction and one for the median replay of each kind."""
+    import pandas as pd
+
+    found = table.groupby("devices").median(numeric_only=True)
+    cells = [
+        {"kind": f"{DEVICES[name]}, {how}", "role": role, "elapsed_ns": found.loc[name, column]}
+        for name, role in (("base", "base"), ("placement", "combined"))
+        for how, column in (("predicted", "predicted_ns"), ("replayed", "measured_ns"))
+    ]
+    return pd.DataFrame(cells)

@@ -1,0 +1,200 @@
+"""The stage `verify`: replays base and placement in turn, and judges the model by them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tracekit.errors import InputError, UsageError
+from tracekit.plan.routes import NVM
+from tracekit.profiles import Profile, choose_profile, load_profiles
+from tracekit.replay.emulated import ENGINE as EMULATED
+from tracekit.replay.placement import ANSWER, choose_answer, read_recommendation
+from tracekit.replay.schedule import Schedule
+from tracekit.replay.stage import Options as ReplayOptions
+from tracekit.replay.stage import replay
+from tracekit.schema.verification import VERIFICATION
+from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.verify_placement.predict import blocks_of, first_requests, predict, requests_for
+from tracekit.verify_placement.words import says
+
+TABLE = "verification"
+RESULT = "verification.json"
+BASE, PLACED = "verify-base", "verify-placement"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to replay, where, how often, and how far off the model may be (a ratio, 0 to 1)."""
+
+    placement: str = ANSWER
+    seconds: float = 10.0
+    repeats: int = 3
+    tolerance_ratio: float = 0.05
+    targets: tuple[str, ...] = ()
+    engine: str = EMULATED
+    arguments: tuple[str, ...] = ()
+    profiles: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers, and that real engines have somewhere to go."""
+        if not 0 < self.seconds < 1e6:
+            raise UsageError(f"--seconds {self.seconds:g}: not a length of time")
+        if not 1 <= self.repeats <= 1000:
+            raise UsageError(f"--repeats {self.repeats}: not from 1 to 1000")
+        if not 0 <= self.tolerance_ratio <= 1:
+            raise UsageError(f"--tolerance {self.tolerance_ratio:g}: not a share from 0 to 1")
+        if self.engine != EMULATED and not self.targets:
+            raise UsageError(
+                f"--engine {self.engine} needs a --target for the base and one for nvm",
+                hint="for example: --target /dev/sdb --target nvm=/dev/pmem0",
+            )
+
+
+Texts = tuple[str, ...]
+Runs = list[tuple[int, int]]
+"""Elapsed time of base and placement, in ns, by repeat."""
+
+
+def verify(
+    folder: TraceFolder, options: Options, *, on_run: Callable[[str, int, int], None] | None = None
+) -> dict[str, Any]:
+    """Write verification.parquet and verification.json; return the latter's content.
+
+    The last replay of each kind is kept as `verify-base` and `verify-placement`.
+    """
+    advice = read_recommendation(folder)
+    _check_profiles(advice, options.profiles)
+    answer = choose_answer(advice, options.placement)
+    total = int(folder.info["counts"]["requests"])
+    count = requests_for(total, answer["base_elapsed_ns"], seconds=options.seconds)
+    with first_requests(folder, count) as part:
+        predicted = predict(part, advice, blocks=blocks_of(answer))
+        runs: Runs = []
+        for number in range(options.repeats):
+            if on_run is not None:
+                on_run("base and placement", number, options.repeats)
+            runs.append(_run_both(part, advice, options))
+        summaries = [_keep(part, folder, name) for name in (BASE, PLACED)]
+    result = _judged(runs, predicted.base_ns, predicted.placed_ns, options=options)
+    result |= {
+        "answer": dict(answer),
+        "requests": count,
+        "trace_requests": total,
+        "engine": options.engine,
+        "base_profile": advice["base_profile"],
+        "nvm_profile": advice["nvm_profile"],
+        "level": advice["level"],
+        "cut_requests": summaries[1]["compiled"]["cut_requests"],
+        "pieces": summaries[1]["compiled"]["pieces"],
+    }
+    result["headline"] = says(result)
+    write_table(folder.table(TABLE), _table(runs, predicted.base_ns, predicted.placed_ns))
+    write_json(folder.path / RESULT, result)
+    return result
+
+
+def _check_profiles(advice: Mapping[str, Any], own: Path | None) -> None:
+    """Raise InputError when a profile is no longer the one that the recommendation was made for."""
+    known = load_profiles(own)
+    for told in advice["profiles"]:
+        if choose_profile(known, told["name"]) != Profile(**told):
+            raise InputError(
+                f"the profile '{told['name']}' has changed since the recommendation was made",
+                hint="run recommend again, or give the same --profiles",
+            )
+
+
+def _run_both(part: TraceFolder, advice: Mapping[str, Any], options: Options) -> tuple[int, int]:
+    """Replay on the base device alone, then as placed; return how long each took, in ns."""
+    base_targets = tuple(t for t in options.targets if not t.startswith(f"{NVM}="))
+    is_emulated = options.engine == EMULATED
+    base = (str(advice["base_profile"]),) if is_emulated else ()
+    nvm = (f"{NVM}={advice['nvm_profile']}",) if is_emulated else ()
+    alone = _replay_options(advice, options, name=BASE, targets=base_targets, devices=base)
+    both = _replay_options(
+        advice, options, name=PLACED, targets=options.targets, devices=base + nvm
+    )
+    placed = replace(both, placement=options.placement)
+    return _elapsed_ns(part, alone), _elapsed_ns(part, placed)
+
+
+def _replay_options(
+    advice: Mapping[str, Any], options: Options, *, name: str, targets: Texts, devices: Texts
+) -> ReplayOptions:
+    return ReplayOptions(
+        name=name,
+        level=advice["level"],
+        engine=options.engine,
+        schedule=Schedule(pace="fast"),
+        targets=targets,
+        devices=devices,
+        profiles=options.profiles,
+        arguments=("--depth", "1", *options.arguments),
+        overwrite=True,
+    )
+
+
+def _elapsed_ns(part: TraceFolder, options: ReplayOptions) -> int:
+    summary, is_partial = replay(part, options)
+    counts = summary["counts"]
+    if is_partial or counts["done"] != counts["planned"]:
+        raise UsageError(
+            f"the replay {options.name} did only {counts['done']:,} of {counts['planned']:,}"
+            " requests, so it proves nothing",
+            hint="confirm the targets with --write-to, and make them large enough",
+        )
+    return int(summary["timing"]["elapsed_ns"])
+
+
+def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> Mapping[str, Any]:
+    """Move a replay to the trace that it is of; return its summary."""
+    from tracekit.contract import read_object
+
+    place = folder.path / "replays" / name
+    place.parent.mkdir(exist_ok=True)
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.move(part.path / "replays" / name, place)
+    return read_object(place / "summary.json", hint="verify again")
+
+
+def _judged(
+    runs: Sequence[tuple[int, int]], base_ns: int, placed_ns: int, *, options: Options
+) -> dict[str, Any]:
+    gains = sorted(1 - placed / base for base, placed in runs)
+    predicted = 1 - placed_ns / base_ns
+    measured = (median(base for base, _ in runs), median(placed for _, placed in runs))
+    gain = 1 - measured[1] / measured[0]
+    return {
+        "predicted": {"base_ns": base_ns, "placed_ns": placed_ns, "gain_ratio": predicted},
+        "measured": {
+            "base_ns": round(measured[0]),
+            "placed_ns": round(measured[1]),
+            "gain_ratio": gain,
+            "gain_low_ratio": gains[0],
+            "gain_high_ratio": gains[-1],
+            "repeats": len(runs),
+        },
+        "base_error_ratio": measured[0] / base_ns - 1,
+        "placed_error_ratio": measured[1] / placed_ns - 1 if placed_ns else None,
+        "gain_error_ratio": gain - predicted,
+        "tolerance_ratio": options.tolerance_ratio,
+        "is_held": abs(gain - predicted) <= options.tolerance_ratio,
+    }
+
+
+def _table(runs: Runs, base_ns: int, placed_ns: int) -> Any:
+    import pyarrow as pa
+
+    rows = [
+        {"repeat": number, "devices": devices, "predicted_ns": told, "measured_ns": took}
+        for number, pair in enumerate(runs, 1)
+        for devices, told, took in zip(
+            ("base", "placement"), (base_ns, placed_ns), pair, strict=True
+        )
+    ]
+    return pa.Table.from_pylist(rows, VERIFICATION)
