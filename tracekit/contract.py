@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import InputError
 from tracekit.schema import BLOCKS, PLACEMENT, REQUESTS, WORKING_SET
+from tracekit.schema.comparison import COMPARISON
 from tracekit.schema.verification import VERIFICATION
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ TABLES = {
     "working_set": WORKING_SET,
     "simulations/placement": PLACEMENT,
     "verification": VERIFICATION,
+    "comparison": COMPARISON,
 }
 """The tables that one stage reads of another, by their place in the trace folder."""
 

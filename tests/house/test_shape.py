@@ -41,6 +41,7 @@ PIPELINE = [
     "recommend",
     "simulate",
     "replay",
+    "compare",
     "verify-placement",
     "report",
     "sql",

@@ -8,6 +8,7 @@ from typing import Any
 from tracekit.commands.analyze import analyze
 from tracekit.commands.capture import capture
 from tracekit.commands.classify import classify
+from tracekit.commands.compare import compare
 from tracekit.commands.doctor import doctor
 from tracekit.commands.import_ import import_
 from tracekit.commands.parse import parse
@@ -28,6 +29,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     recommend,
     simulate,
     replay,
+    compare,
     verify_placement,
     report,
     sql,

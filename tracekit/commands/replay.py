@@ -117,6 +117,10 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     out_of_range: Annotated[
         str, typer.Option(help="Requests beyond the target's end: refuse, wrap or skip.")
     ] = "refuse",
+    repeat: Annotated[
+        int,
+        typer.Option(help="Replay so often, as NAME.1, NAME.2, ...; compare tells their spread."),
+    ] = 1,
     name: Annotated[
         str, typer.Option(help="Name of the results in the trace folder; latest is replaced.")
     ] = "latest",
@@ -129,7 +133,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Replay the trace on files or block devices, at its own times or as fast as possible."""
     from tracekit.replay.schedule import Schedule
-    from tracekit.replay.stage import Options
+    from tracekit.replay.stage import Options, repeats
 
     lists = {"--write-to": write_to, "--overwrite-signature": overwrite_signature}
     arguments = ["--speed", speed, "--threads", str(threads), "--direct", direct]
@@ -154,7 +158,8 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         is_dry_run=dry_run,
         overwrite=force,
     )
-    _run(trace, options, as_json=as_json)
+    for one in repeats(options, repeat):
+        _run(trace, one, as_json=as_json)
 
 
 def _run(trace: Path, options: Any, *, as_json: bool) -> None:

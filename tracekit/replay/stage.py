@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,19 @@ class Options:
     def has_default(self) -> bool:
         """Whether there is a target for everything else."""
         return any(not _has_label(t) or t.startswith(f"{DEFAULT}=") for t in self.targets)
+
+
+def repeats(options: Options, count: int) -> list[Options]:
+    """Return what to run for `count` repeats: NAME alone, or NAME.1, NAME.2 and so on."""
+    if count < 1:
+        raise UsageError(f"--repeat {count}: not a number of repeats")
+    if count == 1:
+        return [options]
+    overwrite = options.overwrite or options.name == LATEST
+    return [
+        replace(options, name=f"{options.name}.{number}", overwrite=overwrite)
+        for number in range(1, count + 1)
+    ]
 
 
 def _has_label(target: str) -> bool:

@@ -13,6 +13,7 @@ from tracekit.report.sections.answer import answer
 from tracekit.report.sections.cache import cache
 from tracekit.report.sections.capacity import capacity
 from tracekit.report.sections.commits import commits
+from tracekit.report.sections.comparison import comparison
 from tracekit.report.sections.coverage import coverage
 from tracekit.report.sections.depth import depth
 from tracekit.report.sections.footprint import footprint
@@ -54,6 +55,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     depth,
     processes,
     replay,
+    comparison,
     layout,
     provenance,
     reproduce,

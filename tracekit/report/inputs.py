@@ -133,17 +133,16 @@ class Inputs:
         file = self.folder.path / "simulations" / f"{name}.json"
         return _read_json(file) if file.is_file() else None
 
-    @functools.cached_property
-    def verification(self) -> tuple[Mapping[str, Any], Evidence] | None:
-        """The content of verification.json and the table of its replays, or None."""
-        file = self.folder.path / "verification.json"
-        if not file.is_file() or not self.folder.has("verification"):
+    def told(self, name: str, *, command: str) -> tuple[Mapping[str, Any], Evidence] | None:
+        """Return NAME.json and the table NAME that a command wrote together, or None."""
+        file = self.folder.path / f"{name}.json"
+        if not file.is_file() or not self.folder.has(name):
             return None
-        self.folder.require("verification", made_by="verify-placement")
+        self.folder.require(name, made_by=command)
         return _read_json(file, "headline"), Evidence(
-            name="verification",
-            origin="verification.parquet of tracekit verify-placement",
-            table=_read_table(self.folder.table("verification")),
+            name=name,
+            origin=f"{name}.parquet of tracekit {command}",
+            table=_read_table(self.folder.table(name)),
         )
 
     @functools.cached_property

@@ -10,6 +10,7 @@ import pyarrow as pa
 from tracekit.schema import BLOCKS, COMPLETIONS, PLACEMENT, REQUESTS, WORKING_SET
 from tracekit.schema.buffer import BUFFER
 from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
+from tracekit.schema.comparison import COMPARISON
 from tracekit.schema.tiers import (
     TIERS,
     TIERS_EXTENTS,
@@ -58,6 +59,7 @@ TABLES = (
         "one row per repeat and kind of replay",
         VERIFICATION,
     ),
+    Table("comparison", "compare", "one row per name, measure, role and operation", COMPARISON),
     *_simulated(
         "simulate cache",
         ("cache_curve", "one row per cache, role, operation and size", CACHE_CURVE),

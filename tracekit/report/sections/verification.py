@@ -18,7 +18,7 @@ DEVICES = {"base": "base alone", "placement": "as placed"}
 
 def verification(inputs: Inputs) -> Section | None:
     """Build the section; None when nobody has verified the placement."""
-    told = inputs.verification
+    told = inputs.told("verification", command="verify-placement")
     if told is None:
         return None
     result, evidence = told

@@ -1,0 +1,1 @@
+"""Puts replays of a trace side by side."""
