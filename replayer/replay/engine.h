@@ -1,4 +1,4 @@
-/* How requests reach their targets: four interchangeable engines behind five functions.
+/* How requests reach their targets: interchangeable engines behind five functions.
  * All functions of an engine are called by the submitting thread alone. */
 #ifndef TRACEKIT_REPLAY_ENGINE_H
 #define TRACEKIT_REPLAY_ENGINE_H
@@ -55,6 +55,7 @@ struct engine; /* each engine has its own */
 
 struct engine_ops {
   const char *name;
+  bool is_inline; /* a request is done when submit returns: each needs a clock reading of its own */
   /* Makes the engine. Returns 0 or -errno; -ENOSYS or -EPERM when this machine cannot run it. */
   int (*open)(struct engine **out, const struct engine_config *config);
   /* Takes one request; the caller keeps at most `depth` in flight. Returns 0 or -errno. */
@@ -77,6 +78,9 @@ const struct engine_ops *engine_threads(void);
 /* A device that exists as its service times: each completion comes when that device would be done,
  * and not before the data has moved, if there are targets. */
 const struct engine_ops *engine_emulated(void);
+
+/* Loads and stores on mapped targets, such as files of a DAX file system on persistent memory. */
+const struct engine_ops *engine_dax(void);
 
 /* io_uring by its system calls. */
 const struct engine_ops *engine_uring(void);

@@ -55,7 +55,7 @@ static int take_device(struct options *options, char *value) {
 }
 
 static int take_engine(struct options *options, char *value) {
-  static const char *const names[] = {"auto", "io_uring", "threads", "emulated", "null"};
+  static const char *const names[] = {"auto", "io_uring", "threads", "dax", "emulated", "null"};
   options->engine = value;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], value) == 0)
@@ -205,7 +205,7 @@ static int take_help(struct options *options, char *value) {
 
 static const struct option table[] = {
     {"--target", "[LABEL=]PATH", "where requests go; without LABEL: all other ones", take_target},
-    {"--engine", "NAME", "auto, io_uring, threads, emulated or null (default auto)", take_engine},
+    {"--engine", "NAME", "auto, io_uring, threads, dax, emulated or null", take_engine},
     {"--emulate", "[LABEL:]SPEC", "service times, KEY=VALUE,...: see INTERFACE.md", take_device},
     {"--pace", "NAME", "trace: at the plan's times; fast; closed: by completions", take_pace},
     {"--late", "POLICY", "catch-up, slip or drop what is late (default catch-up)", take_late},

@@ -180,7 +180,8 @@ static int submit_due(struct run *run, uint64_t now_ns, uint64_t *wait_ns) {
   uint64_t elapsed_ns = now_ns > run->start_ns ? now_ns - run->start_ns : 0;
   *wait_ns = 0;
   int rc = 0;
-  for (unsigned i = 0; i < BATCH && rc == 0; i++) {
+  unsigned batch = run->config.ops->is_inline ? 1 : BATCH;
+  for (unsigned i = 0; i < batch && rc == 0; i++) {
     const struct feed_record *record = feed_peek(run->config.feed);
     uint64_t due_ns;
     if (record == NULL)

@@ -222,6 +222,8 @@ static int open_engine(struct session *session) {
     rc = try_engine(session, engine_null());
   } else if (strcmp(asked, "emulated") == 0) {
     rc = try_engine(session, engine_emulated());
+  } else if (strcmp(asked, "dax") == 0) {
+    rc = try_engine(session, engine_dax());
   } else if (strcmp(asked, "threads") == 0) {
     rc = try_engine(session, engine_threads());
   } else {

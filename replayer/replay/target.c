@@ -243,6 +243,7 @@ static void start_target(struct target *target, const char *path,
   target->fd = -1;
   target->path = path;
   target->align_bytes = PLAN_SECTOR_BYTES;
+  target->needed_bytes = plan_target->needed_bytes;
   target->direct_note = "";
   memcpy(target->label, plan_target->label, sizeof plan_target->label);
 }

@@ -20,6 +20,7 @@ struct target {
   int fd;                         /* -1 for the null engine */
   dev_t device;                   /* of a block device: its own number; else of its file system */
   ino_t inode;                    /* of a file */
+  uint64_t needed_bytes;          /* end of the highest address of the plan */
   uint64_t size_bytes;            /* UINT64_MAX for the null engine */
   uint32_t align_bytes;           /* of addresses and lengths with O_DIRECT */
   bool is_direct;                 /* opened with O_DIRECT */

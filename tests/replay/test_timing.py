@@ -11,7 +11,7 @@ from tests.replay.program import READ, WRITE, record, run, write_plan
 from tracekit.plan import file
 
 
-@pytest.mark.parametrize("engine", ["null", "threads", "io_uring"])
+@pytest.mark.parametrize("engine", ["null", "threads", "io_uring", "dax"])
 def test_no_request_is_early_and_the_duration_is_kept(tmp_path: Path, engine: str) -> None:
     # GIVEN bursts and gaps over 0.4 s
     random = np.random.default_rng(3)

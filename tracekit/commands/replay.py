@@ -30,8 +30,8 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     engine: Annotated[
         str,
         typer.Option(
-            help="auto, io_uring, threads, emulated (service times of --device), or null which does"
-            " no I/O."
+            help="auto, io_uring, threads, dax (loads and stores on a mapping), emulated (service"
+            " times of --device), or null which does no I/O."
         ),
     ] = "auto",
     device: Annotated[

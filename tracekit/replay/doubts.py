@@ -17,6 +17,7 @@ ADVICE = {
     "log_stalls": "keep the trace folder on another disk than the target",
     "overrun": "use a faster target: tmpfs, or none",
     "buffered": "use a target that takes O_DIRECT: latencies are those of the page cache",
+    "not_persistent": "use a file on a DAX file system: these are times of the page cache",
     "read_only": "confirm the target with --write-to to replay the writes as well",
     "out_of_range": "use a larger target",
     "wrapped": "use a larger target",
@@ -97,6 +98,10 @@ def _of_schedule(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _of_targets(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    engine = summary["engine"]
+    if engine["used"] == "dax":
+        is_durable = engine["features"]["map_sync"]
+        return [] if is_durable else [("not_persistent", "the kernel granted no MAP_SYNC")]
     return [
         ("buffered", f"target {target['label']} is buffered: {target['direct_note']}")
         for target in summary["targets"]
