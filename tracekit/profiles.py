@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from tracekit.disk import seek_curve
 from tracekit.errors import InputError, UsageError
 
 BUILT_IN = Path(__file__).with_name("profiles.toml")
@@ -31,6 +32,18 @@ class Profile:
     fua_us: float
     price_per_gb: float
     sequential_setup_us: float | None = None
+    parallelism: float | None = None  # requests served at once; None: one
+    rpm: float | None = None  # this and the rest: a disk whose head moves; all or none
+    seek_track_us: float | None = None
+    seek_average_us: float | None = None
+    seek_full_us: float | None = None
+    capacity_gb: float | None = None
+    write_settle_us: float | None = None  # may be left out
+
+    @property
+    def has_head(self) -> bool:
+        """Whether positioning depends on the distance, as the disk's keys describe."""
+        return self.rpm is not None
 
     @property
     def read_setup_us(self) -> float:
@@ -43,9 +56,13 @@ class Profile:
         return self.write_latency_us - _transfer_us(self.write_mib_s)
 
 
-OPTIONAL = ("name", "about", "sequential_setup_us")
-REQUIRED = tuple(field.name for field in fields(Profile) if field.name not in OPTIONAL)
-KNOWN = ("about", *REQUIRED, "sequential_setup_us")
+DISK = ("rpm", "seek_track_us", "seek_average_us", "seek_full_us", "capacity_gb")
+OPTIONAL = ("sequential_setup_us", "parallelism", *DISK, "write_settle_us")
+REQUIRED = tuple(
+    field.name for field in fields(Profile) if field.name not in ("name", "about", *OPTIONAL)
+)
+KNOWN = ("about", *REQUIRED, *OPTIONAL)
+MAX_PARALLELISM = 256
 RATES = ("read_mib_s", "write_mib_s")
 
 
@@ -112,6 +129,7 @@ def _read_profile(file: Path, name: str, table: Any) -> Profile:
     }
     profile = Profile(name=name, about=about, **numbers)
     _check_setup(file, profile)
+    _check_disk(file, profile)
     return profile
 
 
@@ -128,6 +146,12 @@ def checked_number(file: Path, name: str, *, key: str, value: Any) -> float:
         raise InputError(f"{place}: {value} us is more than 100 s")
     if key == "price_per_gb" and value == 0:
         raise InputError(f"{place}: a price of 0 makes every comparison of prices meaningless")
+    if key == "parallelism" and not (1 <= value <= MAX_PARALLELISM and value == int(value)):
+        raise InputError(f"{place}: {value} is not a whole number from 1 to {MAX_PARALLELISM}")
+    if key == "rpm" and not 1 <= value <= 1e6:
+        raise InputError(f"{place}: {value} is not between 1 and 1000000")
+    if key == "capacity_gb" and not 1e-3 <= value <= 1e9:
+        raise InputError(f"{place}: {value} GB is not between 0.001 and 1000000000")
     return float(value)
 
 
@@ -148,3 +172,24 @@ def _check_setup(file: Path, profile: Profile) -> None:
                 f"{profile.sequential_setup_us} is more than a random {operation}'s fixed cost "
                 f"of {setup_us:.3f} us",
             )
+
+
+def _check_disk(file: Path, profile: Profile) -> None:
+    place = f"{file}: profile [{profile.name}]"
+    missing = [key for key in DISK if getattr(profile, key) is None]
+    if len(missing) == len(DISK) and profile.write_settle_us is None:
+        return
+    if missing:
+        raise InputError(
+            f"{place} lacks the key '{missing[0]}' of a disk whose head moves",
+            hint=f"such a disk needs all of: {', '.join(DISK)}",
+        )
+    if (profile.parallelism or 1) > 1:
+        raise InputError(f"{place}: a disk with one head has no parallelism above 1")
+    if not seek_curve(profile).is_rising:
+        raise InputError(
+            f"{place}: seeks of {profile.seek_track_us} us track to track, "
+            f"{profile.seek_average_us} us on average and {profile.seek_full_us} us over the full "
+            "stroke are not those of a curve that only rises",
+            hint="the average lies near the middle of the other two, or above it",
+        )

@@ -6,12 +6,9 @@
 #include <string.h>
 
 #include "simulate/block_map.h"
-#include "simulate/issue_queue.h"
+#include "simulate/intake.h"
 
 #define BLOCK_SECTORS 8
-#define SECTOR_BYTES 512
-#define SECTOR_MAX (INT64_C(1) << 57) /* additions of sectors cannot overflow below it */
-#define LENGTH_MAX UINT32_MAX         /* block layers count a request's bytes in 32 bits */
 
 /* Where the previous request of a device ended. */
 struct joint {
@@ -32,11 +29,10 @@ struct tk_placement {
   struct block_map *map;
   const struct tk_placement_block *blocks;
   struct tk_placement_device *devices;
-  struct joint *joints;      /* one a device */
-  struct issue_queue *queue; /* NULL when requests are charged as queued */
-  int64_t *steps_ps;         /* TK_CURVES rows of point_count + 1: the last column is "never" */
-  uint32_t device_count;
-  uint16_t never; /* the number of points */
+  struct joint *joints; /* one a device */
+  struct intake intake;
+  int64_t *steps_ps; /* TK_CURVES rows of point_count + 1: the last column is "never" */
+  uint16_t never;    /* the number of points */
   struct tk_placement_cost base;
   struct tk_placement_cost nvm;
   struct tk_placement_totals totals;
@@ -79,7 +75,9 @@ static int allocate(struct tk_placement *kernel, const struct tk_placement_setup
     kernel->joints[i].sector = -1;
   }
   const int error = block_map_new(setup->keys, setup->block_count, &kernel->map);
-  return error || !setup->as_issued ? error : issue_queue_new(&kernel->queue);
+  if (error)
+    return error;
+  return intake_init(&kernel->intake, setup->device_count, setup->as_issued, &kernel->totals);
 }
 
 int tk_placement_new(const struct tk_placement_setup *setup, struct tk_placement **out) {
@@ -90,7 +88,6 @@ int tk_placement_new(const struct tk_placement_setup *setup, struct tk_placement
   if (kernel == NULL)
     return -ENOMEM;
   kernel->blocks = setup->blocks;
-  kernel->device_count = setup->device_count;
   kernel->never = (uint16_t)setup->point_count;
   kernel->base = setup->base;
   kernel->nvm = setup->nvm;
@@ -203,7 +200,8 @@ static void charge_latency(struct tk_placement *kernel, const struct issue_reque
   curve[both_nvm] -= kernel->nvm.latency_ps[op] - kernel->nvm.sequential_ps[op];
 }
 
-static int charge(struct tk_placement *kernel, const struct issue_request *request) {
+static int charge(void *context, const struct issue_request *request) {
+  struct tk_placement *kernel = context;
   const int error = raise_bound(kernel, request);
   if (error)
     return error;
@@ -229,87 +227,22 @@ static int charge(struct tk_placement *kernel, const struct issue_request *reque
   return 0;
 }
 
-static int drain(struct tk_placement *kernel, int64_t now_ns) {
-  struct issue_request issued;
-  while (kernel->queue != NULL && issue_queue_pop(kernel->queue, now_ns, &issued)) {
-    const int error = charge(kernel, &issued);
-    if (error)
-      return error;
-  }
+/* Flushes are charged by their number, which the totals have. */
+static int count_flush(void *context, const struct issue_request *request) {
+  (void)context;
+  (void)request;
   return 0;
-}
-
-static int add_transfer(struct tk_placement *kernel, const struct issue_request *request,
-                        int64_t merged_into) {
-  if (kernel->queue == NULL)
-    return charge(kernel, request);
-  if (merged_into >= 0) {
-    if (issue_queue_merge(kernel->queue, merged_into, request) == 0)
-      return 0;
-    kernel->totals.orphan_merges++;
-    return charge(kernel, request);
-  }
-  if (request->issue_ns >= 0)
-    return issue_queue_push(kernel->queue, request);
-  kernel->totals.not_issued++;
-  return 0;
-}
-
-static bool is_row_valid(const struct tk_placement *kernel, const struct tk_placement_rows *rows,
-                         int64_t row) {
-  return rows->action[row] <= TK_ACTION_UNCHARGED && rows->role[row] < TK_ROLES &&
-         rows->device[row] >= 0 && (uint32_t)rows->device[row] < kernel->device_count;
-}
-
-static bool is_possible(int64_t sector, int64_t length_bytes) {
-  return sector >= 0 && sector < SECTOR_MAX && length_bytes >= 0 && length_bytes <= LENGTH_MAX;
-}
-
-static int add_row(struct tk_placement *kernel, const struct tk_placement_rows *rows, int64_t row) {
-  if (!is_row_valid(kernel, rows, row)) {
-    kernel->totals.bad_request_id = rows->request_id[row];
-    return -EINVAL;
-  }
-  const uint8_t action = rows->action[row];
-  if (action == TK_ACTION_FLUSH || rows->is_preflush[row])
-    kernel->totals.flushes[rows->role[row]]++;
-  kernel->totals.uncharged += action == TK_ACTION_UNCHARGED;
-  if (action > TK_ACTION_WRITE || rows->length_bytes[row] == 0)
-    return 0;
-  if (!is_possible(rows->sector[row], rows->length_bytes[row])) {
-    kernel->totals.impossible++;
-    return 0;
-  }
-
-  const struct issue_request request = {
-      .request_id = rows->request_id[row],
-      .issue_ns = rows->issue_ns[row],
-      .sector = rows->sector[row],
-      .sectors = (rows->length_bytes[row] + SECTOR_BYTES - 1) / SECTOR_BYTES,
-      .device = (uint32_t)rows->device[row],
-      .role = rows->role[row],
-      .is_write = action == TK_ACTION_WRITE,
-      .is_fua = rows->is_fua[row] != 0,
-  };
-  int error = drain(kernel, rows->queue_ns[row]);
-  if (error)
-    return error;
-  error = add_transfer(kernel, &request, rows->merged_into[row]);
-  if (error == -EEXIST)
-    kernel->totals.bad_request_id = request.request_id;
-  return error;
 }
 
 int tk_placement_add(struct tk_placement *kernel, const struct tk_placement_rows *rows) {
-  for (int64_t row = 0; row < rows->count; row++) {
-    const int error = add_row(kernel, rows, row);
-    if (error)
-      return error;
-  }
-  return 0;
+  const struct intake_sink sink = {kernel, charge, count_flush};
+  return intake_add(&kernel->intake, rows, &sink);
 }
 
-int tk_placement_finish(struct tk_placement *kernel) { return drain(kernel, INT64_MAX); }
+int tk_placement_finish(struct tk_placement *kernel) {
+  const struct intake_sink sink = {kernel, charge, count_flush};
+  return intake_finish(&kernel->intake, &sink);
+}
 
 void tk_placement_read(const struct tk_placement *kernel, struct tk_placement_totals *totals,
                        int64_t *steps_ps) {
@@ -325,7 +258,7 @@ void tk_placement_free(struct tk_placement *kernel) {
   if (kernel == NULL)
     return;
   block_map_free(kernel->map);
-  issue_queue_free(kernel->queue);
+  intake_free(&kernel->intake);
   free(kernel->devices);
   free(kernel->joints);
   free(kernel->steps_ps);

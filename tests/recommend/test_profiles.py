@@ -20,6 +20,13 @@ GOOD = {
     "fua_us": "0",
     "price_per_gb": "6.0",
 }
+HEAD = {
+    "rpm": "7200",
+    "seek_track_us": "1000",
+    "seek_average_us": "12000",
+    "seek_full_us": "20000",
+    "capacity_gb": "320",
+}
 
 
 def own_file(folder: Path, *without: str, **changes: str) -> Path:
@@ -47,6 +54,7 @@ def test_the_devices_of_both_studies_are_built_in() -> None:
     # AND the devices that issue and study name are all there
     assert list(found) == [
         "hdd-7200",
+        "hdd-7200-seek",
         "hdd-15k",
         "ssd-sata",
         "ssd-nvme",
@@ -103,6 +111,15 @@ def test_an_own_profile_replaces_one_of_the_same_name(tmp_path: Path) -> None:
         ("", {"about": "3"}, r"\[mine\], key 'about': 3 is not text"),
         ("", {"read_mib_s": "10"}, r"\[mine\]: read_latency_us 100.0 is shorter than moving"),
         ("", {"sequential_setup_us": "95"}, r"sequential_setup_us 95.0 is more than a random"),
+        ("", {"parallelism": "1.5"}, r"'parallelism': 1.5 is not a whole number from 1 to 256"),
+        ("", {"parallelism": "0"}, r"'parallelism': 0 is not a whole number"),
+        ("", {"rpm": "7200"}, r"lacks the key 'seek_track_us' of a disk whose head moves"),
+        ("", {"write_settle_us": "1"}, r"lacks the key 'rpm' of a disk whose head moves"),
+        ("", {**HEAD, "rpm": "0"}, r"key 'rpm': 0 is not between 1 and 1000000"),
+        ("", {**HEAD, "capacity_gb": "0"}, r"key 'capacity_gb': 0 GB is not between"),
+        ("", {**HEAD, "parallelism": "2"}, r"a disk with one head has no parallelism above 1"),
+        ("", {**HEAD, "seek_full_us": "9000"}, r"seeks of 1000.0 us track to track, 12000.0 us on"),
+        ("", {**HEAD, "seek_average_us": "900"}, r"are not those of a curve that only rises"),
     ],
 )
 def test_what_is_wrong_is_named(
@@ -145,7 +162,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_an_unknown_profile_lists_the_known(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no device profile 'ssd-pmc'") as caught:
         choose_profile(load_profiles(own_file(tmp_path)), "ssd-pmc")
-    assert caught.value.hint.startswith("did you mean ssd-pcm? there are: hdd-7200, hdd-15k,")
+    assert caught.value.hint.startswith("did you mean ssd-pcm? there are: hdd-7200, hdd-7200-seek,")
     assert caught.value.hint.endswith(", dram, network-storage, mine")
 
 

@@ -168,9 +168,10 @@ def test_the_rest_of_a_cyclic_journal_is_named(tmp_path: Path) -> None:
     write_trace(tmp_path, [Request("journal", 0)], layout=[{"role": "journal", "sectors": 2048}])
     result = recommend(TraceFolder(tmp_path), Options())
     # THEN the reader is told what a longer run will touch
+    assert result["assumptions"][-2].startswith("the journal is cyclic: 4 KiB were written into")
     assert result["assumptions"][-1] == (
-        "the journal is cyclic and counts with what the trace touched, 4 KiB;"
-        " a longer run goes on to all 1 MiB of its partition"
+        "a longer run goes on to all 1 MiB of the journal's partition, of which this trace wrote"
+        " 0.00 rounds"
     )
 
 

@@ -34,6 +34,13 @@ def recommend(  # noqa: PLR0913 - a command's parameters are its options
         Literal["issued", "queued"],
         typer.Option(help="Charge requests as the device got them, or as they were queued."),
     ] = "issued",
+    queueing: Annotated[
+        Literal["serial", "open"],
+        typer.Option(
+            help="Serve requests one after the other, or let them come at their traced times and"
+            " queue for each device: then mean response times are compared."
+        ),
+    ] = "serial",
     profiles: Annotated[
         Path | None, typer.Option(help="TOML file of own device profiles.", metavar="FILE")
     ] = None,
@@ -56,6 +63,7 @@ def recommend(  # noqa: PLR0913 - a command's parameters are its options
         ),
         coverage=coverage,
         level=level,
+        queueing=queueing,
         profiles=profiles,
     )
     with row_progress("recommend") as on_rows:

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import functools
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,9 @@ class _Cost(ctypes.Structure):
     ]
 
 
-class _Setup(ctypes.Structure):
+class NativeSetup(ctypes.Structure):
+    """`struct tk_placement_setup`."""
+
     _fields_ = [
         ("keys", ctypes.c_void_p),
         ("blocks", ctypes.c_void_p),
@@ -114,7 +117,9 @@ class _Rows(ctypes.Structure):
     ]
 
 
-class _Totals(ctypes.Structure):
+class NativeTotals(ctypes.Structure):
+    """`struct tk_placement_totals`."""
+
     _fields_ = [
         ("base_ps", _I64 * ROLE_COUNT),
         ("requests", _I64 * ROLE_COUNT),
@@ -149,6 +154,56 @@ def _cost(cost: Cost) -> _Cost:
     return _Cost(*((_I64 * 2)(*pair) for pair in pairs), cost.fua_ps)
 
 
+def native_setup(setup: Setup) -> NativeSetup:
+    """Return a setup as the kernels take it; its arrays must outlive them."""
+    return NativeSetup(
+        setup.keys.ctypes.data,
+        setup.blocks.ctypes.data,
+        setup.devices.ctypes.data,
+        len(setup.keys),
+        len(setup.devices),
+        setup.point_count,
+        int(setup.is_issued),
+        _cost(setup.base),
+        _cost(setup.nvm),
+    )
+
+
+def add_rows(function: Callable[..., int], handle: ctypes.c_void_p, *, rows: Rows) -> int:
+    """Give rows to a kernel's function; return its status."""
+    columns = [getattr(rows, field.name).ctypes.data for field in fields(Rows)]
+    native_rows = _Rows(*columns, len(rows.request_id))
+    return function(handle, ctypes.byref(native_rows))
+
+
+def totals_of(totals: NativeTotals) -> Totals:
+    """Return what a kernel counted."""
+    return Totals(
+        tuple(totals.base_ps),
+        tuple(totals.requests),
+        tuple(totals.flushes),
+        totals.uncharged,
+        totals.not_issued,
+        totals.orphan_merges,
+        totals.impossible,
+        totals.missing_blocks,
+    )
+
+
+def check_status(status: int, totals: NativeTotals) -> None:
+    """Raise InputError that names the request which a kernel could not take."""
+    if not status:
+        return
+    reason = {
+        -errno.EINVAL: "has an operation, role or device that is not known",
+        -errno.EOVERFLOW: "brings the modelled time above 106 days",
+        -errno.EEXIST: "appears twice",
+    }.get(status)
+    if reason is None or totals.bad_request_id < 0:
+        raise TracekitError(f"the placement model failed: {os.strerror(-status)}")
+    raise InputError(f"request {totals.bad_request_id} {reason}", hint="parse the capture again")
+
+
 class PlacementKernel(Owned):
     """One pass over a trace; a context manager, used by one thread at a time."""
 
@@ -159,20 +214,8 @@ class PlacementKernel(Owned):
         self._blocks = setup.blocks  # the kernel reads this array until it is freed
         self._point_count = setup.point_count
         super().__init__()
-        native_setup = _Setup(
-            setup.keys.ctypes.data,
-            setup.blocks.ctypes.data,
-            setup.devices.ctypes.data,
-            len(setup.keys),
-            len(setup.devices),
-            setup.point_count,
-            int(setup.is_issued),
-            _cost(setup.base),
-            _cost(setup.nvm),
-        )
-        status = self._native.tk_placement_new(
-            ctypes.byref(native_setup), ctypes.byref(self._handle)
-        )
+        native = native_setup(setup)
+        status = self._native.tk_placement_new(ctypes.byref(native), ctypes.byref(self._handle))
         if status:
             raise TracekitError(
                 f"the placement model refuses {len(setup.keys)} blocks and {setup.point_count}"
@@ -181,45 +224,19 @@ class PlacementKernel(Owned):
 
     def add(self, rows: Rows) -> None:
         """Charge the next requests; raise InputError that names a request that makes no sense."""
-        columns = [getattr(rows, field.name).ctypes.data for field in fields(Rows)]
-        native_rows = _Rows(*columns, len(rows.request_id))
-        self._check(self._native.tk_placement_add(self._handle, ctypes.byref(native_rows)))
+        status = add_rows(self._native.tk_placement_add, self._handle, rows=rows)
+        check_status(status, self._totals(None))
 
     def finish(self) -> tuple[Totals, NDArray[np.int64]]:
         """Return the totals and the change of time in ps at each capacity point, by curve."""
         import numpy as np
 
-        self._check(self._native.tk_placement_finish(self._handle))
+        status = self._native.tk_placement_finish(self._handle)
+        check_status(status, self._totals(None))
         steps_ps = np.zeros((CURVES, self._point_count), np.int64)
-        totals = self._totals(steps_ps.ctypes.data)
-        return (
-            Totals(
-                tuple(totals.base_ps),
-                tuple(totals.requests),
-                tuple(totals.flushes),
-                totals.uncharged,
-                totals.not_issued,
-                totals.orphan_merges,
-                totals.impossible,
-                totals.missing_blocks,
-            ),
-            steps_ps,
-        )
+        return totals_of(self._totals(steps_ps.ctypes.data)), steps_ps
 
-    def _totals(self, steps: int | None) -> _Totals:
-        totals = _Totals()
+    def _totals(self, steps: int | None) -> NativeTotals:
+        totals = NativeTotals()
         self._native.tk_placement_read(self._handle, ctypes.byref(totals), steps)
         return totals
-
-    def _check(self, status: int) -> None:
-        if not status:
-            return
-        request_id = self._totals(None).bad_request_id
-        reason = {
-            -errno.EINVAL: "has an operation, role or device that is not known",
-            -errno.EOVERFLOW: "brings the modelled time above 106 days",
-            -errno.EEXIST: "appears twice",
-        }.get(status)
-        if reason is None or request_id < 0:
-            raise TracekitError(f"the placement model failed: {os.strerror(-status)}")
-        raise InputError(f"request {request_id} {reason}", hint="parse the capture again")

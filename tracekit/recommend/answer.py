@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracekit.schema import BLOCK_BYTES
 from tracekit.simulate.placement import Curves
-from tracekit.simulate.split import best_splits, running_best
+from tracekit.simulate.split import running_best
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,9 +78,7 @@ def candidates(curves: Curves, coverage: str) -> list[Candidate]:
     for role in curves.placed_roles:
         least, index = running_best(curves.change_ps[coverage, role])
         alone.append(Candidate(role, curves.base_total_ps + least, {role: curves.points[index]}))
-    splits = best_splits(
-        curves.points, [curves.change_ps[coverage, role] for role in curves.placed_roles]
-    )
+    splits = curves.splits(coverage, curves.placed_roles)
     shares = dict(zip(curves.placed_roles, splits.blocks, strict=True))
     combined = Candidate(SPLIT, curves.base_total_ps + splits.change_ps, shares)
     return [base, *alone, combined]

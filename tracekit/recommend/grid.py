@@ -49,6 +49,15 @@ def make_grid(
     return Grid(fine, np.searchsorted(fine, shown), int(np.searchsorted(fine, headline)))
 
 
+def only_shown(grid: Grid) -> Grid:
+    """Return the grid of the shown capacities, for models whose time grows with their number."""
+    import numpy as np
+
+    fine = grid.fine[grid.shown]
+    headline = int(np.searchsorted(fine, grid.fine[grid.headline]))
+    return Grid(fine, np.arange(len(fine)), headline)
+
+
 def _spread(end: int, count: int, kept: Sequence[int]) -> NDArray[np.int64]:
     """Return 0, `kept`, and about `count` whole numbers up to `end`, ascending."""
     import numpy as np

@@ -8,13 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.profiles import Profile, choose_profile, load_profiles
-from tracekit.recommend.answer import Answers, Flip, candidates, find_answers, to_ns
-from tracekit.recommend.grid import Grid, make_grid
+from tracekit.recommend.answer import SPLIT, Answers, Flip, candidates, find_answers, to_ns
+from tracekit.recommend.grid import Grid, make_grid, only_shown
+from tracekit.recommend.models import (
+    OPEN,
+    SERIAL,
+    journal_facts,
+    journal_notes,
+    round_ns,
+    times_of,
+    timings,
+)
 from tracekit.recommend.words import assumptions, headline
-from tracekit.schema import BLOCK_BYTES, PLACEMENT, ROLES, SECTOR_BYTES
-from tracekit.simulate.block_orders import read_blocks
+from tracekit.schema import BLOCK_BYTES, PLACEMENT, ROLES
+from tracekit.simulate.block_orders import TouchedBlocks, read_blocks
 from tracekit.simulate.columns import number_column, read_columns, text_column
-from tracekit.simulate.placement import COVERAGES, Curves, sweep
+from tracekit.simulate.placement import COVERAGES, Curves, Timings, sweep
+from tracekit.simulate.walked import OPTIMUM, needs_walk, sweep_walked
 from tracekit.sizes import format_size
 from tracekit.store import TraceFolder, write_json, write_table
 
@@ -40,6 +50,7 @@ class Options:
     max_capacity_bytes: int | None = None
     coverage: str = "hottest"
     level: str = "issued"
+    queueing: str = SERIAL
     profiles: Path | None = None
 
 
@@ -59,19 +70,42 @@ def recommend(
     level = options.level
     if level == "issued" and not _has_issues(requests):
         level = "queued"
-    curves = sweep(
-        requests,
-        touched,
-        points=grid.fine,
-        devices=profiles,
-        is_issued=level == "issued",
-        on_rows=on_rows,
+    grid, curves = _curves(
+        (requests, touched), grid, options, profiles=profiles, level=level, on_rows=on_rows
     )
     result = _result(folder, options, profiles, level, (grid, curves))
     (folder.path / "simulations").mkdir(exist_ok=True)
     write_table(folder.table(TABLE), _table(profiles, grid, curves))
     write_json(folder.path / RESULT, result)
     return result
+
+
+def _curves(
+    trace: tuple[Path, TouchedBlocks],
+    grid: Grid,
+    options: Options,
+    *,
+    profiles: tuple[Profile, Profile],
+    level: str,
+    on_rows: Callable[[int], None] | None,
+) -> tuple[Grid, Curves]:
+    """Sweep all capacities at once, or walk those shown where the order of requests matters."""
+    is_open, is_issued = options.queueing == OPEN, level == "issued"
+    if not needs_walk(profiles, is_open=is_open):
+        swept = sweep(
+            *trace, points=grid.fine, devices=profiles, is_issued=is_issued, on_rows=on_rows
+        )
+        return grid, swept
+    shown = only_shown(grid)
+    walked = sweep_walked(
+        trace,
+        points=shown.fine,
+        devices=profiles,
+        is_issued=is_issued,
+        is_open=is_open,
+        on_rows=on_rows,
+    )
+    return shown, walked
 
 
 def _has_issues(requests: Path) -> bool:
@@ -89,16 +123,17 @@ def _result(
 ) -> dict[str, Any]:
     grid, curves = swept
     answers = find_answers(curves, options.coverage)
-    other_coverage = next(name for name in COVERAGES if name != options.coverage)
+    (other_coverage,) = {*COVERAGES} - {options.coverage}
     other = find_answers(curves, other_coverage).by_point[grid.headline]
-    base, nvm = profiles
+    journal = journal_facts(folder, curves)
     return {
-        "base_profile": base.name,
-        "nvm_profile": nvm.name,
-        "profiles": [asdict(base), asdict(nvm)],
+        "base_profile": profiles[0].name,
+        "nvm_profile": profiles[1].name,
+        "profiles": [asdict(profile) for profile in profiles],
         "level": level,
+        "queueing": options.queueing,
         "coverage": options.coverage,
-        "headline": headline(curves, answers, index=grid.headline, other=other, nvm=nvm),
+        "headline": headline(curves, answers, index=grid.headline, other=other, nvm=profiles[1]),
         "answer": asdict(answers.by_point[grid.headline]),
         "other_coverage": {"coverage": other_coverage, **asdict(other)},
         "answers": [asdict(answers.by_point[index]) for index in grid.shown],
@@ -108,12 +143,14 @@ def _result(
         "best": asdict(answers.best),
         "footprint_bytes": int(curves.role_blocks.sum()) * BLOCK_BYTES,
         "roles": _roles(curves),
+        "times": _times(curves, answers, grid.headline, options.coverage),
+        "journal": journal,
         "left_out": {name: getattr(curves.totals, name) for name in LEFT_OUT},
         "assumptions": [
             _headline_rule(options, answers, grid),
             *assumptions(curves, profiles, level=level, coverage=options.coverage),
             *_level_note(options, level),
-            *_journal_note(folder, curves),
+            *journal_notes(journal),
             *_mixed_note(folder),
         ],
     }
@@ -139,17 +176,21 @@ def _level_note(options: Options, level: str) -> list[str]:
     return ["the trace has no issue times, so requests are charged as queued"]
 
 
-def _journal_note(folder: TraceFolder, curves: Curves) -> list[str]:
-    """Say how much of the journal a longer run would still come to touch."""
-    partitions = [part for part in folder.info.get("layout", []) if part.get("role") == "journal"]
-    size = sum(int(part.get("sectors") or 0) for part in partitions) * SECTOR_BYTES
-    touched = int(curves.role_blocks[ROLES.index("journal")]) * BLOCK_BYTES
-    if not partitions or not touched or size <= touched:
-        return []
-    return [
-        f"the journal is cyclic and counts with what the trace touched, {format_size(touched)};"
-        f" a longer run goes on to all {format_size(size)} of its partition"
-    ]
+def _times(curves: Curves, answers: Answers, index: int, coverage: str) -> dict[str, Any] | None:
+    """Return what base and answer take at a point where they were walked, else None."""
+    import numpy as np
+
+    answer = answers.by_point[index]
+    base = timings(curves, "none", blocks={})
+    given = {
+        role: np.full(len(curves.points), getattr(answer, f"{role}_bytes") // BLOCK_BYTES)
+        for role in curves.placed_roles
+        if answer.placement in (role, SPLIT)
+    }
+    placed = timings(curves, coverage if given else "none", blocks=given)
+    if base is None or placed is None:
+        return None
+    return {"base": times_of(base, index), "answer": times_of(placed, index)}
 
 
 def _mixed_note(folder: TraceFolder) -> list[str]:
@@ -209,11 +250,20 @@ def _series(
 
     placement, coverage, change_ps, blocks = one
     count = len(grid.shown)
-    elapsed = [to_ns(curves.base_total_ps + int(change_ps[index])) for index in grid.shown]
+    optimum = curves.walked.get(OPTIMUM)
+    timed = optimum if placement == "optimal" else timings(curves, coverage, blocks=blocks)
+    timed = timed or Timings(curves.base_total_ps + change_ps)
     nothing = np.zeros(len(curves.points), np.int64)
-    shares = [blocks.get(role, nothing)[grid.shown] * BLOCK_BYTES for role in ROLES[:3]]
     texts = (profiles[0].name, profiles[1].name, placement, coverage)
-    values = (curves.points[grid.shown] * BLOCK_BYTES, np.array(elapsed, np.int64), *shares)
     columns = [text_column(text, count) for text in texts]
-    columns += [number_column(one) for one in values]
+    columns.append(number_column(curves.points[grid.shown] * BLOCK_BYTES))
+    columns += [
+        pa.nulls(count, pa.int64())
+        if part is None
+        else number_column(np.array([round_ns(part[index]) for index in grid.shown], np.int64))
+        for part in (timed.service_ps, timed.response_ps, timed.makespan_ps)
+    ]
+    columns += [
+        number_column(blocks.get(role, nothing)[grid.shown] * BLOCK_BYTES) for role in ROLES[:3]
+    ]
     return pa.Table.from_arrays(columns, schema=PLACEMENT)

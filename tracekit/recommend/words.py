@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tracekit.profiles import Profile
 from tracekit.recommend.answer import KNEE_RATIO, LASTING_RATIO, WORTH_RATIO, Answer, Answers
+from tracekit.recommend.models import timing_notes
 from tracekit.schema import BLOCK_BYTES, ROLES
 from tracekit.simulate.placement import Curves
 from tracekit.sizes import format_duration, format_size
@@ -49,12 +50,15 @@ def assumptions(
         "hottest": "a role that does not fit is covered hottest block first (most accesses first)",
         "start": "a role that does not fit is covered from its start (lowest touched block first)",
     }[coverage]
-    continued = [device.name for device in profiles if device.sequential_setup_us is not None]
+    continued = [
+        device.name
+        for device in profiles
+        if device.sequential_setup_us is not None and not device.has_head
+    ]
     rule = f"; on {' and '.join(continued)} it then costs its transfer" if continued else ""
     return [
         f"the base device is {base.name} ({base.about}), the NVM {nvm.name} ({nvm.about})",
-        "elapsed time is the sum of the service times of all requests, one after the other: no"
-        " queueing, no overlap, no think time",
+        *timing_notes(curves, profiles),
         f"{LEVELS[level]}; each device that holds blocks of a request costs its latency once",
         f"a request continues the previous one where that ended on the same device and role{rule}",
         f"{how}; capacity counts whole 4 KiB blocks that the trace touched",
@@ -77,11 +81,15 @@ def _first_line(curves: Curves, answer: Answer, nvm: Profile) -> str:
             f" {format_duration(answer.base_elapsed_ns)}."
         )
     return (
-        f"{given}, place {_parts(curves, answer)} there: elapsed I/O time falls by"
+        f"{given}, place {_parts(curves, answer)} there: {_measure(curves)} falls by"
         f" {answer.gain_ratio:.1%}, from {format_duration(answer.base_elapsed_ns)} to"
         f" {format_duration(answer.elapsed_ns)} (the hottest blocks of all roles:"
         f" {format_duration(answer.optimal_elapsed_ns)})."
     )
+
+
+def _measure(curves: Curves) -> str:
+    return "mean response time" if curves.is_open else "elapsed I/O time"
 
 
 def _elsewhere(curves: Curves) -> str:

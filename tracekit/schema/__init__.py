@@ -124,6 +124,18 @@ PLACEMENT = pa.schema(
         ),
         field("capacity_bytes", pa.int64(), meaning="NVM capacity"),
         field("elapsed_ns", pa.int64(), meaning="sum of the service times of all requests"),
+        field(
+            "response_avg_ns",
+            pa.int64(),
+            meaning="with queueing: mean time from arrival to completion",
+            nullable=True,
+        ),
+        field(
+            "makespan_ns",
+            pa.int64(),
+            meaning="with queueing: from the first arrival to the last completion",
+            nullable=True,
+        ),
         field("fs_bytes", pa.int64(), meaning="NVM given to the file system at this point"),
         field("journal_bytes", pa.int64(), meaning="NVM given to the journal at this point"),
         field("swap_bytes", pa.int64(), meaning="NVM given to swap at this point"),

@@ -8,8 +8,8 @@ while it is on both, and NVM's once all its blocks are on NVM.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,6 +29,7 @@ from tracekit.native.placement import (
 from tracekit.schema import OPERATIONS, ROLES, SECTOR_BYTES
 from tracekit.simulate.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
 from tracekit.simulate.columns import codes, flags, numbers, read_columns, role_codes
+from tracekit.simulate.split import Splits, best_splits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,8 +73,32 @@ class Device(Protocol):
 
 
 @dataclass(frozen=True)
+class Timings:
+    """Times of one placement at each capacity point, in ps; the last two with queueing only."""
+
+    service_ps: NDArray[np.int64]  # sum over all requests
+    response_ps: NDArray[np.int64] | None = None  # mean from arrival to completion
+    makespan_ps: NDArray[np.int64] | None = None  # from the first arrival to the last completion
+
+    @property
+    def counted_ps(self) -> NDArray[np.int64]:
+        """The time that placements are compared by."""
+        return self.service_ps if self.response_ps is None else self.response_ps
+
+    def at(self, index: NDArray[np.int64]) -> Timings:
+        """Return the times at other points."""
+        response, makespan = (
+            None if part is None else part[index] for part in (self.response_ps, self.makespan_ps)
+        )
+        return Timings(self.service_ps[index], response, makespan)
+
+
+@dataclass(frozen=True)
 class Curves:
-    """Elapsed time at each capacity point; times in ps, flushes included, capacities in blocks."""
+    """The time that counts at each capacity point, in ps, flushes included; capacities in blocks.
+
+    That is the elapsed time, or with queueing (`is_open`) the mean response time.
+    """
 
     points: NDArray[np.int64]
     role_blocks: NDArray[np.int64]  # touched blocks by role
@@ -82,6 +107,18 @@ class Curves:
     optimal_ps: NDArray[np.int64]  # change of the optimal order at each point
     optimal_blocks: NDArray[np.int64]  # by role and point
     totals: Totals
+    # Where the order of requests matters (`walked.py`), by coverage and roles; otherwise empty.
+    walked: Mapping[tuple[str, tuple[str, ...]], Timings] = field(default_factory=dict)
+    walked_splits: Mapping[tuple[str, tuple[str, ...]], Splits] = field(default_factory=dict)
+    is_open: bool = False
+    order_counts: Mapping[str, int] = field(default_factory=dict)
+
+    def splits(self, coverage: str, roles: Sequence[str]) -> Splits:
+        """Return the best division of each capacity between `roles`; see `best_splits`."""
+        known = self.walked_splits.get((coverage, tuple(roles)))
+        if known is not None:
+            return known
+        return best_splits(self.points, [self.change_ps[coverage, role] for role in roles])
 
     @property
     def base_total_ps(self) -> int:
@@ -96,13 +133,16 @@ class Curves:
 
 def device_cost(device: Device) -> Cost:
     """Convert a profile to integer picoseconds; the transfer is rounded by 512-byte sector."""
-    setup = (_ps(device.read_setup_us), _ps(device.write_setup_us))
+    setup = (picoseconds(device.read_setup_us), picoseconds(device.write_setup_us))
     sequential = setup
     if device.sequential_setup_us is not None:
-        sequential = (_ps(device.sequential_setup_us), _ps(device.sequential_setup_us))
+        sequential = (
+            picoseconds(device.sequential_setup_us),
+            picoseconds(device.sequential_setup_us),
+        )
     rates = (device.read_mib_s, device.write_mib_s)
     sector = tuple(round(SECTOR_BYTES / MIB / rate * 1e12) for rate in rates)
-    return Cost(setup, sequential, (sector[0], sector[1]), _ps(device.fua_us))
+    return Cost(setup, sequential, (sector[0], sector[1]), picoseconds(device.fua_us))
 
 
 def sweep(
@@ -131,20 +171,22 @@ def sweep(
         nvm=device_cost(nvm),
     )
     with PlacementKernel(setup) as kernel:
-        for rows in _read_rows(requests, touched.device_names):
+        for rows in read_rows(requests, touched.device_names):
             kernel.add(rows)
             if on_rows is not None:
                 on_rows(len(rows.request_id))
         totals, steps_ps = kernel.finish()
-    flush_ps = (_ps(base.flush_us), _ps(nvm.flush_us))
+    flush_ps = (picoseconds(base.flush_us), picoseconds(nvm.flush_us))
     return _curves(points, touched, ordered, (totals, steps_ps), flush_ps)
 
 
-def _ps(us: float) -> int:
+def picoseconds(us: float) -> int:
+    """Return microseconds as whole picoseconds."""
     return round(us * PS_PER_US)
 
 
-def _read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
+def read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
+    """Yield the rows of requests.parquet as the kernels take them."""
     import numpy as np
 
     action_of = np.full(len(OPERATIONS) + 1, UNCHARGED, np.uint8)

@@ -68,6 +68,7 @@ def verify(
     The last replay of each kind is kept as `verify-base` and `verify-placement`.
     """
     advice = read_recommendation(folder)
+    _check_queueing(advice)
     _check_profiles(advice, options.profiles)
     answer = choose_answer(advice, options.placement)
     total = int(folder.info["counts"]["requests"])
@@ -96,6 +97,16 @@ def verify(
     write_table(folder.table(TABLE), _table(runs, predicted.base_ns, predicted.placed_ns))
     write_json(folder.path / RESULT, result)
     return result
+
+
+def _check_queueing(advice: Mapping[str, Any]) -> None:
+    """Raise UsageError where the recommendation is not of requests one after the other."""
+    if advice.get("queueing", "serial") != "serial":
+        raise UsageError(
+            "the recommendation compares response times of requests that queue, and a replay is"
+            " one request after the other",
+            hint="run: tracekit recommend --queueing serial",
+        )
 
 
 def _check_profiles(advice: Mapping[str, Any], own: Path | None) -> None:

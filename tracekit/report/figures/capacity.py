@@ -23,13 +23,14 @@ STYLES = {
 }
 
 
-def capacity(table: pd.DataFrame, size: Size, *, answer_bytes: int) -> Figure:
+def capacity(
+    table: pd.DataFrame, size: Size, *, answer_bytes: int, measure: str = "Elapsed time"
+) -> Figure:
     """Draw the curves of one pair of devices and one coverage, and mark the answer's capacity."""
     import seaborn as sns
 
-    figure, axes = canvas.canvas(
-        size, x_title="NVM capacity", y_title="Elapsed time of all requests"
-    )
+    title = measure if measure.startswith("Mean") else f"{measure} of all requests"
+    figure, axes = canvas.canvas(size, x_title="NVM capacity", y_title=title)
     for placement, (colour, line, _) in STYLES.items():
         curve = table[table["placement"] == placement]
         if not curve.empty:

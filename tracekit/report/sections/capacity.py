@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TITLE = "Elapsed time against NVM capacity"
+OPEN = "open"
+PROFILE_KEYS = (
+    ("read_latency_us", "\N{MICRO SIGN}s, 4 KiB read"),
+    ("write_latency_us", "\N{MICRO SIGN}s, 4 KiB write"),
+    ("read_mib_s", "MiB/s read"),
+    ("write_mib_s", "MiB/s written"),
+    ("sequential_setup_us", "\N{MICRO SIGN}s before what continues"),
+    ("flush_us", "\N{MICRO SIGN}s a flush"),
+    ("fua_us", "\N{MICRO SIGN}s more with FUA"),
+    ("parallelism", "requests at once"),
+    ("rpm", "turns a minute"),
+    ("seek_track_us", "\N{MICRO SIGN}s from track to track"),
+    ("seek_average_us", "\N{MICRO SIGN}s an average seek"),
+    ("seek_full_us", "\N{MICRO SIGN}s a full stroke"),
+    ("write_settle_us", "\N{MICRO SIGN}s more to seek for a write"),
+    ("capacity_gb", "GB under the stroke"),
+    ("price_per_gb", "relative price of a gigabyte"),
+)
 COVERAGES = {"hottest": "hottest blocks first", "start": "from the start of the role"}
 
 
@@ -30,7 +48,8 @@ def capacity(inputs: Inputs) -> Section | Missing:
     table = evidence.table
     is_pair = table["base_profile"] == advice["base_profile"]
     is_pair &= table["nvm_profile"] == advice["nvm_profile"]
-    mine = replace(evidence, table=table[is_pair])
+    is_open = advice.get("queueing") == OPEN
+    mine = replace(evidence, table=_counted(table[is_pair], is_open=is_open))
     present = set(mine.table["coverage"])
     ordered = sorted(COVERAGES, key=lambda name: name != advice["coverage"])
     return Section(
@@ -43,11 +62,15 @@ def capacity(inputs: Inputs) -> Section | Missing:
             "single_role_ranges": ranges(advice["single_role_flips"]),
             "title_of": placement_title,
             "shares_of": shares,
+            "is_open": is_open,
+            "journal": advice.get("journal"),
+            "times": advice.get("times"),
+            "profile_keys": profile_keys(advice["profiles"]),
             "panels": [
                 {
                     "name": name,
                     "title": COVERAGES[name],
-                    "figure": _panel(mine, name, answer_bytes=advice["answer"]["capacity_bytes"]),
+                    "figure": _panel(mine, name, advice=advice),
                 }
                 for name in ordered
                 if name in present
@@ -79,16 +102,31 @@ def ranges(flips: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _panel(evidence: Evidence, coverage: str, *, answer_bytes: int) -> Figure:
+def _counted(table: pd.DataFrame, *, is_open: bool) -> pd.DataFrame:
+    """Return the table with the time that placements were compared by as `elapsed_ns`."""
+    return table.assign(elapsed_ns=table["response_avg_ns"]) if is_open else table
+
+
+def profile_keys(profiles: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return key and unit of what any of the profiles says."""
+    return [
+        (key, unit)
+        for key, unit in PROFILE_KEYS
+        if any(profile.get(key) is not None for profile in profiles)
+    ]
+
+
+def _panel(evidence: Evidence, coverage: str, *, advice: Mapping[str, Any]) -> Figure:
     """Draw one coverage; base and optimum are the same in each."""
+    measure = "Mean response time" if advice.get("queueing") == OPEN else "Elapsed time"
     table = evidence.table
     shared = table["placement"].isin(["base", "optimal"])
     curves = table[shared | (table["coverage"] == coverage)]
     drawn = figure(
-        partial(draw, answer_bytes=answer_bytes),
+        partial(draw, answer_bytes=advice["answer"]["capacity_bytes"], measure=measure),
         replace(evidence, table=curves),
-        title=f"Elapsed time, {COVERAGES[coverage]}",
-        says=says(curves),
+        title=f"{measure}, {COVERAGES[coverage]}",
+        says=says(curves, measure=measure),
         legend=keys(curves),
         name=f"capacity-{coverage}",
     )
@@ -103,13 +141,14 @@ def keys(table: pd.DataFrame) -> tuple[Key, ...]:
     )
 
 
-def says(curves: pd.DataFrame) -> list[str]:
+def says(curves: pd.DataFrame, *, measure: str = "Elapsed time") -> list[str]:
     """Say how far the NVM can help at all, and how much of that each single role reaches."""
     base_ns = curves.loc[curves["placement"] == "base", "elapsed_ns"].max()
     lowest = curves.groupby("placement")["elapsed_ns"].min()
     if fmt.is_missing(base_ns) or not base_ns:
         return ["The requests of this trace cost the model no time."]
-    sentences = [f"Without NVM the requests take {fmt.duration(base_ns)} on the base device."]
+    took = "a request takes on average" if measure.startswith("Mean") else "the requests take"
+    sentences = [f"Without NVM {took} {fmt.duration(base_ns)} on the base device."]
     saved = 1 - lowest / base_ns
     parts = [
         f"{STYLES[name][2]} {fmt.duration(lowest[name])} ({fmt.share(saved[name])} less)"

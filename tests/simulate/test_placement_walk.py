@@ -1,0 +1,254 @@
+"""Placements on a disk whose head moves and under queueing, against a model of one placement."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.simulate.placement_traces import (
+    DISK,
+    NVM,
+    Request,
+    hottest_first,
+    swept,
+    write_trace,
+)
+from tests.simulate.test_placement import PARTS, as_issued, traces
+from tests.simulate.walk_model import model
+from tracekit.disk import seek_curve
+from tracekit.profiles import Profile, load_profiles
+from tracekit.simulate.block_orders import blocks_in_order, read_blocks
+from tracekit.simulate.placement import Curves
+from tracekit.simulate.walked import sweep_walked
+
+# A disk of 0.001 GB, 1,953,125 sectors, so that the traces' distances matter; one turn is 8 ms.
+HEAD = Profile(
+    "head",
+    "",
+    15000.0,
+    15500.0,
+    0.25,
+    0.25,
+    8000.0,
+    700.0,
+    1.0,
+    120.0,
+    rpm=7500.0,
+    seek_track_us=800.0,
+    seek_average_us=8500.0,
+    seek_full_us=16000.0,
+    capacity_gb=0.001,
+    write_settle_us=500.0,
+)
+TWO = replace(NVM, parallelism=2.0)
+LANES = replace(DISK, parallelism=3.0)
+
+
+def walked(folder: Path, devices: tuple[Profile, Profile], **options: Any) -> Curves:
+    """Walk a trace at every capacity from nothing to all of its blocks."""
+    touched = read_blocks(folder / "blocks.parquet")
+    points = np.arange(len(touched.keys) + 1)
+    options = {"is_issued": False, "is_open": False, **options}
+    return sweep_walked(
+        (folder / "requests.parquet", touched), points=points, devices=devices, **options
+    )
+
+
+def dated(requests: list[Request], gaps_us: list[int]) -> list[Request]:
+    """Let each request come so long after the one before."""
+    times = np.cumsum(gaps_us[: len(requests)]).tolist()
+    return [
+        replace(request, queue_ns=time * 1000)
+        for request, time in zip(requests, times, strict=True)
+    ]
+
+
+def assert_every_placement(
+    curves: Curves, requests: list[Request], devices: tuple[Profile, Profile], **options: Any
+) -> None:
+    """Compare each series of placements at each capacity with the model."""
+    hot = options.pop("hot", requests)
+    level = options.pop("level", "queued")
+    orders = {
+        (how, (role,)): order
+        for role in curves.placed_roles
+        for how, order in (
+            ("hottest", hottest_first(hot, role)),
+            ("start", sorted(set(hottest_first(hot, role)))),
+        )
+    }
+    orders["hottest", ("optimal",)] = hottest_first(hot)
+    for key, order in orders.items():
+        for capacity in {*range(0, len(curves.points), 3), len(curves.points) - 1}:
+            expected = model(requests, set(order[:capacity]), devices, level=level)
+            found = curves.walked[key]
+            assert found.service_ps[capacity] == expected.service, (key, capacity)
+            if found.response_ps is None or found.makespan_ps is None:
+                continue
+            jobs = max(len(expected.responses), 1)
+            assert found.response_ps[capacity] == sum(expected.responses) // jobs, (key, capacity)
+            assert found.makespan_ps[capacity] == expected.makespan, (key, capacity)
+
+
+QUIET = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@QUIET
+@given(requests=traces())
+def test_without_head_or_queue_a_walk_is_the_sweep(requests: list[Request], tmp_path: Path) -> None:
+    # GIVEN devices of constant cost, WHEN each placement is walked on its own
+    folder = write_trace(tmp_path, requests)
+    curves, sweep = walked(folder, (DISK, NVM)), swept(folder, (DISK, NVM))
+    # THEN every curve, and every role's part of the base, is that of the one-pass sweep
+    assert curves.base_ps.tolist() == sweep.base_ps.tolist()
+    for key, change in sweep.change_ps.items():
+        if key[1] in curves.placed_roles:
+            assert curves.change_ps[key].tolist() == change.tolist()
+    assert curves.optimal_ps.tolist() == sweep.optimal_ps.tolist()
+    assert curves.totals == replace(sweep.totals, base_ps=(0,) * 5)
+
+
+@QUIET
+@given(requests=traces())
+def test_a_disk_with_a_head_equals_brute_force(requests: list[Request], tmp_path: Path) -> None:
+    folder = write_trace(tmp_path, requests)
+    assert_every_placement(walked(folder, (HEAD, NVM)), requests, (HEAD, NVM))
+
+
+@QUIET
+@given(
+    requests=traces(),
+    gaps_us=st.lists(st.sampled_from([0, 3, 90, 5000, 60_000]), min_size=25, max_size=25),
+    devices=st.sampled_from([(DISK, NVM), (HEAD, TWO), (LANES, TWO)]),
+)
+def test_queues_equal_brute_force(
+    requests: list[Request],
+    gaps_us: list[int],
+    devices: tuple[Profile, Profile],
+    tmp_path: Path,
+) -> None:
+    # GIVEN requests that come at their times, some of them at once
+    requests = dated(requests, gaps_us)
+    # WHEN they queue for the devices, THEN every placement responds as the model says
+    curves = walked(write_trace(tmp_path, requests), devices, is_open=True)
+    assert_every_placement(curves, requests, devices)
+    # AND the roles' parts of the mean add up
+    assert curves.base_total_ps == curves.walked["none", ()].counted_ps[0]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_merged_requests_come_when_they_were_issued(is_open: bool, tmp_path: Path) -> None:
+    # GIVEN requests of which most were merged, issued in another order
+    queued, issued = as_issued(5, 12)
+    folder = write_trace(tmp_path, queued)
+    # WHEN they are walked as issued, THEN they cost what the wholes cost that reached the device
+    curves = walked(folder, (HEAD, NVM), is_issued=True, is_open=is_open)
+    assert_every_placement(curves, issued, (HEAD, NVM), hot=queued, level="issued")
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_split_costs_what_its_blocks_cost(is_open: bool, tmp_path: Path) -> None:
+    # GIVEN a trace of all roles, WHEN a capacity is divided between two and three of them
+    requests, _ = as_issued(6, 9)
+    folder = write_trace(tmp_path, requests)
+    curves = walked(folder, (HEAD, NVM), is_open=is_open)
+    touched = read_blocks(folder / "blocks.parquet")
+    names = [
+        (name, int(block))
+        for name, blocks in touched.by_device(np.arange(len(touched.keys)))
+        for block in blocks
+    ]
+    assert len(curves.walked_splits) == 2 * 4
+    for (how, held), split in curves.walked_splits.items():
+        for point in range(0, len(curves.points), 5):
+            # THEN its time is that of a walk with just these blocks on NVM, and it fits
+            assert split.blocks[:, point].sum() <= curves.points[point]
+            placed = {
+                names[index]
+                for role, count in zip(held, split.blocks[:, point], strict=True)
+                for index in blocks_in_order(touched, role, coverage=how)[:count]
+            }
+            expected = model(requests, placed, (HEAD, NVM), level="queued")
+            timings = curves.walked[how, held]
+            assert timings.service_ps[point] == expected.service
+            assert timings.counted_ps[point] == curves.base_total_ps + split.change_ps[point]
+
+
+def test_a_journal_on_nvm_spares_the_file_system_its_seeks(tmp_path: Path) -> None:
+    # GIVEN a file system written in sequence, with a journal write far away after each write
+    requests = []
+    for number in range(4):
+        requests += [Request("fs", 8 * number), Request("journal", 1_000_000 + 80 * number)]
+    folder = write_trace(tmp_path, requests)
+    curves = walked(folder, (HEAD, NVM))
+    # WHEN the whole journal is on NVM, THEN the head stays, and only the first write is sought for
+    journal = model(
+        requests, set(hottest_first(requests, "journal")), (HEAD, NVM), level="queued"
+    ).service
+    assert curves.base_total_ps + curves.change_ps["hottest", "journal"][4] == journal
+    nvm_ps = 4 * (round(NVM.write_setup_us * 1e6) + 8 * round(512 / (1 << 20) / 300 * 1e12))
+    first_ps = (8500 + 500 + 4000) * 10**6
+    base_ps = first_ps + 4 * (120 * 10**6 + 8 * round(512 / (1 << 20) / 0.25 * 1e12))
+    assert journal == base_ps + nvm_ps
+
+
+def test_a_queue_by_hand(tmp_path: Path) -> None:
+    # GIVEN a device of 1,000 us a request, and three requests at 0, 200 and 5,000 us
+    device = Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 0.0, 0.0, 1.0)
+    times_us = (0, 200, 5000)
+    requests = [Request("fs", 800 * at, queue_ns=at * 1000) for at in times_us]
+    curves = walked(write_trace(tmp_path, requests), (device, NVM), is_open=True)
+    # THEN the second waits 800 us: 1,000, 1,800 and 1,000 us, and all are done at 6,000 us
+    base = curves.walked["none", ()]
+    assert base.response_ps is not None
+    assert base.makespan_ps is not None
+    assert base.response_ps[0] == pytest.approx(3800 / 3 * 1e6, rel=1e-5)
+    assert base.makespan_ps[0] == pytest.approx(6000e6, rel=1e-5)
+    assert base.service_ps[0] == pytest.approx(3000e6, rel=1e-5)
+
+
+def test_requests_without_a_time_come_with_the_one_before(tmp_path: Path) -> None:
+    requests = [Request("fs", 0, queue_ns=5000), Request("fs", 80, queue_ns=None)]
+    folder = write_trace(tmp_path, [*requests, Request("fs", 800, queue_ns=4000)])
+    curves = walked(folder, (DISK, NVM), is_open=True)
+    assert curves.order_counts["undated"] == 2
+
+
+def test_an_empty_trace_takes_no_time(tmp_path: Path) -> None:
+    curves = walked(write_trace(tmp_path, []), (HEAD, NVM), is_open=True)
+    assert curves.base_total_ps == 0
+    assert curves.walked["none", ()].counted_ps.tolist() == [0]
+
+
+def test_the_mean_of_all_seeks_is_the_average_seek() -> None:
+    # GIVEN the built-in disk with a head
+    disk = load_profiles()["hdd-7200-seek"]
+    curve = seek_curve(disk)
+    # WHEN distances of random places are averaged, with the density 2 (1 - x)
+    x = (np.arange(200_000) + 0.5) / 200_000
+    times = curve.track_us + curve.root_us * np.sqrt(x) + curve.linear_us * x
+    # THEN the mean is the data sheet's average, and the ends are its other figures
+    assert float(np.mean(2 * (1 - x) * times)) == pytest.approx(disk.seek_average_us, rel=1e-6)
+    assert curve.track_us == disk.seek_track_us
+    assert curve.track_us + curve.root_us + curve.linear_us == pytest.approx(disk.seek_full_us)
+    # AND the latencies that other commands use are those of the average seek
+    assert disk.seek_average_us is not None
+    assert disk.rpm is not None
+    half_turn_us = 30e6 / disk.rpm
+    assert disk.read_setup_us == pytest.approx(disk.seek_average_us + half_turn_us, rel=1e-3)
+    assert disk.write_setup_us == pytest.approx(disk.read_setup_us + 100, rel=1e-3)
+
+
+def test_parts_of_the_trace_are_apart() -> None:
+    # The model keeps no block of two roles: its parts must not touch.
+    ends = sorted((first, first + size) for first, size in PARTS.values())
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(ends))

@@ -1,0 +1,128 @@
+"""The walked placement model once more, as plain as it can be: heads, queues, one placement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.simulate.placement_traces import Block, Request, hottest_first
+from tracekit.profiles import Profile
+
+US = 1_000_000
+
+
+@dataclass
+class Result:
+    """Times in ps."""
+
+    service: int
+    responses: list[int]
+    makespan: int
+
+
+def position_ps(disk: Profile, head: int | None, sector: int, *, is_write: bool) -> int:
+    """Seek of Lee & Katz, half a turn; none where the head is, no seek below one track."""
+    assert disk.rpm
+    assert disk.capacity_gb
+    assert disk.seek_track_us is not None
+    assert disk.seek_average_us is not None
+    assert disk.seek_full_us is not None
+    if head == sector:
+        return 0
+    turn_s = 60 / disk.rpm
+    if head is None:
+        seek = round(disk.seek_average_us * US)
+    elif abs(sector - head) < round(turn_s * disk.read_mib_s * (1 << 20) / 512):
+        seek = 0
+    else:
+        x = min(abs(sector - head) / round(disk.capacity_gb * 1e9 / 512), 1.0)
+        t, a, f = disk.seek_track_us, disk.seek_average_us, disk.seek_full_us
+        root, linear = (15 * a - 10 * t - 5 * f) / 3, (7 * t - 15 * a + 8 * f) / 3
+        seek = int(t * 1e6 + (root * 1e6) * math.sqrt(x) + (linear * 1e6) * x)
+    settle = round((disk.write_settle_us or 0) * US) if is_write and seek else 0
+    return seek + settle + round(turn_s * 1e6 / 2 * US)
+
+
+def model(
+    requests: Sequence[Request], on_nvm: set[Block], devices: tuple[Profile, Profile], *, level: str
+) -> Result:
+    """Serve each request in the order given, which is that of arrival; `level` dates them."""
+    result, ends = Result(0, [], 0), dict[str, tuple[int, str, Block]]()
+    heads, free, clock, start = dict[str, int](), dict[str, list[int]](), 0, None
+    for request in requests:
+        is_flush = request.operation == "flush" or request.is_preflush
+        if not (is_flush or request.is_transfer):
+            continue
+        came_ns = request.issue_ns if level == "issued" else request.queue_ns
+        if came_ns is not None:
+            start = came_ns if start is None else start
+            clock = max(clock, (came_ns - start) * 1000)
+        jobs = []
+        if is_flush:
+            jobs.append(_flush(requests, request, on_nvm, devices))
+        if request.is_transfer:
+            jobs.append(_transfer(request, on_nvm, devices, heads, ends))
+        for job in jobs:
+            together = is_flush and job is jobs[0]
+            result.service += max(job.values()) if together else sum(job.values())
+            done = clock
+            for place, took in job.items():
+                profile = devices[place == "NVM"]
+                lanes = free.setdefault(place, [0] * int(profile.parallelism or 1))
+                lanes.sort()
+                lanes[0] = max(lanes[0], clock) + took
+                done = max(done, lanes[0])
+            result.responses.append(done - clock)
+            result.makespan = max(result.makespan, done)
+    return result
+
+
+def _flush(
+    requests: Sequence[Request],
+    request: Request,
+    on_nvm: set[Block],
+    devices: tuple[Profile, Profile],
+) -> dict[str, int]:
+    blocks = set(hottest_first(requests, request.role))
+    base, nvm = (round(device.flush_us * US) for device in devices)
+    if not blocks & on_nvm:
+        return {request.device: base}
+    return {"NVM": nvm} if blocks <= on_nvm else {request.device: base, "NVM": nvm}
+
+
+def _transfer(
+    request: Request,
+    on_nvm: set[Block],
+    devices: tuple[Profile, Profile],
+    heads: dict[str, int],
+    ends: dict[str, tuple[int, str, Block]],
+) -> dict[str, int]:
+    sectors = range(request.sector, request.sector + request.sectors)
+    held = {
+        False: [s for s in sectors if (request.device, s // 8) not in on_nvm],
+        True: [s for s in sectors if (request.device, s // 8) in on_nvm],
+    }
+    before = ends.get(request.device)
+    joins = before is not None and before[:2] == (request.sector, request.role)
+    sides = {before[2] in on_nvm if before else None, request.blocks[0] in on_nvm}
+    job = {}
+    for which, device in zip((False, True), devices, strict=True):
+        if not held[which]:
+            continue
+        name = "write" if request.operation == "write" else "read"
+        latency = getattr(device, f"{name}_setup_us")
+        if joins and sides == {which} and device.sequential_setup_us is not None:
+            latency = device.sequential_setup_us
+        took = round(latency * US)
+        if device.has_head:
+            head, first = heads.get(request.device), held[which][0]
+            took = round((device.sequential_setup_us or 0) * US)
+            took += position_ps(device, head, first, is_write=name == "write")
+            heads[request.device] = held[which][-1] + 1
+        rate = getattr(device, f"{name}_mib_s")
+        took += len(held[which]) * round(512 / (1 << 20) / rate * 1e12)
+        took += round(device.fua_us * US) if request.is_fua else 0
+        job["NVM" if which else request.device] = took
+    ends[request.device] = (sectors.stop, request.role, request.blocks[-1])
+    return job

@@ -1,0 +1,218 @@
+"""Placements walked one by one through a trace: `replayer/simulate/walk.h` behind numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracekit.errors import TracekitError
+from tracekit.native import library
+from tracekit.native.owned import Owned
+from tracekit.native.placement import (
+    ROLE_COUNT,
+    NativeSetup,
+    NativeTotals,
+    Rows,
+    Setup,
+    Totals,
+    add_rows,
+    check_status,
+    native_setup,
+    totals_of,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SCENARIO = [("order", "<u2"), ("limit", "<u2", (ROLE_COUNT,))]
+
+_I64 = ctypes.c_int64
+_U64 = ctypes.c_uint64
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A base device whose head moves: times in ps, distances in sectors; see spindle.h."""
+
+    track_ps: float
+    root_ps: float
+    linear_ps: float
+    unknown_ps: int
+    half_turn_ps: int
+    settle_ps: tuple[int, int]
+    track_sectors: int
+    capacity_sectors: int
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a walk needs beyond `setup`; pairs are of base and NVM."""
+
+    setup: Setup
+    disk: Disk | None
+    flush_ps: tuple[int, int]
+    scenarios: NDArray[np.void]  # SCENARIO, ascending by order, the first with nothing on NVM
+    is_open: bool
+    servers: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Walked:
+    """Results by scenario in ps; the sums of response times may exceed 64 bits."""
+
+    service_ps: list[int]
+    makespan_ps: list[int]
+    answer_ps: list[int]
+    role_service_ps: tuple[int, ...]  # of the first scenario
+    role_answer_ps: tuple[int, ...]
+    totals: Totals
+    jobs: int
+    undated: int
+    beyond: int
+    span_ps: int
+
+
+class _Disk(ctypes.Structure):
+    _fields_ = [
+        ("track_ps", ctypes.c_double),
+        ("root_ps", ctypes.c_double),
+        ("linear_ps", ctypes.c_double),
+        ("unknown_ps", _I64),
+        ("half_turn_ps", _I64),
+        ("settle_ps", _I64 * 2),
+        ("track_sectors", _I64),
+        ("capacity_sectors", _I64),
+    ]
+
+
+class _Setup(ctypes.Structure):
+    _fields_ = [
+        ("placement", NativeSetup),
+        ("disk", _Disk),
+        ("flush_ps", _I64 * 2),
+        ("scenarios", ctypes.c_void_p),
+        ("scenario_count", ctypes.c_uint32),
+        ("is_open", ctypes.c_uint32),
+        ("servers", ctypes.c_uint32 * 2),
+    ]
+
+
+class _Wide(ctypes.Structure):
+    _fields_ = [("low", _U64), ("high", _U64)]
+
+
+class _Walked(ctypes.Structure):
+    _fields_ = [("service_ps", _I64), ("makespan_ps", _I64), ("answer_ps", _Wide)]
+
+
+class _Totals(ctypes.Structure):
+    _fields_ = [
+        ("placement", NativeTotals),
+        ("role_answer_ps", _Wide * ROLE_COUNT),
+        ("role_service_ps", _I64 * ROLE_COUNT),
+        ("jobs", _I64),
+        ("undated", _I64),
+        ("beyond", _I64),
+        ("span_ps", _I64),
+    ]
+
+
+@functools.cache
+def _functions() -> ctypes.CDLL:
+    native = library()
+    native.tk_walk_new.restype = ctypes.c_int
+    native.tk_walk_new.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    native.tk_walk_add.restype = ctypes.c_int
+    native.tk_walk_add.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    native.tk_walk_finish.restype = ctypes.c_int
+    native.tk_walk_finish.argtypes = [ctypes.c_void_p]
+    native.tk_walk_read.restype = None
+    native.tk_walk_read.argtypes = [ctypes.c_void_p] * 3
+    native.tk_walk_free.restype = None
+    native.tk_walk_free.argtypes = [ctypes.c_void_p]
+    return native
+
+
+def walk(plan: Walk, batches: Iterable[Rows]) -> Walked:
+    """Walk all scenarios through a trace; InputError names a request that makes no sense."""
+    with _WalkKernel(plan) as kernel:
+        for rows in batches:
+            kernel.add(rows)
+        return kernel.finish()
+
+
+class _WalkKernel(Owned):
+    free_function = "tk_walk_free"
+
+    def __init__(self, plan: Walk) -> None:
+        self._native = _functions()
+        self._plan = plan  # the kernel reads its arrays until it is freed
+        super().__init__()
+        setup = _Setup(
+            native_setup(plan.setup),
+            _native_disk(plan.disk),
+            (_I64 * 2)(*plan.flush_ps),
+            plan.scenarios.ctypes.data,
+            len(plan.scenarios),
+            int(plan.is_open),
+            (ctypes.c_uint32 * 2)(*plan.servers),
+        )
+        status = self._native.tk_walk_new(ctypes.byref(setup), ctypes.byref(self._handle))
+        if status:
+            raise TracekitError(
+                f"the placement model refuses {len(plan.scenarios)} placements:"
+                f" {os.strerror(-status)}"
+            )
+
+    def add(self, rows: Rows) -> None:
+        """Charge the next requests."""
+        status = add_rows(self._native.tk_walk_add, self._handle, rows=rows)
+        check_status(status, self._totals(None).placement)
+
+    def finish(self) -> Walked:
+        """Charge what is still queued and return the results."""
+        status = self._native.tk_walk_finish(self._handle)
+        results = (_Walked * len(self._plan.scenarios))()
+        totals = self._totals(ctypes.addressof(results))
+        check_status(status, totals.placement)
+        return Walked(
+            service_ps=[result.service_ps for result in results],
+            makespan_ps=[result.makespan_ps for result in results],
+            answer_ps=[_whole(result.answer_ps) for result in results],
+            role_service_ps=tuple(totals.role_service_ps),
+            role_answer_ps=tuple(_whole(wide) for wide in totals.role_answer_ps),
+            totals=totals_of(totals.placement),
+            jobs=totals.jobs,
+            undated=totals.undated,
+            beyond=totals.beyond,
+            span_ps=totals.span_ps,
+        )
+
+    def _totals(self, results: int | None) -> _Totals:
+        totals = _Totals()
+        self._native.tk_walk_read(self._handle, ctypes.byref(totals), results)
+        return totals
+
+
+def _whole(wide: _Wide) -> int:
+    return int(wide.high) << 64 | int(wide.low)
+
+
+def _native_disk(disk: Disk | None) -> _Disk:
+    if disk is None:
+        return _Disk()
+    return _Disk(
+        disk.track_ps,
+        disk.root_ps,
+        disk.linear_ps,
+        disk.unknown_ps,
+        disk.half_turn_ps,
+        (_I64 * 2)(*disk.settle_ps),
+        disk.track_sectors,
+        disk.capacity_sectors,
+    )

@@ -1,0 +1,246 @@
+"""Elapsed or response time of placements that are each walked through the trace on their own.
+
+For what depends on the order of requests on a device: a disk whose head moves (`tracekit/disk.py`)
+and queueing. With the latter, requests come at their traced times, each traced device and the NVM
+serve them first come, first served, and the time that counts is the mean from arrival to
+completion. See `replayer/simulate/walk.h`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracekit.disk import seek_curve
+from tracekit.native.placement import HOTTEST, OPTIMAL, PLACED_ROLES, START, Cost, Rows, Setup
+from tracekit.native.walk import SCENARIO, Disk, Walk, Walked, walk
+from tracekit.profiles import Profile
+from tracekit.schema import ROLES, SECTOR_BYTES
+from tracekit.simulate.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
+from tracekit.simulate.placement import (
+    COVERAGES,
+    MIB,
+    Curves,
+    Timings,
+    device_cost,
+    picoseconds,
+    read_rows,
+)
+from tracekit.simulate.split import Splits, best_splits, running_best
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ORDERS = (HOTTEST, START)
+GB = 10**9
+
+# Coverage and roles of a series of placements, one at each capacity point.
+Key = tuple[str, tuple[str, ...]]
+ROLES_ALONE = {(role,) for role in ROLES[:PLACED_ROLES]}
+OPTIMUM: Key = ("hottest", ("optimal",))
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """What every walk of a sweep needs."""
+
+    requests: Path
+    touched: TouchedBlocks
+    setup: Setup
+    devices: tuple[Profile, Profile]
+    is_open: bool
+    on_rows: Callable[[int], None] | None
+
+    def rows(self) -> Iterator[Rows]:
+        for rows in read_rows(self.requests, self.touched.device_names):
+            yield rows
+            if self.on_rows is not None:
+                self.on_rows(len(rows.request_id))
+
+
+def needs_walk(devices: tuple[Profile, Profile], *, is_open: bool) -> bool:
+    """Say whether a time depends on the order of requests on a device."""
+    return is_open or devices[0].has_head
+
+
+def sweep_walked(
+    trace: tuple[Path, TouchedBlocks],
+    *,
+    points: NDArray[np.int64],
+    devices: tuple[Profile, Profile],
+    is_issued: bool,
+    is_open: bool,
+    on_rows: Callable[[int], None] | None = None,
+) -> Curves:
+    """Return the curves at `points` (blocks, ascending from 0), each point exact.
+
+    `trace` is requests.parquet and its blocks. Roles share a disk's head and a queue, so a split's
+    time is not the sum of its roles': splits are chosen by that sum and then walked themselves.
+    """
+    requests, touched = trace
+    ordered = order_blocks(touched, points)
+    setup = Setup(
+        keys=touched.keys,
+        blocks=ordered.blocks,
+        devices=touched.devices,
+        point_count=len(points),
+        is_issued=is_issued,
+        base=_base_cost(devices[0]),
+        nvm=device_cost(devices[1]),
+    )
+    walks = _Trace(requests, touched, setup, devices, is_open, on_rows)
+    role_blocks = touched.role_blocks()
+    roles = [role for role in ROLES[:PLACED_ROLES] if role_blocks[ROLES.index(role)]]
+    singles, walked = _walk_series(walks, _single_limits(roles, len(points)))
+    curves = _curves((points, touched, ordered), singles, walked=walked, is_open=is_open)
+    return _with_splits(walks, curves)
+
+
+def _curves(
+    placed: tuple[NDArray[np.int64], TouchedBlocks, OrderedBlocks],
+    singles: dict[Key, Timings],
+    *,
+    walked: Walked,
+    is_open: bool,
+) -> Curves:
+    points, touched, ordered = placed
+    base = singles["none", ()]
+    changes = {key: timings.counted_ps - base.counted_ps for key, timings in singles.items()}
+    counts = ("jobs", "undated", "beyond", "span_ps")
+    return Curves(
+        points=points,
+        role_blocks=touched.role_blocks(),
+        base_ps=_base_by_role(walked, is_open=is_open),
+        change_ps={
+            (how, held[0]): changes[how, held] for how, held in changes if held in ROLES_ALONE
+        },
+        optimal_ps=changes[OPTIMUM],
+        optimal_blocks=ordered.optimal_blocks,
+        totals=walked.totals,
+        walked=singles,
+        is_open=is_open,
+        order_counts={name: getattr(walked, name) for name in counts},
+    )
+
+
+def disk_of(profile: Profile) -> Disk | None:
+    """Return the head of a profile's disk, None for a device without one."""
+    if profile.rpm is None or profile.seek_average_us is None or profile.capacity_gb is None:
+        return None
+    curve = seek_curve(profile)
+    turn_us = 60e6 / profile.rpm
+    return Disk(
+        track_ps=curve.track_us * 1e6,
+        root_ps=curve.root_us * 1e6,
+        linear_ps=curve.linear_us * 1e6,
+        unknown_ps=picoseconds(profile.seek_average_us),
+        half_turn_ps=picoseconds(turn_us / 2),
+        settle_ps=(0, picoseconds(profile.write_settle_us or 0)),
+        track_sectors=round(turn_us / 1e6 * profile.read_mib_s * MIB / SECTOR_BYTES),
+        capacity_sectors=round(profile.capacity_gb * GB / SECTOR_BYTES),
+    )
+
+
+def _base_cost(base: Profile) -> Cost:
+    """Return the base device's costs; on a disk what goes on where the head is costs no more."""
+    cost = device_cost(base)
+    if not base.has_head:
+        return cost
+    continued = picoseconds(base.sequential_setup_us or 0)
+    return replace(cost, sequential_ps=(continued, continued))
+
+
+def _single_limits(roles: list[str], count: int) -> dict[Key, NDArray[np.int64]]:
+    """Return limits by role and point of the base, of each role alone and of the optimum."""
+    import numpy as np
+
+    rising = np.arange(1, count + 1)
+    series: dict[Key, NDArray[np.int64]] = {("none", ()): np.zeros((len(ROLES), count), np.int64)}
+    for how, role in itertools.product(COVERAGES, roles):
+        limits = np.zeros((len(ROLES), count), np.int64)
+        limits[ROLES.index(role)] = rising
+        series[how, (role,)] = limits
+    series[OPTIMUM] = np.tile(rising, (len(ROLES), 1))
+    return series
+
+
+def _with_splits(walks: _Trace, curves: Curves) -> Curves:
+    """Walk the best sum of every two and more roles, and keep what that takes."""
+    import numpy as np
+
+    sums: dict[Key, Splits] = {}
+    limits: dict[Key, NDArray[np.int64]] = {}
+    for how, size in itertools.product(COVERAGES, range(2, PLACED_ROLES + 1)):
+        for held in itertools.combinations(curves.placed_roles, size):
+            split = best_splits(curves.points, [curves.change_ps[how, role] for role in held])
+            limit = np.zeros((len(ROLES), len(curves.points)), np.int64)
+            for role, blocks in zip(held, split.blocks, strict=True):
+                limit[ROLES.index(role)] = np.searchsorted(curves.points, blocks) + 1
+            sums[how, held], limits[how, held] = split, limit
+    if not sums:
+        return curves
+    timed, _ = _walk_series(walks, limits)
+    splits, walked = {}, {}
+    for key, split in sums.items():
+        change, best = running_best(timed[key].counted_ps - curves.base_total_ps)
+        splits[key] = Splits(change, split.blocks[:, best])
+        walked[key] = timed[key].at(best)
+    return replace(curves, walked={**curves.walked, **walked}, walked_splits=splits)
+
+
+def _walk_series(
+    walks: _Trace, series: dict[Key, NDArray[np.int64]]
+) -> tuple[dict[Key, Timings], Walked]:
+    """Walk each series' placements, one a point, and the base alone before them."""
+    import numpy as np
+
+    base, nvm = walks.devices
+    ordered = sorted(series, key=_order_of)
+    count = len(next(iter(series.values()))[0])
+    scenarios = np.zeros(1 + count * len(series), np.dtype(SCENARIO))
+    for index, key in enumerate(ordered):
+        part = scenarios[1 + index * count : 1 + (index + 1) * count]
+        part["order"] = _order_of(key)
+        part["limit"] = series[key].T
+    plan = Walk(
+        setup=walks.setup,
+        disk=disk_of(base),
+        flush_ps=(picoseconds(base.flush_us), picoseconds(nvm.flush_us)),
+        scenarios=scenarios,
+        is_open=walks.is_open,
+        servers=(int(base.parallelism or 1), int(nvm.parallelism or 1)),
+    )
+    walked = walk(plan, walks.rows())
+    timed = {}
+    for index, key in enumerate(ordered):
+        part_of = slice(1 + index * count, 1 + (index + 1) * count)
+        answers = [answer // max(walked.jobs, 1) for answer in walked.answer_ps[part_of]]
+        timed[key] = Timings(
+            service_ps=np.array(walked.service_ps[part_of], np.int64),
+            response_ps=np.array(answers, np.int64) if walks.is_open else None,
+            makespan_ps=(
+                np.array(walked.makespan_ps[part_of], np.int64) if walks.is_open else None
+            ),
+        )
+    return timed, walked
+
+
+def _order_of(key: Key) -> int:
+    if key == OPTIMUM:
+        return OPTIMAL
+    return ORDERS[COVERAGES.index(key[0])] if key[1] else HOTTEST
+
+
+def _base_by_role(walked: Walked, *, is_open: bool) -> NDArray[np.int64]:
+    """Return each role's part of the base's time; parts of a mean add up to that mean."""
+    import numpy as np
+
+    if not is_open:
+        return np.array(walked.role_service_ps, np.int64)
+    jobs = max(walked.jobs, 1)
+    sums = np.array([0, *itertools.accumulate(walked.role_answer_ps)], object) // jobs
+    return np.diff(sums).astype(np.int64)
