@@ -16,7 +16,7 @@ LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-v
         --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check setup setup-dev format docs bench fuzz wheel lock clean $(CHECKS)
+.PHONY: help demo test lab-test check setup setup-dev format docs bench fuzz wheel lock clean $(CHECKS)
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ demo: setup ## Run the whole pipeline on the sample trace and print the answer
 
 test: setup-dev ## Run all tests; ARGS="tests/decode -k flush" chooses
 	pytest -n auto --dist loadgroup $(ARGS)
+
+lab-test: setup-dev ## Prove the VM lab: boot guests, DAX, a capture of three roles (needs QEMU)
+	TRACEKIT_LAB=1 pytest -n 2 tests/lab $(ARGS)
 
 check: setup-dev ## Run linters, types, warnings as errors on two compilers, and the house rules
 	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target --keep-going $(CHECKS)

@@ -68,3 +68,15 @@ def step_progress(label: str) -> Iterator[Callable[[str, int, int], None]]:
         yield lambda name, number, total: bar.update(
             task, description=name, completed=number, total=total
         )
+
+
+@contextmanager
+def stage_progress() -> Iterator[Callable[[str], None]]:
+    """Yield a function that is told what begins now; a turning mark shows that it goes on."""
+    if not sys.stderr.isatty():
+        yield lambda _what: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield status.update

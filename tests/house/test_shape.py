@@ -34,6 +34,7 @@ MADE_BY_TOOLS = MADE | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".github"
 NAMES = [command.__name__ for command in COMMANDS]
 PIPELINE = [
     "capture",
+    "lab",
     "parse",
     "import",
     "classify",

@@ -45,7 +45,7 @@ def keep(
         spool = recording.spools.get(cpu)
         notes = _notes(found, cpu, processes, recording) if cpu == 0 else []
         files.append(f"{name}.blktrace.{cpu}{SUFFIXES[compress]}")
-        with _writer(folder / files[-1], compress) as target:
+        with packing_writer(folder / files[-1], compress) as target:
             write_cpu_file(target, spool, cpu=cpu, notes=notes)
     for spool in recording.spools.values():
         spool.unlink()
@@ -96,7 +96,8 @@ def _notes(found: Survey, cpu: int, processes: dict[int, str], recording: Record
 
 
 @contextmanager
-def _writer(path: Path, compress: str) -> Iterator[BinaryIO]:
+def packing_writer(path: Path, compress: str) -> Iterator[BinaryIO]:
+    """Yield a new file that packs what is written: none, xz or zstd, as SUFFIXES has them."""
     if compress == "xz":
         with lzma.open(path, "wb", preset=6) as target:
             yield cast(BinaryIO, target)

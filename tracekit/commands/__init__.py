@@ -11,6 +11,7 @@ from tracekit.commands.classify import classify
 from tracekit.commands.compare import compare
 from tracekit.commands.doctor import doctor
 from tracekit.commands.import_ import import_
+from tracekit.commands.lab import LAB, lab
 from tracekit.commands.parse import parse
 from tracekit.commands.recommend import recommend
 from tracekit.commands.replay import replay
@@ -22,6 +23,7 @@ from tracekit.commands.verify_placement import verify_placement
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
     capture,
+    lab,
     parse,
     import_,
     classify,
@@ -38,4 +40,4 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
 )
 
 # A command that is a group, and its sub-commands.
-GROUPS: dict[Callable[..., Any], tuple[Callable[..., Any], ...]] = {simulate: SIMULATIONS}
+GROUPS: dict[Callable[..., Any], tuple[Callable[..., Any], ...]] = {lab: LAB, simulate: SIMULATIONS}

@@ -96,6 +96,20 @@ def kvm() -> Finding:
     return Finding("limited", "a virtual CPU can be created; no guest was started")
 
 
+def lab() -> Finding:
+    """Look for QEMU and for the image that guests are booted from."""
+    from tracekit.lab.build import find_image, reason_not_to_run
+
+    reason = reason_not_to_run()
+    if reason:
+        what, _, remedy = reason.partition(": ")
+        return Finding("missing", what, remedy)
+    image = find_image()
+    if not image.is_built:
+        return Finding("limited", "QEMU is there, no image is built", "run: tracekit lab build")
+    return Finding("ok", f"image {image.folder}")
+
+
 MACHINE = Group(
     "Permissions and machine",
     (
@@ -104,5 +118,6 @@ MACHINE = Group(
         Check("hardware counters", "hardware counters beside a run", counters),
         Check("loop devices", "making sample traces", loop_devices),
         Check("KVM", "guests for captures that a host should not see", kvm),
+        Check("VM lab", "guests for captures that a host should not see", lab),
     ),
 )

@@ -1,0 +1,93 @@
+"""A capture in a guest: file system, journal and swap, parsed and classified."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.guests import lab, skip_unless_guests_run
+from tracekit.store import TraceFolder
+
+pytestmark = pytest.mark.slow
+LOAD = """
+import os
+memory = bytearray(96 << 20)
+for at in range(0, len(memory), 4096):
+    memory[at] = 1
+with open(os.environ["LAB_FS"] + "/log", "wb") as log:
+    for _ in range(50):
+        log.write(b"x" * 8192)
+        log.flush()
+        os.fsync(log.fileno())
+assert sum(memory[::4096]) == 24576
+"""
+
+
+def tracekit(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "tracekit", *words], check=True, capture_output=True)
+
+
+def test_three_roles_are_captured_parsed_and_classified(tmp_path: Path) -> None:
+    skip_unless_guests_run()
+    # GIVEN a load that syncs a file and touches twice the memory it may have
+    disks = ["--disk", "fs=256MiB", "--disk", "journal=32MiB", "--disk", "swap=256MiB"]
+    output = tmp_path / "load"
+    # WHEN it is captured in a guest
+    ran = lab(
+        *("capture", *disks, "--limit", "48MiB", "-o", str(output), "--json"),
+        *("--compress", "xz", "--", "python3", "-c", LOAD),
+    )
+    assert ran.returncode == 0, ran.stderr
+    kept = json.loads(ran.stdout)
+    # THEN nothing is lost and nothing is of blktrace itself
+    assert kept["dropped"] == kept["own_requests"] == 0
+    assert sorted(kept["files"]) == ["load.blktrace.0.xz", "load.blktrace.1.xz"]
+    layout = json.loads((output / "layout.json").read_text())
+    assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
+    assert layout["capture"]["command"] == ["python3", "-c", LOAD]
+    # AND parse and classify read the folder as it is
+    tracekit("parse", str(output), "-o", str(tmp_path / "trace"))
+    tracekit("classify", str(tmp_path / "trace"))
+    info = TraceFolder(tmp_path / "trace").info
+    loss = info["loss"]
+    assert loss["sequence_gaps"] == loss["lost_records"] == loss["dropped"] == 0
+    assert loss["unmatched"]["complete"] == 0
+    # AND each fsync wrote data and committed; each page was swapped out at least once
+    requests = info["classification"]["requests"]
+    assert requests["fs"] >= 50
+    assert requests["journal"] >= 100
+    swapped = info["hotness"]["roles"]["swap"]
+    assert swapped["blocks"]["cold"] + swapped["blocks"]["warm"] > 12288 - 2048
+    assert info["source"]["kernel"].endswith("-amd64")
+
+
+def test_a_capture_of_a_failed_command_is_kept_and_told(tmp_path: Path) -> None:
+    skip_unless_guests_run()
+    ran = lab("capture", "--disk", "fs=64M", "-o", str(tmp_path / "a"), "--", "sh", "-c", "exit 4")
+    assert ran.returncode == 3
+    assert "failed with status 4" in ran.stderr
+    assert (tmp_path / "a/layout.json").is_file()
+
+
+def test_two_disks_have_files_of_their_own(tmp_path: Path) -> None:
+    skip_unless_guests_run()
+    # GIVEN a journal on a faster disk than its file system
+    ran = lab(
+        *("capture", "--disk", "fs=64M:1ms", "--disk", "journal=16M:50us"),
+        *("-o", str(tmp_path / "two"), "--", "sh", "-c"),
+        "dd if=/dev/zero of=$LAB_FS/a bs=4k count=20 oflag=dsync",
+    )
+    assert ran.returncode == 0, ran.stderr
+    # WHEN it is parsed and classified
+    tracekit("parse", str(tmp_path / "two"), "-o", str(tmp_path / "trace"))
+    tracekit("classify", str(tmp_path / "trace"))
+    # THEN both are there, each with its role
+    info = TraceFolder(tmp_path / "trace").info
+    assert [device["device"] for device in info["devices"]] == ["nullb0", "nullb1"]
+    requests = info["classification"]["requests"]
+    assert requests["fs"] >= 20
+    assert requests["journal"] >= 20
