@@ -25,30 +25,18 @@ struct feed {
   pthread_t thread;
   _Atomic bool is_closing;
   bool is_stopped;
-  _Atomic int end;          /* 0 while reading, 1 at the end, -errno */
-  uint64_t last_ns;         /* reading thread: intended time of the last record read */
-  uint64_t last_raw_ns;     /* reading thread: the same as the plan has it */
-  struct feed_cuts cuts;    /* reading thread; others after its end */
-  _Atomic uint64_t wrapped; /* requests */
-  uint32_t position;        /* submitting thread: next record of the block in hand */
+  _Atomic int end;            /* 0 while reading, 1 at the end, -errno */
+  uint64_t last_ns;           /* reading thread: intended time of the last record read */
+  uint64_t last_raw_ns;       /* reading thread: the same as the plan has it */
+  struct feed_cuts cuts;      /* reading thread; others after its end */
+  struct place_counts places; /* as `cuts` */
+  uint32_t position;          /* submitting thread: next record of the block in hand */
   struct plan_record raw[PLAN_STRIDE];
   struct block blocks[BLOCKS];
 };
 
 static bool writes(uint8_t operation) {
   return operation == PLAN_WRITE || operation == PLAN_DISCARD || operation == PLAN_WRITE_ZEROES;
-}
-
-/* Brings an address that lies beyond the target back into it. */
-static enum feed_verdict fit(struct feed *feed, struct plan_record *record, uint64_t size) {
-  if (feed->rules.out_of_range != RANGE_WRAP || record->length_sectors > size)
-    return FEED_SKIP_RANGE;
-  uint64_t last = size - record->length_sectors;
-  record->sector %= size;
-  if (record->sector > last)
-    record->sector = last;
-  atomic_fetch_add_explicit(&feed->wrapped, 1, memory_order_relaxed);
-  return FEED_RUN;
 }
 
 static uint64_t capped(const struct feed *feed, uint64_t gap_ns) {
@@ -76,8 +64,8 @@ static void prepare(struct feed *feed, const struct plan_record *raw, struct fee
     out->verdict = FEED_SKIP_READ_ONLY;
   else if (raw->operation == PLAN_DISCARD && !target->can_discard)
     out->verdict = FEED_SKIP_UNSUPPORTED;
-  else if (raw->operation != PLAN_FLUSH && raw->sector + raw->length_sectors > target->size_sectors)
-    out->verdict = fit(feed, &out->plan, target->size_sectors);
+  else if (!place_record(&target->place, feed->rules.out_of_range, &out->plan, &feed->places))
+    out->verdict = FEED_SKIP_RANGE;
 }
 
 static int read_block(struct feed *feed, uint64_t number, struct block *block) {
@@ -168,9 +156,7 @@ int feed_state(const struct feed *feed) {
   return end != 0 && feed_peek(feed) != NULL ? 0 : end;
 }
 
-uint64_t feed_wrapped(const struct feed *feed) {
-  return atomic_load_explicit(&feed->wrapped, memory_order_relaxed);
-}
+struct place_counts feed_places(const struct feed *feed) { return feed->places; }
 
 struct feed_cuts feed_cuts(const struct feed *feed) { return feed->cuts; }
 

@@ -7,9 +7,8 @@
 #include <stdint.h>
 
 #include "replay/number.h"
+#include "replay/place.h"
 #include "replay/plan.h"
-
-enum out_of_range { RANGE_REFUSE, RANGE_WRAP, RANGE_SKIP };
 
 enum feed_verdict {
   FEED_RUN,
@@ -20,8 +19,8 @@ enum feed_verdict {
 
 /* What the feed must know of a target. */
 struct feed_target {
-  uint64_t size_sectors; /* UINT64_MAX: without end */
-  bool may_write;        /* writes, discards and write zeroes run */
+  struct place_target place;
+  bool may_write; /* writes, discards and write zeroes run */
   bool can_discard;
 };
 
@@ -35,14 +34,14 @@ struct feed_window {
 struct feed_rules {
   const struct feed_target *targets; /* one for each target of the plan; borrowed */
   struct fraction speed;             /* intended times are divided by it */
-  enum out_of_range out_of_range;
+  enum place_policy out_of_range;
   struct feed_window window;
   uint64_t max_idle_ns; /* longer gaps between requests are cut to it, in the plan's time */
 };
 
 struct feed_record {
   struct plan_record
-      plan; /* times by the run's speed and from its start, sector wrapped where that was asked */
+      plan; /* times by the run's speed and from its start, where it lands on its target */
   enum feed_verdict verdict;
 };
 
@@ -62,8 +61,8 @@ void feed_advance(struct feed *feed);
  * when the plan could not be read on (said on stderr). */
 int feed_state(const struct feed *feed);
 
-/* Number of requests that were wrapped. After feed_stop. */
-uint64_t feed_wrapped(const struct feed *feed);
+/* What was done to requests to bring them onto their targets. After feed_stop. */
+struct place_counts feed_places(const struct feed *feed);
 
 /* Ends the reading thread; what was counted is then final. */
 void feed_stop(struct feed *feed);

@@ -68,6 +68,8 @@ const char *log_status_name(enum log_status status) {
     return "skipped_read_only";
   case LOG_SKIPPED_RANGE:
     return "skipped_out_of_range";
+  case LOG_SKIPPED_OVERLAP:
+    return "skipped_overlap";
   case LOG_SKIPPED_LATE:
     return "skipped_late";
   case LOG_SKIPPED_UNSUPPORTED:

@@ -11,9 +11,10 @@ enum log_status {
   LOG_SKIPPED_READ_ONLY,
   LOG_SKIPPED_RANGE,
   LOG_SKIPPED_UNSUPPORTED,
-  LOG_SKIPPED_LATE
+  LOG_SKIPPED_LATE,
+  LOG_SKIPPED_OVERLAP
 };
-#define LOG_STATUSES 6U
+#define LOG_STATUSES 7U
 
 /* One request's fate, as in the file. Times are ns from the start of the run. */
 struct log_record {

@@ -135,11 +135,28 @@ static int take_direct(struct options *options, char *value) {
 }
 
 static int take_range(struct options *options, char *value) {
-  static const char *const words[3] = {"refuse", "wrap", "skip"};
+  static const char *const words[PLACE_POLICIES] = {"refuse", "wrap",  "skip",
+                                                    "fold",   "scale", "clip"};
+  for (unsigned i = 0; i < PLACE_POLICIES; i++)
+    if (strcmp(value, words[i]) == 0) {
+      options->out_of_range = (enum place_policy)i;
+      return 0;
+    }
+  return -EINVAL;
+}
+
+static int take_overlaps(struct options *options, char *value) {
+  static const char *const words[3] = {"allow", "order", "drop"};
   unsigned chosen;
   int rc = choose(value, words, &chosen);
-  options->out_of_range = (enum out_of_range)chosen;
+  options->overlaps = (enum overlap_policy)chosen;
   return rc;
+}
+
+static int take_expand(struct options *options, char *value) {
+  (void)value;
+  options->expands = true;
+  return 0;
 }
 
 static int take_write_to(struct options *options, char *value) {
@@ -220,7 +237,10 @@ static const struct option table[] = {
     {"--direct", "WHEN", "O_DIRECT: auto, on or off (default auto)", take_direct},
     {"--write-to", "TOKEN", "confirm that this existing target may be written", take_write_to},
     {"--overwrite-signature", "NAME", "allow to destroy what bears it", take_overwrite},
-    {"--out-of-range", "POLICY", "refuse, wrap or skip (default refuse)", take_range},
+    {"--out-of-range", "POLICY", "refuse, wrap, skip, fold, scale or clip (default refuse)",
+     take_range},
+    {"--overlaps", "POLICY", "allow, order or drop what meets one in flight", take_overlaps},
+    {"--expand", NULL, "widen transfers to whole sectors of the target", take_expand},
     {"--completions", "FILE", "write one record a request", take_completions},
     {"--summary", "FILE", "write the summary there, not to stdout", take_summary},
     {"--keep", NULL, "do not remove files made for the run", take_keep},

@@ -44,7 +44,9 @@ struct options {
   uint32_t depth;       /* most requests in flight; 0: by the pace */
   uint32_t threads;
   enum target_direct direct;
-  enum out_of_range out_of_range;
+  enum place_policy out_of_range;
+  enum overlap_policy overlaps;
+  bool expands;                 /* transfers to whole sectors of the target */
   const char *completions_path; /* NULL: none */
   const char *summary_path;     /* NULL: stdout */
   bool is_raw;                  /* no calibration before the run */

@@ -23,7 +23,9 @@ struct slot {
 struct run {
   struct run_config config;
   struct pace pace;
-  uint64_t start_ns; /* clock value of the run's time 0 */
+  struct overlap *overlap; /* requests in flight */
+  bool is_held;            /* the next request waits for one that it overlaps, and is counted */
+  uint64_t start_ns;       /* clock value of the run's time 0 */
   uint32_t in_flight;
   uint32_t *free; /* stack of free slots: depth - in_flight of them */
   struct slot *slots;
@@ -32,11 +34,10 @@ struct run {
   uint64_t handled;  /* requests submitted or skipped */
 };
 
-/* Why a record does not run; one that would run is left out because it is late. */
 static enum log_status status_of(enum feed_verdict verdict) {
   switch (verdict) {
   case FEED_RUN:
-    return LOG_SKIPPED_LATE;
+    return LOG_DONE;
   case FEED_SKIP_READ_ONLY:
     return LOG_SKIPPED_READ_ONLY;
   case FEED_SKIP_RANGE:
@@ -47,18 +48,18 @@ static enum log_status status_of(enum feed_verdict verdict) {
   return LOG_FAILED;
 }
 
-static void skip(struct run *run, const struct feed_record *record, uint64_t due_ns,
-                 uint64_t now_ns) {
+static void skip(struct run *run, const struct plan_record *record, enum log_status status,
+                 const uint64_t times_ns[2]) {
   struct log_record *out = log_next(run->config.log);
-  *out = (struct log_record){.request_id = record->plan.request_id,
-                             .intended_ns = due_ns,
-                             .submit_ns = now_ns,
-                             .complete_ns = now_ns,
-                             .target = record->plan.target,
-                             .status = (uint8_t)status_of(record->verdict),
-                             .operation = record->plan.operation};
+  *out = (struct log_record){.request_id = record->request_id,
+                             .intended_ns = times_ns[0],
+                             .submit_ns = times_ns[1],
+                             .complete_ns = times_ns[1],
+                             .target = record->target,
+                             .status = (uint8_t)status,
+                             .operation = record->operation};
   stats_end(run->config.stats, out, 0);
-  pace_end(&run->pace, run->handled, now_ns);
+  pace_end(&run->pace, run->handled, times_ns[1]);
 }
 
 static bool is_timed(const struct run *run) { return run->config.pace.kind != PACE_FAST; }
@@ -88,6 +89,7 @@ static int submit(struct run *run, const struct plan_record *record, uint64_t du
     return rc;
   run->in_flight++;
   pace_begin(&run->pace, slot->position);
+  overlap_add(run->overlap, slot->request.slot, record);
 
   struct stats *stats = run->config.stats;
   uint64_t lag_ns = is_timed(run) ? now_ns - due_ns : 0;
@@ -111,6 +113,7 @@ static void complete(struct run *run, const struct completion *completion) {
                              .operation = slot->request.operation};
   stats_end(run->config.stats, out, slot->request.length_bytes);
   pace_end(&run->pace, slot->position, out->complete_ns);
+  overlap_remove(run->overlap, completion->slot);
   run->in_flight--;
   run->free[run->config.depth - run->in_flight - 1] = completion->slot;
 }
@@ -145,20 +148,42 @@ static int wait_for(struct run *run, uint64_t due_ns, uint64_t now_ns) {
   return 0;
 }
 
-/* Hands over, skips or drops one record that is due. */
+/* What becomes of a record that is due: LOG_DONE to run it, or why it is left out. */
+static enum log_status decide(struct run *run, const struct feed_record *record, uint64_t lag_ns) {
+  if (record->verdict != FEED_RUN)
+    return status_of(record->verdict);
+  if (pace_drops(&run->pace, lag_ns))
+    return LOG_SKIPPED_LATE;
+  bool is_overlap = run->config.overlaps != OVERLAP_ORDER && run->in_flight > 0 &&
+                    overlap_find(run->overlap, &record->plan);
+  run->config.stats->overlaps += is_overlap;
+  return is_overlap && run->config.overlaps == OVERLAP_DROP ? LOG_SKIPPED_OVERLAP : LOG_DONE;
+}
+
+/* Hands over or leaves out one record that is due. */
 static int dispatch(struct run *run, const struct feed_record *record, uint64_t due_ns,
                     uint64_t elapsed_ns) {
-  bool runs = record->verdict == FEED_RUN && !pace_drops(&run->pace, elapsed_ns - due_ns);
+  enum log_status status = decide(run, record, elapsed_ns - due_ns);
   int rc = 0;
-  if (runs)
+  if (status == LOG_DONE)
     rc = submit(run, &record->plan, due_ns, elapsed_ns);
   else
-    skip(run, record, due_ns, elapsed_ns);
+    skip(run, &record->plan, status, (const uint64_t[2]){due_ns, elapsed_ns});
   if (rc == 0) {
     run->handled++;
+    run->is_held = false;
     feed_advance(run->config.feed);
   }
   return rc;
+}
+
+/* Whether the record waits for one in flight that it overlaps. Counts it the first time. */
+static bool is_held(struct run *run, const struct plan_record *record) {
+  bool must_wait = run->config.overlaps == OVERLAP_ORDER && run->in_flight > 0 &&
+                   overlap_find(run->overlap, record);
+  run->config.stats->overlaps += must_wait && !run->is_held;
+  run->is_held = run->is_held || must_wait;
+  return must_wait;
 }
 
 /* Returns the clock value at which the record may go: later than `now_ns` if not yet. */
@@ -168,10 +193,12 @@ static uint64_t wait_of(struct run *run, const struct feed_record *record, uint6
     return now_ns + NAP_NS;
   if (is_timed(run) && run->start_ns + *due_ns > now_ns)
     return run->start_ns + *due_ns;
-  if (run->in_flight < run->config.depth || record->verdict != FEED_RUN)
+  if (record->verdict != FEED_RUN)
     return now_ns;
-  run->was_full = true;
-  return now_ns + NAP_NS;
+  run->was_full = run->was_full || run->in_flight == run->config.depth;
+  if (run->in_flight == run->config.depth || is_held(run, &record->plan))
+    return now_ns + NAP_NS;
+  return now_ns;
 }
 
 /* Hands over what may go now, at most a batch. *wait_ns is set to the clock value at which the next
@@ -246,8 +273,9 @@ enum run_outcome run_execute(const struct run_config *config, uint64_t *slipped_
   *error = -ENOMEM;
   run.slots = calloc(config->depth, sizeof *run.slots);
   run.free = calloc(config->depth, sizeof *run.free);
+  run.overlap = overlap_open(config->depth);
   int rc = pace_open(&run.pace, &config->pace);
-  if (rc == 0 && run.slots != NULL && run.free != NULL) {
+  if (rc == 0 && run.overlap != NULL && run.slots != NULL && run.free != NULL) {
     for (uint32_t i = 0; i < config->depth; i++) {
       run.slots[i].request.slot = i;
       run.free[i] = config->depth - 1 - i;
@@ -256,6 +284,7 @@ enum run_outcome run_execute(const struct run_config *config, uint64_t *slipped_
   }
   *slipped_ns = run.pace.slipped_ns;
   pace_close(&run.pace);
+  overlap_close(run.overlap);
   free(run.slots);
   free(run.free);
   return outcome;

@@ -8,12 +8,14 @@
 #include "replay/engine.h"
 #include "replay/feed.h"
 #include "replay/log.h"
+#include "replay/overlap.h"
 #include "replay/pace.h"
 #include "replay/progress.h"
 #include "replay/stats.h"
 
 struct run_config {
   struct pace_rules pace;
+  enum overlap_policy overlaps;
   uint32_t depth;               /* most requests in flight */
   uint64_t spin_lead_ns;        /* how long before a deadline to stop sleeping */
   const struct engine_ops *ops; /* of `engine` */

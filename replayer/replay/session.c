@@ -8,6 +8,7 @@
 
 #include "replay/diag.h"
 #include "replay/progress.h"
+#include "replay/range.h"
 #include "replay/stop.h"
 #include "replay/summary.h"
 
@@ -111,6 +112,7 @@ static int open_target(struct session *session, uint32_t index) {
                                .write_to_count = options->write_to_count,
                                .overwrite = options->overwrite,
                                .overwrite_count = options->overwrite_count,
+                               .expands = options->expands,
                                .may_create = !options->is_dry_run};
   int rc = target_open(target, path, plan_target, &rules);
   if (rc != 0)
@@ -118,52 +120,6 @@ static int open_target(struct session *session, uint32_t index) {
   rc = check_twins(session, target);
   session->target_count++;
   return rc;
-}
-
-/* Counts the requests that lie beyond their target; only a plan for a larger one is read again. */
-static int count_beyond(struct session *session) {
-  bool is_needed = false;
-  for (uint32_t i = 0; i < session->target_count; i++)
-    is_needed = is_needed || session->plan.targets[i].needed_bytes > session->targets[i].size_bytes;
-  if (!is_needed)
-    return 0;
-  struct plan_record *records = malloc(PLAN_STRIDE * sizeof *records);
-  if (records == NULL) {
-    diag("no memory to count the requests beyond the targets");
-    return -ENOMEM;
-  }
-  uint64_t last_ns = 0;
-  int rc = 0;
-  for (uint64_t block = 0; block < plan_blocks(&session->plan) && rc == 0; block++) {
-    uint32_t count = 0;
-    rc = plan_read_block(&session->plan, block, records, &count, &last_ns);
-    for (uint32_t i = 0; rc == 0 && i < count; i++) {
-      const struct plan_record *record = &records[i];
-      uint64_t end = record->sector + record->length_sectors;
-      session->beyond[record->target] +=
-          record->operation != PLAN_FLUSH &&
-          end > session->targets[record->target].size_bytes / PLAN_SECTOR_BYTES;
-    }
-  }
-  free(records);
-  return rc;
-}
-
-static int check_ranges(struct session *session) {
-  int rc = count_beyond(session);
-  if (rc != 0 || session->options->out_of_range != RANGE_REFUSE)
-    return rc;
-  for (uint32_t i = 0; i < session->target_count; i++) {
-    const struct target *target = &session->targets[i];
-    if (session->beyond[i] == 0)
-      continue;
-    diag("target %s=%s is too small: %" PRIu64 " requests lie beyond its %" PRIu64
-         " bytes, the plan needs %" PRIu64 "; choose a larger one or --out-of-range wrap or skip",
-         target->label, target->path, session->beyond[i], target->size_bytes,
-         session->plan.targets[i].needed_bytes);
-    return -ERANGE;
-  }
-  return 0;
 }
 
 /* Finds the records that run. */
@@ -199,7 +155,7 @@ static int prepare(struct session *session) {
     rc = choose_devices(session);
   for (uint32_t i = 0; i < session->plan.target_count && rc == 0; i++)
     rc = open_target(session, i);
-  return rc == 0 ? check_ranges(session) : rc;
+  return rc == 0 ? range_check(session) : rc;
 }
 
 /* Opens one engine. Returns 0 or -errno. */
@@ -260,6 +216,7 @@ static int run_with_feed(struct session *session, struct feed *feed) {
   const struct options *options = session->options;
   bool is_shown = !options->is_quiet && isatty(options->progress_fd) == 1;
   struct run_config config = {.pace = options->pace,
+                              .overlaps = options->overlaps,
                               .depth = options->depth,
                               .spin_lead_ns = session->calibration.spin_lead_ns,
                               .ops = session->ops,
@@ -289,10 +246,9 @@ static int run_with_feed(struct session *session, struct feed *feed) {
 static int run_plan(struct session *session) {
   struct feed_target targets[PLAN_TARGETS_MAX];
   for (uint32_t i = 0; i < session->target_count; i++)
-    targets[i] =
-        (struct feed_target){.size_sectors = session->targets[i].size_bytes / PLAN_SECTOR_BYTES,
-                             .may_write = session->targets[i].may_write,
-                             .can_discard = session->targets[i].can_discard};
+    targets[i] = (struct feed_target){.place = range_place(session, i),
+                                      .may_write = session->targets[i].may_write,
+                                      .can_discard = session->targets[i].can_discard};
   struct feed_rules rules = {.targets = targets,
                              .speed = session->options->speed,
                              .window = session->window,
@@ -314,7 +270,7 @@ static int run_plan(struct session *session) {
     rc = run_with_feed(session, feed);
   session->ops->describe(session->engine, &session->report);
   feed_stop(feed);
-  session->wrapped = feed_wrapped(feed);
+  session->places = feed_places(feed);
   session->cuts = feed_cuts(feed);
   feed_close(feed);
   return rc;
@@ -325,7 +281,7 @@ static int run_for_real(struct session *session) {
   session->stats = stats_new(session->plan.target_count, session->options->pace.kind != PACE_FAST);
   int rc = session->stats == NULL ? -ENOMEM : 0;
   if (rc == 0)
-    rc = buffers_open(&session->buffers, session->plan.max_transfer_bytes);
+    rc = buffers_open(&session->buffers, range_longest_transfer(session));
   if (rc != 0) {
     diag("no memory for the run: %s", strerror(-rc));
     return rc;

@@ -28,11 +28,11 @@ struct session {
   struct stats *stats;
   struct progress_view view;
   enum run_outcome outcome;
-  struct feed_window window; /* of the plan: what runs */
-  uint64_t wrapped;          /* requests brought back into their target */
-  struct feed_cuts cuts;     /* of idle gaps */
-  uint64_t slipped_ns;       /* how far late requests moved the schedule */
-  uint64_t log_stalls;       /* times the run waited for the completions file */
+  struct feed_window window;  /* of the plan: what runs */
+  struct place_counts places; /* what was done to requests to bring them onto their targets */
+  struct feed_cuts cuts;      /* of idle gaps */
+  uint64_t slipped_ns;        /* how far late requests moved the schedule */
+  uint64_t log_stalls;        /* times the run waited for the completions file */
 };
 
 /* Runs the program as the options say and writes the summary. Returns the exit code: 0 all done,

@@ -42,6 +42,7 @@ struct stats {
   uint32_t in_flight_max;          /* requests */
   uint64_t underruns;              /* times the plan was not read far enough ahead */
   uint64_t late[STATS_CAUSES];     /* requests */
+  uint64_t overlaps;               /* requests that met one in flight on the same sectors */
   uint64_t statuses[LOG_STATUSES]; /* requests by outcome */
   uint64_t errors[STATS_ERRORS];   /* failed requests by errno; others in 0 */
   uint64_t first_intended_ns;      /* of the first request submitted */

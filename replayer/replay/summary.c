@@ -10,10 +10,13 @@
 
 #include "replay/diag.h"
 #include "replay/json.h"
+#include "replay/summary_target.h"
 
 #define SUMMARY_VERSION 1U
 
 static const char *const pace_names[] = {"trace", "fast", "closed"};
+static const char *const overlap_names[] = {"allow", "order", "drop"};
+static const char *const range_names[] = {"refuse", "wrap", "skip", "fold", "scale", "clip"};
 static const char *const late_names[] = {"catch-up", "slip", "drop"};
 
 static void write_histogram(struct json *json, const char *key, const struct histogram *histogram) {
@@ -105,7 +108,10 @@ static void write_counts(struct json *json, const struct session *session) {
   for (unsigned status = 0; status < LOG_STATUSES; status++)
     json_number(json, log_status_name((enum log_status)status), stats->statuses[status]);
   json_number(json, "not_reached", session->window.end - session->window.first - handled);
-  json_number(json, "wrapped", session->wrapped);
+  json_number(json, "moved", session->places.moved);
+  json_number(json, "clipped", session->places.clipped);
+  json_number(json, "expanded", session->places.expanded);
+  json_number(json, "overlaps", stats->overlaps);
   json_close(json, '}');
 }
 
@@ -247,52 +253,6 @@ static void write_run(struct json *json, const struct session *session) {
   write_errors(json, stats);
 }
 
-static void write_device(struct json *json, const struct device_spec *spec) {
-  json_open(json, "device", '{');
-  json_number(json, "read_setup_ns", spec->read_setup_ns);
-  json_number(json, "write_setup_ns", spec->write_setup_ns);
-  if (spec->sequential_setup_ns != UINT64_MAX)
-    json_number(json, "sequential_setup_ns", spec->sequential_setup_ns);
-  json_number(json, "read_bytes_s", spec->read_bytes_s);
-  json_number(json, "write_bytes_s", spec->write_bytes_s);
-  json_number(json, "flush_ns", spec->flush_ns);
-  json_number(json, "fua_ns", spec->fua_ns);
-  json_number(json, "lanes", spec->lanes);
-  json_close(json, '}');
-}
-
-static void write_target(struct json *json, const struct session *session, uint32_t index) {
-  const struct target *target = &session->targets[index];
-  const struct plan_target *planned = &session->plan.targets[index];
-  json_open(json, NULL, '{');
-  json_text(json, "label", target->label);
-  json_text(json, "path", target->path);
-  json_text(json, "kind", target_kind_name(target->kind));
-  json_bool(json, "is_kept", target->kind != TARGET_MADE_FILE || session->options->keep);
-  json_text(json, "confirm_with", target->token[0] == '\0' ? NULL : target->token);
-  json_bool(json, "may_write", target->may_write);
-  json_bool(json, "is_direct", target->is_direct);
-  json_text(json, "direct_note", target->direct_note[0] == '\0' ? NULL : target->direct_note);
-  json_number(json, "align_bytes", target->align_bytes);
-  json_number(json, "needed_bytes", planned->needed_bytes);
-  if (target->kind != TARGET_NONE)
-    json_number(json, "size_bytes", target->size_bytes);
-  json_bool(json, "can_discard", target->can_discard);
-  json_bool(json, "can_zero", target->can_zero);
-  json_number(json, "out_of_range", session->beyond[index]);
-  if (session->options->device_count > 0)
-    write_device(json, &session->devices[index]);
-  json_open(json, "planned", '{');
-  for (unsigned operation = 0; operation < PLAN_OPERATIONS; operation++)
-    json_number(json, plan_operation_name((enum plan_operation)operation),
-                planned->counts[operation]);
-  json_number(json, "read_bytes", planned->bytes[PLAN_READ]);
-  json_number(json, "write_bytes", planned->bytes[PLAN_WRITE] + planned->bytes[PLAN_WRITE_ZEROES]);
-  json_number(json, "discard_bytes", planned->bytes[PLAN_DISCARD]);
-  json_close(json, '}');
-  json_close(json, '}');
-}
-
 static const char *outcome_name(const struct session *session, int error) {
   if (session->options->is_dry_run)
     return "dry_run";
@@ -322,13 +282,15 @@ static void write_all(struct json *json, const struct session *session, int erro
   json_number(json, "numerator", options->speed.numerator);
   json_number(json, "denominator", options->speed.denominator);
   json_close(json, '}');
+  json_text(json, "out_of_range", range_names[options->out_of_range]);
+  json_text(json, "overlaps", overlap_names[options->overlaps]);
   json_number(json, "depth", options->depth);
   json_number(json, "threads", options->threads);
   if (session->stats != NULL)
     write_run(json, session);
   json_open(json, "targets", '[');
   for (uint32_t i = 0; i < session->target_count; i++)
-    write_target(json, session, i);
+    summary_target(json, session, i);
   json_close(json, ']');
   json_close(json, '}');
 }

@@ -67,7 +67,8 @@ static uint64_t plan_alignment(const struct plan_target *plan_target) {
 
 /* Turns to O_DIRECT where that is asked, the file system can and the plan's addresses allow it. */
 static int choose_direct(struct target *target, const struct plan_target *plan_target,
-                         enum target_direct asked) {
+                         const struct target_rules *rules) {
+  enum target_direct asked = rules->direct;
   target->direct_note = "";
   if (asked == DIRECT_OFF) {
     target->direct_note = "buffered I/O was asked for";
@@ -79,10 +80,11 @@ static int choose_direct(struct target *target, const struct plan_target *plan_t
   target->align_bytes = ability_direct_alignment(target->fd);
   if (target->align_bytes == 0 || fcntl(target->fd, F_SETFL, flags | O_DIRECT) != 0)
     target->direct_note = "the file system refuses O_DIRECT";
-  else if (plan_alignment(plan_target) % target->align_bytes != 0)
+  else if (plan_alignment(plan_target) % target->align_bytes != 0 && !rules->expands)
     target->direct_note = "some addresses or lengths are not aligned for O_DIRECT";
   else
     target->is_direct = true;
+  target->expands = target->is_direct && rules->expands;
   if (target->is_direct)
     return 0;
   if (asked == DIRECT_ON)
@@ -211,7 +213,7 @@ static int open_existing(struct target *target, const struct plan_target *plan_t
   if (rc == 0)
     rc = check_content(target, rules);
   if (rc == 0)
-    rc = choose_direct(target, plan_target, rules->direct);
+    rc = choose_direct(target, plan_target, rules);
   if (rc != 0) {
     target_close(target, true);
     return rc;
@@ -228,7 +230,7 @@ static int open_made(struct target *target, const struct plan_target *plan_targe
   int rc = make_file(target, needed_bytes);
   if (rc != 0)
     return rc;
-  rc = choose_direct(target, plan_target, rules->direct);
+  rc = choose_direct(target, plan_target, rules);
   if (rc != 0) {
     target_close(target, false);
     return rc;

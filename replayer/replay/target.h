@@ -24,6 +24,7 @@ struct target {
   uint64_t size_bytes;            /* UINT64_MAX for the null engine */
   uint32_t align_bytes;           /* of addresses and lengths with O_DIRECT */
   bool is_direct;                 /* opened with O_DIRECT */
+  bool expands;                   /* transfers are widened to multiples of align_bytes */
   bool may_write;                 /* opened for writing */
   bool can_discard;               /* punch hole or BLKDISCARD works */
   bool can_zero;                  /* zero range works; otherwise zeroes are written */
@@ -34,6 +35,7 @@ struct target {
 /* How targets are opened. */
 struct target_rules {
   enum target_direct direct;    /* --direct */
+  bool expands;                 /* --expand */
   const char *const *write_to;  /* confirmations given */
   uint32_t write_to_count;      /* how many */
   const char *const *overwrite; /* signatures that may be overwritten */

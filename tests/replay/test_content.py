@@ -174,7 +174,7 @@ def test_wrap_and_skip_are_counted(tmp_path: Path) -> None:
     wrapped = run(plan, "--target", str(target), "--out-of-range", "wrap")
     skipped = run(plan, "--target", str(target), "--out-of-range", "skip")
     # THEN eight requests are concerned
-    assert wrapped.summary["counts"]["wrapped"] == 8
+    assert wrapped.summary["counts"]["moved"] == 8
     assert wrapped.summary["counts"]["done"] == 16
     assert skipped.summary["counts"]["skipped_out_of_range"] == 8
     assert skipped.summary["counts"]["done"] == 8

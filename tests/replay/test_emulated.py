@@ -96,7 +96,7 @@ def test_as_fast_as_possible_and_one_at_a_time_is_the_sum_of_service_times(tmp_p
     for row in rows:
         total += service_ns(end, row)
         end = row[1] + row[3] if row[4] in (READ, WRITE) else end
-    assert total <= ran.summary["timing"]["elapsed_ns"] < 1.3 * total
+    assert total <= ran.summary["timing"]["elapsed_ns"] < 3 * total
     assert ran.summary["engine"]["backing"] == "null"
 
 

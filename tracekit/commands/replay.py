@@ -115,8 +115,22 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         typer.Option(help="Allow a target that holds this, such as ext or swap, to be destroyed."),
     ] = None,
     out_of_range: Annotated[
-        str, typer.Option(help="Requests beyond the target's end: refuse, wrap or skip.")
+        str,
+        typer.Option(
+            help="Requests beyond the target's end: refuse, wrap, fold, scale, clip or skip."
+        ),
     ] = "refuse",
+    overlaps: Annotated[
+        str,
+        typer.Option(
+            help="Requests that share sectors with one in flight, one of them a write: allow, order"
+            " or drop. They are always counted."
+        ),
+    ] = "allow",
+    expand: Annotated[
+        bool,
+        typer.Option(help="Widen requests to whole sectors of a target that has larger ones."),
+    ] = False,
     repeat: Annotated[
         int,
         typer.Option(help="Replay so often, as NAME.1, NAME.2, ...; compare tells their spread."),
@@ -137,7 +151,8 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
 
     lists = {"--write-to": write_to, "--overwrite-signature": overwrite_signature}
     arguments = ["--speed", speed, "--threads", str(threads), "--direct", direct]
-    arguments += ["--out-of-range", out_of_range, *(["--keep"] if keep else [])]
+    arguments += ["--out-of-range", out_of_range, "--overlaps", overlaps]
+    arguments += [*(["--keep"] if keep else []), *(["--expand"] if expand else [])]
     arguments += [] if depth is None else ["--depth", str(depth)]
     arguments += [
         part for option, values in lists.items() for v in values or () for part in (option, v)

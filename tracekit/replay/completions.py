@@ -43,6 +43,7 @@ STATUSES = (
     "skipped_out_of_range",
     "skipped_unsupported",
     "skipped_late",
+    "skipped_overlap",
 )
 
 

@@ -20,7 +20,10 @@ ADVICE = {
     "not_persistent": "use a file on a DAX file system: these are times of the page cache",
     "read_only": "confirm the target with --write-to to replay the writes as well",
     "out_of_range": "use a larger target",
-    "wrapped": "use a larger target",
+    "moved": "use a larger target",
+    "clipped": "use a larger target",
+    "expanded": "nothing: --expand asked for it",
+    "dropped_overlap": "take it as the answer, or allow or order overlaps",
     "dropped": "take it as the answer, or choose another --late policy",
     "slipped": "take it as the answer: the target cannot keep up at this speed",
     "idle_cut": "nothing: --max-idle asked for it",
@@ -68,7 +71,10 @@ def _of_run(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("out_of_range", "skipped_out_of_range"),
         ("unsupported", "skipped_unsupported"),
         ("dropped", "skipped_late"),
-        ("wrapped", "wrapped"),
+        ("dropped_overlap", "skipped_overlap"),
+        ("moved", "moved"),
+        ("clipped", "clipped"),
+        ("expanded", "expanded"),
     ):
         if counts[key]:
             found.append((code, f"{counts[key]:,} requests were {key.replace('_', ' ')}"))

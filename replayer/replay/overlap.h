@@ -1,0 +1,33 @@
+/* Requests in flight that touch the same sectors, of which at least one writes: their order on the
+ * device is not known. */
+#ifndef TRACEKIT_REPLAY_OVERLAP_H
+#define TRACEKIT_REPLAY_OVERLAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "replay/plan.h"
+
+enum overlap_policy {
+  OVERLAP_ALLOW, /* count them */
+  OVERLAP_ORDER, /* the later one waits until the earlier one is complete */
+  OVERLAP_DROP,  /* the later one is left out */
+};
+
+struct overlap;
+
+/* Makes an empty set for up to `depth` requests in flight. Free with overlap_close. NULL without
+ * memory. */
+struct overlap *overlap_open(uint32_t depth);
+
+/* Whether a request in flight touches sectors of `record`, and one of the two writes. */
+bool overlap_find(const struct overlap *overlap, const struct plan_record *record);
+
+/* Adds the request of a slot, of which none is in the set; takes it out again. */
+void overlap_add(struct overlap *overlap, uint32_t slot, const struct plan_record *record);
+void overlap_remove(struct overlap *overlap, uint32_t slot);
+
+/* NULL is fine. */
+void overlap_close(struct overlap *overlap);
+
+#endif

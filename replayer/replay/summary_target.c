@@ -1,0 +1,48 @@
+#include "replay/summary_target.h"
+
+static void write_device(struct json *json, const struct device_spec *spec) {
+  json_open(json, "device", '{');
+  json_number(json, "read_setup_ns", spec->read_setup_ns);
+  json_number(json, "write_setup_ns", spec->write_setup_ns);
+  if (spec->sequential_setup_ns != UINT64_MAX)
+    json_number(json, "sequential_setup_ns", spec->sequential_setup_ns);
+  json_number(json, "read_bytes_s", spec->read_bytes_s);
+  json_number(json, "write_bytes_s", spec->write_bytes_s);
+  json_number(json, "flush_ns", spec->flush_ns);
+  json_number(json, "fua_ns", spec->fua_ns);
+  json_number(json, "lanes", spec->lanes);
+  json_close(json, '}');
+}
+
+void summary_target(struct json *json, const struct session *session, uint32_t index) {
+  const struct target *target = &session->targets[index];
+  const struct plan_target *planned = &session->plan.targets[index];
+  json_open(json, NULL, '{');
+  json_text(json, "label", target->label);
+  json_text(json, "path", target->path);
+  json_text(json, "kind", target_kind_name(target->kind));
+  json_bool(json, "is_kept", target->kind != TARGET_MADE_FILE || session->options->keep);
+  json_text(json, "confirm_with", target->token[0] == '\0' ? NULL : target->token);
+  json_bool(json, "may_write", target->may_write);
+  json_bool(json, "is_direct", target->is_direct);
+  json_bool(json, "expands", target->expands);
+  json_text(json, "direct_note", target->direct_note[0] == '\0' ? NULL : target->direct_note);
+  json_number(json, "align_bytes", target->align_bytes);
+  json_number(json, "needed_bytes", planned->needed_bytes);
+  if (target->kind != TARGET_NONE)
+    json_number(json, "size_bytes", target->size_bytes);
+  json_bool(json, "can_discard", target->can_discard);
+  json_bool(json, "can_zero", target->can_zero);
+  json_number(json, "out_of_range", session->beyond[index]);
+  if (session->options->device_count > 0)
+    write_device(json, &session->devices[index]);
+  json_open(json, "planned", '{');
+  for (unsigned operation = 0; operation < PLAN_OPERATIONS; operation++)
+    json_number(json, plan_operation_name((enum plan_operation)operation),
+                planned->counts[operation]);
+  json_number(json, "read_bytes", planned->bytes[PLAN_READ]);
+  json_number(json, "write_bytes", planned->bytes[PLAN_WRITE] + planned->bytes[PLAN_WRITE_ZEROES]);
+  json_number(json, "discard_bytes", planned->bytes[PLAN_DISCARD]);
+  json_close(json, '}');
+  json_close(json, '}');
+}
