@@ -34,6 +34,21 @@ static int by_point(const void *left, const void *right) {
   return (a->point > b->point) - (a->point < b->point);
 }
 
+/* Most requests have few cuts, and nearly sorted ones. */
+static void sort(struct share_cut *cuts, uint32_t count) {
+  if (count > FIRST_ROOM) {
+    qsort(cuts, count, sizeof *cuts, by_point);
+    return;
+  }
+  for (uint32_t i = 1; i < count; i++) {
+    const struct share_cut cut = cuts[i];
+    uint32_t at = i;
+    for (; at > 0 && cuts[at - 1].point > cut.point; at--)
+      cuts[at] = cuts[at - 1];
+    cuts[at] = cut;
+  }
+}
+
 static void merge(struct share_cut *into, const struct share_cut *from) {
   into->sectors += from->sectors;
   into->first = into->first < from->first ? into->first : from->first;
@@ -43,7 +58,7 @@ static void merge(struct share_cut *into, const struct share_cut *from) {
 void share_finish(struct share *share) {
   if (share->count < 2)
     return;
-  qsort(share->cuts, share->count, sizeof *share->cuts, by_point);
+  sort(share->cuts, share->count);
   uint32_t kept = 0;
   for (uint32_t i = 1; i < share->count; i++) {
     if (share->cuts[i].point == share->cuts[kept].point)

@@ -7,6 +7,7 @@
 
 #include "simulate/block_map.h"
 #include "simulate/intake.h"
+#include "simulate/series.h"
 #include "simulate/share.h"
 
 #define BLOCK_SECTORS 8
@@ -20,10 +21,10 @@ struct end {
   uint8_t role;
 };
 
-/* The points of a role's first and last blocks to move. */
+/* The points of a role's first and last blocks to move, by order. */
 struct reach {
-  uint16_t lowest;
-  uint16_t highest;
+  uint16_t lowest[TK_ORDERS];
+  uint16_t highest[TK_ORDERS];
 };
 
 struct tk_walk {
@@ -31,12 +32,13 @@ struct tk_walk {
   struct block_map *map;
   struct intake intake;
   struct share shares[TK_ORDERS];
-  struct reach reaches[TK_ORDERS][TK_ROLES];
-  struct end *ends;         /* one a traced device */
-  int64_t *heads;           /* one a device and scenario */
-  int64_t *base_free_ps;    /* one a device, scenario and server: when it has served all */
-  int64_t *nvm_free_ps;     /* one a scenario and server */
-  struct tk_walked *walked; /* one a scenario */
+  struct reach reaches[TK_ROLES];
+  struct series_set *series; /* NULL with queues: then each placement has its own state */
+  struct end *ends;          /* one a traced device */
+  int64_t *heads;            /* one a device and scenario */
+  int64_t *base_free_ps;     /* one a device, scenario and server: when it has served all */
+  int64_t *nvm_free_ps;      /* one a scenario and server */
+  struct tk_walked *walked;  /* one a scenario */
   struct tk_walk_totals totals;
   int64_t first_ns;   /* of the first arrival, -1 before */
   int64_t arrival_ps; /* of this request, since the first */
@@ -67,37 +69,47 @@ static bool is_setup_valid(const struct tk_walk_setup *setup) {
 
 static void find_reaches(struct tk_walk *walk) {
   for (int order = 0; order < TK_ORDERS; order++) {
-    for (int role = 0; role < TK_ROLES; role++)
-      walk->reaches[order][role] = (struct reach){UINT16_MAX, UINT16_MAX};
+    for (int role = 0; role < TK_ROLES; role++) {
+      walk->reaches[role].lowest[order] = UINT16_MAX;
+      walk->reaches[role].highest[order] = UINT16_MAX;
+    }
     for (uint32_t i = 0; i < walk->setup.placement.block_count; i++) {
       const struct tk_placement_block *block = &walk->setup.placement.blocks[i];
-      struct reach *reach = &walk->reaches[order][block->role];
+      uint16_t *lowest = &walk->reaches[block->role].lowest[order];
+      uint16_t *highest = &walk->reaches[block->role].highest[order];
       const uint16_t point = block->point[order];
-      reach->highest =
-          reach->lowest == UINT16_MAX || point > reach->highest ? point : reach->highest;
-      reach->lowest = point < reach->lowest ? point : reach->lowest;
+      *highest = *lowest == UINT16_MAX || point > *highest ? point : *highest;
+      *lowest = point < *lowest ? point : *lowest;
     }
   }
 }
 
-static int allocate(struct tk_walk *walk) {
+/* With queues each placement has its own heads and servers. */
+static int allocate_queues(struct tk_walk *walk) {
   const size_t devices = walk->setup.placement.device_count;
   const size_t lanes = walk->setup.scenario_count;
-  walk->ends = malloc((devices + 1) * sizeof *walk->ends);
   walk->heads = malloc((devices * lanes + 1) * sizeof *walk->heads);
   walk->base_free_ps =
       calloc(devices * lanes * walk->setup.servers[0] + 1, sizeof *walk->base_free_ps);
   walk->nvm_free_ps = calloc(lanes * walk->setup.servers[1], sizeof *walk->nvm_free_ps);
-  walk->walked = calloc(lanes, sizeof *walk->walked);
-  if (walk->ends == NULL || walk->heads == NULL || walk->base_free_ps == NULL ||
-      walk->nvm_free_ps == NULL || walk->walked == NULL)
+  if (walk->heads == NULL || walk->base_free_ps == NULL || walk->nvm_free_ps == NULL)
     return -ENOMEM;
-  for (size_t i = 0; i < devices; i++)
-    walk->ends[i].sector = -1;
   for (size_t i = 0; i < devices * lanes; i++)
     walk->heads[i] = -1;
+  return 0;
+}
+
+static int allocate(struct tk_walk *walk) {
   const struct tk_placement_setup *placement = &walk->setup.placement;
-  const int error = block_map_new(placement->keys, placement->block_count, &walk->map);
+  walk->ends = malloc((placement->device_count + 1ul) * sizeof *walk->ends);
+  walk->walked = calloc(walk->setup.scenario_count, sizeof *walk->walked);
+  if (walk->ends == NULL || walk->walked == NULL)
+    return -ENOMEM;
+  for (uint32_t i = 0; i < placement->device_count; i++)
+    walk->ends[i].sector = -1;
+  int error = walk->setup.is_open ? allocate_queues(walk) : series_new(&walk->setup, &walk->series);
+  if (!error)
+    error = block_map_new(placement->keys, placement->block_count, &walk->map);
   if (error)
     return error;
   return intake_init(&walk->intake, placement->device_count, placement->as_issued,
@@ -144,8 +156,6 @@ static void book(struct tk_walk *walk, uint32_t lane, const struct issue_request
   walked->service_ps += service_ps;
   if (lane == 0)
     walk->totals.role_service_ps[request->role] += service_ps;
-  if (!walk->setup.is_open)
-    return;
   const uint32_t *servers = walk->setup.servers;
   const size_t place = ((size_t)request->device * walk->setup.scenario_count + lane) * servers[0];
   int64_t end_ps = walk->arrival_ps;
@@ -195,13 +205,18 @@ static int flush(void *context, const struct issue_request *request) {
   const int error = arrive(walk, request, both_ps);
   if (error)
     return error;
+  const struct reach *reach = &walk->reaches[request->role];
+  if (walk->series != NULL) {
+    series_flush(walk->series, request->role, reach->lowest, reach->highest);
+    walk->totals.role_service_ps[request->role] += base_ps;
+    return 0;
+  }
   for (uint32_t lane = 0; lane < walk->setup.scenario_count; lane++) {
     const struct tk_scenario *scenario = &walk->setup.scenarios[lane];
-    const struct reach *reach = &walk->reaches[scenario->order][request->role];
     const uint16_t limit = scenario->limit[request->role];
-    if (limit <= reach->lowest)
+    if (limit <= reach->lowest[scenario->order])
       book(walk, lane, request, (struct parts){base_ps, -1}, base_ps);
-    else if (limit <= reach->highest)
+    else if (limit <= reach->highest[scenario->order])
       book(walk, lane, request, (struct parts){base_ps, nvm_ps}, both_ps);
     else
       book(walk, lane, request, (struct parts){-1, nvm_ps}, nvm_ps);
@@ -222,16 +237,24 @@ static uint16_t point_of(const struct tk_walk *walk, uint32_t index, int order, 
 static int find_shares(struct tk_walk *walk, const struct issue_request *request) {
   const struct tk_placement_device *device = &walk->setup.placement.devices[request->device];
   const int64_t end = request->sector + request->sectors;
+  uint32_t index = BLOCK_MAP_NONE;
+  uint32_t following = 0;
   for (int order = 0; order < TK_ORDERS; order++)
     share_clear(&walk->shares[order]);
   for (int64_t sector = request->sector; sector < end;) {
     const int64_t block = sector / BLOCK_SECTORS;
     const int64_t block_end = (block + 1) * BLOCK_SECTORS < end ? (block + 1) * BLOCK_SECTORS : end;
     const int64_t within = block - device->first_block;
-    uint32_t following = 0;
-    uint32_t index = BLOCK_MAP_NONE;
-    if (within >= 0 && within < device->blocks)
-      index = block_map_find(walk->map, device->first_key + within, &following);
+    if (following > 1) {
+      following--;
+      index++;
+    } else {
+      following = 0;
+      const bool is_inside = within >= 0 && within < device->blocks;
+      index = is_inside ? block_map_find(walk->map, device->first_key + within, &following)
+                        : BLOCK_MAP_NONE;
+    }
+    following = index == BLOCK_MAP_NONE ? 0 : following;
     walk->totals.placement.missing_blocks += index == BLOCK_MAP_NONE;
     for (int order = 0; order < TK_ORDERS; order++) {
       const uint16_t point = point_of(walk, index, order, request->role);
@@ -269,15 +292,16 @@ static int64_t nvm_part_ps(const struct tk_walk *walk, const struct issue_reques
 }
 
 static void charge_lane(struct tk_walk *walk, uint32_t lane, const struct issue_request *request,
-                        bool is_sequential) {
+                        const uint16_t *before) {
   const struct tk_scenario *scenario = &walk->setup.scenarios[lane];
   const struct share *share = &walk->shares[scenario->order];
   const uint16_t limit = scenario->limit[request->role];
-  const uint16_t before = walk->ends[request->device].point[scenario->order];
+  const bool was_nvm = before != NULL && before[scenario->order] < limit;
+  const bool was_base = before != NULL && before[scenario->order] >= limit;
   const uint32_t cut = share_find(share, limit);
   const int64_t base_sectors = cut < share->count ? share->cuts[cut].sectors : 0;
-  const bool joins_base = is_sequential && before >= limit && share->first_point >= limit;
-  const bool joins_nvm = is_sequential && before < limit && share->first_point < limit;
+  const bool joins_base = was_base && share->first_point >= limit;
+  const bool joins_nvm = was_nvm && share->first_point < limit;
   struct parts parts = {-1, -1};
   if (base_sectors > 0)
     parts.base_ps = base_part_ps(walk, lane, request, &share->cuts[cut], joins_base);
@@ -286,6 +310,18 @@ static void charge_lane(struct tk_walk *walk, uint32_t lane, const struct issue_
   const int64_t service_ps =
       (parts.base_ps > 0 ? parts.base_ps : 0) + (parts.nvm_ps > 0 ? parts.nvm_ps : 0);
   book(walk, lane, request, parts, service_ps);
+}
+
+static void charge(struct tk_walk *walk, const struct issue_request *request,
+                   const uint16_t *before) {
+  if (walk->series == NULL) {
+    for (uint32_t lane = 0; lane < walk->setup.scenario_count; lane++)
+      charge_lane(walk, lane, request, before);
+    return;
+  }
+  const int64_t earlier_ps = series_first_ps(walk->series);
+  series_charge(walk->series, request, walk->shares, before);
+  walk->totals.role_service_ps[request->role] += series_first_ps(walk->series) - earlier_ps;
 }
 
 /* Returns the longest that a request can take on both devices, -1 when 64 bits cannot hold it. */
@@ -313,8 +349,7 @@ static int transfer(void *context, const struct issue_request *request) {
     return error;
   struct end *end = &walk->ends[request->device];
   const bool is_sequential = end->sector == request->sector && end->role == request->role;
-  for (uint32_t lane = 0; lane < walk->setup.scenario_count; lane++)
-    charge_lane(walk, lane, request, is_sequential);
+  charge(walk, request, is_sequential ? end->point : NULL);
   end->sector = request->sector + request->sectors;
   end->role = request->role;
   for (int order = 0; order < TK_ORDERS; order++)
@@ -339,14 +374,18 @@ void tk_walk_read(const struct tk_walk *walk, struct tk_walk_totals *totals,
                   struct tk_walked *walked) {
   *totals = walk->totals;
   totals->span_ps = walk->arrival_ps;
-  if (walked != NULL)
-    memcpy(walked, walk->walked, walk->setup.scenario_count * sizeof *walked);
+  if (walked == NULL)
+    return;
+  memcpy(walked, walk->walked, walk->setup.scenario_count * sizeof *walked);
+  if (walk->series != NULL)
+    series_read(walk->series, walked);
 }
 
 void tk_walk_free(struct tk_walk *walk) {
   if (walk == NULL)
     return;
   block_map_free(walk->map);
+  series_free(walk->series);
   intake_free(&walk->intake);
   for (int order = 0; order < TK_ORDERS; order++)
     share_free(&walk->shares[order]);

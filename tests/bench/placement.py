@@ -21,10 +21,11 @@ import pyarrow.parquet as pq
 
 from tracekit.native.placement import Cost
 from tracekit.profiles import Profile, load_profiles
-from tracekit.recommend.grid import make_grid
+from tracekit.recommend.grid import make_grid, only_shown
 from tracekit.schema import BLOCKS, REQUESTS, ROW_GROUP_ROWS
 from tracekit.simulate.block_orders import read_blocks
 from tracekit.simulate.placement import Curves, device_cost, sweep
+from tracekit.simulate.walked import sweep_walked
 
 Array = np.ndarray[Any, Any]
 Chunk = dict[str, Array]
@@ -180,6 +181,31 @@ def compare(folder: Path, requests: int, curves: Curves, devices: tuple[Profile,
     )
 
 
+def time_walks(folder: Path, requests: int) -> None:
+    """Walk the shown capacities on a disk with a head, one after the other and with queues."""
+    profiles = load_profiles()
+    devices = (profiles["hdd-7200-seek"], profiles["dax-pcm"])
+    for is_open in (False, True):
+        started = time.monotonic()
+        touched = read_blocks(folder / "blocks.parquet")
+        grid = only_shown(make_grid(touched.role_blocks().tolist(), []))
+        curves = sweep_walked(
+            (folder / "requests.parquet", touched),
+            points=grid.fine,
+            devices=devices,
+            is_issued=True,
+            is_open=is_open,
+        )
+        took = time.monotonic() - started
+        walks = len(grid.fine) * (len(curves.walked) - 1)
+        peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(
+            f"walk {'with queues' if is_open else 'one after the other'}: {requests:,} requests,"
+            f" {walks} placements in {took:.2f} s, {took / requests / walks * 1e9:.2f} ns a request"
+            f" and placement, peak {peak_mib:.0f} MiB"
+        )
+
+
 def main() -> None:
     """Make the trace where it is missing, sweep it, and compare."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -210,6 +236,7 @@ def main() -> None:
             f" {len(touched.keys):,} blocks, {len(points)} capacities of 7 orders in {took:.2f} s,"
             f" {took / options.requests * 1e9:.0f} ns a request, peak {peak_mib:.0f} MiB"
         )
+    time_walks(folder, options.requests)
     if not options.only_sweep:
         compare(folder, options.requests, curves, devices)
 
