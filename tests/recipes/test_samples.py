@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.recipes.describe import describe
+from tracekit.classify import Options, classify
+from tracekit.parse import parse
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample-traces"
 TRACES = sorted(path for path in SAMPLES.iterdir() if path.is_dir())
@@ -63,6 +65,18 @@ def test_oltp_has_a_layout_of_three_roles_and_no_loss() -> None:
     assert layout["capture"]["own_requests"] == 0
     names = set(layout["processes"].values())
     assert {"oltp-teller-0", "oltp-report", "oltp-checkpoint"} <= names
+
+
+def test_gnuplot_requests_are_swap(tmp_path: Path) -> None:
+    # GIVEN the capture of a program whose memory does not fit
+    folder, _ = parse([SAMPLES / "gnuplot"], tmp_path / "trace")
+    classify(folder, Options())
+    # THEN every request but what opening the disk costs is swap, each block touched several times
+    requests = folder.info["classification"]["requests"]
+    assert requests["swap"] > 100_000
+    assert requests["fs"] < 10
+    swap = folder.info["hotness"]["roles"]["swap"]
+    assert sum(swap["touches"].values()) > 2 * sum(swap["blocks"].values())
 
 
 def test_oltp_requests_fall_into_its_partitions() -> None:
