@@ -26,6 +26,7 @@ from tracekit.report.sections.processes import processes
 from tracekit.report.sections.provenance import provenance
 from tracekit.report.sections.replay import replay
 from tracekit.report.sections.reproduce import reproduce
+from tracekit.report.sections.sensitivity import sensitivity
 from tracekit.report.sections.sequentiality import sequentiality
 from tracekit.report.sections.sizes import sizes
 from tracekit.report.sections.throughput import throughput
@@ -38,6 +39,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     answer,
     warnings,
     capacity,
+    sensitivity,
     verification,
     tiers,
     cache,

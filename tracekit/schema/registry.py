@@ -11,6 +11,7 @@ from tracekit.schema import BLOCKS, COMPLETIONS, PLACEMENT, REQUESTS, WORKING_SE
 from tracekit.schema.buffer import BUFFER
 from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
 from tracekit.schema.comparison import COMPARISON
+from tracekit.schema.sensitivity import SENSITIVITY
 from tracekit.schema.tiers import (
     TIERS,
     TIERS_EXTENTS,
@@ -78,6 +79,10 @@ TABLES = (
             "one row per mapping, row size, number of buffers, role and operation",
             BUFFER,
         ),
+    ),
+    *_simulated(
+        "simulate sensitivity",
+        ("sensitivity", "one row per change, window or capacity", SENSITIVITY),
     ),
     *_simulated(
         "simulate tiers",

@@ -7,10 +7,11 @@ from typing import Any
 
 from tracekit.commands.simulate.buffer import buffer
 from tracekit.commands.simulate.cache import cache
+from tracekit.commands.simulate.sensitivity import sensitivity
 from tracekit.commands.simulate.tiers import tiers
 
-SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers, cache, buffer)
+SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers, cache, buffer, sensitivity)
 
 
 def simulate() -> None:
-    """Ask what tiers, caches or an NVRAM with row buffers would gain on this trace."""
+    """Ask what tiers, caches or row buffers would gain, and whether the recommendation holds."""

@@ -1,0 +1,290 @@
+"""`simulate sensitivity`: each change is what a plain recommendation with it would say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.simulate.placement_traces import (
+    DISK,
+    NVM,
+    Request,
+    elapsed_ps,
+    hottest_first,
+    write_trace,
+)
+from tracekit.cli import app
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.profiles import Profile
+from tracekit.query import connect, views
+from tracekit.recommend.stage import Options as Recommend
+from tracekit.recommend.stage import recommend
+from tracekit.report.inputs import Inputs
+from tracekit.report.sections.sensitivity import places, sensitivity
+from tracekit.schema.sensitivity import SENSITIVITY
+from tracekit.simulate.placement import PS_PER_US, device_cost
+from tracekit.simulate.variants import change, variants
+from tracekit.simulate.windows import HOUR_NS, window_length, windows
+from tracekit.store import TraceFolder
+
+MS = 1_000_000
+COUNT = 240
+PARTS = {
+    "read_setup", "write_setup", "sequential_setup", "read_transfer", "write_transfer",
+    "flush", "fua",
+}  # fmt: skip
+
+
+def requests() -> list[Request]:
+    """Return a trace whose second half is the journal's, with flushes and FUA."""
+    found = []
+    for number in range(COUNT):
+        is_journal = number % (5 if number < COUNT // 2 else 2) == 0
+        sector = 8000 + number // 2 % 20 * 8 if is_journal else number * number % 60 * 8
+        found.append(
+            Request(
+                "journal" if is_journal else "fs",
+                sector,
+                8 + 8 * (number % 3),
+                "read" if number % 4 == 1 else "write",
+                is_fua=number % 9 == 0 and number % 4 != 1,
+                is_preflush=number % 10 == 0,
+                queue_ns=number * MS,
+                issue_ns=number * MS + 10,
+            )
+        )
+    return found
+
+
+def profile_file(path: Path, *profiles: Profile) -> Path:
+    """Write profiles as a user would."""
+    text = ""
+    for profile in profiles:
+        values = {key: value for key, value in asdict(profile).items() if value is not None}
+        name = values.pop("name")
+        lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+        text += f"[{name}]\n" + "\n".join(lines) + "\n"
+    path.write_text(text)
+    return path
+
+
+def options(tmp_path: Path, base: Profile, nvm: Profile) -> Recommend:
+    file = profile_file(tmp_path / "own.toml", base, nvm)
+    return Recommend(base="disk", nvm="nvm", profiles=file, capacities_bytes=(12 * 4096,))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> TraceFolder:
+    info = {"counts": {"requests": COUNT}, "clock": {"duration_ns": COUNT * MS, "wall_ns": None}}
+    made = TraceFolder(write_trace(tmp_path / "trace", requests(), **info))
+    recommend(made, options(tmp_path, DISK, NVM))
+    return made
+
+
+def simulate(folder: TraceFolder, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["simulate", "sensitivity", str(folder.path), *arguments])
+
+
+def rows_of(folder: TraceFolder) -> list[dict[str, Any]]:
+    table = pq.read_table(folder.path / "simulations" / "sensitivity.parquet")
+    assert table.schema.names == SENSITIVITY.names
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def answer_of(folder: TraceFolder) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((folder.path / "recommendation.json").read_text())["answer"]
+    return told
+
+
+def brute_force_ns(folder: TraceFolder, profiles: tuple[Profile, Profile]) -> float:
+    """Charge all requests, with the recommended blocks on NVM."""
+    answer = answer_of(folder)
+    blocks = {
+        block
+        for role in ("fs", "journal")
+        for block in hottest_first(requests(), role)[: answer[f"{role}_bytes"] // 4096]
+    }
+    costs = (device_cost(profiles[0]), device_cost(profiles[1]))
+    flush_ps = tuple(round(profile.flush_us * PS_PER_US) for profile in profiles)
+    total = elapsed_ps(requests(), blocks, costs=costs, flush_ps=(flush_ps[0], flush_ps[1]))
+    return total / 1000
+
+
+def test_each_change_is_a_recommendation_with_changed_profiles(
+    folder: TraceFolder, tmp_path: Path
+) -> None:
+    assert simulate(folder, "--factors", "0.5,3").exit_code == 0
+    changed = [row for row in rows_of(folder) if row["kind"] == "parameter"]
+    assert {row["parameter"] for row in changed} == PARTS
+    # (what continues the request before costs the disk no setup, which cannot take longer)
+    assert len(changed) == 2 * (2 * len(PARTS) - 1)
+    for row in changed:
+        pair = [DISK, NVM]
+        which = ("base", "nvm").index(row["device"])
+        pair[which] = change(pair[which], row["parameter"], factor=row["factor"])
+        again = TraceFolder(write_trace(tmp_path / "again", requests()))
+        told = recommend(again, options(tmp_path, pair[0], pair[1]))["answer"]
+        assert row["placement"] == told["placement"]
+        assert row["gain_ratio"] == pytest.approx(told["gain_ratio"], abs=1e-12)
+        assert row["base_ns"] == told["base_elapsed_ns"]
+        assert row["holds"] == (told["placement"] == answer_of(folder)["placement"])
+        # and the recommended shares cost what an explicit sum says
+        kept = brute_force_ns(folder, (pair[0], pair[1]))
+        assert row["kept_ns"] == pytest.approx(kept, abs=1)
+        assert row["kept_gain_ratio"] == pytest.approx(1 - kept / row["base_ns"], abs=1e-6)
+
+
+@pytest.mark.parametrize("parameter", sorted(PARTS - {"sequential_setup"}))
+@pytest.mark.parametrize("factor", [0.25, 4.0])
+def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> None:
+    before, after = device_cost(NVM), device_cost(change(NVM, parameter, factor=factor))
+    index = 0 if parameter.startswith("read") else 1
+    other = 1 - index
+    if parameter.endswith("setup"):
+        assert after.latency_ps[index] == pytest.approx(factor * before.latency_ps[index], rel=1e-6)
+        assert after.sector_ps == before.sector_ps
+    elif parameter.endswith("transfer"):
+        assert after.sector_ps[index] == pytest.approx(factor * before.sector_ps[index], abs=1)
+        assert after.latency_ps == pytest.approx(before.latency_ps, rel=1e-6)
+    assert after.latency_ps[other] == before.latency_ps[other]
+    assert after.sector_ps[other] == before.sector_ps[other]
+    changed = change(NVM, parameter, factor=factor)
+    assert changed.flush_us == NVM.flush_us * (factor if parameter == "flush" else 1)
+    assert changed.fua_us == NVM.fua_us * (factor if parameter == "fua" else 1)
+
+
+def test_what_takes_no_time_cannot_take_longer() -> None:
+    bare = replace(NVM, flush_us=0.0, fua_us=0.0, sequential_setup_us=None)
+    found = {variant.parameter for variant in variants((bare, bare), (2.0,))}
+    assert found == {"read_setup", "write_setup", "read_transfer", "write_transfer"}
+
+
+def test_each_window_is_a_recommendation_on_its_requests(
+    folder: TraceFolder, tmp_path: Path
+) -> None:
+    assert simulate(folder, "--window", "80ms").exit_code == 0
+    found = [row for row in rows_of(folder) if row["kind"] == "window"]
+    assert [(row["start_ns"], row["end_ns"]) for row in found] == [
+        (n * 80 * MS, (n + 1) * 80 * MS) for n in range(3)
+    ]
+    for number, row in enumerate(found):
+        # GIVEN a folder of the requests of one window, with the blocks of the whole trace
+        part = write_trace(tmp_path / "part", requests())
+        table = pq.read_table(part / "requests.parquet")
+        pq.write_table(table.slice(number * 80, 80), part / "requests.parquet")
+        told = recommend(TraceFolder(part), options(tmp_path, DISK, NVM))["answer"]
+        assert row["requests"] == 80
+        assert row["placement"] == told["placement"]
+        assert row["gain_ratio"] == pytest.approx(told["gain_ratio"], abs=1e-12)
+        assert row["base_ns"] == told["base_elapsed_ns"]
+    assert sum(row["base_ns"] for row in found) >= rows_of(folder)[0]["base_ns"]
+
+
+def test_the_row_of_the_recommendation_is_the_recommendation(folder: TraceFolder) -> None:
+    assert simulate(folder).exit_code == 0
+    first, answer = rows_of(folder)[0], answer_of(folder)
+    assert first["kind"] == "recommended"
+    assert first["kept_ns"] == answer["elapsed_ns"]
+    assert first["gain_ratio"] == pytest.approx(answer["gain_ratio"], abs=1e-12)
+    assert first["holds"]
+    told = json.loads((folder.path / "simulations" / "sensitivity.json").read_text())
+    low, high = told["gain_range"]["parameter"]
+    assert low <= answer["gain_ratio"] <= high
+    assert told["tried"] == len(
+        [row for row in rows_of(folder) if row["kind"] in ("parameter", "window")]
+    )
+
+
+def test_capacities_are_those_of_the_recommendation(folder: TraceFolder) -> None:
+    assert simulate(folder).exit_code == 0
+    sizes = [row for row in rows_of(folder) if row["kind"] == "capacity"]
+    advice = json.loads((folder.path / "recommendation.json").read_text())
+    assert [row["gain_ratio"] for row in sizes] == [a["gain_ratio"] for a in advice["answers"]]
+
+
+def test_requests_without_time_are_in_no_window_and_counted(tmp_path: Path) -> None:
+    timed = [*requests()[:10], replace(requests()[10], queue_ns=None, issue_ns=None)]
+    timed.append(replace(requests()[11], queue_ns=None, issue_ns=11 * MS))
+    folder = TraceFolder(write_trace(tmp_path / "t", timed))
+    with windows(folder, 4 * MS) as (parts, timeless):
+        assert timeless == 1
+        assert [part.requests for part in parts] == [4, 4, 3]
+        assert sum(pq.read_metadata(part.table).num_rows for part in parts) == 11
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "asked_ns", "expected"),
+    [
+        (24 * HOUR_NS, None, HOUR_NS),
+        (3 * HOUR_NS, None, HOUR_NS),
+        (8000, None, 1000),
+        (8001, None, 1001),
+        (1, None, 1),
+        (336 * HOUR_NS, None, 2 * HOUR_NS),
+        (1000, 300, 300),
+    ],
+)
+def test_a_window_is_an_hour_or_an_eighth(
+    duration_ns: int, asked_ns: int | None, expected: int
+) -> None:
+    assert window_length(duration_ns, asked_ns) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--factors", "1"), "--factors 1:"),
+        (("--factors", "0"), "--factors 0:"),
+        (("--factors", "nan"), "--factors nan:"),
+        (("--factors", "x"), "'x' is not a number"),
+        (("--window", "1ns"), "more than 168 windows"),
+        (("--window", "0s"), "longer than nothing"),
+        (("--window", "5"), "'5' is not a time"),
+        (("--placement", "3KiB"), "there is no answer for this capacity"),
+    ],
+)
+def test_refusals(folder: TraceFolder, arguments: tuple[str, ...], message: str) -> None:
+    done = simulate(folder, *arguments)
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)
+    assert not (folder.path / "simulations" / "sensitivity.parquet").exists()
+    assert sorted(path.name for path in folder.path.parent.iterdir()) == ["own.toml", "trace"]
+
+
+def test_there_must_be_a_recommendation(folder: TraceFolder) -> None:
+    (folder.path / "recommendation.json").unlink()
+    done = simulate(folder)
+    assert isinstance(done.exception, InputError | TracekitError)
+    assert "has no recommendation yet" in str(done.exception)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_trace_of_nothing_has_a_defined_answer(tmp_path: Path, count: int) -> None:
+    folder = TraceFolder(write_trace(tmp_path / "t", requests()[:count]))
+    recommend(folder, options(tmp_path, DISK, NVM))
+    done = simulate(folder)
+    assert done.exit_code == 0, done.output
+    for row in rows_of(folder):
+        assert row["gain_ratio"] == row["gain_ratio"]
+        assert row["kept_gain_ratio"] == row["kept_gain_ratio"]
+
+
+def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
+    assert sensitivity(Inputs(folder)) is None
+    assert simulate(folder).exit_code == 0
+    with connect(TraceFolder(folder.path)) as connection:
+        assert "sensitivity" in views(connection)
+    section = sensitivity(Inputs(TraceFolder(folder.path)))
+    assert section is not None
+    drawn = places(section.parts["figure"].evidence.table)
+    lines = drawn[drawn["kind"] == "parameter"].groupby("label")["place"].nunique()
+    assert set(lines) == {1}
+    assert drawn[drawn["kind"] == "window"]["place"].is_unique

@@ -1,0 +1,58 @@
+"""`tracekit simulate sensitivity`: does the recommendation hold?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracekit.errors import UsageError
+
+
+def sensitivity(
+    trace: Annotated[Path, typer.Argument(help="Trace folder, with a recommendation.")],
+    *,
+    placement: Annotated[
+        str,
+        typer.Option(
+            help="`answer` for the recommendation's headline, or a capacity.",
+            metavar="answer|SIZE",
+        ),
+    ] = "answer",
+    factors: Annotated[
+        str, typer.Option(help="How many times as long each part of a device takes.")
+    ] = "0.5,2",
+    window: Annotated[
+        str | None,
+        typer.Option(
+            help="Length of a window, such as 10min.",
+            show_default="an hour, or an eighth of a trace below three",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Say whether the recommendation holds: other devices, each window, other capacities."""
+    from tracekit.progress import step_progress
+    from tracekit.simulate.sensitivity import Options, simulate_sensitivity
+    from tracekit.sizes import parse_duration
+    from tracekit.store import TraceFolder
+
+    options = Options(
+        placement=placement,
+        factors=tuple(sorted({_factor(text) for text in factors.split(",")})),
+        window_ns=None if window is None else parse_duration(window, option="--window"),
+    )
+    with step_progress("simulate") as on_step:
+        result = simulate_sensitivity(TraceFolder(trace), options, on_step=on_step)
+    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
+
+
+def _factor(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(
+            f"--factors: '{text}' is not a number", hint="for example --factors 0.5,2"
+        ) from None

@@ -1,0 +1,254 @@
+"""Does the recommendation hold on other devices, in each part of the trace, at other capacities?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit.errors import UsageError
+from tracekit.profiles import Profile
+from tracekit.recommend.answer import Answer, find_answers, to_ns
+from tracekit.recommend.models import OPEN
+from tracekit.replay.placement import ANSWER, choose_answer, read_recommendation
+from tracekit.schema import BLOCK_BYTES
+from tracekit.schema.sensitivity import SENSITIVITY
+from tracekit.simulate.block_orders import TouchedBlocks, read_blocks
+from tracekit.simulate.placement import Curves, sweep
+from tracekit.simulate.sensitivity_words import headline
+from tracekit.simulate.variants import Variant, variants
+from tracekit.simulate.walked import needs_walk, sweep_walked
+from tracekit.simulate.windows import window_length, windows
+from tracekit.store import TraceFolder, write_json, write_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TABLE = "simulations/sensitivity"
+RESULT = "simulations/sensitivity.json"
+POINTS = 256
+FACTORS = (0.5, 2.0)
+LEAST_FACTOR, LARGEST_FACTOR = 1e-3, 1e3
+KINDS = ("parameter", "window")
+SHARES = {"fs": "fs_bytes", "journal": "journal_bytes", "swap": "swap_bytes"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which answer is tried, by what factors devices change; None for a window: chosen."""
+
+    placement: str = ANSWER
+    factors: tuple[float, ...] = FACTORS
+    window_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the factors."""
+        for factor in self.factors:
+            if not LEAST_FACTOR <= factor <= LARGEST_FACTOR or factor == 1:
+                raise UsageError(
+                    f"--factors {factor:g}: not between {LEAST_FACTOR:g} and {LARGEST_FACTOR:g},"
+                    " or 1",
+                    hint="for example --factors 0.5,2",
+                )
+        if not self.factors:
+            raise UsageError("--factors: no factor", hint="for example --factors 0.5,2")
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What stays the same in every variant."""
+
+    touched: TouchedBlocks
+    advice: Mapping[str, Any]
+    answer: Mapping[str, Any]
+    points: NDArray[np.int64]
+
+    @property
+    def profiles(self) -> tuple[Profile, Profile]:
+        base, nvm = (Profile(**profile) for profile in self.advice["profiles"])
+        return base, nvm
+
+    def ask(self, requests: Path, profiles: tuple[Profile, Profile]) -> dict[str, Any]:
+        """Return the time of the base, of the recommended shares, and the best answer."""
+        is_open = self.advice.get("queueing") == OPEN
+        is_issued = self.advice["level"] == "issued"
+        if needs_walk(profiles, is_open=is_open):
+            curves = sweep_walked(
+                (requests, self.touched),
+                points=self.points,
+                devices=profiles,
+                is_issued=is_issued,
+                is_open=is_open,
+                on_rows=None,
+            )
+        else:
+            curves = sweep(
+                requests,
+                self.touched,
+                points=self.points,
+                devices=profiles,
+                is_issued=is_issued,
+            )
+        coverage = self.advice["coverage"]
+        best = find_answers(curves, coverage).by_point[self._index(self.answer["capacity_bytes"])]
+        kept_ns = None if curves.walked else self._kept_ns(curves)
+        return _row(best, kept_ns, requests=sum(curves.totals.requests), told=self.answer)
+
+    def _index(self, size_bytes: int) -> int:
+        import numpy as np
+
+        return int(np.searchsorted(self.points, size_bytes // BLOCK_BYTES))
+
+    def _kept_ns(self, curves: Curves) -> int:
+        change_ps = sum(
+            int(curves.change_ps[self.advice["coverage"], role][self._index(self.answer[key])])
+            for role, key in SHARES.items()
+            if self.answer[key]
+        )
+        return to_ns(curves.base_total_ps + change_ps)
+
+
+def simulate_sensitivity(
+    folder: TraceFolder, options: Options, *, on_step: Callable[[str, int, int], None] | None = None
+) -> dict[str, Any]:
+    """Write simulations/sensitivity and its JSON; return the latter's content."""
+    advice = read_recommendation(folder)
+    answer = choose_answer(advice, options.placement)
+    requests = folder.require("requests", made_by="parse")
+    touched = read_blocks(folder.require("blocks", made_by="classify"))
+    question = _Question(touched, advice, answer, _points(answer))
+    length_ns = window_length(_duration_ns(folder), options.window_ns)
+    with windows(folder, length_ns) as (parts, timeless):
+        changed = list(variants(question.profiles, options.factors))
+        steps = _Steps(1 + len(changed) + len(parts), on_step)
+        rows = [{"kind": "recommended", **steps.ask("as it is", question, requests=requests)}]
+        for variant in changed:
+            rows.append(_of_variant(variant, steps, question, requests))
+        for part in parts:
+            found = steps.ask("window", question, requests=part.table)
+            rows.append(
+                {"kind": "window", "start_ns": part.start_ns, "end_ns": part.end_ns, **found}
+            )
+    rows += list(_capacities(advice, answer))
+    result = _result(advice, answer, rows) | {
+        "window_ns": length_ns,
+        "factors": list(options.factors),
+        "requests_without_time": timeless,
+    }
+    (folder.path / "simulations").mkdir(exist_ok=True)
+    write_table(folder.table(TABLE), _table(rows))
+    write_json(folder.path / RESULT, result)
+    return result
+
+
+@dataclass
+class _Steps:
+    """Asks, and tells how far it is."""
+
+    total: int
+    on_step: Callable[[str, int, int], None] | None
+    done: int = 0
+
+    def ask(
+        self,
+        name: str,
+        question: _Question,
+        *,
+        requests: Path,
+        profiles: tuple[Profile, Profile] | None = None,
+    ) -> dict[str, Any]:
+        if self.on_step is not None:
+            self.on_step(name, self.done, self.total)
+        self.done += 1
+        return question.ask(requests, profiles or question.profiles)
+
+
+def _of_variant(
+    variant: Variant, steps: _Steps, question: _Question, requests: Path
+) -> dict[str, Any]:
+    found = steps.ask("device", question, requests=requests, profiles=variant.of(question.profiles))
+    named = {"device": variant.device, "parameter": variant.parameter, "factor": variant.factor}
+    return {"kind": "parameter", **named, **found}
+
+
+def _duration_ns(folder: TraceFolder) -> int:
+    return max(int(folder.info.get("clock", {}).get("duration_ns") or 0), 1)
+
+
+def _points(answer: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Return the capacities at which splits are tried: the shares, the whole, and some between."""
+    import numpy as np
+
+    end = answer["capacity_bytes"] // BLOCK_BYTES
+    shares = [answer[key] // BLOCK_BYTES for key in SHARES.values()]
+    even = np.rint(np.linspace(0, end, min(POINTS, end + 1))).astype(np.int64)
+    return np.unique(np.concatenate([even, np.array([0, end, *shares], np.int64)]))
+
+
+def _row(
+    best: Answer, kept_ns: int | None, *, requests: int, told: Mapping[str, Any]
+) -> dict[str, Any]:
+    base_ns = best.base_elapsed_ns
+    return {
+        "capacity_bytes": best.capacity_bytes,
+        "requests": requests,
+        "base_ns": base_ns,
+        "kept_ns": kept_ns,
+        "kept_gain_ratio": None if kept_ns is None else _gain(kept_ns, base_ns),
+        "placement": best.placement,
+        "gain_ratio": best.gain_ratio,
+        "holds": best.placement == told["placement"],
+    }
+
+
+def _gain(time_ns: int, base_ns: int) -> float:
+    return 1 - time_ns / base_ns if base_ns else 0.0
+
+
+def _capacities(advice: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the answers at the other capacities, as the recommendation has them."""
+    requests = sum(role["requests"] for role in advice["roles"].values())
+    for other in advice["answers"]:
+        yield {
+            "kind": "capacity",
+            "capacity_bytes": other["capacity_bytes"],
+            "requests": requests,
+            "base_ns": other["base_elapsed_ns"],
+            "placement": other["placement"],
+            "gain_ratio": other["gain_ratio"],
+            "holds": other["placement"] == answer["placement"],
+        }
+
+
+def _result(
+    advice: Mapping[str, Any], answer: Mapping[str, Any], rows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    tried = [row for row in rows if row["kind"] in ("parameter", "window") and row["requests"]]
+    gains = {kind: _range(row for row in tried if row["kind"] == kind) for kind in KINDS}
+    return {
+        "answer": dict(answer),
+        "base_profile": advice["base_profile"],
+        "nvm_profile": advice["nvm_profile"],
+        "gain_ratio": answer["gain_ratio"],
+        "gain_range": {kind: found for kind, found in gains.items() if found},
+        "held": sum(row["holds"] for row in tried),
+        "tried": len(tried),
+        "headline": headline(answer, rows),
+    }
+
+
+def _range(rows: Iterator[dict[str, Any]]) -> list[float] | None:
+    """Return the least and the largest gain of the recommendation's own shares."""
+    gains = [
+        row["gain_ratio"] if row["kept_gain_ratio"] is None else row["kept_gain_ratio"]
+        for row in rows
+    ]
+    return [min(gains), max(gains)] if gains else None
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(rows, SENSITIVITY)
