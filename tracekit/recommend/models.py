@@ -109,7 +109,7 @@ def journal_notes(facts: Mapping[str, Any]) -> list[str]:
         " round; it counts with these, at its traced places: a smaller journal, which would go"
         " round more often, is not modelled"
     ]
-    if region and region > touched:
+    if region and facts["region_cycles"] < 1:
         notes.append(
             f"a longer run goes on to all {format_size(region)} of the journal's partition, of"
             f" which this trace wrote {facts['region_cycles']:.2f} rounds"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TITLE = "Elapsed time against NVM capacity"
+OPEN_TITLE = "Response time against NVM capacity"
 OPEN = "open"
 PROFILE_KEYS = (
     ("read_latency_us", "\N{MICRO SIGN}s, 4 KiB read"),
@@ -54,7 +55,7 @@ def capacity(inputs: Inputs) -> Section | Missing:
     ordered = sorted(COVERAGES, key=lambda name: name != advice["coverage"])
     return Section(
         "capacity",
-        TITLE,
+        OPEN_TITLE if is_open else TITLE,
         {
             "advice": advice,
             "milestones": milestones(advice),
@@ -63,7 +64,6 @@ def capacity(inputs: Inputs) -> Section | Missing:
             "title_of": placement_title,
             "shares_of": shares,
             "is_open": is_open,
-            "journal": advice.get("journal"),
             "times": advice.get("times"),
             "profile_keys": profile_keys(advice["profiles"]),
             "panels": [
