@@ -82,12 +82,13 @@ def test_sensitivity_says_both_ends() -> None:
             "tier": ["pcm", "pcm"],
             "parameter": ["price_per_gb", "price_per_gb"],
             "factor": [0.5, 2.0],
+            "method": ["static", "static"],
             "gain_ratio": [0.5, -0.25],
         }
     )
     assert plain(tiers.sensitivity_says(table, ANSWER)) == [
         "The gain by pcm lies between −25.0 % (pcm price × 2) and 50.0 % (pcm price × 0.5),"  # noqa: RUF001
-        " static placement."
+        " static placement unless it says dynamic."
     ]
 
 

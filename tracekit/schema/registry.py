@@ -95,7 +95,7 @@ TABLES = (
             "with `--dynamic`, one row per configuration and window with traffic",
             TIERS_WINDOWS,
         ),
-        ("tiers_sensitivity", "one row per tier, parameter and factor", TIERS_SENSITIVITY),
+        ("tiers_sensitivity", "one row per tier, parameter, factor and method", TIERS_SENSITIVITY),
     ),
 )
 """All but `completions`, of which each replay has its own, and the findings, described in SQL."""

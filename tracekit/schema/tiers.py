@@ -50,6 +50,12 @@ TIERS_KEY = pa.schema(
         field("latency_avg_ns", pa.float64(), meaning="mean latency"),
         field("iops", pa.float64(), meaning="requests a second, one after another: 1 / latency"),
         field("iops_per_price", pa.float64(), meaning="iops / price_per_gb"),
+        field(
+            "promoted_bytes", pa.int64(), meaning="moved to a faster tier, dynamic", nullable=True
+        ),
+        field(
+            "demoted_bytes", pa.int64(), meaning="moved to a slower tier, dynamic", nullable=True
+        ),
     ]
 )
 
@@ -92,22 +98,32 @@ TIERS_WINDOWS = pa.schema(
 
 TIERS_SENSITIVITY = pa.schema(
     [
-        field("tier", pa.string(), meaning="tier whose parameter is changed"),
         field(
-            "parameter", pa.string(), meaning="read_latency_us, write_latency_us or price_per_gb"
+            "tier",
+            pa.string(),
+            meaning="tier whose parameter is changed, null for one of the system",
+            nullable=True,
         ),
+        field("parameter", pa.string(), meaning="what is changed, named as in --vary"),
         field("factor", pa.float64(), meaning="what it is multiplied with"),
         field("value", pa.float64(), meaning="the changed value"),
+        field("method", pa.string(), meaning="static or dynamic"),
         field("mix", pa.string(), meaning="best mix with the first tier, in words"),
         field(
             "share_ratio", pa.list_(pa.float64()), meaning="shares of that mix on each tier, 0 to 1"
         ),
-        field("iops_per_price", pa.float64(), meaning="of that mix, static placement"),
+        field("iops_per_price", pa.float64(), meaning="of that mix"),
         field(
             "without_iops_per_price", pa.float64(), meaning="of the best mix without the first tier"
         ),
         field(
             "gain_ratio", pa.float64(), meaning="what the first tier gains over having none, -1 up"
+        ),
+        field(
+            "promoted_bytes", pa.int64(), meaning="moved to a faster tier, dynamic", nullable=True
+        ),
+        field(
+            "demoted_bytes", pa.int64(), meaning="moved to a slower tier, dynamic", nullable=True
         ),
     ]
 )

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tracekit.simulate.mixes import Mixes, Outcome, Tier, best
-from tracekit.simulate.tier_study import Study, window_moves
+from tracekit.simulate.tier_study import Dynamic, Study, window_moves
 from tracekit.sizes import format_size
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ def answer(study: Study) -> dict[str, Any]:
     """Return the content of simulations/tiers.json, as docs/design.md describes it."""
     options = study.options
     methods = {name: configurations(study, outcome) for name, outcome in outcomes(study).items()}
+    if study.dynamic is not None:
+        for one in methods["dynamic"].values():
+            one.update(_moved(study, study.dynamic, one["index"]))
     return {
         "headline": _headline(study, methods),
         "tiers": [asdict(tier) for tier in study.tiers],
@@ -99,6 +102,13 @@ def _configuration(study: Study, outcome: Outcome, index: int) -> dict[str, Any]
     }
 
 
+def _moved(study: Study, dynamic: Dynamic, mix: int) -> dict[str, int]:
+    """Return the bytes that one mix moved in each direction."""
+    promoted, demoted = dynamic.records[mix, -2:].tolist()
+    extent_bytes = study.options.extent_bytes
+    return {"promoted_bytes": promoted * extent_bytes, "demoted_bytes": demoted * extent_bytes}
+
+
 def _headline(study: Study, methods: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
     first = study.tiers[0].name
     currency = study.what_if.currency
@@ -114,6 +124,11 @@ def _headline(study: Study, methods: dict[str, dict[str, dict[str, Any]]]) -> li
             f"{begin}: with {first} it is {_sentence(with_first, unit)},"
             f" a {word} of {abs(gain) * 100:.1f} %.",
         ]
+        if "promoted_bytes" in with_first:
+            lines.append(
+                f"{begin}: that mix moves {format_size(with_first['promoted_bytes'])} to faster"
+                f" tiers and {format_size(with_first['demoted_bytes'])} to slower ones."
+            )
     return lines
 
 

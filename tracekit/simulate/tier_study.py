@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,13 +21,13 @@ from tracekit.simulate.mixes import (
     Outcome,
     Tier,
     all_mixes,
-    best,
     dynamic_latency_us,
     latencies_us,
     outcome,
     static_outcome,
     static_shares,
 )
+from tracekit.simulate.tier_vary import Vary
 from tracekit.simulate.what_if import TIER_KEYS, WhatIf
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Options:
     window_s: float = 7200.0
     migration_mib_s: float = 41.0
     charges_migration: bool = False
+    migration_cost: float = 1.0  # times the time of moving, where it is charged
+    vary: tuple[Vary, ...] = ()
     what_if: Path | None = None
     profiles: Path | None = None
 
@@ -78,13 +80,12 @@ class Dynamic:
 class Change:
     """One point of the sensitivity sweeps: a changed parameter, and what is best then."""
 
-    tier: str
-    parameter: str
-    factor: float
+    vary: Vary
+    method: str
     value: float
     with_first: int  # index of the best mix with some of the first tier
-    iops_per_price: float
-    without_iops_per_price: float
+    iops_per_price: tuple[float, float]  # of that mix, and of the best without the first tier
+    moved_bytes: tuple[int, int] | None  # promoted and demoted with that mix, dynamic
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Study:
     shares: NDArray[np.void]
     static: Outcome
     dynamic: Dynamic | None
-    changes: Sequence[Change]
+    changes: Sequence[Change] = ()
 
 
 Step = Callable[[str, int, int], None]
@@ -111,8 +112,21 @@ def make_study(
     options: Options, what_if: WhatIf, *, tiers: Sequence[Tier], extents: Extents, on_step: Step
 ) -> Study:
     """Evaluate every mix; UsageError when that is too much work or the capacity too small."""
-    touched = len(extents.number)
-    capacity = touched
+    on_step("every mix, static", 1, STEPS)
+    capacity, mixes = capacity_mixes(options, len(tiers), extents=extents)
+    sweeps = len(tiers) * len(TIER_KEYS) * len(what_if.factors) + len(options.vary)
+    _check_loop(len(tiers), len(mixes.shares) * len(extents.number) * (1 + sweeps))
+    shares = static_shares(tiers, extents.reads, writes=extents.writes, mixes=mixes)
+    static = static_outcome(tiers, mixes, shares=shares)
+    dynamic = None
+    if options.is_dynamic:
+        dynamic = dynamic_tiering(options, tiers, extents=extents, mixes=mixes, on_step=on_step)
+    return Study(options, what_if, tiers, extents, capacity, mixes, shares, static, dynamic)
+
+
+def capacity_mixes(options: Options, tier_count: int, *, extents: Extents) -> tuple[int, Mixes]:
+    """Return the capacity in extents and all mixes of it; UsageError when it is too small."""
+    touched = capacity = len(extents.number)
     if options.capacity_bytes is not None:
         capacity = options.capacity_bytes // options.extent_bytes
         if not touched <= capacity < 1 << 31:
@@ -120,30 +134,19 @@ def make_study(
                 f"--capacity holds {capacity:,} extents, the trace touches {touched:,}",
                 hint="leave it out for exactly what the trace touched",
             )
-    on_step("every mix, static", 1, STEPS)
-    mixes = all_mixes(
-        len(tiers),
+    return capacity, all_mixes(
+        tier_count,
         step_percent=options.step_percent,
         extents=capacity,
         rounding=options.rounding,
     )
-    _check_loop(what_if, tiers, work=len(mixes.shares) * touched)
-    shares = static_shares(tiers, extents.reads, writes=extents.writes, mixes=mixes)
-    static = static_outcome(tiers, mixes, shares=shares)
-    dynamic = _dynamic(options, tiers, extents, mixes=mixes, on_step=on_step)
-    on_step("sensitivity", 3, STEPS)
-    changes = _sweeps(what_if, tiers, extents, mixes=mixes)
-    return Study(
-        options, what_if, tiers, extents, capacity, mixes, shares, static, dynamic, changes
-    )
 
 
-def _check_loop(what_if: WhatIf, tiers: Sequence[Tier], *, work: int) -> None:
+def _check_loop(tier_count: int, work: int) -> None:
     """Raise UsageError when mixes that are not looked up in sums would take too long."""
-    sweeps = len(tiers) * len(TIER_KEYS) * len(what_if.factors)
-    if len(tiers) > MAX_SUMMED_TIERS and work * (1 + sweeps) > MAX_LOOP_WORK:
+    if tier_count > MAX_SUMMED_TIERS and work > MAX_LOOP_WORK:
         raise UsageError(
-            f"{len(tiers)} tiers with so many mixes and extents would take long",
+            f"{tier_count} tiers with so many mixes and extents would take long",
             hint="take a larger --step or --extent, or at most four tiers",
         )
 
@@ -153,7 +156,7 @@ def extent_amount(options: Options) -> float:
     if not options.charges_migration:
         return 0.0
     unit_bytes = 1 if options.amount == "bytes" else BLOCK_BYTES
-    return options.extent_bytes / unit_bytes
+    return options.extent_bytes / unit_bytes * options.migration_cost
 
 
 def window_moves(options: Options) -> int:
@@ -183,20 +186,24 @@ def _migration(options: Options, tiers: Sequence[Tier], extents: Extents) -> Mig
     )
 
 
-def _dynamic(
-    options: Options, tiers: Sequence[Tier], extents: Extents, *, mixes: Mixes, on_step: Step
-) -> Dynamic | None:
+def dynamic_work(extents: Extents) -> int:
+    """Return the work of one mix, in extents looked at."""
+    windows = extents.windows
+    return len(windows.extent) + (len(windows.first_item) - 1) * len(extents.number)
+
+
+def dynamic_tiering(
+    options: Options, tiers: Sequence[Tier], *, extents: Extents, mixes: Mixes, on_step: Step
+) -> Dynamic:
+    """Return what every mix gives when extents move; UsageError when that is too much work."""
     import numpy as np
 
-    if not options.is_dynamic:
-        return None
-    windows = extents.windows
-    work_each = len(windows.extent) + (len(windows.first_item) - 1) * len(extents.number)
+    work_each = dynamic_work(extents)
     count = len(mixes.shares)
     if work_each * count > MAX_WORK:
         raise UsageError(
             f"{count:,} mixes of {len(extents.number):,} extents in"
-            f" {len(windows.first_item) - 1:,} windows would take long",
+            f" {len(extents.windows.first_item) - 1:,} windows would take long",
             hint="take a larger --step, --extent or --window",
         )
     # In parts, so that all cores work, progress is seen and Ctrl-C is heard.
@@ -211,32 +218,3 @@ def _dynamic(
     records = np.concatenate(parts)
     latency_us = dynamic_latency_us(tiers, records, extent_amount=extent_amount(options))
     return Dynamic(outcome(tiers, mixes, latency_us=latency_us), records)
-
-
-def _sweeps(
-    what_if: WhatIf, tiers: Sequence[Tier], extents: Extents, *, mixes: Mixes
-) -> list[Change]:
-    """Change one parameter of one tier after another, each by every factor."""
-    found = []
-    for number, tier in enumerate(tiers):
-        for parameter in TIER_KEYS:
-            for factor in what_if.factors:
-                value = getattr(tier, parameter) * factor
-                changed = list(tiers)
-                changed[number] = replace(tier, **{parameter: value})
-                shares = static_shares(changed, extents.reads, writes=extents.writes, mixes=mixes)
-                values = static_outcome(changed, mixes, shares=shares).iops_per_price
-                winner = best(values, mixes.shares[:, 0] > 0)
-                without = best(values, mixes.shares[:, 0] == 0)
-                found.append(
-                    Change(
-                        tier.name,
-                        parameter,
-                        factor,
-                        value,
-                        winner,
-                        float(values[winner]),
-                        float(values[without]),
-                    )
-                )
-    return found

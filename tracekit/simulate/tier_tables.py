@@ -169,17 +169,21 @@ def _sensitivity(study: Study) -> Any:
     ratios = study.mixes.ratios()
     rows = [
         {
-            "tier": change.tier,
-            "parameter": change.parameter,
-            "factor": change.factor,
+            "tier": change.vary.tier,
+            "parameter": change.vary.parameter,
+            "factor": change.vary.factor,
             "value": change.value,
+            "method": change.method,
             "mix": mix_text(study.tiers, study.mixes, index=change.with_first),
             "share_ratio": ratios[change.with_first].tolist(),
-            "iops_per_price": change.iops_per_price,
-            "without_iops_per_price": change.without_iops_per_price,
-            "gain_ratio": change.iops_per_price / change.without_iops_per_price - 1,
+            "iops_per_price": some,
+            "without_iops_per_price": none,
+            "gain_ratio": some / none - 1,
+            "promoted_bytes": change.moved_bytes and change.moved_bytes[0],
+            "demoted_bytes": change.moved_bytes and change.moved_bytes[1],
         }
         for change in study.changes
+        for some, none in [change.iops_per_price]
     ]
     return pa.Table.from_pylist(rows, TIERS_SENSITIVITY)
 

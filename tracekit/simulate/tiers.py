@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tracekit.errors import UsageError
 from tracekit.native.tiering import MAX_TIERS, MIN_TIERS
 from tracekit.profiles import load_profiles
 from tracekit.schema import SECTOR_BYTES
-from tracekit.simulate.extents import read_extents
+from tracekit.simulate.extents import Extents, read_extents
 from tracekit.simulate.tier_answer import answer
 from tracekit.simulate.tier_study import STEPS, Options, Step, make_study, window_moves
+from tracekit.simulate.tier_sweeps import sweeps, varied_options
 from tracekit.simulate.tier_tables import NAMES, tables
+from tracekit.simulate.tier_vary import check_vary
 from tracekit.simulate.what_if import choose_tiers, read_what_if
 from tracekit.sizes import format_size
 from tracekit.store import TraceFolder, write_json, write_table
@@ -37,15 +40,21 @@ def simulate_tiers(
     what_if = read_what_if(options.what_if, load_profiles(options.profiles))
     names = options.tiers or what_if.tiers or STUDY_TIERS
     _check(options, names)
+    check_vary(
+        options.vary,
+        names,
+        is_dynamic=options.is_dynamic,
+        charges_migration=options.charges_migration,
+    )
+    for vary in options.vary:
+        _check(varied_options(options, vary), names)
     tiers = choose_tiers(names, what_if, own_profiles=options.profiles)
     on_step("traffic of each extent", 0, STEPS)
-    extents = read_extents(
-        folder,
-        extent_bytes=options.extent_bytes,
-        window_ns=options.window_ns if options.is_dynamic else None,
-        amount=options.amount,
-    )
+    extents = _read(folder, options)
     study = make_study(options, what_if, tiers=tiers, extents=extents, on_step=on_step)
+    on_step("sensitivity", 3, STEPS)
+    changes = sweeps(study, read=lambda other: _read(folder, other), on_step=on_step)
+    study = replace(study, changes=changes)
     result = answer(study)
     made = tables(study, result)
     (folder.path / "simulations").mkdir(exist_ok=True)
@@ -56,6 +65,15 @@ def simulate_tiers(
             folder.table(f"simulations/{name}").unlink(missing_ok=True)
     write_json(folder.path / RESULT, result)
     return result
+
+
+def _read(folder: TraceFolder, options: Options) -> Extents:
+    return read_extents(
+        folder,
+        extent_bytes=options.extent_bytes,
+        window_ns=options.window_ns if options.is_dynamic else None,
+        amount=options.amount,
+    )
 
 
 def _check(options: Options, names: Sequence[str]) -> None:
@@ -79,6 +97,10 @@ def _check(options: Options, names: Sequence[str]) -> None:
     for name, value in (("--window", options.window_s), ("--migration", options.migration_mib_s)):
         if not 0.001 <= value <= 1e9:
             raise UsageError(f"{name} is {value:g}", hint="from 0.001 to 1000000000 are possible")
+    if not 0 <= options.migration_cost <= 1e6:
+        raise UsageError(
+            f"--migration-cost is {options.migration_cost:g}", hint="from 0 to 1000000 are possible"
+        )
     if options.is_dynamic and window_moves(options) < 1:
         raise UsageError(
             f"no extent of {format_size(extent)} can move within a window at"

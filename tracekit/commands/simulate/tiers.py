@@ -53,11 +53,24 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
     profiles: Annotated[
         Path | None, typer.Option(help="TOML file of own device profiles.", metavar="FILE")
     ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also ask what another value would give: a tier and a key of its profile, or"
+            " extent_bytes, capacity_bytes, window_s, migration_mib_s or migration_cost, and"
+            " factors. Latencies and price of each tier are halved and doubled anyway.",
+            metavar="[TIER.]KEY=FACTOR,...",
+        ),
+    ] = None,
+    migration_cost: Annotated[
+        float, typer.Option(help="Factor of the time of moving that is charged.", min=0.0)
+    ] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say which mix of storage tiers gives most IOPS for its price, with the first and without."""
     from tracekit.progress import step_progress
     from tracekit.simulate.tier_study import Options
+    from tracekit.simulate.tier_vary import parse_vary
     from tracekit.simulate.tiers import simulate_tiers
     from tracekit.sizes import parse_size
     from tracekit.store import TraceFolder
@@ -73,6 +86,8 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
         window_s=window,
         migration_mib_s=migration,
         charges_migration=charge_migration,
+        migration_cost=migration_cost,
+        vary=parse_vary(vary or ()),
         what_if=what_if,
         profiles=profiles,
     )

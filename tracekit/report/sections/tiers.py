@@ -23,6 +23,11 @@ PARAMETERS = {
     "read_latency_us": "read latency",
     "write_latency_us": "write latency",
     "price_per_gb": "price",
+    "extent_bytes": "size of an extent",
+    "capacity_bytes": "capacity",
+    "window_s": "window",
+    "migration_mib_s": "migration bandwidth",
+    "migration_cost": "cost of migration",
 }
 
 
@@ -166,11 +171,17 @@ def _sensitivity(evidence: Evidence, answer: Mapping[str, Any]) -> Figure:
 def changes(table: pd.DataFrame) -> pd.DataFrame:
     """Return a bar for each change, in the colour of a gain or a loss."""
     kinds = [
-        f"{fmt.printable(row.tier)} {PARAMETERS[row.parameter]} × {row.factor:g}"  # noqa: RUF001
+        f"{_changed(row)} × {row.factor:g}"  # noqa: RUF001
+        + (", dynamic" if row.method == "dynamic" else "")
         for row in rows(table)
     ]
     colours = ["base" if gain < 0 else "combined" for gain in table["gain_ratio"]]
     return table.assign(kind=kinds, role=colours)
+
+
+def _changed(row: Any) -> str:
+    parameter = PARAMETERS[row.parameter]
+    return f"{fmt.printable(row.tier)} {parameter}" if isinstance(row.tier, str) else parameter
 
 
 def sensitivity_says(table: pd.DataFrame, answer: Mapping[str, Any]) -> Sequence[str]:
@@ -185,5 +196,6 @@ def sensitivity_says(table: pd.DataFrame, answer: Mapping[str, Any]) -> Sequence
     first = fmt.printable(answer["tiers"][0]["name"])
     return [
         f"The gain by {first} lies between {fmt.share(low['gain_ratio'])} ({low['kind']}) and"
-        f" {fmt.share(high['gain_ratio'])} ({high['kind']}), static placement."
+        f" {fmt.share(high['gain_ratio'])} ({high['kind']}),"
+        " static placement unless it says dynamic."
     ]

@@ -1,0 +1,77 @@
+"""Parameters of `tracekit simulate tiers` that are changed one at a time: `--vary`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tracekit.errors import UsageError
+from tracekit.simulate.what_if import TIER_KEYS
+
+# Of the whole system; the last three matter to dynamic tiering only.
+SYSTEM_KEYS = ("extent_bytes", "capacity_bytes", "window_s", "migration_mib_s", "migration_cost")
+DYNAMIC_KEYS = SYSTEM_KEYS[2:]
+LEAST_FACTOR, LARGEST_FACTOR = 1e-3, 1e3
+MOST_CHANGES = 64
+HINT = "such as ssd-pcm.read_latency_us=0.25,4 or extent_bytes=0.5,2"
+
+
+@dataclass(frozen=True)
+class Vary:
+    """A parameter of one tier, or of the whole system (tier None), times a factor."""
+
+    tier: str | None
+    parameter: str
+    factor: float
+
+
+def parse_vary(texts: Sequence[str]) -> tuple[Vary, ...]:
+    """Return the user's TIER.KEY=FACTOR,... and KEY=FACTOR,..., each once, in their order.
+
+    UsageError names a key or factor that cannot be; whether the tier is one is `check_vary`'s.
+    """
+    changes = tuple(dict.fromkeys(change for text in texts for change in _parse(text)))
+    if len(changes) > MOST_CHANGES:
+        raise UsageError(f"--vary: {len(changes)} changes are more than {MOST_CHANGES}")
+    return changes
+
+
+def check_vary(
+    changes: Sequence[Vary], tiers: Sequence[str], *, is_dynamic: bool, charges_migration: bool
+) -> None:
+    """Raise UsageError for a tier that is not asked about, or a key that would change nothing."""
+    for change in changes:
+        if change.tier is not None and change.tier not in tiers:
+            raise UsageError(
+                f"--vary: '{change.tier}' is none of the tiers", hint=f"they are {', '.join(tiers)}"
+            )
+        if change.parameter in DYNAMIC_KEYS and not is_dynamic:
+            raise UsageError(
+                f"--vary: {change.parameter} changes dynamic tiering only", hint="add --dynamic"
+            )
+        if change.parameter == "migration_cost" and not charges_migration:
+            raise UsageError(
+                "--vary: migration_cost changes nothing while moving delays no request",
+                hint="add --charge-migration",
+            )
+
+
+def _parse(text: str) -> list[Vary]:
+    name, equals, factors = text.partition("=")
+    tier, point, key = name.strip().rpartition(".")
+    if not equals or key not in (TIER_KEYS if point else SYSTEM_KEYS) or (point and not tier):
+        known = (
+            f"a tier, a point and one of {', '.join(TIER_KEYS)}, or one of {', '.join(SYSTEM_KEYS)}"
+        )
+        raise UsageError(f"--vary: there is no parameter '{name}' in '{text}'", hint=known)
+    return [Vary(tier or None, key, _factor(text, factor)) for factor in factors.split(",")]
+
+
+def _factor(text: str, factor: str) -> float:
+    try:
+        value = float(factor)
+    except ValueError:
+        raise UsageError(f"--vary: '{factor}' in '{text}' is not a number", hint=HINT) from None
+    if not LEAST_FACTOR <= value <= LARGEST_FACTOR:
+        raise UsageError(f"--vary: {factor} in '{text}' is not from 0.001 to 1000", hint=HINT)
+    return value
