@@ -209,7 +209,7 @@ def test_a_trace_without_reads_and_writes_is_refused(tmp_path: Path) -> None:
         (Options(sample_rate=0.0), "--sample-rate: 0.0"),
         (Options(sample_pages=0), "--samples: 0"),
         (Options(sample_pages=9, writes="around"), "a sample cannot tell"),
-        (Options(sample_pages=9, levels="inclusive"), "--levels inclusive"),
+        (Options(sample_pages=9, levels="inclusive"), "inclusive levels need every"),
         (Options(flash="ssd-emcl"), "no device profile 'ssd-emcl'"),
     ],
 )

@@ -17,6 +17,7 @@ from tracekit import query
 from tracekit.contract import read_object
 from tracekit.errors import InputError
 from tracekit.report.tables import rows
+from tracekit.schema.registry import TABLES
 from tracekit.store import TraceFolder, command_line
 
 if TYPE_CHECKING:
@@ -128,6 +129,15 @@ class Inputs:
             table=_with_lists(_read_table(self.folder.table(place))),
         )
 
+    def simulations(self, command: str, *names: str) -> list[Evidence] | None:
+        """Return tables that one `tracekit simulate COMMAND` wrote together.
+
+        None when one lacks, or lacks a column: an older version wrote what there is.
+        """
+        found = [self.simulation(name, command=command) for name in names]
+        complete = [one for one in found if one is not None and _is_of_now(one)]
+        return complete if len(complete) == len(names) else None
+
     def simulated(self, name: str) -> Mapping[str, Any] | None:
         """Return the answer of a simulation, simulations/NAME.json, or None."""
         file = self.folder.path / "simulations" / f"{name}.json"
@@ -159,6 +169,11 @@ class Inputs:
             Replay(file.parent.name, _read_json(file.with_name("summary.json"), *SUMMARY_KEYS))
             for file in files
         )
+
+
+def _is_of_now(evidence: Evidence) -> bool:
+    (columns,) = (table.columns for table in TABLES if table.name == evidence.name)
+    return set(columns.names) <= set(evidence.table.columns)
 
 
 def _read_table(file: Path) -> pd.DataFrame:

@@ -52,6 +52,8 @@ CACHE_PLANE = pa.schema(
             pa.string(),
             meaning="exclusive or inclusive: does flash repeat what PCM holds",
         ),
+        field("pcm_policy", pa.string(), meaning="lru, fifo, clock, s3-fifo or arc"),
+        field("flash_policy", pa.string(), meaning="the same of the flash level"),
         field("pcm_bytes", pa.int64(), meaning="size of the PCM level"),
         field("flash_bytes", pa.int64(), meaning="size of the flash level below it"),
         field(

@@ -15,6 +15,7 @@ from tracekit.profiles import choose_profile, load_profiles
 from tracekit.schema import BLOCK_BYTES
 from tracekit.simulate.block_orders import read_blocks
 from tracekit.simulate.cache_grid import Grid, make_grid
+from tracekit.simulate.cache_levels import LRU_LEVELS, check_policies, level_words
 from tracekit.simulate.cache_passes import Passed, exact_pass, sampled_pass
 from tracekit.simulate.cache_plane import Devices, Pair, exclusive_pair, simulated_pair
 from tracekit.simulate.cache_policies import PolicyResult, simulate_policies
@@ -49,6 +50,7 @@ class Options:
     writes: str = "through"
     writes_allocate: bool = True
     levels: str = "exclusive"
+    level_policies: tuple[str, str] = LRU_LEVELS  # of PCM and of flash
     sample_rate: float | None = None
     sample_pages: int | None = None
     pcm: str = "ssd-pcm"
@@ -61,6 +63,11 @@ class Options:
     def is_sampled(self) -> bool:
         """Whether the curves come from a sample."""
         return self.sample_rate is not None or self.sample_pages is not None
+
+    @property
+    def is_one_pass(self) -> bool:
+        """Whether stack distances give the plane; else each pair is simulated."""
+        return self.levels == "exclusive" and self.level_policies == LRU_LEVELS
 
     @property
     def is_allocating(self) -> bool:
@@ -91,8 +98,10 @@ def check(options: Options) -> None:
         raise UsageError(f"--samples: {options.sample_pages} is not between 1 and 268435455")
     if options.is_sampled and not options.is_allocating:
         raise UsageError("a sample cannot tell what writes that do not allocate would do")
-    if options.is_sampled and options.levels != "exclusive":
-        raise UsageError(f"--levels {options.levels} needs every request, not a sample")
+    check_policies(options.level_policies)
+    if options.is_sampled and not options.is_one_pass:
+        what = level_words(options.levels, options.level_policies)
+        raise UsageError(f"--levels and --level-policy: {what} need every request, not a sample")
 
 
 def simulate_cache(
@@ -117,7 +126,7 @@ def simulate_cache(
     tables = {
         "cache_curve": curve_table(passed, grid, page_bytes=options.page_bytes),
         "cache_policies": policies_table(policies, options.writes, page_bytes=options.page_bytes),
-        "cache_plane": plane_table(cells, devices, levels=options.levels),
+        "cache_plane": plane_table(cells, devices, arrangement=options),
         "cache_sensitivity": sensitivity_table(
             devices, options.changes, budgets=grid.axis[1:], pair_at=pair_at
         ),
@@ -197,19 +206,20 @@ def _policies(
 def _pair_finder(
     options: Options, grid: Grid, passed: Passed, progress: Progress
 ) -> Callable[[int, int], Pair]:
-    """Return what gives a pair of sizes: in closed form if exclusive, else simulated once."""
+    """Return what gives a pair of sizes: in closed form if it can be, else simulated once."""
 
     @functools.cache
     def pair_at(pcm: int, flash: int) -> Pair:
         pages = (pcm, flash)
-        if options.levels == "exclusive":
+        if options.is_one_pass:
             return exclusive_pair(passed.shared, pages, writes_allocate=options.is_allocating)
         done = pair_at.cache_info().currsize
         progress.on_step(f"PCM {pcm:,}, flash {flash:,} pages", done, grid.pair_count)
         setup = TwoLevelSetup(
             passed.page_count,
             pages,
-            is_inclusive=True,
+            options.level_policies,
+            is_inclusive=options.levels == "inclusive",
             writes_allocate=options.is_allocating,
         )
         return simulated_pair(setup, passed.runs)
@@ -234,6 +244,7 @@ def _result(
         "writes": options.writes,
         "is_write_allocating": options.is_allocating,
         "levels": options.levels,
+        "level_policies": list(options.level_policies),
         "reads": int(shared.references[0::2].sum()),
         "write_references": int(shared.references[1::2].sum()),
         "pages": passed.page_count or None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tracekit.schema import ROLES
 from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES
@@ -25,6 +25,15 @@ class PlaneCell:
     flash: int
     budget: int | None
     pair: Pair
+
+
+class Arrangement(Protocol):
+    """The options that say what two levels do."""
+
+    @property
+    def levels(self) -> str: ...  # noqa: D102 - named in simulate/cache.py
+    @property
+    def level_policies(self) -> tuple[str, str]: ...  # noqa: D102
 
 
 def curve_table(passed: Passed, grid: Grid, *, page_bytes: int) -> Any:
@@ -95,14 +104,16 @@ def policies_table(results: Sequence[PolicyResult], writes: str, *, page_bytes: 
     return pa.Table.from_pylist(rows, CACHE_POLICIES)
 
 
-def plane_table(cells: Sequence[PlaneCell], devices: Devices, *, levels: str) -> Any:
+def plane_table(cells: Sequence[PlaneCell], devices: Devices, *, arrangement: Arrangement) -> Any:
     """Return latency and time of each pair of sizes."""
     import pyarrow as pa
 
     page = devices.page_bytes
     rows = [
         {
-            "levels": levels,
+            "levels": arrangement.levels,
+            "pcm_policy": arrangement.level_policies[0],
+            "flash_policy": arrangement.level_policies[1],
             "pcm_bytes": cell.pcm * page,
             "flash_bytes": cell.flash * page,
             "even_flash_bytes": None if cell.budget is None else cell.budget * page,

@@ -25,6 +25,8 @@ class Choices(Protocol):
     @property
     def levels(self) -> str: ...  # noqa: D102
     @property
+    def level_policies(self) -> tuple[str, str]: ...  # noqa: D102
+    @property
     def is_allocating(self) -> bool: ...  # noqa: D102
 
 
@@ -143,8 +145,9 @@ def assumptions(options: Choices, devices: Devices) -> list[str]:
         f"pages of {format_size(options.page_bytes)}; a request refers to each page it touches, as"
         " queued, in queue order; flushes and discards to none",
         f"policies write {options.writes}; {allocation}",
-        f"two levels are {options.levels} and LRU, and writes go through both; a page that leaves"
-        " an exclusive PCM level is written to flash",
+        f"two levels are {options.levels}, PCM is {options.level_policies[0]} and flash"
+        f" {options.level_policies[1]}, and writes go through both; a page that leaves an exclusive"
+        " PCM level is written to flash",
         "the mean read latency is of the device that had the page; bringing pages in is not in it,"
         " but in the I/O time, which adds all reads and writes of the three devices",
         f"a page is read in {devices.read_us(devices.pcm):.1f},"

@@ -41,6 +41,14 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
         Literal["exclusive", "inclusive"],
         typer.Option(help="Whether flash also holds what PCM above it holds."),
     ] = "exclusive",
+    level_policy: Annotated[
+        str,
+        typer.Option(
+            help="Policies of the two levels: any of those above but optimum, which is for one"
+            " level. Default: pcm=lru,flash=lru.",
+            metavar="LEVEL=POLICY,...",
+        ),
+    ] = "",
     sample_rate: Annotated[
         float | None,
         typer.Option(help="Share of the pages to sample, 0 to 1; for very long traces."),
@@ -70,6 +78,7 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
     """Give the miss ratio of every cache size, of policies, and of PCM above flash."""
     from tracekit.native.caches import POLICIES
     from tracekit.simulate.cache import Options
+    from tracekit.simulate.cache_levels import parse_policies
     from tracekit.simulate.cache_sensitivity import parse_changes
     from tracekit.sizes import parse_size
 
@@ -82,6 +91,7 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
         writes=write,
         writes_allocate=write_miss == "allocate",
         levels=levels,
+        level_policies=parse_policies(level_policy),
         sample_rate=sample_rate,
         sample_pages=samples,
         pcm=pcm,

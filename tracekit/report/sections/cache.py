@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from tracekit.report import format as fmt
 from tracekit.report import roles
 from tracekit.report.figures.cache_curve import cache_curve
-from tracekit.report.figures.cache_even import EVEN_STYLES, cache_even
+from tracekit.report.figures.cache_even import EVEN_STYLES, cache_even, cache_even_time
 from tracekit.report.figures.cache_plane import cache_plane
 from tracekit.report.figures.cache_policies import POLICY_STYLES, cache_policies
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Figure, Key, Section, figure
+from tracekit.report.section import Figure, Key, Missing, Section, figure
 from tracekit.report.sections.cache_changes import changed
 from tracekit.report.tables import rows
+from tracekit.simulate.cache_levels import LRU_LEVELS, level_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,14 +25,16 @@ TITLE = "Caches"
 BUDGETS = len(EVEN_STYLES)
 
 
-def cache(inputs: Inputs) -> Section | None:
-    """Build the section, or None when nobody asked for it."""
+def cache(inputs: Inputs) -> Section | Missing | None:
+    """Build the section; None when nobody asked for it, Missing if an older version answered."""
     answer = inputs.simulated("cache")
     names = ("cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
-    found = [inputs.simulation(name, command="cache") for name in names]
-    if answer is None or any(evidence is None for evidence in found):
+    if answer is None:
         return None
-    curve, policies, plane, sensitivity = (evidence for evidence in found if evidence is not None)
+    found = inputs.simulations("cache", *names)
+    if found is None:
+        return Missing(TITLE, "simulate cache")
+    curve, policies, plane, sensitivity = found
     has_reads = bool(answer["reads"])
     return Section(
         "cache",
@@ -41,7 +44,7 @@ def cache(inputs: Inputs) -> Section | None:
             "curves": [_curve(curve, kind) for kind in ("shared", "own") if _has(curve, kind)],
             "policies": _policies(policies) if len(policies.table) else None,
             "plane": _plane(plane, answer) if has_reads else None,
-            "even": _even(plane, answer) if has_reads else None,
+            "even": _even(plane, answer, has_reads=has_reads),
             "changed": changed(sensitivity),
         },
     )
@@ -127,11 +130,16 @@ def _plane(evidence: Evidence, answer: Mapping[str, Any]) -> Figure:
     drawn = figure(
         cache_plane,
         replace(evidence, table=mine),
-        title=f"Mean read latency in µs, {answer['levels']} levels",
+        title=f"Mean read latency in µs, {_arranged(answer)}",
         says=plane_says(mine),
         name="cache-plane",
     )
     return replace(drawn, evidence=evidence)
+
+
+def _arranged(answer: Mapping[str, Any]) -> str:
+    first, second = answer.get("level_policies", LRU_LEVELS)
+    return level_words(answer["levels"], (first, second))
 
 
 def plane_says(table: pd.DataFrame) -> list[str]:
@@ -150,23 +158,52 @@ def plane_says(table: pd.DataFrame) -> list[str]:
     return [f"A page is read in {fmt.listing(parts)}."]
 
 
-def _even(evidence: Evidence, answer: Mapping[str, Any]) -> Figure:
+def _even(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> list[Figure]:
+    """Return the lines of equal cost in both measures; without reads there is one."""
     table = evidence.table[evidence.table["even_flash_bytes"].notna()]
     budgets = sorted(set(table["even_flash_bytes"]))[-BUDGETS:]
     mine = table[table["even_flash_bytes"].isin(budgets)]
     flash = answer["profiles"][1]["name"]
-    drawn = figure(
-        cache_even,
-        replace(evidence, table=mine),
-        title="Caches of equal cost",
-        says=even_says(mine),
-        legend=[
-            Key(colour, f"cost of {fmt.data(budget)} {flash}", line)
-            for budget, (colour, line) in zip(budgets, EVEN_STYLES, strict=False)
-        ],
-        name="cache-even",
-    )
-    return replace(drawn, evidence=evidence)
+    if mine.empty:
+        return []
+    legend = [
+        Key(colour, f"cost of {fmt.data(budget)} {flash}", line)
+        for budget, (colour, line) in zip(budgets, EVEN_STYLES, strict=False)
+    ]
+    figures = [
+        figure(
+            cache_even_time,
+            replace(evidence, table=mine),
+            title="I/O time of caches of equal cost",
+            says=time_says(mine),
+            legend=legend,
+            name="cache-even-time",
+        )
+    ]
+    if has_reads:
+        latency = figure(
+            cache_even,
+            replace(evidence, table=mine),
+            title="Read latency of caches of equal cost",
+            says=even_says(mine),
+            legend=legend,
+            name="cache-even",
+        )
+        figures.insert(0, latency)
+    return [replace(drawn, evidence=evidence) for drawn in figures]
+
+
+def time_says(table: pd.DataFrame) -> list[str]:
+    """Say for each budget which pair keeps the devices busy for the shortest time."""
+    sentences = []
+    for budget, line in table.groupby("even_flash_bytes", sort=True):
+        best = min(rows(line), key=lambda row: (row.io_time_ns, row.pcm_bytes))
+        sentences.append(
+            f"For the cost of {fmt.data(budget)} of flash, {fmt.data(best.pcm_bytes)} of PCM and"
+            f" {fmt.data(best.flash_bytes)} of flash take least I/O time:"
+            f" {fmt.duration(best.io_time_ns)}."
+        )
+    return [*sentences, "It adds the writes that bring pages in and those that go through."]
 
 
 def even_says(table: pd.DataFrame) -> list[str]:

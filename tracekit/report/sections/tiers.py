@@ -12,7 +12,7 @@ from tracekit.report.figures.tier_sensitivity import tier_sensitivity
 from tracekit.report.figures.tier_skew import tier_skew
 from tracekit.report.figures.tier_surface import tier_surface
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Figure, Key, Section, figure
+from tracekit.report.section import Figure, Key, Missing, Section, figure
 from tracekit.report.tables import rows
 
 if TYPE_CHECKING:
@@ -31,14 +31,16 @@ PARAMETERS = {
 }
 
 
-def tiers(inputs: Inputs) -> Section | None:
-    """Build the section, or None when nobody asked for it."""
+def tiers(inputs: Inputs) -> Section | Missing | None:
+    """Build the section; None when nobody asked for it, Missing if an older version answered."""
     answer = inputs.simulated("tiers")
     names = ("tiers", "tiers_key", "tiers_skew", "tiers_sensitivity")
-    found = {name: inputs.simulation(name, command="tiers") for name in names}
-    if answer is None or any(evidence is None for evidence in found.values()):
+    if answer is None:
         return None
-    evidence = {name: one for name, one in found.items() if one is not None}
+    found = inputs.simulations("tiers", *names)
+    if found is None:
+        return Missing(TITLE, "simulate tiers")
+    evidence = dict(zip(names, found, strict=True))
     return Section(
         "tiers",
         TITLE,
