@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simulate/large_pages.h"
 #include "simulate/policy.h"
+
+#define RUNS_AHEAD 12u /* a miss takes about as long as so many runs */
 
 enum page_flag { RESIDENT = 1, DIRTY = 2 };
 
@@ -27,7 +30,7 @@ int tk_cache_new(const struct cache_setup *setup, struct cache **out) {
   int error = 0;
   cache->setup = *setup;
   cache->policy = policy_of(setup->policy);
-  cache->flags = calloc(setup->page_count + 1ul, 1);
+  cache->flags = large_pages_zeroed(setup->page_count + 1ul);
   if (cache->flags == NULL)
     error = -ENOMEM;
   else if (setup->capacity > 0)
@@ -98,6 +101,13 @@ static bool is_possible(const struct cache_setup *setup, const struct page_run *
   return run->role < PAGE_ROLES && (uint64_t)run->first + run->count <= setup->page_count;
 }
 
+static void expect(const struct cache *cache, const struct page_run *run) {
+  if (run->first >= cache->setup.page_count || cache->state == NULL)
+    return;
+  __builtin_prefetch(&cache->flags[run->first], 1);
+  cache->policy->expect(cache->state, run->first);
+}
+
 int tk_cache_add(struct cache *cache, const struct page_run *runs, uint64_t count,
                  const uint32_t *next_uses) {
   if (next_uses == NULL && cache->setup.policy == POLICY_OPTIMUM)
@@ -107,6 +117,8 @@ int tk_cache_add(struct cache *cache, const struct page_run *runs, uint64_t coun
     const uint32_t row = run->role * 2u + (run->is_write != 0);
     if (!is_possible(&cache->setup, run))
       return -EINVAL;
+    if (i + RUNS_AHEAD < count)
+      expect(cache, &runs[i + RUNS_AHEAD]);
     cache->counts.references[row] += run->count;
     for (uint32_t page = run->first; page < run->first + run->count; page++) {
       const uint32_t next_use = next_uses != NULL ? *next_uses++ : NEXT_USE_NEVER;
@@ -149,7 +161,7 @@ int tk_cache_next_uses(const struct cache_setup *setup, const struct page_run *r
   const int error = count_references(setup, runs, count, &at);
   if (error)
     return error;
-  uint32_t *next = malloc((setup->page_count + 1ul) * sizeof *next);
+  uint32_t *next = large_pages_alloc((setup->page_count + 1ul) * sizeof *next);
   if (next == NULL)
     return -ENOMEM;
   memset(next, 0xff, (setup->page_count + 1ul) * sizeof *next);
@@ -158,6 +170,8 @@ int tk_cache_next_uses(const struct cache_setup *setup, const struct page_run *r
   /* From the last reference back, each page's next use is known. */
   for (uint64_t i = count; i-- > 0;) {
     const struct page_run *run = &runs[i];
+    if (i >= RUNS_AHEAD)
+      __builtin_prefetch(&next[runs[i - RUNS_AHEAD].first], 1);
     for (uint32_t left = run->count; left-- > 0;) {
       const uint32_t page = run->first + left;
       next_uses[--at] = next[page];

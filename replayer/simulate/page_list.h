@@ -51,6 +51,10 @@ static inline void page_list_remove(struct page_list *list, struct page_links *l
 static inline uint32_t page_list_pop(struct page_list *list, struct page_links *links) {
   const uint32_t page = list->oldest;
   page_list_remove(list, links, page);
+  /* The page after the next to leave is only known once the next one's links are read: by the time
+   * that it leaves they have come. */
+  if (list->oldest != PAGE_NONE && links[list->oldest].newer != PAGE_NONE)
+    __builtin_prefetch(&links[links[list->oldest].newer], 1);
   return page;
 }
 

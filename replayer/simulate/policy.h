@@ -22,6 +22,8 @@ struct cache_policy {
   void (*drop)(void *state, uint32_t page);
   /* Frees the cache; NULL is fine. */
   void (*free)(void *state);
+  /* A page is used soon: what is kept of it is brought closer. Changes nothing. */
+  void (*expect)(const void *state, uint32_t page);
 };
 
 enum cache_policy_name {

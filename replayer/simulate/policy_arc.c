@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "simulate/large_pages.h"
 #include "simulate/policy.h"
 
 /* Megiddo and Modha, FAST 2003, with the names of the paper: T1 and T2 hold pages that were used
@@ -17,14 +18,14 @@ struct arc {
 };
 
 static int make(uint32_t pages, uint32_t capacity, void **state) {
-  struct arc *arc = malloc(sizeof *arc + pages * sizeof *arc->links);
+  struct arc *arc = large_pages_alloc(sizeof *arc + pages * sizeof *arc->links);
   if (arc == NULL)
     return -ENOMEM;
   for (int place = 0; place < PLACES; place++)
     arc->lists[place] = PAGE_LIST_EMPTY;
   arc->capacity = capacity;
   arc->target = 0;
-  arc->places = calloc(pages + 1ul, 1);
+  arc->places = large_pages_zeroed(pages + 1ul);
   if (arc->places == NULL) {
     free(arc);
     return -ENOMEM;
@@ -125,4 +126,10 @@ static void free_arc(void *state) {
   free(arc);
 }
 
-const struct cache_policy policy_arc = {make, hit, admit, drop, free_arc};
+static void expect(const void *state, uint32_t page) {
+  const struct arc *arc = state;
+  __builtin_prefetch(&arc->links[page], 1);
+  __builtin_prefetch(&arc->places[page], 1);
+}
+
+const struct cache_policy policy_arc = {make, hit, admit, drop, free_arc, expect};

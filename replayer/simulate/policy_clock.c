@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "simulate/large_pages.h"
 #include "simulate/policy.h"
 
 /* The clock's hand stands at the oldest page of the list; what it passes becomes the newest. */
@@ -12,12 +13,12 @@ struct clock {
 };
 
 static int make(uint32_t pages, uint32_t capacity, void **state) {
-  struct clock *clock = malloc(sizeof *clock + pages * sizeof *clock->links);
+  struct clock *clock = large_pages_alloc(sizeof *clock + pages * sizeof *clock->links);
   if (clock == NULL)
     return -ENOMEM;
   clock->list = PAGE_LIST_EMPTY;
   clock->capacity = capacity;
-  clock->is_used = calloc(pages + 1ul, 1);
+  clock->is_used = large_pages_zeroed(pages + 1ul);
   if (clock->is_used == NULL) {
     free(clock);
     return -ENOMEM;
@@ -60,4 +61,10 @@ static void free_clock(void *state) {
   free(clock);
 }
 
-const struct cache_policy policy_clock = {make, hit, admit, drop, free_clock};
+static void expect(const void *state, uint32_t page) {
+  const struct clock *clock = state;
+  __builtin_prefetch(&clock->links[page], 1);
+  __builtin_prefetch(&clock->is_used[page], 1);
+}
+
+const struct cache_policy policy_clock = {make, hit, admit, drop, free_clock, expect};

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "simulate/large_pages.h"
 #include "simulate/policy.h"
 
 struct fifo {
@@ -10,7 +11,7 @@ struct fifo {
 };
 
 static int make(uint32_t pages, uint32_t capacity, void **state) {
-  struct fifo *fifo = malloc(sizeof *fifo + pages * sizeof *fifo->links);
+  struct fifo *fifo = large_pages_alloc(sizeof *fifo + pages * sizeof *fifo->links);
   if (fifo == NULL)
     return -ENOMEM;
   fifo->list = PAGE_LIST_EMPTY;
@@ -41,4 +42,9 @@ static void drop(void *state, uint32_t page) {
   page_list_remove(&fifo->list, fifo->links, page);
 }
 
-const struct cache_policy policy_fifo = {make, hit, admit, drop, free};
+static void expect(const void *state, uint32_t page) {
+  const struct fifo *fifo = state;
+  __builtin_prefetch(&fifo->links[page], 1);
+}
+
+const struct cache_policy policy_fifo = {make, hit, admit, drop, free, expect};

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "simulate/large_pages.h"
 #include "simulate/policy.h"
 
 struct lru {
@@ -10,7 +11,7 @@ struct lru {
 };
 
 static int make(uint32_t pages, uint32_t capacity, void **state) {
-  struct lru *lru = malloc(sizeof *lru + pages * sizeof *lru->links);
+  struct lru *lru = large_pages_alloc(sizeof *lru + pages * sizeof *lru->links);
   if (lru == NULL)
     return -ENOMEM;
   lru->list = PAGE_LIST_EMPTY;
@@ -43,4 +44,9 @@ static void drop(void *state, uint32_t page) {
   page_list_remove(&lru->list, lru->links, page);
 }
 
-const struct cache_policy policy_lru = {make, hit, admit, drop, free};
+static void expect(const void *state, uint32_t page) {
+  const struct lru *lru = state;
+  __builtin_prefetch(&lru->links[page], 1);
+}
+
+const struct cache_policy policy_lru = {make, hit, admit, drop, free, expect};

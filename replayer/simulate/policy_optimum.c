@@ -1,17 +1,27 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "simulate/large_pages.h"
 #include "simulate/policy.h"
 
-/* Belady, IBM Systems Journal 1966: of the resident pages the one leaves whose next use is last; of
- * several that are never used again, the one with the highest number. The page that comes in always
- * stays, as in the other policies. The heap has the page to leave at its top. */
+#define OUT 0u /* of a page that is not in the cache; a next use is never the first of all */
+#define CHILDREN 4u
+#define SPARE 64u /* keys that even a cache of one page may hold beside the live ones */
+
+/* Belady, IBM Systems Journal 5(2), 1966. Of pages that are equally far away the one with the
+ * largest number leaves, which fixes the result. A heap has the page to leave at its top.
+ *
+ * A key is a next use above a page, so that comparing keys needs nothing else. A use adds the
+ * page's new key and leaves the old one where it is: that use has passed, so the key sinks below
+ * those of all pages in the cache. What is still met at the top, after a drop, is known by not
+ * being the page's next use. When the keys fill the heap, the live ones are put together anew. */
 struct optimum {
-  uint32_t capacity;   /* pages */
-  uint32_t count;      /* pages in the heap */
-  uint32_t *heap;      /* `capacity` pages */
-  uint32_t *places;    /* of each page in the heap, where it is there */
-  uint32_t next_use[]; /* of each page, NEXT_USE_NEVER included */
+  uint32_t capacity; /* pages */
+  uint32_t count;    /* pages in the cache */
+  uint64_t keys;     /* in the heap */
+  uint64_t room;     /* for keys: at least twice the pages */
+  uint64_t *heap;
+  uint32_t next_use[]; /* of each page, or OUT */
 };
 
 static void free_optimum(void *state) {
@@ -19,18 +29,17 @@ static void free_optimum(void *state) {
   if (cache == NULL)
     return;
   free(cache->heap);
-  free(cache->places);
   free(cache);
 }
 
 static int make(uint32_t pages, uint32_t capacity, void **state) {
-  struct optimum *cache = calloc(1, sizeof *cache + pages * sizeof *cache->next_use);
+  struct optimum *cache = large_pages_zeroed(sizeof *cache + pages * sizeof *cache->next_use);
   if (cache == NULL)
     return -ENOMEM;
   cache->capacity = capacity;
-  cache->heap = malloc((capacity < pages ? capacity : pages + 1ul) * sizeof *cache->heap);
-  cache->places = malloc((pages + 1ul) * sizeof *cache->places);
-  if (cache->heap == NULL || cache->places == NULL) {
+  cache->room = 2ul * (capacity < pages ? capacity : pages) + SPARE;
+  cache->heap = large_pages_alloc(cache->room * sizeof *cache->heap);
+  if (cache->heap == NULL) {
     free_optimum(cache);
     return -ENOMEM;
   }
@@ -38,65 +47,96 @@ static int make(uint32_t pages, uint32_t capacity, void **state) {
   return 0;
 }
 
-static int leaves_before(const struct optimum *cache, uint32_t a, uint32_t b) {
-  return cache->next_use[a] != cache->next_use[b] ? cache->next_use[a] > cache->next_use[b] : a > b;
+static uint32_t page_of(uint64_t key) { return (uint32_t)key; }
+
+static int is_live(const struct optimum *cache, uint64_t key) {
+  return cache->next_use[page_of(key)] == key >> 32;
 }
 
-static void set(struct optimum *cache, uint32_t place, uint32_t page) {
-  cache->heap[place] = page;
-  cache->places[page] = place;
+static void rise(struct optimum *cache, uint64_t place, uint64_t key) {
+  for (; place > 0 && cache->heap[(place - 1) / CHILDREN] < key; place = (place - 1) / CHILDREN)
+    cache->heap[place] = cache->heap[(place - 1) / CHILDREN];
+  cache->heap[place] = key;
 }
 
-/* Returns the place that a page of this urgency takes, moving others down. */
-static uint32_t rise(struct optimum *cache, uint32_t place, uint32_t page) {
-  while (place > 0 && leaves_before(cache, page, cache->heap[(place - 1) / 2])) {
-    set(cache, place, cache->heap[(place - 1) / 2]);
-    place = (place - 1) / 2;
-  }
-  return place;
+/* Returns the place of the largest of the children from `first` to before `end`. */
+static uint64_t largest(const struct optimum *cache, uint64_t first, uint64_t end) {
+  uint64_t found = first;
+  for (uint64_t child = first + 1; child < end; child++)
+    found = cache->heap[child] > cache->heap[found] ? child : found;
+  return found;
 }
 
-static uint32_t sink(struct optimum *cache, uint32_t place, uint32_t page) {
+static void sink(struct optimum *cache, uint64_t place, uint64_t key) {
   for (;;) {
-    uint32_t child = 2 * place + 1;
-    if (child + 1 < cache->count &&
-        leaves_before(cache, cache->heap[child + 1], cache->heap[child]))
-      child++;
-    if (child >= cache->count || !leaves_before(cache, cache->heap[child], page))
-      return place;
-    set(cache, place, cache->heap[child]);
+    const uint64_t first = CHILDREN * place + 1;
+    const uint64_t end = first + CHILDREN < cache->keys ? first + CHILDREN : cache->keys;
+    const uint64_t child = first < end ? largest(cache, first, end) : 0;
+    if (child == 0 || cache->heap[child] < key)
+      break;
+    cache->heap[place] = cache->heap[child];
     place = child;
   }
+  cache->heap[place] = key;
 }
 
-static void settle(struct optimum *cache, uint32_t place, uint32_t page) {
-  set(cache, sink(cache, rise(cache, place, page), page), page);
+static void pop(struct optimum *cache) {
+  const uint64_t last = cache->heap[--cache->keys];
+  if (cache->keys > 0)
+    sink(cache, 0, last);
+}
+
+/* Keeps one key of each page in the cache. */
+static void rebuild(struct optimum *cache) {
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < cache->keys; i++) {
+    const uint64_t key = cache->heap[i];
+    if (!is_live(cache, key))
+      continue;
+    cache->heap[kept++] = key;
+    cache->next_use[page_of(key)] = OUT; /* a second key of a page that came back is not kept */
+  }
+  cache->keys = kept;
+  for (uint64_t i = 0; i < kept; i++)
+    cache->next_use[page_of(cache->heap[i])] = (uint32_t)(cache->heap[i] >> 32);
+  for (uint64_t place = kept / CHILDREN + 1; place-- > 0;)
+    if (place < kept)
+      sink(cache, place, cache->heap[place]);
 }
 
 static void hit(void *state, uint32_t page, uint32_t next_use) {
   struct optimum *cache = state;
-  cache->next_use[page] = next_use;
-  settle(cache, cache->places[page], page);
+  cache->next_use[page] = OUT; /* its key of before need not be kept */
+  if (cache->keys == cache->room)
+    rebuild(cache);
+  cache->next_use[page] = next_use == OUT ? OUT + 1 : next_use;
+  rise(cache, cache->keys++, (uint64_t)cache->next_use[page] << 32 | page);
 }
 
 static void drop(void *state, uint32_t page) {
   struct optimum *cache = state;
-  const uint32_t place = cache->places[page];
-  const uint32_t last = cache->heap[--cache->count];
-  if (last != page)
-    settle(cache, place, last);
+  cache->next_use[page] = OUT;
+  cache->count--;
 }
 
 static uint32_t admit(void *state, uint32_t page, uint32_t next_use) {
   struct optimum *cache = state;
   uint32_t victim = PAGE_NONE;
   if (cache->count == cache->capacity) {
-    victim = cache->heap[0];
+    while (!is_live(cache, cache->heap[0]))
+      pop(cache);
+    victim = page_of(cache->heap[0]);
+    pop(cache);
     drop(cache, victim);
   }
-  cache->next_use[page] = next_use;
-  settle(cache, cache->count++, page);
+  cache->count++;
+  hit(cache, page, next_use);
   return victim;
 }
 
-const struct cache_policy policy_optimum = {make, hit, admit, drop, free_optimum};
+static void expect(const void *state, uint32_t page) {
+  const struct optimum *cache = state;
+  __builtin_prefetch(&cache->next_use[page], 1);
+}
+
+const struct cache_policy policy_optimum = {make, hit, admit, drop, free_optimum, expect};

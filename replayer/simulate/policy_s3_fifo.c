@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "simulate/large_pages.h"
 #include "simulate/policy.h"
 
 /* Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023: a small queue of a tenth of the cache filters pages
@@ -26,14 +27,14 @@ struct s3_fifo {
 };
 
 static int make(uint32_t pages, uint32_t capacity, void **state) {
-  struct s3_fifo *cache = malloc(sizeof *cache + pages * sizeof *cache->links);
+  struct s3_fifo *cache = large_pages_alloc(sizeof *cache + pages * sizeof *cache->links);
   if (cache == NULL)
     return -ENOMEM;
   for (int place = 0; place <= GHOST; place++)
     cache->lists[place] = PAGE_LIST_EMPTY;
   cache->capacity = capacity;
   cache->small_pages = capacity < 10 ? 1 : capacity / 10;
-  cache->pages = calloc(pages + 1ul, sizeof *cache->pages);
+  cache->pages = large_pages_zeroed((pages + 1ul) * sizeof *cache->pages);
   if (cache->pages == NULL) {
     free(cache);
     return -ENOMEM;
@@ -115,4 +116,10 @@ static void free_s3_fifo(void *state) {
   free(cache);
 }
 
-const struct cache_policy policy_s3_fifo = {make, hit, admit, drop, free_s3_fifo};
+static void expect(const void *state, uint32_t page) {
+  const struct s3_fifo *cache = state;
+  __builtin_prefetch(&cache->links[page], 1);
+  __builtin_prefetch(&cache->pages[page], 1);
+}
+
+const struct cache_policy policy_s3_fifo = {make, hit, admit, drop, free_s3_fifo, expect};
