@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 Reference = tuple[int, bool]  # page, is write
@@ -68,6 +69,30 @@ def optimum_misses(references: Sequence[Reference], capacity: int) -> int:
                 cache.remove(max(cache, key=rest.index))
             cache.add(page)
     return misses
+
+
+def optimum_fills(references: Sequence[Reference], capacity: int, *, drops: bool) -> int:
+    """Count the pages that come in when, if it `drops`, a write takes its page away instead."""
+    cache: set[int] = set()
+    fills = 0
+    for at, (page, is_write) in enumerate(references):
+        if drops and is_write:
+            cache.discard(page)
+        elif page not in cache:
+            fills += 1
+            if len(cache) == capacity:
+                later = first_uses(references[at:], drops=drops)
+                cache.remove(max((later.get(kept, math.inf), kept) for kept in cache)[1])
+            cache.add(page)
+    return fills
+
+
+def first_uses(references: Sequence[Reference], *, drops: bool) -> dict[int, float]:
+    """Return when each page is used first; never if a write that drops it comes before."""
+    return {
+        page: math.inf if drops and is_write else at
+        for at, (page, is_write) in reversed([*enumerate(references)])
+    }
 
 
 def s3_fifo_misses(references: Sequence[Reference], capacity: int) -> int:

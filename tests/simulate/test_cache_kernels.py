@@ -184,3 +184,26 @@ def test_a_page_beyond_the_table_is_refused() -> None:
         curve.add(runs)
     with Cache(CacheSetup(PAGES, 4)) as cache, pytest.raises(TracekitError, match="failed"):
         cache.add(runs)
+
+
+@pytest.mark.parametrize("writes", WRITES)
+def test_the_optimum_survives_many_uses(writes: str) -> None:
+    # GIVEN uses by the hundred for each page that fits, so that passed uses are cleared often
+    random = np.random.default_rng(8)
+    runs = [(int(page), 1, random.random() < 0.2) for page in random.integers(0, PAGES, 4000)]
+    setup = CacheSetup(PAGES, 7, "optimum", writes)
+    with Cache(setup) as cache:
+        cache.add(native(runs), next_uses(setup, native(runs)))
+        counts = cache.read()
+    # THEN as many pages come in as in the model, also where writes take pages away
+    around = writes == "around"
+    assert counts.fills == cache_models.optimum_fills(references(runs), 7, drops=around)
+
+
+@pytest.mark.parametrize("pages", [10_000, 1_000_000])
+def test_a_curve_takes_at_most_20_bytes_a_page(pages: int) -> None:
+    # GIVEN every page touched; the table of ranks takes at most 12 bytes a page and 4 MiB
+    sizes = np.unique(np.geomspace(1, pages, 100).astype(np.uint64))
+    with Curve(pages, sizes) as curve:
+        curve.add(native([(first, 100, False) for first in range(0, pages, 100)]))
+        assert curve.memory_bytes + 12 * pages <= 20 * pages
