@@ -55,6 +55,9 @@ bench: setup-dev ## Measure decoding, replay and every stage beside the peers; t
 	python tests/bench/replay.py
 	python -m tests.bench.emulated
 	python -m tests.bench.dax
+	python tests/bench/cache.py
+	python tests/bench/tiers.py
+	python tests/bench/placement.py out/bench/placement
 	python tests/bench/pipeline.py out/bench
 
 fuzz: ## Fuzz the decoder under sanitizers for a minute; FUZZ_S=600 for longer (needs clang)

@@ -26,7 +26,7 @@ from tracekit.simulate.pages import Accesses
 
 Array = np.ndarray[Any, Any]
 
-SAMPLES = 98_304
+SAMPLES = 163_840  # what 8 MiB hold with the curves
 CHUNK = 1 << 18
 
 
