@@ -73,11 +73,11 @@ def test_a_capture_of_a_failed_command_is_kept_and_told(tmp_path: Path) -> None:
     assert (tmp_path / "a/layout.json").is_file()
 
 
-def test_two_disks_have_files_of_their_own(tmp_path: Path) -> None:
+def test_disks_have_files_of_their_own(tmp_path: Path) -> None:
     skip_unless_guests_run()
-    # GIVEN a journal on a faster disk than its file system
+    # GIVEN a journal on a faster disk than its file system, and swap that nothing uses on a third
     ran = lab(
-        *("capture", "--disk", "fs=64M:1ms", "--disk", "journal=16M:50us"),
+        *("capture", "--disk", "fs=64M:1ms", "--disk", "journal=16M:50us", "--disk", "swap=32M"),
         *("-o", str(tmp_path / "two"), "--", "sh", "-c"),
         "dd if=/dev/zero of=$LAB_FS/a bs=4k count=20 oflag=dsync",
     )
@@ -85,9 +85,10 @@ def test_two_disks_have_files_of_their_own(tmp_path: Path) -> None:
     # WHEN it is parsed and classified
     tracekit("parse", str(tmp_path / "two"), "-o", str(tmp_path / "trace"))
     tracekit("classify", str(tmp_path / "trace"))
-    # THEN both are there, each with its role
+    # THEN those that were used are there, each with its role
     info = TraceFolder(tmp_path / "trace").info
     assert [device["device"] for device in info["devices"]] == ["nullb0", "nullb1"]
     requests = info["classification"]["requests"]
     assert requests["fs"] >= 20
+    assert requests.get("swap", 0) == 0
     assert requests["journal"] >= 20

@@ -65,7 +65,7 @@ class Machine:
                 "-drive",
                 f"file={_escaped(path)},format=raw,if=none,id={serial},cache=unsafe,readonly={mode}",
                 "-device",
-                f"virtio-blk-pci,drive={serial},serial={serial}",
+                f"virtio-blk-pci,drive={serial},serial={serial},werror=report,rerror=report",
             ]
         return command
 

@@ -12,20 +12,25 @@ from tracekit.errors import TracekitError, UsageError
 
 TOOLS = ("apt-get", "apt-cache", "dpkg-deb", "tar")
 NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+ADMIN_PATH = "/usr/sbin:/sbin"
 PATIENCE_S = 600.0
 
 
+def find_tool(name: str) -> str | None:
+    """Return the path of a program, also where a plain user's PATH does not look."""
+    return shutil.which(name) or shutil.which(name, path=ADMIN_PATH)
+
+
 def missing_tools(names: Sequence[str]) -> list[str]:
-    """Return those of the programs that are not on PATH."""
-    return [name for name in names if shutil.which(name) is None]
+    """Return those of the programs that are not there."""
+    return [name for name in names if find_tool(name) is None]
 
 
-def run_tool(*command: str, text: str | None = None, folder: Path | None = None) -> str:
+def run_tool(*command: str, folder: Path | None = None) -> str:
     """Run a program and return what it printed; raise TracekitError with its complaint."""
     try:
         done = subprocess.run(
-            command,
-            input=text,
+            [find_tool(command[0]) or command[0], *command[1:]],
             cwd=folder,
             capture_output=True,
             text=True,
