@@ -27,9 +27,18 @@ class Recipe:
     command: tuple[str, ...]
     prepare: str = ""
     """Shell text that runs before the trace begins."""
+    memory_mib: int = 1024
+    """Memory of the guest."""
 
 
 RECIPES = {
+    "browser": Recipe(
+        ("chromium", "fonts-dejavu-core"),
+        "0",
+        ("sh", "visit.sh"),
+        prepare="python3 pages.py build $LAB_FS/site 12 40",
+        memory_mib=2048,
+    ),
     "gnuplot": Recipe(
         ("gnuplot-nox",), "96MiB", ("gnuplot-nox", "-e", "points=1200", "surface.gp")
     ),
@@ -43,6 +52,7 @@ def make(name: str, output: Path, *, recipe: Recipe | None = None) -> None:
     packages = [word for package in recipe.packages for word in ("--package", package)]
     lab = [sys.executable, "-m", "tracekit", "lab", "capture", *DISKS, *packages]
     lab += ["--limit", recipe.limit, "--share", str(HERE / name), "--prepare", recipe.prepare]
+    lab += ["--memory", str(recipe.memory_mib)]
     lab += ["--compress", "xz", "-o", str(output), "--", *recipe.command]
     subprocess.run(lab, check=True)
 

@@ -14,6 +14,10 @@ from tests.recipes.make_in_lab import RECIPES, make
 
 pytestmark = pytest.mark.slow
 SHORT: dict[str, dict[str, Any]] = {
+    "browser": {
+        "command": ("sh", "visit.sh", "1"),
+        "prepare": "python3 pages.py build $LAB_FS/site 1 2",
+    },
     "gnuplot": {"command": ("gnuplot-nox", "-e", "points=100", "surface.gp")},
     "video": {"prepare": "sh film.sh 1"},
 }
