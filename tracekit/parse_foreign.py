@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit import __version__
-from tracekit.errors import InputError
+from tracekit.errors import InputError, UsageError
 from tracekit.formats.catalogue import Format, choose_format
 from tracekit.formats.feed import Feed, open_feeds, stop_feeds
+from tracekit.formats.fio import FioLog
 from tracekit.formats.foreign import Units
 from tracekit.formats.inputs import find_files
 from tracekit.formats.own import own_format
+from tracekit.formats.pattern import own_pattern
 from tracekit.formats.text import BadLines, TextFormat
 from tracekit.schema import REQUESTS, SCHEMA_VERSION
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
@@ -40,6 +42,8 @@ class Choice:
     forces_units: bool = False
     most_bad_ratio: float = 0.01
     overwrite: bool = False
+    regex: str | None = None
+    """A line of the user's own text, with named groups; in place of `columns`."""
 
 
 OnBytes = Callable[[int, int | None], None]
@@ -62,11 +66,7 @@ class _Import:
             raise feed.problem() or InputError(f"{feed.name}: empty", hint="check the file")
         head = self._rest[:HEAD_BYTES]
         whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
-        self.format: Format = (
-            own_format(choice.columns, choice.delimiter, units=choice.units)
-            if choice.columns
-            else _matching(head, whole, feed.name, choice.form)
-        )
+        self.format: Format = _own(choice) or _matching(head, whole, feed.name, choice.form)
         self.units: Units = self.format.units.overridden(choice.units)
         self.preamble = 0
         operations = {}
@@ -122,6 +122,17 @@ class _Import:
         if isinstance(self.format, TextFormat):
             return block.rfind(b"\n") + 1
         return len(block) - len(block) % self.format.record_bytes
+
+
+def _own(choice: Choice) -> TextFormat | None:
+    if choice.columns and choice.regex:
+        message = "--columns and --regex both name the columns"
+        raise UsageError(message, hint="give one of them")
+    if choice.regex:
+        return own_pattern(choice.regex, units=choice.units)
+    if choice.columns:
+        return own_format(choice.columns, choice.delimiter, units=choice.units)
+    return None
 
 
 def _matching(head: bytes, whole: bytes, name: str, given: str | None) -> Format:
@@ -185,7 +196,11 @@ def _contradictions(run: _Import) -> list[str]:
 def _info(run: _Import, feed: Feed, choice: Choice) -> dict[str, Any]:
     made, units, pairs = run.assembler, run.units, run.assembler.evidence.pairs
     evidence = f"sequential pairs: {pairs['bytes']:,} as bytes, {pairs['sectors']:,} as sectors"
-    given = "given by the user" if choice.units or choice.columns else f"format {run.format.name}"
+    given = (
+        "given by the user"
+        if choice.units or choice.columns or choice.regex
+        else f"format {run.format.name}"
+    )
     inferences = [
         {"what": "format", "value": run.format.name, "evidence": "the first lines or records"},
         {"what": "unit of lengths", "value": units.length, "evidence": f"{given}; {evidence}"},
@@ -209,8 +224,7 @@ def _info(run: _Import, feed: Feed, choice: Choice) -> dict[str, Any]:
             "requests": made.rows,
             "operations": dict(run.operations),
             "preamble_lines": run.preamble,
-            "bad_lines": run.lines.bad,
-            "bad_examples": [{"line": line, "text": text} for line, text in run.lines.examples],
+            **_line_counts(run.lines),
             "rounded_places": made.rounded,
         },
         "loss": {"has_sequence_numbers": False, "sequence_gaps": 0, "lost_records": 0}
@@ -220,7 +234,17 @@ def _info(run: _Import, feed: Feed, choice: Choice) -> dict[str, Any]:
     }
 
 
+def _line_counts(lines: BadLines) -> dict[str, Any]:
+    return {
+        "passed_lines": lines.passed,
+        "bad_lines": lines.bad,
+        "bad_examples": [{"line": line, "text": text} for line, text in lines.examples],
+    }
+
+
 def _time_evidence(run: _Import, given: str) -> str:
+    if isinstance(run.format, FioLog) and run.format.version == 2:
+        return f"{given}; waits count from fio's start, requests between two share the time"
     if isinstance(run.format, TextFormat) and "time" not in run.format.columns:
         return "the format has no times: a request each microsecond, in its order"
     return given

@@ -16,7 +16,7 @@ ADVICE = {
     "salvaged": "capture or copy the file again if the rest matters",
     "unknown_actions": "the kernel is newer than this tracekit: these events were left out",
     "passthrough": "nothing: commands to the device are no block I/O and have no row",
-    "no_completions": "latency cannot be analysed; capture with all actions",
+    "no_completions": "latency cannot be analysed: capture all actions, or import response times",
     "no_process_names": "capture with tracekit, which saves the names, or give --layout",
     "bad_lines": "trace.json shows the first of them; the rest was imported",
     "doubtful_units": "import again with the right --unit: sizes, places or rates can be wrong",

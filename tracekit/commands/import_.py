@@ -31,6 +31,14 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
             " and pid in their order, - for what to pass over, as in: -,time,op,length,offset."
         ),
     ] = None,
+    regex: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="A regular expression of a line of your own text, with groups named as the"
+            " columns: (?P<time>[0-9.]+) and so on.",
+        ),
+    ] = None,
     delimiter: Annotated[str, typer.Option(help="Between the columns of your own text.")] = ",",
     unit: Annotated[
         list[str] | None,
@@ -54,7 +62,9 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
     from tracekit.parse_foreign import Choice, import_trace
     from tracekit.progress import byte_progress
 
-    choice = Choice(form, columns, delimiter, tuple(unit or ()), force_units, max_bad / 100, force)
+    choice = Choice(
+        form, columns, delimiter, tuple(unit or ()), force_units, max_bad / 100, force, regex
+    )
     with byte_progress("import") as on_bytes:
         folder = import_trace(
             source, output or default_output([source]), choice=choice, on_bytes=on_bytes
@@ -72,6 +82,8 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
         )
         for name, rows in counts["operations"].items():
             typer.echo(f"  {name:<13}{rows:>12,}")
+        if counts["passed_lines"]:
+            typer.echo(f"  {counts['passed_lines']:,} lines without a request passed over")
         typer.echo(f"  {counts['bad_lines']:,} wrong lines left out")
         typer.echo(f"{folder.path}")
     for doubt in info["warnings"]:

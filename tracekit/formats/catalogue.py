@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from tracekit.errors import InputError, UsageError
-from tracekit.formats import alibaba, arc, blkreplay, disksim, fiu, mqsim, msr, spc, systor, tencent
+from tracekit.formats import (
+    alibaba,
+    arc,
+    biosnoop,
+    blkreplay,
+    disksim,
+    fio,
+    fiu,
+    mqsim,
+    msr,
+    spc,
+    systor,
+    tencent,
+)
+from tracekit.formats.oracle import OracleFormat
 from tracekit.formats.text import TextFormat
 from tracekit.formats.vscsi import VscsiFormat
 
-Format = TextFormat | VscsiFormat
+Format = TextFormat | VscsiFormat | OracleFormat
 TEXTS = (
     blkreplay.FORMAT, msr.FORMAT, spc.FORMAT, alibaba.FORMAT, tencent.FORMAT, systor.FORMAT,
-    fiu.FORMAT, mqsim.FORMAT, disksim.FORMAT, arc.FORMAT,
+    fiu.FORMAT, mqsim.FORMAT, disksim.FORMAT, arc.FORMAT, fio.V2, fio.V3,
+    biosnoop.FORMAT,
 )  # fmt: skip
 FORMATS: dict[str, Format] = {
-    known.name: known for known in (VscsiFormat(1), VscsiFormat(2), *TEXTS)
+    known.name: known for known in (VscsiFormat(1), VscsiFormat(2), OracleFormat(), *TEXTS)
 }
 
 
@@ -33,5 +48,5 @@ def choose_format(head: bytes, name: str, *, given: str | None) -> Format:
     if found:
         names = ", ".join(known.name for known in found)
         raise InputError(f"{name}: its content may be {names}", hint="choose one with --format")
-    hint = "name the columns of a text with --columns; blktrace captures: tracekit parse"
+    hint = "name the columns of a text with --columns or --regex; blktrace captures: tracekit parse"
     raise InputError(f"{name}: the content is of no known format: {head[:40]!r}", hint=hint)

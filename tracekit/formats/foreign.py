@@ -31,6 +31,8 @@ class Units:
     """Times count from 1970, or for filetime from 1601; else from the capture's start."""
     response: str | None = None
     """Unit of the response time, where the format has one."""
+    settled_time: str | None = None
+    """Unit of time that the format's own reader takes, where traces are often read in another."""
 
     def overridden(self, given: Iterable[str]) -> Units:
         """Return the units with the user's WHAT=UNIT; raise UsageError for unknown ones."""

@@ -79,10 +79,21 @@ class Evidence:
                 f"{self.requests:,} requests in {span_ns / 1e9:,.6f} s are {rate:,.3g} a second:"
                 f" times cannot be {units.time}, give --unit time=...",
             ),
+            *self._clock_checks(first_ns),
+        ]
+        return [text for is_wrong, text in checks if is_wrong]
+
+    def _clock_checks(self, first_ns: int) -> list[tuple[bool, str]]:
+        units = self.units
+        return [
             (
                 units.is_wall and not EPOCH_S[0] <= first_ns / 1e9 <= EPOCH_S[1],
                 f"the first time is {first_ns / 1e9:,.0f} s after 1970, not within 1990 to 2100:"
                 f" times cannot be {units.time}",
             ),
+            (
+                units.settled_time not in (None, units.time),
+                f"times of this format are {units.settled_time} by its own reader,"
+                f" not {units.time}",
+            ),
         ]
-        return [text for is_wrong, text in checks if is_wrong]

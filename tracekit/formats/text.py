@@ -19,7 +19,7 @@ POINT = r"\s*[0-9]{1,18}\.[0-9]{0,9}\s*"
 KINDS = {"int": INT, "decimal": DECIMAL, "point": POINT, "decimal?": f"(?:{DECIMAL}|\\s*)"}
 SHOWN_CHARACTERS = 120
 KEPT_EXAMPLES = 5
-NUMBERS = ("time", "offset", "length", "response", "pid")
+NUMBERS = ("time", "offset", "length", "response", "pid", "queue")
 
 
 @dataclass
@@ -30,6 +30,10 @@ class BadLines:
     bad: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
     """Line number from 1, and the line's beginning."""
+    passed: int = 0
+    """Lines that the format knows and that are no requests."""
+    carried_time: int = 0
+    """The last time, of a format whose times stand on lines of their own."""
 
     def add(self, number: int, text: str) -> None:
         """Keep a wrong line as an example, if there are not enough of them."""
@@ -53,6 +57,8 @@ class TextFormat:
     delimiter: str = ","
     may_have_more: bool = False
     """More columns may follow; they are passed over."""
+    passed: str = ""
+    """A regular expression of lines that are no requests, and not wrong."""
 
     def line(self) -> str:
         """Return the regular expression of a good line."""
@@ -130,21 +136,18 @@ class TextFormat:
 
     def _good_lines(self, block: bytes, lines: BadLines) -> bytes:
         """Return the block without its wrong lines, which are counted; empty ones are no lines."""
-        import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
-        offsets = np.concatenate(([0], ends)).astype(np.int32)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block)]
-        text = pc.ascii_rtrim(
-            pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string(), safe=False),
-            "\r\n",
-        )
+        text = text_lines(block)
         good = pc.match_substring_regex(text, self.line())
         wrong = pc.and_(
             pc.invert(good), pc.greater(pc.utf8_length(pc.ascii_trim_whitespace(text)), 0)
         )
+        if self.passed:
+            known = pc.match_substring_regex(text, self.passed)
+            lines.passed += pc.sum(known).as_py() or 0
+            wrong = pc.and_not(wrong, known)
         places = pc.indices_nonzero(wrong)
         for place in places[:KEPT_EXAMPLES].to_pylist():
             lines.add(lines.lines + place + 1, text[place].as_py())
@@ -172,6 +175,21 @@ class TextFormat:
         decimals = ("decimal", "decimal?", "point")
         scaled = {name for name, kind in self.columns.items() if kind in decimals}
         return Columns(numbers=found, words=words, rows=table.num_rows, scaled=scaled)
+
+
+def text_lines(block: bytes) -> Any:
+    """Return the block's lines, each without its ending, as an Arrow array of strings."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
+    offsets = np.concatenate(([0], ends)).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block)]
+    return pc.ascii_rtrim(
+        pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string(), safe=False),
+        "\r\n",
+    )
 
 
 def _numbers(column: Any) -> Any:
