@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+from typing import Any
+
 import pandas as pd
 
-from tests.report.folder import plain
+from tests.report.folder import make_folder, plain
 from tracekit.report.inputs import Inputs
+from tracekit.report.page import report
 from tracekit.report.section import Section
 from tracekit.report.sections import answer, capacity, replay, reproduce, warnings
 from tracekit.store import TraceFolder
+
+SETS = [
+    {
+        "placement": placement,
+        "capacity_bytes": 2 << 20,
+        "fs_bytes": fs << 20,
+        "journal_bytes": journal << 20,
+        "swap_bytes": 0,
+        "elapsed_ns": seconds * 10**9,
+        "gain_ratio": 1 - seconds / 40,
+    }
+    for placement, fs, journal, seconds in (
+        ("combined", 1, 1, 20),
+        ("fs+swap", 2, 0, 30),
+        ("swap", 0, 0, 40),
+    )
+]
+
+
+def folder_advice(folder: TraceFolder) -> dict[str, Any]:
+    """Return what `recommend` said of a folder."""
+    found: dict[str, Any] = json.loads((folder.path / "recommendation.json").read_text())
+    return found
 
 
 def test_capacity_names_what_helps_and_what_does_not() -> None:
@@ -41,6 +70,26 @@ def test_capacity_ranges_cover_everything_once() -> None:
 def test_shares_name_only_what_gets_some() -> None:
     split = {"fs_bytes": 4 << 20, "journal_bytes": 3 << 19, "swap_bytes": 0}
     assert plain([answer.shares(split)]) == ["4 MiB file system, 1.5 MiB journal"]
+
+
+def test_a_set_of_roles_is_called_by_all_of_them() -> None:
+    assert answer.placement_title("fs+journal") == "file system + journal"
+
+
+def test_the_page_compares_the_sets_of_roles(tmp_path: Path) -> None:
+    # GIVEN a recommendation with three sets, WHEN its page is made
+    folder = make_folder(tmp_path / "trace")
+    advised = {**folder_advice(folder), "role_sets": SETS}
+    (folder.path / "recommendation.json").write_text(json.dumps(advised))
+    report(folder, tmp_path / "page.html")
+    text = plain([(tmp_path / "page.html").read_text(encoding="utf-8")])[0]
+    # THEN it has a row for each, in that order, and says where a set leaves the NVM empty
+    rows = re.findall(r'<th scope="row">([^<]+)</th><td class="wrap">([^<]+)</td>', text)
+    assert rows == [
+        ("all roles", "1 MiB file system, 1 MiB journal"),
+        ("file system + swap", "2 MiB file system"),
+        ("swap", "nothing on NVM"),
+    ]
 
 
 def test_replay_says_how_much_was_replayed_and_what_failed() -> None:

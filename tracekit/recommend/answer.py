@@ -183,10 +183,10 @@ def _answer(curves: Curves, found: list[Candidate], *, index: int, is_split: boo
         swap_bytes=shares.get("swap", 0),
         elapsed_ns=to_ns(elapsed_ps),
         base_elapsed_ns=to_ns(curves.base_total_ps),
-        gain_ratio=_saved_ratio(elapsed_ps, curves.base_total_ps),
+        gain_ratio=saved_ratio(elapsed_ps, curves.base_total_ps),
         runner_up=runner_up.placement,
         runner_up_elapsed_ns=to_ns(second_ps),
-        margin_ratio=_saved_ratio(elapsed_ps, second_ps),
+        margin_ratio=saved_ratio(elapsed_ps, second_ps),
         optimal_elapsed_ns=to_ns(curves.base_total_ps + int(curves.optimal_ps[index])),
     )
 
@@ -196,5 +196,6 @@ def to_ns(time_ps: int) -> int:
     return (time_ps + PS_PER_NS // 2) // PS_PER_NS
 
 
-def _saved_ratio(time_ps: int, of_ps: int) -> float:
+def saved_ratio(time_ps: int, of_ps: int) -> float:
+    """Return how much shorter a time is than another, 0 to 1 of the latter; 0 where that is 0."""
     return (of_ps - time_ps) / of_ps if of_ps else 0.0

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.profiles import Profile, choose_profile, load_profiles
-from tracekit.recommend.answer import SPLIT, Answers, Flip, candidates, find_answers, to_ns
+from tracekit.recommend.answer import SPLIT, Answer, Answers, Flip, candidates, find_answers, to_ns
+from tracekit.recommend.gain_range import gain_range
 from tracekit.recommend.grid import Grid, make_grid, only_shown
 from tracekit.recommend.models import (
     OPEN,
@@ -19,7 +20,8 @@ from tracekit.recommend.models import (
     times_of,
     timings,
 )
-from tracekit.recommend.words import assumptions, headline
+from tracekit.recommend.role_sets import pairs, role_sets
+from tracekit.recommend.words import assumptions, headline, range_sentence
 from tracekit.schema import BLOCK_BYTES, PLACEMENT, ROLES
 from tracekit.simulate.block_orders import TouchedBlocks, read_blocks
 from tracekit.simulate.columns import number_column, read_columns, text_column
@@ -74,6 +76,17 @@ def recommend(
         (requests, touched), grid, options, profiles=profiles, level=level, on_rows=on_rows
     )
     result = _result(folder, options, profiles, level, (grid, curves))
+    result["gain_range"] = None
+    if not curves.walked and result["answer"]["placement"] != "base":
+        found = gain_range(
+            (requests, touched),
+            Answer(**result["answer"]),
+            profiles=profiles,
+            coverage=options.coverage,
+            is_issued=level == "issued",
+        )
+        result["gain_range"] = {**asdict(found), "factors": list(found.factors)}
+        result["headline"][0] += f" {range_sentence(found)}"
     (folder.path / "simulations").mkdir(exist_ok=True)
     write_table(folder.table(TABLE), _table(profiles, grid, curves))
     write_json(folder.path / RESULT, result)
@@ -136,11 +149,10 @@ def _result(
         "headline": headline(curves, answers, index=grid.headline, other=other, nvm=profiles[1]),
         "answer": asdict(answers.by_point[grid.headline]),
         "other_coverage": {"coverage": other_coverage, **asdict(other)},
-        "answers": [asdict(answers.by_point[index]) for index in grid.shown],
-        "flips": _flips(answers.flips),
-        "single_role_flips": _flips(answers.single_role_flips),
-        "knee": asdict(answers.knee),
-        "best": asdict(answers.best),
+        "role_sets": [
+            asdict(found) for found in role_sets(curves, options.coverage, index=grid.headline)
+        ],
+        **_by_capacity(answers, grid),
         "footprint_bytes": int(curves.role_blocks.sum()) * BLOCK_BYTES,
         "roles": _roles(curves),
         "times": _times(curves, answers, grid.headline, options.coverage),
@@ -153,6 +165,16 @@ def _result(
             *journal_notes(journal),
             *_mixed_note(folder),
         ],
+    }
+
+
+def _by_capacity(answers: Answers, grid: Grid) -> dict[str, Any]:
+    return {
+        "answers": [asdict(answers.by_point[index]) for index in grid.shown],
+        "flips": _flips(answers.flips),
+        "single_role_flips": _flips(answers.single_role_flips),
+        "knee": asdict(answers.knee),
+        "best": asdict(answers.best),
     }
 
 
@@ -230,6 +252,7 @@ def _table(profiles: tuple[Profile, Profile], grid: Grid, curves: Curves) -> Any
             size = curves.role_blocks[ROLES.index(role)]
             filled = {role: np.minimum(curves.points, size)}
             series.append((role, coverage, curves.change_ps[coverage, role], filled))
+        series += [(name, coverage, change, held) for name, change, held in pairs(curves, coverage)]
         combined = candidates(curves, coverage)[-1]
         change_ps = combined.elapsed_ps - curves.base_total_ps
         series.append(("combined", coverage, change_ps, dict(combined.blocks)))

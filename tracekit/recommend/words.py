@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tracekit.profiles import Profile
 from tracekit.recommend.answer import KNEE_RATIO, LASTING_RATIO, WORTH_RATIO, Answer, Answers
+from tracekit.recommend.gain_range import GainRange
 from tracekit.recommend.models import timing_notes
 from tracekit.schema import BLOCK_BYTES, ROLES
 from tracekit.simulate.placement import Curves
@@ -85,6 +86,14 @@ def _first_line(curves: Curves, answer: Answer, nvm: Profile) -> str:
         f" {answer.gain_ratio:.1%}, from {format_duration(answer.base_elapsed_ns)} to"
         f" {format_duration(answer.elapsed_ns)} (the hottest blocks of all roles:"
         f" {format_duration(answer.optimal_elapsed_ns)})."
+    )
+
+
+def range_sentence(found: GainRange) -> str:
+    """Return the gain as a range, for devices that are not as fast as their profiles."""
+    return (
+        f"Were either device half or twice as fast, it would be {found.low_ratio:.1%} to"
+        f" {found.high_ratio:.1%}."
     )
 
 

@@ -116,7 +116,11 @@ PLACEMENT = pa.schema(
             "base_profile", pa.string(), meaning="device that holds everything not placed on NVM"
         ),
         field("nvm_profile", pa.string(), meaning="device model of the NVM"),
-        field("placement", pa.string(), meaning="base, fs, journal, swap, combined or optimal"),
+        field(
+            "placement",
+            pa.string(),
+            meaning="base, a role, several as in fs+journal, combined (all roles) or optimal",
+        ),
         field(
             "coverage",
             pa.string(),

@@ -35,7 +35,7 @@ def answer(inputs: Inputs) -> Section | Missing:
 def placement_title(placement: str) -> str:
     """Return how a placement is called where there is little room."""
     special = {"base": "nothing", "combined": "split"}
-    return special.get(placement) or roles.title(placement)
+    return special.get(placement) or " + ".join(map(roles.title, placement.split("+")))
 
 
 def shares(answer: Mapping[str, Any]) -> str:

@@ -59,6 +59,7 @@ def capacity(inputs: Inputs) -> Section | Missing:
         {
             "advice": advice,
             "milestones": milestones(advice),
+            "role_sets": advice.get("role_sets", ()),
             "ranges": ranges(advice["flips"]),
             "single_role_ranges": ranges(advice["single_role_flips"]),
             "title_of": placement_title,
