@@ -28,8 +28,8 @@ def headline(answer: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> li
     if parts:
         least, most = min(parts, key=gain_of), max(parts, key=gain_of)
         found.append(
-            f"{_held(parts)} of {len(parts)} windows it is the best answer; it saves"
-            f" {gain_of(least):.1%} of the time in the worst of them and {gain_of(most):.1%} in the"
+            f"{_held(parts)} of {len(parts)} windows it is the best answer; it"
+            f" {_saving(gain_of(least))} in the worst of them and {_saving(gain_of(most))} in the"
             " best."
         )
     others = sorted({row["placement"] for row in [*changed, *parts] if not row["holds"]})
@@ -48,6 +48,13 @@ def parameter_name(row: Mapping[str, Any]) -> str:
     """Name a change: `read setup of the NVM x 2`."""
     words = str(row["parameter"]).replace("_", " ")
     return f"{words} of {DEVICES[row['device']]} x {row['factor']:g}"
+
+
+def _saving(gain_ratio: float) -> str:
+    """Say what a window gains, or that it takes longer than on the base device alone."""
+    if gain_ratio < 0:
+        return f"takes {-gain_ratio:.1%} more time than the base device alone"
+    return f"saves {gain_ratio:.1%} of the time"
 
 
 def _held(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -1,0 +1,20 @@
+"""What is said of the recommendation in each part of the trace."""
+
+from __future__ import annotations
+
+from tracekit.simulate.sensitivity_words import headline
+
+
+def test_a_window_that_loses_is_said_to_take_longer() -> None:
+    # GIVEN windows in which the recommended shares cost a tenth, and save a quarter
+    answer = {"capacity_bytes": 4096, "placement": "swap", "gain_ratio": 0.2}
+    rows = [
+        {"kind": "window", "requests": 9, "holds": gain > 0, "placement": "swap",
+         "kept_gain_ratio": gain, "gain_ratio": 0.3}
+        for gain in (-0.1, 0.25)
+    ]  # fmt: skip
+    # WHEN they are told, THEN no time is saved that is lost
+    assert (
+        "In 1 of 2 windows it is the best answer; it takes 10.0% more time than the base device"
+        " alone in the worst of them and saves 25.0% of the time in the best."
+    ) in headline(answer, rows)
