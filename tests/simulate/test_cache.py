@@ -126,7 +126,7 @@ def simulate_pairs(
     from tracekit.simulate.pages import Accesses, page_keys
 
     touched = read_blocks(folder.table("blocks"))
-    keys, first_keys = page_keys(touched, PAGE)
+    keys, first_keys, _ = page_keys(touched, PAGE)
     accesses = Accesses(folder.table("requests"), PAGE, touched.device_names, first_keys)
     with PageRuns(keys) as pages:
         (runs,) = (pages.find(part) for part in accesses.read())
@@ -193,10 +193,16 @@ def test_no_table_has_a_number_that_is_none(
             assert all(value <= 1 for key, value in numbers.items() if "ratio" in key)
 
 
-def test_a_trace_without_reads_and_writes_is_refused(tmp_path: Path) -> None:
-    folder = make_trace(tmp_path / "t", [("flush", 0, 0)])
+@pytest.mark.parametrize("requests", [[], [("flush", 0, 0)]], ids=["no request", "a flush"])
+@pytest.mark.parametrize(
+    "options", [Options(), Options(sample_rate=0.1), Options(level_policies=("arc", "fifo"))]
+)
+def test_a_trace_without_reads_and_writes_is_refused(
+    tmp_path: Path, requests: list[Request], options: Options
+) -> None:
+    folder = make_trace(tmp_path / "t", requests)
     with pytest.raises(InputError, match="no reads and no writes"):
-        simulate_cache(folder, Options())
+        simulate_cache(folder, options)
     assert not (folder.path / "simulations").exists()
 
 

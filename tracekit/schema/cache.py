@@ -9,7 +9,14 @@ from tracekit.schema.field import field
 CACHE_CURVE = pa.schema(
     [
         field(
-            "cache", pa.string(), meaning="shared: one cache for all roles; own: one for this role"
+            "cache",
+            pa.string(),
+            meaning="shared: one cache for all; own: one for this role or this device",
+        ),
+        field(
+            "device",
+            pa.string(),
+            meaning="device whose references are counted, others (than those named) or all",
         ),
         field("role", pa.string(), meaning="role whose references are counted, or all"),
         field("operation", pa.string(), meaning="read, write or all"),

@@ -63,7 +63,7 @@ TABLES = (
     Table("comparison", "compare", "one row per name, measure, role and operation", COMPARISON),
     *_simulated(
         "simulate cache",
-        ("cache_curve", "one row per cache, role, operation and size", CACHE_CURVE),
+        ("cache_curve", "one row per cache, device, role, operation and size", CACHE_CURVE),
         ("cache_policies", "one row per policy and size", CACHE_POLICIES),
         ("cache_plane", "one row per pair of sizes", CACHE_PLANE),
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ from tracekit.simulate.cache_sensitivity import (
     sensitivity_table,
 )
 from tracekit.simulate.cache_tables import PlaneCell, curve_table, plane_table, policies_table
+from tracekit.simulate.cache_volumes import OTHERS, volume_curves
+from tracekit.simulate.cache_volumes import Devices as VolumeDevices
 from tracekit.simulate.cache_words import assumptions, headline
 from tracekit.simulate.columns import row_count
 from tracekit.simulate.pages import page_keys
@@ -34,6 +36,7 @@ from tracekit.store import TraceFolder, write_json, write_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MOST_VOLUMES = 64
 LARGEST_PAGE_BYTES = 1 << 24
 # The optimum keeps four bytes for each reference: 256 MiB.
 MOST_OPTIMUM_REFERENCES = 1 << 26
@@ -51,6 +54,7 @@ class Options:
     writes_allocate: bool = True
     levels: str = "exclusive"
     level_policies: tuple[str, str] = LRU_LEVELS  # of PCM and of flash
+    volumes: int = 4  # most devices with curves of their own
     sample_rate: float | None = None
     sample_pages: int | None = None
     pcm: str = "ssd-pcm"
@@ -94,6 +98,8 @@ def check(options: Options) -> None:
     rate = options.sample_rate
     if rate is not None and not 1 / SHARDS_SCALE <= rate <= 1:
         raise UsageError(f"--sample-rate: {rate} is not between 0.0000001 and 1")
+    if not 0 <= options.volumes <= MOST_VOLUMES:
+        raise UsageError(f"--volumes: {options.volumes} is not between 0 and {MOST_VOLUMES}")
     if options.sample_pages is not None and not 1 <= options.sample_pages < 1 << 28:
         raise UsageError(f"--samples: {options.sample_pages} is not between 1 and 268435455")
     if options.is_sampled and not options.is_allocating:
@@ -169,17 +175,31 @@ def _pass(
             on_rows=progress.on_rows,
         )
     touched = read_blocks(blocks)
-    keys = (touched.device_names, *page_keys(touched, options.page_bytes))
+    pages, first_keys, first_ranks = page_keys(touched, options.page_bytes)
+    names = touched.device_names
     del touched
-    grid = grid_for(len(keys[1]))
-    return grid, exact_pass(
+    grid = grid_for(len(pages))
+    passed = exact_pass(
         requests,
-        keys,
+        (names, pages, first_keys),
         grid=grid,
         page_bytes=options.page_bytes,
         writes_allocate=options.is_allocating,
         on_rows=progress.on_rows,
     )
+    return grid, _with_volumes(passed, VolumeDevices(names, first_ranks), grid, options)
+
+
+def _with_volumes(passed: Passed, devices: VolumeDevices, grid: Grid, options: Options) -> Passed:
+    found = volume_curves(
+        passed.runs,
+        devices,
+        page_count=passed.page_count,
+        grid=grid,
+        writes_allocate=options.is_allocating,
+        most=options.volumes,
+    )
+    return replace(passed, volumes=found)
 
 
 def _skipped(options: Options, passed: Passed) -> list[str]:
@@ -248,6 +268,10 @@ def _result(
         "reads": int(shared.references[0::2].sum()),
         "write_references": int(shared.references[1::2].sum()),
         "pages": passed.page_count or None,
+        "volumes": {
+            "named": [each.name for each in passed.volumes if each.name != OTHERS],
+            "others": sum(each.devices for each in passed.volumes if each.name == OTHERS),
+        },
         "sample": sample,
         "left_out": {"impossible": passed.impossible, "policies": _skipped(options, passed)},
         "price_ratio": devices.price_ratio,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from tracekit.native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
 from tracekit.native.handle import RUN
 from tracekit.schema import ROLES
 from tracekit.simulate.cache_grid import Grid
+from tracekit.simulate.cache_volumes import Volume
 from tracekit.simulate.hit_counts import HitCounts, exact_hits, sampled_hits
 from tracekit.simulate.pages import Accesses
 
@@ -31,6 +32,7 @@ class Passed:
     runs: NDArray[np.void]
     page_count: int
     impossible: int
+    volumes: list[Volume] = field(default_factory=list)  # none of a sample, or of one device
 
 
 def exact_pass(

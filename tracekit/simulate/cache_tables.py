@@ -37,22 +37,29 @@ class Arrangement(Protocol):
 
 
 def curve_table(passed: Passed, grid: Grid, *, page_bytes: int) -> Any:
-    """Return the miss ratio curves: one cache for all, by role, and a cache for each role."""
+    """Return the miss ratio curves: one cache for all by role, one for each role, and by device."""
     import pyarrow as pa
 
     rows = list(_curve_rows("shared", passed.shared, grid, page_bytes))
     for role, counts in passed.own.items():
         rows += _curve_rows("own", counts, grid, page_bytes, only=role)
+    rows = [{**row, "device": "all"} for row in rows]
+    for volume in passed.volumes:
+        for cache, counts in (("shared", volume.shared), ("own", volume.own)):
+            found = _curve_rows(cache, counts, grid, page_bytes, only="all")
+            rows += [{**row, "device": volume.name} for row in found]
     return pa.Table.from_pylist(rows, CACHE_CURVE)
 
 
 def _curve_rows(
     cache: str, counts: HitCounts, grid: Grid, page_bytes: int, *, only: str = ""
 ) -> Iterator[dict[str, Any]]:
+    """Yield rows of the counts' rows by role; `only` all are all that there are."""
     import numpy as np
 
-    roles = {name: [index] for index, name in enumerate(ROLES)}
-    chosen = {only: roles[only]} if only else {"all": list(range(len(ROLES))), **roles}
+    every = {"all": list(range(len(counts.references) // 2))}
+    every |= {name: [index] for index, name in enumerate(ROLES)}
+    chosen = {only: every[only]} if only else every
     columns = np.searchsorted(counts.sizes, grid.curve)
     for role, indexes in chosen.items():
         for operation, offsets in OPERATION_ROWS.items():

@@ -71,15 +71,17 @@ class Accesses:
 
 def page_keys(
     touched: TouchedBlocks, page_bytes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the keys of all touched pages, ascending, and the key of each device's page 0.
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the keys of all touched pages, ascending, and by device the key of its page 0.
 
-    One entry more than there are devices: requests of a device without blocks find no page.
+    Also how many of the keys come before those of each device. Of the keys of page 0 there is one
+    entry more than there are devices: requests of a device without blocks find no page.
     """
     import numpy as np
 
     scale = page_bytes // BLOCK_BYTES
     first_keys = np.full(len(touched.device_names) + 1, -DEVICE_PAGES, np.int64)
+    first_ranks = np.zeros(len(touched.device_names), np.int64)
     parts = [np.empty(0, np.int64)]
     next_key = 0
     bounds = np.searchsorted(touched.keys, touched.devices["first_key"])
@@ -90,10 +92,11 @@ def page_keys(
         )
         blocks = touched.keys[bounds[index] : end] - device["first_key"] + device["first_block"]
         pages = blocks // scale
+        first_ranks[index] = sum(map(len, parts))
         if not len(pages):
             continue
         pages = pages[np.concatenate([[True], np.diff(pages) > 0])] if scale > 1 else pages
         first_keys[index] = next_key - int(pages[0])
         parts.append(pages + first_keys[index])
         next_key = int(parts[-1][-1]) + 2
-    return np.concatenate(parts), first_keys
+    return np.concatenate(parts), first_keys, first_ranks

@@ -49,6 +49,13 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
             metavar="LEVEL=POLICY,...",
         ),
     ] = "",
+    volumes: Annotated[
+        int,
+        typer.Option(
+            help="Most devices with curves of their own, those with the most references; the others"
+            " are together. 0: none."
+        ),
+    ] = 4,
     sample_rate: Annotated[
         float | None,
         typer.Option(help="Share of the pages to sample, 0 to 1; for very long traces."),
@@ -77,6 +84,7 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Give the miss ratio of every cache size, of policies, and of PCM above flash."""
     from tracekit.native.caches import POLICIES
+    from tracekit.printable import printable
     from tracekit.simulate.cache import Options
     from tracekit.simulate.cache_levels import parse_policies
     from tracekit.simulate.cache_sensitivity import parse_changes
@@ -92,6 +100,7 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
         writes_allocate=write_miss == "allocate",
         levels=levels,
         level_policies=parse_policies(level_policy),
+        volumes=volumes,
         sample_rate=sample_rate,
         sample_pages=samples,
         pcm=pcm,
@@ -103,6 +112,10 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
     result = _simulate(trace, options)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
     left_out = result["left_out"]
+    if result["volumes"]["others"]:
+        named = ", ".join(map(printable, result["volumes"]["named"]))
+        count = result["volumes"]["others"]
+        typer.echo(f"curves by volume: {named}; {count:,} others together", err=True)
     if left_out["policies"]:
         reason = "a sample is not enough for them" if options.is_sampled else "too many references"
         typer.echo(f"policies left out, {reason}: {', '.join(left_out['policies'])}", err=True)

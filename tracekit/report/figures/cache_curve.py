@@ -12,19 +12,44 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# One a volume, from the one with the most references.
+VOLUME_STYLES = (
+    ("fs", "solid"),
+    ("journal", "dashed"),
+    ("swap", "dashdot"),
+    ("combined", "solid"),
+    ("base", "dotted"),
+)
+
+
 def cache_curve(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `miss_ratio` over `capacity_bytes` by role, all roles dotted, and the error band."""
+    styles = {
+        str(role): ("optimal", "dotted") if role == "all" else (str(role), "solid")
+        for role in sorted(set(table["role"]))
+    }
+    return _curves(table, size, by="role", styles=styles)
+
+
+def cache_volumes(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `miss_ratio` over `capacity_bytes` by device, in the order of the table."""
+    styles = dict(zip(dict.fromkeys(table["device"]), VOLUME_STYLES, strict=False))
+    return _curves(table, size, by="device", styles=styles)
+
+
+def _curves(
+    table: pd.DataFrame, size: Size, *, by: str, styles: dict[str, tuple[str, str]]
+) -> Figure:
     figure, axes = canvas.canvas(size, x_title="cache size", y_title="References that miss")
-    curves = table[table["capacity_bytes"] > 0]
-    for role, curve in curves.groupby("role", sort=True):
-        is_all = role == "all"
-        colour = palette.light("optimal" if is_all else str(role))
+    for name, (colour_name, line) in styles.items():
+        curve = table[(table[by] == name) & (table["capacity_bytes"] > 0)]
+        colour = palette.light(colour_name)
         sizes = curve["capacity_bytes"].astype(float)
         axes.plot(
             sizes,
             curve["miss_ratio"],
             color=colour,
-            linestyle="dotted" if is_all else "solid",
+            linestyle=line,
             drawstyle="steps-post",
         )
         axes.fill_between(

@@ -15,6 +15,7 @@ from tracekit.report.figures.cache_policies import POLICY_STYLES, cache_policies
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Missing, Section, figure
 from tracekit.report.sections.cache_changes import changed
+from tracekit.report.sections.cache_volumes import volumes
 from tracekit.report.tables import rows
 from tracekit.simulate.cache_levels import LRU_LEVELS, level_words
 
@@ -42,6 +43,7 @@ def cache(inputs: Inputs) -> Section | Missing | None:
         {
             "answer": answer,
             "curves": [_curve(curve, kind) for kind in ("shared", "own") if _has(curve, kind)],
+            "volumes": volumes(curve, answer),
             "policies": _policies(policies) if len(policies.table) else None,
             "plane": _plane(plane, answer) if has_reads else None,
             "even": _even(plane, answer, has_reads=has_reads),
@@ -51,12 +53,14 @@ def cache(inputs: Inputs) -> Section | Missing | None:
 
 
 def _has(curve: Evidence, kind: str) -> bool:
-    return bool((curve.table["cache"] == kind).any())
+    table = curve.table
+    return bool(((table["cache"] == kind) & (table["device"] == "all")).any())
 
 
 def _curve(evidence: Evidence, kind: str) -> Figure:
     table = evidence.table
     mine = table[(table["cache"] == kind) & (table["operation"] == "all")]
+    mine = mine[mine["device"] == "all"]
     names = [*roles.in_order(mine["role"]), *(["all"] if (mine["role"] == "all").any() else [])]
     titles = {"shared": "One LRU cache for all roles", "own": "An LRU cache for each role alone"}
     drawn = figure(

@@ -1,0 +1,147 @@
+"""Miss ratio curves by volume against an LRU that is a list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.simulate.cache_models import distance
+from tests.simulate.cache_traces import Request, make_trace
+from tracekit.cli import app
+from tracekit.errors import UsageError
+from tracekit.native.handle import RUN
+from tracekit.report.page import report
+from tracekit.simulate.cache import Options, simulate_cache
+from tracekit.simulate.cache_grid import make_grid
+from tracekit.simulate.cache_volumes import Devices, volume_curves
+from tracekit.store import TraceFolder
+
+PAGE = 4096
+
+
+def requests(count: int = 120) -> list[Request]:
+    """Return requests with reuse; of three devices each gets every third."""
+    return [
+        ("write" if at % 4 == 1 else "read", (at * at + at // 7) % 19, 1 + at % 3)
+        for at in range(count)
+    ]
+
+
+def curves(folder: TraceFolder) -> list[dict[str, Any]]:
+    """Return the rows by volume."""
+    table = pq.read_table(folder.table("simulations/cache_curve")).to_pylist()
+    return [row for row in table if row["device"] != "all"]
+
+
+def expected(pages: list[tuple[int, int]], device: int, size: int, *, own: bool) -> float:
+    """Return the miss ratio of a device's pages, given as (device, page) in their order."""
+    stack: list[tuple[int, int]] = []
+    missed = seen = 0
+    for page in pages:
+        if own and page[0] != device:
+            continue
+        if page[0] == device:
+            found = stack[::-1].index(page) if page in stack else None
+            missed += found is None or found >= size
+            seen += 1
+        stack = [other for other in stack if other != page] + [page]
+    return missed / seen
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 17, 40])
+def test_a_volume_misses_what_a_list_misses(tmp_path: Path, size: int) -> None:
+    folder = make_trace(tmp_path / "t", requests(), devices=3)
+    simulate_cache(folder, Options(sizes_bytes=(size * PAGE,), policies=("lru",)))
+    pages = [
+        (at % 3, page)
+        for at, (_, first, count) in enumerate(requests())
+        for page in range(first, first + count)
+    ]
+    found = {
+        (row["cache"], row["device"]): row["miss_ratio"]
+        for row in curves(folder)
+        if row["operation"] == "all" and row["capacity_bytes"] == size * PAGE
+    }
+    assert found == {
+        (cache, f"sd{'abc'[device]}"): pytest.approx(
+            expected(pages, device, size, own=cache == "own")
+        )
+        for cache in ("shared", "own")
+        for device in range(3)
+    }
+
+
+def test_reads_and_writes_of_volumes_add_up(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", requests(), devices=3)
+    result = simulate_cache(folder, Options(policies=("lru",)))
+    at_none = {
+        (row["cache"], row["device"], row["operation"]): row["references"] for row in curves(folder)
+    }
+    for cache in ("shared", "own"):
+        reads = sum(at_none[cache, f"sd{name}", "read"] for name in "abc")
+        writes = sum(at_none[cache, f"sd{name}", "write"] for name in "abc")
+        assert (reads, writes) == (result["reads"], result["write_references"])
+
+
+def test_the_devices_beyond_the_largest_are_together(tmp_path: Path) -> None:
+    # GIVEN three devices of which the third has the longest requests
+    asked: list[Request] = [("read", at % 5, (1, 2, 9)[at % 3]) for at in range(60)]
+    folder = make_trace(tmp_path / "t", asked, devices=3)
+    # WHEN one may be named
+    told = CliRunner().invoke(app, ["simulate", "cache", str(folder.path), "--volumes", "1"])
+    assert told.exit_code == 0, told.output
+    # THEN the others are counted and said
+    assert told.stderr == "curves by volume: sdc; 2 others together\n"
+    references = {row["device"]: row["references"] for row in curves(folder)}
+    assert references == {"sdc": 180, "others": 60}
+    report(folder, tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "2 other volumes" in page
+    assert 'id="cache-volumes-shared' in page
+    assert 'id="cache-volumes-own' in page
+
+
+@pytest.mark.parametrize(
+    ("options", "devices"),
+    [(Options(), 1), (Options(volumes=0), 3), (Options(sample_pages=9), 3)],
+)
+def test_there_are_no_curves_by_volume(tmp_path: Path, options: Options, devices: int) -> None:
+    folder = make_trace(tmp_path / "t", requests(30), devices=devices)
+    result = simulate_cache(folder, options)
+    assert result["volumes"] == {"named": [], "others": 0}
+    assert curves(folder) == []
+
+
+@pytest.mark.parametrize("volumes", [-1, 65])
+def test_a_number_of_volumes_that_cannot_be(tmp_path: Path, volumes: int) -> None:
+    folder = make_trace(tmp_path / "t", requests(3))
+    with pytest.raises(UsageError, match=f"--volumes: {volumes}"):
+        simulate_cache(folder, Options(volumes=volumes))
+
+
+def test_more_volumes_than_a_pass_holds_are_counted_alike() -> None:
+    # GIVEN eleven devices of ten pages each
+    random = np.random.default_rng(5)
+    runs = np.zeros(2000, np.dtype(RUN))
+    device = random.integers(0, 11, 2000)
+    runs["first"], runs["count"] = device * 10 + random.integers(0, 10, 2000), 1
+    grid = make_grid(110, (20 * PAGE,), page_bytes=PAGE, price_ratios=[4.0])
+    devices = Devices([f"d{at}" for at in range(11)], np.arange(11) * 10)
+    # WHEN nine are named
+    found = volume_curves(runs, devices, page_count=110, grid=grid, writes_allocate=True, most=9)
+    # THEN each has the hits of a list, and two are together
+    assert [each.devices for each in found] == [1] * 9 + [2]
+    stack: list[int] = []
+    hits = dict.fromkeys(devices.names, 0)
+    for page in runs["first"].tolist():
+        past = distance(stack, page)
+        hits[f"d{page // 10}"] += past is not None and past < 20
+        stack = [other for other in stack if other != page] + [page]
+    for each in found[:9]:
+        assert each.shared.at(20).sum() == hits.pop(each.name)
+    assert found[9].shared.at(20).sum() == sum(hits.values())

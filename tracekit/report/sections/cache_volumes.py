@@ -1,0 +1,79 @@
+"""The miss ratio curves of the volumes, where a trace has more than one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tracekit.report import format as fmt
+from tracekit.report.figures.cache_curve import VOLUME_STYLES, cache_volumes
+from tracekit.report.inputs import Evidence
+from tracekit.report.section import Figure, Key, figure
+from tracekit.report.tables import rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLES = {
+    "shared": "One LRU cache for all volumes",
+    "own": "An LRU cache for each volume alone",
+}
+
+
+def volumes(evidence: Evidence, answer: Mapping[str, Any]) -> list[Figure]:
+    """Return a figure for each kind of cache, none for a trace of one volume."""
+    table = evidence.table
+    mine = table[(table["device"] != "all") & (table["operation"] == "all")]
+    shown = list(dict.fromkeys(mine["device"]))[: len(VOLUME_STYLES)]
+    if not shown:
+        return []
+    hidden = mine["device"].nunique() - len(shown)
+    mine = mine[mine["device"].isin(shown)]
+    others = int(answer["volumes"]["others"])
+    return [
+        _figure(evidence, mine[mine["cache"] == kind], kind, others=others, hidden=hidden)
+        for kind in TITLES
+    ]
+
+
+def _figure(
+    evidence: Evidence, table: pd.DataFrame, kind: str, *, others: int, hidden: int
+) -> Figure:
+    legend = [
+        Key(colour, _name(device, others), line)
+        for device, (colour, line) in zip(
+            dict.fromkeys(table["device"]), VOLUME_STYLES, strict=False
+        )
+    ]
+    says = volumes_say(table, others)
+    if hidden:
+        says.append(f"{fmt.count(hidden)} more curves are in the table.")
+    drawn = figure(
+        cache_volumes,
+        replace(evidence, table=table),
+        title=TITLES[kind],
+        says=says,
+        legend=legend,
+        name=f"cache-volumes-{kind}",
+    )
+    return replace(drawn, evidence=evidence)
+
+
+def volumes_say(table: pd.DataFrame, others: int) -> list[str]:
+    """Say for each volume what half of its hits take, and what no cache can help."""
+    sentences = []
+    for device, curve in table.groupby("device", sort=False):
+        least = float(curve["miss_ratio"].min())
+        half = 1 - (1 - least) / 2
+        row = next(row for row in rows(curve) if row.miss_ratio <= half + 1e-12)
+        sentences.append(
+            f"{_name(str(device), others)}, {fmt.count(row.references)} references:"
+            f" {fmt.data(row.capacity_bytes)} give half of all possible hits;"
+            f" {fmt.share(least)} miss in a cache of any size."
+        )
+    return sentences
+
+
+def _name(device: str, others: int) -> str:
+    return f"{others} other volumes" if device == "others" else fmt.printable(device)
