@@ -7,12 +7,16 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from tests.report.folder import make_folder, plain
+from tracekit.cli import app
 from tracekit.report.contents import SECTIONS
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
+from tracekit.report.section import Section
 from tracekit.report.sections import tiers
+from tracekit.report.sections.reproduce import reproduce
 from tracekit.simulate.tier_study import Options
 from tracekit.simulate.tiers import simulate_tiers
 from tracekit.store import TraceFolder
@@ -114,3 +118,19 @@ def test_a_simulated_trace_has_the_section(tmp_path: Path, names: tuple[str, ...
         assert f'id="figure-{figure}"' in text
     for method in ("static", "dynamic"):
         assert (f'id="figure-tiers-surface-{method}"' in text) == (not names)
+
+
+def test_how_to_reproduce_names_the_simulation_with_its_options(tmp_path: Path) -> None:
+    # GIVEN a simulation that was asked with options, and one of an older release
+    folder = make_folder(tmp_path / "trace", stages=())
+    words = ["--extent", "64KiB", "--step", "50", "--vary", "extent_bytes=2"]
+    command = ["simulate", "tiers", str(folder.path), *words]
+    assert CliRunner().invoke(app, [*command, "--json"]).exit_code == 0
+    (folder.path / "simulations" / "buffer.json").write_text('{"headline": []}')
+    # WHEN the report says how it was made
+    section = reproduce(Inputs(folder))
+    # THEN both commands are there, with what is known of them
+    assert isinstance(section, Section)
+    commands = section.parts["commands"]
+    assert "tracekit simulate buffer trace" in commands
+    assert f"tracekit simulate tiers trace {' '.join(words)}" in commands

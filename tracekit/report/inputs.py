@@ -143,6 +143,12 @@ class Inputs:
         file = self.folder.path / "simulations" / f"{name}.json"
         return _read_json(file) if file.is_file() else None
 
+    @functools.cached_property
+    def simulations_asked(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Return each simulation that was run, and the options that it was asked with."""
+        files = sorted((self.folder.path / "simulations").glob("*.json"))
+        return [(file.stem, _read_json(file).get("asked", [])) for file in files]
+
     def told(self, name: str, *, command: str) -> tuple[Mapping[str, Any], Evidence] | None:
         """Return NAME.json and the table NAME that a command wrote together, or None."""
         file = self.folder.path / f"{name}.json"

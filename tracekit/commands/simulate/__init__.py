@@ -14,4 +14,10 @@ SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers, cache, buffer, sensitivity
 
 
 def simulate() -> None:
-    """Ask what tiers, caches or row buffers would gain, and whether the recommendation holds."""
+    """Ask what tiers, caches or row buffers would gain, and whether the recommendation holds.
+
+    Which mix of devices gives most for its price, if data moves between them? tiers. What would
+    a cache of any size hit, and how should its money be split? cache. What would row buffers of a
+    byte-addressable memory hit? buffer. Would another device, hour or capacity change where a
+    small fast memory belongs? sensitivity. Answers stay in the trace folder, for sql and report.
+    """

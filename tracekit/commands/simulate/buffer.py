@@ -10,6 +10,7 @@ import typer
 
 
 def buffer(  # noqa: PLR0913 - a command's parameters are its options
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, parsed.")],
     *,
     sizes: Annotated[
@@ -27,6 +28,7 @@ def buffer(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Say how often row buffers of a byte-addressable memory would hit, at any size and number."""
     from tracekit.progress import row_progress
+    from tracekit.simulate.asked import keep_asked
     from tracekit.simulate.buffer import Options, Times, simulate_buffer
     from tracekit.sizes import parse_size
     from tracekit.store import TraceFolder
@@ -39,6 +41,7 @@ def buffer(  # noqa: PLR0913 - a command's parameters are its options
     )
     with row_progress("read requests") as on_rows:
         result = simulate_buffer(TraceFolder(trace), options, on_rows=on_rows)
+    keep_asked(TraceFolder(trace), result, context=context)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
     if result["left_out"]["impossible"]:
         typer.echo(f"requests left out, impossible: {result['left_out']['impossible']:,}", err=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def cache(  # noqa: PLR0913 - a command's parameters are its options
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, classified.")],
     *,
     page: Annotated[str, typer.Option(help="Size of a page: a power of two from 4KiB.")] = "4KiB",
@@ -109,7 +110,7 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
         profiles=profiles,
         changes=parse_changes(vary or ()),
     )
-    result = _simulate(trace, options)
+    result = _simulate(trace, options, context=context)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
     left_out = result["left_out"]
     if result["volumes"]["others"]:
@@ -123,10 +124,13 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
         typer.echo(f"requests left out, impossible: {left_out['impossible']:,}", err=True)
 
 
-def _simulate(trace: Path, options: Options) -> dict[str, Any]:
+def _simulate(trace: Path, options: Options, *, context: typer.Context) -> dict[str, Any]:
     from tracekit.progress import row_progress, step_progress
+    from tracekit.simulate.asked import keep_asked
     from tracekit.simulate.cache import Progress, simulate_cache
     from tracekit.store import TraceFolder
 
     with row_progress("read requests") as on_rows, step_progress("simulate") as on_step:
-        return simulate_cache(TraceFolder(trace), options, progress=Progress(on_rows, on_step))
+        result = simulate_cache(TraceFolder(trace), options, progress=Progress(on_rows, on_step))
+    keep_asked(TraceFolder(trace), result, context=context)
+    return result

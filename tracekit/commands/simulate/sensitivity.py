@@ -12,6 +12,7 @@ from tracekit.errors import UsageError
 
 
 def sensitivity(
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, with a recommendation.")],
     *,
     placement: Annotated[
@@ -35,6 +36,7 @@ def sensitivity(
 ) -> None:
     """Say whether the recommendation holds: other devices, each window, other capacities."""
     from tracekit.progress import step_progress
+    from tracekit.simulate.asked import keep_asked
     from tracekit.simulate.sensitivity import Options, simulate_sensitivity
     from tracekit.sizes import parse_duration
     from tracekit.store import TraceFolder
@@ -46,6 +48,7 @@ def sensitivity(
     )
     with step_progress("simulate") as on_step:
         result = simulate_sensitivity(TraceFolder(trace), options, on_step=on_step)
+    keep_asked(TraceFolder(trace), result, context=context)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
 
 

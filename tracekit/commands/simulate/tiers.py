@@ -10,6 +10,7 @@ import typer
 
 
 def tiers(  # noqa: PLR0913 - a command's parameters are its options
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder.")],
     *,
     extent: Annotated[str, typer.Option(help="Unit of placement, such as 1GiB or 64MiB.")] = "1GiB",
@@ -69,6 +70,7 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Say which mix of storage tiers gives most IOPS for its price, with the first and without."""
     from tracekit.progress import step_progress
+    from tracekit.simulate.asked import keep_asked
     from tracekit.simulate.tier_study import Options
     from tracekit.simulate.tier_vary import parse_vary
     from tracekit.simulate.tiers import simulate_tiers
@@ -93,4 +95,5 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
     )
     with step_progress("simulate tiers") as on_step:
         result = simulate_tiers(TraceFolder(trace), options, on_step=on_step)
+    keep_asked(TraceFolder(trace), result, context=context)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))

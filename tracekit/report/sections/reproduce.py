@@ -28,6 +28,8 @@ def _commands(inputs: Inputs) -> Iterator[str]:
     if advice is not None:
         base, nvm = (shlex.quote(str(advice[f"{which}_profile"])) for which in ("base", "nvm"))
         yield f"tracekit recommend {folder} --base {base} --nvm {nvm}"
+    for name, asked in inputs.simulations_asked:
+        yield shlex.join(["tracekit", "simulate", name, inputs.folder.path.resolve().name, *asked])
     for replay in inputs.replays:
         summary = replay.summary
         yield (

@@ -1,0 +1,188 @@
+"""Every command of `tracekit simulate` on bad input: an exit status and a message, or an answer.
+
+The commands are those that are registered, so that a new one is tested as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.analyzers.folder import make
+from tests.simulate.tier_traces import tier_trace
+from tracekit.cli import app
+from tracekit.commands.simulate import SIMULATIONS
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.store import TraceFolder
+
+NAMES = [command.__name__ for command in SIMULATIONS]
+# What a command reads beside `requests`, made by these commands before it.
+NEEDS = {"cache": ("classify",), "sensitivity": ("classify", "recommend")}
+SMALL = {"tiers": ["--extent", "64KiB", "--step", "25"]}
+
+
+DEVICE = """[hdd-15k]
+read_latency_us = 5
+write_latency_us = 5
+read_mib_s = 9
+write_mib_s = 9
+flush_us = 1
+fua_us = 1
+"""
+# Nothing saves no time, which is an answer.
+ANSWERS_NOTHING = {"sensitivity": "saves 0.0%"}
+
+
+def ask(name: str, folder: TraceFolder, *words: str) -> Any:
+    return CliRunner().invoke(
+        app, ["simulate", name, str(folder.path), *SMALL.get(name, []), *words]
+    )
+
+
+def prepare(name: str, folder: TraceFolder) -> TracekitError | None:
+    """Run what comes before a command; return its error if it refuses the trace."""
+    for stage in NEEDS.get(name, ("classify",)):
+        error = CliRunner().invoke(app, [stage, str(folder.path)]).exception
+        if isinstance(error, TracekitError):
+            return error
+    return None
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Yield every number of nested lists, structs and rows."""
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from numbers(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from numbers(one)
+    elif isinstance(value, int | float):
+        yield float(value)
+
+
+def assert_finite(folder: TraceFolder, name: str) -> None:
+    """Hold that all that a command wrote is there and is finite."""
+    written = json.loads((folder.path / "simulations" / f"{name}.json").read_text())
+    assert all(math.isfinite(number) for number in numbers(written))
+    assert written["headline"]
+    tables = sorted((folder.path / "simulations").glob("*.parquet"))
+    assert tables
+    for table in tables:
+        rows = pq.read_table(table).to_pylist()
+        assert all(math.isfinite(number) for number in numbers(rows)), table
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "accesses",
+    [
+        pytest.param([(0, "read", 0, 4096)], id="one-read"),
+        pytest.param([(0, "write", 0, 4096)], id="one-write"),
+        pytest.param([(second, "write", 0, 4096) for second in range(9)], id="only-writes"),
+    ],
+)
+def test_little_traffic_has_a_finite_answer_or_an_error_that_says_why(
+    tmp_path: Path, name: str, accesses: list[Any]
+) -> None:
+    # GIVEN so little that ratios have zeros in them, and one role only
+    folder = tier_trace(tmp_path / "trace", accesses)
+    refused = prepare(name, folder)
+    # WHEN it is asked
+    result = ask(name, folder)
+    # THEN all is finite, or it was the user's turn and they are told what is wrong
+    if result.exception is None:
+        assert_finite(folder, name)
+        return
+    assert isinstance(result.exception, TracekitError), result.exception
+    assert str(folder.path) in str(result.exception) or refused is not None
+    assert not (folder.path / "simulations" / f"{name}.json").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rows", [[], [{"operation": "flush", "length_bytes": "0"}]])
+def test_a_trace_without_traffic_is_an_error_or_saves_nothing(
+    tmp_path: Path, name: str, rows: list[dict[str, str]]
+) -> None:
+    folder = make(tmp_path / "trace", {"requests": rows})
+    prepare(name, folder)
+    result = ask(name, folder)
+    if name in ANSWERS_NOTHING:
+        assert ANSWERS_NOTHING[name] in result.stdout
+        assert_finite(folder, name)
+        return
+    assert isinstance(result.exception, InputError), result.exception
+    assert str(folder.path) in str(result.exception)
+    assert not (folder.path / "simulations" / f"{name}.json").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_that_is_no_trace_is_an_error(tmp_path: Path, name: str) -> None:
+    result = CliRunner().invoke(app, ["simulate", name, str(tmp_path)])
+    assert isinstance(result.exception, InputError), result.exception
+    assert str(tmp_path) in str(result.exception)
+
+
+@pytest.mark.parametrize("name", ["tiers", "cache"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[hdd-15k]\nread_latensy_us = 5\n", "read_latensy_us"),
+        (DEVICE + "price_per_gb = nan\n", "price_per_gb"),
+        (DEVICE + "price_per_gb = -1\n", "price_per_gb"),
+        ("[hdd-15k\n", "TOML"),
+    ],
+)
+def test_a_wrong_profile_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+    folder = tier_trace(tmp_path / "trace", [(0, "read", 0, 4096)])
+    prepare(name, folder)
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    result = ask(name, folder, "--profiles", str(file))
+    assert isinstance(result.exception, InputError), result.exception
+    assert str(file) in str(result.exception)
+    assert message in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--capacity", "0"], "--capacity"),
+        (["--capacity", "64KiB"], "holds 1 extents, the trace touches 2"),
+        (["--tiers", "ssd-pcm,hdd-15k-misspelt"], "hdd-15k-misspelt"),
+    ],
+)
+def test_tiers_that_cannot_be_are_named(tmp_path: Path, words: list[str], message: str) -> None:
+    folder = tier_trace(tmp_path / "trace", [(0, "read", 0, 4096), (1, "write", 1, 4096)])
+    result = ask("tiers", folder, *words)
+    assert isinstance(result.exception, UsageError), result.exception
+    assert message in str(result.exception)
+
+
+def test_capacity_above_the_footprint_is_an_answer(tmp_path: Path) -> None:
+    folder = tier_trace(tmp_path / "trace", [(0, "read", 0, 4096)])
+    assert ask("tiers", folder, "--capacity", "1GiB").exception is None
+    assert_finite(folder, "tiers")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tiers", ["--step", "50", "--dynamic", "--window", "1.0", "--vary", "window_s=2"]),
+        ("buffer", ["--sizes", "64,128"]),
+    ],
+)
+def test_the_options_are_kept_with_the_answer(tmp_path: Path, name: str, words: list[str]) -> None:
+    folder = tier_trace(tmp_path / "trace", [(0, "read", 0, 4096), (3, "write", 1, 4096)])
+    result = ask(name, folder, *words, "--json")
+    assert result.exception is None
+    kept = json.loads((folder.path / "simulations" / f"{name}.json").read_text())
+    first = ["--extent", "64KiB"] if name == "tiers" else []
+    assert kept["asked"] == [*first, *words]
+    assert json.loads(result.stdout) == kept
