@@ -18,7 +18,7 @@ with transfers as (
         sector * 512 as first_byte,
         sector * 512 + length_bytes as end_byte,
         sector // $extent_sectors as first_extent,
-        (sector * 512 + length_bytes - 1) // ($extent_sectors * 512) as last_extent
+        (sector * 512 + length_bytes - 1) // ($extent_sectors::bigint * 512) as last_extent
     from requests
     where
         operation in ('read', 'write')

@@ -136,6 +136,17 @@ def test_extents_count_bytes_across_their_border_or_requests_where_they_begin(
     assert by_requests.windows.first_item.tolist() == [0, 2]
 
 
+@pytest.mark.parametrize("extent_bytes", [1 << 31, 1 << 40, 1 << 49])
+def test_extents_may_be_larger_than_2_gib(tmp_path: Path, extent_bytes: int) -> None:
+    # GIVEN requests at the start of a disk and 6 GiB on
+    far = 6 * 2**30 // 65536
+    folder = tier_trace(tmp_path / "trace", [(0, "read", 0, 4096), (1, "write", far, 8192)])
+    found = read_extents(folder, extent_bytes=extent_bytes, window_ns=None, amount="bytes")
+    # THEN they are three extents of 2 GiB apart, or in one
+    assert found.number.tolist() == ([0, 3] if extent_bytes == 1 << 31 else [0])
+    assert (int(found.reads.sum()), int(found.writes.sum())) == (4096, 8192)
+
+
 def test_skew_is_the_share_of_the_busiest_extents(tmp_path: Path) -> None:
     folder = tier_trace(tmp_path / "trace", ACCESSES)
     run(folder)
