@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from tests.report.folder import make_folder, plain
 from tracekit.cli import app
+from tracekit.report import svg
+from tracekit.report.canvas import gain_bars
 from tracekit.report.contents import SECTIONS
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
@@ -134,3 +136,25 @@ def test_how_to_reproduce_names_the_simulation_with_its_options(tmp_path: Path) 
     commands = section.parts["commands"]
     assert "tracekit simulate buffer trace" in commands
     assert f"tracekit simulate tiers trace {' '.join(words)}" in commands
+
+
+@pytest.mark.parametrize("size", [svg.WIDE, svg.NARROW])
+@pytest.mark.parametrize("gains", [[-0.874, -0.014], [0.336, 0.5], [-0.4, 0.3], [0.0]])
+def test_numbers_beside_the_bars_of_gains_stay_within_the_axes(
+    size: svg.Size, gains: list[float]
+) -> None:
+    # GIVEN losses, gains, both or neither
+    kinds = ["size of an extent × 0.5, dynamic" for _ in gains]  # noqa: RUF001
+    table = pd.DataFrame({"gain_ratio": gains, "kind": kinds, "role": "base"})
+    # WHEN they are drawn for a desktop or a phone
+    drawn = gain_bars(table, size, x_title="gain by the first tier")
+    drawn.draw_without_rendering()
+    # THEN no number lies on the names of the bars or beyond the other end
+    axes = drawn.axes[0]
+    box = axes.get_window_extent()
+    numbers = [text.get_window_extent() for text in axes.texts]
+    assert len(numbers) == len(gains)
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    two_lines = "size of an extent\n×\u00a00.5, dynamic"  # noqa: RUF001
+    assert names == ([two_lines] if size.is_narrow else kinds[:1]) * len(gains)
+    assert all(box.x0 <= number.x0 and number.x1 <= box.x1 for number in numbers)

@@ -36,6 +36,8 @@ DATA_UNITS = (
     ("KiB", 2.0**10, 2.0**11),
     ("B", 1.0, 0.0),
 )
+# Of the name of a bar on a phone, before it goes on in a second line.
+NAME_CHARACTERS = 22
 Units = tuple[tuple[str, float, float], ...]
 
 # A role has its colour everywhere; operations of one role differ by their line.
@@ -117,6 +119,24 @@ def role_bars(
     few_ticks(axes.xaxis, size)
     write_ticks(axes.xaxis, write)
     finish(axes)
+    return figure
+
+
+def gain_bars(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
+    """Draw `gain_ratio` of each `kind`, to the left of zero where it is a loss."""
+    from textwrap import fill
+
+    if size.is_narrow:
+        # A no-break space keeps the sign and its factor in one line.
+        kinds = [kind.replace("× ", "×\u00a0") for kind in table["kind"]]  # noqa: RUF001
+        table = table.assign(kind=[fill(kind, NAME_CHARACTERS) for kind in kinds])
+    figure = role_bars(table, size, value="gain_ratio", x_title=x_title, write=fmt.share)
+    axes = figure.axes[0]
+    low, high = min(0.0, table["gain_ratio"].min()), max(0.0, table["gain_ratio"].max())
+    # Room for the number beside the longest bar of either side.
+    room = (high - low or 1.0) * (0.8 if size.is_narrow else 0.16)
+    axes.set_xlim(low - (room if low < 0 else 0), high + (room if high > 0 or low == 0 else 0))
+    axes.axvline(0, color=palette.light("quiet"), linewidth=1)
     return figure
 
 

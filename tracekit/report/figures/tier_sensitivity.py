@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,8 +15,4 @@ if TYPE_CHECKING:
 
 def tier_sensitivity(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `gain_ratio` of each `kind`, in the order of the rows."""
-    figure = canvas.role_bars(
-        table, size, value="gain_ratio", x_title="gain by the first tier", write=fmt.share
-    )
-    figure.axes[0].axvline(0, color=palette.light("quiet"), linewidth=1)
-    return figure
+    return canvas.gain_bars(table, size, x_title="gain by the first tier")
