@@ -71,14 +71,16 @@ class TextFormat:
     def matches(self, head: bytes) -> bool:
         """Say whether nearly all lines of the head, after its preamble, are good ones."""
         lines = head.decode("latin-1").splitlines()
-        good = [bool(re.match(self.line(), line)) for line in lines if line.strip()]
+        good_line = re.compile(self.line())
+        good = [bool(good_line.match(line)) for line in lines if line.strip()]
         first = good.index(True) if True in good else len(good)
         return first < len(good) and sum(good) >= 0.9 * (len(good) - first)
 
     def preamble(self, head: bytes) -> int:
         """Return how many lines stand before the first good one, as a licence or a header."""
+        good_line = re.compile(self.line())
         for number, line in enumerate(head.decode("latin-1").split("\n")):
-            if re.match(self.line(), line):
+            if good_line.match(line):
                 return number
         return 0
 
