@@ -39,6 +39,7 @@ class Profile:
     seek_full_us: float | None = None
     capacity_gb: float | None = None
     write_settle_us: float | None = None  # may be left out
+    endurance_cycles: float | None = None  # writes that a cell bears; None: not known
 
     @property
     def has_head(self) -> bool:
@@ -57,7 +58,7 @@ class Profile:
 
 
 DISK = ("rpm", "seek_track_us", "seek_average_us", "seek_full_us", "capacity_gb")
-OPTIONAL = ("sequential_setup_us", "parallelism", *DISK, "write_settle_us")
+OPTIONAL = ("sequential_setup_us", "parallelism", *DISK, "write_settle_us", "endurance_cycles")
 REQUIRED = tuple(
     field.name for field in fields(Profile) if field.name not in ("name", "about", *OPTIONAL)
 )
@@ -152,6 +153,8 @@ def checked_number(file: Path, name: str, *, key: str, value: Any) -> float:
         raise InputError(f"{place}: {value} is not between 1 and 1000000")
     if key == "capacity_gb" and not 1e-3 <= value <= 1e9:
         raise InputError(f"{place}: {value} GB is not between 0.001 and 1000000000")
+    if key == "endurance_cycles" and not 1 <= value <= 1e18:
+        raise InputError(f"{place}: {value} is not between 1 and 1e18")
     return float(value)
 
 

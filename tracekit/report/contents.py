@@ -16,6 +16,7 @@ from tracekit.report.sections.commits import commits
 from tracekit.report.sections.comparison import comparison
 from tracekit.report.sections.coverage import coverage
 from tracekit.report.sections.depth import depth
+from tracekit.report.sections.endurance import endurance
 from tracekit.report.sections.footprint import footprint
 from tracekit.report.sections.heat_map import heat_map
 from tracekit.report.sections.interarrival import interarrival
@@ -40,6 +41,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     warnings,
     capacity,
     sensitivity,
+    endurance,
     verification,
     tiers,
     cache,

@@ -11,6 +11,7 @@ from tracekit.schema import BLOCKS, COMPLETIONS, PLACEMENT, REQUESTS, WORKING_SE
 from tracekit.schema.buffer import BUFFER
 from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
 from tracekit.schema.comparison import COMPARISON
+from tracekit.schema.endurance import ENDURANCE
 from tracekit.schema.sensitivity import SENSITIVITY
 from tracekit.schema.tiers import (
     TIERS,
@@ -83,6 +84,10 @@ TABLES = (
     *_simulated(
         "simulate sensitivity",
         ("sensitivity", "one row per change, window or capacity", SENSITIVITY),
+    ),
+    *_simulated(
+        "simulate endurance",
+        ("endurance", "one row per role and per placement", ENDURANCE),
     ),
     *_simulated(
         "simulate tiers",

@@ -13,7 +13,7 @@ from tracekit.errors import InputError
 from tracekit.profiles import KNOWN, Profile, checked_number, choose_profile, load_profiles
 from tracekit.simulate.mixes import Tier
 
-KEYS = ("tiers", "currency", "factors", "price_per_gb", "devices")
+KEYS = ("tiers", "currency", "factors", "price_per_gb", "endurance_cycles", "devices")
 TIER_KEYS = ("read_latency_us", "write_latency_us", "price_per_gb")
 FACTORS = (0.5, 2.0)
 MAX_FACTORS = 16
@@ -28,6 +28,7 @@ class WhatIf:
     factors: tuple[float, ...] = FACTORS
     prices: Mapping[str, float] = field(default_factory=dict)
     devices: Mapping[str, Tier] = field(default_factory=dict)
+    endurance: Mapping[str, float] = field(default_factory=dict)
     file: Path | None = None
 
 
@@ -57,6 +58,7 @@ def read_what_if(file: Path | None, profiles: Mapping[str, Profile]) -> WhatIf:
         factors=_factors(file, content.get("factors", list(FACTORS))),
         prices=prices,
         devices=devices,
+        endurance=_endurance(file, content, profiles),
         file=file,
     )
 
@@ -136,6 +138,23 @@ def _factors(file: Path, factors: Any) -> tuple[float, ...]:
 def _price(file: Path, name: str, price: Any, *, known: Sequence[str]) -> float:
     _check_keys({name: price}, known, place=f"{file}: [price_per_gb]:")
     return _positive(file, name, "price_per_gb", price)
+
+
+def _endurance(
+    file: Path, content: Mapping[str, Any], profiles: Mapping[str, Profile]
+) -> dict[str, float]:
+    """Return the cycles of each device that has some: of its own, or of the profile it is like."""
+    devices = _table(file, content, "devices")
+    found: dict[str, float] = {}
+    for name, table in devices.items():
+        like = profiles[table["like"]].endurance_cycles if "like" in table else None
+        cycles = table.get("endurance_cycles", like)
+        if cycles is not None:
+            found[name] = checked_number(file, name, key="endurance_cycles", value=cycles)
+    for name, cycles in _table(file, content, "endurance_cycles").items():
+        _check_keys({name: cycles}, [*devices, *profiles], place=f"{file}: [endurance_cycles]:")
+        found[name] = checked_number(file, name, key="endurance_cycles", value=cycles)
+    return found
 
 
 def _positive(file: Path, name: str, key: str, value: Any) -> float:

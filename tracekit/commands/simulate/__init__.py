@@ -7,10 +7,11 @@ from typing import Any
 
 from tracekit.commands.simulate.buffer import buffer
 from tracekit.commands.simulate.cache import cache
+from tracekit.commands.simulate.endurance import endurance
 from tracekit.commands.simulate.sensitivity import sensitivity
 from tracekit.commands.simulate.tiers import tiers
 
-SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers, cache, buffer, sensitivity)
+SIMULATIONS: tuple[Callable[..., Any], ...] = (tiers, cache, buffer, sensitivity, endurance)
 
 
 def simulate() -> None:
@@ -19,5 +20,6 @@ def simulate() -> None:
     Which mix of devices gives most for its price, if data moves between them? tiers. What would
     a cache of any size hit, and how should its money be split? cache. What would row buffers of a
     byte-addressable memory hit? buffer. Would another device, hour or capacity change where a
-    small fast memory belongs? sensitivity. Answers stay in the trace folder, for sql and report.
+    small fast memory belongs? sensitivity. How long does it last under these writes, and what does
+    it cost? endurance. Answers stay in the trace folder, for sql and report.
     """
