@@ -55,6 +55,7 @@ bench: setup-dev ## Measure decoding, replay and every stage beside the peers; t
 	python tests/bench/replay.py
 	python -m tests.bench.emulated
 	python -m tests.bench.dax
+	python -m tests.bench.closed
 	python tests/bench/cache.py
 	python -m tests.bench.cache_peer
 	python tests/bench/tiers.py
