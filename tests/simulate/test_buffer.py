@@ -97,6 +97,18 @@ def test_times_at_given_hit_rates() -> None:
     assert Times().unbuffered(10, 0) == 675
 
 
+def test_the_answer_has_times_at_given_hit_rates(tmp_path: Path) -> None:
+    # GIVEN 4 KiB read and 4 KiB written: half of the accesses are writes
+    folder = make_trace(tmp_path / "t", [("read", 0, 1), ("write", 9, 1)])
+    rates = simulate_buffer(folder, Options((32, 1024), (1, 4)))["hit_rates"]
+    # THEN a miss adds 55 ns and, to half of them, 150 ns; DRAM 25 ns; without buffers all pay
+    assert [row["hit_rate"] for row in rates] == [0.5, 0.6, 0.7, 0.8, 0.9]
+    assert [row["access_avg_ns"] for row in rates] == pytest.approx([77.5, 64.5, 51.5, 38.5, 25.5])
+    assert [row["dram_avg_ns"] for row in rates] == pytest.approx([25, 22.5, 20, 17.5, 15])
+    assert {row["unbuffered_avg_ns"] for row in rates} == {12.5 + 27.5 + 75}
+    assert {row["access_bytes"] for row in rates} == {64}
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
 from tracekit.report.sections.answer import answer
+from tracekit.report.sections.buffer import buffer
 from tracekit.report.sections.cache import cache
 from tracekit.report.sections.capacity import capacity
 from tracekit.report.sections.commits import commits
@@ -45,6 +46,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     verification,
     tiers,
     cache,
+    buffer,
     totals,
     coverage,
     footprint,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LARGEST_BYTES = 1 << 16
 MAPPINGS = ("lru", "banked")
+HIT_RATES = (0.5, 0.6, 0.7, 0.8, 0.9)  # of the study's figure 2
 ASSUMPTIONS = (
     "Each request goes to the memory in lines, one access after another, in queue order.",
     "A line wider than a row makes an access to each row; reads and writes open rows alike.",
@@ -46,7 +47,7 @@ class Times:
     write_ns: float = 150.0
     dram_ns: float = 25.0
 
-    def nvram(self, reads: int, writes: int, *, read_misses: int, write_misses: int) -> float:
+    def nvram(self, reads: int, writes: int, *, read_misses: float, write_misses: float) -> float:
         """Return the time in ns of accesses through buffers."""
         misses = read_misses + write_misses
         return (reads + writes) * self.hit_ns + misses * self.read_ns + write_misses * self.write_ns
@@ -115,6 +116,7 @@ def simulate_buffer(
     result = {
         "access_bytes": options.access_bytes,
         "times": asdict(options.times),
+        "hit_rates": list(_at_hit_rates(rows, options.times)),
         "left_out": {"impossible": accesses.impossible},
         "headline": _headline(rows, options),
         "assumptions": list(ASSUMPTIONS),
@@ -168,6 +170,30 @@ def _measures(read: Any, write: Any, size: int, options: Options) -> dict[str, A
         "dram_avg_ns": times.hit_ns + (accesses - hits) * times.dram_ns / accesses,
         "throughput_bytes_per_second": access_bytes / average * 1e9,
     }
+
+
+def _at_hit_rates(rows: list[dict[str, Any]], times: Times) -> Iterator[dict[str, float]]:
+    """Yield the time of an access at each of HIT_RATES, with the trace's reads and writes.
+
+    Both hit alike, and rows have the largest size of the table.
+    """
+    last = {row["operation"]: row for row in rows if row["role"] == "all"}
+    reads, writes = (
+        last[operation]["accesses"] if operation in last else 0 for operation in ("read", "write")
+    )
+    accesses, access_bytes = reads + writes, last["all"]["access_bytes"]
+    for hit_rate in HIT_RATES:
+        missed = 1 - hit_rate
+        time_ns = times.nvram(
+            reads, writes, read_misses=reads * missed, write_misses=writes * missed
+        )
+        yield {
+            "hit_rate": hit_rate,
+            "access_bytes": access_bytes,
+            "access_avg_ns": time_ns / accesses,
+            "unbuffered_avg_ns": times.unbuffered(reads, writes) / accesses,
+            "dram_avg_ns": times.hit_ns + (1 - hit_rate) * times.dram_ns,
+        }
 
 
 def _headline(rows: list[dict[str, Any]], options: Options) -> list[str]:

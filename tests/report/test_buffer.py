@@ -1,0 +1,149 @@
+"""The section on row buffers: its sentences by hand, and the page of a simulated trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from tests.report.folder import make_folder, plain
+from tests.simulate.cache_traces import make_trace
+from tracekit.report import svg
+from tracekit.report.contents import SECTIONS
+from tracekit.report.figures.buffer import buffer_hits, buffer_rates
+from tracekit.report.inputs import Inputs
+from tracekit.report.page import report
+from tracekit.report.section import Section
+from tracekit.report.sections import buffer
+from tracekit.simulate.buffer import Options, simulate_buffer
+from tracekit.store import TraceFolder
+
+
+def counted(hit_rates: list[float], mapping: str) -> pd.DataFrame:
+    """Return rows of 128 and 256 bytes with 1 and 4 buffers each."""
+    return pd.DataFrame(
+        {
+            "mapping": mapping,
+            "row_bytes": [128, 128, 256, 256],
+            "buffers": [1, 4, 1, 4],
+            "access_bytes": 64,
+            "hit_rate": hit_rates,
+        }
+    )
+
+
+def test_hits_say_what_streams_give_and_banks_lose() -> None:
+    lru = counted([0.5, 0.6, 0.75, 0.9], "lru")
+    banked = counted([0.5, 0.58, 0.75, 0.9], "banked")
+    first, second, _study = plain(buffer.hits_say(pd.concat([lru, banked])))
+    assert first == (
+        "4 buffers of 256 B hit 90.0 %; requests of whole rows that never come back to one hit"
+        " 75.0 %."
+    )
+    assert second.startswith("Buffers that each serve every so many rows (banks), as in chips, hit")
+    assert "at most 2 percentage points less" in second
+    same = pd.concat([lru, lru.assign(mapping="banked")])
+    assert buffer.hits_say(same)[1].endswith("as in chips, hit no less.")
+
+
+def test_sizes_say_what_half_a_buffer_costs() -> None:
+    table = pd.DataFrame(
+        {
+            "row_bytes": [32, 64, 256, 512, 1024],
+            "access_bytes": [32, 64, 64, 64, 64],
+            "throughput_bytes_per_second": [1.0, 2.0, 6.0, 8.0, 10.0],
+        }
+    )
+    assert plain(buffer.sizes_say(table)) == [
+        "Half the size costs between 20.0 % (from 1 KiB) and 25.0 % (from 512 B) of what the"
+        " memory alone gives. In the study the throughput of the whole system drops by 2 %."
+    ]
+    (alone,) = buffer.sizes_say(table.head(2))
+    assert alone.startswith("No size is half of another one.")
+
+
+def test_rates_say_the_growth_and_what_is_left_to_dram() -> None:
+    table = pd.DataFrame(
+        {
+            "hit_rate": [0.5, 0.7, 0.9],
+            "access_avg_ns": [121.0, 110.0, 100.0],
+            "dram_avg_ns": [70.0, 65.0, 60.0],
+        }
+    )
+    growth, left = plain(buffer.rates_say(table))
+    assert growth.startswith("From 50 % to 90 % each step gives the memory alone 10.0 % more on")
+    assert left.startswith("At 90 % the NVRAM gives 60.0 % of DRAM's throughput;")
+
+
+def test_of_many_sizes_some_are_drawn() -> None:
+    assert buffer.spread([1, 2, 3], 6) == [1, 2, 3]
+    assert buffer.spread(range(12), 6) == [0, 2, 4, 7, 9, 11]
+
+
+def points(drawn: Figure) -> list[Any]:
+    """Return the points of each curve of a figure."""
+    return [np.asarray(line.get_xydata()).tolist() for line in drawn.axes[0].lines]
+
+
+@pytest.mark.parametrize("size", [svg.WIDE, svg.NARROW])
+def test_the_curves_are_those_of_the_table(size: svg.Size) -> None:
+    table = counted([0.5, 0.6, 0.75, 0.9], "lru")
+    drawn = buffer_hits(table, size)
+    curves = points(drawn)
+    assert curves == [[[1, 0.5], [4, 0.6]], [[1, 0.75], [4, 0.9]]]
+    speeds = pd.DataFrame(
+        {"memory": ["most", "dram"], "hit_rate": [0.5, 0.5], "bytes_per_second": [1e9, 2e9]}
+    )
+    lines = points(buffer_rates(speeds, size))
+    assert [[0.5, 2e9]] in lines
+    assert [[0.5, 1e9]] in lines
+
+
+def test_nobody_has_asked(parsed: TraceFolder) -> None:
+    assert buffer.buffer in SECTIONS
+    assert buffer.buffer(Inputs(parsed)) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(),
+        Options(sizes_bytes=(4096,), buffers=(3,)),
+        Options(sizes_bytes=tuple(32 << at for at in range(12)), buffers=(1, 1024)),
+    ],
+)
+def test_a_simulated_trace_has_the_section(tmp_path: Path, options: Options) -> None:
+    folder = make_folder(tmp_path / "trace", stages=("classify", "analyze"))
+    answer = simulate_buffer(folder, options)
+    report(folder, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert answer["headline"][0] in page
+    for name in ("hits", "sizes", "rates"):
+        assert f'id="figure-buffer-{name}"' in page
+    assert "of this trace's reads" in page
+    section = buffer.buffer(Inputs(folder))
+    assert isinstance(section, Section)
+    several = len(options.buffers) > 1
+    keys = [key.text for key in section.parts["sizes"].legend]
+    assert ("NVRAM, 1\N{NO-BREAK SPACE}buffer" in keys) == several
+    assert len(keys) == 3 + several
+
+
+def test_a_trace_of_writes_without_findings(tmp_path: Path) -> None:
+    # GIVEN a trace that nothing was analyzed of, and an answer of a version without hit rates
+    folder = make_trace(tmp_path / "t", [("write", 5, 2), ("write", 6, 1)])
+    answer = simulate_buffer(folder, Options())
+    del answer["hit_rates"]
+    (folder.path / "simulations" / "buffer.json").write_text(json.dumps(answer))
+    # WHEN it is reported
+    report(folder, tmp_path / "report.html")
+    # THEN what cannot be said is not there
+    page = (tmp_path / "report.html").read_text()
+    assert 'id="figure-buffer-sizes"' in page
+    assert 'id="figure-buffer-rates"' not in page
+    assert "of this trace's reads" not in page
