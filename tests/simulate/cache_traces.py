@@ -12,29 +12,32 @@ from tracekit.classify import Options, classify
 from tracekit.schema import REQUESTS, SCHEMA_VERSION
 from tracekit.store import TraceFolder, write_json, write_table
 
+NAMES = ("sda", "sdb", "sdc")
 Request = tuple[str, int, int]  # operation, first 4 KiB block, blocks
 
 
-def make_trace(path: Path, requests: Sequence[Request], *, devices: int = 1) -> TraceFolder:
+def make_trace(
+    path: Path, requests: Sequence[Request], *, devices: int = 1, names: Sequence[str] = NAMES
+) -> TraceFolder:
     """Write requests and classify them; with several devices they take turns.
 
     The file system has the first 1,000 blocks of a device, the journal the others.
     """
     path.mkdir()
-    rows = [_row(number, request, devices) for number, request in enumerate(requests)]
+    rows = [_row(number, request, names[:devices]) for number, request in enumerate(requests)]
     write_table(path / "requests.parquet", pa.Table.from_pylist(rows, REQUESTS))
-    write_json(path / "trace.json", _info(devices, len(rows)))
+    write_json(path / "trace.json", _info(names[:devices], len(rows)))
     folder = TraceFolder(path)
     classify(folder, Options())
     return TraceFolder(path)
 
 
-def _row(number: int, request: Request, devices: int) -> dict[str, Any]:
+def _row(number: int, request: Request, names: Sequence[str]) -> dict[str, Any]:
     operation, block, blocks = request
     values: dict[str, Any] = {
         "request_id": number,
         "queue_ns": number * 1000,
-        "device": f"sd{'abc'[number % devices]}",
+        "device": names[number % len(names)],
         "sector": block * 8,
         "length_bytes": blocks * 4096,
         "operation": operation,
@@ -47,9 +50,8 @@ def _row(number: int, request: Request, devices: int) -> dict[str, Any]:
     return values
 
 
-def _info(devices: int, requests: int) -> dict[str, Any]:
+def _info(names: Sequence[str], requests: int) -> dict[str, Any]:
     parts = (("fs", 0, 8_000), ("journal", 8_000, 8_000))
-    names = [f"sd{'abc'[index]}" for index in range(devices)]
     return {
         "schema": SCHEMA_VERSION,
         "tool": {"tracekit": "0.1.0"},

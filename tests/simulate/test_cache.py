@@ -142,7 +142,11 @@ def simulate_pairs(
 
 def test_policies_that_are_left_out_are_named(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
-    assert simulate_cache(folder, Options())["left_out"] == {"impossible": 0, "policies": []}
+    assert simulate_cache(folder, Options())["left_out"] == {
+        "impossible": 0,
+        "policies": [],
+        "volumes": 0,
+    }
     result = simulate_cache(folder, Options(sample_pages=9, policies=("lru", "arc")))
     assert result["left_out"]["policies"] == ["lru", "arc"]
     assert rows(folder, "cache_policies") == []

@@ -35,7 +35,7 @@ def requests(count: int = 120) -> list[Request]:
 def curves(folder: TraceFolder) -> list[dict[str, Any]]:
     """Return the rows by volume."""
     table = pq.read_table(folder.table("simulations/cache_curve")).to_pylist()
-    return [row for row in table if row["device"] != "all"]
+    return [row for row in table if row["scope"] != "all"]
 
 
 def expected(pages: list[tuple[int, int]], device: int, size: int, *, own: bool) -> float:
@@ -98,7 +98,7 @@ def test_the_devices_beyond_the_largest_are_together(tmp_path: Path) -> None:
     # THEN the others are counted and said
     assert told.stderr == "curves by volume: sdc; 2 others together\n"
     references = {row["device"]: row["references"] for row in curves(folder)}
-    assert references == {"sdc": 180, "others": 60}
+    assert references == {"sdc": 180, None: 60}
     report(folder, tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert "2 other volumes" in page
@@ -115,6 +115,51 @@ def test_there_are_no_curves_by_volume(tmp_path: Path, options: Options, devices
     result = simulate_cache(folder, options)
     assert result["volumes"] == {"named": [], "others": 0}
     assert curves(folder) == []
+
+
+def test_a_device_may_be_called_others_or_all(tmp_path: Path) -> None:
+    # GIVEN three devices with the words that a table of all and others might use
+    asked: list[Request] = [("read", at % 5, (3, 2, 1)[at % 3]) for at in range(60)]
+    names = ("others", "all", "2 others")
+    folder = make_trace(tmp_path / "t", asked, devices=3, names=names)
+    # WHEN one or two of them may be named
+    for most, scopes in (
+        (1, {("one", "others"): 60, ("others", None): 60}),
+        (2, {("one", "others"): 60, ("one", "all"): 40, ("others", None): 20}),
+    ):
+        result = simulate_cache(folder, Options(policies=("lru",), volumes=most))
+        # THEN each is told from the sum of all and from those without a name
+        assert result["volumes"] == {"named": list(names[:most]), "others": 3 - most}
+        table = pq.read_table(folder.table("simulations/cache_curve")).to_pylist()
+        found = {(row["scope"], row["device"]): row["references"] for row in curves(folder)}
+        assert found == scopes
+        whole = {row["references"] for row in table if row["scope"] == row["role"] == "all"}
+        assert whole == {120}
+    report(folder, tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "others, 60 references:" in page
+    assert "all, 40 references:" in page
+    assert "1 other volumes, 20 references:" not in page
+    assert "1 other volume, 20 references:" in page
+
+
+@pytest.mark.parametrize(
+    ("devices", "words", "told"),
+    [
+        (3, [], "curves by volume left out, a sample has none: 3 devices\n"),
+        (3, ["--volumes", "0"], ""),
+        (1, [], ""),
+    ],
+)
+def test_a_sample_says_that_it_has_no_curves_by_volume(
+    tmp_path: Path, devices: int, words: list[str], told: str
+) -> None:
+    folder = make_trace(tmp_path / "t", requests(30), devices=devices)
+    asked = ["simulate", "cache", str(folder.path), "--samples", "9", *words]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    policies = "policies left out, a sample is not enough for them: lru, fifo, clock, s3-fifo, arc"
+    assert done.stderr == f"{told}{policies}, optimum\n"
 
 
 @pytest.mark.parametrize("volumes", [-1, 65])
@@ -143,5 +188,5 @@ def test_more_volumes_than_a_pass_holds_are_counted_alike() -> None:
         hits[f"d{page // 10}"] += past is not None and past < 20
         stack = [other for other in stack if other != page] + [page]
     for each in found[:9]:
-        assert each.shared.at(20).sum() == hits.pop(each.name)
+        assert each.shared.at(20).sum() == hits.pop(str(each.name))
     assert found[9].shared.at(20).sum() == sum(hits.values())

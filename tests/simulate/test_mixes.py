@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from tests.simulate.tier_traces import DISK, FLASH, PCM
 from tests.simulate.tiering_models import STUDY, algorithm_1
 from tracekit.errors import UsageError
-from tracekit.simulate.mixes import Outcome, all_mixes, places_of, static_outcome, static_shares
+from tracekit.simulate.mixes import (
+    Outcome,
+    Tier,
+    all_mixes,
+    places_of,
+    static_outcome,
+    static_shares,
+)
 
 TIERS = [PCM, FLASH, DISK]
 
@@ -68,6 +75,40 @@ def test_every_mix_is_the_nine_steps_one_by_one(traffic: list[tuple[int, int]]) 
         price = (24 * pcm + 6 * flash + disk) / 10
         assert math.isclose(found.latency_us[number], latency_us, rel_tol=1e-12)
         assert math.isclose(found.iops_per_price[number], 1e6 / latency_us / price, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("count", "step_percent", "mixes"), [(2, 4, 26), (4, 10, 286), (5, 20, 126)]
+)
+def test_every_mix_of_any_number_of_tiers_is_the_nine_steps(
+    count: int, step_percent: int, mixes: int
+) -> None:
+    # GIVEN 240 extents of skewed traffic, and 2, 4 or 5 tiers (3 are above)
+    chance = np.random.default_rng(count)
+    reads, writes = chance.zipf(1.6, (2, 240)).clip(max=10**6)
+    more = [Tier("ram", 0.1, 0.1, 90.0), Tier("optane", 10.0, 12.0, 40.0), PCM, FLASH]
+    tiers = [*more[len(more) + 1 - count :], DISK]
+    # WHEN every mix is evaluated
+    asked = all_mixes(count, step_percent=step_percent, extents=240, rounding="floor")
+    shares = static_shares(tiers, reads, writes=writes, mixes=asked)
+    found = static_outcome(tiers, asked, shares=shares)
+    # THEN each is what a direct loop over its extents gives
+    times = [(tier.read_latency_us, tier.write_latency_us) for tier in tiers]
+    traffic = dict(enumerate(zip(reads.tolist(), writes.tolist(), strict=True)))
+    assert len(asked.shares) == mixes
+    for number, percent in enumerate(asked.shares.tolist()):
+        places = [240 * share // asked.parts for share in percent[:-1]]
+        tier_of, _ = algorithm_1(times, traffic, places)
+        time_us = sum(
+            times[tier_of[e]][0] * read + times[tier_of[e]][1] * written
+            for e, (read, written) in traffic.items()
+        )
+        price = (
+            sum(share * tier.price_per_gb for share, tier in zip(percent, tiers, strict=True))
+            / asked.parts
+        )
+        iops = 1e6 * (reads.sum() + writes.sum()) / time_us
+        assert math.isclose(found.iops_per_price[number], iops / price, rel_tol=1e-12)
 
 
 def test_steps_of_one_percent_make_5151_mixes_of_three_tiers() -> None:

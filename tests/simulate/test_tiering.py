@@ -18,10 +18,14 @@ AMOUNT = st.tuples(st.integers(0, 4), st.integers(0, 4))
 EXTENTS = st.lists(AMOUNT, min_size=1, max_size=14)
 
 
+# With more than four tiers a mix is not looked up in sums.
+TIER_COUNTS = pytest.mark.parametrize("count", [2, 3, 4, 5, 8])
+
+
 @st.composite
-def tier_sets(draw: st.DrawFn, most: int = 5) -> list[Latency]:
-    """Draw two or more tiers; the last is not always slower in both directions."""
-    faster = draw(st.lists(LATENCY, min_size=1, max_size=most - 1))
+def tier_sets(draw: st.DrawFn, count: int) -> list[Latency]:
+    """Draw so many tiers; the last is not always slower in both directions."""
+    faster = draw(st.lists(LATENCY, min_size=count - 1, max_size=count - 1))
     return [*faster, draw(st.sampled_from([(5000.0, 5000.0), (100.0, 50.0)]))]
 
 
@@ -30,12 +34,14 @@ def native(tiers: Sequence[Latency], traffic: Traffic) -> Tiering:
     return Tiering(np.array(tiers), amounts[:, 0], writes=amounts[:, 1])
 
 
-@settings(deadline=None, max_examples=200)
-@given(tier_sets(), EXTENTS, st.data())
+@TIER_COUNTS
+@settings(deadline=None, max_examples=80)
+@given(extents=EXTENTS, data=st.data())
 def test_any_mix_equals_algorithm_1(
-    tiers: list[Latency], extents: list[tuple[int, int]], data: st.DataObject
+    count: int, extents: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    # GIVEN some traffic, tiers (more than four are not looked up in sums) and capacities
+    # GIVEN some traffic, tiers and capacities
+    tiers = data.draw(tier_sets(count), label="tiers")
     traffic = dict(enumerate(extents))
     room = st.integers(0, len(extents) + 1)
     mixes = data.draw(
@@ -72,12 +78,14 @@ def csr(windows: list[Traffic]) -> Windows:
     )
 
 
-@settings(deadline=None, max_examples=400)
-@given(tier_sets(4), st.integers(1, 9), st.data())
+@TIER_COUNTS
+@settings(deadline=None, max_examples=100)
+@given(extents=st.integers(1, 9), data=st.data())
 def test_migration_equals_the_plain_simulator(
-    tiers: list[Latency], extents: int, data: st.DataObject
+    count: int, extents: int, data: st.DataObject
 ) -> None:
     # GIVEN windows of traffic, capacities that hold all extents, and moves for each window
+    tiers = data.draw(tier_sets(count), label="tiers")
     windows = data.draw(window_sets(extents), label="windows")
     faster = data.draw(
         st.lists(st.integers(0, 4), min_size=len(tiers) - 1, max_size=len(tiers) - 1)

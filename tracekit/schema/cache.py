@@ -14,10 +14,11 @@ CACHE_CURVE = pa.schema(
             meaning="shared: one cache for all; own: one for this role or this device",
         ),
         field(
-            "device",
+            "scope",
             pa.string(),
-            meaning="device whose references are counted, others (than those named) or all",
+            meaning="whose references are counted: of all devices, of one, or of others than these",
         ),
+        field("device", pa.string(), meaning="of scope one; else null", nullable=True),
         field("role", pa.string(), meaning="role whose references are counted, or all"),
         field("operation", pa.string(), meaning="read, write or all"),
         field("capacity_bytes", pa.int64(), meaning="size of the LRU cache, in whole pages"),

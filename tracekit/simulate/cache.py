@@ -26,8 +26,8 @@ from tracekit.simulate.cache_sensitivity import (
     sensitivity_table,
 )
 from tracekit.simulate.cache_tables import PlaneCell, curve_table, plane_table, policies_table
-from tracekit.simulate.cache_volumes import OTHERS, volume_curves
 from tracekit.simulate.cache_volumes import Devices as VolumeDevices
+from tracekit.simulate.cache_volumes import volume_curves
 from tracekit.simulate.cache_words import assumptions, headline
 from tracekit.simulate.columns import row_count
 from tracekit.simulate.pages import page_keys
@@ -259,6 +259,7 @@ def _result(
             "rate": shared.shards.threshold / SHARDS_SCALE,
             "memory_bytes": shared.shards.memory_bytes,
         }
+    has_lost_volumes = passed.sampled_devices > 1 and options.volumes > 0
     return {
         "page_bytes": options.page_bytes,
         "writes": options.writes,
@@ -269,11 +270,15 @@ def _result(
         "write_references": int(shared.references[1::2].sum()),
         "pages": passed.page_count or None,
         "volumes": {
-            "named": [each.name for each in passed.volumes if each.name != OTHERS],
-            "others": sum(each.devices for each in passed.volumes if each.name == OTHERS),
+            "named": [each.name for each in passed.volumes if each.name is not None],
+            "others": sum(each.devices for each in passed.volumes if each.name is None),
         },
         "sample": sample,
-        "left_out": {"impossible": passed.impossible, "policies": _skipped(options, passed)},
+        "left_out": {
+            "impossible": passed.impossible,
+            "policies": _skipped(options, passed),
+            "volumes": passed.sampled_devices if has_lost_volumes else 0,
+        },
         "price_ratio": devices.price_ratio,
         "profiles": [asdict(device) for device in (devices.pcm, devices.flash, devices.base)],
         "headline": headline(tables, devices),

@@ -33,6 +33,7 @@ class Passed:
     page_count: int
     impossible: int
     volumes: list[Volume] = field(default_factory=list)  # none of a sample, or of one device
+    sampled_devices: int = 0
 
 
 def exact_pass(
@@ -102,4 +103,5 @@ def sampled_pass(
             shards.add(rows)
         shared = sampled_hits(shards, grid.sizes)
     nothing = np.empty(0, np.dtype(RUN))
-    return Passed(shared, {}, nothing, 0, accesses.impossible)
+    devices = len(accesses.device_names)
+    return Passed(shared, {}, nothing, 0, accesses.impossible, sampled_devices=devices)

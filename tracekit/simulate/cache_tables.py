@@ -43,11 +43,12 @@ def curve_table(passed: Passed, grid: Grid, *, page_bytes: int) -> Any:
     rows = list(_curve_rows("shared", passed.shared, grid, page_bytes))
     for role, counts in passed.own.items():
         rows += _curve_rows("own", counts, grid, page_bytes, only=role)
-    rows = [{**row, "device": "all"} for row in rows]
+    rows = [{**row, "scope": "all", "device": None} for row in rows]
     for volume in passed.volumes:
         for cache, counts in (("shared", volume.shared), ("own", volume.own)):
             found = _curve_rows(cache, counts, grid, page_bytes, only="all")
-            rows += [{**row, "device": volume.name} for row in found]
+            scope = "others" if volume.name is None else "one"
+            rows += [{**row, "scope": scope, "device": volume.name} for row in found]
     return pa.Table.from_pylist(rows, CACHE_CURVE)
 
 

@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-OTHERS = "others"
 PART = 1 << 20
 UNNAMED = ROLE_COUNT - 1
 
 
 @dataclass(frozen=True)
 class Volume:
-    """A device, or OTHERS; the counts have two rows: reads and writes."""
+    """A device, or several that have no name; the counts have two rows: reads and writes."""
 
-    name: str
+    name: str | None
     devices: int
     shared: HitCounts  # of its references, in a cache that all devices share
     own: HitCounts  # in a cache of its own
@@ -73,7 +72,7 @@ def volume_curves(
     shared = counter.shared(len(groups))
     return [
         Volume(
-            devices.names[members[0]] if group < most else OTHERS,
+            devices.names[members[0]] if group < most else None,
             len(members),
             shared[group],
             counter.own(group),

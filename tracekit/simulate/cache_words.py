@@ -42,7 +42,7 @@ def headline(tables: dict[str, pa.Table], devices: Devices) -> list[str]:
 
 def _curve_words(rows: list[dict[str, Any]]) -> str:
     curve = [row for row in rows if (row["cache"], row["role"]) == ("shared", "all")]
-    curve = [row for row in curve if (row["operation"], row["device"]) == ("all", "all")]
+    curve = [row for row in curve if (row["operation"], row["scope"]) == ("all", "all")]
     least = curve[-1]["miss_ratio"]
     if least == 1:
         return f"none of the {curve[0]['references']:,} page references can hit: no cache helps"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -85,7 +86,6 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Give the miss ratio of every cache size, of policies, and of PCM above flash."""
     from tracekit.native.caches import POLICIES
-    from tracekit.printable import printable
     from tracekit.simulate.cache import Options
     from tracekit.simulate.cache_levels import parse_policies
     from tracekit.simulate.cache_sensitivity import parse_changes
@@ -112,16 +112,8 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
     )
     result = _simulate(trace, options, context=context)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
-    left_out = result["left_out"]
-    if result["volumes"]["others"]:
-        named = ", ".join(map(printable, result["volumes"]["named"]))
-        count = result["volumes"]["others"]
-        typer.echo(f"curves by volume: {named}; {count:,} others together", err=True)
-    if left_out["policies"]:
-        reason = "a sample is not enough for them" if options.is_sampled else "too many references"
-        typer.echo(f"policies left out, {reason}: {', '.join(left_out['policies'])}", err=True)
-    if left_out["impossible"]:
-        typer.echo(f"requests left out, impossible: {left_out['impossible']:,}", err=True)
+    for line in _left_out(result, options):
+        typer.echo(line, err=True)
 
 
 def _simulate(trace: Path, options: Options, *, context: typer.Context) -> dict[str, Any]:
@@ -134,3 +126,20 @@ def _simulate(trace: Path, options: Options, *, context: typer.Context) -> dict[
         result = simulate_cache(TraceFolder(trace), options, progress=Progress(on_rows, on_step))
     keep_asked(TraceFolder(trace), result, context=context)
     return result
+
+
+def _left_out(result: dict[str, Any], options: Options) -> Iterator[str]:
+    """Yield a line for each thing that the answer lacks."""
+    from tracekit.printable import printable
+
+    left_out = result["left_out"]
+    if result["volumes"]["others"]:
+        named = ", ".join(map(printable, result["volumes"]["named"]))
+        yield f"curves by volume: {named}; {result['volumes']['others']:,} others together"
+    if left_out["volumes"]:
+        yield f"curves by volume left out, a sample has none: {left_out['volumes']:,} devices"
+    if left_out["policies"]:
+        reason = "a sample is not enough for them" if options.is_sampled else "too many references"
+        yield f"policies left out, {reason}: {', '.join(left_out['policies'])}"
+    if left_out["impossible"]:
+        yield f"requests left out, impossible: {left_out['impossible']:,}"

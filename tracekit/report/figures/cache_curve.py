@@ -32,9 +32,9 @@ def cache_curve(table: pd.DataFrame, size: Size) -> Figure:
 
 
 def cache_volumes(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `miss_ratio` over `capacity_bytes` by device, in the order of the table."""
-    styles = dict(zip(dict.fromkeys(table["device"]), VOLUME_STYLES, strict=False))
-    return _curves(table, size, by="device", styles=styles)
+    """Draw `miss_ratio` over `capacity_bytes` by volume, in the order of the table."""
+    styles = dict(zip(dict.fromkeys(table["volume"]), VOLUME_STYLES, strict=False))
+    return _curves(table, size, by="volume", styles=styles)
 
 
 def _curves(

@@ -54,13 +54,13 @@ def cache(inputs: Inputs) -> Section | Missing | None:
 
 def _has(curve: Evidence, kind: str) -> bool:
     table = curve.table
-    return bool(((table["cache"] == kind) & (table["device"] == "all")).any())
+    return bool(((table["cache"] == kind) & (table["scope"] == "all")).any())
 
 
 def _curve(evidence: Evidence, kind: str) -> Figure:
     table = evidence.table
     mine = table[(table["cache"] == kind) & (table["operation"] == "all")]
-    mine = mine[mine["device"] == "all"]
+    mine = mine[mine["scope"] == "all"]
     names = [*roles.in_order(mine["role"]), *(["all"] if (mine["role"] == "all").any() else [])]
     titles = {"shared": "One LRU cache for all roles", "own": "An LRU cache for each role alone"}
     drawn = figure(

@@ -24,29 +24,31 @@ TITLES = {
 def volumes(evidence: Evidence, answer: Mapping[str, Any]) -> list[Figure]:
     """Return a figure for each kind of cache, none for a trace of one volume."""
     table = evidence.table
-    mine = table[(table["device"] != "all") & (table["operation"] == "all")]
-    shown = list(dict.fromkeys(mine["device"]))[: len(VOLUME_STYLES)]
+    mine = named(table[table["operation"] == "all"], int(answer["volumes"]["others"]))
+    shown = list(dict.fromkeys(mine["volume"]))[: len(VOLUME_STYLES)]
     if not shown:
         return []
-    hidden = mine["device"].nunique() - len(shown)
-    mine = mine[mine["device"].isin(shown)]
-    others = int(answer["volumes"]["others"])
-    return [
-        _figure(evidence, mine[mine["cache"] == kind], kind, others=others, hidden=hidden)
-        for kind in TITLES
-    ]
+    hidden = mine["volume"].nunique() - len(shown)
+    mine = mine[mine["volume"].isin(shown)]
+    return [_figure(evidence, mine[mine["cache"] == kind], kind, hidden=hidden) for kind in TITLES]
 
 
-def _figure(
-    evidence: Evidence, table: pd.DataFrame, kind: str, *, others: int, hidden: int
-) -> Figure:
+def named(table: pd.DataFrame, others: int) -> pd.DataFrame:
+    """Return the rows by volume with `volume`, what each is called on the page."""
+    mine = table[table["scope"] != "all"]
+    unnamed = "1 other volume" if others == 1 else f"{others} other volumes"
+    names = [unnamed if row.scope == "others" else fmt.printable(row.device) for row in rows(mine)]
+    return mine.assign(volume=names)
+
+
+def _figure(evidence: Evidence, table: pd.DataFrame, kind: str, *, hidden: int) -> Figure:
     legend = [
-        Key(colour, _name(device, others), line)
-        for device, (colour, line) in zip(
-            dict.fromkeys(table["device"]), VOLUME_STYLES, strict=False
+        Key(colour, volume, line)
+        for volume, (colour, line) in zip(
+            dict.fromkeys(table["volume"]), VOLUME_STYLES, strict=False
         )
     ]
-    says = volumes_say(table, others)
+    says = volumes_say(table)
     if hidden:
         says.append(f"{fmt.count(hidden)} more curves are in the table.")
     drawn = figure(
@@ -60,20 +62,16 @@ def _figure(
     return replace(drawn, evidence=evidence)
 
 
-def volumes_say(table: pd.DataFrame, others: int) -> list[str]:
+def volumes_say(table: pd.DataFrame) -> list[str]:
     """Say for each volume what half of its hits take, and what no cache can help."""
     sentences = []
-    for device, curve in table.groupby("device", sort=False):
+    for volume, curve in table.groupby("volume", sort=False):
         least = float(curve["miss_ratio"].min())
         half = 1 - (1 - least) / 2
         row = next(row for row in rows(curve) if row.miss_ratio <= half + 1e-12)
         sentences.append(
-            f"{_name(str(device), others)}, {fmt.count(row.references)} references:"
+            f"{volume}, {fmt.count(row.references)} references:"
             f" {fmt.data(row.capacity_bytes)} give half of all possible hits;"
             f" {fmt.share(least)} miss in a cache of any size."
         )
     return sentences
-
-
-def _name(device: str, others: int) -> str:
-    return f"{others} other volumes" if device == "others" else fmt.printable(device)
