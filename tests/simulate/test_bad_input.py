@@ -1,82 +1,22 @@
-"""Every command of `tracekit simulate` on bad input: an exit status and a message, or an answer.
-
-The commands are those that are registered, so that a new one is tested as soon as it is there.
-"""
+"""Every command of `tracekit simulate` on bad input: an exit status and a message, or an answer."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from tests.analyzers.folder import make
+from tests.simulate.asking import DEVICE, NAMES, ask, assert_finite, prepare
 from tests.simulate.tier_traces import tier_trace
 from tracekit.cli import app
-from tracekit.commands.simulate import SIMULATIONS
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.store import TraceFolder
 
-NAMES = [command.__name__ for command in SIMULATIONS]
-# What a command reads beside `requests`, made by these commands before it.
-NEEDS = {"cache": ("classify",), "sensitivity": ("classify", "recommend")}
-SMALL = {"tiers": ["--extent", "64KiB", "--step", "25"]}
-
-
-DEVICE = """[hdd-15k]
-read_latency_us = 5
-write_latency_us = 5
-read_mib_s = 9
-write_mib_s = 9
-flush_us = 1
-fua_us = 1
-"""
-# Nothing saves no time, which is an answer.
-ANSWERS_NOTHING = {"sensitivity": "saves 0.0%"}
-
-
-def ask(name: str, folder: TraceFolder, *words: str) -> Any:
-    return CliRunner().invoke(
-        app, ["simulate", name, str(folder.path), *SMALL.get(name, []), *words]
-    )
-
-
-def prepare(name: str, folder: TraceFolder) -> TracekitError | None:
-    """Run what comes before a command; return its error if it refuses the trace."""
-    for stage in NEEDS.get(name, ("classify",)):
-        error = CliRunner().invoke(app, [stage, str(folder.path)]).exception
-        if isinstance(error, TracekitError):
-            return error
-    return None
-
-
-def numbers(value: Any) -> Iterator[float]:
-    """Yield every number of nested lists, structs and rows."""
-    if isinstance(value, dict):
-        for one in value.values():
-            yield from numbers(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from numbers(one)
-    elif isinstance(value, int | float):
-        yield float(value)
-
-
-def assert_finite(folder: TraceFolder, name: str) -> None:
-    """Hold that all that a command wrote is there and is finite."""
-    written = json.loads((folder.path / "simulations" / f"{name}.json").read_text())
-    assert all(math.isfinite(number) for number in numbers(written))
-    assert written["headline"]
-    tables = sorted((folder.path / "simulations").glob("*.parquet"))
-    assert tables
-    for table in tables:
-        rows = pq.read_table(table).to_pylist()
-        assert all(math.isfinite(number) for number in numbers(rows)), table
+# Nothing saves no time and wears nothing out, which are answers.
+ANSWERS_NOTHING = {"sensitivity": "saves 0.0%", "endurance": "Nothing is written"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -163,12 +103,6 @@ def test_tiers_that_cannot_be_are_named(tmp_path: Path, words: list[str], messag
     result = ask("tiers", folder, *words)
     assert isinstance(result.exception, UsageError), result.exception
     assert message in str(result.exception)
-
-
-def test_capacity_above_the_footprint_is_an_answer(tmp_path: Path) -> None:
-    folder = tier_trace(tmp_path / "trace", [(0, "read", 0, 4096)])
-    assert ask("tiers", folder, "--capacity", "1GiB").exception is None
-    assert_finite(folder, "tiers")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""Asks any command of `tracekit simulate`, and holds that its answer is finite.
+
+The commands are those that are registered, so that a new one is tested as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow.parquet as pq
+from typer.testing import CliRunner
+
+from tracekit.cli import app
+from tracekit.commands.simulate import SIMULATIONS
+from tracekit.errors import TracekitError
+from tracekit.store import TraceFolder
+
+NAMES = [command.__name__ for command in SIMULATIONS]
+# What a command reads beside `requests`, made by these commands before it.
+NEEDS = {
+    "cache": ("classify",),
+    "sensitivity": ("classify", "recommend"),
+    "endurance": ("classify", "recommend"),
+}
+SMALL = {"tiers": ["--extent", "64KiB", "--step", "25"]}
+
+
+DEVICE = """[hdd-15k]
+read_latency_us = 5
+write_latency_us = 5
+read_mib_s = 9
+write_mib_s = 9
+flush_us = 1
+fua_us = 1
+"""
+
+
+def ask(name: str, folder: TraceFolder, *words: str) -> Any:
+    return CliRunner().invoke(
+        app, ["simulate", name, str(folder.path), *SMALL.get(name, []), *words]
+    )
+
+
+def prepare(name: str, folder: TraceFolder) -> TracekitError | None:
+    """Run what comes before a command; return its error if it refuses the trace."""
+    for stage in NEEDS.get(name, ("classify",)):
+        error = CliRunner().invoke(app, [stage, str(folder.path)]).exception
+        if isinstance(error, TracekitError):
+            return error
+    return None
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Yield every number of nested lists, structs and rows."""
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from numbers(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from numbers(one)
+    elif isinstance(value, int | float):
+        yield float(value)
+
+
+def assert_finite(folder: TraceFolder, name: str) -> None:
+    """Hold that all that a command wrote is there and is finite."""
+    written = json.loads((folder.path / "simulations" / f"{name}.json").read_text())
+    assert all(math.isfinite(number) for number in numbers(written))
+    assert written["headline"]
+    tables = sorted((folder.path / "simulations").glob("*.parquet"))
+    assert tables
+    for table in tables:
+        rows = pq.read_table(table).to_pylist()
+        assert all(math.isfinite(number) for number in numbers(rows)), table
