@@ -11,15 +11,15 @@
 static void stream(void *to, const void *from, size_t length) {
   __m128i *out = to;
   const __m128i *in = from;
-  for (size_t i = 0; i < length / sizeof *out; i += 4) {
-    __m128i a = _mm_loadu_si128(in + i);
-    __m128i b = _mm_loadu_si128(in + i + 1);
-    __m128i c = _mm_loadu_si128(in + i + 2);
-    __m128i d = _mm_loadu_si128(in + i + 3);
-    _mm_stream_si128(out + i, a);
-    _mm_stream_si128(out + i + 1, b);
-    _mm_stream_si128(out + i + 2, c);
-    _mm_stream_si128(out + i + 3, d);
+  for (const __m128i *end = in + length / sizeof *in; in < end; in += 4, out += 4) {
+    __m128i a = _mm_loadu_si128(in);
+    __m128i b = _mm_loadu_si128(in + 1);
+    __m128i c = _mm_loadu_si128(in + 2);
+    __m128i d = _mm_loadu_si128(in + 3);
+    _mm_stream_si128(out, a);
+    _mm_stream_si128(out + 1, b);
+    _mm_stream_si128(out + 2, c);
+    _mm_stream_si128(out + 3, d);
   }
   _mm_sfence();
 }
