@@ -135,15 +135,44 @@ def test_a_simulated_trace_has_the_section(tmp_path: Path, options: Options) -> 
 
 
 def test_a_trace_of_writes_without_findings(tmp_path: Path) -> None:
-    # GIVEN a trace that nothing was analyzed of, and an answer of a version without hit rates
+    # GIVEN a trace that nothing was analyzed of, WHEN it is reported
     folder = make_trace(tmp_path / "t", [("write", 5, 2), ("write", 6, 1)])
+    simulate_buffer(folder, Options())
+    report(folder, tmp_path / "report.html")
+    # THEN nothing is said of reads, nor of other memories
+    page = (tmp_path / "report.html").read_text()
+    assert 'id="figure-buffer-rates"' in page
+    assert "of this trace's reads" not in page
+    assert "If the memory were another" not in page
+
+
+def test_memories_of_a_what_if_are_a_table(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", [("read", 5, 2)])
+    file = tmp_path / "what-if.toml"
+    file.write_text("[nvram.fast-pcm]\nread_ns = 20\n")
+    simulate_buffer(folder, Options((128, 256), (1, 2), what_if=file))
+    section = buffer.buffer(Inputs(folder))
+    assert isinstance(section, Section)
+    # Rows of 256 B miss one of four accesses, of 128 B one of two: 12.5 ns and 55 or 20 ns each.
+    table = section.parts["what_if"].table
+    assert table[["nvram", "row_bytes", "access_avg_ns"]].to_numpy().tolist() == [
+        ["as asked", 256, 26.25],
+        ["fast-pcm", 256, 17.5],
+        ["as asked", 128, 40.0],
+        ["fast-pcm", 128, 22.5],
+    ]
+    report(folder, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "If the memory were another" in page
+    assert "fast-pcm" in page
+
+
+def test_an_older_version_is_named_with_its_command(tmp_path: Path) -> None:
+    # GIVEN an answer of a version without times at given hit rates
+    folder = make_trace(tmp_path / "t", [("read", 5, 2)])
     answer = simulate_buffer(folder, Options())
     del answer["hit_rates"]
     (folder.path / "simulations" / "buffer.json").write_text(json.dumps(answer))
-    # WHEN it is reported
-    report(folder, tmp_path / "report.html")
-    # THEN what cannot be said is not there
-    page = (tmp_path / "report.html").read_text()
-    assert 'id="figure-buffer-sizes"' in page
-    assert 'id="figure-buffer-rates"' not in page
-    assert "of this trace's reads" not in page
+    # WHEN it is reported, THEN the page says what to run again
+    told = report(folder, tmp_path / "report.html")
+    assert told.missing["tracekit simulate buffer t"] == ["Row buffers of an NVRAM"]

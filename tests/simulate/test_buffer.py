@@ -16,7 +16,8 @@ from tracekit.cli import app
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.native.buffers import RowBuffers
 from tracekit.native.handle import ACCESS
-from tracekit.simulate.buffer import Options, Times, simulate_buffer
+from tracekit.simulate.buffer import Options, simulate_buffer
+from tracekit.simulate.row_times import Times
 
 BUFFERS = (1, 2, 3, 8)
 Request = tuple[int, int, bool]  # first sector, sectors, is write
@@ -107,6 +108,35 @@ def test_the_answer_has_times_at_given_hit_rates(tmp_path: Path) -> None:
     assert [row["dram_avg_ns"] for row in rates] == pytest.approx([25, 22.5, 20, 17.5, 15])
     assert {row["unbuffered_avg_ns"] for row in rates} == {12.5 + 27.5 + 75}
     assert {row["access_bytes"] for row in rates} == {64}
+
+
+def test_memories_of_a_what_if(tmp_path: Path) -> None:
+    # GIVEN one read of 4 KiB, and a memory whose rows are read in 5.5 ns, all else as asked
+    folder = make_trace(tmp_path / "t", [("read", 0, 1)])
+    file = tmp_path / "what-if.toml"
+    file.write_text("[nvram.fast]\nread_ns = 5.5\n")
+    asked = Options((512, 1024), (1, 4), times=Times(hit_ns=10), what_if=file)
+    result = simulate_buffer(folder, asked)
+    rows = [
+        row
+        for row in pq.read_table(folder.table("simulations/buffer")).to_pylist()
+        if (row["mapping"], row["role"], row["operation"]) == ("lru", "all", "all")
+        and (row["row_bytes"], row["buffers"]) == (1024, 4)
+    ]
+    # THEN both have 4 misses of 64, and the time of each is its own
+    assert [(row["nvram"], row["hits"]) for row in rows] == [("as asked", 60), ("fast", 60)]
+    assert [row["access_avg_ns"] for row in rows] == pytest.approx([10 + 55 / 16, 10 + 5.5 / 16])
+    assert [row["unbuffered_avg_ns"] for row in rows] == [65, 15.5]
+    assert result["headline"][-1] == (
+        "fast: 10.3 ns an access with 4 x 1 KiB, 15.5 ns without buffers."
+    )
+    assert len(result["headline"]) == 3
+    assert result["nvram"]["fast"] == {
+        "hit_ns": 10,
+        "read_ns": 5.5,
+        "write_ns": 150.0,
+        "dram_ns": 25.0,
+    }
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from tracekit.schema.field import field
 
 BUFFER = pa.schema(
     [
+        field("nvram", pa.string(), meaning="as asked, or a memory of the what-if: whose times"),
         field(
             "mapping",
             pa.string(),

@@ -77,7 +77,7 @@ TABLES = (
         "simulate buffer",
         (
             "buffer",
-            "one row per mapping, row size, number of buffers, role and operation",
+            "one row per memory, mapping, row size, number of buffers, role and operation",
             BUFFER,
         ),
     ),

@@ -6,17 +6,20 @@ III. It names no times: those are options.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import InputError, UsageError
 from tracekit.native.buffers import MOST_BUFFERS, RowBuffers
+from tracekit.profiles import load_profiles
 from tracekit.schema import ROLES, SECTOR_BYTES
 from tracekit.schema.buffer import BUFFER
 from tracekit.simulate.pages import Accesses
+from tracekit.simulate.row_times import AS_ASKED, Times, fault
+from tracekit.simulate.what_if import read_what_if
 from tracekit.sizes import format_size
 from tracekit.store import TraceFolder, write_json, write_table
 
@@ -39,32 +42,14 @@ ASSUMPTIONS = (
 
 
 @dataclass(frozen=True)
-class Times:
-    """Nanoseconds of an access to an open row, and of what a miss adds."""
-
-    hit_ns: float = 12.5
-    read_ns: float = 55.0
-    write_ns: float = 150.0
-    dram_ns: float = 25.0
-
-    def nvram(self, reads: int, writes: int, *, read_misses: float, write_misses: float) -> float:
-        """Return the time in ns of accesses through buffers."""
-        misses = read_misses + write_misses
-        return (reads + writes) * self.hit_ns + misses * self.read_ns + write_misses * self.write_ns
-
-    def unbuffered(self, reads: int, writes: int) -> float:
-        """Return the time in ns of accesses without buffers."""
-        return (reads + writes) * self.hit_ns + reads * self.read_ns + writes * self.write_ns
-
-
-@dataclass(frozen=True)
 class Options:
     """What the user chose: ascending sizes in bytes, ascending numbers of buffers."""
 
     sizes_bytes: tuple[int, ...] = (32, 64, 128, 256, 512, 4096)
     buffers: tuple[int, ...] = (1, 2, 4, 8, 16)
     access_bytes: int = 64
-    times: Times = Times()
+    times: Times = field(default_factory=Times)
+    what_if: Path | None = None
 
 
 def check(options: Options) -> None:
@@ -76,9 +61,8 @@ def check(options: Options) -> None:
         if not 1 <= count <= MOST_BUFFERS:
             raise UsageError(f"--buffers: {count} is not between 1 and {MOST_BUFFERS}")
     for name, value in asdict(options.times).items():
-        least = "above 0" if name == "hit_ns" else "from 0"
-        if not math.isfinite(value) or value < 0 or (name == "hit_ns" and value == 0):
-            raise UsageError(f"--{name.replace('_', '-')}: {value} is not a time {least}")
+        if wrong := fault(name, value):
+            raise UsageError(f"--{name.replace('_', '-')}: {wrong}")
 
 
 def _check_size(option: str, size: int, least: int) -> None:
@@ -96,6 +80,34 @@ def simulate_buffer(
     import pyarrow as pa
 
     check(options)
+    memories = _memories(options)
+    counted, impossible = _count(folder, options, on_rows)
+    rows = [
+        row
+        for size, counts in zip(options.sizes_bytes, counted, strict=True)
+        for nvram, times in memories.items()
+        for row in _rows(counts, size, replace(options, times=times), nvram=nvram)
+    ]
+    asked = [row for row in rows if row["nvram"] == AS_ASKED]
+    result = {
+        "access_bytes": options.access_bytes,
+        "times": asdict(options.times),
+        "hit_rates": list(_at_hit_rates(asked, options.times)),
+        "nvram": {name: asdict(times) for name, times in memories.items()},
+        "left_out": {"impossible": impossible},
+        "headline": _headline(asked, options) + _what_if_says(rows, asked[-1]),
+        "assumptions": list(ASSUMPTIONS),
+    }
+    (folder.path / "simulations").mkdir(exist_ok=True)
+    write_table(folder.table("simulations/buffer"), pa.Table.from_pylist(rows, BUFFER))
+    write_json(folder.path / "simulations" / "buffer.json", result)
+    return result
+
+
+def _count(
+    folder: TraceFolder, options: Options, on_rows: Callable[[int], None] | None
+) -> tuple[list[NDArray[np.uint64]], int]:
+    """Return what the kernel of each size counted, and the requests that cannot be."""
     accesses = Accesses(folder.require("requests", made_by="parse"), SECTOR_BYTES)
     with ExitStack() as stack:
         kernels = [
@@ -108,26 +120,19 @@ def simulate_buffer(
         counted = [kernel.read() for kernel in kernels]
     if not counted[0][:, 0].any():
         raise InputError(f"{folder.path} has no reads and no writes: no row is opened")
-    rows = [
-        row
-        for size, counts in zip(options.sizes_bytes, counted, strict=True)
-        for row in _rows(counts, size, options)
-    ]
-    result = {
-        "access_bytes": options.access_bytes,
-        "times": asdict(options.times),
-        "hit_rates": list(_at_hit_rates(rows, options.times)),
-        "left_out": {"impossible": accesses.impossible},
-        "headline": _headline(rows, options),
-        "assumptions": list(ASSUMPTIONS),
-    }
-    (folder.path / "simulations").mkdir(exist_ok=True)
-    write_table(folder.table("simulations/buffer"), pa.Table.from_pylist(rows, BUFFER))
-    write_json(folder.path / "simulations" / "buffer.json", result)
-    return result
+    return counted, accesses.impossible
 
 
-def _rows(counts: NDArray[np.uint64], size: int, options: Options) -> Iterator[dict[str, Any]]:
+def _memories(options: Options) -> Mapping[str, Times]:
+    """Return the times as asked and those of the what-if's memories, each by its name."""
+    what_if = read_what_if(options.what_if, load_profiles(None))
+    named = {name: replace(options.times, **own) for name, own in what_if.nvram.items()}
+    return {AS_ASKED: options.times, **named}
+
+
+def _rows(
+    counts: NDArray[np.uint64], size: int, options: Options, *, nvram: str
+) -> Iterator[dict[str, Any]]:
     """Yield the table's rows of one size; roles and operations without accesses have none."""
     numbers = counts.astype(object)  # whole numbers of Python: sums and times lose nothing
     roles = {name: [index] for index, name in enumerate(ROLES)}
@@ -142,6 +147,7 @@ def _rows(counts: NDArray[np.uint64], size: int, options: Options) -> Iterator[d
             for at in range(1, len(read)):
                 mapping, place = divmod(at - 1, len(options.buffers))
                 yield {
+                    "nvram": nvram,
                     "mapping": MAPPINGS[mapping],
                     "row_bytes": size,
                     "buffers": options.buffers[place],
@@ -206,4 +212,16 @@ def _headline(rows: list[dict[str, Any]], options: Options) -> list[str]:
         for row in rows
         if (row["mapping"], row["buffers"]) == ("lru", most)
         and (row["role"], row["operation"]) == ("all", "all")
+    ]
+
+
+def _what_if_says(rows: list[dict[str, Any]], asked: Mapping[str, Any]) -> list[str]:
+    """Say the time of an access to each other memory, with the largest and most buffers."""
+    return [
+        f"{row['nvram']}: {row['access_avg_ns']:.1f} ns an access with {row['buffers']} x"
+        f" {format_size(row['row_bytes'])}, {row['unbuffered_avg_ns']:.1f} ns without buffers."
+        for row in rows
+        if row["nvram"] != AS_ASKED
+        and (row["mapping"], row["role"], row["operation"]) == ("lru", "all", "all")
+        and all(row[key] == asked[key] for key in ("row_bytes", "buffers"))
     ]

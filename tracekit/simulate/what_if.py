@@ -12,8 +12,9 @@ from typing import Any
 from tracekit.errors import InputError
 from tracekit.profiles import KNOWN, Profile, checked_number, choose_profile, load_profiles
 from tracekit.simulate.mixes import Tier
+from tracekit.simulate.row_times import AS_ASKED, TIME_KEYS, fault
 
-KEYS = ("tiers", "currency", "factors", "price_per_gb", "endurance_cycles", "devices")
+KEYS = ("tiers", "currency", "factors", "price_per_gb", "endurance_cycles", "devices", "nvram")
 TIER_KEYS = ("read_latency_us", "write_latency_us", "price_per_gb")
 FACTORS = (0.5, 2.0)
 MAX_FACTORS = 16
@@ -29,6 +30,7 @@ class WhatIf:
     prices: Mapping[str, float] = field(default_factory=dict)
     devices: Mapping[str, Tier] = field(default_factory=dict)
     endurance: Mapping[str, float] = field(default_factory=dict)
+    nvram: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # some of TIME_KEYS
     file: Path | None = None
 
 
@@ -59,6 +61,10 @@ def read_what_if(file: Path | None, profiles: Mapping[str, Profile]) -> WhatIf:
         prices=prices,
         devices=devices,
         endurance=_endurance(file, content, profiles),
+        nvram={
+            name: _row_times(file, name, table)
+            for name, table in _table(file, content, "nvram").items()
+        },
         file=file,
     )
 
@@ -155,6 +161,22 @@ def _endurance(
         _check_keys({name: cycles}, [*devices, *profiles], place=f"{file}: [endurance_cycles]:")
         found[name] = checked_number(file, name, key="endurance_cycles", value=cycles)
     return found
+
+
+def _row_times(file: Path, name: str, table: Any) -> dict[str, float]:
+    """Return the times that a memory with row buffers is given, in ns."""
+    place = f"{file}: [nvram.{name}]"
+    if not isinstance(table, dict):
+        raise InputError(f"{place} is {table!r}, not a table")
+    if name == AS_ASKED:
+        raise InputError(f"{place}: the options have this name", hint="give it another")
+    _check_keys(table, TIME_KEYS, place=f"{place}:")
+    for key, value in table.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"{place}: {key}: {value!r} is not a number")
+        if wrong := fault(key, float(value)):
+            raise InputError(f"{place}: {key}: {wrong}")
+    return {key: float(value) for key, value in table.items()}
 
 
 def _positive(file: Path, name: str, key: str, value: Any) -> float:

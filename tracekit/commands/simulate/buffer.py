@@ -24,12 +24,17 @@ def buffer(  # noqa: PLR0913 - a command's parameters are its options
     read_ns: Annotated[float, typer.Option(help="Time to read a row into a buffer.")] = 55.0,
     write_ns: Annotated[float, typer.Option(help="Time to write a row back.")] = 150.0,
     dram_ns: Annotated[float, typer.Option(help="Time by which DRAM opens a row.")] = 25.0,
+    what_if: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of other memories' times.", metavar="FILE"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say how often row buffers of a byte-addressable memory would hit, at any size and number."""
     from tracekit.progress import row_progress
     from tracekit.simulate.asked import keep_asked
-    from tracekit.simulate.buffer import Options, Times, simulate_buffer
+    from tracekit.simulate.buffer import Options, simulate_buffer
+    from tracekit.simulate.row_times import Times
     from tracekit.sizes import parse_size
     from tracekit.store import TraceFolder
 
@@ -38,6 +43,7 @@ def buffer(  # noqa: PLR0913 - a command's parameters are its options
         tuple(sorted({parse_size(text, option="--buffers") for text in buffers.split(",")})),
         parse_size(access, option="--access"),
         Times(hit_ns, read_ns, write_ns, dram_ns),
+        what_if,
     )
     with row_progress("read requests") as on_rows:
         result = simulate_buffer(TraceFolder(trace), options, on_rows=on_rows)

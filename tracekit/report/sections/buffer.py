@@ -12,31 +12,56 @@ from typing import TYPE_CHECKING, Any
 from tracekit.report import format as fmt
 from tracekit.report.figures import buffer as draw
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Figure, Key, Section, figure
+from tracekit.report.section import Figure, Key, Missing, Section, figure
+from tracekit.simulate.row_times import AS_ASKED
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TITLE = "Row buffers of an NVRAM"
+WHAT_IF = (
+    "nvram",
+    "row_bytes",
+    "buffers",
+    "hit_rate",
+    "access_avg_ns",
+    "unbuffered_avg_ns",
+    "dram_avg_ns",
+)
 
 
-def buffer(inputs: Inputs) -> Section | None:
-    """Build the section; None when nobody has asked."""
-    evidence = inputs.simulation("buffer", command="buffer")
+def buffer(inputs: Inputs) -> Section | Missing | None:
+    """Build the section; None when nobody has asked, Missing if an older version answered."""
     result = inputs.simulated("buffer")
-    if evidence is None or result is None:
+    if result is None:
         return None
+    found = inputs.simulations("buffer", "buffer")
+    if found is None or "hit_rates" not in result:
+        return Missing(TITLE, "simulate buffer")
+    (evidence,) = found
     table = evidence.table
-    totals = table[(table["role"] == "all") & (table["operation"] == "all")]
+    memories = table[(table["role"] == "all") & (table["operation"] == "all")]
+    totals = memories[memories["nvram"] == AS_ASKED]
     lru = replace(evidence, table=totals[totals["mapping"] == "lru"])
     parts = {
         "result": result,
         "sequential_ratio": _sequential_ratio(inputs),
         "hits": _hits(lru, totals),
         "sizes": _sizes(lru),
-        "rates": _rates(evidence, result.get("hit_rates", [])),
+        "rates": _rates(evidence, result["hit_rates"]),
+        "what_if": _what_if(replace(evidence, table=memories)),
     }
     return Section("buffer", TITLE, parts)
+
+
+def _what_if(evidence: Evidence) -> Evidence | None:
+    """Return the memories with the most buffers, the used last open; None when there is but one."""
+    table = evidence.table
+    chosen = (table["mapping"] == "lru") & (table["buffers"] == table["buffers"].max())
+    if table["nvram"].nunique() == 1:
+        return None
+    shown = table.loc[chosen, list(WHAT_IF)]
+    return replace(evidence, table=shown.sort_values("row_bytes", ascending=False, kind="stable"))
 
 
 def _sequential_ratio(inputs: Inputs) -> float | None:
@@ -165,12 +190,9 @@ def sizes_say(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Figure | None:
-    """Draw what a hit rate is worth; None when an older version has not asked."""
+def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Figure:
     import pandas as pd
 
-    if not hit_rates:
-        return None
     table = pd.DataFrame(hit_rates)
     found = Evidence(evidence.name, "buffer.json of tracekit simulate buffer", table)
     drawn = figure(
