@@ -37,6 +37,7 @@ PIPELINE = [
     "lab",
     "parse",
     "import",
+    "export",
     "classify",
     "analyze",
     "recommend",

@@ -10,6 +10,7 @@ from tracekit.commands.capture import capture
 from tracekit.commands.classify import classify
 from tracekit.commands.compare import compare
 from tracekit.commands.doctor import doctor
+from tracekit.commands.export import export
 from tracekit.commands.import_ import import_
 from tracekit.commands.lab import LAB, lab
 from tracekit.commands.parse import parse
@@ -26,6 +27,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     lab,
     parse,
     import_,
+    export,
     classify,
     analyze,
     recommend,

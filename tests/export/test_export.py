@@ -1,0 +1,170 @@
+"""`tracekit export`: lines written out by hand, what importing them gives, and what is left out."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.replay.trace import trace
+from tracekit.cli import app
+from tracekit.errors import InputError, UsageError
+from tracekit.export.form import plain_names
+from tracekit.export.stage import export
+from tracekit.parse_foreign import Choice, import_trace
+from tracekit.store import TraceFolder
+
+ROWS: list[dict[str, Any]] = [
+    {"queue_ns": 0, "device": "8,0", "sector": 8, "operation": "read", "complete_ns": 500_000},
+    {"queue_ns": 1_999, "device": "8,0", "operation": "flush", "length_bytes": 0, "is_sync": True},
+    {"queue_ns": None, "issue_ns": 3_000, "device": "8,16", "sector": 1, "length_bytes": 512},
+    {"queue_ns": 4_000, "device": "8,0", "operation": "discard", "role": "fs"},
+    {"queue_ns": 5_000, "device": "8,0", "operation": "read", "length_bytes": 0},
+    {"queue_ns": 6_000, "device": "8,0", "length_bytes": 1 << 33, "role": "swap"},
+    {"queue_ns": 7_000, "device": "8,16", "sector": 16, "length_bytes": 8192, "role": "fs"},
+]
+FIO_LOG = """\
+fio version 3 iolog
+0 8,0 add
+0 8,0 open
+0 8,16 add
+0 8,16 open
+0 8,0 read 4096 4096
+1 8,0 sync 0 0
+3 8,16 write 512 512
+7 8,16 write 8192 8192
+7 8,0 close
+7 8,16 close
+"""
+
+
+def rows_of(folder: TraceFolder) -> list[tuple[Any, ...]]:
+    names = ["queue_ns", "complete_ns", "device", "sector", "length_bytes", "operation"]
+    table = pq.read_table(folder.table("requests"), columns=names)
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def many(count: int, operations: tuple[str, ...], unit_ns: int) -> list[dict[str, Any]]:
+    """Return rows of which a format with these operations and this unit of time loses nothing."""
+    pick = random.Random(7)  # noqa: S311 - a fixed sequence, no secret
+    rows = []
+    time_ns = 0
+    for _ in range(count):
+        operation = pick.choice(operations)
+        is_flush = operation == "flush"
+        rows.append({
+            "queue_ns": time_ns,
+            "complete_ns": time_ns + unit_ns * pick.randrange(1, 500),
+            "device": pick.choice(("8,0", "259,3")),
+            "sector": 0 if is_flush else 8 * pick.randrange(1 << 20),
+            "length_bytes": 0 if is_flush else 512 * pick.randrange(1, 256),
+            "operation": operation,
+        })  # fmt: skip
+        time_ns += unit_ns * pick.randrange(0, 900)
+    return rows
+
+
+def test_a_fio_log_by_hand(tmp_path: Path) -> None:
+    # GIVEN requests that fio can hold, and some that it cannot
+    made = trace(tmp_path / "trace", ROWS)
+    # WHEN they are exported
+    result = export(made, "fio", output=tmp_path / "t.log")
+    # THEN the log is as written by hand, and the rest is counted
+    assert (tmp_path / "t.log").read_text() == FIO_LOG
+    assert (result["requests"], result["written"]) == (7, 4)
+    assert result["left_out"] == {"discard": 1, "empty": 1, "too_long": 1}
+    assert result["changed"] == {"rounded_times": 1, "guessed_times": 1}
+    assert result["unheld"] == {
+        "issue_ns": 1, "complete_ns": 1, "is_sync": 1, "process": 7, "pid": 7, "role": 3,
+    }  # fmt: skip
+    # AND the job makes a file as large as what is done on each device
+    job = (tmp_path / "t.log.fio").read_text().splitlines()
+    assert "exec_prerun=truncate -s 8589934592 8,0 && truncate -s 16384 8,16" in job
+    assert "read_iolog=t.log" in job
+
+
+def test_an_import_gives_back_what_fio_can_hold(tmp_path: Path) -> None:
+    # GIVEN a trace in several row groups, of whole us and of operations that fio has
+    rows = many(5000, ("read", "write", "flush"), 1000)
+    made = trace(tmp_path / "trace", rows, row_group_rows=700)
+    # WHEN it is exported and imported again
+    result = export(made, "fio", output=tmp_path / "t.log")
+    again = import_trace(tmp_path / "t.log", tmp_path / "again", choice=Choice())
+    # THEN all but the completions is the same
+    assert result["written"] == 5000
+    assert not result["left_out"]
+    assert not result["changed"]
+    assert again.info["source"]["format"] == "fio3"
+    assert rows_of(again) == [(row[0], None, *row[2:]) for row in rows_of(made)]
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_fio_replays_the_export_without_complaint(tmp_path: Path) -> None:
+    # GIVEN an export of a trace on two devices
+    rows = many(2000, ("read", "write", "flush"), 1000)
+    export(trace(tmp_path / "trace", rows), "fio", output=tmp_path / "t.log")
+    # WHEN fio runs the job that lies beside it, through the page cache where a folder has no other
+    job = tmp_path / "t.log.fio"
+    job.write_text(job.read_text().replace("direct=1", "direct=0"))
+    command = ["fio", "--output-format=json", "--output=out.json", job.name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    # THEN it says nothing, and has done each request
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = json.loads((tmp_path / "out.json").read_text())["jobs"]
+    count = {name: sum(row["operation"] == name for row in rows) for name in ("read", "write")}
+    assert found["error"] == 0
+    assert {name: found[name]["total_ios"] for name in count} == count
+    assert found["sync"]["total_ios"] == 2000 - sum(count.values())
+    total = sum(row["length_bytes"] for row in rows if row["operation"] == "read")
+    assert found["read"]["io_bytes"] == total
+
+
+def test_no_device_is_called_by_a_path() -> None:
+    # GIVEN names of devices as an import may have them, THEN none leaves fio's folder or is twice
+    names = ["/dev/sda", "_dev_sda", "..", "a b", "x;rm -rf $HOME", "8,0"]
+    assert plain_names(names) == [
+        "_dev_sda", "_dev_sda_2", "device", "a_b", "x_rm_-rf__HOME", "8,0",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [[], [{"operation": "discard"}]])
+def test_nothing_to_export_leaves_no_file(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    made = trace(tmp_path / "trace", rows)
+    with pytest.raises(InputError, match=r"no request that fio can hold"):
+        export(made, "fio", output=tmp_path / "t.log")
+    assert [path.name for path in tmp_path.iterdir()] == ["trace"]
+
+
+def test_a_file_is_not_replaced_unless_asked(tmp_path: Path) -> None:
+    made = trace(tmp_path / "trace", ROWS)
+    (tmp_path / "t.log.fio").write_text("mine")
+    with pytest.raises(UsageError, match=r"t\.log\.fio exists already"):
+        export(made, "fio", output=tmp_path / "t.log")
+    export(made, "fio", output=tmp_path / "t.log", overwrite=True)
+    assert (tmp_path / "t.log").read_text() == FIO_LOG
+
+
+def test_a_job_cannot_name_every_file(tmp_path: Path) -> None:
+    made = trace(tmp_path / "trace", ROWS)
+    with pytest.raises(UsageError, match="no name for a file of a fio job"):
+        export(made, "fio", output=tmp_path / "a b.log")
+
+
+def test_the_command_says_what_was_lost(tmp_path: Path) -> None:
+    made = trace(tmp_path / "trace", [{**row, "device": "a b"} for row in ROWS])
+    words = ["export", str(made.path), "--format", "fio", "-o", str(tmp_path / "t.log")]
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 0
+    assert "4 of 7 requests written (fio)" in told.stdout
+    assert "1 left out: too long" in told.stdout
+    assert "device a b is called a_b" in told.stdout
+    assert "role (3)" in told.stdout
+    again = CliRunner().invoke(app, [*words, "--force", "--json"])
+    assert json.loads(again.stdout)["written"] == 4

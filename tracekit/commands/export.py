@@ -1,0 +1,36 @@
+"""`tracekit export`: a trace for other tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def export(
+    trace: Annotated[Path, typer.Argument(help="Trace folder.")],
+    *,
+    form: Annotated[
+        Literal["fio"],
+        typer.Option(
+            "--format",
+            help="fio: an I/O log of version 3, and beside it FILE.fio, a job that replays it.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="New file.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Write the requests of a trace, as queued, for other tools; say what the format lacks."""
+    from tracekit.export.stage import export as run_export
+    from tracekit.export.words import lines
+    from tracekit.progress import row_progress
+    from tracekit.store import TraceFolder
+
+    with row_progress("export") as on_rows:
+        result = run_export(
+            TraceFolder(trace), form, output=output, overwrite=force, on_rows=on_rows
+        )
+    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(lines(result)))

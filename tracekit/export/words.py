@@ -1,0 +1,29 @@
+"""What an export did, in lines for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tracekit.printable import printable
+
+CHANGES = {
+    "guessed_times": "requests without a queue time, or behind a later one: of the event before",
+    "rounded_times": "times cut to the format's unit",
+}
+
+
+def lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines: what was written, what was left out or changed, what the format lacks."""
+    yield f"{result['written']:,} of {result['requests']:,} requests written ({result['format']})"
+    for why, count in result["left_out"].items():
+        yield f"  {count:>12,} left out: {why.replace('_', ' ')}"
+    for what, count in result["changed"].items():
+        yield f"  {count:>12,} {CHANGES[what]}"
+    for device, name in result.get("names", {}).items():
+        if device != name:
+            yield f"  device {printable(device)} is called {name}"
+    if result["unheld"]:
+        told = ", ".join(f"{name} ({count:,})" for name, count in result["unheld"].items())
+        yield f"  not in this format, by requests that have it: {told}"
+    yield from result["files"]
