@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 TIMES = ("queue_ns", "getrq_ns", "insert_ns", "merge_ns", "issue_ns", "complete_ns")
 USED = (*TIMES, "device", "sector", "length_bytes", "operation")
-UNSAID = {"role": "unknown", "depth": 1}
-"""What a column says when it says nothing; of other numbers 0, of flags false."""
+UNSAID = {"role": "unknown", "depth": 1, "operation": "read"}
+"""What a column says when it says nothing; of other numbers 0, of flags false. Without operations
+all are taken for reads."""
 NONE = -1
 
 
@@ -76,13 +77,16 @@ class Source:
         there = open_table(self._table).schema_arrow.names
         names = [name for name in REQUESTS.names if name in there and name not in held]
         found = Survey(0, self._devices, [], {})
-        places = ("device", "sector", "length_bytes")
-        for batch in read_batches(self._table, list(dict.fromkeys((*places, *names)))):
+        for batch in read_batches(self._table, ("device", "sector", "length_bytes")):
             found.requests += batch.num_rows
             self._add_ends(batch, found.end_bytes)
-            for name in names:
-                if count := _says(batch.column(name), name):
-                    found.unheld[name] = found.unheld.get(name, 0) + count
+        # One column after the other: all at once would need twice the memory.
+        for name in names:
+            said = sum(
+                _says(batch.column(name), name) for batch in read_batches(self._table, (name,))
+            )
+            if said:
+                found.unheld[name] = said
         return found
 
     def batches(self) -> Iterator[Rows]:

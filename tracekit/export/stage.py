@@ -10,10 +10,12 @@ from typing import Any
 from tracekit.errors import InputError, UsageError
 from tracekit.export.fio import FioForm
 from tracekit.export.form import Form, Told
+from tracekit.export.msr import MsrForm
+from tracekit.export.oracle import OracleForm
 from tracekit.export.rows import Source
 from tracekit.store import TraceFolder, beside
 
-FORMS: dict[str, Form] = {form.name: form for form in (FioForm(),)}
+FORMS: dict[str, Form] = {form.name: form for form in (FioForm(), MsrForm(), OracleForm())}
 
 
 def export(

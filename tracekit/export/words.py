@@ -9,6 +9,7 @@ from tracekit.printable import printable
 
 CHANGES = {
     "guessed_times": "requests without a queue time, or behind a later one: of the event before",
+    "no_completion": "requests that never complete: with a response time of 0",
     "rounded_times": "times cut to the format's unit",
 }
 
@@ -23,6 +24,10 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
     for device, name in result.get("names", {}).items():
         if device != name:
             yield f"  device {printable(device)} is called {name}"
+    for device, first in result.get("first_objects", {}).items():
+        yield f"  objects of device {printable(device)} begin at {first:,}"
+    if not result.get("has_wall_clock", True):
+        yield "  the trace has no wall clock: its times begin with the year 2000"
     if result["unheld"]:
         told = ", ".join(f"{name} ({count:,})" for name, count in result["unheld"].items())
         yield f"  not in this format, by requests that have it: {told}"
