@@ -21,6 +21,7 @@ WRITE_HELP = (
 
 
 def replay(  # noqa: PLR0913 - a command's parameters are its options
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
     *,
     target: Annotated[
@@ -146,6 +147,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Replay the trace on files or block devices, at its own times or as fast as possible."""
+    from tracekit.asked import words
     from tracekit.replay.schedule import Schedule
     from tracekit.replay.stage import Options, repeats
 
@@ -166,6 +168,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         budget=tuple(budget or ()),
         resume=resume,
         placement=placement,
+        asked=tuple(words(context)),
         targets=tuple(target or ()),
         devices=tuple(device or ()),
         profiles=profiles,

@@ -12,6 +12,7 @@ from tracekit.errors import BudgetError
 
 
 def verify_placement(  # noqa: PLR0913 - a command's parameters are its options
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, with a recommendation.")],
     *,
     placement: Annotated[
@@ -54,9 +55,10 @@ def verify_placement(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Replay base and recommended placement, and say whether the model's prediction held."""
+    from tracekit.asked import keep_asked
     from tracekit.progress import step_progress
     from tracekit.store import TraceFolder
-    from tracekit.verify_placement.stage import Options, verify
+    from tracekit.verify_placement.stage import RESULT, Options, verify
 
     confirmations = tuple(part for token in write_to or () for part in ("--write-to", token))
     options = Options(
@@ -71,6 +73,7 @@ def verify_placement(  # noqa: PLR0913 - a command's parameters are its options
     )
     with step_progress("replay") as on_run:
         result = verify(TraceFolder(trace), options, on_run=on_run)
+    keep_asked(TraceFolder(trace), result, context=context, place=RESULT)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
     if not result["is_held"]:
         raise BudgetError("the model's prediction did not hold")

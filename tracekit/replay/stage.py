@@ -46,6 +46,8 @@ class Options:
     budget: tuple[str, ...] = ()
     resume: str | None = None
     placement: str | None = None
+    asked: tuple[str, ...] | None = None
+    """The words of the command that asked, None when none did."""
     targets: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     profiles: Path | None = None
@@ -253,6 +255,7 @@ def _target_arguments(options: Options, compiled: PlanReport, place: Path) -> li
 def _summary(outcome: Outcome, compiled: dict[str, Any], options: Options) -> dict[str, Any]:
     summary = {"name": options.name, **outcome.summary, "compiled": compiled}
     summary["devices"] = list(options.devices)
+    summary["asked"] = None if options.asked is None else list(options.asked)
     summary["resumed"] = options.resume
     summary["placement"] = options.placement
     if not options.is_dry_run:

@@ -31,8 +31,8 @@ def buffer(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say how often row buffers of a byte-addressable memory would hit, at any size and number."""
+    from tracekit.asked import keep_asked
     from tracekit.progress import row_progress
-    from tracekit.simulate.asked import keep_asked
     from tracekit.simulate.buffer import Options, simulate_buffer
     from tracekit.simulate.row_times import Times
     from tracekit.sizes import parse_size

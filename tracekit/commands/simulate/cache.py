@@ -117,8 +117,8 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
 
 
 def _simulate(trace: Path, options: Options, *, context: typer.Context) -> dict[str, Any]:
+    from tracekit.asked import keep_asked
     from tracekit.progress import row_progress, step_progress
-    from tracekit.simulate.asked import keep_asked
     from tracekit.simulate.cache import Progress, simulate_cache
     from tracekit.store import TraceFolder
 

@@ -10,6 +10,7 @@ import typer
 
 
 def endurance(  # noqa: PLR0913 - a command's parameters are its options
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, with a recommendation.")],
     *,
     placement: Annotated[
@@ -38,6 +39,7 @@ def endurance(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say how often pages are written, how long NVM of each placement lasts, and its price."""
+    from tracekit.asked import keep_asked
     from tracekit.progress import step_progress
     from tracekit.simulate.endurance import Options, simulate_endurance
     from tracekit.store import TraceFolder
@@ -45,4 +47,5 @@ def endurance(  # noqa: PLR0913 - a command's parameters are its options
     options = Options(placement, device, profiles, what_if, write_amplification)
     with step_progress("simulate endurance") as on_step:
         result = simulate_endurance(TraceFolder(trace), options, on_step=on_step)
+    keep_asked(TraceFolder(trace), result, context=context)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))

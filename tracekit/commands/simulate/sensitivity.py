@@ -35,8 +35,8 @@ def sensitivity(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say whether the recommendation holds: other devices, each window, other capacities."""
+    from tracekit.asked import keep_asked
     from tracekit.progress import step_progress
-    from tracekit.simulate.asked import keep_asked
     from tracekit.simulate.sensitivity import Options, simulate_sensitivity
     from tracekit.sizes import parse_duration
     from tracekit.store import TraceFolder

@@ -69,8 +69,8 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say which mix of storage tiers gives most IOPS for its price, with the first and without."""
+    from tracekit.asked import keep_asked
     from tracekit.progress import step_progress
-    from tracekit.simulate.asked import keep_asked
     from tracekit.simulate.tier_study import Options
     from tracekit.simulate.tier_vary import parse_vary
     from tracekit.simulate.tiers import simulate_tiers

@@ -9,6 +9,7 @@ from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
 
 TITLE = "How to reproduce"
+VERIFIED = ("verify-base", "verify-placement")
 
 
 def reproduce(inputs: Inputs) -> Section | Missing:
@@ -18,7 +19,8 @@ def reproduce(inputs: Inputs) -> Section | Missing:
 
 def _commands(inputs: Inputs) -> Iterator[str]:
     files = [file["name"] for file in inputs.info.get("source", {}).get("files", [])]
-    folder = shlex.quote(inputs.folder.path.resolve().name)
+    name = inputs.folder.path.resolve().name
+    folder = shlex.quote(name)
     if files:
         yield f"sha256sum {shlex.join(files)}"
         yield f"tracekit parse {shlex.join(files)} -o {folder}"
@@ -28,13 +30,30 @@ def _commands(inputs: Inputs) -> Iterator[str]:
     if advice is not None:
         base, nvm = (shlex.quote(str(advice[f"{which}_profile"])) for which in ("base", "nvm"))
         yield f"tracekit recommend {folder} --base {base} --nvm {nvm}"
-    for name, asked in inputs.simulations_asked:
-        yield shlex.join(["tracekit", "simulate", name, inputs.folder.path.resolve().name, *asked])
+    for command, asked in inputs.simulations_asked:
+        yield shlex.join(["tracekit", "simulate", command, name, *asked])
+    yield from dict.fromkeys(_replays(inputs, folder))
+    verified = inputs.told("verification", command="verify-placement")
+    if verified is not None:
+        yield shlex.join(["tracekit", "verify-placement", name, *verified[0].get("asked", [])])
+    compared = inputs.told("comparison", command="compare")
+    if compared is not None:
+        yield shlex.join(["tracekit", "compare", name, *compared[0]["names"]])
+    yield f"tracekit report {folder}"
+
+
+def _replays(inputs: Inputs, folder: str) -> Iterator[str]:
+    """Yield the command of each replay; those of a verification are made by it."""
     for replay in inputs.replays:
         summary = replay.summary
+        if replay.name in VERIFIED:
+            continue
+        asked = summary.get("asked")
+        if asked is not None:
+            yield f"tracekit replay {folder} {shlex.join(asked)}".rstrip()
+            continue
         yield (
             f"tracekit replay {folder} --limit {summary['plan']['requests']} "
             f"--engine {summary['engine']['asked']} --pace {summary['pace']} "
             f"--name {shlex.quote(replay.name)}"
         )
-    yield f"tracekit report {folder}"

@@ -1,4 +1,4 @@
-"""The options that a simulation was asked with, kept beside its answer: the report tells them."""
+"""The options that a command was asked with, kept beside its answer: the report tells them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from tracekit.store import TraceFolder, write_json
 SHOWS_ONLY = "as_json"  # changes what is printed, not what is found
 
 
-def keep_asked(folder: TraceFolder, result: dict[str, Any], *, context: Any) -> None:
+def keep_asked(
+    folder: TraceFolder, result: dict[str, Any], *, context: Any, place: str = ""
+) -> None:
     """Add `asked`, the words of the running command's options, to its answer and its JSON file.
 
-    `context` is the command's typer.Context.
+    `context` is the command's typer.Context; the file is `place`, or that of the simulation.
     """
-    result["asked"] = list(_words(context))
-    write_json(folder.path / "simulations" / f"{context.command.name}.json", result)
+    result["asked"] = list(words(context))
+    place = place or f"simulations/{context.command.name}.json"
+    write_json(folder.path / place, result)
 
 
-def _words(context: Any) -> Iterator[str]:
+def words(context: Any) -> Iterator[str]:
+    """Yield the options of the running command that were given, as words of a command line."""
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)
