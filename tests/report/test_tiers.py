@@ -14,6 +14,7 @@ from tracekit.cli import app
 from tracekit.report import svg
 from tracekit.report.canvas import gain_bars
 from tracekit.report.contents import SECTIONS
+from tracekit.report.figures.tier_key import tier_key
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
 from tracekit.report.section import Section
@@ -28,7 +29,8 @@ def configuration(mix: str, iops_per_price: float) -> dict[str, Any]:
     return {"mix": mix, "iops_per_price": iops_per_price}
 
 
-ANSWER = {
+ANSWER: dict[str, Any] = {
+    "price_unit": "relative",
     "tiers": [{"name": "pcm"}, {"name": "flash"}, {"name": "disk"}],
     "configurations": {
         "static": {
@@ -50,6 +52,38 @@ def test_it_says_the_best_mix_and_the_gain() -> None:
         "Static: 13 % pcm, 87 % flash gives 13.3 % more IOPS for the price than the best mix"
         " without pcm."
     ]
+
+
+def test_prices_in_a_currency_are_said_and_drawn_in_it() -> None:
+    # GIVEN prices of a what-if in euro
+    answer = ANSWER | {"price_unit": "EUR per GB"}
+    # THEN the sentences compare by them
+    assert plain(tiers.surface_says(answer, "static"))[0].startswith(
+        "The stronger the colour, the more IOPS per EUR/GB: at best 2,117"
+    )
+    assert "13.3 % more IOPS per EUR/GB than" in plain([tiers.gain_says(answer, "static")])[0]
+    # AND so does the axis of the bars
+    table = pd.DataFrame(
+        {"configuration": ["best"], "method": ["static"], "iops_per_price": [2117.1]}
+    )
+    for one, title in ((answer, "IOPS per EUR/GB"), (ANSWER, "IOPS for the price")):
+        shown = tiers.bars(table).assign(unit=tiers.price_unit(one))
+        for size in (svg.WIDE, svg.NARROW):
+            assert tier_key(shown, size).axes[0].get_xlabel() == title
+
+
+def test_the_page_of_a_what_if_has_its_currency_in_every_figure_of_prices(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "trace", stages=())
+    what_if = tmp_path / "euro.toml"
+    what_if.write_text(
+        'currency = "EUR"\n[price_per_gb]\nssd-pcm = 2\nssd-emlc = 0.5\nhdd-15k = 0.1\n'
+    )
+    simulate_tiers(folder, Options(extent_bytes=65536, step_percent=50, what_if=what_if))
+    report(folder, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert "IOPS per EUR/GB of every mix, static" in text
+    assert "IOPS for the price of every mix" not in text
+    assert text.count("IOPS per EUR/GB") > 4
 
 
 def test_the_surface_keeps_the_best_of_the_other_tiers() -> None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def tier_key(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `iops_per_price` of each `kind`, in the order of the rows."""
-    return canvas.role_bars(
-        table, size, value="iops_per_price", x_title="IOPS for the price", write=fmt.count
-    )
+    """Draw `iops_per_price` of each `kind` in its `unit`, in the order of the rows."""
+    unit = str(table["unit"].iloc[0])
+    return canvas.role_bars(table, size, value="iops_per_price", x_title=unit, write=fmt.count)

@@ -65,7 +65,7 @@ def _surface(evidence: Evidence, answer: Mapping[str, Any], method: str) -> Figu
     drawn = figure(
         tier_surface,
         replace(evidence, table=points),
-        title=f"IOPS for the price of every mix, {method}",
+        title=f"{price_unit(answer)} of every mix, {method}",
         says=surface_says(answer, method),
         name=f"tiers-surface-{method}",
     )
@@ -86,13 +86,21 @@ def surface(table: pd.DataFrame, answer: Mapping[str, Any], *, method: str) -> p
     return best.assign(first_tier=first, second_tier=second)
 
 
+def price_unit(answer: Mapping[str, Any]) -> str:
+    """Return what IOPS are compared by: the currency of a what-if, else the relative price."""
+    if answer["price_unit"] == "relative":
+        return "IOPS for the price"
+    currency = str(answer["price_unit"]).removesuffix(" per GB")
+    return f"IOPS per {fmt.printable(currency)}/GB"
+
+
 def surface_says(answer: Mapping[str, Any], method: str) -> list[str]:
     """Say the best mix, and what it is compared with."""
     named = answer["configurations"][method]
     first = answer["tiers"][0]["name"]
     best, without = named["best"], named[f"best without {first}"]
     return [
-        f"The stronger the colour, the more IOPS for the price: at best"
+        f"The stronger the colour, the more {price_unit(answer)}: at best"
         f" {fmt.count(best['iops_per_price'])} with {fmt.printable(best['mix'])}.",
         f"Without {fmt.printable(first)} it is {fmt.count(without['iops_per_price'])} with"
         f" {fmt.printable(without['mix'])}.",
@@ -104,7 +112,7 @@ def _key(evidence: Evidence, answer: Mapping[str, Any]) -> Figure:
     keys = (Key("base", "static"), Key("combined", "dynamic"))
     drawn = figure(
         tier_key,
-        replace(evidence, table=bars(evidence.table)),
+        replace(evidence, table=bars(evidence.table).assign(unit=price_unit(answer))),
         title="The configurations worth naming",
         says=[gain_says(answer, method) for method in answer["configurations"]],
         legend=keys if has_dynamic else (),
@@ -129,7 +137,7 @@ def gain_says(answer: Mapping[str, Any], method: str) -> str:
     word = "more" if gain_ratio >= 0 else "less"
     return (
         f"{method.capitalize()}: {fmt.printable(some['mix'])} gives"
-        f" {fmt.share(abs(gain_ratio))} {word} IOPS for the price than the best mix without"
+        f" {fmt.share(abs(gain_ratio))} {word} {price_unit(answer)} than the best mix without"
         f" {fmt.printable(first)}."
     )
 
