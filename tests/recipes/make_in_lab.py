@@ -42,6 +42,12 @@ RECIPES = {
     "gnuplot": Recipe(
         ("gnuplot-nox",), "96MiB", ("gnuplot-nox", "-e", "points=1200", "surface.gp")
     ),
+    "sysbench": Recipe(
+        ("mariadb-server-core", "mariadb-client-core", "sysbench"),
+        "256MiB",
+        ("sh", "transact.sh"),
+        prepare="sh fill.sh",
+    ),
     "video": Recipe(("ffmpeg",), "96MiB", ("sh", "play.sh"), prepare="sh film.sh"),
 }
 

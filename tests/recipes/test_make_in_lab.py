@@ -19,6 +19,7 @@ SHORT: dict[str, dict[str, Any]] = {
         "prepare": "python3 pages.py build $LAB_FS/site 1 2",
     },
     "gnuplot": {"command": ("gnuplot-nox", "-e", "points=100", "surface.gp")},
+    "sysbench": {"command": ("sh", "transact.sh", "100", "2"), "prepare": "sh fill.sh 100"},
     "video": {"prepare": "sh film.sh 1"},
 }
 
