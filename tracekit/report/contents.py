@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
 from tracekit.report.sections.answer import answer
+from tracekit.report.sections.applications import applications
 from tracekit.report.sections.buffer import buffer
 from tracekit.report.sections.cache import cache
 from tracekit.report.sections.capacity import capacity
@@ -48,6 +49,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     cache,
     buffer,
     totals,
+    applications,
     coverage,
     footprint,
     heat_map,

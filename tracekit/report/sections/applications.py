@@ -1,0 +1,176 @@
+"""Which of the four applications of study A the trace is like: its Figs. 3, 4 and 6 in words.
+
+The study captured gnuplot, an OLTP benchmark, a video player and a web browser on a disk with three
+roles. Video player and browser have the same shape there, so three shapes remain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tracekit.report import format as fmt
+from tracekit.report import roles
+from tracekit.report.inputs import Inputs
+from tracekit.report.section import Section
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLE = "Beside the study's four applications"
+STUDIED = ("fs", "journal", "swap")
+HOT_POINTS = 0.05
+"""A role is hot if its share of the different sectors is that much below its share of all: the
+study compares the shapes of two bar charts by eye, where less than that cannot be seen."""
+TRAITS = {
+    "busiest": "most requests (Fig. 3)",
+    "hot": "hot sectors (Fig. 4 beside Fig. 3)",
+    "small": "best single use of a little NVM (Fig. 6)",
+    "large": "best single use of much NVM (Fig. 6)",
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How an application uses the three roles; `hot` has the roles in their order."""
+
+    busiest: str
+    hot: tuple[str, ...]
+    small: str
+    large: str
+
+
+STUDY = {
+    "graph drawing": Shape("swap", (), "swap", "swap"),
+    "OLTP": Shape("journal", ("fs",), "fs", "journal"),
+    "video and browser": Shape("fs", (), "fs", "fs"),
+}
+
+
+def applications(inputs: Inputs) -> Section | None:
+    """Build the section; None without the three roles, without traffic or before `recommend`."""
+    evidence, advice = inputs.finding("traffic/totals"), inputs.recommendation
+    if evidence is None or advice is None or advice.get("queueing") == "open":
+        return None
+    table = counted(evidence.table)
+    flips = [flip for flip in advice["single_role_flips"] if flip["to"] in STUDIED]
+    if table.empty or not flips:
+        return None
+    found = shape(table, flips[0]["to"], large=flips[-1]["to"])
+    return Section(
+        "applications",
+        TITLE,
+        {
+            "traits": TRAITS,
+            "words": words(table, found, capacity_bytes=flips[-1]["capacity_bytes"]),
+            "study": {name: titles(known) for name, known in STUDY.items()},
+            "agrees": {name: agreement(found, known) for name, known in STUDY.items()},
+            "says": says(table, found),
+        },
+    )
+
+
+def counted(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the studied roles with traffic, with their shares.
+
+    Added are `request_share` (of all reads and writes), `total_share` (of all sectors read and
+    written) and `distinct_share` (of the different sectors).
+    """
+    chosen = table[table["role"].isin(STUDIED) & (table["total_sectors"] > 0)]
+    requests = chosen["read_count"] + chosen["write_count"]
+    return chosen.assign(
+        request_share=requests / requests.sum(),
+        total_share=chosen["total_sectors"] / chosen["total_sectors"].sum(),
+        distinct_share=chosen["distinct_sectors"] / chosen["distinct_sectors"].sum(),
+    ).set_index("role")
+
+
+def shape(table: pd.DataFrame, small: str, *, large: str) -> Shape:
+    """Return the trace's shape; `small` and `large` are the best single roles of Fig. 6."""
+    falls = table["total_share"] - table["distinct_share"]
+    hot = tuple(roles.in_order(table.index[falls >= HOT_POINTS]))
+    return Shape(str(table["request_share"].idxmax()), hot, small, large)
+
+
+def agreement(found: Shape, known: Shape) -> dict[str, bool]:
+    """Say of each trait whether two shapes share it."""
+    return {trait: getattr(found, trait) == getattr(known, trait) for trait in TRAITS}
+
+
+def titles(known: Shape) -> dict[str, str]:
+    """Return the traits of a shape as they are shown."""
+    return {
+        "busiest": roles.title(known.busiest),
+        "hot": fmt.listing([roles.title(role) for role in known.hot]) or "none",
+        "small": roles.title(known.small),
+        "large": roles.title(known.large),
+    }
+
+
+def words(table: pd.DataFrame, found: Shape, *, capacity_bytes: int) -> dict[str, str]:
+    """Return the traits of this trace with their figures."""
+    shown = titles(found)
+    requests = fmt.share(table.loc[found.busiest, "request_share"])
+    shown["busiest"] += f": {requests} of reads and writes"
+    if found.hot:
+        falls = [
+            f"{roles.title(role)}: {fmt.share(table.loc[role, 'total_share'])} of all sectors,"
+            f" {fmt.share(table.loc[role, 'distinct_share'])} of the different ones"
+            for role in found.hot
+        ]
+        shown["hot"] = fmt.listing(falls)
+    if found.small != found.large:
+        shown["large"] += f", from {fmt.data(capacity_bytes)} on"
+    return shown
+
+
+def says(table: pd.DataFrame, found: Shape) -> list[str]:
+    """Say which application is nearest, and where and why the trace differs from it."""
+    counts = {name: sum(agreement(found, known).values()) for name, known in STUDY.items()}
+    most = max(counts.values())
+    nearest = [name for name, count in counts.items() if count == most]
+    if most == len(TRAITS):
+        return [f"In all {most} traits this trace is like {nearest[0]} in the study."]
+    if len(nearest) > 1:
+        return [
+            f"This trace is as much like {fmt.listing(nearest)}: {most} of {len(TRAITS)} traits."
+        ]
+    sentences = [
+        f"This trace is most like {nearest[0]} in the study: {most} of {len(TRAITS)} traits."
+    ]
+    return sentences + differences(table, found, known=STUDY[nearest[0]])
+
+
+def differences(table: pd.DataFrame, found: Shape, *, known: Shape) -> list[str]:
+    """Say of each trait that differs what the trace's own numbers tell about it."""
+    same = agreement(found, known)
+    sentences = []
+    if not same["busiest"]:
+        sentences.append(
+            f"There the {roles.title(known.busiest)} has most requests, here the"
+            f" {roles.title(found.busiest)}; of all sectors the {roles.title(known.busiest)} has"
+            f" {fmt.share(_share(table, known.busiest))} here."
+        )
+    for trait, amount in (("small", "little"), ("large", "much")):
+        if not same[trait]:
+            role = getattr(known, trait)
+            sentences.append(
+                f"There {amount} NVM serves best as {roles.title(role)}, which has only"
+                f" {fmt.data(_distinct_bytes(table, role))} of different sectors here."
+            )
+    if not same["hot"]:
+        sentences.append(
+            "Hot sectors are judged by shares: a role is hot where its share of the different"
+            f" sectors is {fmt.share(HOT_POINTS)} of the whole or more below its share of all."
+        )
+    return sentences
+
+
+def _share(table: pd.DataFrame, role: str) -> float:
+    return float(table["total_share"].get(role, 0.0))
+
+
+def _distinct_bytes(table: pd.DataFrame, role: str) -> int:
+    sectors: Mapping[Any, Any] = table["distinct_sectors"].to_dict()
+    return 512 * int(sectors.get(role, 0))
