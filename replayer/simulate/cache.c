@@ -8,15 +8,15 @@
 #include "simulate/large_pages.h"
 #include "simulate/policy.h"
 
-#define RUNS_AHEAD 12u /* a miss takes about as long as so many runs */
+#define RUNS_AHEAD 16u /* a miss takes about as long as so many runs */
 
 enum page_flag { RESIDENT = 1, DIRTY = 2 };
 
 struct cache {
   struct cache_setup setup;
   const struct cache_policy *policy;
-  void *state;    /* of the policy; NULL for a capacity of 0 */
-  uint8_t *flags; /* enum page_flag of each page */
+  void *state;              /* of the policy; NULL for a capacity of 0 */
+  struct page_state *pages; /* their flags: enum page_flag */
   struct cache_counts counts;
 };
 
@@ -30,11 +30,11 @@ int tk_cache_new(const struct cache_setup *setup, struct cache **out) {
   int error = 0;
   cache->setup = *setup;
   cache->policy = policy_of(setup->policy);
-  cache->flags = large_pages_zeroed(setup->page_count + 1ul);
-  if (cache->flags == NULL)
+  cache->pages = large_pages_zeroed((setup->page_count + 1ul) * sizeof *cache->pages);
+  if (cache->pages == NULL)
     error = -ENOMEM;
   else if (setup->capacity > 0)
-    error = cache->policy->make(setup->page_count, setup->capacity, &cache->state);
+    error = cache->policy->make(cache->pages, setup->page_count, setup->capacity, &cache->state);
   if (error) {
     tk_cache_free(cache);
     return error;
@@ -44,23 +44,23 @@ int tk_cache_new(const struct cache_setup *setup, struct cache **out) {
 }
 
 static void set_dirty(struct cache *cache, uint32_t page) {
-  cache->counts.dirty += !(cache->flags[page] & DIRTY);
-  cache->flags[page] |= DIRTY;
+  cache->counts.dirty += !(cache->pages[page].flags & DIRTY);
+  cache->pages[page].flags = RESIDENT | DIRTY;
 }
 
 static void leave(struct cache *cache, uint32_t page) {
-  if (cache->flags[page] & DIRTY) {
+  if (cache->pages[page].flags & DIRTY) {
     cache->counts.dirty--;
     cache->counts.backend_writes++;
   }
-  cache->flags[page] = 0;
+  cache->pages[page].flags = 0;
 }
 
 static void come(struct cache *cache, uint32_t page, uint32_t next_use) {
   if (cache->state == NULL)
     return;
   const uint32_t victim = cache->policy->admit(cache->state, page, next_use);
-  cache->flags[page] = RESIDENT;
+  cache->pages[page].flags = RESIDENT;
   cache->counts.fills++;
   if (victim == PAGE_NONE)
     return;
@@ -69,7 +69,7 @@ static void come(struct cache *cache, uint32_t page, uint32_t next_use) {
 }
 
 static void read_page(struct cache *cache, uint32_t page, uint32_t next_use) {
-  if (cache->flags[page] & RESIDENT) {
+  if (cache->pages[page].flags & RESIDENT) {
     cache->policy->hit(cache->state, page, next_use);
     return;
   }
@@ -78,12 +78,12 @@ static void read_page(struct cache *cache, uint32_t page, uint32_t next_use) {
 }
 
 static void write_page(struct cache *cache, uint32_t page, uint32_t next_use) {
-  const bool is_hit = cache->flags[page] & RESIDENT;
+  const bool is_hit = cache->pages[page].flags & RESIDENT;
   if (cache->setup.writes == WRITES_AROUND) {
     cache->counts.backend_writes++;
     if (is_hit) {
       cache->policy->drop(cache->state, page);
-      cache->flags[page] = 0;
+      cache->pages[page].flags = 0;
     }
     return;
   }
@@ -91,7 +91,7 @@ static void write_page(struct cache *cache, uint32_t page, uint32_t next_use) {
     cache->policy->hit(cache->state, page, next_use);
   else if (cache->setup.writes_allocate)
     come(cache, page, next_use);
-  if (cache->setup.writes == WRITES_BACK && cache->flags[page] & RESIDENT)
+  if (cache->setup.writes == WRITES_BACK && cache->pages[page].flags & RESIDENT)
     set_dirty(cache, page);
   else
     cache->counts.backend_writes++;
@@ -99,13 +99,6 @@ static void write_page(struct cache *cache, uint32_t page, uint32_t next_use) {
 
 static bool is_possible(const struct cache_setup *setup, const struct page_run *run) {
   return run->role < PAGE_ROLES && (uint64_t)run->first + run->count <= setup->page_count;
-}
-
-static void expect(const struct cache *cache, const struct page_run *run) {
-  if (run->first >= cache->setup.page_count || cache->state == NULL)
-    return;
-  __builtin_prefetch(&cache->flags[run->first], 1);
-  cache->policy->expect(cache->state, run->first);
 }
 
 int tk_cache_add(struct cache *cache, const struct page_run *runs, uint64_t count,
@@ -117,12 +110,12 @@ int tk_cache_add(struct cache *cache, const struct page_run *runs, uint64_t coun
     const uint32_t row = run->role * 2u + (run->is_write != 0);
     if (!is_possible(&cache->setup, run))
       return -EINVAL;
-    if (i + RUNS_AHEAD < count)
-      expect(cache, &runs[i + RUNS_AHEAD]);
+    if (i + RUNS_AHEAD < count && is_possible(&cache->setup, &runs[i + RUNS_AHEAD]))
+      __builtin_prefetch(&cache->pages[runs[i + RUNS_AHEAD].first], 1);
     cache->counts.references[row] += run->count;
     for (uint32_t page = run->first; page < run->first + run->count; page++) {
       const uint32_t next_use = next_uses != NULL ? *next_uses++ : NEXT_USE_NEVER;
-      cache->counts.hits[row] += cache->flags[page] & RESIDENT;
+      cache->counts.hits[row] += cache->pages[page].flags & RESIDENT;
       if (run->is_write)
         write_page(cache, page, next_use);
       else
@@ -140,7 +133,7 @@ void tk_cache_free(struct cache *cache) {
   if (cache == NULL)
     return;
   cache->policy->free(cache->state);
-  free(cache->flags);
+  free(cache->pages);
   free(cache);
 }
 

@@ -1,18 +1,19 @@
 /* Cache policies: which page leaves when another comes. The caller knows which pages are resident
- * and calls `hit` for these and `admit` for others, so that a policy only keeps its order. */
+ * and calls `hit` for these and `admit` for others, so that a policy only keeps its order. It also
+ * owns the states of the pages, where its own flags are beside what the policy keeps. */
 #ifndef TRACEKIT_SIMULATE_POLICY_H
 #define TRACEKIT_SIMULATE_POLICY_H
 
 #include <stdint.h>
 
-#include "simulate/page_list.h"
+#include "simulate/page_state.h"
 
 #define NEXT_USE_NEVER UINT32_MAX
 
 struct cache_policy {
-  /* Makes an empty cache of `capacity` pages, at least 1, for pages below `pages`. Returns 0 or
-   * -ENOMEM. */
-  int (*make)(uint32_t pages, uint32_t capacity, void **state);
+  /* Makes an empty cache of `capacity` pages, at least 1. `pages` are `count` states of zeros,
+   * which outlive the cache. Returns 0 or -ENOMEM. */
+  int (*make)(struct page_state *pages, uint32_t count, uint32_t capacity, void **state);
   /* A resident page is used; `next_use` is the number of its next use, or NEXT_USE_NEVER, and means
    * something to the optimum only. */
   void (*hit)(void *state, uint32_t page, uint32_t next_use);
@@ -22,8 +23,6 @@ struct cache_policy {
   void (*drop)(void *state, uint32_t page);
   /* Frees the cache; NULL is fine. */
   void (*free)(void *state);
-  /* A page is used soon: what is kept of it is brought closer. Changes nothing. */
-  void (*expect)(const void *state, uint32_t page);
 };
 
 enum cache_policy_name {

@@ -1,23 +1,40 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "simulate/large_pages.h"
+#include "simulate/page_ring.h"
 #include "simulate/policy.h"
 
+#define PAGES_PER_STALE 4u /* only dropped pages leave entries behind */
+
+enum place { CACHED = PAGE_NOWHERE + 1 };
+
 struct fifo {
-  struct page_list list;
+  struct page_ring ring;
+  struct page_state *pages;
   uint32_t capacity; /* pages */
-  struct page_links links[];
 };
 
-static int make(uint32_t pages, uint32_t capacity, void **state) {
-  struct fifo *fifo = large_pages_alloc(sizeof *fifo + pages * sizeof *fifo->links);
+static void free_fifo(void *state) {
+  struct fifo *fifo = state;
+  if (fifo == NULL)
+    return;
+  page_ring_free(&fifo->ring);
+  free(fifo);
+}
+
+static int make(struct page_state *pages, uint32_t count, uint32_t capacity, void **state) {
+  struct fifo *fifo = calloc(1, sizeof *fifo);
   if (fifo == NULL)
     return -ENOMEM;
-  fifo->list = PAGE_LIST_EMPTY;
+  const uint32_t most = capacity < count ? capacity : count;
+  fifo->pages = pages;
   fifo->capacity = capacity;
-  *state = fifo;
-  return 0;
+  const int error = page_ring_init(&fifo->ring, CACHED, most, most / PAGES_PER_STALE + 1);
+  if (error)
+    free(fifo);
+  else
+    *state = fifo;
+  return error;
 }
 
 static void hit(void *state, uint32_t page, uint32_t next_use) {
@@ -31,20 +48,15 @@ static uint32_t admit(void *state, uint32_t page, uint32_t next_use) {
   struct fifo *fifo = state;
   uint32_t victim = PAGE_NONE;
   (void)next_use; /* as above */
-  if (fifo->list.count == fifo->capacity)
-    victim = page_list_pop(&fifo->list, fifo->links);
-  page_list_push(&fifo->list, fifo->links, page);
+  if (fifo->ring.count == fifo->capacity)
+    victim = page_ring_pop(&fifo->ring, fifo->pages);
+  page_ring_push(&fifo->ring, fifo->pages, page);
   return victim;
 }
 
 static void drop(void *state, uint32_t page) {
   struct fifo *fifo = state;
-  page_list_remove(&fifo->list, fifo->links, page);
+  page_ring_remove(&fifo->ring, fifo->pages, page);
 }
 
-static void expect(const void *state, uint32_t page) {
-  const struct fifo *fifo = state;
-  __builtin_prefetch(&fifo->links[page], 1);
-}
-
-const struct cache_policy policy_fifo = {make, hit, admit, drop, free, expect};
+const struct cache_policy policy_fifo = {make, hit, admit, drop, free_fifo};

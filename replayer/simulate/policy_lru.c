@@ -1,52 +1,65 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "simulate/large_pages.h"
+#include "simulate/page_ring.h"
 #include "simulate/policy.h"
 
+/* A use puts the page at the end of the ring anew. */
+#define STALE_PER_PAGE 2u /* the more, the more memory, and the fewer compactions */
+
+enum place { CACHED = PAGE_NOWHERE + 1 };
+
 struct lru {
-  struct page_list list;
+  struct page_ring ring;
+  struct page_state *pages;
   uint32_t capacity; /* pages */
-  struct page_links links[];
 };
 
-static int make(uint32_t pages, uint32_t capacity, void **state) {
-  struct lru *lru = large_pages_alloc(sizeof *lru + pages * sizeof *lru->links);
+static void free_lru(void *state) {
+  struct lru *lru = state;
+  if (lru == NULL)
+    return;
+  page_ring_free(&lru->ring);
+  free(lru);
+}
+
+static int make(struct page_state *pages, uint32_t count, uint32_t capacity, void **state) {
+  struct lru *lru = calloc(1, sizeof *lru);
   if (lru == NULL)
     return -ENOMEM;
-  lru->list = PAGE_LIST_EMPTY;
+  const uint32_t most = capacity < count ? capacity : count;
+  lru->pages = pages;
   lru->capacity = capacity;
-  *state = lru;
-  return 0;
+  const int error = page_ring_init(&lru->ring, CACHED, most, STALE_PER_PAGE * most + 1);
+  if (error)
+    free(lru);
+  else
+    *state = lru;
+  return error;
 }
 
 static void hit(void *state, uint32_t page, uint32_t next_use) {
   struct lru *lru = state;
   (void)next_use; /* the past decides */
-  if (lru->list.newest == page)
+  if (page_ring_is_newest(&lru->ring, lru->pages, page))
     return;
-  page_list_remove(&lru->list, lru->links, page);
-  page_list_push(&lru->list, lru->links, page);
+  page_ring_remove(&lru->ring, lru->pages, page);
+  page_ring_push(&lru->ring, lru->pages, page);
 }
 
 static uint32_t admit(void *state, uint32_t page, uint32_t next_use) {
   struct lru *lru = state;
   uint32_t victim = PAGE_NONE;
   (void)next_use; /* as above */
-  if (lru->list.count == lru->capacity)
-    victim = page_list_pop(&lru->list, lru->links);
-  page_list_push(&lru->list, lru->links, page);
+  if (lru->ring.count == lru->capacity)
+    victim = page_ring_pop(&lru->ring, lru->pages);
+  page_ring_push(&lru->ring, lru->pages, page);
   return victim;
 }
 
 static void drop(void *state, uint32_t page) {
   struct lru *lru = state;
-  page_list_remove(&lru->list, lru->links, page);
+  page_ring_remove(&lru->ring, lru->pages, page);
 }
 
-static void expect(const void *state, uint32_t page) {
-  const struct lru *lru = state;
-  __builtin_prefetch(&lru->links[page], 1);
-}
-
-const struct cache_policy policy_lru = {make, hit, admit, drop, free, expect};
+const struct cache_policy policy_lru = {make, hit, admit, drop, free_lru};

@@ -6,6 +6,7 @@
 
 #define OUT 0u /* of a page that is not in the cache; a next use is never the first of all */
 #define CHILDREN 4u
+#define KEYS_AHEAD 16u
 #define SPARE 64u /* keys that even a cache of one page may hold beside the live ones */
 
 /* Belady, IBM Systems Journal 5(2), 1966. Of pages that are equally far away the one with the
@@ -21,7 +22,7 @@ struct optimum {
   uint64_t keys;     /* in the heap */
   uint64_t room;     /* for keys: at least twice the pages */
   uint64_t *heap;
-  uint32_t next_use[]; /* of each page, or OUT */
+  struct page_state *pages; /* their slots are their next uses, or OUT */
 };
 
 static void free_optimum(void *state) {
@@ -32,12 +33,13 @@ static void free_optimum(void *state) {
   free(cache);
 }
 
-static int make(uint32_t pages, uint32_t capacity, void **state) {
-  struct optimum *cache = large_pages_zeroed(sizeof *cache + pages * sizeof *cache->next_use);
+static int make(struct page_state *pages, uint32_t count, uint32_t capacity, void **state) {
+  struct optimum *cache = calloc(1, sizeof *cache);
   if (cache == NULL)
     return -ENOMEM;
+  cache->pages = pages;
   cache->capacity = capacity;
-  cache->room = 2ul * (capacity < pages ? capacity : pages) + SPARE;
+  cache->room = 2ul * (capacity < count ? capacity : count) + SPARE;
   cache->heap = large_pages_alloc(cache->room * sizeof *cache->heap);
   if (cache->heap == NULL) {
     free_optimum(cache);
@@ -50,7 +52,7 @@ static int make(uint32_t pages, uint32_t capacity, void **state) {
 static uint32_t page_of(uint64_t key) { return (uint32_t)key; }
 
 static int is_live(const struct optimum *cache, uint64_t key) {
-  return cache->next_use[page_of(key)] == key >> 32;
+  return cache->pages[page_of(key)].slot == key >> 32;
 }
 
 static void rise(struct optimum *cache, uint64_t place, uint64_t key) {
@@ -80,10 +82,18 @@ static void sink(struct optimum *cache, uint64_t place, uint64_t key) {
   cache->heap[place] = key;
 }
 
+static void prefetch(const struct optimum *cache, uint64_t place) {
+  if (place < cache->keys)
+    __builtin_prefetch(&cache->pages[page_of(cache->heap[place])], 1);
+}
+
 static void pop(struct optimum *cache) {
   const uint64_t last = cache->heap[--cache->keys];
   if (cache->keys > 0)
     sink(cache, 0, last);
+  /* One of these is the next to leave. */
+  for (uint64_t place = 0; place <= CHILDREN; place++)
+    prefetch(cache, place);
 }
 
 /* Keeps one key of each page in the cache. */
@@ -91,14 +101,15 @@ static void rebuild(struct optimum *cache) {
   uint64_t kept = 0;
   for (uint64_t i = 0; i < cache->keys; i++) {
     const uint64_t key = cache->heap[i];
+    prefetch(cache, i + KEYS_AHEAD);
     if (!is_live(cache, key))
       continue;
     cache->heap[kept++] = key;
-    cache->next_use[page_of(key)] = OUT; /* a second key of a page that came back is not kept */
+    cache->pages[page_of(key)].slot = OUT; /* a second key of a page that came back is not kept */
   }
   cache->keys = kept;
   for (uint64_t i = 0; i < kept; i++)
-    cache->next_use[page_of(cache->heap[i])] = (uint32_t)(cache->heap[i] >> 32);
+    cache->pages[page_of(cache->heap[i])].slot = (uint32_t)(cache->heap[i] >> 32);
   for (uint64_t place = kept / CHILDREN + 1; place-- > 0;)
     if (place < kept)
       sink(cache, place, cache->heap[place]);
@@ -106,16 +117,16 @@ static void rebuild(struct optimum *cache) {
 
 static void hit(void *state, uint32_t page, uint32_t next_use) {
   struct optimum *cache = state;
-  cache->next_use[page] = OUT; /* its key of before need not be kept */
+  cache->pages[page].slot = OUT; /* its key of before need not be kept */
   if (cache->keys == cache->room)
     rebuild(cache);
-  cache->next_use[page] = next_use == OUT ? OUT + 1 : next_use;
-  rise(cache, cache->keys++, (uint64_t)cache->next_use[page] << 32 | page);
+  cache->pages[page].slot = next_use == OUT ? OUT + 1 : next_use;
+  rise(cache, cache->keys++, (uint64_t)cache->pages[page].slot << 32 | page);
 }
 
 static void drop(void *state, uint32_t page) {
   struct optimum *cache = state;
-  cache->next_use[page] = OUT;
+  cache->pages[page].slot = OUT;
   cache->count--;
 }
 
@@ -134,9 +145,4 @@ static uint32_t admit(void *state, uint32_t page, uint32_t next_use) {
   return victim;
 }
 
-static void expect(const void *state, uint32_t page) {
-  const struct optimum *cache = state;
-  __builtin_prefetch(&cache->next_use[page], 1);
-}
-
-const struct cache_policy policy_optimum = {make, hit, admit, drop, free_optimum, expect};
+const struct cache_policy policy_optimum = {make, hit, admit, drop, free_optimum};

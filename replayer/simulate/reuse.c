@@ -87,18 +87,18 @@ static void renumber(struct reuse *reuse) {
   close_words(reuse, before / WORD_SLOTS);
 }
 
-int reuse_grow(struct reuse *reuse, uint32_t pages) {
-  struct reuse bigger;
-  const int error = reuse_init(&bigger, pages);
-  if (error)
-    return error;
-  memcpy(bigger.slots, reuse->slots, reuse->pages * sizeof *bigger.slots);
-  memcpy(bigger.bits, reuse->bits, reuse->words * sizeof *bigger.bits);
-  bigger.live = reuse->live;
-  reuse_free(reuse);
-  *reuse = bigger;
-  renumber(reuse);
-  return 0;
+void reuse_move(struct reuse *reuse, uint32_t page, uint32_t to) {
+  reuse->slots[to] = reuse->slots[page];
+  reuse->slots[page] = REUSE_COLD;
+}
+
+void reuse_move_all(const struct reuse *from, struct reuse *to, const uint32_t *moved) {
+  for (uint32_t page = 0; page < from->pages; page++)
+    if (from->slots[page] != REUSE_COLD)
+      to->slots[moved[page]] = from->slots[page];
+  memcpy(to->bits, from->bits, from->words * sizeof *to->bits);
+  to->live = from->live;
+  renumber(to);
 }
 
 /* Returns the bits of slots first..end-1 that lie in the word of `first`. */

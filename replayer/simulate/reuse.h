@@ -39,9 +39,12 @@ uint32_t reuse_touch(struct reuse *reuse, uint32_t page, uint32_t count, uint32_
 /* Returns the distance that a touch of the page would have now, and touches nothing. */
 uint32_t reuse_distance(const struct reuse *reuse, uint32_t page);
 
-/* Makes room for pages up to `pages` - 1, at least as many as before. Returns 0 or -ENOMEM, after
- * which everything is as it was. */
-int reuse_grow(struct reuse *reuse, uint32_t pages);
+/* Gives a page that was touched the number of another that was not, which is then untouched. */
+void reuse_move(struct reuse *reuse, uint32_t page, uint32_t to);
+
+/* Makes of `to`, which has room for at least as many pages and none of them touched, what `from` is
+ * if each touched page `p` had the number moved[p]. `from` is as it was. */
+void reuse_move_all(const struct reuse *from, struct reuse *to, const uint32_t *moved);
 
 /* Brings closer what a touch of the page will need: first where its slot stands, and when that has
  * come, what is known of the slot. */

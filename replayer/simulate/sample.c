@@ -4,122 +4,133 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The highest 24 bits decide about sampling and are all small in a sample: others are used here. */
-#define PLACE_SHIFT 5
+#include "simulate/large_pages.h"
+#include "simulate/page_runs.h"
 
-int sample_init(struct sample *sample, uint32_t capacity) {
-  *sample = (struct sample){.capacity = capacity, .mask = 1};
-  while (sample->mask < 2 * (uint64_t)capacity)
-    sample->mask = sample->mask * 2 + 1;
-  sample->pages = malloc(capacity * sizeof *sample->pages);
-  sample->heap = malloc(capacity * sizeof *sample->heap);
-  sample->free = malloc(capacity * sizeof *sample->free);
-  sample->table = malloc((sample->mask + 1ul) * sizeof *sample->table);
-  if (sample->pages == NULL || sample->heap == NULL || sample->free == NULL ||
-      sample->table == NULL) {
+#define EMPTY UINT64_MAX
+/* The lowest bits group pages and the highest decide about sampling, so those between find a place.
+ */
+#define PLACE_SHIFT 8
+/* Four fifths full, the search for a page ends after 3 places on the average, for a new one after
+ * 13, which are two lines of memory. */
+#define FREE_SHARE 4u
+
+int sample_init(struct sample *sample, uint32_t most) {
+  *sample = (struct sample){.most = most, .places = most + most / FREE_SHARE + 1};
+  const int error = reuse_init(&sample->reuse, sample->places);
+  if (error)
+    return error;
+  sample->hashes = large_pages_alloc(sample->places * sizeof *sample->hashes);
+  if (sample->hashes == NULL) {
     sample_free(sample);
     return -ENOMEM;
   }
-  memset(sample->table, 0xff, (sample->mask + 1ul) * sizeof *sample->table);
+  memset(sample->hashes, 0xff, sample->places * sizeof *sample->hashes);
   return 0;
 }
 
 void sample_free(struct sample *sample) {
-  free(sample->pages);
-  free(sample->heap);
-  free(sample->free);
-  free(sample->table);
+  free(sample->hashes);
+  reuse_free(&sample->reuse);
   *sample = (struct sample){0};
 }
 
 static uint32_t home_of(const struct sample *sample, uint64_t hash) {
-  return (uint32_t)(hash >> PLACE_SHIFT) & sample->mask;
+  const uint32_t bits = (uint32_t)(hash >> PLACE_SHIFT);
+  return (uint32_t)((uint64_t)bits * sample->places >> 32);
 }
 
-/* Returns the entry of a page, or the empty one where it belongs. */
-static uint32_t probe(const struct sample *sample, int64_t key, uint64_t hash) {
+static uint32_t next_place(const struct sample *sample, uint32_t place) {
+  return place + 1 == sample->places ? 0 : place + 1;
+}
+
+/* Returns the steps from a place forward to another. */
+static uint32_t steps(const struct sample *sample, uint32_t from, uint32_t to) {
+  return to >= from ? to - from : to + (sample->places - from);
+}
+
+/* Returns the place of a page, or the empty one where it belongs. */
+static uint32_t find(const struct sample *sample, uint64_t hash) {
   uint32_t at = home_of(sample, hash);
-  while (sample->table[at] != SAMPLE_NONE && sample->pages[sample->table[at]].key != key)
-    at = (at + 1) & sample->mask;
+  while (sample->hashes[at] != hash && sample->hashes[at] != EMPTY)
+    at = next_place(sample, at);
   return at;
 }
 
-uint32_t sample_find(const struct sample *sample, int64_t key, uint64_t hash) {
-  return sample->table[probe(sample, key, hash)];
+void sample_prefetch(const struct sample *sample, uint64_t hash) {
+  const uint32_t home = home_of(sample, hash);
+  __builtin_prefetch(&sample->hashes[home], 1);
+  reuse_prefetch_slot(&sample->reuse, home);
 }
 
-static uint64_t hash_at(const struct sample *sample, uint32_t place) {
-  return sample->pages[sample->heap[place]].hash;
-}
-
-uint32_t sample_add(struct sample *sample, int64_t key, uint64_t hash) {
-  const uint32_t number =
-      sample->free_count > 0 ? sample->free[--sample->free_count] : sample->count;
-  uint32_t place = sample->count++;
-  sample->pages[number] = (struct sample_page){.key = key, .hash = hash};
-  sample->table[probe(sample, key, hash)] = number;
-  for (; place > 0 && hash_at(sample, (place - 1) / 2) < hash; place = (place - 1) / 2)
-    sample->heap[place] = sample->heap[(place - 1) / 2];
-  sample->heap[place] = number;
-  return number;
-}
-
-uint32_t sample_last(const struct sample *sample) { return sample->heap[0]; }
-
-/* Empties an entry and moves later ones of its chain forward, so that no search ends early. */
-static void close_gap(struct sample *sample, uint32_t gap) {
-  uint32_t at = gap;
-  for (;;) {
-    at = (at + 1) & sample->mask;
-    if (sample->table[at] == SAMPLE_NONE)
-      break;
-    const uint32_t home = home_of(sample, sample->pages[sample->table[at]].hash);
-    if (((at - home) & sample->mask) < ((at - gap) & sample->mask))
-      continue;
-    sample->table[gap] = sample->table[at];
-    gap = at;
-  }
-  sample->table[gap] = SAMPLE_NONE;
-}
-
-void sample_drop_last(struct sample *sample) {
-  const uint32_t number = sample->heap[0];
-  const uint32_t moved = sample->heap[--sample->count];
-  uint32_t place = 0;
-  close_gap(sample, probe(sample, sample->pages[number].key, sample->pages[number].hash));
-  sample->free[sample->free_count++] = number;
-  for (;;) {
-    uint32_t child = 2 * place + 1;
-    if (child + 1 < sample->count && hash_at(sample, child + 1) > hash_at(sample, child))
-      child++;
-    if (child >= sample->count || hash_at(sample, child) <= sample->pages[moved].hash)
-      break;
-    sample->heap[place] = sample->heap[child];
-    place = child;
-  }
-  sample->heap[place] = moved;
-}
-
-int sample_grow(struct sample *sample, uint32_t capacity) {
-  struct sample bigger;
-  const int error = sample_init(&bigger, capacity);
+/* Doubles the table: pages get other places. */
+static int grow(struct sample *sample) {
+  struct sample bigger = {0};
+  uint32_t *moved = malloc(sample->places * sizeof *moved);
+  const uint32_t most = sample->most * 2;
+  int error = moved == NULL || most >= PAGE_MAX ? -ENOMEM : sample_init(&bigger, most);
   if (error)
-    return error;
-  memcpy(bigger.pages, sample->pages, sample->capacity * sizeof *bigger.pages);
-  memcpy(bigger.heap, sample->heap, sample->count * sizeof *bigger.heap);
-  memcpy(bigger.free, sample->free, sample->free_count * sizeof *bigger.free);
-  bigger.count = sample->count;
-  bigger.free_count = sample->free_count;
-  for (uint32_t place = 0; place < bigger.count; place++) {
-    const struct sample_page *page = &bigger.pages[bigger.heap[place]];
-    bigger.table[probe(&bigger, page->key, page->hash)] = bigger.heap[place];
+    goto free_moved;
+  for (uint32_t place = 0; place < sample->places; place++) {
+    const uint64_t hash = sample->hashes[place];
+    if (hash == EMPTY)
+      continue;
+    moved[place] = find(&bigger, hash);
+    bigger.hashes[moved[place]] = hash;
   }
+  reuse_move_all(&sample->reuse, &bigger.reuse, moved);
+  bigger.count = sample->count;
   sample_free(sample);
   *sample = bigger;
+
+free_moved:
+  free(moved);
+  return error;
+}
+
+int sample_touch(struct sample *sample, uint64_t hash, uint32_t *distance) {
+  hash -= hash == EMPTY; /* of 2^64 pages two share a place */
+  uint32_t place = find(sample, hash);
+  if (sample->hashes[place] == EMPTY) {
+    if (sample->count == sample->most) {
+      const int error = grow(sample);
+      if (error)
+        return error;
+      place = find(sample, hash);
+    }
+    sample->hashes[place] = hash;
+    sample->count++;
+  }
+  (void)reuse_touch(&sample->reuse, place, 1, distance); /* one page: one was touched */
   return 0;
 }
 
+/* Empties a place and moves later pages of its chain forward, so that no search ends early. */
+static void close_gap(struct sample *sample, uint32_t gap) {
+  for (uint32_t at = next_place(sample, gap); sample->hashes[at] != EMPTY;
+       at = next_place(sample, at)) {
+    const uint32_t home = home_of(sample, sample->hashes[at]);
+    if (steps(sample, home, at) < steps(sample, gap, at))
+      continue;
+    sample->hashes[gap] = sample->hashes[at];
+    reuse_move(&sample->reuse, at, gap);
+    gap = at;
+  }
+  sample->hashes[gap] = EMPTY;
+}
+
+void sample_cut(struct sample *sample, uint32_t threshold) {
+  for (uint32_t place = 0; place < sample->places; place++) {
+    /* What comes from further on to close the gap may have to go as well. */
+    while (sample->hashes[place] != EMPTY &&
+           sample->hashes[place] >> SAMPLE_HASH_SHIFT >= threshold) {
+      reuse_forget(&sample->reuse, place);
+      sample->count--;
+      close_gap(sample, place);
+    }
+  }
+}
+
 uint64_t sample_bytes(const struct sample *sample) {
-  return sample->capacity * (sizeof *sample->pages + sizeof *sample->heap + sizeof *sample->free) +
-         (sample->mask + 1ul) * sizeof *sample->table;
+  return sample->places * sizeof *sample->hashes + reuse_bytes(&sample->reuse);
 }

@@ -5,18 +5,23 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "simulate/reuse.h"
 #include "simulate/sample.h"
 #include "simulate/size_buckets.h"
 
 #define FIRST_PAGES 4096u
 #define ROWS (2u * PAGE_ROLES)
 #define SALT UINT64_C(0x9e3779b97f4a7c15) /* page 0 must not have the hash 0 */
-#define SAMPLING_SHIFT 40                 /* the highest 24 bits decide, the lowest 5 group */
+#define CUT_SHARE 32u /* a full sample gives up so much of its rate: rarely, and not much */
+#define WAITING 128u  /* sampled references that are handled together */
+
+/* A reference of a sampled page, which is on its way from memory. */
+struct waiting {
+  uint64_t hash;
+  uint32_t row; /* role * 2 + is_write */
+};
 
 struct shards {
   struct sample sample;
-  struct reuse reuse; /* by number of the sample */
   struct size_buckets buckets;
   double *sums;        /* SHARDS_GROUPS tables of ROWS by `columns` */
   uint32_t columns;    /* sizes + 2 */
@@ -25,6 +30,8 @@ struct shards {
   double weight;       /* the inverse of the rate */
   uint64_t sampled;    /* references */
   uint64_t references[ROWS];
+  uint32_t waiting_count;
+  struct waiting waiting[WAITING];
 };
 
 int tk_shards_new(const uint64_t *sizes, uint32_t size_count, uint32_t threshold,
@@ -34,7 +41,7 @@ int tk_shards_new(const uint64_t *sizes, uint32_t size_count, uint32_t threshold
   struct shards *shards = calloc(1, sizeof *shards);
   if (shards == NULL)
     return -ENOMEM;
-  /* One page more than the limit: it is there before another leaves for it. */
+  /* One page more than the limit: it is there before others leave for it. */
   const uint32_t first_pages = page_limit > 0 ? page_limit + 1 : FIRST_PAGES;
   shards->threshold = threshold;
   shards->page_limit = page_limit;
@@ -43,8 +50,6 @@ int tk_shards_new(const uint64_t *sizes, uint32_t size_count, uint32_t threshold
   int error = size_buckets_init(&shards->buckets, sizes, size_count);
   if (error == 0)
     error = sample_init(&shards->sample, first_pages);
-  if (error == 0)
-    error = reuse_init(&shards->reuse, first_pages);
   if (error == 0) {
     shards->sums = calloc((size_t)SHARDS_GROUPS * ROWS * shards->columns, sizeof *shards->sums);
     error = shards->sums == NULL ? -ENOMEM : 0;
@@ -57,46 +62,72 @@ int tk_shards_new(const uint64_t *sizes, uint32_t size_count, uint32_t threshold
   return 0;
 }
 
-/* Lowers the threshold to the largest hash in the sample, and drops the pages that have it. */
+/* Lowers the threshold until the sample is within its limit. */
 static void lower(struct shards *shards) {
-  struct sample *sample = &shards->sample;
-  const uint64_t last = sample->pages[sample_last(sample)].hash >> SAMPLING_SHIFT;
-  while (sample->count > 0 && sample->pages[sample_last(sample)].hash >> SAMPLING_SHIFT == last) {
-    reuse_forget(&shards->reuse, sample_last(sample));
-    sample_drop_last(sample);
+  uint32_t threshold = shards->threshold;
+  while (shards->sample.count > shards->page_limit) {
+    const uint32_t step = threshold / CUT_SHARE;
+    threshold -= step > 0 || threshold == 0 ? step : 1;
+    sample_cut(&shards->sample, threshold);
   }
   /* A threshold of 0 would have no rate; one page in 2^24 is sampled for ever. */
-  shards->threshold = last > 0 ? (uint32_t)last : 1;
+  shards->threshold = threshold > 0 ? threshold : 1;
   shards->weight = (double)SHARDS_SCALE / shards->threshold;
 }
 
-static int make_room(struct shards *shards) {
-  if (shards->sample.count < shards->sample.capacity)
-    return 0;
-  const uint32_t pages = shards->sample.capacity * 2;
-  const int error = pages >= PAGE_MAX ? -ENOMEM : sample_grow(&shards->sample, pages);
-  return error ? error : reuse_grow(&shards->reuse, pages);
-}
-
-static int add_page(struct shards *shards, int64_t key, uint64_t hash, uint32_t row) {
+static int add_reference(struct shards *shards, const struct waiting *reference) {
   uint32_t distance;
-  uint32_t number = sample_find(&shards->sample, key, hash);
-  if (number == SAMPLE_NONE) {
-    const int error = make_room(shards);
-    if (error)
-      return error;
-    number = sample_add(&shards->sample, key, hash);
-  }
-  (void)reuse_touch(&shards->reuse, number, 1, &distance); /* one page: one was touched */
+  const uint64_t hash = reference->hash;
+  if (hash >> SAMPLE_HASH_SHIFT >= shards->threshold)
+    return 0; /* the threshold was lowered meanwhile */
+  const int error = sample_touch(&shards->sample, hash, &distance);
+  if (error)
+    return error;
   const uint32_t column =
       distance == REUSE_COLD
           ? shards->columns - 1
           : size_buckets_find(&shards->buckets, (uint64_t)(distance * shards->weight));
   const uint64_t group = hash % SHARDS_GROUPS;
-  shards->sums[(group * ROWS + row) * shards->columns + column] += shards->weight;
+  shards->sums[(group * ROWS + reference->row) * shards->columns + column] += shards->weight;
   shards->sampled++;
   if (shards->page_limit > 0 && shards->sample.count > shards->page_limit)
     lower(shards);
+  return 0;
+}
+
+/* Handles the references that wait. */
+static int add_waiting(struct shards *shards) {
+  for (uint32_t i = 0; i < shards->waiting_count; i++)
+    sample_prefetch(&shards->sample, shards->waiting[i].hash);
+  for (uint32_t i = 0; i < shards->waiting_count; i++) {
+    const int error = add_reference(shards, &shards->waiting[i]);
+    if (error)
+      return error;
+  }
+  shards->waiting_count = 0;
+  return 0;
+}
+
+/* Lets the sampled pages of an access wait. */
+static int add_access(struct shards *shards, const struct page_access *access, uint32_t row) {
+  uint64_t key = (uint64_t)access->key + SALT;
+  for (uint32_t left = access->count; left > 0;) {
+    const uint32_t room = WAITING - shards->waiting_count;
+    const uint32_t part = left < room ? left : room;
+    uint32_t waiting = shards->waiting_count;
+    for (uint32_t page = 0; page < part; page++) {
+      const uint64_t hash = hash_mix(key + page);
+      /* Written in any case, and overwritten if the page is not sampled. */
+      shards->waiting[waiting] = (struct waiting){hash, row};
+      waiting += hash >> SAMPLE_HASH_SHIFT < shards->threshold;
+    }
+    shards->waiting_count = waiting;
+    key += part;
+    left -= part;
+    const int error = waiting == WAITING ? add_waiting(shards) : 0;
+    if (error)
+      return error;
+  }
   return 0;
 }
 
@@ -107,16 +138,11 @@ int tk_shards_add(struct shards *shards, const struct page_access *rows, uint64_
     if (access->role >= PAGE_ROLES)
       return -EINVAL;
     shards->references[row] += access->count;
-    for (uint32_t page = 0; page < access->count; page++) {
-      const int64_t key = access->key + page;
-      const uint64_t hash = hash_mix((uint64_t)key + SALT);
-      const int error =
-          hash >> SAMPLING_SHIFT < shards->threshold ? add_page(shards, key, hash, row) : 0;
-      if (error)
-        return error;
-    }
+    const int error = add_access(shards, access, row);
+    if (error)
+      return error;
   }
-  return 0;
+  return add_waiting(shards);
 }
 
 void tk_shards_read(const struct shards *shards, double *sums, struct shards_totals *totals) {
@@ -127,7 +153,7 @@ void tk_shards_read(const struct shards *shards, double *sums, struct shards_tot
       .pages = shards->sample.count,
       .threshold = shards->threshold,
       .bytes = sizeof *shards + cells * sizeof *sums + sample_bytes(&shards->sample) +
-               reuse_bytes(&shards->reuse) + shards->columns * sizeof *shards->buckets.sizes,
+               shards->columns * sizeof *shards->buckets.sizes,
   };
   memcpy(totals->references, shards->references, sizeof totals->references);
 }
@@ -136,7 +162,6 @@ void tk_shards_free(struct shards *shards) {
   if (shards == NULL)
     return;
   sample_free(&shards->sample);
-  reuse_free(&shards->reuse);
   size_buckets_free(&shards->buckets);
   free(shards->sums);
   free(shards);

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "simulate/large_pages.h"
 #include "simulate/policy.h"
 
 enum level { FAST, SLOW };
@@ -11,10 +12,22 @@ enum level { FAST, SLOW };
 struct two_level {
   struct two_level_setup setup;
   const struct cache_policy *policy[LEVELS];
-  void *state[LEVELS]; /* of the policies; NULL for a level of capacity 0 */
-  uint8_t *levels;     /* of each page, bit 1 << level: it is there */
+  void *state[LEVELS];              /* of the policies; NULL for a level of capacity 0 */
+  struct page_state *pages[LEVELS]; /* of the policies; flags: 1 when it is there */
   struct two_level_counts counts;
 };
+
+static int make_level(struct two_level *cache, int level) {
+  const uint32_t pages = cache->setup.page_count;
+  const uint32_t capacity = cache->setup.capacity[level];
+  cache->policy[level] = policy_of(cache->setup.policy[level]);
+  cache->pages[level] = large_pages_zeroed((pages + 1ul) * sizeof *cache->pages[level]);
+  if (cache->pages[level] == NULL)
+    return -ENOMEM;
+  if (capacity == 0)
+    return 0;
+  return cache->policy[level]->make(cache->pages[level], pages, capacity, &cache->state[level]);
+}
 
 int tk_two_level_new(const struct two_level_setup *setup, struct two_level **out) {
   if (setup->policy[FAST] >= POLICY_OPTIMUM || setup->policy[SLOW] >= POLICY_OPTIMUM ||
@@ -25,15 +38,8 @@ int tk_two_level_new(const struct two_level_setup *setup, struct two_level **out
     return -ENOMEM;
   int error = 0;
   cache->setup = *setup;
-  for (int level = FAST; level <= SLOW; level++)
-    cache->policy[level] = policy_of(setup->policy[level]);
-  cache->levels = calloc(setup->page_count + 1ul, 1);
-  if (cache->levels == NULL)
-    error = -ENOMEM;
   for (int level = FAST; level <= SLOW && error == 0; level++)
-    if (setup->capacity[level] > 0)
-      error = cache->policy[level]->make(setup->page_count, setup->capacity[level],
-                                         &cache->state[level]);
+    error = make_level(cache, level);
   if (error) {
     tk_two_level_free(cache);
     return error;
@@ -43,22 +49,14 @@ int tk_two_level_new(const struct two_level_setup *setup, struct two_level **out
 }
 
 static bool is_on(const struct two_level *cache, enum level level, uint32_t page) {
-  return cache->levels[page] & 1u << level;
-}
-
-static void mark(struct two_level *cache, enum level level, uint32_t page) {
-  cache->levels[page] = (uint8_t)(cache->levels[page] | 1u << level);
-}
-
-static void unmark(struct two_level *cache, enum level level, uint32_t page) {
-  cache->levels[page] = (uint8_t)(cache->levels[page] & ~(1u << level));
+  return cache->pages[level][page].flags;
 }
 
 static void drop(struct two_level *cache, enum level level, uint32_t page) {
   if (!is_on(cache, level, page))
     return;
   cache->policy[level]->drop(cache->state[level], page);
-  unmark(cache, level, page);
+  cache->pages[level][page].flags = 0;
 }
 
 /* Brings a page to a level; returns the page that left it, or PAGE_NONE. */
@@ -66,10 +64,10 @@ static uint32_t bring(struct two_level *cache, enum level level, uint32_t page) 
   if (cache->state[level] == NULL)
     return PAGE_NONE;
   const uint32_t victim = cache->policy[level]->admit(cache->state[level], page, NEXT_USE_NEVER);
-  mark(cache, level, page);
+  cache->pages[level][page].flags = 1;
   cache->counts.fills[level]++;
   if (victim != PAGE_NONE)
-    unmark(cache, level, victim);
+    cache->pages[level][victim].flags = 0;
   return victim;
 }
 
@@ -148,8 +146,10 @@ void tk_two_level_read(const struct two_level *cache, struct two_level_counts *c
 void tk_two_level_free(struct two_level *cache) {
   if (cache == NULL)
     return;
-  for (int level = FAST; level <= SLOW; level++)
-    cache->policy[level]->free(cache->state[level]);
-  free(cache->levels);
+  for (int level = FAST; level <= SLOW; level++) {
+    if (cache->state[level] != NULL)
+      cache->policy[level]->free(cache->state[level]);
+    free(cache->pages[level]);
+  }
   free(cache);
 }

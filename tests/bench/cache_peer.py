@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 PEERS = {"lru": "LRU", "fifo": "FIFO", "clock": "Clock", "s3-fifo": "S3FIFO", "arc": "ARC"}
 EQUAL = ("lru", "fifo", "clock")
 PEER = "libcachesim"
-REPEATS = 3
+REPEATS = 5
 PUBLISHED_MREFS_S = 2.75  # libCacheSim's own figure, of one thread
 # oracleGeneral, as libCacheSim's documentation has it.
 RECORD = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.simulate import cache_models
+from tests.simulate import cache_models, level_models
 from tests.simulate.cache_runs import PAGES, RUNS, Run, native, references
 from tracekit.errors import InputError, TracekitError
 from tracekit.native.caches import (
@@ -198,6 +198,33 @@ def test_the_optimum_survives_many_uses(writes: str) -> None:
     # THEN as many pages come in as in the model, also where writes take pages away
     around = writes == "around"
     assert counts.fills == cache_models.optimum_fills(references(runs), 7, drops=around)
+
+
+@pytest.mark.parametrize("policy", POLICIES[:-1])
+@pytest.mark.parametrize("capacity", [1, 2, 9, 20, PAGES + 3])
+def test_the_queue_of_a_policy_survives_many_uses_and_drops(policy: str, capacity: int) -> None:
+    # GIVEN uses by the hundred for each page that fits, and writes that take pages out of the
+    # middle of a queue, so that its ring goes round and is compacted often
+    random = np.random.default_rng(capacity)
+    pages = (PAGES * random.random(6000) ** 2).astype(int)
+    runs = [(int(page), 1, random.random() < 0.15) for page in pages]
+    with Cache(CacheSetup(PAGES, capacity, policy, "around")) as cache:
+        cache.add(native(runs))
+        counts = cache.read()
+    # THEN the pages that were there, came and left are those of the lists
+    model = level_models.make(policy, capacity)
+    hits = fills = evictions = 0
+    for page, is_write in references(runs):
+        is_there = page in model.holds()
+        hits += is_there
+        if is_write and is_there:
+            model.drop(page)
+        elif not is_write and is_there:
+            model.hit(page)
+        elif not is_write:
+            fills += 1
+            evictions += model.admit(page) is not None
+    assert (sum(counts.hits), counts.fills, counts.evictions) == (hits, fills, evictions)
 
 
 @pytest.mark.parametrize("pages", [10_000, 1_000_000])

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tracekit.native.curves import SHARDS_SCALE, Curve, PageRuns, Shards, ShardsTotals
+from tests.simulate import shards_model
+from tracekit.native.curves import GROUPS, SHARDS_SCALE, Curve, PageRuns, Shards, ShardsTotals
 from tracekit.native.handle import ACCESS
 from tracekit.simulate.hit_counts import HitCounts, exact_hits, sampled_hits
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
 PAGES = 400_000
 SIZES = np.unique(np.geomspace(2_000, PAGES, 60).astype(np.uint64))
+MODEL_SIZES = np.unique(np.geomspace(1, PAGES, 99).astype(np.uint64))
 WORKLOADS = ("zipf", "loops", "shifting")
 
 
@@ -85,6 +89,46 @@ def test_the_error_is_small_and_within_the_band(workload: str, page_limit: int) 
     # THEN the mean error is at most a hundredth and the band holds 95 % of the points
     assert np.concatenate(errors).mean() <= 0.01
     assert np.concatenate(covered).mean() >= 0.95
+
+
+def check_against_the_model(rows: NDArray[np.void], *, threshold: int, limit: int) -> None:
+    """Compare sums, rate and number of pages with those of the model."""
+    keys = [int(row["key"]) + page for row in rows for page in range(row["count"])]
+    model = shards_model.shards(keys, MODEL_SIZES.tolist(), threshold=threshold, limit=limit)
+    with Shards(MODEL_SIZES, threshold=threshold, page_limit=limit) as shards:
+        shards.add(rows)
+        sums, found = shards.read()
+    expected = np.zeros((GROUPS, len(MODEL_SIZES) + 2))
+    for place, weight in model[0].items():
+        expected[place] = weight
+    assert np.allclose(sums.sum(axis=1), expected, rtol=1e-12)
+    assert (found.threshold, found.pages) == (model[1], len(model[2]))
+
+
+@settings(deadline=None)
+@given(
+    pages=st.lists(st.tuples(st.integers(-40, 40), st.integers(1, 9)), max_size=60),
+    threshold=st.integers(1, SHARDS_SCALE),
+    limit=st.integers(0, 12),
+)
+def test_a_sample_is_that_of_the_model(
+    pages: list[tuple[int, int]], threshold: int, limit: int
+) -> None:
+    rows = np.zeros(len(pages), np.dtype(ACCESS))
+    for row, (key, count) in zip(rows, pages, strict=True):
+        row["key"], row["count"] = key, count
+    check_against_the_model(rows, threshold=threshold, limit=limit)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 700])
+def test_a_sample_that_grows_or_is_cut_is_that_of_the_model(limit: int) -> None:
+    # GIVEN more pages than the first table holds, a request longer than what waits, and reuse
+    random = np.random.default_rng(limit)
+    rows = np.zeros(6000, np.dtype(ACCESS))
+    rows["key"] = 20_000 * random.random(len(rows)) ** 2
+    rows["count"] = random.integers(1, 4, len(rows))
+    rows["count"][17] = 1000
+    check_against_the_model(rows, threshold=SHARDS_SCALE * 3 // 4, limit=limit)
 
 
 def test_a_limited_sample_never_grows_above_its_limit() -> None:
