@@ -135,11 +135,6 @@ int tk_walk_new(const struct tk_walk_setup *setup, struct tk_walk **out) {
   return 0;
 }
 
-static void add_wide(struct tk_wide *sum, int64_t ps) {
-  sum->low += (uint64_t)ps;
-  sum->high += sum->low < (uint64_t)ps;
-}
-
 /* Gives a job to the server that is free first; returns when it is done. */
 static int64_t serve(int64_t *free_ps, uint32_t servers, int64_t arrival_ps, int64_t service_ps) {
   uint32_t first = 0;

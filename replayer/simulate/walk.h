@@ -12,6 +12,7 @@
 #include "common/export.h"
 #include "simulate/placement.h"
 #include "simulate/spindle.h"
+#include "simulate/wide.h"
 
 /* One placement. In the orders of roles it holds a role's own blocks only, as the curves do. */
 struct tk_scenario {
@@ -27,12 +28,6 @@ struct tk_walk_setup {
   uint32_t scenario_count;             /* at least 1: the first has nothing on NVM */
   uint32_t is_open;                    /* 1: requests come at their traced times */
   uint32_t servers[2]; /* requests that base and NVM serve at once, 1 to 256, when open */
-};
-
-/* A sum that 64 bits may not hold. */
-struct tk_wide {
-  uint64_t low;
-  uint64_t high;
 };
 
 /* Results of one placement. */

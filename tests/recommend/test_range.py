@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from tests.recommend.traces import BLOCK, DEVICES, US, curve, recommended
-from tests.simulate.placement_traces import Request
-from tracekit.profiles import load_profiles
-from tracekit.recommend.gain_range import scaled
+from tests.recommend.traces import BLOCK, DEVICES, curve, recommended
+from tests.simulate.placement_traces import Block, Request, hottest_first
+from tests.simulate.walk_model import model
+from tracekit.profiles import Profile, load_profiles
+from tracekit.simulate.variants import change, variants
+
+MS = 1_000_000
 
 
 def small() -> list[Request]:
@@ -21,6 +26,20 @@ def small() -> list[Request]:
     hot = [Request("fs", 16 * block) for _ in range(50) for block in range(5)]
     cold = [Request("fs", 16 * block) for block in range(5, 30)]
     return hot + cold + [Request("journal", 1 << 20 | 16 * n) for _ in range(9) for n in range(20)]
+
+
+def timed() -> list[Request]:
+    """Return the same with flushes, FUA and a read now and then, one every millisecond."""
+    return [
+        replace(
+            request,
+            operation="read" if number % 7 == 3 else "write",
+            is_fua=number % 11 == 0 and number % 7 != 3,
+            is_preflush=number % 5 == 0,
+            queue_ns=number * MS,
+        )
+        for number, request in enumerate(small())
+    ]
 
 
 def test_every_set_of_roles_has_its_best_split(tmp_path: Path) -> None:
@@ -45,36 +64,92 @@ def test_every_set_of_roles_has_its_best_split(tmp_path: Path) -> None:
             assert found == pytest.approx(best, abs=3)
 
 
-def test_the_range_is_that_of_faster_and_slower_devices(tmp_path: Path) -> None:
-    # GIVEN a base device only ten times as slow as the NVM
-    requests = small()
-    result = recommended(
-        tmp_path / "t", requests, base="nvm", nvm="nvm2", profiles=_scaled(tmp_path, 0.1)
+def shares_of(result: dict[str, Any], requests: list[Request]) -> set[Block]:
+    """Return the blocks that the answer puts on NVM."""
+    return {
+        block
+        for role in ("fs", "journal", "swap")
+        for block in hottest_first(requests, role)[: result["answer"][f"{role}_bytes"] // BLOCK]
+    }
+
+
+def gain(part: list[Request], blocks: set[Block], pair: tuple[Profile, Profile]) -> float:
+    """Charge the base alone and the placement, request by request."""
+    alone, placed = (
+        model(part, held, pair, level="queued", trace=timed()) for held in (set(), blocks)
     )
-    answer, found = result["answer"], result["gain_range"]
-    # WHEN the same shares are charged on NVM that takes half and twice as long
-    shares = {"fs": answer["fs_bytes"] // BLOCK, "journal": answer["journal_bytes"] // BLOCK}
-    for factor, key in ((0.05, "high_ratio"), (0.2, "low_ratio")):
-        place = tmp_path / str(factor)
-        other = recommended(
-            place, requests, base="nvm", nvm="nvm2", profiles=_scaled(tmp_path, factor)
-        )
-        base_us = other["answer"]["base_elapsed_ns"] / US
-        kept_us = base_us + sum(
-            curve(place, role)[blocks] - base_us for role, blocks in shares.items() if blocks
-        )
-        # THEN the ends of the range are those gains
-        assert found[key] == pytest.approx(1 - kept_us / base_us, abs=1e-3)
-    assert found["low_ratio"] < answer["gain_ratio"] < found["high_ratio"]
+    return 1 - placed.service / alone.service
 
 
-def _scaled(place: Path, factor: float) -> Path:
-    """Write a device file with the NVM, and as nvm2 one that takes `factor` times as long."""
-    nvm = load_profiles(DEVICES)["nvm"]
-    file = place / f"scaled-{factor}.toml"
-    text = ""
-    for name, profile in (("nvm", nvm), ("nvm2", scaled(nvm, factor))):
-        values = {k: v for k, v in asdict(profile).items() if v is not None and k != "name"}
-        text += f"[{name}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in values.items())
-    file.write_text(text)
-    return file
+@pytest.mark.parametrize("base", ["disk", "hdd-7200-seek", "ssd-emlc"])
+def test_the_range_is_over_single_parts_and_windows(base: str, tmp_path: Path) -> None:
+    # GIVEN a base device of constant cost, a disk with a head, or flash
+    requests = timed()
+    info = {"clock": {"duration_ns": len(requests) * MS, "wall_ns": None}}
+    profiles = tmp_path / "devices.toml"
+    profiles.write_text(DEVICES.read_text())
+    result = recommended(tmp_path / "t", requests, base=base, info=info, profiles=profiles)
+    pair = load_profiles(profiles)[base], load_profiles(profiles)["nvm"]
+    blocks, found = shares_of(result, requests), result["gain_range"]
+    # WHEN each part of each device takes half and twice as long, one at a time
+    gains = {}
+    for one in variants(pair, (0.5, 2.0)):
+        devices = [*pair]
+        devices[one.which] = change(pair[one.which], one.parameter, factor=one.factor)
+        key = (one.device, one.parameter, one.factor)
+        gains[key] = gain(requests, blocks, (devices[0], devices[1]))
+    # AND each eighth of the requests is a trace of its own
+    size = -(-len(requests) // 8)
+    parts = [gain(requests[n : n + size], blocks, pair) for n in range(0, len(requests), size)]
+    # THEN the ends are those gains, and named
+    assert found["parameter"]["tried"] == len(gains)
+    assert found["window"]["tried"] == len(parts) == 8
+    for end, choose in (("low", min), ("high", max)):
+        told = found["parameter"][end]
+        assert told["gain_ratio"] == pytest.approx(choose(gains.values()), abs=1e-6)
+        named = gains[told["device"], told["parameter"], told["factor"]]
+        assert named == pytest.approx(told["gain_ratio"], abs=1e-6)
+        told = found["window"][end]
+        assert told["gain_ratio"] == pytest.approx(choose(parts), abs=1e-6)
+        assert parts[told["window"] - 1] == pytest.approx(told["gain_ratio"], abs=1e-6)
+        assert told["start_ns"] == (told["window"] - 1) * size * MS
+        whole = choose([*gains.values(), *parts])
+        assert found[f"{end}_ratio"] == pytest.approx(whole, abs=1e-6)
+    assert found["cut"] == {"length_ns": None, "requests": size}
+    assert "With one part of a device taking 0.5 or 2 times as long" in result["headline"][0]
+
+
+def test_a_long_trace_is_cut_by_the_hour(tmp_path: Path) -> None:
+    # GIVEN half the requests in the first of four hours, and none in the third
+    hour_ns = 3600 * 10**9
+    hours = [0] * 200 + [1] * 100 + [3] * 100
+    requests = [
+        replace(request, queue_ns=hour * hour_ns + number)
+        for number, (hour, request) in enumerate(zip(hours, timed(), strict=False))
+    ]
+    info = {"clock": {"duration_ns": 4 * hour_ns, "wall_ns": None}}
+    found = recommended(tmp_path, requests, info=info)["gain_range"]
+    assert found["cut"] == {"length_ns": hour_ns, "requests": None}
+    assert found["window"]["tried"] == 3
+    assert {found["window"][end]["window"] for end in ("low", "high")} <= {1, 2, 4}
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_next_to_nothing_has_a_defined_range(count: int, tmp_path: Path) -> None:
+    result = recommended(tmp_path, timed()[:count])
+    found = result["gain_range"]
+    if count == 0:
+        assert found is None
+    else:
+        assert 0 < found["low_ratio"] <= result["answer"]["gain_ratio"] <= found["high_ratio"] < 1
+        assert found["window"]["tried"] == 1
+        assert "in the only window of the trace the same" in result["headline"][0]
+    json.dumps(result, allow_nan=False)
+
+
+def test_a_trace_without_times_is_cut_by_count(tmp_path: Path) -> None:
+    requests = [replace(request, queue_ns=None, issue_ns=None) for request in timed()]
+    found = recommended(tmp_path, requests)["gain_range"]
+    assert found["window"]["tried"] == 8
+    assert found["window"]["low"]["start_ns"] is None
+    assert pq.read_metadata(tmp_path / "requests.parquet").num_rows == len(requests)

@@ -30,7 +30,6 @@ from tracekit.report.sections.sensitivity import places, sensitivity
 from tracekit.schema.sensitivity import SENSITIVITY
 from tracekit.simulate.placement import PS_PER_US, device_cost
 from tracekit.simulate.variants import change, variants
-from tracekit.simulate.windows import HOUR_NS, window_length, windows
 from tracekit.store import TraceFolder
 
 MS = 1_000_000
@@ -166,14 +165,17 @@ def test_what_takes_no_time_cannot_take_longer() -> None:
     assert found == {"read_setup", "write_setup", "read_transfer", "write_transfer"}
 
 
+@pytest.mark.parametrize("windows_of", ["80ms", "3"])
 def test_each_window_is_a_recommendation_on_its_requests(
-    folder: TraceFolder, tmp_path: Path
+    folder: TraceFolder, tmp_path: Path, windows_of: str
 ) -> None:
-    assert simulate(folder, "--window", "80ms").exit_code == 0
+    assert simulate(folder, "--windows", windows_of).exit_code == 0
     found = [row for row in rows_of(folder) if row["kind"] == "window"]
-    assert [(row["start_ns"], row["end_ns"]) for row in found] == [
-        (n * 80 * MS, (n + 1) * 80 * MS) for n in range(3)
-    ]
+    # (a window by time ends where the next one begins, one by count with its last request)
+    ends = [(n + 1) * 80 * MS if windows_of == "80ms" else (n * 80 + 79) * MS + 1 for n in range(3)]
+    assert [row["start_ns"] for row in found] == [n * 80 * MS for n in range(3)]
+    assert [row["end_ns"] for row in found] == ends
+    assert [row["window"] for row in found] == [1, 2, 3]
     for number, row in enumerate(found):
         # GIVEN a folder of the requests of one window, with the blocks of the whole trace
         part = write_trace(tmp_path / "part", requests())
@@ -209,35 +211,6 @@ def test_capacities_are_those_of_the_recommendation(folder: TraceFolder) -> None
     assert [row["gain_ratio"] for row in sizes] == [a["gain_ratio"] for a in advice["answers"]]
 
 
-def test_requests_without_time_are_in_no_window_and_counted(tmp_path: Path) -> None:
-    timed = [*requests()[:10], replace(requests()[10], queue_ns=None, issue_ns=None)]
-    timed.append(replace(requests()[11], queue_ns=None, issue_ns=11 * MS))
-    folder = TraceFolder(write_trace(tmp_path / "t", timed))
-    with windows(folder, 4 * MS) as (parts, timeless):
-        assert timeless == 1
-        assert [part.requests for part in parts] == [4, 4, 3]
-        assert sum(pq.read_metadata(part.table).num_rows for part in parts) == 11
-    assert [path.name for path in tmp_path.iterdir()] == ["t"]
-
-
-@pytest.mark.parametrize(
-    ("duration_ns", "asked_ns", "expected"),
-    [
-        (24 * HOUR_NS, None, HOUR_NS),
-        (3 * HOUR_NS, None, HOUR_NS),
-        (8000, None, 1000),
-        (8001, None, 1001),
-        (1, None, 1),
-        (336 * HOUR_NS, None, 2 * HOUR_NS),
-        (1000, 300, 300),
-    ],
-)
-def test_a_window_is_an_hour_or_an_eighth(
-    duration_ns: int, asked_ns: int | None, expected: int
-) -> None:
-    assert window_length(duration_ns, asked_ns) == expected
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -245,9 +218,12 @@ def test_a_window_is_an_hour_or_an_eighth(
         (("--factors", "0"), "--factors 0:"),
         (("--factors", "nan"), "--factors nan:"),
         (("--factors", "x"), "'x' is not a number"),
-        (("--window", "1ns"), "more than 168 windows"),
-        (("--window", "0s"), "longer than nothing"),
-        (("--window", "5"), "'5' is not a time"),
+        (("--windows", "1ns"), "more than 168 windows"),
+        (("--windows", "0s"), "longer than nothing"),
+        (("--windows", "5x"), "'5x' is not a time"),
+        (("--windows", "0"), "not between 1 and 168"),
+        (("--windows", "169"), "not between 1 and 168"),
+        (("--windows", "-3"), "is not a time"),
         (("--placement", "3KiB"), "there is no answer for this capacity"),
     ],
 )

@@ -10,11 +10,12 @@ def test_a_window_that_loses_is_said_to_take_longer() -> None:
     answer = {"capacity_bytes": 4096, "placement": "swap", "gain_ratio": 0.2}
     rows = [
         {"kind": "window", "requests": 9, "holds": gain > 0, "placement": "swap",
-         "kept_gain_ratio": gain, "gain_ratio": 0.3}
-        for gain in (-0.1, 0.25)
+         "kept_gain_ratio": gain, "gain_ratio": 0.3, "window": number, "start_ns": number * 2000}
+        for number, gain in ((1, -0.1), (4, 0.25))
     ]  # fmt: skip
     # WHEN they are told, THEN no time is saved that is lost
     assert (
         "In 1 of 2 windows it is the best answer; it takes 10.0% more time than the base device"
-        " alone in the worst of them and saves 25.0% of the time in the best."
+        " alone in the worst of them (window 1, from the start) and saves 25.0% of the time in the"
+        " best (window 4, from 8 us)."
     ) in headline(answer, rows)

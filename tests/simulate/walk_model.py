@@ -45,9 +45,17 @@ def position_ps(disk: Profile, head: int | None, sector: int, *, is_write: bool)
 
 
 def model(
-    requests: Sequence[Request], on_nvm: set[Block], devices: tuple[Profile, Profile], *, level: str
+    requests: Sequence[Request],
+    on_nvm: set[Block],
+    devices: tuple[Profile, Profile],
+    *,
+    level: str,
+    trace: Sequence[Request] | None = None,
 ) -> Result:
-    """Serve each request in the order given, which is that of arrival; `level` dates them."""
+    """Serve each request in the order given, which is that of arrival; `level` dates them.
+
+    A role's blocks are those of `trace`, where `requests` are a window of it.
+    """
     result, ends = Result(0, [], 0), dict[str, tuple[int, str, Block]]()
     heads, free, clock, start = dict[str, int](), dict[str, list[int]](), 0, None
     for request in requests:
@@ -60,7 +68,7 @@ def model(
             clock = max(clock, (came_ns - start) * 1000)
         jobs = []
         if is_flush:
-            jobs.append(_flush(requests, request, on_nvm, devices))
+            jobs.append(_flush(trace or requests, request, on_nvm, devices))
         if request.is_transfer:
             jobs.append(_transfer(request, on_nvm, devices, heads, ends))
         for job in jobs:

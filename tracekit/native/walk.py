@@ -77,7 +77,9 @@ class Walked:
     span_ps: int
 
 
-class _Disk(ctypes.Structure):
+class NativeDisk(ctypes.Structure):
+    """`struct tk_spindle`."""
+
     _fields_ = [
         ("track_ps", ctypes.c_double),
         ("root_ps", ctypes.c_double),
@@ -93,7 +95,7 @@ class _Disk(ctypes.Structure):
 class _Setup(ctypes.Structure):
     _fields_ = [
         ("placement", NativeSetup),
-        ("disk", _Disk),
+        ("disk", NativeDisk),
         ("flush_ps", _I64 * 2),
         ("scenarios", ctypes.c_void_p),
         ("scenario_count", ctypes.c_uint32),
@@ -102,18 +104,20 @@ class _Setup(ctypes.Structure):
     ]
 
 
-class _Wide(ctypes.Structure):
+class Wide(ctypes.Structure):
+    """`struct tk_wide`."""
+
     _fields_ = [("low", _U64), ("high", _U64)]
 
 
 class _Walked(ctypes.Structure):
-    _fields_ = [("service_ps", _I64), ("makespan_ps", _I64), ("answer_ps", _Wide)]
+    _fields_ = [("service_ps", _I64), ("makespan_ps", _I64), ("answer_ps", Wide)]
 
 
 class _Totals(ctypes.Structure):
     _fields_ = [
         ("placement", NativeTotals),
-        ("role_answer_ps", _Wide * ROLE_COUNT),
+        ("role_answer_ps", Wide * ROLE_COUNT),
         ("role_service_ps", _I64 * ROLE_COUNT),
         ("jobs", _I64),
         ("undated", _I64),
@@ -155,7 +159,7 @@ class _WalkKernel(Owned):
         super().__init__()
         setup = _Setup(
             native_setup(plan.setup),
-            _native_disk(plan.disk),
+            native_disk(plan.disk),
             (_I64 * 2)(*plan.flush_ps),
             plan.scenarios.ctypes.data,
             len(plan.scenarios),
@@ -183,9 +187,9 @@ class _WalkKernel(Owned):
         return Walked(
             service_ps=[result.service_ps for result in results],
             makespan_ps=[result.makespan_ps for result in results],
-            answer_ps=[_whole(result.answer_ps) for result in results],
+            answer_ps=[whole(result.answer_ps) for result in results],
             role_service_ps=tuple(totals.role_service_ps),
-            role_answer_ps=tuple(_whole(wide) for wide in totals.role_answer_ps),
+            role_answer_ps=tuple(whole(wide) for wide in totals.role_answer_ps),
             totals=totals_of(totals.placement),
             jobs=totals.jobs,
             undated=totals.undated,
@@ -199,14 +203,16 @@ class _WalkKernel(Owned):
         return totals
 
 
-def _whole(wide: _Wide) -> int:
+def whole(wide: Wide) -> int:
+    """Return a sum of more than 64 bits."""
     return int(wide.high) << 64 | int(wide.low)
 
 
-def _native_disk(disk: Disk | None) -> _Disk:
+def native_disk(disk: Disk | None) -> NativeDisk:
+    """Return a disk as the kernels take it; one of zeros for none."""
     if disk is None:
-        return _Disk()
-    return _Disk(
+        return NativeDisk()
+    return NativeDisk(
         disk.track_ps,
         disk.root_ps,
         disk.linear_ps,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.profiles import Profile, choose_profile, load_profiles
-from tracekit.recommend.answer import SPLIT, Answer, Answers, Flip, candidates, find_answers, to_ns
-from tracekit.recommend.gain_range import gain_range
+from tracekit.recommend.answer import SPLIT, Answers, Flip, candidates, find_answers, to_ns
+from tracekit.recommend.gain_range import found_range
 from tracekit.recommend.grid import Grid, make_grid, only_shown
 from tracekit.recommend.models import (
     OPEN,
@@ -76,17 +76,9 @@ def recommend(
         (requests, touched), grid, options, profiles=profiles, level=level, on_rows=on_rows
     )
     result = _result(folder, options, profiles, level, (grid, curves))
-    result["gain_range"] = None
-    if not curves.walked and result["answer"]["placement"] != "base":
-        found = gain_range(
-            (requests, touched),
-            Answer(**result["answer"]),
-            profiles=profiles,
-            coverage=options.coverage,
-            is_issued=level == "issued",
-        )
-        result["gain_range"] = {**asdict(found), "factors": list(found.factors)}
-        result["headline"][0] += f" {range_sentence(found)}"
+    result["gain_range"] = found_range(folder, (requests, touched), result=result)
+    if result["gain_range"]:
+        result["headline"][0] += f" {range_sentence(result['gain_range'])}"
     (folder.path / "simulations").mkdir(exist_ok=True)
     write_table(folder.table(TABLE), _table(profiles, grid, curves))
     write_json(folder.path / RESULT, result)

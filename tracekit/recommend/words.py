@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tracekit.profiles import Profile
 from tracekit.recommend.answer import KNEE_RATIO, LASTING_RATIO, WORTH_RATIO, Answer, Answers
-from tracekit.recommend.gain_range import GainRange
 from tracekit.recommend.models import timing_notes
 from tracekit.schema import BLOCK_BYTES, ROLES
 from tracekit.simulate.placement import Curves
+from tracekit.simulate.sensitivity_words import parameter_name, window_name
 from tracekit.sizes import format_duration, format_size
 
 NAMES = {"fs": "file system", "journal": "journal", "swap": "swap"}
@@ -89,12 +90,23 @@ def _first_line(curves: Curves, answer: Answer, nvm: Profile) -> str:
     )
 
 
-def range_sentence(found: GainRange) -> str:
-    """Return the gain as a range, for devices that are not as fast as their profiles."""
+def range_sentence(found: Mapping[str, Any]) -> str:
+    """Return the gain as a range, over changed devices and over the windows of the trace."""
+    factors = " or ".join(f"{factor:g}" for factor in found["factors"])
+    windows = found["window"]
+    if windows["tried"] > 1:
+        over = f"the {windows['tried']} windows of the trace, {_ends(windows, window_name)}"
+    else:
+        over = "the only window of the trace the same"
     return (
-        f"Were either device half or twice as fast, it would be {found.low_ratio:.1%} to"
-        f" {found.high_ratio:.1%}."
+        f"With one part of a device taking {factors} times as long, the gain is"
+        f" {_ends(found['parameter'], parameter_name)}; in {over}."
     )
+
+
+def _ends(found: Mapping[str, Any], name: Callable[[Mapping[str, Any]], str]) -> str:
+    low, high = found["low"], found["high"]
+    return f"{low['gain_ratio']:.1%} ({name(low)}) to {high['gain_ratio']:.1%} ({name(high)})"
 
 
 def _measure(curves: Curves) -> str:

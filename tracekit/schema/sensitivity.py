@@ -12,6 +12,7 @@ SENSITIVITY = pa.schema(
         field("device", TEXT, meaning="base or nvm, whose parameter is changed", nullable=True),
         field("parameter", TEXT, meaning="what of it takes longer or less", nullable=True),
         field("factor", pa.float64(), meaning="times as long", nullable=True),
+        field("window", pa.int64(), meaning="number of the window, from 1", nullable=True),
         field("start_ns", pa.int64(), meaning="start of the window", nullable=True),
         field("end_ns", pa.int64(), meaning="end of the window", nullable=True),
         field("capacity_bytes", pa.int64(), meaning="NVM capacity"),

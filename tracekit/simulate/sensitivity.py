@@ -19,7 +19,7 @@ from tracekit.simulate.placement import Curves, sweep
 from tracekit.simulate.sensitivity_words import headline
 from tracekit.simulate.variants import Variant, variants
 from tracekit.simulate.walked import needs_walk, sweep_walked
-from tracekit.simulate.windows import window_length, windows
+from tracekit.simulate.windows import choose_cut, windows
 from tracekit.store import TraceFolder, write_json, write_table
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ SHARES = {"fs": "fs_bytes", "journal": "journal_bytes", "swap": "swap_bytes"}
 
 @dataclass(frozen=True)
 class Options:
-    """Which answer is tried, by what factors devices change; None for a window: chosen."""
+    """Which answer is tried, by what factors devices change; None for windows: chosen."""
 
     placement: str = ANSWER
     factors: tuple[float, ...] = FACTORS
-    window_ns: int | None = None
+    windows: str | None = None  # how many, or how long one is
 
     def __post_init__(self) -> None:
         """Check the factors."""
@@ -119,21 +119,21 @@ def simulate_sensitivity(
     requests = folder.require("requests", made_by="parse")
     touched = read_blocks(folder.require("blocks", made_by="classify"))
     question = _Question(touched, advice, answer, _points(answer))
-    length_ns = window_length(_duration_ns(folder), options.window_ns)
-    with windows(folder, length_ns) as (parts, timeless):
+    cut = choose_cut(folder, options.windows)
+    with windows(folder, cut) as (parts, timeless):
         changed = list(variants(question.profiles, options.factors))
         steps = _Steps(1 + len(changed) + len(parts), on_step)
         rows = [{"kind": "recommended", **steps.ask("as it is", question, requests=requests)}]
         for variant in changed:
             rows.append(_of_variant(variant, steps, question, requests))
-        for part in parts:
-            found = steps.ask("window", question, requests=part.table)
-            rows.append(
-                {"kind": "window", "start_ns": part.start_ns, "end_ns": part.end_ns, **found}
-            )
+        for part, table in parts:
+            found = steps.ask("window", question, requests=table)
+            place = {"window": part.number, "start_ns": part.start_ns, "end_ns": part.end_ns}
+            rows.append({"kind": "window", **place, **found})
     rows += list(_capacities(advice, answer))
     result = _result(advice, answer, rows) | {
-        "window_ns": length_ns,
+        "window_ns": cut.length_ns,
+        "window_requests": cut.requests,
         "factors": list(options.factors),
         "requests_without_time": timeless,
     }
@@ -171,10 +171,6 @@ def _of_variant(
     found = steps.ask("device", question, requests=requests, profiles=variant.of(question.profiles))
     named = {"device": variant.device, "parameter": variant.parameter, "factor": variant.factor}
     return {"kind": "parameter", **named, **found}
-
-
-def _duration_ns(folder: TraceFolder) -> int:
-    return max(int(folder.info.get("clock", {}).get("duration_ns") or 0), 1)
 
 
 def _points(answer: Mapping[str, Any]) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tracekit.sizes import format_size
+from tracekit.sizes import format_duration, format_size
 
 NAMES = {"fs": "the file system", "journal": "the journal", "swap": "swap",
          "combined": "a split between roles", "base": "the base device alone"}  # fmt: skip
@@ -29,8 +29,8 @@ def headline(answer: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> li
         least, most = min(parts, key=gain_of), max(parts, key=gain_of)
         found.append(
             f"{_held(parts)} of {len(parts)} windows it is the best answer; it"
-            f" {_saving(gain_of(least))} in the worst of them and {_saving(gain_of(most))} in the"
-            " best."
+            f" {_saving(gain_of(least))} in the worst of them ({window_name(least)}) and"
+            f" {_saving(gain_of(most))} in the best ({window_name(most)})."
         )
     others = sorted({row["placement"] for row in [*changed, *parts] if not row["holds"]})
     if others:
@@ -48,6 +48,14 @@ def parameter_name(row: Mapping[str, Any]) -> str:
     """Name a change: `read setup of the NVM x 2`."""
     words = str(row["parameter"]).replace("_", " ")
     return f"{words} of {DEVICES[row['device']]} x {row['factor']:g}"
+
+
+def window_name(row: Mapping[str, Any]) -> str:
+    """Name a window: `window 3, from 12 s`."""
+    if row["window"] == 1:
+        return "window 1, from the start"
+    began = f", from {format_duration(row['start_ns'])}" if row["start_ns"] else ""
+    return f"window {row['window']}{began}"
 
 
 def _saving(gain_ratio: float) -> str:

@@ -89,7 +89,7 @@ def sweep_walked(
         devices=touched.devices,
         point_count=len(points),
         is_issued=is_issued,
-        base=_base_cost(devices[0]),
+        base=base_cost(devices[0]),
         nvm=device_cost(devices[1]),
     )
     walks = _Trace(requests, touched, setup, devices, is_open, on_rows)
@@ -145,7 +145,7 @@ def disk_of(profile: Profile) -> Disk | None:
     )
 
 
-def _base_cost(base: Profile) -> Cost:
+def base_cost(base: Profile) -> Cost:
     """Return the base device's costs; on a disk what goes on where the head is costs no more."""
     cost = device_cost(base)
     if not base.has_head:

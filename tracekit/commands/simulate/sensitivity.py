@@ -25,11 +25,13 @@ def sensitivity(
     factors: Annotated[
         str, typer.Option(help="How many times as long each part of a device takes.")
     ] = "0.5,2",
-    window: Annotated[
+    windows: Annotated[
         str | None,
         typer.Option(
-            help="Length of a window, such as 10min.",
-            show_default="an hour, or an eighth of a trace below three",
+            help="How many windows of equal numbers of requests, or how long one is, such as"
+            " 10min.",
+            metavar="N|DURATION",
+            show_default="an hour each in a trace of three or more, else 8",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -38,13 +40,12 @@ def sensitivity(
     from tracekit.asked import keep_asked
     from tracekit.progress import step_progress
     from tracekit.simulate.sensitivity import Options, simulate_sensitivity
-    from tracekit.sizes import parse_duration
     from tracekit.store import TraceFolder
 
     options = Options(
         placement=placement,
         factors=tuple(sorted({_factor(text) for text in factors.split(",")})),
-        window_ns=None if window is None else parse_duration(window, option="--window"),
+        windows=windows,
     )
     with step_progress("simulate") as on_step:
         result = simulate_sensitivity(TraceFolder(trace), options, on_step=on_step)

@@ -31,7 +31,7 @@ def sensitivity(inputs: Inputs) -> Section | None:
         draw,
         replace(evidence, table=places(evidence.table)),
         title="The gain under each change, in each window and at each capacity",
-        says=[],
+        says=[_cut(result)],
         legend=KEYS,
     )
     parts = {"result": result, "figure": replace(shown, evidence=evidence)}
@@ -64,8 +64,24 @@ def _label(row: Mapping[Any, Any]) -> str:
     if row["kind"] == "parameter":
         return f"{DEVICES[str(row['device'])]}: {str(row['parameter']).replace('_', ' ')}"
     if row["kind"] == "window":
-        return f"from {fmt.duration(row['start_ns'])}" if row["start_ns"] else "from the start"
+        return _window(row)
     return f"with {fmt.data(row['capacity_bytes'])}"
+
+
+def _window(row: Mapping[Any, Any]) -> str:
+    import pandas as pd
+
+    if pd.isna(row["start_ns"]):
+        return f"window {int(row['window'])}"
+    began = "from the start" if row["window"] == 1 else f"from {fmt.duration(row['start_ns'])}"
+    return f"window {int(row['window'])}, {began}"
+
+
+def _cut(result: Mapping[str, Any]) -> str:
+    """Say what a window is."""
+    if result.get("window_requests"):
+        return f"A window is {fmt.count(result['window_requests'])} requests of the trace."
+    return f"A window lasts {fmt.duration(result['window_ns'])}."
 
 
 def _ends(rows: pd.DataFrame) -> pd.DataFrame:
