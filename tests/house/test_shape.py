@@ -37,6 +37,7 @@ PIPELINE = [
     "lab",
     "parse",
     "import",
+    "generate",
     "export",
     "classify",
     "analyze",

@@ -11,6 +11,7 @@ from tracekit.commands.classify import classify
 from tracekit.commands.compare import compare
 from tracekit.commands.doctor import doctor
 from tracekit.commands.export import export
+from tracekit.commands.generate import generate
 from tracekit.commands.import_ import import_
 from tracekit.commands.lab import LAB, lab
 from tracekit.commands.parse import parse
@@ -27,6 +28,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     lab,
     parse,
     import_,
+    generate,
     export,
     classify,
     analyze,

@@ -133,14 +133,16 @@ class PlanWriter:
     def finish(self, tables: Tables) -> dict[str, Any]:
         """Move the records to their targets, add index and tables; return totals by target."""
         index = np.zeros(-(-self.count // STRIDE), INDEX)
-        targets = np.zeros(len(tables.labels), TARGET)
-        targets["label"] = [label.encode() for label in tables.labels]
-        targets["needed_bytes"] = tables.needed_bytes
-        totals = _Totals(targets)
+        totals = Totals(target_table(tables))
         for first in range(0, self.count, CHUNK_RECORDS):
             records = self._move(first, tables.extents)
-            _index_blocks(records, index[first // STRIDE :])
+            index_blocks(records, index[first // STRIDE :])
             totals.add(records)
+        return self._close(tables, index, totals)
+
+    def _close(self, tables: Tables, index: Records, totals: Totals) -> dict[str, Any]:
+        """Write what follows the records, and the header."""
+        targets = totals.targets
         extents = _extent_table(tables.extents)
         self._file.seek(0, 2)
         for part in (index, targets, extents):
@@ -198,16 +200,18 @@ class PlanWriter:
         return header
 
 
-class _Totals:
+class Totals:
     """Sums over all records, by target and by operation."""
 
     def __init__(self, targets: Records) -> None:
+        """Count into a table of targets."""
         self.targets = targets
         self.duration_ns = 0
         self.max_transfer_bytes = 0
         self.operations = dict.fromkeys(OPERATIONS, 0)
 
     def add(self, records: Records) -> None:
+        """Count records, at least one and up to CHUNK_RECORDS."""
         length_bytes = records["length_sectors"].astype(np.int64) * SECTOR_BYTES
         operation = records["operation"]
         moves_data = (operation == READ) | (operation == WRITE)
@@ -215,23 +219,33 @@ class _Totals:
             self.max_transfer_bytes, int(length_bytes[moves_data].max(initial=0))
         )
         self.duration_ns = int(records["intended_ns"][-1])
-        for number in np.flatnonzero(np.bincount(records["target"])):
-            self._add_to(self.targets[number : number + 1], records[records["target"] == number])
+        numbers = np.flatnonzero(np.bincount(records["target"]))
+        for number in numbers:
+            chosen = records if len(numbers) == 1 else records[records["target"] == number]
+            self._add_to(self.targets[number : number + 1], chosen)
         for name, count in zip(OPERATIONS, np.bincount(operation, minlength=5), strict=True):
             self.operations[name] += int(count)
 
     @staticmethod
     def _add_to(target: Records, records: Records) -> None:
-        for code in range(len(OPERATIONS)):
-            chosen = records[records["operation"] == code]
-            target["counts"][0, code] += len(chosen)
-            sectors = int(chosen["length_sectors"].sum(dtype=np.uint64))
-            target["bytes"][0, code] += sectors * SECTOR_BYTES
-        placed = records[records["operation"] != FLUSH]
-        bits = np.bitwise_or.reduce(
-            placed["sector"] | placed["length_sectors"], initial=np.uint64(0)
+        operation = records["operation"]
+        length = records["length_sectors"]
+        target["counts"][0] += np.bincount(operation, minlength=5).astype(np.uint64)
+        # Sums of up to 2^18 lengths below 2^32 are exact as floats.
+        sectors = np.bincount(operation, weights=length, minlength=5).astype(np.uint64)
+        target["bytes"][0] += sectors * np.uint64(SECTOR_BYTES)
+        bits = records["sector"] | length
+        target["address_bits"] |= np.bitwise_or.reduce(
+            bits, where=operation != FLUSH, initial=np.uint64(0)
         )
-        target["address_bits"] |= bits
+
+
+def target_table(tables: Tables) -> Records:
+    """Return the table of targets with nothing counted yet."""
+    targets = np.zeros(len(tables.labels), TARGET)
+    targets["label"] = [label.encode() for label in tables.labels]
+    targets["needed_bytes"] = tables.needed_bytes
+    return targets
 
 
 def _fill(header: Records, **values: Any) -> None:
@@ -243,7 +257,8 @@ def _bytes_of(records: Records) -> memoryview:
     return records.view(np.uint8).data
 
 
-def _index_blocks(records: Records, index: Records) -> None:
+def index_blocks(records: Records, index: Records) -> None:
+    """Fill the index of records, whose first one begins a block."""
     view = _bytes_of(records)
     size = STRIDE * RECORD.itemsize
     for number, place in enumerate(range(0, len(view), size)):

@@ -1,0 +1,114 @@
+#include "workload/place.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+
+#define FRESH_TRIES 32
+
+static int shares_are_valid(const double *to, uint32_t count) {
+  if (to == NULL || count == 0 || !(to[0] >= 0.0))
+    return 0;
+  for (uint32_t at = 1; at < count; at++)
+    if (!(to[at] >= to[at - 1]))
+      return 0;
+  return to[count - 1] == 1.0;
+}
+
+static int setup_is_valid(const struct place_setup *setup) {
+  if (setup->align_sectors == 0 || setup->sectors < setup->align_sectors)
+    return 0;
+  if (setup->reuse_ratio > 0.0 && !dist_is_valid(&setup->distance))
+    return 0;
+  if (!(setup->reuse_ratio >= 0.0 && setup->reuse_ratio <= 1.0))
+    return 0;
+  if (setup->kind == PLACE_UNIFORM)
+    return 1;
+  if (setup->block_sectors == 0 || setup->block_sectors % setup->align_sectors != 0)
+    return 0;
+  if (setup->kind == PLACE_ZIPF)
+    return isfinite(setup->exponent) && setup->exponent > 0.0;
+  return setup->kind == PLACE_SHARES && shares_are_valid(setup->blocks_to, setup->count) &&
+         shares_are_valid(setup->requests_to, setup->count);
+}
+
+int place_init(struct place *place, const struct place_setup *setup) {
+  *place = (struct place){.setup = *setup};
+  if (!setup_is_valid(setup))
+    return -EINVAL;
+  if (setup->kind != PLACE_UNIFORM) {
+    uint64_t blocks = setup->sectors / setup->block_sectors;
+    place->blocks = blocks > 0 ? blocks : 1;
+    permutation_init(&place->permutation, place->blocks, setup->key);
+    if (setup->kind == PLACE_ZIPF)
+      zipf_init(&place->zipf, setup->exponent, place->blocks);
+  }
+  return setup->reuse_ratio > 0.0 ? recency_new(setup->most_places, &place->recency) : 0;
+}
+
+/* Returns a rank by shares: even among the blocks of one step of the table. */
+static uint64_t rank_by_shares(const struct place *place, struct rng *rng) {
+  const struct place_setup *setup = &place->setup;
+  double unit = rng_unit(rng);
+  uint32_t at = 0;
+  while (at + 1 < setup->count && setup->requests_to[at] <= unit)
+    at++;
+  double from = at > 0 ? setup->blocks_to[at - 1] : 0.0;
+  uint64_t low = (uint64_t)(from * (double)place->blocks);
+  uint64_t high = (uint64_t)(setup->blocks_to[at] * (double)place->blocks);
+  if (low >= place->blocks)
+    low = place->blocks - 1;
+  return low + rng_below(rng, high > low ? high - low : 1);
+}
+
+static uint64_t block_of(const struct place *place, struct rng *rng) {
+  uint64_t rank =
+      place->setup.kind == PLACE_ZIPF ? zipf_draw(&place->zipf, rng) : rank_by_shares(place, rng);
+  return permuted(&place->permutation, rank);
+}
+
+/* Returns the number of the aligned places that a run of so many sectors has in `room` sectors. */
+static uint64_t choices(const struct place_setup *setup, uint64_t room, uint64_t sectors) {
+  return room > sectors ? (room - sectors) / setup->align_sectors + 1 : 1;
+}
+
+/* Returns a place of the region, from its start. */
+static uint64_t draw(const struct place *place, uint64_t sectors, struct rng *rng) {
+  const struct place_setup *setup = &place->setup;
+  uint64_t start = 0;
+  uint64_t room = setup->sectors;
+  if (setup->kind != PLACE_UNIFORM) {
+    start = block_of(place, rng) * setup->block_sectors;
+    room = setup->block_sectors;
+  }
+  start += rng_below(rng, choices(setup, room, sectors)) * setup->align_sectors;
+  uint64_t last = (choices(setup, setup->sectors, sectors) - 1) * setup->align_sectors;
+  return start < last ? start : last;
+}
+
+static uint64_t draw_fresh(const struct place *place, uint64_t sectors, struct rng *rng) {
+  uint64_t start = draw(place, sectors, rng);
+  for (int left = FRESH_TRIES; left > 0 && recency_has(place->recency, start); left--)
+    start = draw(place, sectors, rng);
+  return start;
+}
+
+int place_next(struct place *place, uint64_t sectors, struct rng *rng, uint64_t *sector) {
+  const struct place_setup *setup = &place->setup;
+  if (place->recency == NULL) {
+    *sector = setup->first_sector + draw(place, sectors, rng);
+    return 0;
+  }
+  uint64_t start = UINT64_MAX;
+  if (rng_unit(rng) < setup->reuse_ratio) {
+    double back = fmax(floor(dist_draw(&setup->distance, rng)), 1.0);
+    if (back <= (double)recency_count(place->recency))
+      start = recency_at(place->recency, (uint64_t)back - 1);
+  }
+  if (start == UINT64_MAX || start + sectors > setup->sectors)
+    start = draw_fresh(place, sectors, rng);
+  *sector = setup->first_sector + start;
+  return recency_use(place->recency, start);
+}
+
+void place_end(struct place *place) { recency_free(place->recency); }

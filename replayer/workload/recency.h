@@ -1,0 +1,28 @@
+/* Places in the order of their last use (an LRU stack): the n-th last is found in O(log n). */
+#ifndef TRACEKIT_WORKLOAD_RECENCY_H
+#define TRACEKIT_WORKLOAD_RECENCY_H
+
+#include <stdint.h>
+
+struct recency;
+
+/* Makes an empty stack of at most `most` places, 1 to 2^26; when full, the oldest is forgotten.
+ * Returns 0, -EINVAL or -ENOMEM. */
+int recency_new(uint64_t most, struct recency **out);
+
+/* Returns how many places it holds. */
+uint64_t recency_count(const struct recency *recency);
+
+/* Returns the place that `distance` others were used after, which is below the count. */
+uint64_t recency_at(const struct recency *recency, uint64_t distance);
+
+/* Says whether the place is held. */
+int recency_has(const struct recency *recency, uint64_t place);
+
+/* Makes the place, below 2^63, the last used one. Returns 0 or -ENOMEM. */
+int recency_use(struct recency *recency, uint64_t place);
+
+/* Frees the stack; NULL is fine. */
+void recency_free(struct recency *recency);
+
+#endif

@@ -1,0 +1,213 @@
+"""The command: a trace folder that every stage takes, a plan that the replayer takes, a fio job."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.generate.profiles import ARRIVAL, HEAD, READS
+from tracekit.cli import app
+from tracekit.native import program_path
+from tracekit.plan.compile import PlanOptions, compile_plan
+from tracekit.plan.file import HEADER, RECORD
+from tracekit.store import TraceFolder
+
+
+def generate(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["generate", *arguments])
+
+
+def made(*arguments: str) -> Result:
+    result = generate(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_a_folder_and_a_plan_have_the_same_requests(tmp_path: Path) -> None:
+    asked = ("web-server", "--requests", "30000", "--seed", "3")
+    told = json.loads(made(*asked, "-o", str(tmp_path / "trace"), "--json").output)
+    made(*asked, "-o", str(tmp_path / "plan"), "--format", "plan")
+    # THEN the folder's own plan has the plan's requests, from the time of the first on
+    compile_plan(TraceFolder(tmp_path / "trace"), tmp_path / "own", options=PlanOptions())
+    plan, own = (
+        np.frombuffer((tmp_path / name).read_bytes()[HEADER.itemsize :], RECORD, 30_000)
+        for name in ("plan", "own")
+    )
+    first = plan["intended_ns"][0]
+    assert (plan["intended_ns"] - first).tolist() == own["intended_ns"].tolist()
+    shift = int(plan["sector"].min())  # the trace's address space begins at its first MiB
+    for name in ("length_sectors", "operation", "request_id"):
+        assert plan[name].tolist() == own[name].tolist()
+    assert np.unique(plan["sector"].astype(int) - own["sector"].astype(int)).tolist() == [
+        shift // 2048 * 2048
+    ]
+    assert told["requests"] == 30_000
+    assert sum(told["operations"].values()) == 30_000
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("one", "5"), ("two", "5"), ("other", "6")):
+        made("paging", "--requests", "20000", "--seed", seed, "-o", str(tmp_path / name),
+             "--format", "plan")  # fmt: skip
+    one, two, other = ((tmp_path / name).read_bytes() for name in ("one", "two", "other"))
+    assert one == two
+    assert one != other
+
+
+def test_the_replayer_takes_the_plan(tmp_path: Path) -> None:
+    made("log-structured", "--requests", "5000", "-o", str(tmp_path / "plan"), "--format", "plan")
+    outcome = subprocess.run(
+        [str(program_path()), str(tmp_path / "plan"), "--engine", "null", "--pace", "fast"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    summary = json.loads(outcome.stdout)
+    assert summary["counts"]["done"] == 5000
+    assert summary["plan"]["max_transfer_bytes"] == 128 << 10
+
+
+def test_stages_take_the_folder(tmp_path: Path) -> None:
+    text = """target_size = "64MiB"
+[[stream]]
+role = "journal"
+process = "jbd2"
+size = "8MiB"
+arrival = { process = "constant", mean = "1ms" }
+request = [
+  { share = 1, operation = "write", access = "sequential", size = "4KiB", flags = ["fua"] },
+]
+[[stream]]
+role = "fs"
+start = "8MiB"
+arrival = { process = "exponential", mean = "500us" }
+request = [{ share = 1, operation = "read", access = "random", size = "4KiB" }]
+"""
+    (tmp_path / "two.toml").write_text(text)
+    trace = tmp_path / "trace"
+    made(str(tmp_path / "two.toml"), "--duration", "2s", "-o", str(trace))
+    for command in (["classify"], ["replay", "--engine", "null"], ["simulate", "cache"]):
+        result = CliRunner().invoke(app, [*command, str(trace)])
+        assert result.exit_code == 0, (command, result.output)
+    table = pq.read_table(trace / "requests.parquet").to_pandas()
+    # THEN the roles are those of the profile, which the layout tells classify
+    roles = table.groupby(["role", "process"], observed=True, dropna=False).size()
+    assert roles["journal", "jbd2"] == 1999
+    assert roles["fs"].sum() == pytest.approx(4000, rel=0.1)
+    assert table[table["role"] == "journal"]["is_fua"].all()
+    assert table["queue_ns"].is_monotonic_increasing
+    assert (table["queue_ns"] < 2 * 10**9).all()
+    assert (trace / "profile.toml").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nothing",), "there is no profile 'nothing'"),
+        (("paging", "--requests", "0"), "--requests 0: not a number"),
+        (("paging", "--seed", "-1"), "--seed -1: not a number"),
+        (("paging", "--duration", "1"), "'1' is not a time"),
+        (("paging", "--duration", "1ns"), "no request comes in that time"),
+        (("paging", "--target-size", "1000"), "no multiple of the sector"),
+        (("paging", "--target-size", "4KiB"), "are for requests of up to 64 KiB"),
+    ],
+)
+@pytest.mark.parametrize("form", ["trace", "plan"])
+def test_bad_values_leave_nothing(
+    tmp_path: Path, arguments: tuple[str, ...], says: str, form: str
+) -> None:
+    result = generate(*arguments, "-o", str(tmp_path / "out"), "--format", form)
+    assert result.exit_code in (1, 2)
+    assert says in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_not_replaced(tmp_path: Path) -> None:
+    for form in ("trace", "plan", "fio"):
+        out = str(tmp_path / form)
+        made("paging", "--requests", "10", "-o", out, "--format", form)
+        result = generate("paging", "--requests", "10", "-o", out, "--format", form)
+        assert "exists already" in str(result.exception)
+        made("paging", "--requests", "10", "-o", out, "--format", form, "--force")
+
+
+EVERYTHING = (
+    HEAD
+    + ARRIVAL.replace("1ms", "200us")
+    + READS.replace("share = 1", "share = 0.4")
+    + 'locality = { kind = "hot", blocks = 0.1, requests = 0.9, block = "64KiB" }\n'
+    + """
+[[request]]
+share = 0.3
+operation = "write"
+access = "sequential"
+run = 8
+size = { values = ["4KiB", "16KiB"], weights = [2, 1] }
+[[request]]
+share = 0.2
+operation = "read"
+access = "random"
+size = { distribution = "gamma", mean = "16KiB", shape = 2, least = "4KiB", most = "64KiB" }
+locality = { kind = "zipf", exponent = 1.1, block = "4KiB" }
+[[request]]
+share = 0.1
+operation = "write"
+access = "sequential"
+size = "64KiB"
+"""
+)
+
+
+@pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
+@pytest.mark.parametrize("form", ["web-server", "everything", "fast"])
+def test_fio_runs_the_job_without_complaint(tmp_path: Path, form: str) -> None:
+    # GIVEN a job of a profile, for a file
+    text = (
+        EVERYTHING.replace("[arrival]", 'pace = "fast"\n[arrival]')
+        if form == "fast"
+        else EVERYTHING
+    )
+    (tmp_path / "own.toml").write_text(text)
+    name = form if form == "web-server" else str(tmp_path / "own.toml")
+    job = tmp_path / "job.fio"
+    made(name, "--duration", "1s", "--target-size", "64MiB", "-o", str(job), "--format", "fio")
+    with (tmp_path / "file").open("wb") as target:
+        os.truncate(target.fileno(), 64 << 20)
+    # WHEN fio runs it
+    outcome = subprocess.run(
+        ["fio", f"--filename={tmp_path / 'file'}", "--output-format=json", str(job)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    # THEN it has nothing to say and does what the profile says
+    assert outcome.stderr == ""
+    jobs = {one["jobname"]: one for one in json.loads(outcome.stdout)["jobs"]}
+    assert len(jobs) == 4
+    assert all(one["error"] == 0 for one in jobs.values())
+    if form == "everything":
+        assert jobs["read-1.1"]["read"]["iops"] == pytest.approx(2000, rel=0.1)
+        assert jobs["write-1.2"]["write"]["total_ios"] == pytest.approx(1500, rel=0.1)
+        mean_bytes = (
+            jobs["write-1.2"]["write"]["io_bytes"] / jobs["write-1.2"]["write"]["total_ios"]
+        )
+        assert mean_bytes == pytest.approx(8192, rel=0.1)
+
+
+def test_an_interrupted_reader_of_blocks_ends_its_maker(tmp_path: Path) -> None:
+    # GIVEN a disk that is full: /dev/full refuses what is written
+    before = threading.active_count()
+    result = generate("paging", "--format", "plan", "-o", "/dev/full", "--force")
+    assert result.exit_code != 0
+    assert threading.active_count() == before
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,1 @@
+"""Work profiles: what they say, the requests that they become, and what these become."""

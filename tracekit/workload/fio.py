@@ -1,0 +1,212 @@
+"""A work profile as a job of fio: a section for each kind of requests, and what fio cannot hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError
+from tracekit.store import beside
+from tracekit.workload.blocks import Extent
+from tracekit.workload.means import mean
+from tracekit.workload.model import (
+    CHOICES,
+    CONSTANT,
+    EXPONENTIAL,
+    SHARES,
+    ZIPF,
+    Arrival,
+    Distribution,
+    Locality,
+    Profile,
+    Request,
+    Stream,
+)
+
+HEAD = """\
+# {about}
+# The work profile {name} as a job of fio, made by tracekit. fio draws its own numbers: for the
+# very requests of tracekit make a trace folder and export that. Run it with a file or a disk,
+# whose content is lost if the job writes:
+#   fio --filename=FILE {job}
+[global]
+size={target}
+ioengine={engine}
+direct={direct}
+randrepeat=1
+randseed={seed}
+group_reporting=0
+"""
+NS = 1e9
+DEFAULT_NS = 60 * 10**9
+ODD = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass
+class _Told:
+    """What fio does otherwise, each once, in words."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, line: str) -> None:
+        if line not in self.lines:
+            self.lines.append(line)
+
+
+def write_job(profile: Profile, output: Path, *, extent: Extent) -> dict[str, Any]:
+    """Write the job; return its sections and, as `changed`, what fio does otherwise.
+
+    Raise InputError for a profile of which fio can hold nothing.
+    """
+    told = _Told()
+    sections = list(_sections(profile, extent, told))
+    if not sections:
+        raise InputError(f"{profile.file}: fio can hold none of its requests")
+    text = HEAD.format(
+        about=profile.about,
+        name=profile.name,
+        job=output.name,
+        target=profile.target_bytes,
+        engine="libaio" if profile.is_direct else "psync",
+        direct=int(profile.is_direct),
+        seed=extent.seed,
+    )
+    text += "".join(f"# fio differs: {line}\n" for line in told.lines)
+    for name, options in sections:
+        text += f"\n[{name}]\n" + "".join(f"{key}={value}\n" for key, value in options.items())
+    with beside(output) as part:
+        part.write_text(text)
+    return {"sections": len(sections), "changed": told.lines}
+
+
+def _sections(
+    profile: Profile, extent: Extent, told: _Told
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, stream in enumerate(profile.streams, 1):
+        rate = 1 / mean_gap_s(stream.arrival)
+        _tell_arrival(stream.arrival, told)
+        for place, request in enumerate(stream.requests, 1):
+            if request.operation == "flush":
+                told.add("flushes are left out")
+                continue
+            if request.share == 0:
+                continue
+            options = {
+                "offset": stream.start_bytes,
+                "size": stream.size_bytes,
+                **_how(request, told),
+                **_when(profile, request.share * rate, told=told, arrival=stream.arrival),
+                **_how_long(profile, stream, request, extent),
+            }
+            role = "" if stream.role == "unknown" else stream.role
+            words = (role, stream.process or "", request.operation, f"{number}.{place}")
+            yield ODD.sub("-", "-".join(word for word in words if word)), options
+
+
+def mean_gap_s(arrival: Arrival) -> float:
+    """Return the mean time between two requests of a stream, all phases together."""
+    gap = mean(arrival.gap)
+    if arrival.burst is not None and arrival.off is not None:
+        requests = max(mean(arrival.burst), 1)
+        gap = (gap * (requests - 1) + mean(arrival.off)) / requests
+    if arrival.phases:
+        cycle = sum(phase.duration_ns for phase in arrival.phases)
+        gap *= cycle / sum(phase.duration_ns * phase.rate for phase in arrival.phases)
+    return gap / NS
+
+
+def _tell_arrival(arrival: Arrival, told: _Told) -> None:
+    if arrival.gap.kind != EXPONENTIAL or arrival.correlation:
+        told.add("gaps are of one mean and exponential or even")
+    if arrival.burst is not None:
+        told.add("requests come one by one, not in bursts")
+    if arrival.phases:
+        told.add("phases are one mean rate")
+
+
+def _how(request: Request, told: _Told) -> dict[str, Any]:
+    is_random = request.run is not None
+    options: dict[str, Any] = {"rw": f"{'rand' if is_random else ''}{request.operation}"}
+    if request.run is not None and mean(request.run) >= 1.5:
+        options["rw"] += f":{round(mean(request.run))}"
+        if request.run.kind != CONSTANT:
+            told.add("runs have their mean length")
+    options |= _sizes(request, told)
+    if is_random:
+        options |= _places(request, told)
+    if request.flags:
+        told.add("flags such as FUA are left out")
+    return options
+
+
+def _sizes(request: Request, told: _Told) -> dict[str, Any]:
+    size: Distribution = request.size
+    if size.kind == CONSTANT:
+        return {"bs": int(size.scale)}
+    if size.kind == CHOICES:
+        shares = [
+            after - before for before, after in zip((0, *size.up_to), size.up_to, strict=False)
+        ]
+        whole = _percents(shares)
+        if any(abs(100 * share - part) > 0.005 for share, part in zip(shares, whole, strict=True)):
+            told.add("shares of sizes are whole percents")
+        parts = [
+            f"{int(value)}/{part}" for value, part in zip(size.values, whole, strict=True) if part
+        ]
+        return {"bssplit": ":".join(parts), "blockalign": request.align_bytes}
+    told.add("sizes lie evenly between the least and the largest")
+    span = f"{request.least_bytes}-{request.most_bytes}"
+    return {"bsrange": span, "blockalign": request.align_bytes}
+
+
+def _percents(shares: list[float]) -> list[int]:
+    """Return whole percents that add up to 100, the rest going to the largest remainders."""
+    percents = [int(100 * share) for share in shares]
+    order = sorted(range(len(shares)), key=lambda at: percents[at] - 100 * shares[at])
+    for at in order[: 100 - sum(percents)]:
+        percents[at] += 1
+    return percents
+
+
+def _places(request: Request, told: _Told) -> dict[str, Any]:
+    locality: Locality = request.locality
+    if locality.reuse_ratio:
+        told.add("places are not used again by their recency")
+    if locality.kind == ZIPF:
+        told.add("Zipf's law is of places, not of blocks")
+        exponent = locality.exponent if abs(locality.exponent - 1) > 1e-3 else 1.001
+        return {"random_distribution": f"zipf:{exponent:g}", "norandommap": 1}
+    if locality.kind == SHARES:
+        told.add("hot places lie together, from the start")
+        blocks, requests = (
+            _percents([b - a for a, b in zip((0, *to), to, strict=False)])
+            for to in (locality.blocks_to, locality.requests_to)
+        )
+        zones = [f"{r}/{b}" for r, b in zip(requests, blocks, strict=True) if b]
+        return {"random_distribution": f"zoned:{':'.join(zones)}", "norandommap": 1}
+    return {"norandommap": 1}
+
+
+def _when(profile: Profile, rate: float, *, told: _Told, arrival: Arrival) -> dict[str, Any]:
+    if profile.pace == "fast":
+        told.add("each section keeps a queue of its own, whatever the shares")
+        return {"iodepth": profile.depth}
+    if rate >= 1:
+        if abs(round(rate) - rate) > 0.01 * rate:
+            told.add("rates are whole requests a second")
+        process = "poisson" if arrival.gap.kind == EXPONENTIAL else "linear"
+        return {"iodepth": profile.depth, "rate_iops": round(rate), "rate_process": process}
+    told.add("requests of less than one a second follow each other at the mean time")
+    return {"iodepth": 1, "thinktime": round(1e6 / rate)}
+
+
+def _how_long(profile: Profile, stream: Stream, request: Request, extent: Extent) -> dict[str, Any]:
+    if extent.requests is not None:
+        total_rate = sum(1 / mean_gap_s(one.arrival) for one in profile.streams)
+        share = request.share / mean_gap_s(stream.arrival) / total_rate
+        return {"number_ios": max(1, round(extent.requests * share)), "io_size": 1 << 60}
+    duration_ns = extent.duration_ns or DEFAULT_NS
+    return {"time_based": 1, "runtime": f"{max(1, round(duration_ns / NS))}s"}

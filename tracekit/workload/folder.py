@@ -1,0 +1,182 @@
+"""A work profile as a trace folder, so that every stage works on what it makes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit import __version__
+from tracekit.schema import OPERATIONS, REQUESTS, ROLES, SCHEMA_VERSION
+from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
+from tracekit.workload.blocks import Extent, blocks
+from tracekit.workload.model import Profile
+from tracekit.workload.plan import digest, nothing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SECTOR_BYTES = 512
+PROFILE_NAME = "profile.toml"
+DEVICE = "profile"
+
+
+def write_folder(
+    profile: Profile,
+    output: Path,
+    *,
+    extent: Extent,
+    overwrite: bool,
+    on_rows: Callable[[int], None],
+) -> TraceFolder:
+    """Write a new trace folder of the profile's requests, with the profile beside them.
+
+    Raise InputError when no request comes in the time asked for.
+    """
+    table = _Table(profile, extent, on_rows)
+    with new_folder(output, overwrite=overwrite) as folder:
+        write_batches(folder / "requests.parquet", table.batches(), schema=REQUESTS)
+        if not table.rows:
+            raise nothing(profile)
+        (folder / PROFILE_NAME).write_text(profile.text, encoding="utf-8")
+        write_json(folder / INFO_NAME, _info(profile, extent, table))
+    return TraceFolder(output)
+
+
+class _Table:
+    """The table of requests while it is made, and what was counted."""
+
+    def __init__(self, profile: Profile, extent: Extent, on_rows: Callable[[int], None]) -> None:
+        self.profile, self.extent, self.on_rows = profile, extent, on_rows
+        self.rows = 0
+        self.last_ns = 0
+        self.operations: Counter[str] = Counter()
+        self._roles = [ROLES.index(stream.role) for stream in profile.streams]
+
+    def batches(self) -> Iterator[Any]:
+        import numpy as np
+
+        for records in blocks(self.profile, self.extent):
+            self.rows += len(records)
+            self.last_ns = int(records["intended_ns"][-1])
+            for code, count in enumerate(np.bincount(records["operation"])):
+                self.operations[OPERATIONS[code]] += int(count)
+            self.on_rows(len(records))
+            yield self._batch(records)
+
+    def _batch(self, records: NDArray[np.void]) -> Any:
+        import numpy as np
+        import pyarrow as pa
+
+        from tracekit.columns import number_column
+
+        count = len(records)
+        numbers: dict[str, NDArray[np.int64]] = {
+            "request_id": records["request_id"].astype(np.int64),
+            "queue_ns": records["intended_ns"].astype(np.int64),
+            "sector": records["sector"].astype(np.int64),
+            "length_bytes": records["length_sectors"].astype(np.int64) * SECTOR_BYTES,
+            "pid": records["target"].astype(np.int64) + 1,
+            "depth": np.ones(count, np.int64),
+        }
+        ready = self._texts(records)
+        columns = []
+        for field in REQUESTS:
+            if field.name in ready:
+                columns.append(ready[field.name])
+            elif field.name in numbers or not field.nullable:
+                values = numbers.get(field.name, np.zeros(count, np.int64))
+                columns.append(number_column(values, field.type))
+            else:
+                columns.append(pa.nulls(count, field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=REQUESTS)
+
+    def _texts(self, records: NDArray[np.void]) -> dict[str, Any]:
+        import numpy as np
+        import pyarrow as pa
+
+        from tracekit.columns import text_column
+        from tracekit.plan.source import FLAGS
+
+        stream = records["target"].astype(np.int64)
+        nothing = np.zeros(len(records), np.int64)
+        roles = np.array(self._roles, np.int64)[stream]
+        names = [one.process for one in self.profile.streams]
+        known = [name or "" for name in names]
+        process = text_column(stream, known)
+        if None in names:
+            process = pa.array([names[at] for at in stream], pa.dictionary(pa.int32(), pa.string()))
+        flags = {
+            name: pa.array((records["flags"] & bit) != 0, pa.bool_()) for name, bit in FLAGS.items()
+        }
+        return {
+            "device": text_column(nothing, [DEVICE]),
+            "operation": text_column(records["operation"].astype(np.int64), OPERATIONS),
+            "role": text_column(roles, ROLES),
+            "process": process,
+            **flags,
+        }
+
+
+def _info(profile: Profile, extent: Extent, table: _Table) -> dict[str, Any]:
+    text = profile.text.encode()
+    facts = dict.fromkeys(("major", "minor", "rotational"))
+    source = {"name": profile.file.name, "bytes": len(text), "sha256": digest(profile).hex()}
+    return {
+        "schema": SCHEMA_VERSION,
+        "tool": {"tracekit": __version__},
+        "source": {"format": "work profile", "kernel": None, "files": [source]},
+        "profile": {
+            "name": profile.name,
+            "about": profile.about,
+            "seed": extent.seed,
+            "streams": len(profile.streams),
+            "pace": profile.pace,
+            "depth": profile.depth,
+            "is_direct": profile.is_direct,
+        },
+        "clock": {"base_ns": 0, "wall_ns": None, "duration_ns": table.last_ns},
+        "devices": [
+            {
+                "device": DEVICE,
+                **facts,
+                "size_sectors": profile.target_bytes // SECTOR_BYTES,
+                "logical_sector_bytes": profile.sector_bytes,
+            }
+        ],
+        "layout": _layout(profile),
+        "counts": {
+            "records": table.rows,
+            "requests": table.rows,
+            "operations": {name: count for name, count in table.operations.items() if count},
+        },
+        "loss": {"has_sequence_numbers": False, "sequence_gaps": 0, "lost_records": 0}
+        | {"dropped": 0, "unmatched": {}},
+        "inferences": [],
+        "warnings": [],
+    }
+
+
+def _layout(profile: Profile) -> list[dict[str, Any]]:
+    """Return the parts of the target that have a role, so that classify finds it again."""
+    parts = {
+        (stream.start_bytes, stream.size_bytes, stream.role)
+        for stream in profile.streams
+        if stream.role != "unknown"
+    }
+    return [
+        {
+            "device": DEVICE,
+            "partition": None,
+            "name": f"{role} of the profile",
+            "start_sector": start // SECTOR_BYTES,
+            "sectors": size // SECTOR_BYTES,
+            "role": role,
+            "filesystem": None,
+            "mount": None,
+            "evidence": "the work profile",
+        }
+        for start, size, role in sorted(parts)
+    ]

@@ -1,0 +1,149 @@
+"""One table of a definition file, read key by key: each error names file, place, key and value."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError, UsageError
+from tracekit.sizes import parse_duration, parse_size
+
+
+def load(file: Path) -> tuple[str, dict[str, Any]]:
+    """Return text and content of a TOML file; raise InputError when it is none."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is not valid TOML: {error}") from None
+
+
+class Keys:
+    """A table of which only the known keys are read; `place` begins every message."""
+
+    def __init__(self, table: Any, place: str, *, known: Sequence[str]) -> None:
+        """Raise InputError when it is no table or has a key that is not known."""
+        self.place = place
+        if not isinstance(table, Mapping):
+            raise InputError(f"{place}: {table!r} is no table", hint="write it as [table]")
+        self._table = table
+        for key in table:
+            if key not in known:
+                close = get_close_matches(key, known, n=1)
+                every = f"the keys are: {', '.join(known)}"
+                hint = f"did you mean '{close[0]}'?" if close else every
+                raise InputError(f"{place}: unknown key '{key}'", hint=hint)
+
+    def has(self, key: str) -> bool:
+        """Say whether the key is there."""
+        return key in self._table
+
+    def wrong(self, key: str, says: str, *, hint: str = "") -> InputError:
+        """Return the error of a value, with what is wrong about it."""
+        return InputError(f"{self.place}, key '{key}': {self._table.get(key)!r} {says}", hint=hint)
+
+    def value(self, key: str) -> Any:
+        """Return the value; raise InputError when the key is missing."""
+        if key not in self._table:
+            raise InputError(f"{self.place}: the key '{key}' is missing", hint=f"add {key} = ...")
+        return self._table[key]
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text that can be printed."""
+        value = default if default is not None and not self.has(key) else self.value(key)
+        if not isinstance(value, str) or not value.isprintable():
+            raise self.wrong(key, "is no plain text")
+        return value
+
+    def choice(self, key: str, options: Sequence[str], *, default: str | None = None) -> str:
+        """Return one of the words."""
+        word = self.text(key, default)
+        if word not in options:
+            close = get_close_matches(word, options, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            raise self.wrong(key, "is none of them", hint=f"{meant}one of: {', '.join(options)}")
+        return word
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """Return true or false."""
+        value = self._table.get(key, default)
+        if not isinstance(value, bool):
+            raise self.wrong(key, "is neither true nor false")
+        return value
+
+    def number(self, key: str, *, low: float, high: float, default: float | None = None) -> float:
+        """Return a number from `low` to `high`."""
+        value = default if default is not None and not self.has(key) else self.value(key)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not low <= value <= high:
+            raise self.wrong(key, f"is no number from {low:g} to {high:g}")
+        return float(value)
+
+    def numbers(self, key: str, *, low: float, high: float) -> tuple[float, ...]:
+        """Return a list of numbers from `low` to `high`, at least one."""
+        values = self.value(key)
+        if not isinstance(values, list) or not values:
+            raise self.wrong(key, "is no list of numbers")
+        for value in values:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not low <= value <= high:
+                raise self.wrong(key, f"has {value!r}, no number from {low:g} to {high:g}")
+        return tuple(float(value) for value in values)
+
+    def weights(self, key: str, count: int) -> tuple[float, ...]:
+        """Return `count` weights as cumulated shares that end at 1."""
+        weights = self.numbers(key, low=0, high=1e18)
+        if len(weights) != count:
+            raise self.wrong(key, f"has {len(weights)} weights for {count} values")
+        total = math.fsum(weights)
+        if total <= 0:
+            raise self.wrong(key, "are all 0")
+        sums = [math.fsum(weights[: at + 1]) / total for at in range(count - 1)]
+        return (*sums, 1.0)
+
+    def size(self, key: str, default: int | None = None) -> int:
+        """Return bytes of a text such as 4KiB, above 0."""
+        if default is not None and not self.has(key):
+            return default
+        return self.size_of(key, self.value(key))
+
+    def size_of(self, key: str, value: Any) -> int:
+        """Return the bytes that one value of the key means, above 0."""
+        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(text, str):
+            raise self.wrong(key, "is no size", hint='write for example "4KiB"')
+        size = self._unit(key, text, parse_size)
+        if size == 0:
+            raise self.wrong(key, "is nothing", hint='write for example "4KiB"')
+        return size
+
+    def duration(self, key: str) -> int:
+        """Return the nanoseconds of a text such as 100ms, above 0."""
+        value = self.value(key)
+        if not isinstance(value, str):
+            raise self.wrong(key, "is no time", hint='write it with its unit, such as "100ms"')
+        time_ns = self._unit(key, value, parse_duration)
+        if time_ns == 0:
+            raise self.wrong(key, "is no time at all", hint='write for example "100ms"')
+        return time_ns
+
+    def _unit(self, key: str, text: str, parse: Any) -> int:
+        try:
+            return int(parse(text, option=f"{self.place}, key '{key}'"))
+        except UsageError as error:
+            raise InputError(str(error), hint=error.hint) from None
+
+    def tables(self, key: str) -> list[Any]:
+        """Return the tables of an array, none if the key is missing."""
+        found = self._table.get(key, [])
+        if not isinstance(found, list):
+            raise InputError(
+                f"{self.place}: '{key}' is no list of tables", hint=f"write [[{key}]] above each"
+            )
+        return found
