@@ -10,10 +10,11 @@ import pytest
 
 from tests.report.folder import plain
 from tests.simulate.cache_traces import Request, make_trace
+from tracekit.report.figures.cache_plane import time_unit
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
 from tracekit.report.section import Section
-from tracekit.report.sections import cache, cache_changes
+from tracekit.report.sections import cache, cache_changes, cache_planes
 from tracekit.simulate.cache import Options, simulate_cache
 
 MIB = 1 << 20
@@ -64,16 +65,20 @@ def test_the_plane_and_its_lines_say_what_is_fastest() -> None:
             "io_time_ns": [9e9, 4e9, 3e9, 4e9, 5e9],
         }
     )
-    assert plain(cache.plane_says(table[table["even_flash_bytes"].isna()])) == [
+    assert plain(cache_planes.plane_says(table[table["even_flash_bytes"].isna()])) == [
         "A page is read in 919 µs without a cache, 200 µs with 1 MiB of flash and 100 µs with as"
         " much PCM."
+    ]
+    assert plain(cache_planes.time_plane_says(table[table["even_flash_bytes"].isna()])) == [
+        "All reads and writes of PCM, flash and what is behind take 9 s without a cache; the least"
+        " is 3 s, with 1 MiB of PCM and 0 B of flash."
     ]
     assert plain(cache.even_says(table[table["even_flash_bytes"].notna()])) == [
         "For the cost of 1 MiB of flash, 256 KiB of PCM and 0 B of flash read fastest: 150 µs."
     ]
     assert plain(cache.time_says(table[table["even_flash_bytes"].notna()])) == [
         "For the cost of 1 MiB of flash, 0 B of PCM and 1 MiB of flash take least I/O time: 4 s.",
-        "It adds the writes that bring pages in and those that go through.",
+        "It adds all writes to the three devices: what brings pages in, changes them or goes down.",
     ]
 
 
@@ -95,6 +100,13 @@ def test_the_changes_are_drawn_where_pcm_can_gain_most(tmp_path: Path) -> None:
     assert most.startswith("PCM read latency × 0.5: 89.2 % of the mean read")  # noqa: RUF001
 
 
+@pytest.mark.parametrize(
+    ("longest_ns", "unit"), [(5e3, "µs"), (4e6, "ms"), (100e9, "s"), (200e9, "min"), (4e13, "h")]
+)
+def test_the_plane_of_times_has_a_unit_that_fits(longest_ns: float, unit: str) -> None:
+    assert time_unit(pd.DataFrame({"io_time_ns": [1.0, longest_ns]}))[0] == unit
+
+
 def test_there_is_no_section_before_a_simulation(tmp_path: Path) -> None:
     assert cache.cache(Inputs(make_trace(tmp_path / "t", MIXED))) is None
 
@@ -102,9 +114,10 @@ def test_there_is_no_section_before_a_simulation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "figures"),
     [
-        (Options(), ["shared", "own", "policies", "plane", "even"]),
-        (Options(sample_pages=50), ["shared", "plane", "even"]),
+        (Options(), ["shared", "own", "policies", "plane", "plane-time", "even"]),
+        (Options(sample_pages=50), ["shared", "plane", "plane-time", "even"]),
         (Options(levels="inclusive", policies=("lru",)), ["shared", "own", "policies", "plane"]),
+        (Options(level_writes="back", policies=("lru",)), ["policies", "plane", "plane-time"]),
     ],
 )
 def test_the_page_has_the_figures(tmp_path: Path, options: Options, figures: list[str]) -> None:
@@ -142,12 +155,12 @@ def without_last_column(file: Path) -> None:
     pq.write_table(table.select(table.column_names[:-1]), file)
 
 
-def test_a_trace_of_writes_has_no_plane(tmp_path: Path) -> None:
+def test_a_trace_of_writes_has_no_plane_of_reads(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("write", 5, 2), ("write", 6, 1)])
     simulate_cache(folder, Options())
     section = cache.cache(Inputs(folder))
     assert isinstance(section, Section)
-    assert section.parts["plane"] is None
+    assert [drawn.name for drawn in section.parts["planes"]] == ["cache-plane-time"]
     assert [drawn.name for drawn in section.parts["even"]] == ["cache-even-time"]
     report(folder, tmp_path / "report.html")
     assert "Mean read latency in" not in (tmp_path / "report.html").read_text()

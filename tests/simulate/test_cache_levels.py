@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +16,21 @@ from typer.testing import CliRunner
 from tests.simulate.cache_runs import PAGES, Run, native, references
 from tests.simulate.cache_traces import make_trace
 from tests.simulate.level_models import two_level_counts
+from tests.simulate.level_versions import Copies
 from tracekit.cli import app
 from tracekit.errors import UsageError
 from tracekit.native.caches import TwoLevel, TwoLevelSetup
 from tracekit.native.curves import Curve
+from tracekit.profiles import Profile
 from tracekit.simulate.cache import Options, simulate_cache
 from tracekit.simulate.cache_levels import LEVEL_POLICIES, parse_policies
-from tracekit.simulate.cache_plane import exclusive_pair, simulated_pair
+from tracekit.simulate.cache_plane import (
+    Devices,
+    Pair,
+    exclusive_pair,
+    pair_of,
+    simulated_pair,
+)
 from tracekit.simulate.hit_counts import exact_hits
 
 if TYPE_CHECKING:
@@ -62,6 +72,72 @@ def test_two_levels_do_what_lists_do(policies: tuple[str, str], is_inclusive: bo
             counts = cache.read()
         expected = two_level_counts(references(runs), capacity, policies, is_inclusive=is_inclusive)
         assert {name: getattr(counts, name) for name in expected} == expected, capacity
+
+
+CAPACITIES = [(3, 8), (5, 5), (1, 1), (0, 7), (7, 0), (12, 12), (2, 30), (0, 0)]
+
+
+@pytest.mark.parametrize("is_inclusive", [False, True])
+@pytest.mark.parametrize("allocate", [True, False])
+@pytest.mark.parametrize("writes", ["through", "back", "around"])
+def test_each_way_of_writing_does_what_versions_do(
+    writes: str, allocate: bool, is_inclusive: bool
+) -> None:
+    for seed, (first, second) in enumerate(itertools.product(LEVEL_POLICIES, repeat=2)):
+        policies = (first, second)
+        runs, capacity = random_runs(seed), CAPACITIES[seed % len(CAPACITIES)]
+        setup = TwoLevelSetup(
+            PAGES,
+            capacity,
+            policies,
+            is_inclusive=is_inclusive,
+            writes_allocate=allocate,
+            writes=writes,
+        )
+        with TwoLevel(setup) as cache:
+            cache.add(native(runs))
+            found = pair_of(cache.read())
+        # WHEN every copy of a page has a version, and only newer ones are written down
+        model = Copies(capacity, policies, is_inclusive=is_inclusive)
+        for page, is_write in references(runs):
+            model.refer(page, is_write=bool(is_write), writes=writes, allocate=allocate)
+        # THEN each level and what is behind was written as often
+        assert (found.pcm_writes, found.flash_writes) == tuple(model.written), (policies, capacity)
+        assert found.base_writes == model.base_writes, (policies, capacity)
+        assert found.dirty_pages == model.dirty(), (policies, capacity)
+
+
+def test_writing_back_by_hand() -> None:
+    # GIVEN one page of PCM above one of flash, and three pages written, the first one twice
+    runs = [(0, 1, True), (0, 1, True), (1, 1, True), (2, 1, True)]
+    written = {}
+    for arrangement in (False, True):
+        setup = TwoLevelSetup(PAGES, (1, 1), is_inclusive=arrangement, writes="back")
+        with TwoLevel(setup) as cache:
+            cache.add(native(runs))
+            pair = pair_of(cache.read())
+        written[arrangement] = (
+            pair.pcm_writes,
+            pair.flash_writes,
+            pair.base_writes,
+            pair.dirty_pages,
+        )
+    # THEN exclusive levels demote 0 and 1, of which 0 goes on behind; inclusive ones write each
+    # page on both levels as it comes, and let 0 and 1 go: 0 from PCM, which alone has its news
+    assert written == {False: (4, 2, 1, 2), True: (4, 3, 2, 1)}
+
+
+def test_the_time_counts_each_write_where_it_went() -> None:
+    # GIVEN devices of 1, 10 and 100 us a page read and 2, 20 and 200 us a page written
+    def device(us: float) -> Profile:
+        return Profile("d", "", us, 2 * us, 1e9, 1e9, 0.0, 0.0, 1.0)
+
+    devices = Devices(device(1), device(10), device(100), PAGE)
+    # WHEN of five reads two hit PCM and one flash, and 7, 3 and 4 pages are written
+    pair = Pair(5, 6, 2, 1, 7, 3, 4, 2)
+    # THEN the time is 2 + 10 + 200 us of reads and 14 + 60 + 800 us of writes
+    assert pair.io_time_ns(devices) == pytest.approx(1086e3, rel=1e-6)
+    assert pair.read_latency_ns(devices) == pytest.approx(212e3 / 5, rel=1e-6)
 
 
 @pytest.mark.parametrize("allocate", [True, False])
@@ -119,6 +195,34 @@ def test_a_sample_is_not_enough_for_other_policies(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 3)])
     with pytest.raises(UsageError, match="exclusive levels, arc above lru need every request"):
         simulate_cache(folder, Options(sample_pages=9, level_policies=("arc", "lru")))
+
+
+def test_a_sample_is_not_enough_for_writing_back(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", [("read", 0, 3)])
+    with pytest.raises(UsageError, match="exclusive levels, write-back need every request"):
+        simulate_cache(folder, Options(sample_pages=9, level_writes="back"))
+    with pytest.raises(UsageError, match="--level-write: there is no 'down'"):
+        simulate_cache(folder, Options(level_writes="down"))
+
+
+@pytest.mark.parametrize("requests", [[("read", 0, 1)], [("write", 0, 1)], [("write", 0, 9)] * 3])
+@pytest.mark.parametrize("writes", ["back", "around"])
+def test_next_to_nothing_and_only_writes(
+    writes: str, requests: list[tuple[str, int, int]], tmp_path: Path
+) -> None:
+    # GIVEN one request, or only writes, and sizes of nothing to more than there is
+    folder = make_trace(tmp_path / "t", requests)
+    command = ["simulate", "cache", str(folder.path), "--level-write", writes, "--json"]
+    told = CliRunner().invoke(app, [*command, "--sizes", "4KiB,1MiB"])
+    assert told.exit_code == 0, told.output
+    json.loads(told.stdout, parse_constant=pytest.fail)
+    for row in pq.read_table(folder.table("simulations/cache_plane")).to_pylist():
+        assert row["writes"] == writes
+        assert math.isfinite(row["io_time_ns"])
+        pages = sum(count for operation, _, count in requests if operation == "write")
+        assert row["base_writes"] + row["dirty_pages"] <= pages
+        if writes == "around" or not row["pcm_bytes"] + row["flash_bytes"]:
+            assert (row["base_writes"], row["dirty_pages"]) == (pages, 0)
 
 
 def test_the_command_has_the_plane_of_other_policies(tmp_path: Path) -> None:

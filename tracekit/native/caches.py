@@ -50,6 +50,7 @@ class TwoLevelSetup:
     policy: tuple[str, str] = ("lru", "lru")
     is_inclusive: bool = False
     writes_allocate: bool = True
+    writes: str = "through"
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class TwoLevelCounts:
     slow_hits: tuple[int, int]
     fills: tuple[int, int]
     updates: tuple[int, int]
+    base_writes: int
+    dirty: int
 
 
 class _CacheSetup(ctypes.Structure):
@@ -87,7 +90,7 @@ class _TwoLevelSetup(ctypes.Structure):
         ("policy", U32 * 2),
         ("is_inclusive", U32),
         ("writes_allocate", U32),
-        ("unused", U32),
+        ("writes", U32),
     ]
 
 
@@ -97,6 +100,8 @@ class _TwoLevelCounts(ctypes.Structure):
         ("hits", (U64 * 2) * 2),
         ("fills", U64 * 2),
         ("updates", U64 * 2),
+        ("base_writes", U64),
+        ("dirty", U64),
     ]
 
 
@@ -135,6 +140,7 @@ class TwoLevel(Handle):
             (POLICIES.index(setup.policy[0]), POLICIES.index(setup.policy[1])),
             int(setup.is_inclusive),
             int(setup.writes_allocate),
+            WRITES.index(setup.writes),
         )
         super().__init__(ctypes.byref(native))
 
@@ -146,8 +152,13 @@ class TwoLevel(Handle):
         """Return what happened so far."""
         counts = _TwoLevelCounts()
         self._native.tk_two_level_read(self._handle, ctypes.byref(counts))
+        names = ("references", "fast_hits", "slow_hits", "fills", "updates")
         pairs = (counts.references, *counts.hits, counts.fills, counts.updates)
-        return TwoLevelCounts(*((pair[0], pair[1]) for pair in pairs))
+        return TwoLevelCounts(
+            **{name: (pair[0], pair[1]) for name, pair in zip(names, pairs, strict=True)},
+            base_writes=counts.base_writes,
+            dirty=counts.dirty,
+        )
 
 
 def _native_setup(setup: CacheSetup) -> _CacheSetup:

@@ -62,6 +62,7 @@ CACHE_PLANE = pa.schema(
         ),
         field("pcm_policy", pa.string(), meaning="lru, fifo, clock, s3-fifo or arc"),
         field("flash_policy", pa.string(), meaning="the same of the flash level"),
+        field("writes", pa.string(), meaning="how both levels write: through, back or around"),
         field("pcm_bytes", pa.int64(), meaning="size of the PCM level"),
         field("flash_bytes", pa.int64(), meaning="size of the flash level below it"),
         field(
@@ -85,6 +86,9 @@ CACHE_PLANE = pa.schema(
             meaning="pages written to flash: brought in, demoted, changed",
         ),
         field("base_writes", pa.int64(), meaning="pages written behind the cache"),
+        field(
+            "dirty_pages", pa.int64(), meaning="pages at the end newer on a level than behind both"
+        ),
         field(
             "read_latency_avg_ns", pa.float64(), meaning="of the level that had it", nullable=True
         ),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import InputError, UsageError
-from tracekit.native.caches import POLICIES, CacheSetup, TwoLevelSetup
+from tracekit.native.caches import POLICIES, WRITES, CacheSetup, TwoLevelSetup
 from tracekit.native.curves import SHARDS_SCALE
 from tracekit.profiles import choose_profile, load_profiles
 from tracekit.schema import BLOCK_BYTES
@@ -54,6 +54,7 @@ class Options:
     writes_allocate: bool = True
     levels: str = "exclusive"
     level_policies: tuple[str, str] = LRU_LEVELS  # of PCM and of flash
+    level_writes: str = "through"
     volumes: int = 4  # most devices with curves of their own
     sample_rate: float | None = None
     sample_pages: int | None = None
@@ -71,7 +72,8 @@ class Options:
     @property
     def is_one_pass(self) -> bool:
         """Whether stack distances give the plane; else each pair is simulated."""
-        return self.levels == "exclusive" and self.level_policies == LRU_LEVELS
+        is_lru = self.levels == "exclusive" and self.level_policies == LRU_LEVELS
+        return is_lru and self.level_writes == "through"
 
     @property
     def is_allocating(self) -> bool:
@@ -105,9 +107,13 @@ def check(options: Options) -> None:
     if options.is_sampled and not options.is_allocating:
         raise UsageError("a sample cannot tell what writes that do not allocate would do")
     check_policies(options.level_policies)
+    if options.level_writes not in WRITES:
+        raise UsageError(f"--level-write: there is no '{options.level_writes}'")
     if options.is_sampled and not options.is_one_pass:
-        what = level_words(options.levels, options.level_policies)
-        raise UsageError(f"--levels and --level-policy: {what} need every request, not a sample")
+        what = level_words(options.levels, options.level_policies, writes=options.level_writes)
+        raise UsageError(
+            f"--levels, --level-policy and --level-write: {what} need every request, not a sample"
+        )
 
 
 def simulate_cache(
@@ -241,6 +247,7 @@ def _pair_finder(
             options.level_policies,
             is_inclusive=options.levels == "inclusive",
             writes_allocate=options.is_allocating,
+            writes=options.level_writes,
         )
         return simulated_pair(setup, passed.runs)
 
@@ -266,6 +273,7 @@ def _result(
         "is_write_allocating": options.is_allocating,
         "levels": options.levels,
         "level_policies": list(options.level_policies),
+        "level_writes": options.level_writes,
         "reads": int(shared.references[0::2].sum()),
         "write_references": int(shared.references[1::2].sum()),
         "pages": passed.page_count or None,

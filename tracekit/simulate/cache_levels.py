@@ -37,8 +37,11 @@ def check_policies(policies: tuple[str, str]) -> tuple[str, str]:
     return policies
 
 
-def level_words(levels: str, policies: tuple[str, str]) -> str:
-    """Return how two levels are arranged, such as: exclusive levels, arc above fifo."""
-    if policies == LRU_LEVELS:
-        return f"{levels} levels"
-    return f"{levels} levels, {policies[0]} above {policies[1]}"
+def level_words(levels: str, policies: tuple[str, str], *, writes: str = "through") -> str:
+    """Return how two levels are arranged, such as: exclusive levels, arc above fifo, write-back."""
+    words = [f"{levels} levels"]
+    if policies != LRU_LEVELS:
+        words.append(f"{policies[0]} above {policies[1]}")
+    if writes != "through":
+        words.append(f"write-{writes}")
+    return ", ".join(words)

@@ -1,8 +1,9 @@
 """A PCM cache above a flash cache: counts, latency and time for every pair of sizes.
 
 Two exclusive LRU levels with demotion hold together what one LRU of both sizes holds, and the fast
-one what an LRU of its size holds; so one pass of stack distances gives the whole plane. Other
-policies and inclusive levels are simulated pair by pair.
+one what an LRU of its size holds; so one pass of stack distances gives the whole plane where
+writes go through. Other policies, other ways of writing and inclusive levels are simulated pair by
+pair.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Pair:
     flash_read_hits: float
     pcm_writes: float
     flash_writes: float
+    base_writes: float
+    dirty_pages: float = 0.0  # at the end newer in a level than behind both
 
     @property
     def base_reads(self) -> float:
@@ -71,7 +74,7 @@ class Pair:
         """Return the time of all reads and writes of all three devices, one after the other."""
         written = self.pcm_writes * devices.write_us(devices.pcm)
         written += self.flash_writes * devices.write_us(devices.flash)
-        written += self.writes * devices.write_us(devices.base)
+        written += self.base_writes * devices.write_us(devices.base)
         return (self._read_us(devices) + written) * 1e3
 
     def _read_us(self, devices: Devices) -> float:
@@ -102,7 +105,7 @@ def exclusive_pair(
     if pcm == 0:
         missed = reads - read_hits[1] + (writes - write_hits[1]) * writes_allocate
         flash_writes = (missed + write_hits[1]) if flash else 0.0
-        return Pair(reads, writes, 0.0, read_hits[1], 0.0, flash_writes)
+        return Pair(reads, writes, 0.0, read_hits[1], 0.0, flash_writes, writes)
     demoted = comings - min(pcm, allocated) if flash else 0.0
     in_place = 0.0 if writes_allocate else write_hits[1] - write_hits[0]
     return Pair(
@@ -112,6 +115,7 @@ def exclusive_pair(
         read_hits[1] - read_hits[0],
         comings + write_hits[0],
         max(0.0, demoted + in_place),
+        writes,
     )
 
 
@@ -124,6 +128,8 @@ def pair_of(counts: TwoLevelCounts) -> Pair:
         counts.slow_hits[0],
         counts.fills[0] + counts.updates[0],
         counts.fills[1] + counts.updates[1],
+        counts.base_writes,
+        counts.dirty,
     )
 
 

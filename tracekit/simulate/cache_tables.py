@@ -34,6 +34,8 @@ class Arrangement(Protocol):
     def levels(self) -> str: ...  # noqa: D102 - named in simulate/cache.py
     @property
     def level_policies(self) -> tuple[str, str]: ...  # noqa: D102
+    @property
+    def level_writes(self) -> str: ...  # noqa: D102
 
 
 def curve_table(passed: Passed, grid: Grid, *, page_bytes: int) -> Any:
@@ -122,6 +124,7 @@ def plane_table(cells: Sequence[PlaneCell], devices: Devices, *, arrangement: Ar
             "levels": arrangement.levels,
             "pcm_policy": arrangement.level_policies[0],
             "flash_policy": arrangement.level_policies[1],
+            "writes": arrangement.level_writes,
             "pcm_bytes": cell.pcm * page,
             "flash_bytes": cell.flash * page,
             "even_flash_bytes": None if cell.budget is None else cell.budget * page,
@@ -131,7 +134,8 @@ def plane_table(cells: Sequence[PlaneCell], devices: Devices, *, arrangement: Ar
             "flash_read_hits": round(cell.pair.flash_read_hits),
             "pcm_writes": round(cell.pair.pcm_writes),
             "flash_writes": round(cell.pair.flash_writes),
-            "base_writes": round(cell.pair.writes),
+            "base_writes": round(cell.pair.base_writes),
+            "dirty_pages": round(cell.pair.dirty_pages),
             "read_latency_avg_ns": cell.pair.read_latency_ns(devices),
             "io_time_ns": cell.pair.io_time_ns(devices),
         }

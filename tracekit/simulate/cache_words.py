@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 KNEE_SHARE = 0.9
 MEASURES = {"read_latency_avg": "mean read latency", "io_time": "aggregate I/O time"}
 
+LEVEL_WRITES = {
+    "through": "writes go through both",
+    "back": "a write goes to the fastest level that has its page, and further down when the page"
+    " leaves; what is still newer at the end is not written behind",
+    "around": "writes go around both, where copies leave",
+}
+
 
 class Choices(Protocol):
     """The options that the words depend on."""
@@ -26,6 +33,8 @@ class Choices(Protocol):
     def levels(self) -> str: ...  # noqa: D102
     @property
     def level_policies(self) -> tuple[str, str]: ...  # noqa: D102
+    @property
+    def level_writes(self) -> str: ...  # noqa: D102
     @property
     def is_allocating(self) -> bool: ...  # noqa: D102
 
@@ -146,8 +155,8 @@ def assumptions(options: Choices, devices: Devices) -> list[str]:
         " queued, in queue order; flushes and discards to none",
         f"policies write {options.writes}; {allocation}",
         f"two levels are {options.levels}, PCM is {options.level_policies[0]} and flash"
-        f" {options.level_policies[1]}, and writes go through both; a page that leaves an exclusive"
-        " PCM level is written to flash",
+        f" {options.level_policies[1]}, and {LEVEL_WRITES[options.level_writes]}; a page that"
+        " leaves an exclusive PCM level is written to flash; reading what goes down is not counted",
         "the mean read latency is of the device that had the page; bringing pages in is not in it,"
         " but in the I/O time, which adds all reads and writes of the three devices",
         f"a page is read in {devices.read_us(devices.pcm):.1f},"

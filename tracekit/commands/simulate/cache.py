@@ -33,7 +33,7 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
     ] = "",
     write: Annotated[
         Literal["through", "back", "around"],
-        typer.Option(help="Where the policies' caches write: through, back or around the cache."),
+        typer.Option(help="How the caches of one level write: through, back or around the cache."),
     ] = "through",
     write_miss: Annotated[
         Literal["allocate", "bypass"],
@@ -51,6 +51,13 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
             metavar="LEVEL=POLICY,...",
         ),
     ] = "",
+    level_write: Annotated[
+        Literal["through", "back", "around"],
+        typer.Option(
+            help="How the two levels write: through both and behind them; back, to the fastest"
+            " level that has the page, and further down when it leaves; or around both."
+        ),
+    ] = "through",
     volumes: Annotated[
         int,
         typer.Option(
@@ -101,6 +108,7 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
         writes_allocate=write_miss == "allocate",
         levels=levels,
         level_policies=parse_policies(level_policy),
+        level_writes=level_write,
         volumes=volumes,
         sample_rate=sample_rate,
         sample_pages=samples,

@@ -10,14 +10,13 @@ from tracekit.report import format as fmt
 from tracekit.report import roles
 from tracekit.report.figures.cache_curve import cache_curve
 from tracekit.report.figures.cache_even import EVEN_STYLES, cache_even, cache_even_time
-from tracekit.report.figures.cache_plane import cache_plane
 from tracekit.report.figures.cache_policies import POLICY_STYLES, cache_policies
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Missing, Section, figure
 from tracekit.report.sections.cache_changes import changed
+from tracekit.report.sections.cache_planes import planes
 from tracekit.report.sections.cache_volumes import volumes
 from tracekit.report.tables import rows
-from tracekit.simulate.cache_levels import LRU_LEVELS, level_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +44,7 @@ def cache(inputs: Inputs) -> Section | Missing | None:
             "curves": [_curve(curve, kind) for kind in ("shared", "own") if _has(curve, kind)],
             "volumes": volumes(curve, answer),
             "policies": _policies(policies) if len(policies.table) else None,
-            "plane": _plane(plane, answer) if has_reads else None,
+            "planes": planes(plane, answer, has_reads=has_reads),
             "even": _even(plane, answer, has_reads=has_reads),
             "changed": changed(sensitivity),
         },
@@ -128,40 +127,6 @@ def policies_says(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _plane(evidence: Evidence, answer: Mapping[str, Any]) -> Figure:
-    table = evidence.table
-    mine = table[table["even_flash_bytes"].isna()]
-    drawn = figure(
-        cache_plane,
-        replace(evidence, table=mine),
-        title=f"Mean read latency in µs, {_arranged(answer)}",
-        says=plane_says(mine),
-        name="cache-plane",
-    )
-    return replace(drawn, evidence=evidence)
-
-
-def _arranged(answer: Mapping[str, Any]) -> str:
-    first, second = answer.get("level_policies", LRU_LEVELS)
-    return level_words(answer["levels"], (first, second))
-
-
-def plane_says(table: pd.DataFrame) -> list[str]:
-    """Say what no cache and the largest ones give."""
-    latency = table.set_index(["pcm_bytes", "flash_bytes"])["read_latency_avg_ns"].astype(float)
-    largest = max(int(table["pcm_bytes"].max()), 0)
-    parts = [
-        f"{fmt.duration(latency.loc[place])} {text}"
-        for place, text in (
-            ((0, 0), "without a cache"),
-            ((0, largest), f"with {fmt.data(largest)} of flash"),
-            ((largest, 0), "with as much PCM"),
-        )
-        if place in latency.index
-    ]
-    return [f"A page is read in {fmt.listing(parts)}."]
-
-
 def _even(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> list[Figure]:
     """Return the lines of equal cost in both measures; without reads there is one."""
     table = evidence.table[evidence.table["even_flash_bytes"].notna()]
@@ -207,7 +172,10 @@ def time_says(table: pd.DataFrame) -> list[str]:
             f" {fmt.data(best.flash_bytes)} of flash take least I/O time:"
             f" {fmt.duration(best.io_time_ns)}."
         )
-    return [*sentences, "It adds the writes that bring pages in and those that go through."]
+    return [
+        *sentences,
+        "It adds all writes to the three devices: what brings pages in, changes them or goes down.",
+    ]
 
 
 def even_says(table: pd.DataFrame) -> list[str]:
