@@ -8,7 +8,7 @@
 #define NONE UINT32_MAX
 #define NO_TIER UINT8_MAX
 
-enum { READS, WRITES, MOVED_OUT, MOVED_IN, TIER_VALUES };
+enum { READS, WRITES, PROMOTED_OUT, PROMOTED_IN, DEMOTED_OUT, DEMOTED_IN, TIER_VALUES };
 
 struct migration {
   struct tk_migration_setup setup;
@@ -218,9 +218,10 @@ static void move(struct run *run, uint32_t extent, uint32_t to) {
   run->used[from]--;
   run->used[to]++;
   run->moves_left--;
-  run->record[from * TIER_VALUES + MOVED_OUT]++;
-  run->record[to * TIER_VALUES + MOVED_IN]++;
-  run->record[run->migration->tiers.count * TIER_VALUES + (to > from)]++;
+  const bool is_demoted = to > from;
+  run->record[from * TIER_VALUES + (is_demoted ? DEMOTED_OUT : PROMOTED_OUT)]++;
+  run->record[to * TIER_VALUES + (is_demoted ? DEMOTED_IN : PROMOTED_IN)]++;
+  run->record[run->migration->tiers.count * TIER_VALUES + is_demoted]++;
 }
 
 /* Returns the first extent that may leave the tier, or NONE; those that have left are dropped. */

@@ -30,9 +30,10 @@ struct tk_migration_setup {
   uint64_t window_moves; /* extents that may move after a window */
 };
 
-/* Values of one record of results: for each tier reads, writes, extents moved out and in; then the
- * promotions (to a tier with a lower number) and demotions of all tiers. */
-#define MIGRATION_RECORD(tiers) (4 * (tiers) + 2)
+/* Values of one record of results: for each tier reads, writes, extents that left it and came to it
+ * by promotion (to a tier with a lower number), and those by demotion; then the promotions and
+ * demotions of all tiers. */
+#define MIGRATION_RECORD(tiers) (6 * (tiers) + 2)
 
 struct migration; /* opaque */
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.simulate.tier_traces import Access, tier_trace
 from tracekit.errors import UsageError
+from tracekit.simulate.mixes import Tier
 from tracekit.simulate.tier_study import Options
 from tracekit.simulate.tier_vary import Vary, parse_vary
 from tracekit.simulate.tiers import simulate_tiers
@@ -62,6 +63,8 @@ def run(path: Path, **options: Any) -> dict[str, Any]:
         ("window_s=2", 4.0, {"window_s": 4.0}, ["dynamic"]),
         ("migration_mib_s=0.5", 0.0625, {"migration_mib_s": 0.0625}, ["dynamic"]),
         ("migration_cost=0.001", 0.001, {"migration_cost": 0.001}, ["dynamic"]),
+        ("promotion_cost=8", 8.0, {"promotion_cost": 8.0}, ["dynamic"]),
+        ("demotion_cost=0.125", 0.125, {"demotion_cost": 0.125}, ["dynamic"]),
     ],
 )
 def test_a_change_of_the_system_is_a_run_with_that_value(
@@ -103,6 +106,73 @@ def test_a_change_of_a_tier_is_a_run_with_that_device(tmp_path: Path, tier: str,
         assert row["value"] == values[tier][key] * 3
         some = named[row["method"]]["best with ssd-pcm"]
         assert (row["mix"], row["iops_per_price"]) == (some["mix"], some["iops_per_price"])
+
+
+@pytest.mark.parametrize("moves_by", ["latency", "bandwidth"])
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_a_changed_bandwidth_is_a_run_with_that_device(
+    tmp_path: Path, operation: str, moves_by: str
+) -> None:
+    # GIVEN disks that need 1,000 of their 5,000 us for the transfer of 4 KiB
+    devices: dict[str, dict[str, float]] = {
+        "ssd-pcm": {"read_latency_us": 6.7, "write_latency_us": 128.3, "price_per_gb": 24.0},
+        "hdd-15k": {"read_latency_us": 5000.0, "write_latency_us": 5000.0, "price_per_gb": 1.0},
+    }
+    rates = {"ssd-pcm": 800.0, "hdd-15k": 3.90625}
+    for name, device in devices.items():
+        device |= {"read_mib_s": rates[name], "write_mib_s": rates[name]}
+
+    def file(path: Path) -> Path:
+        tables = [
+            f'[devices."{name}"]\n' + "".join(f"{key} = {value}\n" for key, value in one.items())
+            for name, one in devices.items()
+        ]
+        path.write_text("".join(tables))
+        return path
+
+    options = {"tiers": ("ssd-pcm", "hdd-15k"), "moves_by": moves_by}
+    key = f"{operation}_mib_s"
+    before = file(tmp_path / "before.toml")
+    found = varied(tmp_path / "varied", f"hdd-15k.{key}=2", **options, what_if=before)
+    # WHEN they transfer twice as fast, THEN 4 KiB take half of that less, and so does moving them
+    devices["hdd-15k"] |= {key: 2 * rates["hdd-15k"], f"{operation}_latency_us": 4500.0}
+    named = run(tmp_path / "same", **options, what_if=file(tmp_path / "after.toml"))
+    assert [row["method"] for row in found] == ["static", "dynamic"]
+    for row in found:
+        assert row["value"] == 7.8125
+        some = named["configurations"][row["method"]]["best with ssd-pcm"]
+        assert row["mix"] == some["mix"]
+        assert row["iops_per_price"] == pytest.approx(some["iops_per_price"], rel=1e-12)
+
+
+def test_a_latency_is_never_below_nothing() -> None:
+    # GIVEN a latency that is shorter than 4 KiB take at the bandwidth: all of it is transfer
+    tier = Tier("odd", 3.0, 3.0, 1.0, 100.0, 100.0)
+    assert tier.changed("read_mib_s", 4.0) == Tier("odd", 0.75, 3.0, 1.0, 400.0, 100.0)
+    assert tier.changed("write_mib_s", 0.5) == Tier("odd", 3.0, 6.0, 1.0, 100.0, 50.0)
+
+
+def test_a_bandwidth_that_is_not_known_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "what-if.toml"
+    file.write_text("[devices.bare]\nread_latency_us = 9\nwrite_latency_us = 9\nprice_per_gb = 2\n")
+    options = {"tiers": ("bare", "hdd-15k"), "what_if": file}
+    with pytest.raises(UsageError, match="the tier 'bare' has no read_mib_s"):
+        varied(tmp_path / "a", "bare.read_mib_s=2", **options)
+    with pytest.raises(UsageError, match="the tier 'bare' has no read_mib_s"):
+        run(tmp_path / "b", **options, moves_by="bandwidth")
+    varied(tmp_path / "c", "hdd-15k.read_mib_s=2", **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"promotion_cost": 2.0}, {"demotion_cost": 0.0}, {"moves_by": "bandwidth"}]
+)
+def test_costs_of_moves_that_are_not_charged_are_refused(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError, match="changes nothing while moving delays no request"):
+        run(tmp_path / "trace", **options, charges_migration=False)
+    with pytest.raises(UsageError, match="--promotion-cost is nan"):
+        run(tmp_path / "other", promotion_cost=float("nan"))
 
 
 def test_charged_moves_cost_in_proportion(tmp_path: Path) -> None:
@@ -155,6 +225,9 @@ def test_each_is_parsed_once_in_the_users_order() -> None:
         ("migration_cost=0", {}, "0 in 'migration_cost=0' is not from 0.001 to 1000"),
         ("extent_bytes=0.25", {}, "--extent is 16 KiB"),
         ("capacity_bytes=0.5", {}, "holds 3 extents, the trace touches 6"),
+        ("ssd-pcm.read_mib=2", {}, "no parameter 'ssd-pcm.read_mib'"),
+        ("promotion_cost=2", {"charges_migration": False}, "promotion_cost changes nothing"),
+        ("demotion_cost=2", {"is_dynamic": False}, "demotion_cost changes dynamic tiering only"),
         ("dram.price_per_gb=2", {}, "'dram' is none of the tiers"),
         ("window_s=2", {"is_dynamic": False}, "window_s changes dynamic tiering only"),
         ("migration_cost=2", {"charges_migration": False}, "changes nothing while moving"),

@@ -49,9 +49,9 @@ def test_a_file_changes_devices_prices_and_factors(tmp_path: Path) -> None:
     )
     # THEN what is not given is as in the profile
     assert choose_tiers(what_if.tiers, what_if, own_profiles=None) == [
-        Tier("fast-pcm", 3.35, 128.3, 24.0),
+        Tier("fast-pcm", 3.35, 128.3, 24.0, 2662.0, 200.0),
         Tier("mine", 50.0, 60.0, 3.0),
-        Tier("hdd-15k", 5000.0, 5000.0, 0.5),
+        Tier("hdd-15k", 5000.0, 5000.0, 0.5, 155.0, 155.0),
     ]
     assert what_if.factors == (0.1,)
 

@@ -9,9 +9,9 @@ from tests.analyzers.folder import make
 from tracekit.simulate.mixes import Tier
 from tracekit.store import TraceFolder
 
-PCM = Tier("ssd-pcm", 6.7, 128.3, 24.0)
-FLASH = Tier("ssd-emlc", 108.0, 37.1, 6.0)
-DISK = Tier("hdd-15k", 5000.0, 5000.0, 1.0)
+PCM = Tier("ssd-pcm", 6.7, 128.3, 24.0, 2662.0, 200.0)
+FLASH = Tier("ssd-emlc", 108.0, 37.1, 6.0, 1200.0, 600.0)
+DISK = Tier("hdd-15k", 5000.0, 5000.0, 1.0, 155.0, 155.0)
 EXTENT_SECTORS = 128  # the smallest extents, of 64 KiB
 
 # Second, operation, extent, bytes.

@@ -41,7 +41,7 @@ class Dynamic:
         self.tier_of = slots[:extents]
 
     def serve(self, traffic: Traffic) -> list[list[int]]:
-        rows = [[0, 0, 0, 0] for _ in self.tiers]
+        rows = [[0] * 6 for _ in self.tiers]
         for e, (reads, writes) in traffic.items():
             rows[self.tier_of[e]][0] += reads
             rows[self.tier_of[e]][1] += writes
@@ -101,8 +101,9 @@ def dynamic(
         rows = state.serve(traffic)
         moves = state.migrate(traffic, budget) if number + 1 < len(windows) else []
         for start, end in moves:
-            rows[start][2] += 1
-            rows[end][3] += 1
+            is_down = end > start
+            rows[start][4 if is_down else 2] += 1
+            rows[end][5 if is_down else 3] += 1
         up = sum(end < start for start, end in moves)
         records.append([value for row in rows for value in row] + [up, len(moves) - up])
     return records

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 MIN_TIERS, MAX_TIERS = 2, 8
 MAX_SUMMED_TIERS = 4  # TIERING_MAX_SUMMED: with more, each mix is a loop over the extents
 SHARE = [("extents", "<i8"), ("reads", "<i8"), ("writes", "<i8")]
-READS, WRITES, MOVED_OUT, MOVED_IN = range(4)
-TIER_VALUES = 4
+# Values of a tier in a record: traffic, then extents out of it and into it, up and down.
+READS, WRITES, PROMOTED_OUT, PROMOTED_IN, DEMOTED_OUT, DEMOTED_IN = range(6)
+TIER_VALUES = 6
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 from tracekit.errors import UsageError
-from tracekit.native.tiering import TIER_VALUES, Tiering
+from tracekit.native.tiering import (
+    DEMOTED_IN,
+    DEMOTED_OUT,
+    PROMOTED_IN,
+    PROMOTED_OUT,
+    READS,
+    TIER_VALUES,
+    WRITES,
+    Tiering,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,16 +26,49 @@ if TYPE_CHECKING:
 
 ROUNDINGS = ("floor", "nearest", "ceiling")
 MAX_MIXES = 1_000_000
+MIB = 1 << 20
+BLOCK_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class Tier:
-    """One tier of storage: mean latencies of 4 KiB, and the price of a gigabyte."""
+    """One tier of storage: mean latencies of 4 KiB, and the price of a gigabyte.
+
+    Bandwidths are None where they are not known; the transfer of the 4 KiB is in the latencies.
+    """
 
     name: str
     read_latency_us: float
     write_latency_us: float
     price_per_gb: float
+    read_mib_s: float | None = None
+    write_mib_s: float | None = None
+
+    def changed(self, key: str, factor: float) -> Tier:
+        """Return the tier with a value times a factor; a bandwidth takes its transfer along.
+
+        Of the latency of 4 KiB at most all is transfer.
+        """
+        values = {key: getattr(self, key) * factor}
+        operation = {"read_mib_s": "read", "write_mib_s": "write"}.get(key)
+        if operation is not None:
+            latency_us = getattr(self, f"{operation}_latency_us")
+            transfer_us = min(transfer_time_us(BLOCK_BYTES, getattr(self, key)), latency_us)
+            values[f"{operation}_latency_us"] = latency_us + (1 / factor - 1) * transfer_us
+        return replace(self, **values)
+
+
+@dataclass(frozen=True)
+class Moving:
+    """What moving an extent costs: times by tier, in the unit of the traffic times us.
+
+    An extent is read from one tier and written to the other; the factors are of whole moves.
+    """
+
+    read: NDArray[np.float64]
+    write: NDArray[np.float64]
+    promotion: float
+    demotion: float
 
 
 @dataclass(frozen=True)
@@ -51,6 +93,11 @@ class Outcome:
     iops: NDArray[np.float64]
     price_per_gb: NDArray[np.float64]
     iops_per_price: NDArray[np.float64]
+
+
+def transfer_time_us(length_bytes: float, mib_s: float) -> float:
+    """Return how long bytes take at a bandwidth."""
+    return length_bytes / MIB / mib_s * 1e6
 
 
 def all_mixes(tier_count: int, *, step_percent: int, extents: int, rounding: str) -> Mixes:
@@ -113,17 +160,20 @@ def static_outcome(tiers: Sequence[Tier], mixes: Mixes, *, shares: NDArray[np.vo
 
 
 def dynamic_latency_us(
-    tiers: Sequence[Tier], records: NDArray[np.int64], *, extent_amount: float
+    tiers: Sequence[Tier], records: NDArray[np.int64], *, moving: Moving | None
 ) -> NDArray[np.float64]:
     """Return the mean latency of each record of `native.tiering.Migration`.
 
-    `extent_amount` is the traffic of moving one extent, in the unit of the records, read from one
-    tier and written to the other; 0 leaves the moves out of the time, as a background task.
+    Without `moving` the moves are left out of the time, as a background task.
     """
     values = records[:, : TIER_VALUES * len(tiers)].reshape(len(records), len(tiers), TIER_VALUES)
     read_us, write_us = latencies_us(tiers).T
-    time_us = ((values[:, :, 0] + extent_amount * values[:, :, 2]) * read_us).sum(axis=1)
-    time_us += ((values[:, :, 1] + extent_amount * values[:, :, 3]) * write_us).sum(axis=1)
+    time_us = (values[:, :, READS] * read_us + values[:, :, WRITES] * write_us).sum(axis=1)
+    if moving is not None:
+        up, down = moving.promotion, moving.demotion
+        left = up * values[:, :, PROMOTED_OUT] + down * values[:, :, DEMOTED_OUT]
+        came = up * values[:, :, PROMOTED_IN] + down * values[:, :, DEMOTED_IN]
+        time_us = time_us + (left * moving.read + came * moving.write).sum(axis=1)
     latency: NDArray[np.float64] = time_us / values[:, :, :2].sum(axis=(1, 2))
     return latency
 

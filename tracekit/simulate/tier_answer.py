@@ -154,7 +154,10 @@ def _assumptions(study: Study) -> list[str]:
         "static: the whole trace is known, each extent is placed once (Algorithm 1 of the study)",
     ]
     if study.dynamic is not None:
-        cost = "is charged to the requests" if options.charges_migration else "delays no request"
+        cost = "delays no request"
+        if options.charges_migration:
+            how = {"latency": "4 KiB at a time", "bandwidth": "at the tiers' bandwidths"}
+            cost = f"is charged to the requests, {how[options.moves_by]}"
         found.append(
             f"dynamic: extents begin on the slowest tier, in the order of their addresses, as far"
             f" as they fit; after each window up to {window_moves(options):,} extents move; moving"

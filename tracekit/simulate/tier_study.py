@@ -6,6 +6,7 @@ and after each window extents move within a bandwidth.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from tracekit.native.tiering import MAX_SUMMED_TIERS, Migration, Tiering
 from tracekit.simulate.extents import Extents
 from tracekit.simulate.mixes import (
     Mixes,
+    Moving,
     Outcome,
     Tier,
     all_mixes,
@@ -26,6 +28,7 @@ from tracekit.simulate.mixes import (
     outcome,
     static_outcome,
     static_shares,
+    transfer_time_us,
 )
 from tracekit.simulate.tier_vary import Vary
 from tracekit.simulate.what_if import TIER_KEYS, WhatIf
@@ -57,7 +60,10 @@ class Options:
     window_s: float = 7200.0
     migration_mib_s: float = 41.0
     charges_migration: bool = False
+    moves_by: str = "latency"  # of 4 KiB at a time, or the bandwidth of the tiers
     migration_cost: float = 1.0  # times the time of moving, where it is charged
+    promotion_cost: float = 1.0  # times that, for moves to a faster tier
+    demotion_cost: float = 1.0
     vary: tuple[Vary, ...] = ()
     what_if: Path | None = None
     profiles: Path | None = None
@@ -151,12 +157,24 @@ def _check_loop(tier_count: int, work: int) -> None:
         )
 
 
-def extent_amount(options: Options) -> float:
-    """Return the traffic of moving one extent, 0 unless moves are charged."""
+def moving(options: Options, tiers: Sequence[Tier]) -> Moving | None:
+    """Return what moving one extent costs, None unless moves are charged.
+
+    Traffic in bytes stands for 4 KiB at a time, so a time of moving counts once for each byte of
+    4 KiB. Every tier must have its bandwidths where these say how long a move takes.
+    """
+    import numpy as np
+
     if not options.charges_migration:
-        return 0.0
-    unit_bytes = 1 if options.amount == "bytes" else BLOCK_BYTES
-    return options.extent_bytes / unit_bytes * options.migration_cost
+        return None
+    units = 1.0 if options.amount == "requests" else float(BLOCK_BYTES)
+    if options.moves_by == "latency":
+        times_us = latencies_us(tiers) * (options.extent_bytes / BLOCK_BYTES)
+    else:
+        rates = [(tier.read_mib_s or math.inf, tier.write_mib_s or math.inf) for tier in tiers]
+        times_us = transfer_time_us(options.extent_bytes, 1.0) / np.array(rates)
+    read, write = (times_us * units * options.migration_cost).T
+    return Moving(read, write, options.promotion_cost, options.demotion_cost)
 
 
 def window_moves(options: Options) -> int:
@@ -216,5 +234,5 @@ def dynamic_tiering(
             parts.append(part)
             on_step(f"{len(parts) / len(chunks):.0%} of the mixes, dynamic", 2, STEPS)
     records = np.concatenate(parts)
-    latency_us = dynamic_latency_us(tiers, records, extent_amount=extent_amount(options))
+    latency_us = dynamic_latency_us(tiers, records, moving=moving(options, tiers))
     return Dynamic(outcome(tiers, mixes, latency_us=latency_us), records)

@@ -19,7 +19,7 @@ from tracekit.simulate.tier_study import (
     dynamic_tiering,
     dynamic_work,
 )
-from tracekit.simulate.tier_vary import DYNAMIC_KEYS, Vary
+from tracekit.simulate.tier_vary import COST_KEYS, DYNAMIC_KEYS, Vary
 from tracekit.simulate.what_if import TIER_KEYS
 
 Read = Callable[[Options], Extents]
@@ -42,8 +42,8 @@ def varied_options(options: Options, vary: Vary, *, capacity_bytes: int | None =
         return replace(options, window_s=options.window_s * factor)
     if vary.parameter == "migration_mib_s":
         return replace(options, migration_mib_s=options.migration_mib_s * factor)
-    if vary.parameter == "migration_cost":
-        return replace(options, migration_cost=options.migration_cost * factor)
+    if vary.parameter in COST_KEYS:
+        return replace(options, **{vary.parameter: getattr(options, vary.parameter) * factor})
     return options
 
 
@@ -115,6 +115,6 @@ def _tiers(tiers: Sequence[Tier], vary: Vary) -> tuple[list[Tier], float]:
     changed, value = list(tiers), 0.0
     for number, tier in enumerate(tiers):
         if tier.name == vary.tier:
-            value = getattr(tier, vary.parameter) * vary.factor
-            changed[number] = replace(tier, **{vary.parameter: value})
+            changed[number] = tier.changed(vary.parameter, vary.factor)
+            value = getattr(changed[number], vary.parameter)
     return changed, value

@@ -17,7 +17,7 @@ from tracekit.schema.tiers import (
 )
 from tracekit.simulate.mixes import dynamic_latency_us
 from tracekit.simulate.tier_answer import mix_text
-from tracekit.simulate.tier_study import Study, extent_amount, migration, placement
+from tracekit.simulate.tier_study import Study, migration, moving, placement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -203,9 +203,7 @@ def _windows(study: Study, configurations: Mapping[str, Any]) -> Any:
 
 def _one_mix(study: Study, name: str, records: NDArray[np.int64]) -> Any:
     width = TIER_VALUES * len(study.tiers)
-    latency_us = dynamic_latency_us(
-        study.tiers, records, extent_amount=extent_amount(study.options)
-    )
+    latency_us = dynamic_latency_us(study.tiers, records, moving=moving(study.options, study.tiers))
     moved_bytes = records[:, -2:] * study.options.extent_bytes
     return _table(
         TIERS_WINDOWS,

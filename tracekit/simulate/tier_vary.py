@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracekit.errors import UsageError
-from tracekit.simulate.what_if import TIER_KEYS
+from tracekit.simulate.mixes import Tier
+from tracekit.simulate.what_if import RATE_KEYS, TIER_KEYS
 
-# Of the whole system; the last three matter to dynamic tiering only.
-SYSTEM_KEYS = ("extent_bytes", "capacity_bytes", "window_s", "migration_mib_s", "migration_cost")
+# Of the whole system; all but the first two matter to dynamic tiering only.
+COST_KEYS = ("migration_cost", "promotion_cost", "demotion_cost")
+SYSTEM_KEYS = ("extent_bytes", "capacity_bytes", "window_s", "migration_mib_s", *COST_KEYS)
 DYNAMIC_KEYS = SYSTEM_KEYS[2:]
+VARY_KEYS = TIER_KEYS + RATE_KEYS
 LEAST_FACTOR, LARGEST_FACTOR = 1e-3, 1e3
 MOST_CHANGES = 64
 HINT = "such as ssd-pcm.read_latency_us=0.25,4 or extent_bytes=0.5,2"
@@ -49,19 +52,31 @@ def check_vary(
             raise UsageError(
                 f"--vary: {change.parameter} changes dynamic tiering only", hint="add --dynamic"
             )
-        if change.parameter == "migration_cost" and not charges_migration:
+        if change.parameter in COST_KEYS and not charges_migration:
             raise UsageError(
-                "--vary: migration_cost changes nothing while moving delays no request",
+                f"--vary: {change.parameter} changes nothing while moving delays no request",
                 hint="add --charge-migration",
             )
+
+
+def check_rates(tiers: Sequence[Tier], changes: Sequence[Vary], *, is_needed: bool) -> None:
+    """Raise UsageError where a bandwidth that is changed, or needed to move extents, is unknown."""
+    wanted = {(change.tier, change.parameter) for change in changes}
+    for tier in tiers:
+        for key in RATE_KEYS:
+            if getattr(tier, key) is None and (is_needed or (tier.name, key) in wanted):
+                raise UsageError(
+                    f"the tier '{tier.name}' has no {key}",
+                    hint=f"give it in the what-if's [devices.{tier.name}], or what it is like",
+                )
 
 
 def _parse(text: str) -> list[Vary]:
     name, equals, factors = text.partition("=")
     tier, point, key = name.strip().rpartition(".")
-    if not equals or key not in (TIER_KEYS if point else SYSTEM_KEYS) or (point and not tier):
+    if not equals or key not in (VARY_KEYS if point else SYSTEM_KEYS) or (point and not tier):
         known = (
-            f"a tier, a point and one of {', '.join(TIER_KEYS)}, or one of {', '.join(SYSTEM_KEYS)}"
+            f"a tier, a point and one of {', '.join(VARY_KEYS)}, or one of {', '.join(SYSTEM_KEYS)}"
         )
         raise UsageError(f"--vary: there is no parameter '{name}' in '{text}'", hint=known)
     return [Vary(tier or None, key, _factor(text, factor)) for factor in factors.split(",")]

@@ -15,7 +15,7 @@ from tracekit.simulate.tier_answer import answer
 from tracekit.simulate.tier_study import STEPS, Options, Step, make_study, window_moves
 from tracekit.simulate.tier_sweeps import sweeps, varied_options
 from tracekit.simulate.tier_tables import NAMES, tables
-from tracekit.simulate.tier_vary import check_vary
+from tracekit.simulate.tier_vary import COST_KEYS, check_rates, check_vary
 from tracekit.simulate.what_if import choose_tiers, read_what_if
 from tracekit.sizes import format_size
 from tracekit.store import TraceFolder, write_json, write_table
@@ -49,6 +49,8 @@ def simulate_tiers(
     for vary in options.vary:
         _check(varied_options(options, vary), names)
     tiers = choose_tiers(names, what_if, own_profiles=options.profiles)
+    by_rate = options.charges_migration and options.moves_by == "bandwidth"
+    check_rates(tiers, options.vary, is_needed=by_rate)
     on_step("traffic of each extent", 0, STEPS)
     extents = _read(folder, options)
     study = make_study(options, what_if, tiers=tiers, extents=extents, on_step=on_step)
@@ -97,13 +99,29 @@ def _check(options: Options, names: Sequence[str]) -> None:
     for name, value in (("--window", options.window_s), ("--migration", options.migration_mib_s)):
         if not 0.001 <= value <= 1e9:
             raise UsageError(f"{name} is {value:g}", hint="from 0.001 to 1000000000 are possible")
-    if not 0 <= options.migration_cost <= 1e6:
-        raise UsageError(
-            f"--migration-cost is {options.migration_cost:g}", hint="from 0 to 1000000 are possible"
-        )
+    _check_moving(options)
     if options.is_dynamic and window_moves(options) < 1:
         raise UsageError(
             f"no extent of {format_size(extent)} can move within a window at"
             f" {options.migration_mib_s:g} MiB/s",
             hint="take a smaller --extent, a longer --window or more --migration",
+        )
+
+
+def _check_moving(options: Options) -> None:
+    for key in COST_KEYS:
+        cost = getattr(options, key)
+        if not 0 <= cost <= 1e6:
+            raise UsageError(
+                f"--{key.replace('_', '-')} is {cost:g}", hint="from 0 to 1000000 are possible"
+            )
+        if cost != 1 and not options.charges_migration:
+            raise UsageError(
+                f"--{key.replace('_', '-')} changes nothing while moving delays no request",
+                hint="add --charge-migration",
+            )
+    if options.moves_by == "bandwidth" and not options.charges_migration:
+        raise UsageError(
+            "--move-by changes nothing while moving delays no request",
+            hint="add --charge-migration",
         )

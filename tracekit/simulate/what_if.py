@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tracekit.simulate.row_times import AS_ASKED, TIME_KEYS, fault
 
 KEYS = ("tiers", "currency", "factors", "price_per_gb", "endurance_cycles", "devices", "nvram")
 TIER_KEYS = ("read_latency_us", "write_latency_us", "price_per_gb")
+RATE_KEYS = ("read_mib_s", "write_mib_s")  # a tier may lack them
 FACTORS = (0.5, 2.0)
 MAX_FACTORS = 16
 
@@ -85,7 +86,7 @@ def _tier(name: str, what_if: WhatIf, profiles: Mapping[str, Profile]) -> Tier:
         if what_if.currency and name not in what_if.prices:
             raise _no_price(what_if.file, name, what_if.currency)
     price = what_if.prices.get(name, tier.price_per_gb)
-    return Tier(name, tier.read_latency_us, tier.write_latency_us, price)
+    return replace(tier, price_per_gb=price)
 
 
 def _no_price(file: Path | None, name: str, currency: Any) -> InputError:
@@ -96,7 +97,7 @@ def _no_price(file: Path | None, name: str, currency: Any) -> InputError:
 
 
 def _as_tier(profile: Profile) -> Tier:
-    return Tier(profile.name, **{key: getattr(profile, key) for key in TIER_KEYS})
+    return Tier(profile.name, **{key: getattr(profile, key) for key in TIER_KEYS + RATE_KEYS})
 
 
 def _load(file: Path) -> dict[str, Any]:
@@ -194,7 +195,8 @@ def _device(file: Path, name: str, *, table: Any, profiles: Mapping[str, Profile
     values: dict[str, float] = {}
     if "like" in table:
         values.update(_like(place, table["like"], profiles))
-    values |= {key: _positive(file, name, key, table[key]) for key in TIER_KEYS if key in table}
+    given = [key for key in TIER_KEYS + RATE_KEYS if key in table]
+    values |= {key: _positive(file, name, key, table[key]) for key in given}
     missing = [key for key in TIER_KEYS if key not in values]
     if missing:
         raise InputError(
@@ -212,4 +214,5 @@ def _like(place: str, name: Any, profiles: Mapping[str, Profile]) -> dict[str, f
             f"{place}: like: there is no device profile {name!r}",
             hint=f"{meant}there are: {', '.join(profiles)}",
         )
-    return {key: value for key, value in asdict(profiles[name]).items() if key in TIER_KEYS}
+    known = asdict(profiles[name])
+    return {key: known[key] for key in TIER_KEYS + RATE_KEYS}

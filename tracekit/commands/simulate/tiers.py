@@ -58,14 +58,28 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
         list[str] | None,
         typer.Option(
             help="Also ask what another value would give: a tier and a key of its profile, or"
-            " extent_bytes, capacity_bytes, window_s, migration_mib_s or migration_cost, and"
-            " factors. Latencies and price of each tier are halved and doubled anyway.",
+            " extent_bytes, capacity_bytes, window_s, migration_mib_s or a cost of moving, such as"
+            " promotion_cost, and factors. Latencies and price of each tier are halved and doubled"
+            " anyway.",
             metavar="[TIER.]KEY=FACTOR,...",
         ),
     ] = None,
     migration_cost: Annotated[
         float, typer.Option(help="Factor of the time of moving that is charged.", min=0.0)
     ] = 1.0,
+    promotion_cost: Annotated[
+        float, typer.Option(help="Factor of that for moves to a faster tier.", min=0.0)
+    ] = 1.0,
+    demotion_cost: Annotated[
+        float, typer.Option(help="Factor of that for moves to a slower tier.", min=0.0)
+    ] = 1.0,
+    move_by: Annotated[
+        Literal["latency", "bandwidth"],
+        typer.Option(
+            help="How long moving takes where it is charged: 4 KiB at a time, or as long as the"
+            " extent takes at the bandwidth of the tiers."
+        ),
+    ] = "latency",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say which mix of storage tiers gives most IOPS for its price, with the first and without."""
@@ -89,6 +103,9 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
         migration_mib_s=migration,
         charges_migration=charge_migration,
         migration_cost=migration_cost,
+        promotion_cost=promotion_cost,
+        demotion_cost=demotion_cost,
+        moves_by=move_by,
         vary=parse_vary(vary or ()),
         what_if=what_if,
         profiles=profiles,

@@ -28,6 +28,10 @@ PARAMETERS = {
     "window_s": "window",
     "migration_mib_s": "migration bandwidth",
     "migration_cost": "cost of migration",
+    "promotion_cost": "cost of promotion",
+    "demotion_cost": "cost of demotion",
+    "read_mib_s": "read bandwidth",
+    "write_mib_s": "write bandwidth",
 }
 
 
