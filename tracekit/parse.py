@@ -11,18 +11,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import InputError, TracekitError
+from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.formats.blktrace import decode_error, describe_cut
 from tracekit.formats.feed import Feed, open_feeds, stop_feeds
 from tracekit.formats.inputs import find_files, find_layout
 from tracekit.formats.summary import Facts, trace_info
 from tracekit.layout import Layout, read_layout
-from tracekit.native.decode import DecodeError, Decoder
+from tracekit.native.decode import DecodeError, Decoder, Text
 from tracekit.schema import OPERATIONS, REQUESTS
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
 
 # A row group is written in one go; decoding goes on meanwhile.
 BATCHES_AHEAD = 12
+
+
+@dataclass(frozen=True)
+class EventText:
+    """A text of events, of which the first bytes were read already."""
+
+    kind: Text
+    head: bytes
+    form: str | None = None
+    """The format of `blkparse -f`, for Text.FORM."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,8 @@ class Options:
     overwrite: bool = False
     keeps_whole: bool = False
     """Keep what is before a place that cannot be decoded."""
+    text: EventText | None = None
+    """The one input is a text of events."""
 
 
 @dataclass
@@ -81,26 +93,32 @@ def parse(
     layout = read_layout(layout_file) if layout_file else Layout()
     with new_folder(output, overwrite=options.overwrite) as folder:
         with open_feeds(files) as feeds:
-            facts, tally = _decode(feeds, layout, folder / "requests.parquet", options, on_bytes)
+            facts, tally = decode_feeds(
+                feeds,
+                layout,
+                table=folder / "requests.parquet",
+                options=options,
+                on_bytes=on_bytes,
+            )
         write_json(folder / INFO_NAME, trace_info(facts, layout))
     return TraceFolder(output), tally
 
 
-def _decode(
-    feeds: list[Feed], layout: Layout, table: Path, options: Options, on_bytes: OnBytes
+def decode_feeds(
+    feeds: list[Feed], layout: Layout, *, table: Path, options: Options, on_bytes: OnBytes
 ) -> tuple[Facts, Tally]:
+    """Decode the feeds into the table of requests; return what they are and what they hold.
+
+    Raise InputError when a feed is no trace or damaged.
+    """
     tally = Tally()
     with Decoder([feed.fd for feed in feeds], keeps_whole=options.keeps_whole) as decoder:
-        for device in layout.devices:
-            if device["major"] is not None and device["minor"] is not None:
-                decoder.name_device((device["major"], device["minor"]), device["device"])
-        for pid, name in layout.processes.items():
-            decoder.name_process(pid, name)
+        _prepare(decoder, layout, options.text)
         with closing(_ahead(_counted(decoder, tally, feeds, on_bytes))) as batches:
             try:
                 write_batches(table, batches, schema=REQUESTS)
             except DecodeError as error:
-                raise _explain(error, feeds) from None
+                raise _explain(error, feeds, is_text=options.text is not None) from None
             except OSError as error:
                 stop_feeds(feeds)
                 reason = os.strerror(error.errno) if error.errno else str(error)
@@ -118,9 +136,26 @@ def _decode(
             files=[feed.describe() for feed in feeds],
             cuts=problems + _cuts(decoder, feeds),
             named_rows=tally.named,
+            bad_lines=decoder.bad_lines() if options.text else [],
         )
     _refuse_nothing(facts, feeds)
     return facts, tally
+
+
+def _prepare(decoder: Decoder, layout: Layout, text: EventText | None) -> None:
+    for device in layout.devices:
+        if device["major"] is not None and device["minor"] is not None:
+            decoder.name_device((device["major"], device["minor"]), device["device"])
+    for pid, name in layout.processes.items():
+        decoder.name_process(pid, name)
+    if text is None:
+        return
+    try:
+        decoder.set_text(text.kind, text.head, form=text.form)
+    except ValueError as error:
+        message = f"--blkparse-format {text.form}: {error}"
+        hint = "give the format that was given to blkparse -f, such as '%D %c %T.%t %p %a %d %S %n'"
+        raise UsageError(message, hint=hint) from None
 
 
 def _counted(decoder: Decoder, tally: Tally, feeds: list[Feed], on_bytes: OnBytes) -> Iterator[Any]:
@@ -174,11 +209,13 @@ def _ahead(batches: Iterator[Any]) -> Generator[Any]:
         thread.join()
 
 
-def _explain(error: DecodeError, feeds: list[Feed]) -> Exception:
+def _explain(error: DecodeError, feeds: list[Feed], *, is_text: bool) -> Exception:
     """Return the error for the user: of the stored file if that was the cause, else of its data."""
     feed = feeds[error.place.file]
     feed.wait_for_failure()
-    return feed.problem() or decode_error(error.place, feed.name)
+    return feed.problem() or decode_error(
+        error.place, feed.name, unit="line" if is_text else "byte"
+    )
 
 
 def _finish(feeds: list[Feed], *, keeps_whole: bool) -> list[str]:
@@ -201,6 +238,10 @@ def _cuts(decoder: Decoder, feeds: list[Feed]) -> list[str]:
 
 def _refuse_nothing(facts: Facts, feeds: list[Feed]) -> None:
     names = ", ".join(feed.name for feed in feeds)
+    if facts.stats.records == 0 and facts.stats.lines:
+        lines = f"{facts.stats.lines:,} lines, and none is an event of this format"
+        shown = "".join(f"\n  line {number}: {text}" for number, text in facts.bad_lines)
+        raise InputError(f"{names}: {lines}{shown}", hint="choose another --format")
     if facts.stats.records == 0:
         raise InputError(
             f"{names}: byte 0: empty, there is no record in it",

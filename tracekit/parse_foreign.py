@@ -20,6 +20,7 @@ from tracekit.formats.inputs import find_files
 from tracekit.formats.own import own_format
 from tracekit.formats.pattern import own_pattern
 from tracekit.formats.text import BadLines, TextFormat
+from tracekit.parse_events import event_text, import_events
 from tracekit.schema import REQUESTS, SCHEMA_VERSION
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
 from tracekit.warnings import warning
@@ -44,6 +45,10 @@ class Choice:
     overwrite: bool = False
     regex: str | None = None
     """A line of the user's own text, with named groups; in place of `columns`."""
+    blkparse_format: str | None = None
+    """What was given to `blkparse -f`."""
+    layout_file: Path | None = None
+    """Of a text of events; default: layout.json beside it."""
 
 
 OnBytes = Callable[[int, int | None], None]
@@ -52,19 +57,13 @@ OnBytes = Callable[[int, int | None], None]
 class _Import:
     """One import while it runs."""
 
-    def __init__(self, feed: Feed, choice: Choice, on_bytes: OnBytes) -> None:
+    def __init__(self, feed: Feed, choice: Choice, *, start: bytes, on_bytes: OnBytes) -> None:
         from tracekit.formats.assemble import Assembler
 
         self._feed, self._choice, self._on_bytes = feed, choice, on_bytes
         self.lines = BadLines()
         self.operations: Counter[str] = Counter()
-        self._rest = os.read(feed.fd, HEAD_BYTES)
-        while len(self._rest) < HEAD_BYTES and (more := os.read(feed.fd, HEAD_BYTES)):
-            self._rest += more
-        if not self._rest:
-            feed.finish()
-            raise feed.problem() or InputError(f"{feed.name}: empty", hint="check the file")
-        head = self._rest[:HEAD_BYTES]
+        self._rest = head = start
         whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
         self.format: Format = _own(choice) or _matching(head, whole, feed.name, choice.form)
         self.units: Units = self.format.units.overridden(choice.units)
@@ -124,6 +123,17 @@ class _Import:
         return len(block) - len(block) % self.format.record_bytes
 
 
+def _read_head(feed: Feed) -> bytes:
+    """Take the first bytes that a format is known by; raise InputError when there are none."""
+    head = b""
+    while len(head) < HEAD_BYTES and (more := os.read(feed.fd, HEAD_BYTES - len(head))):
+        head += more
+    if not head:
+        feed.finish()
+        raise feed.problem() or InputError(f"{feed.name}: empty", hint="check the file")
+    return head
+
+
 def _own(choice: Choice) -> TextFormat | None:
     if choice.columns and choice.regex:
         message = "--columns and --regex both name the columns"
@@ -156,19 +166,30 @@ def import_trace(
     files = find_files([source])
     with new_folder(output, overwrite=choice.overwrite) as folder:
         with open_feeds(files) as feeds:
-            try:
-                run = _Import(feeds[0], choice, on_bytes)
-                write_batches(folder / "requests.parquet", run.batches(), schema=REQUESTS)
-            except BaseException:
-                stop_feeds(feeds)
-                raise
-            feeds[0].finish()
-            if problem := feeds[0].problem():
-                raise problem
-            _refuse(run, feeds[0].name, choice)
-            info = _info(run, feeds[0], choice)
+            head = _read_head(feeds[0])
+            text = event_text(head, choice)
+            if text is not None:
+                info = import_events(
+                    feeds[0], text, folder=folder, choice=choice, on_bytes=on_bytes
+                )
+            else:
+                run = _Import(feeds[0], choice, start=head, on_bytes=on_bytes)
+                info = _import_requests(run, feeds[0], folder=folder, choice=choice)
         write_json(folder / INFO_NAME, info)
     return TraceFolder(output)
+
+
+def _import_requests(run: _Import, feed: Feed, *, folder: Path, choice: Choice) -> dict[str, Any]:
+    try:
+        write_batches(folder / "requests.parquet", run.batches(), schema=REQUESTS)
+    except BaseException:
+        stop_feeds([feed])
+        raise
+    feed.finish()
+    if problem := feed.problem():
+        raise problem
+    _refuse(run, feed.name, choice)
+    return _info(run, feed, choice)
 
 
 def _refuse(run: _Import, name: str, choice: Choice) -> None:

@@ -47,6 +47,29 @@ void tk_decode_close(struct tk_decoder *decoder) {
   free(decoder);
 }
 
+int64_t tk_decode_detect_text(const char *head, int64_t size) {
+  return size > 0 ? (int64_t)text_detect(head, (size_t)size) : TEXT_NONE;
+}
+
+int tk_decode_set_text(struct tk_decoder *decoder, int64_t file, int64_t format, const char *form,
+                       const char *head, int64_t size) {
+  if (file < 0 || (size_t)file >= decoder->merge.count || size < 0 || format <= TEXT_NONE ||
+      format > TEXT_KERNEL || (format == TEXT_FORM) != (form != NULL))
+    return -EINVAL;
+  struct source *source = &decoder->merge.sources[file];
+  int status = form ? text_form_open(&source->text.form, form) : 0;
+  return status ? status : source_set_text(source, (enum text_format)format, head, (size_t)size);
+}
+
+int64_t tk_decode_bad_line(const struct tk_decoder *decoder, int64_t file, int64_t index,
+                           const char **text) {
+  if (file < 0 || (size_t)file >= decoder->merge.count || index < 0 || index >= TEXT_EXAMPLES)
+    return 0;
+  const struct text_example *example = &decoder->merge.sources[file].text.examples[index];
+  *text = example->text;
+  return example->line;
+}
+
 int tk_decode_name_process(struct tk_decoder *decoder, uint32_t pid, const char *name) {
   return pair_name_process(&decoder->pairing, pid, name, strlen(name)) < 0 ? -ENOMEM : 0;
 }
@@ -125,6 +148,13 @@ static void add_sources(const struct merge *merge, struct tk_decode_stats *out) 
     out->repeated_records += (int64_t)source->sequence.repeated;
     out->numbered_records += (int64_t)source->sequence.numbered;
     out->reordered_records += (int64_t)source->reordered;
+    out->lines += source->text.lines;
+    out->passed_lines += source->text.passed;
+    out->bad_lines += source->text.bad;
+    out->told_lost += source->text.lost;
+    out->is_perf |= source->text.is_perf;
+    out->has_tracer |= source->text.has_tracer;
+    out->has_nanoseconds |= source->text.has_nanoseconds;
     if (source->version)
       out->version = source->version;
     out->swapped_files += source->is_swapped;

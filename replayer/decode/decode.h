@@ -39,6 +39,10 @@ struct tk_decode_stats {
   int64_t wall_ns;                        /* unix time of the first event, see has_wall */
   int64_t has_wall;                       /* 0 or 1 */
   int64_t is_wall_of_start;               /* 1: wall_ns is of the capture's start, not exact */
+  int64_t lines, passed_lines, bad_lines; /* of texts: all, no events, wrong ones */
+  int64_t told_lost;                      /* events that a text itself says were lost */
+  int64_t is_perf, has_tracer;            /* TEXT_KERNEL: what the lines are of, 0 or 1 */
+  int64_t has_nanoseconds;                /* of texts: 1 if a time is no whole microsecond */
 };
 
 /* Makes a decoder of `count` open descriptors (files or pipes), which stay the caller's and must
@@ -46,6 +50,21 @@ struct tk_decode_stats {
  * tk_decode_cut. Returns 0 or -ENOMEM, -EINVAL (no descriptor). */
 TK_EXPORT int tk_decode_open(const int32_t *fds, int64_t count, int32_t keeps_whole,
                              struct tk_decoder **out);
+
+/* Finds which of the texts of events (enum text_format) a file is by its first `size` bytes.
+ * Returns the format, or 0. */
+TK_EXPORT int64_t tk_decode_detect_text(const char *head, int64_t size);
+
+/* Makes input `file` one of text; before the first batch only. `head` are the bytes, at most 64
+ * KiB, that were read from its descriptor. `form` is the format of blkparse -f for TEXT_FORM, else
+ * NULL. Returns 0, -EINVAL, or what text_form_open returns. */
+TK_EXPORT int tk_decode_set_text(struct tk_decoder *decoder, int64_t file, int64_t format,
+                                 const char *form, const char *head, int64_t size);
+
+/* Gives the wrong line number `index` of those of input `file` that were kept: its number from 1
+ * and its beginning, ended by a zero byte. Returns 0 when there is none. */
+TK_EXPORT int64_t tk_decode_bad_line(const struct tk_decoder *decoder, int64_t file, int64_t index,
+                                     const char **text);
 
 /* Names a process whose name the trace does not tell, or a device; before the first batch only.
  * Names are UTF-8 ended by a zero byte. Return 0 or -ENOMEM. */

@@ -93,6 +93,19 @@ static int take_notify(struct pairing *pairing, const struct record *record) {
   return 0;
 }
 
+/* Takes the name of the record's process, which it had when the record was made. */
+static int take_name(struct pairing *pairing, const struct record *record) {
+  struct told_name *told = &pairing->told[record->pid & (TOLD_NAMES - 1)];
+  if (told->length == record->payload_size && told->pid == record->pid &&
+      memcmp(told->name, record->payload, PAYLOAD_BYTES) == 0)
+    return 0;
+  told->pid = record->pid;
+  told->length = record->payload_size;
+  memcpy(told->name, record->payload, PAYLOAD_BYTES);
+  return pair_name_process(pairing, record->pid, (const char *)record->payload,
+                           record->payload_size);
+}
+
 /* Events of one direction and sort of operation belong together. */
 static uint8_t kind_of(const struct record *record) {
   return (uint8_t)((record->category & CATEGORY_WRITE ? 1 : 0) |
@@ -141,10 +154,14 @@ int pair_record(struct pairing *pairing, const struct record *record) {
     return 0;
   }
   counts->actions[record->action]++;
+  if (record->has_name && take_name(pairing, record))
+    return -ENOMEM;
   if (record->category & CATEGORY_PASSTHROUGH) {
     counts->passthrough++;
     return 0;
   }
+  if (record->lacks_payload)
+    return 0;
   struct event event = {.record = record,
                         .time_ns = (int64_t)(record->time_ns - counts->base_ns),
                         .sectors = ((uint64_t)record->bytes + 511) >> SECTOR_SHIFT,

@@ -13,6 +13,7 @@
 #include "decode/rows.h"
 
 #define REMAPS_PENDING 4096u /* a power of two */
+#define TOLD_NAMES 256u      /* a power of two */
 
 /* Events that found no partner, by what they were. */
 enum unmatched {
@@ -58,6 +59,13 @@ struct remap {
   bool is_pending;
 };
 
+/* The name that a line of text gave last to a process: nearly all lines repeat it. */
+struct told_name {
+  uint32_t pid;
+  uint16_t length;
+  uint8_t name[PAYLOAD_BYTES];
+};
+
 /* Embedded by its owner. */
 struct pairing {
   struct rows rows;
@@ -69,7 +77,8 @@ struct pairing {
   struct idmap process_of_pid;  /* pid to name */
   struct idmap partition_index; /* device number to name */
   struct names device_names, process_names, partition_names;
-  struct remap *remaps; /* REMAPS_PENDING places, by hash */
+  struct remap *remaps;              /* REMAPS_PENDING places, by hash */
+  struct told_name told[TOLD_NAMES]; /* by pid */
   struct pair_counts counts;
 };
 

@@ -54,7 +54,7 @@ struct record {
   uint64_t time_ns;  /* clock of the traced machine, no fixed epoch */
   uint64_t sector;   /* 512 bytes, from the start of the device */
   uint64_t category; /* CATEGORY_ bits */
-  uint64_t offset;   /* of the record in its file, bytes */
+  uint64_t offset;   /* of the record in its file, bytes; of a line of text, its number from 1 */
   uint64_t stamp_ns; /* of a notify: its own time, where time_ns is its place among the events */
   uint8_t payload[PAYLOAD_BYTES];
   uint32_t bytes;        /* transferred, discarded or merged */
@@ -65,8 +65,10 @@ struct record {
   uint16_t action;       /* enum trace_action, or enum trace_notify when the category says so */
   uint16_t error;        /* of a completion, an errno as 16 bits */
   uint16_t payload_size; /* bytes of `payload` that the record really carried */
-  uint8_t version;       /* 7 or 8 */
+  uint8_t version;       /* 7 or 8; 0 of a line of text */
   uint8_t is_swapped;    /* the byte order is not this machine's */
+  uint8_t has_name;      /* the payload is the name of the process `pid`, as texts tell it */
+  uint8_t lacks_payload; /* the text has no place for it: the event is counted only */
 };
 
 enum record_status {

@@ -7,10 +7,11 @@
 
 #define BUFFER_BYTES (256u << 10) /* more than the largest record, 64 + 65535 bytes */
 #define HELD_RECORDS 4096u
+#define HEAD_BYTES (64u << 10) /* of a text that its format was known by */
 
 int source_open(struct source *source, int fd, int32_t index, bool keeps_whole) {
   *source = (struct source){.fd = fd, .index = index, .keeps_whole = keeps_whole};
-  source->bytes = malloc(BUFFER_BYTES);
+  source->bytes = malloc(BUFFER_BYTES + 1); /* and an ending of a text's last line */
   source->held = malloc(HELD_RECORDS * sizeof(*source->held));
   return source->bytes && source->held ? 0 : -ENOMEM;
 }
@@ -20,6 +21,15 @@ void source_close(struct source *source) {
   free(source->held);
   sequence_clear(&source->sequence);
   *source = (struct source){.fd = -1};
+}
+
+int source_set_text(struct source *source, enum text_format format, const char *head, size_t size) {
+  if (size > HEAD_BYTES)
+    return -EINVAL;
+  source->text.format = format;
+  memcpy(source->bytes, head, size);
+  source->end = size;
+  return 0;
 }
 
 static int fail(struct source *source, struct problem *problem, enum problem_kind kind,
@@ -163,10 +173,57 @@ static int decode_one(struct source *source, struct problem *problem) {
   }
 }
 
+/* Finds the end of the line at the cursor, reading on until it is there. Returns 1, 0 at the end of
+ * the input, -EBADMSG. */
+static int find_line(struct source *source, struct problem *problem, uint8_t **end) {
+  for (;;) {
+    size_t available = source->end - source->begin;
+    *end = memchr(source->bytes + source->begin, '\n', available);
+    if (*end)
+      return 1;
+    if (source->is_at_end && available == 0)
+      return 0;
+    if (source->is_at_end) {
+      source->bytes[source->end++] = '\n'; /* the last line has no ending */
+    } else if (available == BUFFER_BYTES) {
+      text_too_long(&source->text, (const char *)source->bytes, available);
+      source->text.is_too_long = true;
+      source->offset += available;
+      source->begin = source->end = 0;
+    } else if (read_more(source, problem)) {
+      return -EBADMSG;
+    }
+  }
+}
+
+/* Reads lines up to the next event, into held[count]. Returns 1, 0 at the end, -EBADMSG. */
+static int decode_text(struct source *source, struct problem *problem) {
+  struct text *text = &source->text;
+  uint8_t *end;
+  int status;
+  while ((status = find_line(source, problem, &end)) > 0) {
+    const uint8_t *line = source->bytes + source->begin;
+    size_t size = (size_t)(end + 1 - line);
+    source->begin += size;
+    source->offset += size;
+    bool is_rest = text->is_too_long;
+    text->is_too_long = false;
+    if (is_rest)
+      continue;
+    struct record *out = &source->held[source->count];
+    if (text_line(text, (const char *)line, (const char *)end, out) != TEXT_EVENT)
+      continue;
+    out->offset = (uint64_t)text->lines;
+    return 1;
+  }
+  return status;
+}
+
 /* Fills `held` or reaches the end. */
 static int decode_many(struct source *source, struct problem *problem) {
+  bool is_text = source->text.format != TEXT_NONE;
   while (source->count < HELD_RECORDS) {
-    int status = decode_one(source, problem);
+    int status = is_text ? decode_text(source, problem) : decode_one(source, problem);
     if (status > 0)
       status = accept(source, problem) ? -EBADMSG : 1;
     if (status <= 0)

@@ -9,6 +9,7 @@
 #include "decode/problem.h"
 #include "decode/record.h"
 #include "decode/sequence.h"
+#include "decode/text.h"
 
 /* A record may stand this many records after one that is later in time, and be earlier by this
  * much: live captures of several cpus are a little out of order. Such records are sorted; anything
@@ -36,8 +37,13 @@ struct source {
   uint64_t reordered;       /* of them put at an earlier place */
   uint8_t version;          /* 7 or 8, of its records; 0 before the first */
   struct sequence sequence; /* gaps */
+  struct text text;         /* its lines, when it is text */
   struct problem cut;       /* where keeps_whole ended the file; kind NONE when it did not */
 };
+
+/* Makes a source that was not read yet one of text in the format, which begins with the `size`
+ * bytes of `head` that were read from its descriptor already; more than 64 KiB are -EINVAL. */
+int source_set_text(struct source *source, enum text_format format, const char *head, size_t size);
 
 /* Prepares a source of the open `fd`. Returns 0 or -ENOMEM; source_close in both cases. */
 int source_open(struct source *source, int fd, int32_t index, bool keeps_whole);

@@ -230,7 +230,8 @@ def test_command_fails_in_one_line_and_a_hint(tmp_path: Path) -> None:
     assert done.stderr.decode().splitlines() == [
         f"tracekit: {tmp_path}/x: byte 0: not a blktrace file: it begins with 0x6c6c6568,"
         " not with 0x65617407 or ..08",
-        "  give the binary files NAME.blktrace.CPU of blktrace or of: tracekit capture",
+        "  give the binary files NAME.blktrace.CPU of blktrace or of: tracekit capture; texts of"
+        " blkparse, perf and ftrace are for: tracekit import",
     ]
 
 

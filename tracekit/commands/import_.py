@@ -39,6 +39,19 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
             " columns: (?P<time>[0-9.]+) and so on.",
         ),
     ] = None,
+    blkparse_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT", help="What was given to blkparse -f, for a text made with it."
+        ),
+    ] = None,
+    layout: Annotated[
+        Path | None,
+        typer.Option(
+            help="layout.json or an sfdisk dump, of a text of events."
+            " [default: layout.json beside it]"
+        ),
+    ] = None,
     delimiter: Annotated[str, typer.Option(help="Between the columns of your own text.")] = ",",
     unit: Annotated[
         list[str] | None,
@@ -63,8 +76,9 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
     from tracekit.progress import byte_progress
 
     choice = Choice(
-        form, columns, delimiter, tuple(unit or ()), force_units, max_bad / 100, force, regex
-    )
+        form, columns, delimiter, tuple(unit or ()), force_units, max_bad / 100, force, regex,
+        blkparse_format, layout,
+    )  # fmt: skip
     with byte_progress("import") as on_bytes:
         folder = import_trace(
             source, output or default_output([source]), choice=choice, on_bytes=on_bytes

@@ -8,26 +8,32 @@ from tracekit.native.decode import Place, Problem
 KEEP_HINT = "pass --salvage to keep the records before that place"
 
 
-def decode_error(place: Place, name: str) -> TracekitError:
-    """Return the error that tells where and why file `name` cannot be decoded, and what to do."""
+def decode_error(place: Place, name: str, *, unit: str = "byte") -> TracekitError:
+    """Return the error that tells where and why file `name` cannot be decoded, and what to do.
+
+    Places are counted in bytes, in texts in lines.
+    """
     if place.kind == Problem.MEMORY:
         return TracekitError("the decoder has no memory", hint="close other programs and try again")
-    text, hint = _explain(place)
-    return InputError(f"{name}: byte {place.offset}: {text}", hint=hint)
+    text, hint = _explain(place, unit)
+    return InputError(f"{name}: {unit} {place.offset}: {text}", hint=hint)
 
 
 def describe_cut(place: Place, name: str) -> str:
     """Return what was left away by --salvage and why."""
-    text, _ = _explain(place)
+    text, _ = _explain(place, "byte")
     return f"{name} was read up to byte {place.offset} only: {text}"
 
 
-def _explain(place: Place) -> tuple[str, str]:
+def _explain(place: Place, unit: str) -> tuple[str, str]:
     value = place.value
     match place.kind:
         case Problem.NOT_A_TRACE:
             text = f"not a blktrace file: it begins with 0x{value:08x}, not with 0x65617407 or ..08"
-            hint = "give the binary files NAME.blktrace.CPU of blktrace or of: tracekit capture"
+            hint = (
+                "give the binary files NAME.blktrace.CPU of blktrace or of: tracekit capture;"
+                " texts of blkparse, perf and ftrace are for: tracekit import"
+            )
         case Problem.BAD_MAGIC:
             text = f"no record begins here: 0x{value:08x} in place of the magic 0x656174.."
             hint = f"the file is damaged from here on; copy it again, or {KEEP_HINT}"
@@ -40,10 +46,11 @@ def _explain(place: Place) -> tuple[str, str]:
             hint = f"the capture was cut off; {KEEP_HINT}"
         case Problem.BACKWARDS:
             text = (
-                f"time runs backwards by {value} ns, after the record at byte {place.other}:"
+                f"time runs backwards by {value} ns, after the record at {unit} {place.other}:"
                 " more than a live capture's disorder"
             )
-            hint = f"give files that were joined one by one, as they were captured; or {KEEP_HINT}"
+            hint = "give files that were joined one by one, as they were captured"
+            hint += f"; or {KEEP_HINT}" if unit == "byte" else ""
         case Problem.VERSIONS:
             text = f"a record of blktrace version {value} follows records of version {place.other}"
             hint = "give the files of one capture only"

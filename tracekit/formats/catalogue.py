@@ -17,6 +17,7 @@ from tracekit.formats import (
     systor,
     tencent,
 )
+from tracekit.formats.events import EVENT_TEXTS
 from tracekit.formats.oracle import OracleFormat
 from tracekit.formats.text import TextFormat
 from tracekit.formats.vscsi import VscsiFormat
@@ -39,7 +40,7 @@ def choose_format(head: bytes, name: str, *, given: str | None) -> Format:
     """
     if given is not None:
         if given not in FORMATS:
-            hint = f"known are {', '.join(FORMATS)}"
+            hint = f"known are {', '.join([*EVENT_TEXTS, *FORMATS])}"
             raise UsageError(f"--format {given}: there is no such format", hint=hint)
         return FORMATS[given]
     found = [known for known in FORMATS.values() if known.matches(head)]

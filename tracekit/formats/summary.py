@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tracekit import __version__
@@ -24,6 +24,8 @@ class Facts:
     """What --salvage left away, in words."""
     named_rows: int
     """Rows whose process is known."""
+    bad_lines: list[tuple[int, str]] = field(default_factory=list)
+    """Of a text: number and beginning of the first wrong lines."""
 
 
 def trace_info(facts: Facts, layout: Layout) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -67,7 +68,24 @@ class DecodeStats(ctypes.Structure):
         ("wall_ns", ctypes.c_int64),
         ("has_wall", ctypes.c_int64),
         ("is_wall_of_start", ctypes.c_int64),
+        ("lines", ctypes.c_int64),
+        ("passed_lines", ctypes.c_int64),
+        ("bad_lines", ctypes.c_int64),
+        ("told_lost", ctypes.c_int64),
+        ("is_perf", ctypes.c_int64),
+        ("has_tracer", ctypes.c_int64),
+        ("has_nanoseconds", ctypes.c_int64),
     ]
+
+
+class Text(IntEnum):
+    """The texts of events that the decoder reads; `enum text_format`."""
+
+    NONE = 0
+    BLKPARSE = 1
+    FORM = 2
+    TRACER = 3
+    KERNEL = 4
 
 
 class _Problem(ctypes.Structure):
@@ -120,10 +138,24 @@ def _native() -> ctypes.CDLL:
     native.tk_decode_cut.argtypes = [handle, ctypes.c_int64, ctypes.POINTER(_Problem)]
     native.tk_decode_devices.argtypes = [handle, ctypes.c_void_p, ctypes.c_int64]
     native.tk_decode_devices.restype = ctypes.c_int64
+    native.tk_decode_detect_text.argtypes = [text, ctypes.c_int64]
+    native.tk_decode_detect_text.restype = ctypes.c_int64
+    native.tk_decode_set_text.argtypes = [
+        *(handle, ctypes.c_int64, ctypes.c_int64, text, text, ctypes.c_int64)
+    ]
+    native.tk_decode_bad_line.argtypes = [
+        *(handle, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(text))
+    ]
+    native.tk_decode_bad_line.restype = ctypes.c_int64
     native.tk_decode_close.argtypes = [handle]
     for name in ("stats", "problem", "cut", "close"):
         getattr(native, f"tk_decode_{name}").restype = None
     return native
+
+
+def detect_text(head: bytes) -> Text:
+    """Return which of the texts of events a file is by its first bytes."""
+    return Text(_native().tk_decode_detect_text(head, len(head)))
 
 
 def _check(status: int) -> None:
@@ -153,6 +185,29 @@ class Decoder(Owned):
         """Name the device of this major and minor; others are called `major,minor`."""
         major, minor = number
         _check(_native().tk_decode_name_device(self._handle, major, minor, name.encode()))
+
+    def set_text(self, text: Text, head: bytes, *, form: str | None = None) -> None:
+        """Read the one input as text, of which `head` was taken from its descriptor already.
+
+        `form` is the format of `blkparse -f`; raise ValueError when it cannot be read by it.
+        """
+        shape = form.encode() if form is not None else None
+        status = _native().tk_decode_set_text(self._handle, 0, text, shape, head, len(head))
+        if status == -errno.ENODATA:
+            raise ValueError("it lacks one of %T, %a, %d, %S and %n or %N")
+        if status == -errno.EINVAL:
+            raise ValueError("it has a field that blkparse does not know, or is too long")
+        _check(status)
+
+    def bad_lines(self) -> list[tuple[int, str]]:
+        """Return number and beginning of the first wrong lines of the text."""
+        found: list[tuple[int, str]] = []
+        shown = ctypes.c_char_p()
+        while number := _native().tk_decode_bad_line(
+            self._handle, 0, len(found), ctypes.byref(shown)
+        ):
+            found.append((number, (shown.value or b"").decode("utf-8", "replace")))
+        return found
 
     def batches(self) -> Iterator[Any]:
         """Yield record batches of `requests` in queue order; raise DecodeError."""

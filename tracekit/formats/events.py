@@ -1,0 +1,53 @@
+"""Texts of events: what blkparse, perf, ftrace and the blk tracer print, and what they lack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracekit.native.decode import DecodeStats, Text
+
+BLKPARSE, BLKPARSE_FORMAT, BLK, PERF, FTRACE = "blkparse", "blkparse -f", "blk", "perf", "ftrace"
+EVENT_TEXTS = {
+    BLKPARSE: Text.BLKPARSE,
+    BLK: Text.NONE,
+    PERF: Text.KERNEL,
+    FTRACE: Text.KERNEL,
+}
+"""Names for --format. The blk tracer prints in two ways, which the content tells apart."""
+LACKS = {
+    "bytes": "lengths are whole sectors: the last sector of a request counts whole",
+    "names": "a process is named as in its events; C, M and A have no name",
+    "clock": "times have no date, so the trace has no wall clock",
+    "numbers": "events carry no sequence numbers, so lost ones cannot be seen",
+    "plugs": "plugs and unplugs are passed over",
+    "zeroes": "the kernel's letter N of a bio is taken for a write of zeroes",
+    "origins": "where remaps come from and splits end is not told, so partitions are not known",
+    "commands": "commands to the device cannot be told from requests",
+}
+"""What a text cannot express, see docs/event-texts.md."""
+OF_ALL = ("bytes", "names", "clock")
+OF_FORMAT = {
+    BLKPARSE: (),
+    BLKPARSE_FORMAT: ("origins", "commands"),
+    BLK: ("numbers",),
+    PERF: ("numbers", "plugs"),
+    FTRACE: ("numbers", "plugs"),
+}
+
+
+def format_name(kind: Text, stats: DecodeStats) -> str:
+    """Return what the lines were of, by what the decoder saw."""
+    if kind == Text.KERNEL:
+        return PERF if stats.is_perf else BLK if stats.has_tracer else FTRACE
+    return {Text.BLKPARSE: BLKPARSE, Text.FORM: BLKPARSE_FORMAT, Text.TRACER: BLK}[kind]
+
+
+def lacks(name: str, stats: DecodeStats) -> list[dict[str, Any]]:
+    """Return the inferences that tell what this text does not say."""
+    found = [LACKS[what] for what in (*OF_ALL, *OF_FORMAT[name])]
+    if not stats.has_nanoseconds:
+        found.append("times are whole microseconds: shorter latencies are 0 or 1 us")
+    return [
+        {"what": "not in the text", "value": text, "evidence": f"format {name}", "stage": "import"}
+        for text in found
+    ]
