@@ -71,6 +71,29 @@ class TraceFolder:
         write_json(self.path / INFO_NAME, self.info)
 
 
+def measurement_folder(path: Path) -> TraceFolder:
+    """Open a trace folder, or make one that has no trace, for what is measured without one.
+
+    Raises UsageError for a path that is there and is something else.
+    """
+    if (path / INFO_NAME).is_file():
+        return TraceFolder(path)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(
+            f"{path} exists already and is no trace folder", hint="choose another --output"
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    write_json(
+        path / INFO_NAME,
+        {
+            "schema": SCHEMA_VERSION,
+            "tool": {"tracekit": __version__},
+            "source": {"format": "measurements", "kernel": os.uname().release, "files": []},
+        },
+    )
+    return TraceFolder(path)
+
+
 def _read_info(path: Path) -> dict[str, Any]:
     file = path / INFO_NAME
     if not file.is_file():

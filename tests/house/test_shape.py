@@ -46,6 +46,7 @@ PIPELINE = [
     "replay",
     "compare",
     "verify-placement",
+    "characterize-device",
     "report",
     "sql",
     "run",

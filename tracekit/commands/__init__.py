@@ -7,6 +7,7 @@ from typing import Any
 
 from tracekit.commands.analyze import analyze
 from tracekit.commands.capture import capture
+from tracekit.commands.characterize_device import characterize_device
 from tracekit.commands.classify import classify
 from tracekit.commands.compare import compare
 from tracekit.commands.doctor import doctor
@@ -37,6 +38,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     replay,
     compare,
     verify_placement,
+    characterize_device,
     report,
     sql,
     run,

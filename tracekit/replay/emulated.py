@@ -54,4 +54,6 @@ def device_spec(profile: Profile) -> str:
     }
     if profile.sequential_setup_us is not None:
         values["sequential_setup_ns"] = profile.sequential_setup_us * 1e3
+    if profile.parallelism is not None:
+        values["lanes"] = profile.parallelism
     return ",".join(f"{key}={round(value)}" for key, value in values.items())

@@ -18,6 +18,7 @@ from tracekit.report.sections.commits import commits
 from tracekit.report.sections.comparison import comparison
 from tracekit.report.sections.coverage import coverage
 from tracekit.report.sections.depth import depth
+from tracekit.report.sections.device import device
 from tracekit.report.sections.endurance import endurance
 from tracekit.report.sections.footprint import footprint
 from tracekit.report.sections.heat_map import heat_map
@@ -64,7 +65,15 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     processes,
     replay,
     comparison,
+    device,
     layout,
     provenance,
     reproduce,
 )
+
+MEASURED: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
+    device,
+    provenance,
+    reproduce,
+)
+"""The sections of a folder without a trace: what was measured, and how."""

@@ -129,6 +129,27 @@ class Inputs:
             table=_with_lists(_read_table(self.folder.table(place))),
         )
 
+    @property
+    def has_trace(self) -> bool:
+        """Say whether the folder holds a trace, and not only what was measured without one."""
+        return self.folder.has("requests")
+
+    def measured(self, place: str, *, command: str) -> Evidence | None:
+        """Return a table such as device/device_steps that `tracekit COMMAND` wrote, or None."""
+        if not self.folder.has(place):
+            return None
+        found = Evidence(
+            name=place.rpartition("/")[2],
+            origin=f"{place}.parquet of tracekit {command}",
+            table=_with_lists(_read_table(self.folder.table(place))),
+        )
+        return found if _is_of_now(found) else None
+
+    def answered(self, place: str) -> Mapping[str, Any] | None:
+        """Return the answer of a command, such as device/device.json, or None."""
+        file = self.folder.path / place
+        return _read_json(file, "headline") if file.is_file() else None
+
     def simulations(self, command: str, *names: str) -> list[Evidence] | None:
         """Return tables that one `tracekit simulate COMMAND` wrote together.
 

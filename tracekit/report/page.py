@@ -13,7 +13,7 @@ from tracekit import __version__
 from tracekit.paths import data_folder
 from tracekit.report import format as fmt
 from tracekit.report import palette
-from tracekit.report.contents import SECTIONS
+from tracekit.report.contents import MEASURED, SECTIONS
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, evidence_view
 from tracekit.store import TraceFolder, beside
@@ -39,7 +39,8 @@ def report(folder: TraceFolder, output: Path) -> Report:
     """
     inputs = Inputs(folder)
     shown_path = folder.path.resolve().name
-    built = [build(inputs) for build in SECTIONS]
+    chosen = SECTIONS if inputs.has_trace else MEASURED
+    built = [build(inputs) for build in chosen]
     missing = _by_command([part for part in built if isinstance(part, Missing)], shown_path)
     text = render(
         title=fmt.printable(shown_path),

@@ -11,6 +11,7 @@ from tracekit.schema import BLOCKS, COMPLETIONS, PLACEMENT, REQUESTS, WORKING_SE
 from tracekit.schema.buffer import BUFFER
 from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
 from tracekit.schema.comparison import COMPARISON
+from tracekit.schema.device import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.schema.endurance import ENDURANCE
 from tracekit.schema.sensitivity import SENSITIVITY
 from tracekit.schema.tiers import (
@@ -44,7 +45,11 @@ class Table:
 
 
 def _simulated(made_by: str, *tables: tuple[str, str, pa.Schema]) -> Iterable[Table]:
-    return (Table(name, made_by, grain, columns, "simulations") for name, grain, columns in tables)
+    return _measured(made_by, "simulations", *tables)
+
+
+def _measured(made_by: str, folder: str, *tables: tuple[str, str, pa.Schema]) -> Iterable[Table]:
+    return (Table(name, made_by, grain, columns, folder) for name, grain, columns in tables)
 
 
 TABLES = (
@@ -101,6 +106,13 @@ TABLES = (
             TIERS_WINDOWS,
         ),
         ("tiers_sensitivity", "one row per tier, parameter, factor and method", TIERS_SENSITIVITY),
+    ),
+    *_measured(
+        "characterize-device",
+        "device",
+        ("device_steps", "one row per step and operation, and one per step", DEVICE_STEPS),
+        ("device_latency", "one row per step and bucket of latencies", DEVICE_LATENCY),
+        ("device_fit", "one row per parameter of the device", DEVICE_FIT),
     ),
 )
 """All but `completions`, of which each replay has its own, and the findings, described in SQL."""

@@ -24,8 +24,9 @@ def _commands(inputs: Inputs) -> Iterator[str]:
     if files:
         yield f"sha256sum {shlex.join(files)}"
         yield f"tracekit parse {shlex.join(files)} -o {folder}"
-    yield f"tracekit classify {folder}"
-    yield f"tracekit analyze {folder}"
+    if inputs.has_trace:
+        yield f"tracekit classify {folder}"
+        yield f"tracekit analyze {folder}"
     advice = inputs.recommendation
     if advice is not None:
         base, nvm = (shlex.quote(str(advice[f"{which}_profile"])) for which in ("base", "nvm"))
@@ -39,6 +40,11 @@ def _commands(inputs: Inputs) -> Iterator[str]:
     compared = inputs.told("comparison", command="compare")
     if compared is not None:
         yield shlex.join(["tracekit", "compare", name, *compared[0]["names"]])
+    measured = inputs.answered("device/device.json")
+    if measured is not None:
+        target = [measured["target"]] if measured["target"] else []
+        # The folder is the name's, wherever it was; what was asked names it, too.
+        yield shlex.join(["tracekit", "characterize-device", *target, *measured.get("asked", [])])
     yield f"tracekit report {folder}"
 
 
