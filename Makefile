@@ -16,7 +16,7 @@ LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-v
         --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab-test check setup setup-dev format docs bench fuzz wheel lock clean $(CHECKS)
+.PHONY: help demo test lab-test check setup setup-dev format docs bench fuzz sanitize wheel lock clean $(CHECKS)
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,11 @@ bench: setup-dev ## Measure decoding, replay and every stage beside the peers; t
 
 fuzz: ## Fuzz the decoder under sanitizers for a minute; FUZZ_S=600 for longer (needs clang)
 	tests/fuzz/run decode $(FUZZ_S)
+
+sanitize: setup-dev ## Run the replayer's tests under TSan, ASan with UBSan, and valgrind
+	tests/sanitize/run thread
+	tests/sanitize/run address
+	tests/sanitize/run valgrind
 
 wheel: setup-dev ## Build the wheel into out/wheel
 	build/uv/bin/python .ci/uv.py build --quiet --wheel --build-constraints .ci/requirements.lock --out-dir out/wheel

@@ -21,6 +21,12 @@ static inline bool conveyor_can_fill(const struct conveyor *conveyor, uint64_t *
   return filled - atomic_load_explicit(&conveyor->emptied, memory_order_acquire) <= conveyor->mask;
 }
 
+/* Filling thread: returns whether another block is free beside the one that is being filled. */
+static inline bool conveyor_has_next(const struct conveyor *conveyor) {
+  uint64_t filled = atomic_load_explicit(&conveyor->filled, memory_order_relaxed);
+  return filled - atomic_load_explicit(&conveyor->emptied, memory_order_acquire) < conveyor->mask;
+}
+
 /* Filling thread: hands the block over; release makes its content visible to the other side. */
 static inline void conveyor_fill(struct conveyor *conveyor) {
   uint64_t filled = atomic_load_explicit(&conveyor->filled, memory_order_relaxed);

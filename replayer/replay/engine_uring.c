@@ -23,9 +23,7 @@ enum buffer { BUFFER_PATTERN, BUFFER_SINK, BUFFER_ZEROES, BUFFERS };
 struct task {
   struct request request;
   uint64_t done_bytes; /* transferred so far */
-  int32_t error;       /* of the data */
-  int32_t flush_error; /* of the flush before it */
-  uint32_t parts;      /* entries not yet completed */
+  int32_t error;
 };
 
 struct engine {
@@ -54,9 +52,10 @@ static struct io_uring_sqe *next_sqe(struct engine *engine, const struct request
   return sqe;
 }
 
-static void prepare_flush(struct engine *engine, const struct request *request) {
+static struct io_uring_sqe *prepare_flush(struct engine *engine, const struct request *request) {
   struct io_uring_sqe *sqe = next_sqe(engine, request, IORING_OP_FSYNC);
   sqe->fsync_flags = IORING_FSYNC_DATASYNC;
+  return sqe;
 }
 
 /* The memory of a transfer that goes on at byte `offset` of the target. */
@@ -114,23 +113,13 @@ static void prepare_discard(struct engine *engine, const struct request *request
   sqe->addr3 = request->length_bytes;
 }
 
-static void prepare(struct engine *engine, struct task *task) {
+/* What the request itself does, without the flush before it. */
+static void prepare(struct engine *engine, const struct task *task) {
   const struct request *request = &task->request;
-  bool is_preflushed = request->operation == PLAN_WRITE && (request->flags & PLAN_PREFLUSH) != 0;
-  task->parts = 1;
-  if (is_preflushed) {
-    /* Linked: the kernel starts the write only after the flush has succeeded. */
-    prepare_flush(engine, request);
-    struct io_uring_sqe *sqe =
-        &engine->ring.sqes[(engine->ring.tail - 1) & (engine->ring.entries - 1)];
-    sqe->flags |= IOSQE_IO_LINK;
-    sqe->user_data |= FLUSH_PART;
-    task->parts = 2;
-  }
   if (transfers(engine, request))
     prepare_transfer(engine, task);
   else if (request->operation == PLAN_FLUSH)
-    prepare_flush(engine, request);
+    (void)prepare_flush(engine, request);
   else if (request->operation == PLAN_DISCARD)
     prepare_discard(engine, request);
   else
@@ -139,7 +128,7 @@ static void prepare(struct engine *engine, struct task *task) {
 
 static int make_room(struct engine *engine) {
   int rc = 0;
-  while (uring_room(&engine->ring) < 2 && rc == 0)
+  while (uring_room(&engine->ring) < 1 && rc == 0)
     rc = uring_enter(&engine->ring, 0);
   return rc;
 }
@@ -150,7 +139,11 @@ static int uring_submit(struct engine *engine, const struct request *request) {
     return rc;
   struct task *task = &engine->tasks[request->slot];
   *task = (struct task){.request = *request};
-  prepare(engine, task);
+  /* Not linked by the kernel: Linux (seen with 6.18) starts what is linked to a failed flush. */
+  if (request->operation == PLAN_WRITE && (request->flags & PLAN_PREFLUSH) != 0)
+    prepare_flush(engine, request)->user_data |= FLUSH_PART;
+  else
+    prepare(engine, task);
   return 0;
 }
 
@@ -168,19 +161,12 @@ static bool take_result(const struct engine *engine, struct task *task, int32_t 
   return is_transfer && task->error == 0 && task->done_bytes < task->request.length_bytes;
 }
 
-/* Submits what is left of a task, without the flush that has already been done. */
-static int go_on(struct engine *engine, struct task *task) {
+/* Submits what is left of a task. */
+static int go_on(struct engine *engine, const struct task *task) {
   int rc = make_room(engine);
-  if (rc != 0)
-    return rc;
-  uint8_t flags = task->request.flags;
-  uint32_t parts = task->parts;
-  task->request.flags = (uint8_t)(flags & ~PLAN_PREFLUSH);
-  prepare(engine, task);
-  task->request.flags = flags;
-  task->parts = parts;
-  engine->resubmitted++;
-  return 0;
+  if (rc == 0)
+    prepare(engine, task);
+  return rc;
 }
 
 /* Takes the oldest completion. Returns 1 with its task when that is now finished, 0 or -errno. */
@@ -189,17 +175,16 @@ static int take(struct engine *engine, const struct io_uring_cqe *cqe, struct ta
   bool is_flush = (cqe->user_data & FLUSH_PART) != 0;
   int32_t result = cqe->res;
   uring_seen(&engine->ring);
-  if (is_flush && result < 0)
-    task->flush_error = result;
-  else if (!is_flush && take_result(engine, task, result))
-    return go_on(engine, task);
   *finished = task;
-  return --task->parts == 0 ? 1 : 0;
-}
-
-/* The write behind a failed flush was cancelled: the flush is what went wrong. */
-static int32_t error_of(const struct task *task) {
-  return task->flush_error != 0 ? task->flush_error : task->error;
+  if (is_flush && result < 0)
+    task->error = result;
+  else if (is_flush)
+    return go_on(engine, task);
+  else if (take_result(engine, task, result)) {
+    engine->resubmitted++;
+    return go_on(engine, task);
+  }
+  return 1;
 }
 
 static int take_ready(struct engine *engine, struct completion *out, uint32_t room) {
@@ -212,8 +197,8 @@ static int take_ready(struct engine *engine, struct completion *out, uint32_t ro
     if (rc < 0)
       return rc;
     if (rc > 0)
-      out[count++] = (struct completion){
-          .complete_ns = now, .slot = task->request.slot, .error = error_of(task)};
+      out[count++] =
+          (struct completion){.complete_ns = now, .slot = task->request.slot, .error = task->error};
   }
   return (int)count;
 }
@@ -303,8 +288,7 @@ static int uring_engine_open(struct engine **out, const struct engine_config *co
   if (engine == NULL)
     return -ENOMEM;
   engine->config = *config;
-  /* A preflushed write takes two entries. */
-  int rc = uring_open(&engine->ring, 2 * config->depth < 64 ? 64 : 2 * config->depth);
+  int rc = uring_open(&engine->ring, config->depth < 64 ? 64 : config->depth);
   if (rc != 0)
     engine->ring.fd = -1;
   engine->tasks = calloc(config->depth, sizeof *engine->tasks);

@@ -177,6 +177,11 @@ struct log_record *log_next(struct log *log) {
   return &log->filling->records[log->filling->count++];
 }
 
+void log_hand_over(struct log *log) {
+  if (log->filling->count > 0 && conveyor_has_next(&log->conveyor))
+    next_block(log);
+}
+
 int log_error(const struct log *log) {
   return atomic_load_explicit(&log->error, memory_order_relaxed);
 }

@@ -38,6 +38,10 @@ int log_open(struct log **out, const char *path);
  * Submitting thread only. */
 struct log_record *log_next(struct log *log);
 
+/* Hands over what has gathered, however little, so that a killed run leaves nearly all of it in the
+ * file. Does not wait: when the disk is behind it does nothing. Submitting thread only. */
+void log_hand_over(struct log *log);
+
 /* Returns the first error of the writing thread, 0 or -errno. Any thread. */
 int log_error(const struct log *log);
 

@@ -1,6 +1,7 @@
 #include "replay/run.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -10,6 +11,7 @@
 #define BATCH 64U        /* requests submitted or reaped in one turn */
 #define NAP_NS 50000000U /* longest wait, so that a signal is never missed for long */
 #define START_DELAY_NS 1000000U
+#define HAND_OVER_NS 50000000U /* most that a killed run loses of its log, about */
 
 /* A request in flight. */
 struct slot {
@@ -25,13 +27,15 @@ struct run {
   struct pace pace;
   struct overlap *overlap; /* requests in flight */
   bool is_held;            /* the next request waits for one that it overlaps, and is counted */
+  bool is_following;       /* the next request waits for a completion */
   uint64_t start_ns;       /* clock value of the run's time 0 */
   uint32_t in_flight;
   uint32_t *free; /* stack of free slots: depth - in_flight of them */
   struct slot *slots;
-  bool was_full;     /* since the last request in time: the depth was reached */
-  bool was_underrun; /* since then: the feed was behind */
-  uint64_t handled;  /* requests submitted or skipped */
+  bool was_full;         /* since the last request in time: the depth was reached */
+  bool was_underrun;     /* since then: the feed was behind */
+  uint64_t handled;      /* requests submitted or skipped */
+  uint64_t hand_over_ns; /* clock value: when the log is given what there is */
 };
 
 static enum log_status status_of(enum feed_verdict verdict) {
@@ -139,8 +143,13 @@ static uint64_t nap_end(uint64_t now_ns, uint64_t wanted_ns) {
  * spins near it, takes completions all the time. */
 static int wait_for(struct run *run, uint64_t due_ns, uint64_t now_ns) {
   uint64_t lead_ns = run->config.spin_lead_ns;
-  if (due_ns <= now_ns + lead_ns)
-    return reap(run, 0);
+  if (due_ns <= now_ns + lead_ns) {
+    int rc = reap(run, 0);
+    /* The kernel's thread that serves the device may stand behind this one. */
+    if (run->is_following)
+      (void)sched_yield(); /* always succeeds */
+    return rc;
+  }
   uint64_t until_ns = nap_end(now_ns, due_ns - lead_ns);
   if (run->in_flight > 0)
     return reap(run, until_ns);
@@ -191,7 +200,8 @@ static uint64_t wait_of(struct run *run, const struct feed_record *record, uint6
                         uint64_t *due_ns) {
   /* Asleep it would see the completion later than the application did, whose own waking up is part
    * of the think time already: so it looks all the time. */
-  if (!pace_due(&run->pace, &record->plan, run->handled, due_ns))
+  run->is_following = !pace_due(&run->pace, &record->plan, run->handled, due_ns);
+  if (run->is_following)
     return now_ns + 1;
   if (is_timed(run) && run->start_ns + *due_ns > now_ns)
     return run->start_ns + *due_ns;
@@ -226,11 +236,19 @@ static int submit_due(struct run *run, uint64_t now_ns, uint64_t *wait_ns) {
   return rc;
 }
 
+static void hand_over(struct run *run, uint64_t now_ns) {
+  if (now_ns < run->hand_over_ns)
+    return;
+  log_hand_over(run->config.log);
+  run->hand_over_ns = now_ns + HAND_OVER_NS;
+}
+
 /* One turn of the loop. Returns 0 to go on, 1 at the end of the plan, -errno. */
 static int turn(struct run *run) {
   uint64_t wait_ns;
   uint64_t now_ns = clock_now_ns();
   int rc = log_error(run->config.log);
+  hand_over(run, now_ns);
   if (rc == 0)
     rc = submit_due(run, now_ns, &wait_ns);
   if (rc != 0)

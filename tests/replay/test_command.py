@@ -198,3 +198,35 @@ def test_the_words_tell_a_file_that_is_kept_from_one_that_is_removed(tmp_path: P
     kept = tracekit(folder.path, "--target", target, "--pace", "fast", "--keep")
     assert f"default: file made for the run {target}" in kept.stdout
     assert target.exists()
+
+
+def test_what_a_killed_program_completed_is_kept_and_told(tmp_path: Path) -> None:
+    # GIVEN a replay of 100 s
+    rows = [{"queue_ns": n * 10_000_000, "sector": 8, "role": "fs"} for n in range(10_000)]
+    folder = trace(tmp_path / "trace", rows)
+    command = [sys.executable, "-m", "tracekit", "replay", str(folder.path), "--engine", "null"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        records = _wait_for_records(folder.path / "replays")
+        time.sleep(0.5)
+        # WHEN its program is killed
+        os.kill(int(records.suffixes[-2].removeprefix(".")), signal.SIGKILL)
+        said = running.communicate()[1]
+    # THEN that is told, and what completed is a table beside the finished replays
+    kept = folder.path / "replays/latest.unfinished"
+    about = json.loads((kept / "unfinished.json").read_text())
+    assert running.returncode == 1
+    assert "tracekit-replay was killed by SIGKILL" in about["error"]
+    assert f"{about['completions']} completions kept in {kept}" in " ".join(said.split())
+    ids = pq.read_table(kept / "unfinished.parquet")["request_id"].to_pylist()
+    assert sorted(ids) == list(range(len(ids)))
+    assert len(ids) == about["completions"] > 10
+    assert [path.name for path in (folder.path / "replays").iterdir()] == [kept.name]
+
+
+def _wait_for_records(replays: Path) -> Path:
+    end_s = time.monotonic() + 20
+    while time.monotonic() < end_s:
+        if found := list(replays.glob(".*/completions.bin.*.part")):
+            return found[0]
+        time.sleep(0.02)
+    raise AssertionError("the program has not started")

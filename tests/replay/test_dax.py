@@ -42,6 +42,8 @@ def test_stores_reach_the_file_and_it_is_told_how(tmp_path: Path) -> None:
     assert ran.summary["in_flight_max"] == 1
 
 
+# TSan's own handler of signals leaves the signal blocked when ours jumps back.
+@pytest.mark.plain
 def test_a_page_that_cannot_be_had_is_an_error_of_the_request(
     tmp_path: Path, small_disk: Path
 ) -> None:

@@ -69,6 +69,7 @@ def mixed(count: int, gap_ns: int) -> list[tuple[int, ...]]:
     return rows
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_each_request_is_done_when_the_device_would_be(tmp_path: Path, lanes: int) -> None:
     # GIVEN requests that come faster than the device serves them
@@ -88,6 +89,7 @@ def test_each_request_is_done_when_the_device_would_be(tmp_path: Path, lanes: in
     assert np.median(errors) < LATE_NS
 
 
+@pytest.mark.plain
 def test_as_fast_as_possible_and_one_at_a_time_is_the_sum_of_service_times(tmp_path: Path) -> None:
     rows = mixed(300, 0)
     plan = write_plan(tmp_path / "a.plan", rows)

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.replay.program import (
@@ -28,6 +29,7 @@ from tests.replay.program import (
     write_plan,
 )
 from tracekit.native import program_path
+from tracekit.replay.completions import HEADER, RECORD
 
 ENGINES = ("threads", "io_uring")
 RWF_DSYNC = 2
@@ -181,6 +183,14 @@ def test_many_threads_on_few_processors_lose_no_turn(tmp_path: Path) -> None:
     assert ran.summary["counts"]["done"] == 400_000
 
 
+def wait_for_records(folder: Path) -> None:
+    """Return when a run has put its first completions into a file of the folder."""
+    end_s = time.monotonic() + 30
+    while not any(part.stat().st_size > HEADER.itemsize for part in folder.glob("*.part")):
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("engine", [*ENGINES, "null"])
 def test_a_signal_drains_and_tells(tmp_path: Path, number: signal.Signals, engine: str) -> None:
@@ -193,7 +203,7 @@ def test_a_signal_drains_and_tells(tmp_path: Path, number: signal.Signals, engin
     command += ["--completions", completions, "--summary", summary]
     # WHEN it is interrupted
     with subprocess.Popen(command, stderr=subprocess.PIPE) as child:
-        time.sleep(0.6)
+        wait_for_records(tmp_path)
         child.send_signal(number)
         code = child.wait(10)
     # THEN what was submitted is completed and on disk, and the target is gone
@@ -213,9 +223,10 @@ def test_a_hangup_that_is_ignored_stops_nothing(tmp_path: Path) -> None:
         tmp_path / "a.plan", [record(READ, 0, 8), record(READ, 0, 8, at_ns=800_000_000)]
     )
     command: list[str | Path] = ["env", "--ignore-signal=HUP", program_path(), plan]
+    command += ["--engine", "null", "--summary", tmp_path / "s", "--completions", tmp_path / "c"]
     # WHEN its terminal closes
-    with subprocess.Popen([*command, "--engine", "null", "--summary", tmp_path / "s"]) as child:
-        time.sleep(0.4)
+    with subprocess.Popen(command) as child:
+        wait_for_records(tmp_path)
         child.send_signal(signal.SIGHUP)
         # THEN it goes on to the end
         assert child.wait(10) == 0
@@ -228,15 +239,17 @@ def test_a_time_that_no_clock_reaches_is_waited_for(tmp_path: Path) -> None:
     plan = write_plan(tmp_path / "a.plan", records)
     command: list[str | Path] = [program_path(), plan, "--engine", "null"]
     command += ["--speed", "0.000000001", "--summary", tmp_path / "summary"]
+    command += ["--completions", tmp_path / "done"]
     # WHEN the run is interrupted
     with subprocess.Popen(command) as child:
-        time.sleep(0.5)
+        wait_for_records(tmp_path)
         child.send_signal(signal.SIGINT)
         assert child.wait(10) == 3
     # THEN it was not issued at once
     assert json.loads((tmp_path / "summary").read_text())["counts"]["submitted"] == 1
 
 
+@pytest.mark.plain
 def test_a_run_that_never_began_leaves_no_completions(tmp_path: Path) -> None:
     # GIVEN too little memory for the stacks of so many threads
     plan = write_plan(tmp_path / "a.plan", [record(READ, 0, 8)])
@@ -253,12 +266,22 @@ def test_a_run_that_never_began_leaves_no_completions(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.plan"]
 
 
-def test_killed_at_once_leaves_no_completions_under_their_name(tmp_path: Path) -> None:
-    records = [record(READ, 0, 8, at_ns=i * 100_000) for i in range(100_000)]
+def test_what_completed_before_a_kill_is_in_the_file(tmp_path: Path) -> None:
+    # GIVEN a run at 1,000 requests a second
+    records = [record(READ, 0, 8, at_ns=i * 1_000_000) for i in range(100_000)]
     plan = write_plan(tmp_path / "a.plan", records)
     command: list[str | Path] = [program_path(), plan, "--engine", "null"]
     command += ["--completions", tmp_path / "done"]
     with subprocess.Popen(command) as child:
+        # WHEN it is killed half a second after the first of them, far fewer than a block of the log
+        wait_for_records(tmp_path)
         time.sleep(0.5)
         child.kill()
+    # THEN no file bears the name of a complete one, and all but the last are in the other one
     assert not (tmp_path / "done").exists()
+    (kept,) = tmp_path.glob("done.*.part")
+    header = np.frombuffer(kept.read_bytes()[: HEADER.itemsize], HEADER)[0]
+    assert header["is_complete"] == 0
+    rows = np.frombuffer(kept.read_bytes()[HEADER.itemsize :], RECORD)
+    assert len(rows) > 200
+    assert sorted(rows["request_id"].tolist()) == list(range(len(rows)))

@@ -91,6 +91,8 @@ def partitioned(tmp_path: Path) -> Iterator[tuple[Path, Path, Path]]:
             call("partx", "--delete", str(device))
 
 
+# Within the 5 s after which a mounted ext4 writes by itself.
+@pytest.mark.plain
 @needs_root
 @pytest.mark.root
 def test_the_disk_of_a_mounted_partition_is_refused_its_neighbour_is_not(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_a_closed_loop_waits_for_the_completion_and_thinks(tmp_path: Path) -> No
     assert ran.summary["issue_error"]["count"] == 200
 
 
+@pytest.mark.plain
 def test_a_faster_device_shortens_a_closed_loop(tmp_path: Path) -> None:
     rows = [record(READ, 0, 8)]
     rows += [record(READ, 0, 8, at_ns=n * MS, after=1, think_ns=100_000) for n in range(1, 20)]

@@ -11,6 +11,7 @@ from tests.replay.program import READ, WRITE, record, run, write_plan
 from tracekit.plan import file
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("engine", ["null", "threads", "io_uring", "dax"])
 def test_no_request_is_early_and_the_duration_is_kept(tmp_path: Path, engine: str) -> None:
     # GIVEN bursts and gaps over 0.4 s
@@ -107,6 +108,7 @@ def test_as_fast_as_possible_has_no_intended_times(tmp_path: Path) -> None:
     assert np.all(np.diff(np.sort(ran.rows(), order="request_id")["submit_ns"].astype(int)) >= 0)
 
 
+@pytest.mark.plain
 def test_memory_does_not_grow_with_the_plan(tmp_path: Path) -> None:
     # GIVEN plans of 200,000 and 2,000,000 requests
     peaks = []

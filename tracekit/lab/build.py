@@ -29,8 +29,8 @@ QEMU = "qemu-system-x86_64"
 NEEDED = {QEMU: "qemu-system-x86", "mke2fs": "e2fsprogs"}
 KERNEL = "linux-image-amd64"
 PACKAGES = (
-    *("bash", "blktrace", "busybox-static", "coreutils", "dash", "e2fsprogs", "fdisk"),
-    *("findutils", "grep", "mount", "python3", "sed", "tar", "util-linux"),
+    *("bash", "blktrace", "busybox-static", "coreutils", "dash", "dmsetup", "e2fsprogs", "fdisk"),
+    *("findutils", "grep", "mount", "ndctl", "python3", "sed", "tar", "util-linux"),
 )
 GUEST = Path(__file__).resolve().parent / "guest"
 ABOUT = "image.json"

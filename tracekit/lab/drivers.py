@@ -13,7 +13,8 @@ from tracekit.errors import TracekitError
 
 WANTED = (
     *("crc32c_generic", "virtio_pci", "virtio_blk", "ext4", "overlay", "configfs"),
-    *("libnvdimm", "nd_e820", "nd_pmem", "null_blk"),
+    *("libnvdimm", "nd_e820", "nd_pmem", "null_blk", "dm_mod", "dm_flakey"),
+    *("device_dax", "dax_pmem"),
 )
 """Modules that the guest uses; what they depend on comes along."""
 PARAMETERS = {"null_blk": "nr_devices=0"}

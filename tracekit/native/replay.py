@@ -74,7 +74,10 @@ def run_program(plan: Path, summary: Path, *, arguments: Sequence[str]) -> Outco
 
 def _failure(code: int, messages: str) -> TracekitError:
     lines = [line.removeprefix("tracekit-replay: ") for line in messages.splitlines()]
-    text = "; ".join(lines) or f"tracekit-replay ended with code {code} and said nothing"
+    said = f"ended with code {code} and said nothing"
+    if code < 0:
+        said = f"was killed by {signal.Signals(-code).name}"
+    text = "; ".join(lines) or f"tracekit-replay {said}"
     return UsageError(text) if code == USAGE else TracekitError(text)
 
 

@@ -63,7 +63,9 @@ def _batches(records: Path, *, is_timed: bool) -> Iterator[Any]:
         if header["magic"] != MAGIC or header["record_bytes"] != RECORD.itemsize:
             raise InputError(f"{records} is no file of completions of this version")
         while data := file.read(CHUNK_RECORDS * RECORD.itemsize):
-            yield _batch(np.frombuffer(data, RECORD), is_timed=is_timed)
+            # The last record of a program that was killed may be cut off.
+            whole = len(data) // RECORD.itemsize
+            yield _batch(np.frombuffer(data, RECORD, whole), is_timed=is_timed)
 
 
 def _batch(rows: Any, *, is_timed: bool) -> Any:

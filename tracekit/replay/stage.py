@@ -25,6 +25,7 @@ from tracekit.replay.emulated import ENGINE as EMULATED
 from tracekit.replay.emulated import device_arguments, split_device
 from tracekit.replay.placement import place_answer
 from tracekit.replay.schedule import Schedule, requests_handled
+from tracekit.replay.unfinished import keeping_unfinished
 from tracekit.schema import ROLES
 from tracekit.store import TraceFolder
 
@@ -185,7 +186,9 @@ def replay(
         arguments = [*options.arguments, *_target_arguments(options, compiled, place)]
         arguments += ["--engine", options.engine, *options.schedule.arguments(first)]
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
-        outcome = run_program(plan, place / SUMMARY, arguments=arguments)
+        kept = folder.path / "replays" / f"{options.name}.unfinished"
+        with keeping_unfinished(kept, records, is_timed=options.schedule.is_timed):
+            outcome = run_program(plan, place / SUMMARY, arguments=arguments)
         summary = _summary(outcome, asdict(compiled), options)
         if not options.is_dry_run:
             table = place / "completions.parquet"

@@ -1,0 +1,119 @@
+"""Disks of a guest that fail: bad sectors, writes that fail, a disk that goes in the middle."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.lab.guests import lab, skip_unless_guests_run
+from tests.replay.program import READ, WRITE, record, write_plan
+from tracekit.replay.completions import HEADER, RECORD, STATUSES
+
+pytestmark = pytest.mark.slow
+BLOCKS = 512
+BAD = range(256, 384)
+"""Blocks of 4 KiB that the device-mapper target answers with errors."""
+SCRIPT = """
+set -e
+disk=$(cat /run/disk0)
+umount /mnt/fs
+wipefs --quiet --all --force $disk
+dd if=/dev/zero of=$disk bs=1M count=8 conv=fsync status=none
+sectors=$(blockdev --getsz $disk)
+map() { dmsetup --noudevsync create "$1" --table "$2"; }
+replay() {  # NAME PLAN DEVICE ENGINE
+  folder=/sys/class/block/${3##*/}
+  token=$(cat $folder/dev):$(cat $folder/size)
+  [ ! -s $folder/serial ] || token=$(cat $folder/serial)
+  tracekit-replay "$2" --engine "$4" --target "$3" --write-to "$token" \
+    --completions $LAB_OUT/$1.done --summary $LAB_OUT/$1.json || [ $? = 3 ]
+}
+map bad "0 2048 linear $disk 0
+2048 1024 error
+3072 $((sectors - 3072)) linear $disk 3072"
+replay bad-io_uring all.plan /dev/dm-0 io_uring
+replay bad-threads all.plan /dev/dm-0 threads
+dmsetup --noudevsync remove bad
+map flaky "0 $sectors flakey $disk 0 0 3600 1 error_writes"
+replay flaky all.plan /dev/dm-0 io_uring
+dmsetup --noudevsync remove flaky
+map going "0 $sectors linear $disk 0"
+(sleep 3; dmsetup --noudevsync wipe_table going) &
+replay wiped slow.plan /dev/dm-0 io_uring
+wait
+dmsetup --noudevsync remove going
+(sleep 3; echo 1 > $(readlink -f /sys/block/${disk##*/}/device/..)/remove) &
+replay removed slow.plan $disk io_uring
+"""
+RUNS = ("bad-io_uring", "bad-threads", "flaky", "wiped", "removed")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[dict[str, Any], Any]]:
+    """Replay on disks that fail, in one guest; return summary and completions of each run."""
+    skip_unless_guests_run()
+    place = tmp_path_factory.mktemp("failing")
+    (place / "share").mkdir()
+    kinds = [READ, WRITE]
+    rows = [record(kinds[n % 2], 8 * n, 8, at_ns=n * 100_000) for n in range(BLOCKS)]
+    write_plan(place / "share/all.plan", rows)
+    slow = [record(READ, 8 * (n % BLOCKS), 8, at_ns=n * 5_000_000) for n in range(1000)]
+    write_plan(place / "share/slow.plan", slow)
+    ran = lab(
+        *("run", "--disk", "fs=64MiB", "--share", str(place / "share")),
+        *("-o", str(place / "out"), "--", "bash", "-c", SCRIPT),
+    )
+    assert ran.returncode == 0, ran.stderr
+    return {name: _read(place / "out/files", name) for name in RUNS}
+
+
+def _read(folder: Path, name: str) -> tuple[dict[str, Any], Any]:
+    data = (folder / f"{name}.done").read_bytes()
+    return (
+        json.loads((folder / f"{name}.json").read_text()),
+        np.frombuffer(data[HEADER.itemsize :], RECORD),
+    )
+
+
+@pytest.mark.parametrize("name", ["bad-io_uring", "bad-threads"])
+def test_bad_sectors_fail_their_requests_and_no_others(
+    runs: Mapping[str, tuple[dict[str, Any], Any]], name: str
+) -> None:
+    summary, rows = runs[name]
+    failed = rows["request_id"][rows["status"] == STATUSES.index("failed")]
+    assert sorted(failed.tolist()) == list(BAD)
+    assert len(rows) == BLOCKS
+    assert [(e["name"], e["count"]) for e in summary["errors"]] == [("EIO", len(BAD))]
+    assert summary["outcome"] == "finished"
+
+
+def test_writes_that_fail_leave_reads_alone(
+    runs: Mapping[str, tuple[dict[str, Any], Any]],
+) -> None:
+    _, rows = runs["flaky"]
+    found = Counter(zip(rows["operation"].tolist(), rows["status"].tolist(), strict=True))
+    assert found == {(READ, 0): BLOCKS // 2, (WRITE, 1): BLOCKS // 2}
+
+
+@pytest.mark.parametrize("name", ["wiped", "removed"])
+def test_a_disk_that_goes_in_the_middle_ends_no_run(
+    runs: Mapping[str, tuple[dict[str, Any], Any]], name: str
+) -> None:
+    # GIVEN a run of 5 s whose disk goes 3 s after the program was started
+    summary, rows = runs[name]
+    # THEN all requests have their records: done before, failed after, in time
+    assert summary["outcome"] == "finished"
+    assert len(rows) == 1000
+    by_id = rows[np.argsort(rows["request_id"])]
+    is_done = by_id["status"] == STATUSES.index("done")
+    assert is_done[:50].all()
+    assert not is_done[-100:].any()
+    # Linux lets a disk that was taken out end before its first byte: reads get nothing.
+    assert {e["name"] for e in summary["errors"]} <= {"EIO", "ENXIO", "ENODEV", "ENODATA"}
+    assert summary["timing"]["actual_duration_ns"] >= 999 * 5_000_000

@@ -1,0 +1,115 @@
+"""A file system in user space whose one file fails as asked: `python -m tests.replay.failing`."""
+
+from __future__ import annotations
+
+import ctypes.util
+import errno
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+NAME = "target"
+SIZE_BYTES = 1 << 20
+START_S = 10.0
+
+
+class Failing:
+    """Serves one file of a MiB; each fault is off unless its setting is given.
+
+    bad_from, bad_end: reads and writes that touch these bytes fail with EIO. room_bytes: writes
+    behind it fail with ENOSPC. short_bytes: most that a call moves. gone_after: calls served before
+    the file system is no more. flush_fails: fsync fails with EIO.
+    """
+
+    def __init__(self, settings: dict[str, int]) -> None:
+        self.settings = settings
+        self.content = bytearray(SIZE_BYTES)
+        self.calls = 0
+
+    def _serve(self, offset: int, size: int) -> int:
+        """Count a call and return how many bytes it may move, or raise its error."""
+        self.calls += 1
+        if self.calls > self.settings.get("gone_after", sys.maxsize):
+            os._exit(0)
+        bad_from, bad_end = self.settings.get("bad_from", 0), self.settings.get("bad_end", 0)
+        if offset < bad_end and offset + size > bad_from:
+            raise OSError(errno.EIO, "bad")
+        return min(size, self.settings.get("short_bytes", size))
+
+    def getattr(self, path: str, _handle: int | None = None) -> dict[str, int]:
+        """Return what stat shows."""
+        if path == "/":
+            return {"st_mode": stat.S_IFDIR | 0o755, "st_nlink": 2}
+        if path != f"/{NAME}":
+            raise OSError(errno.ENOENT, path)
+        return {"st_mode": stat.S_IFREG | 0o600, "st_nlink": 1, "st_size": SIZE_BYTES}
+
+    def open(self, _path: str, _flags: int) -> int:
+        """Open the only file."""
+        return 1
+
+    def read(self, _path: str, size: int, offset: int, _handle: int) -> bytes:
+        """Return bytes of the file, or fail."""
+        size = self._serve(offset, size)
+        return bytes(self.content[offset : offset + size])
+
+    def write(self, _path: str, data: bytes, offset: int, _handle: int) -> int:
+        """Store bytes, or fail; return how many."""
+        if offset + len(data) > self.settings.get("room_bytes", SIZE_BYTES):
+            raise OSError(errno.ENOSPC, "full")
+        size = self._serve(offset, len(data))
+        self.content[offset : offset + size] = data[:size]
+        return size
+
+    def fsync(self, _path: str, _data_only: int, _handle: int) -> int:
+        """Fail if asked."""
+        if self.settings.get("flush_fails"):
+            raise OSError(errno.EIO, "flush")
+        return 0
+
+
+@contextmanager
+def failing_file(place: Path, **settings: int) -> Iterator[Path]:
+    """Yield the file of a mounted file system that fails; skip where none can be mounted."""
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        pytest.skip("needs root and /dev/fuse")
+    if not (ctypes.util.find_library("fuse3") or ctypes.util.find_library("fuse")):
+        pytest.skip("needs libfuse: apt install libfuse3-3")
+    place.mkdir()
+    command = [sys.executable, "-m", "tests.replay.failing", str(place), json.dumps(settings)]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE) as server:
+        try:
+            end_s = time.monotonic() + START_S
+            while not (place / NAME).exists():
+                if server.poll() is not None or time.monotonic() > end_s:
+                    raise AssertionError(f"no file system: {server.communicate()[1].decode()}")
+                time.sleep(0.02)
+            yield place / NAME
+        finally:
+            subprocess.run(["umount", "--lazy", str(place)], check=True)
+            server.wait(START_S)
+
+
+def main() -> None:
+    """Mount at the first argument, with the settings of the second, until unmounted."""
+    from mfusepy import FUSE
+
+    FUSE(
+        Failing(json.loads(sys.argv[2])),
+        sys.argv[1],
+        foreground=True,
+        nothreads=True,
+        direct_io=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
