@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.errors import InputError
 from tracekit.schema import BLOCKS, PLACEMENT, REQUESTS, WORKING_SET
 from tracekit.schema.comparison import COMPARISON
+from tracekit.schema.file_operations import FILE_OPERATIONS, FILES
 from tracekit.schema.verification import VERIFICATION
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ TABLES = {
     "requests": REQUESTS,
     "blocks": BLOCKS,
     "working_set": WORKING_SET,
+    "file_operations": FILE_OPERATIONS,
+    "files": FILES,
     "simulations/placement": PLACEMENT,
     "verification": VERIFICATION,
     "comparison": COMPARISON,

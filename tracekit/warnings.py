@@ -26,6 +26,11 @@ ADVICE = {
     "absent_devices": "check that the layout belongs to this trace",
     "crossing_requests": "check that the layout belongs to this trace",
     "impossible_requests": "check the capture for damage",
+    "traced_times": "take durations of short calls for upper bounds; think time is longer, too",
+    "unseen_operations": "reads and writes by io_uring and libaio are not in the trace",
+    "left_out_calls": "nothing if they are few: no file operation stands for them",
+    "unknown_offsets": "capture from the start of the program, with --below its files",
+    "unfinished_calls": "expected when threads end or the capture was ended early",
 }
 
 

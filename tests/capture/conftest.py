@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,3 +21,11 @@ def made_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
 def disk(made_disk: Disk) -> Iterator[Disk]:
     with tracer_turn():
         yield made_disk
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Return an empty folder in which a captured command runs."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder

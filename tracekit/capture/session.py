@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 from tracekit.capture.blk_tracer import BlkTracer
+from tracekit.capture.command import Stop, end, signals_held, start
 from tracekit.capture.keep import Kept, keep
 from tracekit.capture.layout import find_disk, read_layout
 from tracekit.capture.mounts import disks_below, read_mounts
@@ -22,9 +20,6 @@ from tracekit.capture.source import Recording, Source
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError, UsageError
 from tracekit.store import new_folder
-
-STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -61,16 +56,6 @@ class Captured:
     """What was done about a capture that had been killed."""
 
 
-@dataclass
-class _Stop:
-    """Set by the signal handlers."""
-
-    signals: list[int] = field(default_factory=list)
-
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
-        self.signals.append(number)
-
-
 def capture(device: str, output: Path, *, options: Options) -> Captured:
     """Record the block events of `device` into the new folder `output`.
 
@@ -89,7 +74,7 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
         settings.leave(part)
         source = BlkTracer(disk, part, settings, tracefs=tracefs, buffer_kib=options.buffer_kib)
         mounts = read_mounts()
-        with _signals_held() as stop:
+        with signals_held() as stop:
             started_s = time.monotonic()
             recording, exit_status = _record(source, settings, options, stop)
             duration_s = time.monotonic() - started_s
@@ -97,8 +82,7 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
         about = {"source": source.name, "command": list(options.command)}
         layout["capture"] = about
         kept = keep(recording, part, name=output.name, layout=layout, compress=options.compress)
-    stopped_by = signal.Signals(stop.signals[0]).name if stop.signals else None
-    return Captured(kept, duration_s, exit_status, stopped_by, tuple(notes))
+    return Captured(kept, duration_s, exit_status, stop.name, tuple(notes))
 
 
 def _refuse_output(output: Path, disk: str) -> None:
@@ -115,16 +99,17 @@ def _refuse_output(output: Path, disk: str) -> None:
 
 
 def _record(
-    source: Source, settings: Settings, options: Options, stop: _Stop
+    source: Source, settings: Settings, options: Options, stop: Stop
 ) -> tuple[Recording, int | None]:
     """Run the source until it is time to stop; the settings are given back at once."""
     child = None
     try:
         source.start()
-        child = _start(options) if options.command else None
+        if options.command:
+            child = start(options.command, is_stdout_ours=options.is_stdout_ours)
         _drain_until_done(source, child, options, stop)
         if child is not None:
-            _end(child, source)
+            end(child, source.drain)
         return source.stop(), child.returncode if child else None
     finally:
         if child is not None and child.poll() is None:
@@ -133,17 +118,8 @@ def _record(
         settings.restore()
 
 
-def _start(options: Options) -> subprocess.Popen[bytes]:
-    stdout = sys.stderr.fileno() if options.is_stdout_ours else None
-    try:
-        # A group of its own, so that a signal reaches what the command started.
-        return subprocess.Popen(options.command, process_group=0, stdout=stdout)
-    except OSError as error:
-        raise UsageError(f"{options.command[0]}: cannot be started: {error.strerror}") from None
-
-
 def _drain_until_done(
-    source: Source, child: subprocess.Popen[bytes] | None, options: Options, stop: _Stop
+    source: Source, child: subprocess.Popen[bytes] | None, options: Options, stop: Stop
 ) -> None:
     end_s = time.monotonic() + options.duration_s if options.duration_s else None
     total_bytes = 0
@@ -155,27 +131,3 @@ def _drain_until_done(
         if end_s is not None and time.monotonic() >= end_s:
             return
         time.sleep(options.poll_s)
-
-
-def _end(child: subprocess.Popen[bytes], source: Source) -> None:
-    """End the command's group if it still runs: ask first, then insist."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if child.poll() is not None:
-            return
-        os.killpg(child.pid, number)
-        end_s = time.monotonic() + PATIENCE_S
-        while child.poll() is None and time.monotonic() < end_s:
-            source.drain()
-            time.sleep(0.02)
-
-
-@contextmanager
-def _signals_held() -> Iterator[_Stop]:
-    """Let the stopping signals only be noted, so that every way out is the ordered one."""
-    stop = _Stop()
-    before = {number: signal.signal(number, stop) for number in STOPPERS}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

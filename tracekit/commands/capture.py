@@ -1,4 +1,4 @@
-"""`tracekit capture`: record a disk's block events while a command runs."""
+"""`tracekit capture`: record a disk's block events, or a command's file operations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,11 +15,15 @@ from tracekit.errors import PartialError, UsageError
 from tracekit.progress import byte_progress
 
 if TYPE_CHECKING:
+    from tracekit.capture.file_info import FileCapture
     from tracekit.capture.session import Captured, Options
 
 
 def capture(  # noqa: PLR0913 - a command's parameters are its options
-    device: Annotated[str, typer.Argument(help="Whole disk to trace, such as /dev/loop0.")],
+    device: Annotated[
+        str | None,
+        typer.Argument(help="Whole disk to trace, such as /dev/loop0; none with --files."),
+    ] = None,
     command: Annotated[
         list[str] | None,
         typer.Argument(help="Command to run, after `--`; the capture ends when it ends."),
@@ -37,14 +41,51 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     buffer_mib: Annotated[
         int, typer.Option("--buffer", help="Kernel buffer of each CPU, in MiB.", min=1, max=1024)
     ] = 32,
+    files: Annotated[
+        bool,
+        typer.Option(
+            "--files",
+            help="Record the file operations of the command and its children instead, into a"
+            " trace folder. Needs strace; no root.",
+        ),
+    ] = False,
+    below: Annotated[
+        Path | None,
+        typer.Option(help="With --files: only what is below this folder, with all sizes."),
+    ] = None,
+    hash_names: Annotated[
+        bool,
+        typer.Option("--hash-names", help="With --files: hashes for names of files and processes."),
+    ] = False,
+    untraced: Annotated[
+        bool,
+        typer.Option(
+            "--untraced",
+            help="With --files: run the command untraced before, to measure what tracing costs.",
+        ),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --files: replace the folder if it is a trace.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Record the block events of a disk and its layout, while a command runs or for a time."""
-    from tracekit.capture.session import Options
-    from tracekit.capture.session import capture as run_capture
-
+    """Record a disk's block events and layout while a command runs, or the command's file calls."""
+    words = [*([device] if device else []), *(command or ())]
+    given = {"--below": below, "--hash-names": hash_names, "--untraced": untraced, "--force": force}
+    if files:
+        if seconds is not None or not words:
+            raise UsageError("--files records one command", hint="give it behind --")
+        _capture_files(words, output, given=given, as_json=as_json)
+        return
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        raise UsageError(f"{wrong[0]} belongs to --files", hint="add --files, or leave it away")
+    if device is None:
+        raise UsageError("which disk?", hint="name one, such as /dev/sda, or give --files")
     if command and seconds is not None:
         raise UsageError("--for and a command were both given", hint="choose one of the two")
+    from tracekit.capture.session import Options
+
     options = Options(
         command=tuple(command or ()),
         is_stdout_ours=as_json,
@@ -52,12 +93,70 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
         compress=compress,
         buffer_kib=buffer_mib << 10,
     )
+    _capture_blocks(device, output, options=options, as_json=as_json)
+
+
+def _capture_blocks(device: str, output: Path, *, options: Options, as_json: bool) -> None:
+    from tracekit.capture.session import capture as run_capture
+
     with _progress(options) as watched:
         captured = run_capture(device, output, options=watched)
     for note in captured.notes:
         typer.echo(note, err=True)
     _print(captured, output, as_json=as_json)
     _complain(captured, output)
+
+
+def _capture_files(
+    command: list[str], output: Path, *, given: dict[str, Any], as_json: bool
+) -> None:
+    from tracekit.capture.file_info import FileOptions
+    from tracekit.capture.file_session import capture_files
+
+    options = FileOptions(
+        command=tuple(command),
+        below=given["--below"],
+        hashes_names=given["--hash-names"],
+        is_stdout_ours=as_json,
+        runs_untraced=given["--untraced"],
+        overwrite=given["--force"],
+    )
+    found = capture_files(output, options=options)
+    _print_files(found, output, as_json=as_json)
+    for doubt in found.info["warnings"]:
+        typer.echo(f"warning: {doubt['message']}\n  {doubt['advice']}", err=True)
+    if found.stopped_by:
+        raise PartialError(f"{output}: ended early by {found.stopped_by}; the command was ended")
+    if found.exit_status:
+        raise PartialError(f"{output}: the command failed with status {found.exit_status}")
+
+
+def _print_files(found: FileCapture, output: Path, *, as_json: bool) -> None:
+    info = found.info
+    if as_json:
+        kept = ("clock", "counts", "loss", "capture", "warnings")
+        result = {"trace": str(output), **{key: info[key] for key in kept}}
+        typer.echo(json.dumps(result, indent=2))
+        return
+    counts = info["counts"]
+    typer.echo(
+        f"{counts['file_operations']:,} operations on {counts['files']:,} files in"
+        f" {found.duration_s:.1f} s"
+    )
+    for name, rows in counts["operations"].items():
+        typer.echo(f"  {name:<16}{rows:>12,}")
+    overhead = info["capture"]["overhead"]
+    if overhead["ratio"]:
+        typer.echo(
+            f"  traced {found.duration_s:.2f} s, untraced {found.untraced_s:.2f} s:"
+            f" {overhead['ratio']:.1f} times as long"
+        )
+    elif overhead["expected_ns"] is not None:
+        typer.echo(
+            f"  tracing took about {overhead['expected_ns'] / 1e9:.2f} s of it"
+            f" ({overhead['call_ns'] / 1e3:,.1f} us a call); --untraced measures it"
+        )
+    typer.echo(f"{output}")
 
 
 @contextmanager

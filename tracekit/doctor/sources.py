@@ -1,4 +1,4 @@
-"""Which ways of capturing block events work here, each found by trying it."""
+"""Which ways of capturing block events and file operations work here, each found by trying it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from tracekit.capture import strace
 from tracekit.capture.tracefs import mounted_folder, read_setting
 from tracekit.doctor.check import Check, Finding, Group, missing_program, run
 
@@ -77,6 +78,17 @@ def bpftrace() -> Finding:
     return Finding("ok", f"attached to {EVENT}")
 
 
+def files() -> Finding:
+    """Trace the calls of `true` with strace."""
+    found = missing_program("strace", "strace")
+    if found:
+        return found
+    reason = strace.probe()
+    if reason is not None:
+        return Finding("broken", f"strace: {reason}", strace.REMEDY)
+    return Finding("ok", "traced the calls of `true`")
+
+
 SOURCES = Group(
     "Capture sources",
     (
@@ -84,5 +96,6 @@ SOURCES = Group(
         Check("blktrace(8)", "captures to parse, made elsewhere or here", blktrace),
         Check("perf block events", "captures with perf", perf),
         Check("bpftrace block events", "captures with bpftrace", bpftrace),
+        Check("strace file operations", "tracekit capture --files", files),
     ),
 )

@@ -13,6 +13,7 @@ from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACH
 from tracekit.schema.comparison import COMPARISON
 from tracekit.schema.device import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.schema.endurance import ENDURANCE
+from tracekit.schema.file_operations import FILE_OPERATIONS, FILES
 from tracekit.schema.sensitivity import SENSITIVITY
 from tracekit.schema.tiers import (
     TIERS,
@@ -56,6 +57,13 @@ TABLES = (
     Table("requests", "parse", "one row per request as queued", REQUESTS),
     Table("blocks", "classify", "one row per device, 4 KiB block and role", BLOCKS),
     Table("working_set", "classify", "one row per window and role", WORKING_SET),
+    Table(
+        "file_operations",
+        "capture --files",
+        "one row per file system call, in order of start",
+        FILE_OPERATIONS,
+    ),
+    Table("files", "capture --files", "one row per path that an operation names", FILES),
     *_simulated(
         "recommend",
         ("placement", "one row per placement and capacity", PLACEMENT),

@@ -1,0 +1,236 @@
+"""Lines of strace become rows: threads, joined lines, escapes, and what is not understood."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.capture.strace_text import (
+    FORK,
+    THREAD,
+    decode_text,
+    lines,
+    opened,
+    sizes_of,
+    some,
+    wrote,
+)
+from tracekit.native.calls import Known, Start
+
+
+def test_positions_follow_the_open_file_description(tmp_path: Path) -> None:
+    # GIVEN a file that is written through a descriptor, its copy and a child's copy
+    text = lines(
+        opened("a", 0o102),
+        wrote(10),
+        "dup(3</w/a>) = 4</w/a> <0.000000001>",
+        wrote(20, fd=4),
+        FORK,
+        (101, wrote(5)),
+        (101, "close(4</w/a>) = 0 <0.000000001>"),
+        (101, "+++ exited with 0 +++"),
+        wrote(1),
+        "close(3</w/a>) = 0 <0.000000001>",
+        "lseek(4</w/a>, -6, 0x1) = 30 <0.000000001>",
+        wrote(2, fd=4),
+        'pwrite64(4</w/a>, ""..., 7, 100) = 7 <0.000000001>',
+        wrote(3, fd=4),
+        "close(4</w/a>) = 0 <0.000000001>",
+    )
+    # WHEN it is decoded
+    rows, _ = decode_text(tmp_path, text)
+    # THEN all share one position, and only the last close of all is a row
+    assert some(rows, "operation", "offset_bytes", "done_bytes", "pid") == [
+        ("open", None, None, 100),
+        ("write", 0, 10, 100),
+        ("write", 10, 20, 100),
+        ("write", 30, 5, 101),
+        ("write", 35, 1, 100),
+        ("write", 30, 2, 100),
+        ("write", 100, 7, 100),
+        ("write", 32, 3, 100),
+        ("close", None, None, 100),
+    ]
+    assert {row["handle"] for row in rows} == {0}
+
+
+def test_threads_share_descriptors_and_a_child_may_speak_before_its_birth(tmp_path: Path) -> None:
+    # GIVEN a thread whose first line stands before the result of the call that made it
+    head, tail = THREAD.split(" =>")
+    text = lines(
+        opened("a", 0o102),
+        head + " <unfinished ...>",
+        (101, wrote(4)),
+        (101, "close(3</w/a>) = 0 <0.000000001>"),
+        f"<... clone3 resumed> =>{tail}",
+        opened("b", 0o102),
+        (101, wrote(9, "b")),
+    )
+    rows, found = decode_text(tmp_path, text)
+    # THEN it uses and closes what its maker opened, and is of the same process
+    assert some(rows, "operation", "path", "offset_bytes", "pid", "tid") == [
+        ("open", "/w/a", None, 100, 100),
+        ("write", "/w/a", 0, 100, 101),
+        ("close", "/w/a", None, 100, 101),
+        ("open", "/w/b", None, 100, 100),
+        ("write", "/w/b", 0, 100, 101),
+    ]
+    assert found.stats["orphan_threads"] == 0
+
+
+def test_rows_stand_in_the_order_of_their_starts(tmp_path: Path) -> None:
+    # GIVEN a long sync around which another thread writes
+    text = lines(
+        opened("a", 0o102),
+        THREAD,
+        "fsync(3</w/a> <unfinished ...>",
+        (101, wrote(1)),
+        (101, wrote(2)),
+        "<... fsync resumed>) = 0 <0.000005000>",
+    )
+    rows, found = decode_text(tmp_path, text)
+    assert some(rows, "operation_id", "operation", "start_ns", "end_ns") == [
+        (0, "open", 0, 100),
+        (1, "fsync", 2000, 7000),
+        (2, "write", 3000, 3200),
+        (3, "write", 4000, 4200),
+    ]
+    assert found.stats["joined"] == 1
+
+
+def test_exec_closes_and_names(tmp_path: Path) -> None:
+    # GIVEN a program that opens two files, one to be closed by exec, and runs another from a thread
+    text = lines(
+        'execve("/bin/one", [...], 0x7f /* 3 vars */) = 0 <0.000000001>',
+        opened("kept", 0, fd=3),
+        opened("gone", 0o2000000, fd=4),
+        THREAD,
+        (101, 'execve("/usr/bin/two", [...], 0x7f /* 3 vars */ <unfinished ...>'),
+        "+++ superseded by execve in pid 101 +++",
+        "<... execve resumed>) = 0 <0.000000500>",
+        'read(3</w/kept>, "", 10) = 0 <0.000000001>',
+        'prctl(0xf, "three") = 0 <0.000000001>',
+        "fsync(3</w/kept>) = 0 <0.000000001>",
+    )
+    rows, found = decode_text(tmp_path, text)
+    assert some(rows, "operation", "path", "end_ns", "process", "tid") == [
+        ("open", "/w/kept", 1100, "one", 100),
+        ("open", "/w/gone", 2100, "one", 100),
+        ("close", "/w/gone", None, "one", 100),
+        ("read", "/w/kept", 7001, "two", 100),
+        ("fsync", "/w/kept", 9001, "three", 100),
+    ]
+    assert found.stats["bad_lines"] == found.stats["orphan_ends"] == 0
+
+
+def test_odd_names_are_read_as_they_are(tmp_path: Path) -> None:
+    # GIVEN names with everything that strace uses as punctuation, escaped as it does
+    text = lines(
+        r'openat(-100</w>, "a \", = <(1)\n>", 0) = 3</w/a ", = \74(1)\n\76> <0.000000001>',
+        r'read(3</w/a ", = \74(1)\n\76>(deleted), ""..., 8) = 8 <0.000000001>',
+        r'rename("b/../\303\244", "/x//./y") = 0 <0.000000001>',
+        r'unlink("/x/\377") = -1 ENOENT (No such file or directory) <0.000000001>',
+        r'openat(5</other/dir>, "deep/er", 0) = 4</other/dir/deep/er> <0.000000001>',
+    )
+    rows, _ = decode_text(tmp_path, text)
+    assert some(rows, "operation", "path", "other", "error") == [
+        ("open", '/w/a ", = <(1)\n>', None, 0),
+        ("read", '/w/a ", = <(1)\n>', None, 0),
+        ("rename", "/w/ä", "/x/y", 0),
+        ("unlink", "/x/\\xff", None, 2),
+        ("open", "/other/dir/deep/er", None, 0),
+    ]
+
+
+def test_copies_are_a_read_and_a_write(tmp_path: Path) -> None:
+    text = lines(
+        opened("a", 0, fd=3),
+        opened("b", 0o102, fd=4),
+        "sendfile(4</w/b>, 3</w/a>, NULL, 100) = 40 <0.000000300>",
+        "sendfile(4</w/b>, 3</w/a>, [5] => [15], 10) = 10 <0.000000001>",
+        "copy_file_range(3</w/a>, [0] => [8], 4</w/b>, NULL, 9, 0) = 8 <0.000000001>",
+        "splice(7<pipe:[12]>, NULL, 4</w/b>, [300] => [306], 6, 0) = 6 <0.000000001>",
+    )
+    rows, _ = decode_text(tmp_path, text)
+    assert some(rows[2:], "operation", "path", "offset_bytes", "length_bytes", "done_bytes") == [
+        ("read", "/w/a", 0, 100, 40),
+        ("write", "/w/b", 0, 40, 40),
+        ("read", "/w/a", 5, 10, 10),
+        ("write", "/w/b", 40, 10, 10),
+        ("read", "/w/a", 0, 9, 8),
+        ("write", "/w/b", 50, 8, 8),
+        ("write", "/w/b", 300, 6, 6),
+    ]
+    assert [row["end_ns"] is None for row in rows[2:]] == [False, True] * 3 + [False]
+
+
+def test_sizes_before_the_first_operation(tmp_path: Path) -> None:
+    # GIVEN files whose sizes the trace tells in every way
+    known = (Known(b"/w/known", 1, 70, 2),)
+    text = lines(
+        'stat("/w/told", {st_mode=0100644, st_size=500, ...}) = 0 <0.000000001>',
+        'stat("/w/none", 0x7f) = -1 ENOENT (No such file or directory) <0.000000001>',
+        opened("told", 0o2001, fd=3),
+        wrote(10, "told"),
+        wrote(10, "told"),
+        opened("sought", 0o2, fd=4),
+        "lseek(4</w/sought>, -1, 0x2) = 299 <0.000000001>",
+        opened("short", 0, fd=5),
+        'read(5</w/short>, ""..., 4096) = 33 <0.000000001>',
+        opened("long", 0, fd=6),
+        'pread64(6</w/long>, ""..., 10, 90) = 10 <0.000000001>',
+        opened("new", 0o301, fd=7),
+        opened("known", 0o2001, fd=8),
+        wrote(1, "known", 8),
+        'newfstatat(8</w/known>, "", {st_mode=0100644, st_size=71, ...}, 0x1000) = 0 <0.000000001>',
+        'mkdir("/w/d", 0755) = 0 <0.000000001>',
+        'openat(-100</w>, "/proc/self/maps", 0) = 9</proc/1/maps> <0.000000001>',
+    )
+    rows, _ = decode_text(tmp_path, text, start=Start("/w", known=known))
+    assert sizes_of(tmp_path) == {
+        "/w/told": ("file", 500, "stat"),
+        "/w/none": ("file", None, "absent"),
+        "/w/sought": ("file", 300, "seek"),
+        "/w/short": ("file", 33, "end"),
+        "/w/long": ("file", 100, "reads"),
+        "/w/new": ("file", None, "absent"),
+        "/w/known": ("file", 70, "snapshot"),
+        "/w/d": ("directory", None, "absent"),
+        "/proc/1/maps": ("other", None, "unknown"),
+    }
+    # AND appended bytes lie where the file ended
+    places = [row["offset_bytes"] for row in rows if row["operation"] == "write"]
+    assert places == [500, 510, 70]
+
+
+def test_a_renamed_folder_takes_its_files_along(tmp_path: Path) -> None:
+    text = lines(
+        'stat("/w/d/f", {st_mode=0100644, st_size=8, ...}) = 0 <0.000000001>',
+        'stat("/w/d", {st_mode=040755, st_size=4096, ...}) = 0 <0.000000001>',
+        'rename("/w/d", "/w/e") = 0 <0.000000001>',
+        opened("e/f", 0o2001),
+        wrote(1, "e/f"),
+        'rename("/w/e/f", "/w/g") = 0 <0.000000001>',
+        opened("g", 0o2001, fd=4),
+        wrote(1, "g", 4),
+        'rmdir("/w/e") = 0 <0.000000001>',
+    )
+    rows, _ = decode_text(tmp_path, text)
+    assert [row["offset_bytes"] for row in rows if row["operation"] == "write"] == [8, 9]
+    assert sizes_of(tmp_path)["/w/e/f"] == ("file", None, "absent")
+
+
+def test_mappings_are_known_by_their_addresses(tmp_path: Path) -> None:
+    text = lines(
+        opened("a", 0o2),
+        "mmap(NULL, 8192, 0x3, 0x1, 3</w/a>, 0x2000) = 0x10000 <0.000000001>",
+        "msync(0x11000, 4096, 0x4) = 0 <0.000000001>",
+        "mmap(0x10000, 4096, 0x3, 0x32, -1, 0) = 0x10000 <0.000000001>",
+        "munmap(0x10000, 8192) = 0 <0.000000001>",
+        "munmap(0x10000, 8192) = 0 <0.000000001>",
+    )
+    rows, _ = decode_text(tmp_path, text)
+    assert some(rows[1:], "operation", "path", "offset_bytes", "length_bytes", "is_sync") == [
+        ("mmap", "/w/a", 0x2000, 8192, False),
+        ("msync", "/w/a", 0x3000, 4096, True),
+        ("munmap", "/w/a", 0x3000, 4096, False),
+    ]

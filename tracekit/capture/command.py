@@ -1,0 +1,70 @@
+"""The command that a capture runs, and the signals that end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from tracekit.errors import UsageError
+
+STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE_S = 3.0
+
+
+@dataclass
+class Stop:
+    """Set by the signal handlers."""
+
+    signals: list[int] = field(default_factory=list)
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        """Note a signal."""
+        self.signals.append(number)
+
+    @property
+    def name(self) -> str | None:
+        """Return the name of the first signal."""
+        return signal.Signals(self.signals[0]).name if self.signals else None
+
+
+@contextmanager
+def signals_held() -> Iterator[Stop]:
+    """Let the stopping signals only be noted, so that every way out is the ordered one."""
+    stop = Stop()
+    before = {number: signal.signal(number, stop) for number in STOPPERS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def start(command: Sequence[str], *, is_stdout_ours: bool) -> subprocess.Popen[bytes]:
+    """Start the command in a group of its own, so that a signal reaches what it started.
+
+    With `is_stdout_ours`, what it prints goes to stderr.
+    """
+    stdout = sys.stderr.fileno() if is_stdout_ours else None
+    try:
+        return subprocess.Popen(command, process_group=0, stdout=stdout)
+    except OSError as error:
+        raise UsageError(f"{command[0]}: cannot be started: {error.strerror}") from None
+
+
+def end(child: subprocess.Popen[bytes], while_waiting: Callable[[], object]) -> None:
+    """End the command's group if it still runs: ask first, then insist."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is not None:
+            return
+        os.killpg(child.pid, number)
+        end_s = time.monotonic() + PATIENCE_S
+        while child.poll() is None and time.monotonic() < end_s:
+            while_waiting()
+            time.sleep(0.02)
