@@ -67,15 +67,28 @@ def flags(column: Any) -> NDArray[np.bool_]:
     return _values(column.cast(pa.uint8()), np.uint8).view(np.bool_)
 
 
-def codes(column: Any, code_of: Callable[[str | None], int]) -> NDArray[np.int64]:
-    """Map a text column through `code_of`, which is asked once for each different value."""
+def texts(column: Any) -> tuple[list[str], NDArray[np.int32]]:
+    """Return the different values of a text column and each row's index in them.
+
+    The index of a null is the number of values.
+    """
     import numpy as np
     import pyarrow as pa
 
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
-    lookup = np.array([code_of(text) for text in [*texts, None]], np.int64)
-    indices = ints(encoded.indices.cast(pa.int64()), if_null=len(texts))
+    values: list[str] = encoded.dictionary.to_pylist()
+    indices = _values(encoded.indices.cast(pa.int32()), np.int32)
+    if column.null_count:
+        indices = np.where(flags(column.is_valid()), indices, np.int32(len(values)))
+    return values, indices
+
+
+def codes(column: Any, code_of: Callable[[str | None], int]) -> NDArray[np.int64]:
+    """Map a text column through `code_of`, which is asked once for each different value."""
+    import numpy as np
+
+    values, indices = texts(column)
+    lookup = np.array([code_of(text) for text in [*values, None]], np.int64)
     return np.asarray(lookup[indices], np.int64)
 
 

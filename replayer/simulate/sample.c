@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simulate/large_pages.h"
 #include "simulate/page_runs.h"
 
 #define EMPTY UINT64_MAX
@@ -20,7 +19,7 @@ int sample_init(struct sample *sample, uint32_t most) {
   const int error = reuse_init(&sample->reuse, sample->places);
   if (error)
     return error;
-  sample->hashes = large_pages_alloc(sample->places * sizeof *sample->hashes);
+  sample->hashes = malloc(sample->places * sizeof *sample->hashes);
   if (sample->hashes == NULL) {
     sample_free(sample);
     return -ENOMEM;
@@ -61,6 +60,10 @@ void sample_prefetch(const struct sample *sample, uint64_t hash) {
   const uint32_t home = home_of(sample, hash);
   __builtin_prefetch(&sample->hashes[home], 1);
   reuse_prefetch_slot(&sample->reuse, home);
+}
+
+void sample_prefetch_slot(const struct sample *sample, uint64_t hash) {
+  reuse_prefetch_word(&sample->reuse, find(sample, hash));
 }
 
 /* Doubles the table: pages get other places. */

@@ -27,6 +27,9 @@ void sample_free(struct sample *sample);
 /* Brings closer where a page will be looked for. */
 void sample_prefetch(const struct sample *sample, uint64_t hash);
 
+/* When that has come: brings closer what is known of the page's last touch. */
+void sample_prefetch_slot(const struct sample *sample, uint64_t hash);
+
 /* Touches a page, which joins the sample if it is not there. *distance is set to the number of
  * other sampled pages touched since, or REUSE_COLD. Returns 0; -ENOMEM, and nothing has changed,
  * when the sample would have to grow and cannot. */

@@ -11,8 +11,9 @@
 #define FIRST_PAGES 4096u
 #define ROWS (2u * PAGE_ROLES)
 #define SALT UINT64_C(0x9e3779b97f4a7c15) /* page 0 must not have the hash 0 */
-#define CUT_SHARE 32u /* a full sample gives up so much of its rate: rarely, and not much */
-#define WAITING 128u  /* sampled references that are handled together */
+#define CUT_SHARE 16u /* a full sample gives up so much of its rate: rarely, and not much */
+#define SOON 8u
+#define WAITING 128u /* sampled references that are handled together */
 
 /* A reference of a sampled page, which is on its way from memory. */
 struct waiting {
@@ -100,6 +101,8 @@ static int add_waiting(struct shards *shards) {
   for (uint32_t i = 0; i < shards->waiting_count; i++)
     sample_prefetch(&shards->sample, shards->waiting[i].hash);
   for (uint32_t i = 0; i < shards->waiting_count; i++) {
+    if (i + SOON < shards->waiting_count)
+      sample_prefetch_slot(&shards->sample, shards->waiting[i + SOON].hash);
     const int error = add_reference(shards, &shards->waiting[i]);
     if (error)
       return error;

@@ -22,10 +22,11 @@ import pyarrow.parquet as pq
 from tracekit.native.placement import Cost
 from tracekit.profiles import Profile, load_profiles
 from tracekit.recommend.grid import make_grid, only_shown
-from tracekit.schema import BLOCKS, REQUESTS, ROW_GROUP_ROWS
+from tracekit.schema import BLOCKS, REQUESTS
 from tracekit.simulate.block_orders import read_blocks
 from tracekit.simulate.placement import Curves, device_cost, sweep
 from tracekit.simulate.walked import sweep_walked
+from tracekit.store import write_batches
 
 Array = np.ndarray[Any, Any]
 Chunk = dict[str, Array]
@@ -101,11 +102,14 @@ def write_trace(folder: Path, requests: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     bounds = starts(requests)
     touches = np.zeros(bounds[-1] + 9, np.int64)
-    with pq.ParquetWriter(folder / "requests.parquet", REQUESTS, compression="zstd") as writer:
+
+    def batches() -> Iterator[Any]:
         for chunk in chunks(requests):
-            writer.write_table(request_table(chunk), ROW_GROUP_ROWS)
+            yield from request_table(chunk).to_batches()
             np.add.at(touches, chunk["block"], 1)
             np.add.at(touches, chunk["block"] + chunk["blocks"], -1)
+
+    write_batches(folder / "requests.parquet", batches(), schema=REQUESTS)
     counts = touches.cumsum()
     block = np.flatnonzero(counts)
     role = np.searchsorted(bounds, block, side="right") - 1

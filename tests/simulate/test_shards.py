@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 PAGES = 400_000
 SIZES = np.unique(np.geomspace(2_000, PAGES, 60).astype(np.uint64))
 MODEL_SIZES = np.unique(np.geomspace(1, PAGES, 99).astype(np.uint64))
-WORKLOADS = ("zipf", "loops", "shifting")
+WORKLOADS = ("zipf", "loops", "shifting", "scan", "mixed")
 
 
 def accesses(workload: str, *, seed: int = 1) -> NDArray[np.void]:
-    """Return reads and writes of 1 to 8 pages: skewed, in loops, or of a set that moves on."""
+    """Return reads and writes of 1 to 8 pages, in one of the WORKLOADS.
+
+    Skewed, in loops, of a set that moves on, once through all, or skew and a loop in turn.
+    """
     random = np.random.default_rng(seed)
     count = 300_000
     number = np.arange(count)
@@ -32,6 +35,11 @@ def accesses(workload: str, *, seed: int = 1) -> NDArray[np.void]:
         first = (PAGES ** random.random(count)).astype(np.int64) * 7_919 % PAGES
     elif workload == "loops":
         first = np.where(number % 3 == 0, number * 4 % 90_000, 100_000 + number * 2 % 150_000)
+    elif workload == "scan":
+        first = number * 4 % PAGES
+    elif workload == "mixed":
+        skewed = (100_000 * random.random(count) ** 3).astype(np.int64)
+        first = np.where(random.random(count) < 0.5, skewed, 100_000 + number * 2 % 200_000)
     else:
         first = number // 3 + (random.exponential(20_000, count)).astype(np.int64)
     rows = np.zeros(count, np.dtype(ACCESS))

@@ -37,6 +37,8 @@ def functions() -> ctypes.CDLL:
     """Return the library with the types of the functions set."""
     native = library()
     native.tk_page_runs_find.restype = ctypes.c_int64
+    native.tk_accesses_make.restype = ctypes.c_int64
+    native.tk_accesses_make.argtypes = [_POINTER, U64, _POINTER, _POINTER]
     native.tk_curve_bytes.restype = U64
     for kind in ("page_runs", "curve", "shards", "cache", "two_level", "buffer"):
         release = getattr(native, f"tk_{kind}_free")

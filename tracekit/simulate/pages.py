@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tracekit.native.handle import ACCESS
-from tracekit.schema import BLOCK_BYTES, OPERATIONS, SECTOR_BYTES
+from tracekit import columns
+from tracekit.native.accesses import NEITHER, READ, WRITE, AccessColumns, make_accesses
+from tracekit.schema import BLOCK_BYTES, ROLES
 from tracekit.simulate.block_orders import TouchedBlocks
-from tracekit.simulate.columns import codes, numbers, read_columns, role_codes
+from tracekit.simulate.columns import numbers, read_columns
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 COLUMNS = ["device", "sector", "length_bytes", "operation", "role"]
-# The limits of the block counts of `classify`: what is beyond them has no blocks.
-MAX_SECTOR = 1 << 57
-MAX_LENGTH_BYTES = (1 << 32) - 1
 # Without a table of blocks a device's pages are apart from another's by this many.
 DEVICE_PAGES = 1 << 46
-OTHER = 2  # neither a read (0) nor a write (1)
+KINDS = {"read": READ, "write": WRITE}
 
 
 @dataclass
@@ -37,36 +35,46 @@ class Accesses:
 
     def read(self, on_rows: Callable[[int], None] | None = None) -> Iterator[NDArray[np.void]]:
         """Yield reads and writes as native accesses."""
-        import numpy as np
-
-        is_write_of = np.full(len(OPERATIONS) + 1, OTHER, np.uint8)
-        is_write_of[[OPERATIONS.index("read"), OPERATIONS.index("write")]] = (0, 1)
         for column in read_columns(self.requests, COLUMNS):
-            is_write = is_write_of[codes(column["operation"], list(OPERATIONS))]
-            sector, length = numbers(column["sector"]), numbers(column["length_bytes"])
-            is_possible = (sector >= 0) & (sector < MAX_SECTOR)
-            is_possible &= (length > 0) & (length <= MAX_LENGTH_BYTES)
-            is_data = is_write != OTHER
-            self.impossible += int((is_data & ~is_possible).sum())
-            chosen = np.flatnonzero(is_data & is_possible)
-            device = codes(column["device"], self.device_names, grow=self.first_keys is None)
-            first = sector[chosen] * SECTOR_BYTES // self.page_bytes
-            last = (sector[chosen] * SECTOR_BYTES + length[chosen] - 1) // self.page_bytes
-            rows = np.zeros(len(chosen), np.dtype(ACCESS))
-            rows["key"] = first + self._first_keys()[device[chosen]]
-            rows["count"] = last - first + 1
-            rows["is_write"] = is_write[chosen]
-            rows["role"] = role_codes(column["role"])[chosen]
+            rows, impossible = make_accesses(self._coded(column), self.page_bytes)
+            self.impossible += impossible
             yield rows
             if on_rows is not None:
-                on_rows(len(sector))
+                on_rows(len(column["sector"]))
 
-    def _first_keys(self) -> NDArray[np.int64]:
+    def _coded(self, column: dict[str, Any]) -> AccessColumns:
         import numpy as np
 
-        if self.first_keys is not None:
-            return self.first_keys
-        return np.arange(len(self.device_names) + 1, dtype=np.int64) * DEVICE_PAGES
+        devices, device = columns.texts(column["device"])
+        operations, operation = columns.texts(column["operation"])
+        roles, role = columns.texts(column["role"])
+        # The last entry of each table is that of nulls.
+        kinds = [KINDS.get(name, NEITHER) for name in operations] + [NEITHER]
+        unknown = ROLES.index("unknown")
+        codes = [ROLES.index(name) if name in ROLES else unknown for name in roles] + [unknown]
+        return AccessColumns(
+            numbers(column["sector"]),
+            numbers(column["length_bytes"]),
+            device,
+            operation,
+            role,
+            self._first_keys(devices),
+            np.array(kinds, np.uint8),
+            np.array(codes, np.uint8),
+        )
+
+    def _first_keys(self, devices: list[str]) -> NDArray[np.int64]:
+        """Return the key of page 0 of each of the devices, and of one that is not named."""
+        import numpy as np
+
+        if self.first_keys is None:
+            self.device_names += [name for name in devices if name not in self.device_names]
+        last = len(self.device_names)
+        known = {name: index for index, name in enumerate(self.device_names)}
+        numbers_of = np.array([known.get(name, last) for name in devices] + [last], np.int64)
+        if self.first_keys is None:
+            return numbers_of * DEVICE_PAGES
+        return self.first_keys[numbers_of]
 
 
 def page_keys(

@@ -71,7 +71,9 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(help="Most pages in the sample: its rate falls as the trace goes on."),
+        typer.Option(
+            help="Most pages in the sample, 16 bytes each: its rate falls as the trace goes on."
+        ),
     ] = None,
     pcm: Annotated[str, typer.Option(help="Device profile of the fast level.")] = "ssd-pcm",
     flash: Annotated[str, typer.Option(help="Device profile of the slow level.")] = "ssd-emlc",
