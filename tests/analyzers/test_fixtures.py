@@ -13,7 +13,13 @@ from tracekit import query
 from tracekit.analyze import ANALYSES, CHECKS
 from tracekit.store import TraceFolder
 
-REPLAY = ("replay/outcomes", "replay/replayed", "replay/replayed_distribution", "replay/traced")
+REPLAY = (
+    "replay/outcomes",
+    "replay/replayed",
+    "replay/replayed_distribution",
+    "replay/replayed_over_time",
+    "replay/traced",
+)
 SIMULATE = ("tiering/extents", "tiering/left_out")
 QUERIES = (*ANALYSES, *CHECKS, *REPLAY, *SIMULATE)
 

@@ -44,6 +44,7 @@ PIPELINE = [
     "recommend",
     "simulate",
     "replay",
+    "bench",
     "compare",
     "verify-placement",
     "characterize-device",

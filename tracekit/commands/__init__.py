@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracekit.commands.analyze import analyze
+from tracekit.commands.bench import bench
 from tracekit.commands.capture import capture
 from tracekit.commands.characterize_device import characterize_device
 from tracekit.commands.classify import classify
@@ -36,6 +37,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     recommend,
     simulate,
     replay,
+    bench,
     compare,
     verify_placement,
     characterize_device,

@@ -45,15 +45,11 @@ def generate(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Make requests of a work profile: seeded, the same bit for bit each time."""
     from tracekit.progress import row_progress
-    from tracekit.sizes import parse_duration, parse_size
-    from tracekit.workload.blocks import Extent
+    from tracekit.workload.asked import asked_extent, asked_profile
     from tracekit.workload.stage import generate as make
-    from tracekit.workload.stage import open_profile
 
-    size = None if target_size is None else parse_size(target_size, option="--target-size")
-    length_ns = None if duration is None else parse_duration(duration, option="--duration")
-    extent = Extent(requests, length_ns, seed)
-    chosen = open_profile(profile, size)
+    extent = asked_extent(requests, duration, seed=seed)
+    chosen = asked_profile(profile, target_size)
     with row_progress("generate") as on_rows:
         result = make(chosen, output, form=form, extent=extent, overwrite=force, on_rows=on_rows)
     typer.echo(json.dumps(result, indent=2) if as_json else _text(result))

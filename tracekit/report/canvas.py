@@ -217,12 +217,13 @@ def cumulative_times(table: pd.DataFrame, size: Size, *, x_title: str, y_title: 
 
 
 def log_axis(axis: Axis, write: Callable[[Any], str], *, size: Size) -> None:
-    """Make the x axis logarithmic, with as many decades (or parts of one) as there is room for."""
+    """Make an axis logarithmic, with as many decades (or parts of one) as there is room for."""
     from math import log10
 
     from matplotlib.ticker import LogLocator, NullLocator
 
-    axis.axes.set_xscale("log")
+    scale = axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale
+    scale("log")
     low, high = axis.get_view_interval()
     room = 5 if size.is_narrow else 9
     subs = (1.0, 2.0, 5.0) if 3 * log10(high / low) < room else (1.0,)

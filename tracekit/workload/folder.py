@@ -131,7 +131,10 @@ def _info(profile: Profile, extent: Extent, table: _Table) -> dict[str, Any]:
         "profile": {
             "name": profile.name,
             "about": profile.about,
+            "requests": extent.limit if extent.duration_ns is None else extent.requests,
+            "duration_ns": extent.duration_ns,
             "seed": extent.seed,
+            "target_bytes": profile.target_bytes,
             "streams": len(profile.streams),
             "pace": profile.pace,
             "depth": profile.depth,

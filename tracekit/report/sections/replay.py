@@ -12,6 +12,7 @@ from tracekit.report import roles
 from tracekit.report.figures.replayed_distribution import replayed_distribution as draw
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Missing, Section, figure, role_keys
+from tracekit.report.sections.replay_course import course
 from tracekit.report.tables import rows
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ TITLE = "Replay"
 MEASURES = (
     ("late", "How late requests were submitted", "time after the intended one"),
     ("response", "Response time, from the intended time on", "intended to completed"),
+    ("service", "Service time, from the submission on", "submitted to completed"),
 )
 PACE = {
     "trace": "each at its time",
@@ -37,6 +39,7 @@ def replay(inputs: Inputs) -> Section | Missing:
     outcomes = inputs.computed("replay/outcomes")
     times = inputs.computed("replay/replayed")
     curves = inputs.computed("replay/replayed_distribution")
+    over_time = inputs.computed("replay/replayed_over_time")
     total = inputs.info.get("counts", {}).get("requests")
     parts = []
     for run in inputs.replays:
@@ -50,6 +53,9 @@ def replay(inputs: Inputs) -> Section | Missing:
                     *says(of_run(times, run.name).table),
                 ],
                 "figures": _figures(of_run(curves, run.name), run.name),
+                "course": course(
+                    of_run(over_time, run.name), of_run(curves, run.name), name=run.name
+                ),
                 "times": of_run(times, run.name),
                 "outcomes": of_run(outcomes, run.name),
                 "facts": flat(run.summary),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
@@ -21,7 +22,10 @@ def _commands(inputs: Inputs) -> Iterator[str]:
     files = [file["name"] for file in inputs.info.get("source", {}).get("files", [])]
     name = inputs.folder.path.resolve().name
     folder = shlex.quote(name)
-    if files:
+    profile = inputs.info.get("profile")
+    if isinstance(profile, dict):
+        yield shlex.join(["tracekit", "generate", "profile.toml", *_extent(profile), "-o", name])
+    elif files:
         yield f"sha256sum {shlex.join(files)}"
         yield f"tracekit parse {shlex.join(files)} -o {folder}"
     if inputs.has_trace:
@@ -46,6 +50,19 @@ def _commands(inputs: Inputs) -> Iterator[str]:
         # The folder is the name's, wherever it was; what was asked names it, too.
         yield shlex.join(["tracekit", "characterize-device", *target, *measured.get("asked", [])])
     yield f"tracekit report {folder}"
+
+
+def _extent(profile: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options that made a folder of a profile, as generate noted them."""
+    options = {
+        "requests": ("--requests", ""),
+        "duration_ns": ("--duration", "ns"),
+        "seed": ("--seed", ""),
+        "target_bytes": ("--target-size", ""),
+    }
+    for key, (option, unit) in options.items():
+        if profile.get(key):
+            yield from (option, f"{profile[key]}{unit}")
 
 
 def _replays(inputs: Inputs, folder: str) -> Iterator[str]:

@@ -1,0 +1,116 @@
+"""The command: a profile run on a target, with its report."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.generate.profiles import ARRIVAL, HEAD, READS
+from tracekit.cli import app
+
+SMALL = ("--target-size", "8MiB", "--requests", "300", "--pace", "fast")
+
+
+def bench(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["bench", *arguments])
+
+
+def test_a_profile_is_run_on_a_file_made_for_it(tmp_path: Path) -> None:
+    # WHEN a profile runs without a target
+    result = bench("web-server", "-o", str(tmp_path / "out"), *SMALL, "--json")
+    assert result.exit_code == 0, result.output
+    # THEN every request was done, at the depth of the profile, and the file is gone
+    told = json.loads(result.output)
+    (summary,) = told["replays"]
+    assert summary["counts"]["done"] == 300
+    assert (summary["pace"], summary["depth"]) == ("fast", 32)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    # AND the report has latency and throughput over time, a histogram and cumulative shares
+    page = Path(told["report"]).read_text()
+    names = ("service", "throughput-over-time", "service-over-time", "histogram")
+    assert [n for n in names if f'id="figure-replay-latest-{n}"' not in page] == []
+    assert "tracekit generate profile.toml --requests 300 --target-size 8388608 -o out" in page
+
+
+def test_a_made_target_is_filled_and_kept_if_asked(tmp_path: Path) -> None:
+    target = tmp_path / "disk" / "target"
+    result = bench("paging", "-o", str(tmp_path / "out"), "--target", str(target), *SMALL,
+                   "--keep", "--no-report", "--repeat", "2")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert target.stat().st_size == 8 << 20
+    assert target.stat().st_blocks * 512 >= 8 << 20
+    assert sorted(path.name for path in (tmp_path / "out" / "replays").iterdir()) == [
+        "latest.1",
+        "latest.2",
+    ]
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_an_existing_target_is_written_only_when_confirmed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_bytes(bytes(8 << 20))
+    asked = ("log-structured", "--target", str(target), *SMALL, "--no-report")
+    result = bench(*asked, "-o", str(tmp_path / "read"))
+    table = pq.read_table(tmp_path / "read/replays/latest/completions.parquet").to_pandas()
+    assert set(table["status"]) == {"done", "skipped_read_only"}
+    assert target.read_bytes() == bytes(8 << 20)
+    result = bench(*asked, "-o", str(tmp_path / "written"), "--write-to", str(target))
+    assert result.exit_code == 0, result.output
+    assert target.read_bytes() != bytes(8 << 20)
+
+
+def test_the_profiles_own_pace_and_speed(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(HEAD + ARRIVAL + READS)
+    result = bench(str(tmp_path / "own.toml"), "-o", str(tmp_path / "out"), "--duration", "2s",
+                   "--speed", "10", "--engine", "emulated", "--device", "ssd-nvme", "--no-report",
+                   "--json")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    (summary,) = json.loads(result.output)["replays"]
+    assert summary["pace"] == "trace"
+    assert summary["counts"]["done"] == pytest.approx(2000, rel=0.1)
+    assert summary["timing"]["intended_duration_ns"] == pytest.approx(2e8, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--pace", "closed"), "--pace closed: not open or fast"),
+        (("--depth", "0"), "--depth 0: not a number"),
+        (("--engine", "null", "--target", "here"), "it moves no data"),
+        (("--repeat", "0"), "--repeat 0: not a number"),
+        (("--duration", "none"), "'none' is not a time"),
+        (("--target-size", "1KiB"), "are for requests of up to 64 KiB"),
+    ],
+)
+def test_bad_values_leave_nothing(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    result = bench("paging", "-o", str(tmp_path / "out"), *arguments)
+    assert result.exit_code in (1, 2)
+    assert says in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_that_is_too_small_is_named_with_what_fits(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_bytes(bytes(1 << 20))
+    result = bench("paging", "-o", str(tmp_path / "out"), "--target", str(target))
+    assert "it has 1 MiB, the profile paging needs 1 GiB" in str(result.exception)
+    assert getattr(result.exception, "hint", "") == "pass --target-size 1048576"
+
+
+def test_a_disk_without_room_is_told_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a disk with 70 MiB free, of which 64 stay free
+    room = os.statvfs(tmp_path)
+    fields = list(room)
+    fields[0] = fields[1] = 4096
+    fields[4] = 70 * 256
+    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(fields))
+    result = bench("paging", "-o", str(tmp_path / "out"), "--target-size", "8MiB")
+    assert "8 MiB are needed, 6 MiB are free" in str(result.exception)
+    assert not (tmp_path / "out.target").exists()

@@ -1,0 +1,126 @@
+"""`tracekit bench`: a work profile run on a file or a disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tracekit.errors import PartialError
+
+if TYPE_CHECKING:
+    from tracekit.bench import Result
+
+
+def bench(  # noqa: PLR0913 - a command's parameters are its options
+    definition: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROFILE",
+            help="A shipped profile (web-server, paging, log-structured) or a TOML file.",
+        ),
+    ],
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="New trace folder with all that comes of it.")
+    ],
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            help="File or block device. What does not exist is made, filled, and then removed.",
+            show_default="a file beside the trace folder",
+        ),
+    ] = None,
+    duration: Annotated[
+        str | None,
+        typer.Option(help="So much of the profile's time.", show_default="60s without --requests"),
+    ] = None,
+    requests: Annotated[int | None, typer.Option(help="Most requests.")] = None,
+    seed: Annotated[int, typer.Option(help="Another one gives other requests.")] = 0,
+    target_size: Annotated[
+        str | None,
+        typer.Option(help="Size of the target, in place of the profile's.", metavar="SIZE"),
+    ] = None,
+    speed: Annotated[
+        str, typer.Option(help="Divide the profile's times by this, such as 2 or 0.5.")
+    ] = "1",
+    pace: Annotated[
+        str | None,
+        typer.Option(
+            help="open: each request at its time; fast: always --depth of them under way.",
+            show_default="as the profile says",
+        ),
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(help="Most requests under way.", show_default="the profile's")
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="auto, io_uring, threads, dax, emulated (service times of --device), or null."
+        ),
+    ] = "auto",
+    device: Annotated[
+        str | None, typer.Option(help="Device profile to emulate.", metavar="PROFILE")
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(help="Run so often; compare tells the spread of latest.1, latest.2, ...")
+    ] = 1,
+    write_to: Annotated[
+        list[str] | None,
+        typer.Option(help="Confirm that this target, which exists, may be written; see replay."),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep a target made for the run.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Analyze the run and write report.html.")
+    ] = True,
+    force: Annotated[bool, typer.Option("--force", help="Replace the trace folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Run a work profile on a target by the replayer; its report has times and throughput."""
+    from tracekit.bench import Options
+    from tracekit.bench import bench as run
+    from tracekit.progress import row_progress
+    from tracekit.workload.asked import asked_extent, asked_profile
+
+    extent = asked_extent(requests, duration, seed=seed, default="60s")
+    profile = asked_profile(definition, target_size)
+    options = Options(
+        target=target,
+        engine=engine,
+        device=device,
+        speed=speed,
+        pace=pace,
+        depth=depth,
+        repeat=repeat,
+        write_to=tuple(write_to or ()),
+        keep=keep,
+        overwrite=force,
+        with_report=report,
+    )
+    with row_progress("generate") as on_rows:
+        result = run(profile, output, extent=extent, options=options, on_rows=on_rows)
+    _tell(result, as_json=as_json)
+
+
+def _tell(result: Result, *, as_json: bool) -> None:
+    from tracekit.replay.words import describe
+
+    if as_json:
+        told: dict[str, Any] = {
+            "trace": str(result.folder.path),
+            "report": None if result.report is None else str(result.report),
+            "profile": result.folder.info["profile"],
+            "replays": result.summaries,
+        }
+        typer.echo(json.dumps(told, indent=2))
+    else:
+        for summary in result.summaries:
+            typer.echo(describe(summary))
+        typer.echo(f"\n{result.report or result.folder.path}")
+    if result.is_partial:
+        raise PartialError(
+            f"the run is not complete; what was done is in {result.folder.path / 'replays'}"
+        )
