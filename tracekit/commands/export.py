@@ -13,10 +13,11 @@ def export(
     trace: Annotated[Path, typer.Argument(help="Trace folder.")],
     *,
     form: Annotated[
-        Literal["fio", "msr", "oracleGeneral"],
+        Literal["blkparse", "fio", "msr", "oracleGeneral"],
         typer.Option(
             "--format",
-            help="fio: an I/O log of version 3, and beside it FILE.fio, a job that replays it. msr:"
+            help="blkparse: the events of each request as text, which import reads back. fio: an"
+            " I/O log of version 3, and beside it FILE.fio, a job that replays it. msr:"
             " CSV as that of MSR Cambridge, with response times. oracleGeneral: records for cache"
             " simulators, of which an object is the sector where a request begins.",
         ),

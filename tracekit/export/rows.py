@@ -112,6 +112,17 @@ class Source:
             )
             self._on_rows(batch.num_rows)
 
+    @property
+    def table(self) -> Path:
+        """Return the file of the table."""
+        return self._table
+
+    def whole_batches(self) -> Iterator[tuple[Any, NDArray[np.int64]]]:
+        """Yield all columns of the rows, and each row's device as its place in the survey."""
+        for batch in read_batches(self._table, REQUESTS.names):
+            yield batch, codes(batch.column("device"), self._device)
+            self._on_rows(batch.num_rows)
+
     def _add_ends(self, batch: Any, ends: list[int]) -> None:
         import numpy as np
 

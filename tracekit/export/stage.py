@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.errors import InputError, UsageError
+from tracekit.export.blkparse import BlkparseForm
 from tracekit.export.fio import FioForm
 from tracekit.export.form import Form, Told
 from tracekit.export.msr import MsrForm
@@ -15,7 +16,9 @@ from tracekit.export.oracle import OracleForm
 from tracekit.export.rows import Source
 from tracekit.store import TraceFolder, beside
 
-FORMS: dict[str, Form] = {form.name: form for form in (FioForm(), MsrForm(), OracleForm())}
+FORMS: dict[str, Form] = {
+    form.name: form for form in (BlkparseForm(), FioForm(), MsrForm(), OracleForm())
+}
 
 
 def export(

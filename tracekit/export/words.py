@@ -9,7 +9,10 @@ from tracekit.printable import printable
 
 CHANGES = {
     "guessed_times": "requests without a queue time, or behind a later one: of the event before",
+    "joint_ends": "merged requests that completed in parts: they complete with their carrier",
     "no_completion": "requests that never complete: with a response time of 0",
+    "plain_writes": "writes of zeroes, which blkparse calls writes",
+    "rounded_lengths": "lengths that are no whole sectors: rounded up",
     "rounded_times": "times cut to the format's unit",
 }
 
