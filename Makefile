@@ -57,6 +57,7 @@ bench: setup-dev ## Measure decoding, replay and every stage beside the peers; t
 	python -m tests.bench.dax
 	python -m tests.bench.closed
 	python -m tests.bench.characterize
+	python -m tests.bench.files
 	python tests/bench/cache.py
 	python -m tests.bench.cache_peer
 	python tests/bench/tiers.py

@@ -1,5 +1,6 @@
 #include "replay/diag.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -9,5 +10,6 @@ void diag(const char *format, ...) {
   va_start(arguments, format);
   (void)vsnprintf(message, sizeof message, format, arguments); /* a cut message is still useful */
   va_end(arguments);
-  (void)fprintf(stderr, "tracekit-replay: %s\n", message); /* nowhere left to report a failure */
+  /* Two programs share this; nowhere is left to report a failure. */
+  (void)fprintf(stderr, "%s: %s\n", program_invocation_short_name, message);
 }

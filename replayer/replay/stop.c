@@ -2,15 +2,17 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 #define STACK_BYTES (256U << 10)
 
 /* The only global: a signal handler has no other way to be told where to write. */
-static volatile sig_atomic_t stop_flag;
+static _Atomic sig_atomic_t stop_flag;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler may not take a lock");
 
 static void on_signal(int number) {
   (void)number;
-  stop_flag = 1;
+  atomic_store_explicit(&stop_flag, 1, memory_order_relaxed);
 }
 
 /* A program started with nohup goes on when its terminal closes. */
@@ -34,7 +36,7 @@ int stop_install(void) {
   return catch_hangup(&stop);
 }
 
-bool stop_requested(void) { return stop_flag != 0; }
+bool stop_requested(void) { return atomic_load_explicit(&stop_flag, memory_order_relaxed) != 0; }
 
 int stop_thread_create(pthread_t *thread, void *(*body)(void *), void *argument) {
   sigset_t all;

@@ -1,4 +1,4 @@
-/* Stopping on SIGINT, SIGTERM and SIGHUP: a flag, seen by the submitting thread alone. */
+/* Stopping on SIGINT, SIGTERM and SIGHUP: a flag. One thread alone takes the signals. */
 #ifndef TRACEKIT_REPLAY_STOP_H
 #define TRACEKIT_REPLAY_STOP_H
 

@@ -1,15 +1,11 @@
 #include "replay/summary.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "replay/diag.h"
 #include "replay/json.h"
+#include "replay/report.h"
 #include "replay/summary_target.h"
 
 #define SUMMARY_VERSION 1U
@@ -18,25 +14,6 @@ static const char *const pace_names[] = {"trace", "fast", "closed"};
 static const char *const overlap_names[] = {"allow", "order", "drop"};
 static const char *const range_names[] = {"refuse", "wrap", "skip", "fold", "scale", "clip"};
 static const char *const late_names[] = {"catch-up", "slip", "drop"};
-
-static void write_histogram(struct json *json, const char *key, const struct histogram *histogram) {
-  static const struct {
-    const char *key;
-    uint64_t parts;
-  } steps[] = {{"p50_ns", 50000}, {"p90_ns", 90000}, {"p99_ns", 99000}, {"p99_9_ns", 99900}};
-  if (histogram->count == 0) {
-    json_text(json, key, NULL);
-    return;
-  }
-  json_open(json, key, '{');
-  json_number(json, "count", histogram->count);
-  json_number(json, "min_ns", histogram->min_ns);
-  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-    json_number(json, steps[i].key, histogram_percentile(histogram, steps[i].parts));
-  json_number(json, "max_ns", histogram->max_ns);
-  json_real(json, "mean_ns", histogram_mean(histogram));
-  json_close(json, '}');
-}
 
 static void write_plan(struct json *json, const struct plan *plan) {
   char hash[2 * sizeof plan->trace_sha256 + 1];
@@ -155,7 +132,7 @@ static void write_fidelity(struct json *json, const struct session *session) {
     json_fine(json, "duration_ratio", intended > 0 ? ratio(actual, intended) : 1.0);
     json_fine(json, "gap_ks_ratio", distance.ks_ratio);
     json_real(json, "gap_wasserstein_ns", distance.wasserstein_ns);
-    write_histogram(json, "machine_issue_error", &session->machine_error);
+    report_histogram(json, "machine_issue_error", &session->machine_error);
   }
   json_fine(json, "steal_ratio", ratio(host->steal_ticks, host->all_ticks));
   json_number(json, "cpu_user_ns", host->user_ns);
@@ -193,8 +170,8 @@ static void write_class(struct json *json, const struct stats_class *class, cons
   for (unsigned status = 0; status < LOG_STATUSES; status++)
     json_number(json, log_status_name((enum log_status)status), class->statuses[status]);
   json_number(json, "bytes", class->bytes);
-  write_histogram(json, "service", &class->service);
-  write_histogram(json, "response", &class->response);
+  report_histogram(json, "service", &class->service);
+  report_histogram(json, "response", &class->response);
   json_close(json, '}');
 }
 
@@ -222,33 +199,19 @@ static void write_errors(struct json *json, const struct stats *stats) {
   json_close(json, ']');
 }
 
-/* Largest resident memory of this program so far, 0 when the kernel does not tell. */
-static uint64_t peak_memory_bytes(void) {
-  FILE *file = fopen("/proc/self/status", "re");
-  if (file == NULL)
-    return 0;
-  char line[256];
-  unsigned long kib = 0;
-  while (kib == 0 && fgets(line, sizeof line, file) != NULL)
-    if (sscanf(line, "VmHWM: %lu kB", &kib) != 1)
-      kib = 0;
-  (void)fclose(file); /* only read */
-  return (uint64_t)kib * 1024;
-}
-
 static void write_run(struct json *json, const struct session *session) {
   const struct stats *stats = session->stats;
   write_engine(json, session);
   write_clock(json, &session->calibration);
   write_counts(json, session);
   write_timing(json, stats);
-  write_histogram(json, "issue_error", &stats->issue_error);
+  report_histogram(json, "issue_error", &stats->issue_error);
   write_late(json, session);
   write_fidelity(json, session);
   json_number(json, "in_flight_max", stats->in_flight_max);
   json_number(json, "plan_underruns", stats->underruns);
   json_number(json, "log_stalls", session->log_stalls);
-  json_number(json, "peak_memory_bytes", peak_memory_bytes());
+  json_number(json, "peak_memory_bytes", report_peak_memory_bytes());
   write_classes(json, session);
   write_errors(json, stats);
 }
@@ -269,12 +232,20 @@ static const char *outcome_name(const struct session *session, int error) {
   return "failed";
 }
 
-static void write_all(struct json *json, const struct session *session, int error) {
+/* What report_write writes. */
+struct told {
+  const struct session *session;
+  int error; /* of the run */
+};
+
+static void write_all(struct json *json, const void *context) {
+  const struct told *told = context;
+  const struct session *session = told->session;
   const struct options *options = session->options;
   json_open(json, NULL, '{');
   json_number(json, "summary_version", SUMMARY_VERSION);
-  json_text(json, "outcome", outcome_name(session, error));
-  json_text(json, "error", error == 0 ? NULL : strerrordesc_np(-error));
+  json_text(json, "outcome", outcome_name(session, told->error));
+  json_text(json, "error", told->error == 0 ? NULL : strerrordesc_np(-told->error));
   write_plan(json, &session->plan);
   write_window(json, session);
   json_text(json, "pace", pace_names[options->pace.kind]);
@@ -295,61 +266,7 @@ static void write_all(struct json *json, const struct session *session, int erro
   json_close(json, '}');
 }
 
-/* Whether there is something at `path` that a rename would destroy. */
-static bool is_special(const char *path) {
-  struct stat status;
-  return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
-}
-
-/* Writes to what is no file, such as a pipe; never to a disk. */
-static int write_through(const struct session *session, const char *path, int error) {
-  int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-  struct stat status;
-  if (fd < 0)
-    return -errno;
-  FILE *file = fstat(fd, &status) == 0 && !S_ISBLK(status.st_mode) ? fdopen(fd, "w") : NULL;
-  if (file == NULL) {
-    (void)close(fd); /* nothing was written */
-    return -EINVAL;
-  }
-  struct json json = {.out = file};
-  write_all(&json, session, error);
-  bool is_bad = ferror(file) != 0;
-  return fclose(file) != 0 || is_bad ? -EIO : 0;
-}
-
-/* Writes to a file beside `path` and renames it. */
-static int write_file(const struct session *session, const char *path, int error) {
-  char beside[PATH_MAX];
-  int length = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
-  if (length < 0 || (size_t)length >= sizeof beside)
-    return -ENAMETOOLONG;
-  FILE *file = fopen(beside, "wxe");
-  if (file == NULL)
-    return -errno;
-  struct json json = {.out = file};
-  write_all(&json, session, error);
-  bool is_bad = ferror(file) != 0;
-  if (fclose(file) != 0 || is_bad || rename(beside, path) != 0) {
-    int rc = errno == 0 ? -EIO : -errno;
-    (void)unlink(beside); /* our own unfinished file */
-    return rc;
-  }
-  return 0;
-}
-
 int summary_write(const struct session *session, int error) {
-  const char *path = session->options->summary_path;
-  int rc = 0;
-  if (path != NULL) {
-    rc = is_special(path) ? write_through(session, path, error) : write_file(session, path, error);
-  } else {
-    struct json json = {.out = stdout};
-    write_all(&json, session, error);
-    if (fflush(stdout) != 0 || ferror(stdout) != 0)
-      rc = -EIO;
-  }
-  if (rc != 0)
-    diag("cannot write the summary to %s: %s", path == NULL ? "stdout" : path, strerror(-rc));
-  return rc;
+  struct told told = {.session = session, .error = error};
+  return report_write(session->options->summary_path, write_all, &told);
 }

@@ -12,6 +12,7 @@ from tracekit.errors import TracekitError
 
 LIBRARY = "libtracekit.so"
 PROGRAM = "tracekit-replay"
+FILE_PROGRAM = "tracekit-file-replay"
 INTERFACE_VERSION = 2  # TK_INTERFACE_VERSION in replayer/common/version.h
 
 
@@ -31,9 +32,9 @@ def library_path() -> Path:
     return _find(LIBRARY, [platlib / "tracekit", Path(__file__).resolve().parents[1]])
 
 
-def program_path() -> Path:
-    """Return the replay program's path; TRACEKIT_NATIVE_DIR overrides where it is looked for."""
-    return _find(PROGRAM, [Path(sysconfig.get_path("scripts"))])
+def program_path(name: str = PROGRAM) -> Path:
+    """Return a program's path; TRACEKIT_NATIVE_DIR overrides where it is looked for."""
+    return _find(name, [Path(sysconfig.get_path("scripts"))])
 
 
 @functools.cache

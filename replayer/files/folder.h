@@ -1,0 +1,25 @@
+/* The directory of a run: made for it, below the one that the user named, and removed after it.
+ * Nothing else on the file system is ever written. */
+#ifndef TRACEKIT_FILES_FOLDER_H
+#define TRACEKIT_FILES_FOLDER_H
+
+#include <stdbool.h>
+
+#define FOLDER_NAME "tracekit-files"
+
+struct folder {
+  int target_fd; /* what the user named */
+  int own_fd;    /* FOLDER_NAME in it */
+  int mark_fd;   /* locked while the run is on */
+  int run_fd;    /* where the plan's paths begin */
+};
+
+/* Makes FOLDER_NAME below `target`, with a mark that it is ours. `replaces`: one that bears the
+ * mark and is not in use is removed first. Returns 0 or -errno after a line on stderr; end it with
+ * folder_close in both cases. */
+int folder_open(struct folder *folder, const char *target, bool replaces);
+
+/* Removes all that was made unless `keeps`, and closes. Returns 0 or -errno after a line. */
+int folder_close(struct folder *folder, bool keeps);
+
+#endif

@@ -1,0 +1,36 @@
+/* The command line of the program. */
+#ifndef TRACEKIT_FILES_OPTIONS_H
+#define TRACEKIT_FILES_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "files/crew.h"
+#include "files/prepare.h"
+
+struct options {
+  const char *plan_path; /* this and the next three point into the command line */
+  const char *directory;
+  const char *results_path; /* NULL: no results */
+  const char *summary_path; /* NULL: stdout */
+  struct crew_settings run;
+  uint32_t prepare_threads;
+  enum prepare_cache cache;
+  uint64_t interval_ns; /* of the timeline */
+  int progress_fd;
+  bool keeps;
+  bool replaces;
+  bool ignores_space;
+  bool is_quiet;
+  bool is_version;
+  bool is_help;
+};
+
+/* Reads the command line. Returns 0, or -EINVAL after a line on stderr. */
+int options_parse(struct options *options, int count, char **arguments);
+
+/* Prints usage and all options. */
+void options_help(FILE *out);
+
+#endif

@@ -1,0 +1,88 @@
+/* A file plan: operations by thread, and the paths they name. INTERFACE.md gives it byte by byte.
+ */
+#ifndef TRACEKIT_FILES_PLAN_H
+#define TRACEKIT_FILES_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "files/codes.h"
+
+#define PLAN_NONE UINT32_MAX /* no file, other file, handle or record */
+#define PLAN_NO_STEP 255U
+#define PLAN_AT_POSITION UINT64_MAX /* an offset: where the last transfer ended */
+#define PLAN_THREADS_MAX 4096U
+#define PLAN_HANDLES_MAX (1U << 24)
+#define PLAN_TRANSFER_MAX (64U << 20) /* bytes of one read or write */
+#define PLAN_ERROR_MAX 4095U          /* largest errno of Linux */
+
+enum plan_kind { PLAN_FILE, PLAN_DIRECTORY };
+
+/* One operation, as in the file. */
+struct plan_record {
+  uint64_t start_ns; /* from the start of the plan; never decreases within a thread */
+  uint64_t think_ns; /* after the end of the record before it in its thread */
+  uint64_t offset;   /* bytes, or PLAN_AT_POSITION */
+  uint64_t length;   /* bytes */
+  uint64_t operation_id;
+  uint32_t file;  /* this and the next three: or PLAN_NONE */
+  uint32_t other; /* new name of rename and link */
+  uint32_t handle;
+  uint32_t after;          /* record of another thread that ends first */
+  uint16_t expected_error; /* errno, 0: none */
+  uint16_t flags;          /* enum plan_flag, or'ed */
+  uint8_t operation;       /* enum plan_operation */
+  uint8_t step;            /* or PLAN_NO_STEP */
+  uint16_t reserved;
+};
+
+struct plan_thread {
+  uint64_t first; /* record */
+  uint64_t count;
+  uint32_t pid; /* of the trace */
+  uint32_t tid;
+};
+
+struct plan_step {
+  char label[32]; /* NUL-terminated */
+};
+
+struct plan_file {
+  uint64_t size_bytes;  /* before the first operation */
+  uint64_t name_offset; /* in plan.names */
+  uint32_t name_bytes;
+  uint32_t parent; /* or PLAN_NONE: the directory of the run */
+  uint8_t kind;    /* enum plan_kind */
+  uint8_t is_present;
+  uint8_t reserved[6];
+};
+
+/* A plan in memory; all is checked, so its indices can be used as they are. */
+struct plan {
+  uint64_t record_count;
+  uint64_t duration_ns;
+  uint64_t max_transfer_bytes;
+  uint64_t needed_bytes;
+  uint32_t file_count;
+  uint32_t thread_count;
+  uint32_t step_count;
+  uint32_t handle_count;
+  bool is_repeatable;
+  const struct plan_record *records;
+  const struct plan_thread *threads;
+  const struct plan_step *steps;
+  const struct plan_file *files;
+  const char *names; /* not NUL-terminated */
+  void *map;
+  size_t map_bytes;
+};
+
+/* Maps the plan at `path` and checks all of it. Returns 0 or -errno after a line on stderr. The
+ * caller ends it with plan_close. */
+int plan_open(struct plan *plan, const char *path);
+
+/* Unmaps the plan; one that was never opened, and is all zeroes, is fine. */
+void plan_close(struct plan *plan);
+
+#endif

@@ -1,0 +1,80 @@
+"""What the file replayer adds to an operation: `python -m tests.bench.files [FOLDER]`.
+
+Beside it, in the same run and by turns, a loop in C of the same ten calls on the same file system:
+in memory (/dev/shm) unless another folder is named.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.replay_files.program import do, write_plan
+from tracekit.native import FILE_PROGRAM, program_path
+from tracekit.plan.file_table import FileTable
+from tracekit.plan.files import EXCLUSIVE, READ, Setting
+
+LOOPS = 20_000
+ROUNDS = 7
+BYTES = 16384
+
+
+def mail_loop(path: Path) -> Path:
+    """Write the plan of the peer's loop, once."""
+    files = FileTable()
+    files.add("d/old", size_bytes=BYTES)
+    loop = [
+        do("create", "d/mail", handle=0, flags=EXCLUSIVE),
+        do("write", "d/mail", handle=0, length=BYTES),
+        do("fsync", "d/mail", handle=0),
+        do("close", "d/mail", handle=0),
+        do("open", "d/old", handle=0, flags=READ),
+        do("read", "d/old", handle=0, length=BYTES),
+        do("close", "d/old", handle=0),
+        do("stat", "d/old"),
+        do("stat", "d/mail"),
+        do("unlink", "d/mail"),
+    ]
+    return write_plan(path, [loop], files=files, setting=Setting(is_repeatable=True))
+
+
+def replayed(plan: Path, folder: Path, *arguments: str) -> float:
+    """Return the ns of an operation of the program."""
+    ran = subprocess.run(
+        [program_path(FILE_PROGRAM), plan, folder, "--repeat", str(LOOPS), *arguments],
+        check=True,
+        capture_output=True,
+    )
+    told = json.loads(ran.stdout)
+    return float(told["timing"]["elapsed_ns"] / told["counts"]["operations"])
+
+
+def main(folder: Path) -> None:
+    """Print medians of the rounds."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        here = Path(place)
+        peer = here / "mail"
+        source = Path(__file__).with_name("mail.c")
+        subprocess.run(["cc", "-O2", "-o", peer, source], check=True)
+        plan = mail_loop(here / "plan")
+        ways: dict[str, list[float]] = {"calls alone": [], "replayed": [], "with results": []}
+        for _ in range(ROUNDS):
+            alone = subprocess.run([peer, here, str(LOOPS)], check=True, capture_output=True)
+            ways["calls alone"].append(float(alone.stdout))
+            ways["replayed"].append(replayed(plan, here))
+            ways["with results"].append(replayed(plan, here, "--results", str(here / "done")))
+    base = statistics.median(ways["calls alone"])
+    for name, values in ways.items():
+        value = statistics.median(values)
+        print(
+            f"{name}: {value:.0f} ns an operation ({min(values):.0f} to {max(values):.0f})", end=""
+        )
+        print(f", {value - base:+.0f} ns, {value / base:.2f}x")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "/dev/shm"))  # noqa: S108
