@@ -48,6 +48,7 @@ PIPELINE = [
     "compare",
     "verify-placement",
     "characterize-device",
+    "counters",
     "report",
     "sql",
     "run",

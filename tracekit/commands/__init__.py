@@ -11,6 +11,7 @@ from tracekit.commands.capture import capture
 from tracekit.commands.characterize_device import characterize_device
 from tracekit.commands.classify import classify
 from tracekit.commands.compare import compare
+from tracekit.commands.counters import counters
 from tracekit.commands.doctor import doctor
 from tracekit.commands.export import export
 from tracekit.commands.generate import generate
@@ -41,6 +42,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     compare,
     verify_placement,
     characterize_device,
+    counters,
     report,
     sql,
     run,

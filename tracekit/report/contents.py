@@ -16,6 +16,7 @@ from tracekit.report.sections.cache import cache
 from tracekit.report.sections.capacity import capacity
 from tracekit.report.sections.commits import commits
 from tracekit.report.sections.comparison import comparison
+from tracekit.report.sections.counters import counters
 from tracekit.report.sections.coverage import coverage
 from tracekit.report.sections.depth import depth
 from tracekit.report.sections.device import device
@@ -66,6 +67,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     replay,
     comparison,
     device,
+    counters,
     layout,
     provenance,
     reproduce,
@@ -73,6 +75,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
 
 MEASURED: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     device,
+    counters,
     provenance,
     reproduce,
 )

@@ -11,6 +11,7 @@ from tracekit.schema import BLOCKS, COMPLETIONS, PLACEMENT, REQUESTS, WORKING_SE
 from tracekit.schema.buffer import BUFFER
 from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
 from tracekit.schema.comparison import COMPARISON
+from tracekit.schema.counters import COUNTER_STATISTICS, COUNTERS
 from tracekit.schema.device import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.schema.endurance import ENDURANCE
 from tracekit.schema.file_operations import FILE_OPERATIONS, FILES
@@ -121,6 +122,12 @@ TABLES = (
         ("device_steps", "one row per step and operation, and one per step", DEVICE_STEPS),
         ("device_latency", "one row per step and bucket of latencies", DEVICE_LATENCY),
         ("device_fit", "one row per parameter of the device", DEVICE_FIT),
+    ),
+    *_measured(
+        "counters",
+        "counters",
+        ("counters", "one row per workload, run and event", COUNTERS),
+        ("counter_statistics", "one row per workload and event", COUNTER_STATISTICS),
     ),
 )
 """All but `completions`, of which each replay has its own, and the findings, described in SQL."""

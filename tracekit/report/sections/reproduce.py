@@ -49,6 +49,7 @@ def _commands(inputs: Inputs) -> Iterator[str]:
         target = [measured["target"]] if measured["target"] else []
         # The folder is the name's, wherever it was; what was asked names it, too.
         yield shlex.join(["tracekit", "characterize-device", *target, *measured.get("asked", [])])
+    yield from _counted(inputs)
     yield f"tracekit report {folder}"
 
 
@@ -63,6 +64,14 @@ def _extent(profile: Mapping[str, Any]) -> Iterator[str]:
     for key, (option, unit) in options.items():
         if profile.get(key):
             yield from (option, f"{profile[key]}{unit}")
+
+
+def _counted(inputs: Inputs) -> Iterator[str]:
+    """Yield the command of each workload whose events were counted."""
+    counted = inputs.answered("counters/counters.json")
+    for one in [] if counted is None else counted["workloads"]:
+        command = ["--", *one["command"]] if one["command"] else []
+        yield shlex.join(["tracekit", "counters", *one["asked"], *command])
 
 
 def _replays(inputs: Inputs, folder: str) -> Iterator[str]:

@@ -1,0 +1,269 @@
+"""`tracekit counters`: live software events, a stand-in for perf with hardware, recorded files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from tracekit import query
+from tracekit.cli import app
+from tracekit.counters.events import SOFTWARE
+from tracekit.counters.stage import Options, count_events
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.schema.counters import COUNTER_STATISTICS, COUNTERS
+from tracekit.store import TraceFolder
+
+RECORDED = Path(__file__).with_name("recorded")
+RATES = (100, 110, 120, 130, 140, 150)
+needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
+# Counts L1 loads and page faults; the first are twice as many with each run of its command.
+STAND_IN = r"""#!/bin/sh
+events=""; out=/dev/stderr; wanted=""
+while [ "$1" != -- ]; do
+  case $1 in -e) wanted="$wanted $2"; shift ;; -o) out=$2; shift ;; esac
+  shift
+done
+shift
+case $wanted in *no-such*) echo "event syntax error: parser error" >&2; exit 129 ;; esac
+[ -z "$FORBIDDEN" ] || { echo "Error:" >&2; echo "No permission to enable events" >&2; exit 255; }
+[ "$1" = true ] || "$@" || exit
+runs=$(cat "$COUNTER" 2>/dev/null || echo 1)
+[ "$1" = true ] || echo $((runs * 2)) > "$COUNTER"
+for event in $(echo "$wanted" | tr -d '{}' | sed 's/:W//g' | tr ',' ' '); do
+  case $event in
+    L1-dcache-loads) value=$((runs * 1000)) share=50.00 ;;
+    page-faults) value=7 share=100.00 ;;
+    *) value="<not supported>" share=0.00 ;;
+  esac
+  echo "{\"counter-value\" : \"$value\", \"unit\" : \"\", \"event\" : \"$event\","\
+    "\"pcnt-running\" : $share}" >> "$out"
+done
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a program in perf's place that counts two events."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    (place / "perf").write_text(STAND_IN)
+    (place / "perf").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    monkeypatch.setattr(
+        "tracekit.counters.perf.PLAIN",
+        {**os.environ, "PATH": f"{place}:{os.environ['PATH']}", "COUNTER": str(tmp_path / "n")},
+    )
+    monkeypatch.setenv("COUNTER", str(tmp_path / "n"))
+    return place
+
+
+def tracekit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["counters", *map(str, arguments)])
+
+
+def rows(folder: Path, name: str) -> list[dict[str, Any]]:
+    table: list[dict[str, Any]] = pq.read_table(folder / f"counters/{name}.parquet").to_pylist()
+    return table
+
+
+@needs_perf
+def test_software_events_of_a_real_command(tmp_path: Path) -> None:
+    # GIVEN a command that opens 200 files and says how fast
+    script = "i=0; while [ $i -lt 200 ]; do : < /dev/null; i=$((i+1)); done; echo did 200 ops/s"
+    ran = tracekit(
+        "-o", tmp_path / "out", "--workload", "opens", "--runs", "2",
+        "--throughput", "([0-9]+) ops/s", "--", "sh", "-c", script,
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.output
+    # THEN each event of each run has a row: a count, or why there is none
+    found = rows(tmp_path / "out", "counters")
+    assert {row["run"] for row in found} == {1, 2}
+    assert all((row["count"] is None) == bool(row["reason"]) for row in found)
+    assert {row["throughput"] for row in found} == {200.0}
+    counts = {row["event"]: row["count"] for row in found if row["run"] == 1}
+    assert counts["page-faults"] == counts["minor-faults"] + counts["major-faults"]
+    assert counts["task-clock"] > 0
+    if counts["raw_syscalls:sys_enter"] is not None:
+        # 200 opens of /dev/null and what sh does beside
+        assert counts["raw_syscalls:sys_enter"] > 400
+    # AND what this machine cannot count is named
+    told = json.loads((tmp_path / "out/counters/counters.json").read_text())
+    (workload,) = told["workloads"]
+    for event, reason in workload["not_counted"].items():
+        assert counts[event] is None
+        assert reason in ran.stdout
+    assert SOFTWARE - {"raw_syscalls:sys_enter"} <= {e for e, c in counts.items() if c is not None}
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_hardware_events_that_take_turns(tmp_path: Path) -> None:
+    # GIVEN a machine that counts L1 loads half of the time, and whose command gets slower
+    summary = tmp_path / "s.json"
+    write = (
+        f'n=$(cat "$COUNTER" || echo 1); echo "{{\\"bytes_per_second\\": $((99 - n))}}" > {summary}'
+    )
+    arguments: list[str | Path] = ["-o", tmp_path / "out", "--workload", "w", "--summary", summary]
+    command = ["--", "sh", "-c", write]
+    ran = tracekit(*arguments, "--runs", "3", *command)
+    assert ran.exit_code == 0, ran.output
+    # WHEN more runs are asked for, THEN those that are there count already
+    ran = tracekit(*arguments, "--runs", "5", *command)
+    assert ran.exit_code == 0, ran.output
+    found = [row for row in rows(tmp_path / "out", "counters") if row["event"] == "L1-dcache-loads"]
+    assert [row["count"] for row in found] == [1000, 2000, 4000, 8000, 16000]
+    assert [row["throughput"] for row in found] == [98, 97, 95, 91, 83]
+    assert {row["running_ratio"] for row in found} == {0.5}
+    assert {row["counted_group"] for row in found} == {"L1-dcache-loads,L1-dcache-load-misses"}
+    # AND on a line the correlation is -1
+    told = {row["event"]: row for row in rows(tmp_path / "out", "counter_statistics")}
+    assert told["L1-dcache-loads"]["correlation"] == pytest.approx(-1)
+    assert told["L1-dcache-loads"]["rank"] == 1
+    assert told["L1-dcache-loads"]["mean"] == 6200
+    assert told["page-faults"]["correlation"] is None
+    assert "took turns" in ran.stdout
+    # AND another command under that name is refused, unless it replaces it
+    ran = tracekit(*arguments, "--", "true")
+    assert "another command" in str(ran.exception)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_run_that_fails_keeps_those_before(tmp_path: Path) -> None:
+    script = f"echo x >> {tmp_path}/n2; [ $(wc -l < {tmp_path}/n2) -lt 3 ]"
+    arguments: list[str | Path] = ["-o", tmp_path / "out", "--runs", "4", "--", "sh", "-c", script]
+    ran = tracekit(*arguments)
+    assert isinstance(ran.exception, TracekitError)
+    assert "sh ended with code 1" in str(ran.exception)
+    (kept,) = (tmp_path / "out/counters").glob("runs-*.json")
+    assert len(json.loads(kept.read_text())["runs"]) == 2
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_what_perf_does_not_know_or_may_not_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN an event that this perf does not know, THEN it is named and the others are counted
+    ran = tracekit(
+        "-o", tmp_path / "out", "--events", "page-faults no-such-event", "--runs", "1", "--", "true"
+    )
+    assert ran.exit_code == 0, ran.output
+    assert "not counted (this perf does not know it): no-such-event" in ran.stdout
+    # GIVEN that perf may count nothing, THEN the error says what to change
+    monkeypatch.setenv("FORBIDDEN", "1")
+    monkeypatch.setattr("tracekit.counters.perf.PLAIN", {**os.environ, "FORBIDDEN": "1"})
+    ran = tracekit("-o", tmp_path / "b", "--", "true")
+    assert isinstance(ran.exception, TracekitError)
+    assert "no permission" in str(ran.exception)
+    assert "sysctl kernel.perf_event_paranoid=1" in ran.exception.hint
+    assert not (tmp_path / "b").exists()
+
+
+def test_without_perf_it_is_said_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "true").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ran = tracekit("-o", tmp_path / "out", "--", "true")
+    assert isinstance(ran.exception, TracekitError)
+    assert "perf is not installed" in str(ran.exception)
+    assert "linux-perf" in ran.exception.hint
+
+
+def hardware(*numbers: int) -> list[str]:
+    return [
+        part for n in numbers for part in ("--from", f"{RECORDED}/hardware-{n}.json={RATES[n - 1]}")
+    ]
+
+
+def test_recorded_files_of_another_machine(tmp_path: Path) -> None:
+    # GIVEN six runs whose TLB misses fall as their throughput rises; no perf is needed
+    out = tmp_path / "out"
+    ran = tracekit("-o", out, "--workload", "varmail", *hardware(1, 2, 3))
+    assert ran.exit_code == 0, ran.output
+    # WHEN three more are given later, THEN they join
+    ran = tracekit("-o", out, "--workload", "varmail", *hardware(4, 5, 6))
+    told = {row["event"]: row for row in rows(out, "counter_statistics")}
+    # THEN mean, deviation and correlation are those worked out by hand: of rates around 125 and
+    # misses around 766,667, products -17,000,000, squares 1,750 and 168,333,333,333
+    misses = told["dTLB-load-misses"]
+    assert misses["mean"] == pytest.approx(766_666.67)
+    assert misses["deviation"] == pytest.approx((168_333_333_333 / 5) ** 0.5)
+    assert misses["correlation"] == pytest.approx(-17e6 / (1750 * 168_333_333_333) ** 0.5)
+    assert misses["rank"] == 1
+    assert misses["least_running_ratio"] == pytest.approx(0.4286)
+    assert told["page-faults"]["correlation"] is None
+    assert "most telling of the throughput: dTLB-load-misses -0.99" in ran.stdout
+    assert "without the kernel's part" in ran.stdout
+    # AND none is counted twice
+    again = tracekit("-o", out, "--workload", "varmail", *hardware(2))
+    assert "hardware-2.json is there already" in str(again.exception)
+    # AND the tables are as the schema says, and views of SQL
+    for name, columns in (("counters", COUNTERS), ("counter_statistics", COUNTER_STATISTICS)):
+        assert pq.read_schema(out / f"counters/{name}.parquet").equals(columns)
+    with query.connect_locked(TraceFolder(out), memory_mib=256) as connection:
+        counted = query.ask(connection, "select count(*) as n from counters where count is null")
+        assert next(iter(counted.batches)).to_pylist() == [{"n": 6}]
+
+
+def test_throughput_inside_of_recorded_files(tmp_path: Path) -> None:
+    # GIVEN that each file says its rate in a comment
+    files = [part for n in range(1, 7) for part in ("--from", f"{RECORDED}/hardware-{n}.json")]
+    ran = tracekit("-o", tmp_path / "a", "--throughput", "throughput ([0-9]+)", *files)
+    assert ran.exit_code == 0, ran.output
+    rates = {row["throughput"] for row in rows(tmp_path / "a", "counters")}
+    assert rates == set(map(float, RATES))
+    # AND without, the counts are kept and what is missing is said
+    ran = tracekit("-o", tmp_path / "b", *files)
+    assert "6 runs do not tell their throughput" in ran.stdout
+    assert {row["throughput"] for row in rows(tmp_path / "b", "counters")} == {None}
+    assert {row["correlation"] for row in rows(tmp_path / "b", "counter_statistics")} == {None}
+
+
+def test_the_report_has_the_heat_map(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    tracekit("-o", out, "--workload", "<b>var & mail", *hardware(1, 2, 3, 4, 5, 6))
+    made = CliRunner().invoke(app, ["report", str(out)])
+    assert made.exit_code == 0, made.output
+    page = (out / "report.html").read_text()
+    assert 'id="figure-counters-heat"' in page
+    assert "<b>var" not in page
+    assert "LLC-prefetches" in page
+    assert "no counter was free while it ran" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "one of both is wanted"),
+        (["--from", "x.json", "--", "true"], "one of both is wanted"),
+        (["--runs", "0", "--", "true"], "--runs 0"),
+        (["--", "no-such-command"], "there is no command 'no-such-command'"),
+        (["--from", "none.json"], "none.json: cannot be read"),
+        (["--from", f"{RECORDED}/hardware-1.json=fast"], "'fast' is not a throughput"),
+        (["--from", f"{RECORDED}/hardware-1.json=-1"], "'-1' is not a throughput"),
+        (["--workload", "a\x1bb", "--", "true"], "--workload"),
+        (["--events", "a,a", "--", "true"], "twice"),
+        (["--throughput", "x", "--", "true"], "has 0 groups"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    ran = tracekit("-o", tmp_path / "out", *arguments)
+    assert isinstance(ran.exception, UsageError | InputError)
+    assert message in str(ran.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_throughput_that_a_run_does_not_tell(tmp_path: Path) -> None:
+    options = Options(command=("echo", "nothing"), workload="w", runs=1)
+    count_events(tmp_path / "out", options)
+    ran = tracekit("-o", tmp_path / "b", "--throughput", "([0-9]+) ops", "--", "echo", "nothing")
+    assert "is nowhere in the command's output" in str(ran.exception)

@@ -1,0 +1,90 @@
+"""Files of `perf stat`: recorded here, made as other machines give them, damaged ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tracekit.counters.recorded import Count, parse_counts, read_counts
+from tracekit.errors import InputError
+
+RECORDED = Path(__file__).with_name("recorded")
+HIDDEN = "this machine's processor does not count it, or hides it from the guest"
+
+
+def test_json_lines_of_a_real_run() -> None:
+    counts, _ = read_counts(RECORDED / "software.json")
+    assert counts[0] == Count("page-faults", 368.0, "", 1.0, "")
+    assert counts[5] == Count("task-clock", 6.57754, "msec", 1.0, "")
+    assert [one.event for one in counts if one.count is None] == ["L1-dcache-loads"]
+    assert counts[-1].reason == HIDDEN
+    assert len(counts) == 8
+
+
+def test_separated_values_of_a_real_run() -> None:
+    # GIVEN what -x';' wrote, with an event of user space alone
+    counts, _ = read_counts(RECORDED / "software.csv")
+    assert counts == [
+        Count("page-faults", 159.0, "", 1.0, "", is_user=True),
+        Count("context-switches", 24.0, "", 1.0, ""),
+        Count("raw_syscalls:sys_enter", 221.0, "", 1.0, ""),
+        Count("LLC-loads", None, "", None, HIDDEN),
+    ]
+
+
+def test_the_column_of_a_repeated_run_is_not_taken_for_a_time() -> None:
+    counts, _ = read_counts(RECORDED / "repeated.csv")
+    assert counts == [
+        Count("page-faults", 49.0, "", 1.0, ""), Count("task-clock", 1.0, "msec", 1.0, ""),
+    ]  # fmt: skip
+
+
+def test_events_that_took_turns() -> None:
+    counts, _ = read_counts(RECORDED / "hardware-1.json")
+    found = {one.event: one for one in counts}
+    assert found["dTLB-load-misses"] == Count("dTLB-load-misses", 1e6, "", 0.4286, "")
+    assert found["LLC-prefetches"].reason == "no counter was free while it ran"
+    assert found["page-faults"].is_user
+
+
+@pytest.mark.parametrize(
+    ("name", "event"),
+    [
+        ("cpu_core/L1-dcache-loads/", "cpu_core/L1-dcache-loads/"),
+        ("raw_syscalls:sys_enter", "raw_syscalls:sys_enter"),
+        ("page-faults:u", "page-faults"),
+        ("LLC-loads:W", "LLC-loads"),
+    ],
+)
+def test_a_modifier_is_no_part_of_the_name(name: str, event: str) -> None:
+    (one,) = parse_counts(f"7|x|{name}|9|100.00||", place="a")
+    assert (one.event, one.count) == (event, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a holds no event"),
+        ("# started on Monday\n", "a holds no event"),
+        ("{not json}", "a, line 1: not a line of perf stat -j"),
+        ('{"counter-value" : "many", "event" : "x"}', "line 1: count of 'x': 'many' is not"),
+        ('{"counter-value" : "nan", "event" : "x"}', "'nan' is not a number"),
+        ('{"counter-value" : "-1", "event" : "x"}', "'-1' is not a number"),
+        ('{"counter-value" : "1", "event" : "x", "pcnt-running" : 900}', "'x' ran 900%"),
+        ('{"interval" : 0.1, "counter-value" : "1", "event" : "x"}', "by interval, not over"),
+        ('{"cpu" : "0", "counter-value" : "1", "event" : "x"}', "by cpu, not over the run"),
+        ("CPU0,1,,x,5,100.00,,", r"by processor or interval \(CPU0\)"),
+        ("0.100187358,1,,x,5,100.00,,", "by processor or interval"),
+        ("hello", "line 1: not a line of perf stat -x"),
+        ("1,,x,5,100.00,,\n1,,x,5,100.00,,", "line 2: 'x' is counted a second time"),
+    ],
+)
+def test_what_is_no_run_is_named(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_counts(text, place="a")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.json: cannot be read"):
+        read_counts(tmp_path / "none.json")

@@ -1,0 +1,91 @@
+"""`tracekit counters`: hardware and software events of a command beside its throughput."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def counters(  # noqa: PLR0913 - a command's parameters are its options
+    context: typer.Context,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="Command to count, after `--`.")
+    ] = None,
+    *,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="Folder for the results: a new one, or that of a trace."
+        ),
+    ],
+    recorded: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            help="Recorded `perf stat -j` or `-x` of one run, in place of a command, with its"
+            " throughput. Can be repeated.",
+            metavar="FILE[=THROUGHPUT]",
+        ),
+    ] = None,
+    workload: Annotated[
+        str, typer.Option(help="Name of the workload.", show_default="the command's")
+    ] = "",
+    runs: Annotated[
+        int, typer.Option(help="How often it runs; those that are there already count.")
+    ] = 5,
+    throughput: Annotated[
+        str,
+        typer.Option(
+            help="Where the output says how much it did: the group of a regular expression, such"
+            " as '([0-9.]+) ops/s'.",
+            show_default="runs a second",
+            metavar="REGEX",
+        ),
+    ] = "",
+    summary: Annotated[
+        Path | None,
+        typer.Option(help="JSON file that each run writes, with its rate.", metavar="FILE"),
+    ] = None,
+    key: Annotated[
+        str, typer.Option(help="Where in it, with dots, such as timing.requests_per_second.")
+    ] = "",
+    events: Annotated[
+        str,
+        typer.Option(
+            help="Other events: names of perf with commas between; a space begins a group.",
+            show_default="those of study D",
+        ),
+    ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the runs of a workload of this name.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Count cache, TLB and software events of a command, and which go with its throughput.
+
+    It runs several times under perf stat; what a run counted is kept when it ends. What cannot be
+    counted on this machine is named, and the rest goes on. Each workload of the folder is a line
+    of the heat map in the report.
+    """
+    from tracekit.asked import words
+    from tracekit.counters.events import parse_groups
+    from tracekit.counters.stage import Options, count_events
+    from tracekit.counters.throughput import Rule
+    from tracekit.progress import step_progress
+
+    options = Options(
+        command=tuple(command or ()),
+        recorded=tuple(recorded or ()),
+        workload=workload,
+        runs=runs,
+        rule=Rule(throughput, summary, key),
+        groups=parse_groups(events),
+        overwrite=force,
+        asked=tuple(words(context)),
+    )
+    with step_progress("counters") as on_run:
+        result = count_events(output, options, on_run=on_run)
+    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))

@@ -1,0 +1,1 @@
+"""Hardware and software events of a workload beside its throughput, as study D counts them."""

@@ -1,0 +1,146 @@
+"""What `perf stat` writes: JSON lines (-j) and the separated values of -x, of this machine or any.
+
+Both are in perf-stat(1). A file holds one run; what is no count of the whole run is refused, as
+a sum over processors or intervals would be a guess.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError
+
+NOT_COUNTED = {
+    "<not supported>": "this machine's processor does not count it, or hides it from the guest",
+    "<not counted>": "no counter was free while it ran",
+}
+SEPARATORS = (",", ";", "\t", "|", " ")
+MODIFIER = re.compile(r"(?<=.):[ukhGHpPSDWIe]+$")
+VARIANCE = re.compile(r"\d+(\.\d+)?%")
+PARTIAL_KEYS = ("interval", "cpu", "core", "socket", "die", "node", "thread", "cgroup")
+
+
+@dataclass(frozen=True)
+class Count:
+    """One event of one run; `count` is None with a `reason`. `is_user`: not the kernel's part."""
+
+    event: str
+    count: float | None
+    unit: str
+    running_ratio: float | None
+    reason: str
+    is_user: bool = False
+
+
+def read_counts(file: Path) -> tuple[list[Count], str]:
+    """Return the counts of a recorded file, and its text; InputError names file, line and value."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    return parse_counts(text, place=str(file)), text
+
+
+def parse_counts(text: str, *, place: str) -> list[Count]:
+    """Return the counts of the text of `perf stat -j` or `-x`, each event once."""
+    lines = [
+        (number, line.strip())
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    is_json = bool(lines) and lines[0][1].startswith("{")
+    separator = "" if is_json or not lines else _separator(lines[0][1])
+    found: dict[str, Count] = {}
+    for number, line in lines:
+        at = f"{place}, line {number}"
+        one = _of_json(line, at) if is_json else _of_fields(line.split(separator), at)
+        if one is None:
+            continue
+        if one.event in found:
+            raise InputError(
+                f"{at}: '{one.event}' is counted a second time",
+                hint="one file is one run: without -A, -I and --per-..., and not appended",
+            )
+        found[one.event] = one
+    if not found:
+        raise InputError(
+            f"{place} holds no event of perf stat",
+            hint="record with: perf stat -j -o FILE -- COMMAND, or with -x, in place of -j",
+        )
+    return list(found.values())
+
+
+def _of_json(line: str, at: str) -> Count | None:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        raise InputError(f"{at}: not a line of perf stat -j: {line[:60]!r}") from None
+    if not isinstance(told, dict):
+        raise InputError(f"{at}: not a line of perf stat -j: {line[:60]!r}")
+    partial = [key for key in PARTIAL_KEYS if key in told]
+    if partial:
+        raise InputError(
+            f"{at}: counted by {partial[0]}, not over the run",
+            hint="record without -I, -A and --per-...",
+        )
+    if "event" not in told or "counter-value" not in told:
+        return None  # a line of a metric alone
+    return _count(told, at)
+
+
+def _of_fields(fields: list[str], at: str) -> Count | None:
+    """Take value, unit, event, [variance,] run time, share, metric and its unit."""
+    if len(fields) < 3:
+        raise InputError(f"{at}: not a line of perf stat -x: {','.join(fields)[:60]!r}")
+    if not fields[2] and not fields[0]:
+        return None  # a line of a metric alone
+    if re.fullmatch(r"(CPU|S|D)\d.*", fields[0]) or re.fullmatch(r"\d+\.\d{9}", fields[0]):
+        raise InputError(
+            f"{at}: counted by processor or interval ({fields[0]}), not over the run",
+            hint="record without -I, -A and --per-...",
+        )
+    rest = fields[3:]
+    if rest and VARIANCE.fullmatch(rest[0]):
+        rest = rest[1:]
+    told = {"counter-value": fields[0], "unit": fields[1], "event": fields[2]}
+    return _count(told | ({"pcnt-running": rest[1]} if len(rest) > 1 else {}), at)
+
+
+def _count(told: Mapping[str, Any], at: str) -> Count:
+    name, value = str(told["event"]), str(told["counter-value"]).strip()
+    event = MODIFIER.sub("", name)
+    modifier = name[len(event) :]
+    is_user = "u" in modifier and "k" not in modifier
+    if value in NOT_COUNTED:
+        return Count(event, None, "", None, NOT_COUNTED[value], is_user)
+    count = _number(value, f"{at}: count of '{name}'")
+    share = _number(str(told.get("pcnt-running", 100)), f"{at}: share of '{name}'") / 100
+    if not 0 <= share <= 1.001:
+        raise InputError(f"{at}: '{name}' ran {share:.0%} of the time")
+    return Count(event, count, str(told.get("unit") or ""), min(share, 1.0), "", is_user)
+
+
+def _number(text: str, place: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise InputError(f"{place}: {text[:60]!r} is not a number from 0 up")
+    return value
+
+
+def _separator(line: str) -> str:
+    """Return the separator of -x: the one that leaves an event as the third field."""
+    fitting: Iterator[str] = (
+        separator
+        for separator in SEPARATORS
+        if len(fields := line.split(separator)) >= 5 and re.search(r"[A-Za-z]", fields[2])
+    )
+    return next(fitting, SEPARATORS[0])
