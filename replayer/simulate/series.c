@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "simulate/lanes.h"
+
 /* Placements below `end`, down to the next run's, have their head at `sector`. */
 struct run {
   int64_t sector;
@@ -22,12 +24,31 @@ struct series {
   int64_t *steps_ps;           /* one more than members: each begins where its sum changes */
   uint32_t *reached[TK_ROLES]; /* by point: the first member in which a block of it is on NVM */
   struct heads *heads;         /* one a device */
+  struct lanes *lanes;         /* of members; NULL without queues */
+};
+
+/* The last position of a head that was worked out: most placements have the same. */
+struct positioned {
+  int64_t from;
+  int64_t to;
+  int is_write;
+  int64_t ps;
 };
 
 struct series_set {
   const struct tk_walk_setup *setup;
   struct series *series;
   uint32_t count;
+  struct positioned last;
+};
+
+/* A request as the series take it. */
+struct job {
+  const struct issue_request *request;
+  int64_t arrival_ps;
+  uint32_t joined_base; /* before this member it continues another on the base device */
+  uint32_t joined_nvm;  /* from this member on it does so on NVM */
+  int64_t first_ps;     /* answer of the first member of the first series */
 };
 
 /* Says whether no role's NVM shrinks from a scenario to the other. */
@@ -84,6 +105,8 @@ static int fill_series(struct series *series, const struct tk_walk_setup *setup)
     series->heads[i].runs[0] = (struct run){-1, series->count};
     series->heads[i].count = 1;
   }
+  if (setup->is_open && lanes_new(series->count, devices, setup->servers, &series->lanes))
+    return -ENOMEM;
   return fill_reached(series, setup);
 }
 
@@ -116,6 +139,8 @@ int series_new(const struct tk_walk_setup *setup, struct series_set **out) {
   int error = -ENOMEM;
   if (set != NULL && places != NULL) {
     set->setup = setup;
+    set->last.from = -1;
+    set->last.to = -1;
     error = fill_set(set, places, places + setup->scenario_count);
   }
   free(places);
@@ -127,29 +152,51 @@ int series_new(const struct tk_walk_setup *setup, struct series_set **out) {
   return 0;
 }
 
-static void add(struct series *series, uint32_t begin, uint32_t end, int64_t ps) {
-  series->steps_ps[begin] += ps;
-  series->steps_ps[end] -= ps;
-}
-
 static uint32_t reached(const struct series_set *set, const struct series *series, uint8_t role,
                         uint16_t point) {
   const uint32_t never = set->setup->placement.point_count;
   return series->reached[role][point < never ? point : never];
 }
 
-/* Brings the heads of the placements from `begin` to `end` to `sector`. */
-static void seek(const struct series_set *set, struct series *series,
-                 const struct issue_request *request, int64_t sector, uint32_t begin,
-                 uint32_t end) {
+/* Books a piece of a job, which takes `ps` in all, in the placements of the piece. */
+static void book(struct series *series, struct job *job, const struct piece *piece, int64_t ps) {
+  series->steps_ps[piece->begin] += ps;
+  series->steps_ps[piece->end] -= ps;
+  if (series->lanes == NULL)
+    return;
+  const int64_t answer_ps =
+      lanes_serve(series->lanes, job->request->device, piece, job->arrival_ps);
+  if (piece->begin == 0)
+    job->first_ps = answer_ps;
+}
+
+static void book_parts(struct series *series, struct job *job, const struct piece *piece) {
+  book(series, job, piece,
+       (piece->base_ps > 0 ? piece->base_ps : 0) + (piece->nvm_ps > 0 ? piece->nvm_ps : 0));
+}
+
+static int64_t position_ps(struct series_set *set, int64_t from, int64_t to, int is_write) {
+  struct positioned *last = &set->last;
+  if (last->from != from || last->to != to || last->is_write != is_write)
+    *last = (struct positioned){from, to, is_write,
+                                spindle_position_ps(&set->setup->disk, from, to, is_write)};
+  return last->ps;
+}
+
+/* Brings the heads of a piece's placements to `sector`, and books it with that. */
+static void seek(struct series_set *set, struct series *series, struct job *job,
+                 const struct piece *piece, int64_t sector) {
+  const struct issue_request *request = job->request;
   struct heads *heads = &series->heads[request->device];
-  while (begin < end) {
+  for (uint32_t begin = piece->begin; begin < piece->end;) {
     const struct run *run = &heads->runs[heads->count - 1];
-    const uint32_t until = run->end < end ? run->end : end;
-    add(series, begin, until,
-        spindle_position_ps(&set->setup->disk, run->sector, sector, request->is_write));
-    heads->count -= run->end <= end;
-    begin = until;
+    struct piece part = *piece;
+    part.begin = begin;
+    part.end = run->end < piece->end ? run->end : piece->end;
+    part.base_ps += position_ps(set, run->sector, sector, request->is_write);
+    heads->count -= run->end <= piece->end;
+    book_parts(series, job, &part);
+    begin = part.end;
   }
 }
 
@@ -166,71 +213,98 @@ static void leave(const struct series_set *set, struct series *series,
   }
 }
 
-/* What continues on a device costs it less than another request. */
-static void join(const struct series_set *set, struct series *series,
-                 const struct issue_request *request, uint16_t first, uint16_t before) {
-  const struct tk_placement_setup *placement = &set->setup->placement;
-  const int op = request->is_write;
-  const uint32_t one = reached(set, series, request->role, first < before ? first : before);
-  const uint32_t both = reached(set, series, request->role, first > before ? first : before);
-  if (set->setup->disk.half_turn_ps == 0)
-    add(series, 0, one, placement->base.sequential_ps[op] - placement->base.latency_ps[op]);
-  add(series, both, series->count,
-      placement->nvm.sequential_ps[op] - placement->nvm.latency_ps[op]);
-}
-
-static void charge_one(const struct series_set *set, struct series *series,
-                       const struct issue_request *request, const struct share *share) {
+/* Charges the placements from `begin` to `end`, in which the same sectors are on the base device
+ * and the request continues another on the same devices. */
+static void charge_piece(struct series_set *set, struct series *series, struct job *job,
+                         uint32_t begin, uint32_t end, const struct share_cut *cut) {
+  const struct issue_request *request = job->request;
   const struct tk_placement_cost *base = &set->setup->placement.base;
   const struct tk_placement_cost *nvm = &set->setup->placement.nvm;
   const int op = request->is_write;
   const bool is_disk = set->setup->disk.half_turn_ps > 0;
-  const int64_t base_ps = (is_disk ? base->sequential_ps[op] : base->latency_ps[op]) +
-                          (request->is_fua ? base->fua_ps : 0);
-  const int64_t nvm_ps = nvm->latency_ps[op] + (request->is_fua ? nvm->fua_ps : 0);
-  uint32_t begin = 0;
-  for (uint32_t i = 0; i <= share->count && begin < series->count; i++) {
-    const bool is_last = i == share->count;
-    const uint32_t end =
-        is_last ? series->count : reached(set, series, request->role, share->cuts[i].point);
-    if (begin == end)
-      continue;
-    const int64_t base_sectors = is_last ? 0 : share->cuts[i].sectors;
-    const int64_t nvm_sectors = request->sectors - base_sectors;
-    add(series, begin, end,
-        (base_sectors ? base_ps + base_sectors * base->sector_ps[op] : 0) +
-            (nvm_sectors ? nvm_ps + nvm_sectors * nvm->sector_ps[op] : 0));
-    if (is_disk && base_sectors)
-      seek(set, series, request, share->cuts[i].first, begin, end);
-    begin = end;
+  const int64_t sectors = cut == NULL ? 0 : cut->sectors;
+  struct piece piece = {begin, end, -1, -1};
+  if (sectors > 0) {
+    const bool continues = is_disk || begin < job->joined_base;
+    piece.base_ps = (continues ? base->sequential_ps[op] : base->latency_ps[op]) +
+                    sectors * base->sector_ps[op] + (request->is_fua ? base->fua_ps : 0);
   }
-  if (is_disk)
-    leave(set, series, request, share);
+  if (sectors < request->sectors) {
+    const bool continues = begin >= job->joined_nvm;
+    piece.nvm_ps = (continues ? nvm->sequential_ps[op] : nvm->latency_ps[op]) +
+                   (request->sectors - sectors) * nvm->sector_ps[op] +
+                   (request->is_fua ? nvm->fua_ps : 0);
+  }
+  if (is_disk && sectors > 0)
+    seek(set, series, job, &piece, cut->first);
+  else
+    book_parts(series, job, &piece);
 }
 
-void series_charge(struct series_set *set, const struct issue_request *request,
-                   const struct share shares[TK_ORDERS], const uint16_t *before) {
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+static void charge_one(struct series_set *set, struct series *series, struct job *job,
+                       const struct share *share) {
+  uint32_t begin = 0;
+  for (uint32_t i = 0; i <= share->count && begin < series->count; i++) {
+    const struct share_cut *cut = i == share->count ? NULL : &share->cuts[i];
+    const uint32_t end =
+        cut == NULL ? series->count : reached(set, series, job->request->role, cut->point);
+    while (begin < end) {
+      uint32_t until = end;
+      if (begin < job->joined_base)
+        until = least(until, job->joined_base);
+      if (begin < job->joined_nvm)
+        until = least(until, job->joined_nvm);
+      charge_piece(set, series, job, begin, until, cut);
+      begin = until;
+    }
+  }
+  if (set->setup->disk.half_turn_ps > 0)
+    leave(set, series, job->request, share);
+}
+
+int64_t series_charge(struct series_set *set, const struct issue_request *request,
+                      const struct share shares[TK_ORDERS], const uint16_t *before,
+                      int64_t arrival_ps) {
+  int64_t first_ps = 0;
   for (uint32_t i = 0; i < set->count; i++) {
     struct series *series = &set->series[i];
     const struct share *share = &shares[series->order];
-    charge_one(set, series, request, share);
-    if (before != NULL)
-      join(set, series, request, share->first_point, before[series->order]);
+    struct job job = {request, arrival_ps, 0, series->count, 0};
+    if (before != NULL) {
+      const uint16_t other = before[series->order];
+      const uint16_t first = share->first_point;
+      job.joined_base = reached(set, series, request->role, first < other ? first : other);
+      job.joined_nvm = reached(set, series, request->role, first > other ? first : other);
+    }
+    charge_one(set, series, &job, share);
+    first_ps = i == 0 ? job.first_ps : first_ps;
   }
+  return first_ps;
 }
 
-void series_flush(struct series_set *set, uint8_t role, const uint16_t lowest[TK_ORDERS],
-                  const uint16_t highest[TK_ORDERS]) {
+int64_t series_flush(struct series_set *set, const struct issue_request *request,
+                     const uint16_t lowest[TK_ORDERS], const uint16_t highest[TK_ORDERS],
+                     int64_t arrival_ps) {
   const int64_t base_ps = set->setup->flush_ps[0];
   const int64_t nvm_ps = set->setup->flush_ps[1];
+  int64_t first_ps = 0;
   for (uint32_t i = 0; i < set->count; i++) {
     struct series *series = &set->series[i];
-    const uint32_t some = reached(set, series, role, lowest[series->order]);
-    const uint32_t all = reached(set, series, role, highest[series->order]);
-    add(series, 0, some, base_ps);
-    add(series, some, all, base_ps > nvm_ps ? base_ps : nvm_ps);
-    add(series, all, series->count, nvm_ps);
+    const uint32_t some = reached(set, series, request->role, lowest[series->order]);
+    const uint32_t all = reached(set, series, request->role, highest[series->order]);
+    const struct piece pieces[] = {
+        {0, some, base_ps, -1}, {some, all, base_ps, nvm_ps}, {all, series->count, -1, nvm_ps}};
+    struct job job = {request, arrival_ps, 0, 0, 0};
+    for (int piece = 0; piece < 3; piece++)
+      if (pieces[piece].begin < pieces[piece].end)
+        book(series, &job, &pieces[piece],
+             pieces[piece].base_ps > pieces[piece].nvm_ps ? pieces[piece].base_ps
+                                                          : pieces[piece].nvm_ps);
+    first_ps = i == 0 ? job.first_ps : first_ps;
   }
+  return first_ps;
 }
 
 int64_t series_first_ps(const struct series_set *set) { return set->series[0].steps_ps[0]; }
@@ -240,8 +314,13 @@ void series_read(const struct series_set *set, struct tk_walked *walked) {
     const struct series *series = &set->series[i];
     int64_t sum_ps = 0;
     for (uint32_t member = 0; member < series->count; member++) {
+      struct tk_walked *result = &walked[series->scenarios[member]];
       sum_ps += series->steps_ps[member];
-      walked[series->scenarios[member]].service_ps = sum_ps;
+      *result = (struct tk_walked){.service_ps = sum_ps};
+      if (series->lanes == NULL)
+        continue;
+      result->makespan_ps = lanes_done_ps(series->lanes, member);
+      result->answer_ps = lanes_answer_ps(series->lanes, member);
     }
   }
 }
@@ -259,6 +338,7 @@ void series_free(struct series_set *set) {
     free(series->scenarios);
     free(series->heads);
     free(series->steps_ps);
+    lanes_free(series->lanes);
   }
   free(set->series);
   free(set);

@@ -71,17 +71,4 @@ void share_finish(struct share *share) {
     merge(&share->cuts[i], &share->cuts[i + 1]);
 }
 
-uint32_t share_find(const struct share *share, uint32_t limit) {
-  uint32_t low = 0;
-  uint32_t high = share->count;
-  while (low < high) {
-    const uint32_t middle = (low + high) / 2;
-    if (share->cuts[middle].point < limit)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 void share_free(struct share *share) { free(share->cuts); }

@@ -30,9 +30,6 @@ int share_add(struct share *share, uint16_t point, int64_t sector, int64_t end);
 /* Sorts what was added and sums it up: call once, after the last sectors. */
 void share_finish(struct share *share);
 
-/* Returns the index of the first cut still on the base device, `count` when none is. */
-uint32_t share_find(const struct share *share, uint32_t limit);
-
 /* Frees the memory of a share; one of zeros is fine. */
 void share_free(struct share *share);
 

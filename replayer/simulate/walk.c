@@ -30,38 +30,35 @@ struct reach {
 struct tk_walk {
   struct tk_walk_setup setup;
   struct block_map *map;
+  bool is_twin;              /* the map is another walk's */
+  bool is_needed[TK_ORDERS]; /* some placement has this order */
   struct intake intake;
   struct share shares[TK_ORDERS];
   struct reach reaches[TK_ROLES];
-  struct series_set *series; /* NULL with queues: then each placement has its own state */
-  struct end *ends;          /* one a traced device */
-  int64_t *heads;            /* one a device and scenario */
-  int64_t *base_free_ps;     /* one a device, scenario and server: when it has served all */
-  int64_t *nvm_free_ps;      /* one a scenario and server */
-  struct tk_walked *walked;  /* one a scenario */
+  struct series_set *series;
+  struct end *ends; /* one a traced device */
   struct tk_walk_totals totals;
   int64_t first_ns;   /* of the first arrival, -1 before */
   int64_t arrival_ps; /* of this request, since the first */
   int64_t bound_ps;   /* no sum of service times can exceed this */
 };
 
-/* One part of a job: the time that it takes on each device, -1 where it has none. */
-struct parts {
-  int64_t base_ps;
-  int64_t nvm_ps;
-};
-
-static bool is_setup_valid(const struct tk_walk_setup *setup) {
-  bool is_valid = setup->scenario_count > 0 && setup->placement.point_count < UINT16_MAX &&
-                  setup->flush_ps[0] >= 0 && setup->flush_ps[1] >= 0 &&
-                  (setup->disk.half_turn_ps == 0 || spindle_is_valid(&setup->disk));
-  for (int i = 0; i < 2; i++)
-    is_valid = is_valid && setup->servers[i] > 0 && setup->servers[i] <= SERVERS_MAX;
+static bool are_scenarios_valid(const struct tk_walk_setup *setup) {
+  bool is_valid = setup->scenario_count > 0;
   for (uint32_t i = 0; is_valid && i < setup->scenario_count; i++) {
     const struct tk_scenario *scenario = &setup->scenarios[i];
     is_valid =
         scenario->order < TK_ORDERS && (i == 0 || scenario->order >= setup->scenarios[i - 1].order);
   }
+  return is_valid;
+}
+
+static bool is_setup_valid(const struct tk_walk_setup *setup) {
+  bool is_valid = setup->placement.point_count < UINT16_MAX && are_scenarios_valid(setup) &&
+                  setup->flush_ps[0] >= 0 && setup->flush_ps[1] >= 0 &&
+                  (setup->disk.half_turn_ps == 0 || spindle_is_valid(&setup->disk));
+  for (int i = 0; i < 2; i++)
+    is_valid = is_valid && setup->servers[i] > 0 && setup->servers[i] <= SERVERS_MAX;
   for (uint32_t i = 0; is_valid && i < setup->placement.block_count; i++)
     is_valid = setup->placement.blocks[i].role < TK_ROLES;
   return is_valid;
@@ -84,31 +81,17 @@ static void find_reaches(struct tk_walk *walk) {
   }
 }
 
-/* With queues each placement has its own heads and servers. */
-static int allocate_queues(struct tk_walk *walk) {
-  const size_t devices = walk->setup.placement.device_count;
-  const size_t lanes = walk->setup.scenario_count;
-  walk->heads = malloc((devices * lanes + 1) * sizeof *walk->heads);
-  walk->base_free_ps =
-      calloc(devices * lanes * walk->setup.servers[0] + 1, sizeof *walk->base_free_ps);
-  walk->nvm_free_ps = calloc(lanes * walk->setup.servers[1], sizeof *walk->nvm_free_ps);
-  if (walk->heads == NULL || walk->base_free_ps == NULL || walk->nvm_free_ps == NULL)
-    return -ENOMEM;
-  for (size_t i = 0; i < devices * lanes; i++)
-    walk->heads[i] = -1;
-  return 0;
-}
-
 static int allocate(struct tk_walk *walk) {
   const struct tk_placement_setup *placement = &walk->setup.placement;
   walk->ends = malloc((placement->device_count + 1ul) * sizeof *walk->ends);
-  walk->walked = calloc(walk->setup.scenario_count, sizeof *walk->walked);
-  if (walk->ends == NULL || walk->walked == NULL)
+  if (walk->ends == NULL)
     return -ENOMEM;
   for (uint32_t i = 0; i < placement->device_count; i++)
     walk->ends[i].sector = -1;
-  int error = walk->setup.is_open ? allocate_queues(walk) : series_new(&walk->setup, &walk->series);
-  if (!error)
+  for (uint32_t i = 0; i < walk->setup.scenario_count; i++)
+    walk->is_needed[walk->setup.scenarios[i].order] = true;
+  int error = series_new(&walk->setup, &walk->series);
+  if (!error && !walk->is_twin)
     error = block_map_new(placement->keys, placement->block_count, &walk->map);
   if (error)
     return error;
@@ -116,16 +99,22 @@ static int allocate(struct tk_walk *walk) {
                      &walk->totals.placement);
 }
 
-int tk_walk_new(const struct tk_walk_setup *setup, struct tk_walk **out) {
-  if (!is_setup_valid(setup))
-    return -EINVAL;
+/* Makes a walk, with the blocks of `first` unless that is NULL. */
+static int make(const struct tk_walk_setup *setup, const struct tk_walk *first,
+                struct tk_walk **out) {
   struct tk_walk *walk = calloc(1, sizeof *walk);
   if (walk == NULL)
     return -ENOMEM;
   walk->setup = *setup;
   walk->first_ns = -1;
   walk->totals.placement.bad_request_id = -1;
-  find_reaches(walk);
+  if (first == NULL) {
+    find_reaches(walk);
+  } else {
+    walk->is_twin = true;
+    walk->map = first->map;
+    memcpy(walk->reaches, first->reaches, sizeof walk->reaches);
+  }
   const int error = allocate(walk);
   if (error) {
     tk_walk_free(walk);
@@ -135,36 +124,16 @@ int tk_walk_new(const struct tk_walk_setup *setup, struct tk_walk **out) {
   return 0;
 }
 
-/* Gives a job to the server that is free first; returns when it is done. */
-static int64_t serve(int64_t *free_ps, uint32_t servers, int64_t arrival_ps, int64_t service_ps) {
-  uint32_t first = 0;
-  for (uint32_t i = 1; i < servers; i++)
-    first = free_ps[i] < free_ps[first] ? i : first;
-  const int64_t start_ps = free_ps[first] > arrival_ps ? free_ps[first] : arrival_ps;
-  return free_ps[first] = start_ps + service_ps;
+int tk_walk_new(const struct tk_walk_setup *setup, struct tk_walk **out) {
+  return is_setup_valid(setup) ? make(setup, NULL, out) : -EINVAL;
 }
 
-/* Books a job on a placement: both devices begin their parts when they can. */
-static void book(struct tk_walk *walk, uint32_t lane, const struct issue_request *request,
-                 struct parts parts, int64_t service_ps) {
-  struct tk_walked *walked = &walk->walked[lane];
-  walked->service_ps += service_ps;
-  if (lane == 0)
-    walk->totals.role_service_ps[request->role] += service_ps;
-  const uint32_t *servers = walk->setup.servers;
-  const size_t place = ((size_t)request->device * walk->setup.scenario_count + lane) * servers[0];
-  int64_t end_ps = walk->arrival_ps;
-  if (parts.base_ps >= 0)
-    end_ps = serve(walk->base_free_ps + place, servers[0], walk->arrival_ps, parts.base_ps);
-  if (parts.nvm_ps >= 0) {
-    const int64_t nvm_end_ps = serve(walk->nvm_free_ps + (size_t)lane * servers[1], servers[1],
-                                     walk->arrival_ps, parts.nvm_ps);
-    end_ps = nvm_end_ps > end_ps ? nvm_end_ps : end_ps;
-  }
-  walked->makespan_ps = end_ps > walked->makespan_ps ? end_ps : walked->makespan_ps;
-  add_wide(&walked->answer_ps, end_ps - walk->arrival_ps);
-  if (lane == 0)
-    add_wide(&walk->totals.role_answer_ps[request->role], end_ps - walk->arrival_ps);
+int tk_walk_twin(const struct tk_walk *first, const struct tk_scenario *scenarios, uint32_t count,
+                 struct tk_walk **out) {
+  struct tk_walk_setup setup = first->setup;
+  setup.scenarios = scenarios;
+  setup.scenario_count = count;
+  return are_scenarios_valid(&setup) ? make(&setup, first, out) : -EINVAL;
 }
 
 /* Moves the clock to an arrival; one without a time, or before the last, comes with the last. */
@@ -192,6 +161,13 @@ static int arrive(struct tk_walk *walk, const struct issue_request *request, int
   return -EOVERFLOW;
 }
 
+/* Counts for its role what a job takes, and until when, in the first placement. */
+static void count_first(struct tk_walk *walk, const struct issue_request *request,
+                        int64_t service_ps, int64_t answer_ps) {
+  walk->totals.role_service_ps[request->role] += service_ps;
+  add_wide(&walk->totals.role_answer_ps[request->role], answer_ps);
+}
+
 static int flush(void *context, const struct issue_request *request) {
   struct tk_walk *walk = context;
   const int64_t base_ps = walk->setup.flush_ps[0];
@@ -201,21 +177,8 @@ static int flush(void *context, const struct issue_request *request) {
   if (error)
     return error;
   const struct reach *reach = &walk->reaches[request->role];
-  if (walk->series != NULL) {
-    series_flush(walk->series, request->role, reach->lowest, reach->highest);
-    walk->totals.role_service_ps[request->role] += base_ps;
-    return 0;
-  }
-  for (uint32_t lane = 0; lane < walk->setup.scenario_count; lane++) {
-    const struct tk_scenario *scenario = &walk->setup.scenarios[lane];
-    const uint16_t limit = scenario->limit[request->role];
-    if (limit <= reach->lowest[scenario->order])
-      book(walk, lane, request, (struct parts){base_ps, -1}, base_ps);
-    else if (limit <= reach->highest[scenario->order])
-      book(walk, lane, request, (struct parts){base_ps, nvm_ps}, both_ps);
-    else
-      book(walk, lane, request, (struct parts){-1, nvm_ps}, nvm_ps);
-  }
+  count_first(walk, request, base_ps,
+              series_flush(walk->series, request, reach->lowest, reach->highest, walk->arrival_ps));
   return 0;
 }
 
@@ -252,6 +215,8 @@ static int find_shares(struct tk_walk *walk, const struct issue_request *request
     following = index == BLOCK_MAP_NONE ? 0 : following;
     walk->totals.placement.missing_blocks += index == BLOCK_MAP_NONE;
     for (int order = 0; order < TK_ORDERS; order++) {
+      if (!walk->is_needed[order])
+        continue;
       const uint16_t point = point_of(walk, index, order, request->role);
       const int error = share_add(&walk->shares[order], point, sector, block_end);
       if (error)
@@ -264,59 +229,12 @@ static int find_shares(struct tk_walk *walk, const struct issue_request *request
   return 0;
 }
 
-static int64_t base_part_ps(struct tk_walk *walk, uint32_t lane,
-                            const struct issue_request *request, const struct share_cut *cut,
-                            bool continues) {
-  const struct tk_placement_cost *cost = &walk->setup.placement.base;
-  const int op = request->is_write;
-  const int64_t rest_ps = cut->sectors * cost->sector_ps[op] + (request->is_fua ? cost->fua_ps : 0);
-  if (walk->setup.disk.half_turn_ps == 0)
-    return (continues ? cost->sequential_ps[op] : cost->latency_ps[op]) + rest_ps;
-  int64_t *head = &walk->heads[(size_t)request->device * walk->setup.scenario_count + lane];
-  const int64_t position_ps = spindle_position_ps(&walk->setup.disk, *head, cut->first, op);
-  *head = cut->end;
-  return cost->sequential_ps[op] + position_ps + rest_ps;
-}
-
-static int64_t nvm_part_ps(const struct tk_walk *walk, const struct issue_request *request,
-                           int64_t sectors, bool continues) {
-  const struct tk_placement_cost *cost = &walk->setup.placement.nvm;
-  const int op = request->is_write;
-  return (continues ? cost->sequential_ps[op] : cost->latency_ps[op]) +
-         sectors * cost->sector_ps[op] + (request->is_fua ? cost->fua_ps : 0);
-}
-
-static void charge_lane(struct tk_walk *walk, uint32_t lane, const struct issue_request *request,
-                        const uint16_t *before) {
-  const struct tk_scenario *scenario = &walk->setup.scenarios[lane];
-  const struct share *share = &walk->shares[scenario->order];
-  const uint16_t limit = scenario->limit[request->role];
-  const bool was_nvm = before != NULL && before[scenario->order] < limit;
-  const bool was_base = before != NULL && before[scenario->order] >= limit;
-  const uint32_t cut = share_find(share, limit);
-  const int64_t base_sectors = cut < share->count ? share->cuts[cut].sectors : 0;
-  const bool joins_base = was_base && share->first_point >= limit;
-  const bool joins_nvm = was_nvm && share->first_point < limit;
-  struct parts parts = {-1, -1};
-  if (base_sectors > 0)
-    parts.base_ps = base_part_ps(walk, lane, request, &share->cuts[cut], joins_base);
-  if (base_sectors < request->sectors)
-    parts.nvm_ps = nvm_part_ps(walk, request, request->sectors - base_sectors, joins_nvm);
-  const int64_t service_ps =
-      (parts.base_ps > 0 ? parts.base_ps : 0) + (parts.nvm_ps > 0 ? parts.nvm_ps : 0);
-  book(walk, lane, request, parts, service_ps);
-}
-
 static void charge(struct tk_walk *walk, const struct issue_request *request,
                    const uint16_t *before) {
-  if (walk->series == NULL) {
-    for (uint32_t lane = 0; lane < walk->setup.scenario_count; lane++)
-      charge_lane(walk, lane, request, before);
-    return;
-  }
   const int64_t earlier_ps = series_first_ps(walk->series);
-  series_charge(walk->series, request, walk->shares, before);
-  walk->totals.role_service_ps[request->role] += series_first_ps(walk->series) - earlier_ps;
+  const int64_t answer_ps =
+      series_charge(walk->series, request, walk->shares, before, walk->arrival_ps);
+  count_first(walk, request, series_first_ps(walk->series) - earlier_ps, answer_ps);
 }
 
 /* Returns the longest that a request can take on both devices, -1 when 64 bits cannot hold it. */
@@ -369,25 +287,19 @@ void tk_walk_read(const struct tk_walk *walk, struct tk_walk_totals *totals,
                   struct tk_walked *walked) {
   *totals = walk->totals;
   totals->span_ps = walk->arrival_ps;
-  if (walked == NULL)
-    return;
-  memcpy(walked, walk->walked, walk->setup.scenario_count * sizeof *walked);
-  if (walk->series != NULL)
+  if (walked != NULL)
     series_read(walk->series, walked);
 }
 
 void tk_walk_free(struct tk_walk *walk) {
   if (walk == NULL)
     return;
-  block_map_free(walk->map);
+  if (!walk->is_twin)
+    block_map_free(walk->map);
   series_free(walk->series);
   intake_free(&walk->intake);
   for (int order = 0; order < TK_ORDERS; order++)
     share_free(&walk->shares[order]);
   free(walk->ends);
-  free(walk->heads);
-  free(walk->base_free_ps);
-  free(walk->nvm_free_ps);
-  free(walk->walked);
   free(walk);
 }

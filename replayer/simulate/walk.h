@@ -52,6 +52,12 @@ struct tk_walk;
 /* Makes a walk. Returns 0, -EINVAL when the setup contradicts itself, or -ENOMEM. */
 TK_EXPORT int tk_walk_new(const struct tk_walk_setup *setup, struct tk_walk **walk);
 
+/* Makes a walk of other placements with the same setup, which may go through the requests at the
+ * same time on another thread; it uses the blocks of `first`, which must outlive it. Returns as
+ * tk_walk_new. */
+TK_EXPORT int tk_walk_twin(const struct tk_walk *first, const struct tk_scenario *scenarios,
+                           uint32_t count, struct tk_walk **walk);
+
 /* Adds the next requests; returns as tk_placement_add. After a failure only the totals may be read.
  * One thread at a time. */
 TK_EXPORT int tk_walk_add(struct tk_walk *walk, const struct tk_placement_rows *rows);

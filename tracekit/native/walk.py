@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -129,6 +131,13 @@ class _Totals(ctypes.Structure):
 @functools.cache
 def _functions() -> ctypes.CDLL:
     native = library()
+    native.tk_walk_twin.restype = ctypes.c_int
+    native.tk_walk_twin.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_uint32,
+        ctypes.c_void_p,
+    ]
     native.tk_walk_new.restype = ctypes.c_int
     native.tk_walk_new.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     native.tk_walk_add.restype = ctypes.c_int
@@ -142,65 +151,110 @@ def _functions() -> ctypes.CDLL:
     return native
 
 
-def walk(plan: Walk, batches: Iterable[Rows]) -> Walked:
-    """Walk all scenarios through a trace; InputError names a request that makes no sense."""
-    with _WalkKernel(plan) as kernel:
+def walk(
+    plan: Walk, batches: Iterable[Rows], *, groups: Sequence[NDArray[np.int64]] | None = None
+) -> Walked:
+    """Walk all scenarios through a trace; InputError names a request that makes no sense.
+
+    Each group of scenarios (ascending indexes, of which the first is 0, the base alone) has a
+    thread; together they are all. None: one for all.
+    """
+    import numpy as np
+
+    parts = groups or [np.arange(len(plan.scenarios))]
+    with ExitStack() as stack:
+        kernels = [stack.enter_context(_WalkKernel(plan, parts[0]))]
+        kernels += [
+            stack.enter_context(_WalkKernel(plan, part, twin=kernels[0])) for part in parts[1:]
+        ]
+        pool = stack.enter_context(ThreadPoolExecutor(len(kernels)))
         for rows in batches:
-            kernel.add(rows)
-        return kernel.finish()
+            _all(pool, [functools.partial(kernel.add, rows) for kernel in kernels])
+        _all(pool, [kernel.finish for kernel in kernels])
+        return _together(kernels, len(plan.scenarios))
+
+
+def _all(pool: ThreadPoolExecutor, calls: Sequence[Callable[[], None]]) -> None:
+    """Run all, and raise what the first one raised after the last one is done."""
+    done = [pool.submit(call) for call in calls]
+    wait(done)
+    for one in done:
+        one.result()
 
 
 class _WalkKernel(Owned):
     free_function = "tk_walk_free"
 
-    def __init__(self, plan: Walk) -> None:
+    def __init__(
+        self, plan: Walk, chosen: NDArray[np.int64], *, twin: _WalkKernel | None = None
+    ) -> None:
         self._native = _functions()
         self._plan = plan  # the kernel reads its arrays until it is freed
+        self._scenarios = plan.scenarios[chosen]
+        self.chosen = chosen
         super().__init__()
+        status = self._make(twin)
+        if status:
+            raise TracekitError(
+                f"the placement model refuses {len(chosen)} placements: {os.strerror(-status)}"
+            )
+
+    def _make(self, twin: _WalkKernel | None) -> int:
+        place, count = self._scenarios.ctypes.data, len(self._scenarios)
+        out = ctypes.byref(self._handle)
+        if twin is not None:
+            return int(self._native.tk_walk_twin(twin._handle, place, count, out))
+        plan = self._plan
         setup = _Setup(
             native_setup(plan.setup),
             native_disk(plan.disk),
             (_I64 * 2)(*plan.flush_ps),
-            plan.scenarios.ctypes.data,
-            len(plan.scenarios),
+            place,
+            count,
             int(plan.is_open),
             (ctypes.c_uint32 * 2)(*plan.servers),
         )
-        status = self._native.tk_walk_new(ctypes.byref(setup), ctypes.byref(self._handle))
-        if status:
-            raise TracekitError(
-                f"the placement model refuses {len(plan.scenarios)} placements:"
-                f" {os.strerror(-status)}"
-            )
+        return int(self._native.tk_walk_new(ctypes.byref(setup), out))
 
     def add(self, rows: Rows) -> None:
         """Charge the next requests."""
         status = add_rows(self._native.tk_walk_add, self._handle, rows=rows)
-        check_status(status, self._totals(None).placement)
+        check_status(status, self._read(None).placement)
 
-    def finish(self) -> Walked:
-        """Charge what is still queued and return the results."""
-        status = self._native.tk_walk_finish(self._handle)
-        results = (_Walked * len(self._plan.scenarios))()
-        totals = self._totals(ctypes.addressof(results))
-        check_status(status, totals.placement)
-        return Walked(
-            service_ps=[result.service_ps for result in results],
-            makespan_ps=[result.makespan_ps for result in results],
-            answer_ps=[whole(result.answer_ps) for result in results],
-            role_service_ps=tuple(totals.role_service_ps),
-            role_answer_ps=tuple(whole(wide) for wide in totals.role_answer_ps),
-            totals=totals_of(totals.placement),
-            jobs=totals.jobs,
-            undated=totals.undated,
-            beyond=totals.beyond,
-            span_ps=totals.span_ps,
-        )
+    def finish(self) -> None:
+        """Charge what is still queued."""
+        check_status(self._native.tk_walk_finish(self._handle), self._read(None).placement)
 
-    def _totals(self, results: int | None) -> _Totals:
+    def results(self) -> tuple[_Totals, ctypes.Array[_Walked]]:
+        """Return what was counted, and a result for each of `chosen`."""
+        results = (_Walked * len(self._scenarios))()
+        return self._read(ctypes.addressof(results)), results
+
+    def _read(self, results: int | None) -> _Totals:
         totals = _Totals()
         self._native.tk_walk_read(self._handle, ctypes.byref(totals), results)
         return totals
+
+
+def _together(kernels: Sequence[_WalkKernel], count: int) -> Walked:
+    """Return the results of all kernels by scenario; what they count is the same."""
+    found: list[_Walked] = [_Walked()] * count
+    for kernel in kernels:
+        totals, results = kernel.results()
+        for index, result in zip(kernel.chosen.tolist(), results, strict=True):
+            found[index] = result
+    return Walked(
+        service_ps=[result.service_ps for result in found],
+        makespan_ps=[result.makespan_ps for result in found],
+        answer_ps=[whole(result.answer_ps) for result in found],
+        role_service_ps=tuple(totals.role_service_ps),
+        role_answer_ps=tuple(whole(wide) for wide in totals.role_answer_ps),
+        totals=totals_of(totals.placement),
+        jobs=totals.jobs,
+        undated=totals.undated,
+        beyond=totals.beyond,
+        span_ps=totals.span_ps,
+    )
 
 
 def whole(wide: Wide) -> int:

@@ -14,6 +14,7 @@ from tracekit.recommend.answer import Answer, saved_ratio
 from tracekit.recommend.models import OPEN
 from tracekit.schema import BLOCK_BYTES, ROLES
 from tracekit.simulate.block_orders import TouchedBlocks
+from tracekit.simulate.columns import ahead
 from tracekit.simulate.ledger import disks_of, hold, time_ps
 from tracekit.simulate.placement import read_rows
 from tracekit.simulate.variants import Variant, variants
@@ -107,7 +108,9 @@ def gain_range(
 
     counts = _Counts(cut)
     with Ledger(held) as whole, Ledger(held) as part:
-        total = counts.read(read_rows(trace[0], trace[1].device_names), whole=whole, part=part)
+        total = counts.read(
+            ahead(read_rows(trace[0], trace[1].device_names)), whole=whole, part=part
+        )
     return GainRange(
         tuple(_part(change, gain(total, change.of(profiles))) for change in changes),
         tuple(_window(one, gain(pair, profiles)) for one, pair in counts.windows),

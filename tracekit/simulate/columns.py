@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracekit import columns
 from tracekit.schema import ROLES
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNKNOWN = -1
+Item = TypeVar("Item")
 
 
 def row_count(file: Path) -> int:
@@ -28,6 +30,15 @@ def read_columns(file: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """
     for batch in columns.read_batches(file, names):
         yield {name: batch.column(name) for name in names}
+
+
+def ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Yield items of which the next one is made meanwhile, on another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
 
 
 def numbers(column: Any) -> NDArray[np.int64]:

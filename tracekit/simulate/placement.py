@@ -28,7 +28,7 @@ from tracekit.native.placement import (
 )
 from tracekit.schema import OPERATIONS, ROLES, SECTOR_BYTES
 from tracekit.simulate.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
-from tracekit.simulate.columns import codes, flags, numbers, read_columns, role_codes
+from tracekit.simulate.columns import ahead, codes, flags, numbers, read_columns, role_codes
 from tracekit.simulate.split import Splits, best_splits
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def sweep(
         nvm=device_cost(nvm),
     )
     with PlacementKernel(setup) as kernel:
-        for rows in read_rows(requests, touched.device_names):
+        for rows in ahead(read_rows(requests, touched.device_names)):
             kernel.add(rows)
             if on_rows is not None:
                 on_rows(len(rows.request_id))

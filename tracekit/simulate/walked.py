@@ -9,6 +9,7 @@ completion. See `replayer/simulate/walk.h`.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from tracekit.native.walk import SCENARIO, Disk, Walk, Walked, walk
 from tracekit.profiles import Profile
 from tracekit.schema import ROLES, SECTOR_BYTES
 from tracekit.simulate.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
+from tracekit.simulate.chains import shares_of_work
+from tracekit.simulate.columns import ahead
 from tracekit.simulate.placement import (
     COVERAGES,
     MIB,
@@ -56,7 +59,7 @@ class _Trace:
     on_rows: Callable[[int], None] | None
 
     def rows(self) -> Iterator[Rows]:
-        for rows in read_rows(self.requests, self.touched.device_names):
+        for rows in ahead(read_rows(self.requests, self.touched.device_names)):
             yield rows
             if self.on_rows is not None:
                 self.on_rows(len(rows.request_id))
@@ -95,7 +98,7 @@ def sweep_walked(
     walks = _Trace(requests, touched, setup, devices, is_open, on_rows)
     role_blocks = touched.role_blocks()
     roles = [role for role in ROLES[:PLACED_ROLES] if role_blocks[ROLES.index(role)]]
-    singles, walked = _walk_series(walks, _single_limits(roles, len(points)))
+    singles, walked = _walk_series(walks, _single_limits(roles, len(points)), points=points)
     curves = _curves((points, touched, ordered), singles, walked=walked, is_open=is_open)
     return _with_splits(walks, curves)
 
@@ -183,7 +186,7 @@ def _with_splits(walks: _Trace, curves: Curves) -> Curves:
             sums[how, held], limits[how, held] = split, limit
     if not sums:
         return curves
-    timed, _ = _walk_series(walks, limits)
+    timed, _ = _walk_series(walks, limits, points=curves.points)
     splits, walked = {}, {}
     for key, split in sums.items():
         change, best = running_best(timed[key].counted_ps - curves.base_total_ps)
@@ -193,19 +196,27 @@ def _with_splits(walks: _Trace, curves: Curves) -> Curves:
 
 
 def _walk_series(
-    walks: _Trace, series: dict[Key, NDArray[np.int64]]
+    walks: _Trace, series: dict[Key, NDArray[np.int64]], *, points: NDArray[np.int64]
 ) -> tuple[dict[Key, Timings], Walked]:
-    """Walk each series' placements, one a point, and the base alone before them."""
+    """Walk each series' placements, one a point, and the base alone before them.
+
+    Placements that are the same, such as a role alone at capacities beyond its size, are walked
+    once.
+    """
     import numpy as np
 
     base, nvm = walks.devices
-    ordered = sorted(series, key=_order_of)
     count = len(next(iter(series.values()))[0])
-    scenarios = np.zeros(1 + count * len(series), np.dtype(SCENARIO))
-    for index, key in enumerate(ordered):
-        part = scenarios[1 + index * count : 1 + (index + 1) * count]
-        part["order"] = _order_of(key)
-        part["limit"] = series[key].T
+    rows = np.zeros((1 + count * len(series), 1 + len(ROLES)), np.int64)
+    for index, (key, limits) in enumerate(series.items()):
+        part = rows[1 + index * count : 1 + (index + 1) * count]
+        part[:, 0] = _order_of(key)
+        part[:, 1:] = limits.T
+    distinct, where = np.unique(_plain(rows, walks.touched, points), axis=0, return_inverse=True)
+    # What holds more comes later, so that few chains hold all; the base alone holds least.
+    rank = np.lexsort((distinct[:, 1:].sum(axis=1), distinct[:, 0]))
+    scenarios = np.zeros(len(distinct), np.dtype(SCENARIO))
+    scenarios["order"], scenarios["limit"] = distinct[rank, 0], distinct[rank, 1:]
     plan = Walk(
         setup=walks.setup,
         disk=disk_of(base),
@@ -214,19 +225,49 @@ def _walk_series(
         is_open=walks.is_open,
         servers=(int(base.parallelism or 1), int(nvm.parallelism or 1)),
     )
-    walked = walk(plan, walks.rows())
-    timed = {}
-    for index, key in enumerate(ordered):
-        part_of = slice(1 + index * count, 1 + (index + 1) * count)
-        answers = [answer // max(walked.jobs, 1) for answer in walked.answer_ps[part_of]]
-        timed[key] = Timings(
-            service_ps=np.array(walked.service_ps[part_of], np.int64),
-            response_ps=np.array(answers, np.int64) if walks.is_open else None,
-            makespan_ps=(
-                np.array(walked.makespan_ps[part_of], np.int64) if walks.is_open else None
-            ),
-        )
+    groups = shares_of_work(scenarios, len(os.sched_getaffinity(0)), is_open=walks.is_open)
+    walked = walk(plan, walks.rows(), groups=groups)
+    place = np.argsort(rank)[where.reshape(-1)]
+    timed = {
+        key: _timings(walked, place[1 + index * count : 1 + (index + 1) * count], walks.is_open)
+        for index, key in enumerate(series)
+    }
     return timed, walked
+
+
+def _plain(
+    rows: NDArray[np.int64], touched: TouchedBlocks, points: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Write placements (order, limits by role) that are the same alike.
+
+    A limit of the first point, of no capacity, holds nothing, and one beyond a role's own blocks
+    holds no more than one that has all of them; the optimum's order mixes the roles.
+    """
+    import numpy as np
+
+    plain = rows.copy()
+    whole = np.searchsorted(points, touched.role_blocks()) + 1
+    whole[touched.role_blocks() == 0] = 0
+    is_own = rows[:, 0] != OPTIMAL
+    plain[is_own, 1:] = np.minimum(plain[is_own, 1:], whole)
+    plain[:, 1:][plain[:, 1:] <= 1] = 0
+    plain[~plain[:, 1:].any(axis=1), 0] = HOTTEST
+    return plain
+
+
+def _timings(walked: Walked, place: NDArray[np.int64], is_open: bool) -> Timings:
+    import numpy as np
+
+    jobs = max(walked.jobs, 1)
+    chosen = place.tolist()
+    service = np.array([walked.service_ps[at] for at in chosen], np.int64)
+    if not is_open:
+        return Timings(service)
+    return Timings(
+        service,
+        np.array([walked.answer_ps[at] // jobs for at in chosen], np.int64),
+        np.array([walked.makespan_ps[at] for at in chosen], np.int64),
+    )
 
 
 def _order_of(key: Key) -> int:
