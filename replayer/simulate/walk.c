@@ -27,6 +27,12 @@ struct reach {
   uint16_t highest[TK_ORDERS];
 };
 
+/* The placements on some devices. */
+struct variant {
+  struct tk_walk_setup setup;
+  struct series_set *series;
+};
+
 struct tk_walk {
   struct tk_walk_setup setup;
   struct block_map *map;
@@ -35,12 +41,15 @@ struct tk_walk {
   struct intake intake;
   struct share shares[TK_ORDERS];
   struct reach reaches[TK_ROLES];
-  struct series_set *series;
+  struct variant *variants; /* the setup's devices, then the others */
+  uint64_t variant_count;
   struct end *ends; /* one a traced device */
   struct tk_walk_totals totals;
-  int64_t first_ns;   /* of the first arrival, -1 before */
-  int64_t arrival_ps; /* of this request, since the first */
-  int64_t bound_ps;   /* no sum of service times can exceed this */
+  int64_t first_ns;            /* of the first arrival, -1 before */
+  int64_t arrival_ps;          /* of this request, since the first */
+  int64_t bound_ps;            /* no sum of service times can exceed this */
+  struct tk_walk_prices worst; /* the largest of all devices' */
+  int64_t longest_seek_ps;
 };
 
 static bool are_scenarios_valid(const struct tk_walk_setup *setup) {
@@ -53,10 +62,16 @@ static bool are_scenarios_valid(const struct tk_walk_setup *setup) {
   return is_valid;
 }
 
+static bool are_prices_valid(const struct tk_spindle *disk, const int64_t flush_ps[2]) {
+  return flush_ps[0] >= 0 && flush_ps[1] >= 0 &&
+         (disk->half_turn_ps == 0 || spindle_is_valid(disk));
+}
+
 static bool is_setup_valid(const struct tk_walk_setup *setup) {
   bool is_valid = setup->placement.point_count < UINT16_MAX && are_scenarios_valid(setup) &&
-                  setup->flush_ps[0] >= 0 && setup->flush_ps[1] >= 0 &&
-                  (setup->disk.half_turn_ps == 0 || spindle_is_valid(&setup->disk));
+                  are_prices_valid(&setup->disk, setup->flush_ps);
+  for (uint64_t i = 0; i < setup->other_count; i++)
+    is_valid = is_valid && are_prices_valid(&setup->others[i].disk, setup->others[i].flush_ps);
   for (int i = 0; i < 2; i++)
     is_valid = is_valid && setup->servers[i] > 0 && setup->servers[i] <= SERVERS_MAX;
   for (uint32_t i = 0; is_valid && i < setup->placement.block_count; i++)
@@ -81,6 +96,53 @@ static void find_reaches(struct tk_walk *walk) {
   }
 }
 
+static struct tk_walk_prices prices_of(const struct tk_walk_setup *setup) {
+  return (struct tk_walk_prices){setup->placement.base,
+                                 setup->placement.nvm,
+                                 setup->disk,
+                                 {setup->flush_ps[0], setup->flush_ps[1]}};
+}
+
+static int64_t max_ps(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static void raise_cost(struct tk_placement_cost *worst, const struct tk_placement_cost *cost) {
+  for (int op = 0; op < 2; op++) {
+    worst->latency_ps[op] = max_ps(worst->latency_ps[op], cost->latency_ps[op]);
+    worst->sequential_ps[op] = max_ps(worst->sequential_ps[op], cost->sequential_ps[op]);
+    worst->sector_ps[op] = max_ps(worst->sector_ps[op], cost->sector_ps[op]);
+  }
+  worst->fua_ps = max_ps(worst->fua_ps, cost->fua_ps);
+}
+
+static void raise_worst(struct tk_walk *walk, const struct tk_walk_prices *prices) {
+  raise_cost(&walk->worst.base, &prices->base);
+  raise_cost(&walk->worst.nvm, &prices->nvm);
+  for (int i = 0; i < 2; i++)
+    walk->worst.flush_ps[i] = max_ps(walk->worst.flush_ps[i], prices->flush_ps[i]);
+  if (prices->disk.half_turn_ps > 0)
+    walk->longest_seek_ps = max_ps(walk->longest_seek_ps, spindle_longest_ps(&prices->disk));
+}
+
+/* The series of the setup's devices, and of each other. */
+static int make_variants(struct tk_walk *walk) {
+  walk->variant_count = 1 + walk->setup.other_count;
+  walk->variants = calloc(walk->variant_count, sizeof *walk->variants);
+  int error = walk->variants == NULL ? -ENOMEM : 0;
+  for (uint64_t i = 0; i < walk->variant_count && !error; i++) {
+    struct tk_walk_setup *setup = &walk->variants[i].setup;
+    *setup = walk->setup;
+    const struct tk_walk_prices prices = i == 0 ? prices_of(setup) : walk->setup.others[i - 1];
+    setup->placement.base = prices.base;
+    setup->placement.nvm = prices.nvm;
+    setup->disk = prices.disk;
+    memcpy(setup->flush_ps, prices.flush_ps, sizeof setup->flush_ps);
+    raise_worst(walk, &prices);
+    error = series_new(setup, &walk->variants[i].series);
+  }
+  walk->setup.others = NULL;
+  return error;
+}
+
 static int allocate(struct tk_walk *walk) {
   const struct tk_placement_setup *placement = &walk->setup.placement;
   walk->ends = malloc((placement->device_count + 1ul) * sizeof *walk->ends);
@@ -90,7 +152,7 @@ static int allocate(struct tk_walk *walk) {
     walk->ends[i].sector = -1;
   for (uint32_t i = 0; i < walk->setup.scenario_count; i++)
     walk->is_needed[walk->setup.scenarios[i].order] = true;
-  int error = series_new(&walk->setup, &walk->series);
+  int error = make_variants(walk);
   if (!error && !walk->is_twin)
     error = block_map_new(placement->keys, placement->block_count, &walk->map);
   if (error)
@@ -133,6 +195,7 @@ int tk_walk_twin(const struct tk_walk *first, const struct tk_scenario *scenario
   struct tk_walk_setup setup = first->setup;
   setup.scenarios = scenarios;
   setup.scenario_count = count;
+  setup.other_count = 0;
   return are_scenarios_valid(&setup) ? make(&setup, first, out) : -EINVAL;
 }
 
@@ -170,15 +233,16 @@ static void count_first(struct tk_walk *walk, const struct issue_request *reques
 
 static int flush(void *context, const struct issue_request *request) {
   struct tk_walk *walk = context;
-  const int64_t base_ps = walk->setup.flush_ps[0];
-  const int64_t nvm_ps = walk->setup.flush_ps[1];
-  const int64_t both_ps = base_ps > nvm_ps ? base_ps : nvm_ps;
-  const int error = arrive(walk, request, both_ps);
+  const int error = arrive(walk, request, max_ps(walk->worst.flush_ps[0], walk->worst.flush_ps[1]));
   if (error)
     return error;
   const struct reach *reach = &walk->reaches[request->role];
-  count_first(walk, request, base_ps,
-              series_flush(walk->series, request, reach->lowest, reach->highest, walk->arrival_ps));
+  for (uint64_t i = 0; i < walk->variant_count; i++) {
+    const int64_t answer_ps = series_flush(walk->variants[i].series, request, reach->lowest,
+                                           reach->highest, walk->arrival_ps);
+    if (i == 0)
+      count_first(walk, request, walk->setup.flush_ps[0], answer_ps);
+  }
   return 0;
 }
 
@@ -231,20 +295,21 @@ static int find_shares(struct tk_walk *walk, const struct issue_request *request
 
 static void charge(struct tk_walk *walk, const struct issue_request *request,
                    const uint16_t *before) {
-  const int64_t earlier_ps = series_first_ps(walk->series);
-  const int64_t answer_ps =
-      series_charge(walk->series, request, walk->shares, before, walk->arrival_ps);
-  count_first(walk, request, series_first_ps(walk->series) - earlier_ps, answer_ps);
+  struct series_set *first = walk->variants[0].series;
+  const int64_t earlier_ps = series_first_ps(first);
+  const int64_t answer_ps = series_charge(first, request, walk->shares, before, walk->arrival_ps);
+  count_first(walk, request, series_first_ps(first) - earlier_ps, answer_ps);
+  for (uint64_t i = 1; i < walk->variant_count; i++)
+    (void)series_charge(walk->variants[i].series, request, walk->shares, before, walk->arrival_ps);
 }
 
-/* Returns the longest that a request can take on both devices, -1 when 64 bits cannot hold it. */
+/* Returns the longest that a request can take on both devices, INT64_MAX when that is too long. */
 static int64_t longest_ps(const struct tk_walk *walk, const struct issue_request *request) {
-  const struct tk_placement_cost *base = &walk->setup.placement.base;
-  const struct tk_placement_cost *nvm = &walk->setup.placement.nvm;
+  const struct tk_placement_cost *base = &walk->worst.base;
+  const struct tk_placement_cost *nvm = &walk->worst.nvm;
   const int op = request->is_write;
-  const bool is_disk = walk->setup.disk.half_turn_ps > 0;
   const int64_t fixed_ps = base->latency_ps[op] + base->fua_ps + nvm->latency_ps[op] + nvm->fua_ps +
-                           (is_disk ? spindle_longest_ps(&walk->setup.disk) : 0);
+                           walk->longest_seek_ps;
   int64_t longest;
   if (__builtin_mul_overflow(request->sectors, base->sector_ps[op] + nvm->sector_ps[op],
                              &longest) ||
@@ -287,8 +352,8 @@ void tk_walk_read(const struct tk_walk *walk, struct tk_walk_totals *totals,
                   struct tk_walked *walked) {
   *totals = walk->totals;
   totals->span_ps = walk->arrival_ps;
-  if (walked != NULL)
-    series_read(walk->series, walked);
+  for (uint64_t i = 0; walked != NULL && i < walk->variant_count; i++)
+    series_read(walk->variants[i].series, walked + i * walk->setup.scenario_count);
 }
 
 void tk_walk_free(struct tk_walk *walk) {
@@ -296,7 +361,9 @@ void tk_walk_free(struct tk_walk *walk) {
     return;
   if (!walk->is_twin)
     block_map_free(walk->map);
-  series_free(walk->series);
+  for (uint64_t i = 0; walk->variants != NULL && i < walk->variant_count; i++)
+    series_free(walk->variants[i].series);
+  free(walk->variants);
   intake_free(&walk->intake);
   for (int order = 0; order < TK_ORDERS; order++)
     share_free(&walk->shares[order]);

@@ -20,6 +20,14 @@ struct tk_scenario {
   uint16_t limit[TK_ROLES]; /* by role of the request; 0: nothing on NVM */
 };
 
+/* Other devices on which the same placements are walked at the same time. */
+struct tk_walk_prices {
+  struct tk_placement_cost base;
+  struct tk_placement_cost nvm;
+  struct tk_spindle disk; /* of the base device; half_turn_ps 0: none */
+  int64_t flush_ps[2];    /* of base and NVM */
+};
+
 struct tk_walk_setup {
   struct tk_placement_setup placement;
   struct tk_spindle disk;              /* of the base device; half_turn_ps 0: none */
@@ -28,6 +36,8 @@ struct tk_walk_setup {
   uint32_t scenario_count;             /* at least 1: the first has nothing on NVM */
   uint32_t is_open;                    /* 1: requests come at their traced times */
   uint32_t servers[2]; /* requests that base and NVM serve at once, 1 to 256, when open */
+  const struct tk_walk_prices *others; /* read by tk_walk_new only */
+  uint64_t other_count;
 };
 
 /* Results of one placement. */
@@ -52,9 +62,9 @@ struct tk_walk;
 /* Makes a walk. Returns 0, -EINVAL when the setup contradicts itself, or -ENOMEM. */
 TK_EXPORT int tk_walk_new(const struct tk_walk_setup *setup, struct tk_walk **walk);
 
-/* Makes a walk of other placements with the same setup, which may go through the requests at the
- * same time on another thread; it uses the blocks of `first`, which must outlive it. Returns as
- * tk_walk_new. */
+/* Makes a walk of other placements with the same setup but no other devices, which may go through
+ * the requests at the same time on another thread; it uses the blocks of `first`, which must
+ * outlive it. Returns as tk_walk_new. */
 TK_EXPORT int tk_walk_twin(const struct tk_walk *first, const struct tk_scenario *scenarios,
                            uint32_t count, struct tk_walk **walk);
 
@@ -65,7 +75,8 @@ TK_EXPORT int tk_walk_add(struct tk_walk *walk, const struct tk_placement_rows *
 /* Charges what is still queued: call once, after the last rows. Returns as tk_walk_add. */
 TK_EXPORT int tk_walk_finish(struct tk_walk *walk);
 
-/* Copies the totals, and unless `walked` is NULL the results, one a scenario. */
+/* Copies the totals, and unless `walked` is NULL the results, one a scenario; then those on each of
+ * the other devices. */
 TK_EXPORT void tk_walk_read(const struct tk_walk *walk, struct tk_walk_totals *totals,
                             struct tk_walked *walked);
 

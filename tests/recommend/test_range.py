@@ -73,23 +73,28 @@ def shares_of(result: dict[str, Any], requests: list[Request]) -> set[Block]:
     }
 
 
-def gain(part: list[Request], blocks: set[Block], pair: tuple[Profile, Profile]) -> float:
+def gain(
+    part: list[Request], blocks: set[Block], pair: tuple[Profile, Profile], *, queueing: str
+) -> float:
     """Charge the base alone and the placement, request by request."""
     alone, placed = (
         model(part, held, pair, level="queued", trace=timed()) for held in (set(), blocks)
     )
+    if queueing == "open":
+        return 1 - sum(placed.responses) / sum(alone.responses)
     return 1 - placed.service / alone.service
 
 
+@pytest.mark.parametrize("queueing", ["serial", "open"])
 @pytest.mark.parametrize("base", ["disk", "hdd-7200-seek", "ssd-emlc"])
-def test_the_range_is_over_single_parts_and_windows(base: str, tmp_path: Path) -> None:
+def test_the_range_is_over_single_parts_and_windows(
+    base: str, queueing: str, tmp_path: Path
+) -> None:
     # GIVEN a base device of constant cost, a disk with a head, or flash
     requests = timed()
     info = {"clock": {"duration_ns": len(requests) * MS, "wall_ns": None}}
-    profiles = tmp_path / "devices.toml"
-    profiles.write_text(DEVICES.read_text())
-    result = recommended(tmp_path / "t", requests, base=base, info=info, profiles=profiles)
-    pair = load_profiles(profiles)[base], load_profiles(profiles)["nvm"]
+    result = recommended(tmp_path, requests, info=info, base=base, queueing=queueing)
+    pair = load_profiles(DEVICES)[base], load_profiles(DEVICES)["nvm"]
     blocks, found = shares_of(result, requests), result["gain_range"]
     # WHEN each part of each device takes half and twice as long, one at a time
     gains = {}
@@ -97,10 +102,13 @@ def test_the_range_is_over_single_parts_and_windows(base: str, tmp_path: Path) -
         devices = [*pair]
         devices[one.which] = change(pair[one.which], one.parameter, factor=one.factor)
         key = (one.device, one.parameter, one.factor)
-        gains[key] = gain(requests, blocks, (devices[0], devices[1]))
+        gains[key] = gain(requests, blocks, (devices[0], devices[1]), queueing=queueing)
     # AND each eighth of the requests is a trace of its own
     size = -(-len(requests) // 8)
-    parts = [gain(requests[n : n + size], blocks, pair) for n in range(0, len(requests), size)]
+    parts = [
+        gain(requests[n : n + size], blocks, pair, queueing=queueing)
+        for n in range(0, len(requests), size)
+    ]
     # THEN the ends are those gains, and named
     assert found["parameter"]["tried"] == len(gains)
     assert found["window"]["tried"] == len(parts) == 8
@@ -134,9 +142,10 @@ def test_a_long_trace_is_cut_by_the_hour(tmp_path: Path) -> None:
     assert {found["window"][end]["window"] for end in ("low", "high")} <= {1, 2, 4}
 
 
+@pytest.mark.parametrize("queueing", ["serial", "open"])
 @pytest.mark.parametrize("count", [0, 1])
-def test_next_to_nothing_has_a_defined_range(count: int, tmp_path: Path) -> None:
-    result = recommended(tmp_path, timed()[:count])
+def test_next_to_nothing_has_a_defined_range(count: int, queueing: str, tmp_path: Path) -> None:
+    result = recommended(tmp_path, timed()[:count], queueing=queueing)
     found = result["gain_range"]
     if count == 0:
         assert found is None

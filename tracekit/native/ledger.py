@@ -18,7 +18,7 @@ from tracekit.native.placement import (
     add_rows,
     check_status,
 )
-from tracekit.native.walk import Disk, NativeDisk, Wide, native_disk, whole
+from tracekit.native.spindle import Disk, NativeDisk, Wide, native_disk, whole
 
 if TYPE_CHECKING:
     import numpy as np

@@ -85,7 +85,9 @@ class Totals:
 _I64 = ctypes.c_int64
 
 
-class _Cost(ctypes.Structure):
+class NativeCost(ctypes.Structure):
+    """`struct tk_placement_cost`."""
+
     _fields_ = [
         ("latency_ps", _I64 * 2),
         ("sequential_ps", _I64 * 2),
@@ -105,8 +107,8 @@ class NativeSetup(ctypes.Structure):
         ("device_count", ctypes.c_uint32),
         ("point_count", ctypes.c_uint32),
         ("as_issued", ctypes.c_uint32),
-        ("base", _Cost),
-        ("nvm", _Cost),
+        ("base", NativeCost),
+        ("nvm", NativeCost),
     ]
 
 
@@ -149,9 +151,10 @@ def _functions() -> ctypes.CDLL:
     return native
 
 
-def _cost(cost: Cost) -> _Cost:
+def native_cost(cost: Cost) -> NativeCost:
+    """Return costs as the kernels take them."""
     pairs = (cost.latency_ps, cost.sequential_ps, cost.sector_ps)
-    return _Cost(*((_I64 * 2)(*pair) for pair in pairs), cost.fua_ps)
+    return NativeCost(*((_I64 * 2)(*pair) for pair in pairs), cost.fua_ps)
 
 
 def native_setup(setup: Setup) -> NativeSetup:
@@ -164,8 +167,8 @@ def native_setup(setup: Setup) -> NativeSetup:
         len(setup.devices),
         setup.point_count,
         int(setup.is_issued),
-        _cost(setup.base),
-        _cost(setup.nvm),
+        native_cost(setup.base),
+        native_cost(setup.nvm),
     )
 
 

@@ -16,6 +16,8 @@ from tracekit.native import library
 from tracekit.native.owned import Owned
 from tracekit.native.placement import (
     ROLE_COUNT,
+    Cost,
+    NativeCost,
     NativeSetup,
     NativeTotals,
     Rows,
@@ -23,9 +25,11 @@ from tracekit.native.placement import (
     Totals,
     add_rows,
     check_status,
+    native_cost,
     native_setup,
     totals_of,
 )
+from tracekit.native.spindle import Disk, NativeDisk, Wide, native_disk, whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,17 +42,13 @@ _U64 = ctypes.c_uint64
 
 
 @dataclass(frozen=True)
-class Disk:
-    """A base device whose head moves: times in ps, distances in sectors; see spindle.h."""
+class Prices:
+    """Devices, base and NVM: costs, the base device's head if it has one, and flushes in ps."""
 
-    track_ps: float
-    root_ps: float
-    linear_ps: float
-    unknown_ps: int
-    half_turn_ps: int
-    settle_ps: tuple[int, int]
-    track_sectors: int
-    capacity_sectors: int
+    base: Cost
+    nvm: Cost
+    disk: Disk | None
+    flush_ps: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Walk:
     scenarios: NDArray[np.void]  # SCENARIO, ascending by order, the first with nothing on NVM
     is_open: bool
     servers: tuple[int, int]
+    others: tuple[Prices, ...] = ()  # devices on which the same is walked at the same time
 
 
 @dataclass(frozen=True)
@@ -79,18 +80,12 @@ class Walked:
     span_ps: int
 
 
-class NativeDisk(ctypes.Structure):
-    """`struct tk_spindle`."""
-
+class _Prices(ctypes.Structure):
     _fields_ = [
-        ("track_ps", ctypes.c_double),
-        ("root_ps", ctypes.c_double),
-        ("linear_ps", ctypes.c_double),
-        ("unknown_ps", _I64),
-        ("half_turn_ps", _I64),
-        ("settle_ps", _I64 * 2),
-        ("track_sectors", _I64),
-        ("capacity_sectors", _I64),
+        ("base", NativeCost),
+        ("nvm", NativeCost),
+        ("disk", NativeDisk),
+        ("flush_ps", _I64 * 2),
     ]
 
 
@@ -103,13 +98,9 @@ class _Setup(ctypes.Structure):
         ("scenario_count", ctypes.c_uint32),
         ("is_open", ctypes.c_uint32),
         ("servers", ctypes.c_uint32 * 2),
+        ("others", ctypes.c_void_p),
+        ("other_count", _U64),
     ]
-
-
-class Wide(ctypes.Structure):
-    """`struct tk_wide`."""
-
-    _fields_ = [("low", _U64), ("high", _U64)]
 
 
 class _Walked(ctypes.Structure):
@@ -163,9 +154,9 @@ def walk(
 
     parts = groups or [np.arange(len(plan.scenarios))]
     with ExitStack() as stack:
-        kernels = [stack.enter_context(_WalkKernel(plan, parts[0]))]
+        kernels = [stack.enter_context(WalkKernel(plan, parts[0]))]
         kernels += [
-            stack.enter_context(_WalkKernel(plan, part, twin=kernels[0])) for part in parts[1:]
+            stack.enter_context(WalkKernel(plan, part, twin=kernels[0])) for part in parts[1:]
         ]
         pool = stack.enter_context(ThreadPoolExecutor(len(kernels)))
         for rows in batches:
@@ -182,16 +173,22 @@ def _all(pool: ThreadPoolExecutor, calls: Sequence[Callable[[], None]]) -> None:
         one.result()
 
 
-class _WalkKernel(Owned):
+class WalkKernel(Owned):
+    """Some placements of a plan, for one thread at a time; a context manager.
+
+    A twin of another kernel uses its blocks, must be freed before it, and knows no other devices.
+    """
+
     free_function = "tk_walk_free"
 
     def __init__(
-        self, plan: Walk, chosen: NDArray[np.int64], *, twin: _WalkKernel | None = None
+        self, plan: Walk, chosen: NDArray[np.int64], *, twin: WalkKernel | None = None
     ) -> None:
         self._native = _functions()
         self._plan = plan  # the kernel reads its arrays until it is freed
         self._scenarios = plan.scenarios[chosen]
         self.chosen = chosen
+        self._variants = 1
         super().__init__()
         status = self._make(twin)
         if status:
@@ -199,12 +196,14 @@ class _WalkKernel(Owned):
                 f"the placement model refuses {len(chosen)} placements: {os.strerror(-status)}"
             )
 
-    def _make(self, twin: _WalkKernel | None) -> int:
+    def _make(self, twin: WalkKernel | None) -> int:
         place, count = self._scenarios.ctypes.data, len(self._scenarios)
         out = ctypes.byref(self._handle)
         if twin is not None:
             return int(self._native.tk_walk_twin(twin._handle, place, count, out))
         plan = self._plan
+        others = (_Prices * len(plan.others))(*map(_native_prices, plan.others))
+        self._variants += len(others)
         setup = _Setup(
             native_setup(plan.setup),
             native_disk(plan.disk),
@@ -213,6 +212,8 @@ class _WalkKernel(Owned):
             count,
             int(plan.is_open),
             (ctypes.c_uint32 * 2)(*plan.servers),
+            ctypes.addressof(others),
+            len(others),
         )
         return int(self._native.tk_walk_new(ctypes.byref(setup), out))
 
@@ -225,9 +226,16 @@ class _WalkKernel(Owned):
         """Charge what is still queued."""
         check_status(self._native.tk_walk_finish(self._handle), self._read(None).placement)
 
+    def answers_ps(self) -> tuple[int, list[list[int]]]:
+        """Return the number of jobs, and by devices the sums of response times of `chosen`."""
+        totals, results = self.results()
+        sums = [whole(result.answer_ps) for result in results]
+        count = len(self.chosen)
+        return totals.jobs, [sums[at : at + count] for at in range(0, len(sums), count)]
+
     def results(self) -> tuple[_Totals, ctypes.Array[_Walked]]:
-        """Return what was counted, and a result for each of `chosen`."""
-        results = (_Walked * len(self._scenarios))()
+        """Return what was counted, and results for each of `chosen`, by devices."""
+        results = (_Walked * (len(self._scenarios) * self._variants))()
         return self._read(ctypes.addressof(results)), results
 
     def _read(self, results: int | None) -> _Totals:
@@ -236,7 +244,7 @@ class _WalkKernel(Owned):
         return totals
 
 
-def _together(kernels: Sequence[_WalkKernel], count: int) -> Walked:
+def _together(kernels: Sequence[WalkKernel], count: int) -> Walked:
     """Return the results of all kernels by scenario; what they count is the same."""
     found: list[_Walked] = [_Walked()] * count
     for kernel in kernels:
@@ -257,22 +265,10 @@ def _together(kernels: Sequence[_WalkKernel], count: int) -> Walked:
     )
 
 
-def whole(wide: Wide) -> int:
-    """Return a sum of more than 64 bits."""
-    return int(wide.high) << 64 | int(wide.low)
-
-
-def native_disk(disk: Disk | None) -> NativeDisk:
-    """Return a disk as the kernels take it; one of zeros for none."""
-    if disk is None:
-        return NativeDisk()
-    return NativeDisk(
-        disk.track_ps,
-        disk.root_ps,
-        disk.linear_ps,
-        disk.unknown_ps,
-        disk.half_turn_ps,
-        (_I64 * 2)(*disk.settle_ps),
-        disk.track_sectors,
-        disk.capacity_sectors,
+def _native_prices(prices: Prices) -> _Prices:
+    return _Prices(
+        native_cost(prices.base),
+        native_cost(prices.nvm),
+        native_disk(prices.disk),
+        (_I64 * 2)(*prices.flush_ps),
     )

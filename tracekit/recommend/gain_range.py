@@ -7,22 +7,19 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from tracekit.native.ledger import Counts, Ledger
 from tracekit.native.placement import PLACED_ROLES, Rows
 from tracekit.profiles import Profile
-from tracekit.recommend.answer import Answer, saved_ratio
+from tracekit.recommend.counted import Counter, Placed, counters
 from tracekit.recommend.models import OPEN
 from tracekit.schema import BLOCK_BYTES, ROLES
 from tracekit.simulate.block_orders import TouchedBlocks
 from tracekit.simulate.columns import ahead
-from tracekit.simulate.ledger import disks_of, hold, time_ps
 from tracekit.simulate.placement import read_rows
 from tracekit.simulate.variants import Variant, variants
-from tracekit.simulate.windows import Cut, Cutter, Window, choose_cut
+from tracekit.simulate.windows import Cut, Cutter, choose_cut
 from tracekit.store import TraceFolder
 
 FACTORS = (0.5, 2.0)
-Pair = tuple[Counts, Counts]
 
 
 @dataclass(frozen=True)
@@ -65,87 +62,61 @@ class GainRange:
         return {"low_ratio": low.gain_ratio, "high_ratio": high.gain_ratio, **found}
 
 
-def found_range(
+def gain_range(
     folder: TraceFolder, trace: tuple[Path, TouchedBlocks], *, result: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Return the range of a recommendation; None where nothing is placed, and with queues."""
-    if result["queueing"] == OPEN or result["answer"]["placement"] == "base":
+) -> GainRange | None:
+    """Return the range of a recommendation, from one pass; None where nothing is placed.
+
+    `trace` is requests.parquet and its blocks, `result` the content of recommendation.json.
+    """
+    answer = result["answer"]
+    if answer["placement"] == "base":
         return None
     base, nvm = (Profile(**profile) for profile in result["profiles"])
-    return gain_range(
-        trace,
-        Answer(**result["answer"]),
-        profiles=(base, nvm),
+    changes = list(variants((base, nvm), FACTORS))
+    placed = Placed(
+        touched=trace[1],
+        shares={role: answer[f"{role}_bytes"] // BLOCK_BYTES for role in ROLES[:PLACED_ROLES]},
         coverage=result["coverage"],
+        devices=[(base, nvm), *(change.of((base, nvm)) for change in changes)],
         is_issued=result["level"] == "issued",
-        cut=choose_cut(folder),
-    ).told()
-
-
-def gain_range(
-    trace: tuple[Path, TouchedBlocks],
-    answer: Answer,
-    *,
-    profiles: tuple[Profile, Profile],
-    coverage: str,
-    is_issued: bool,
-    cut: Cut,
-) -> GainRange:
-    """Count the requests of the answer's placement once, and price them for each change.
-
-    For models that serve one request after the other.
-    """
-    changes = list(variants(profiles, FACTORS))
-    disks = disks_of([profiles, *(change.of(profiles) for change in changes)])
-    shares = {
-        role: getattr(answer, f"{role}_bytes") // BLOCK_BYTES for role in ROLES[:PLACED_ROLES]
-    }
-    held = hold(trace[1], shares, coverage=coverage, is_issued=is_issued, disks=disks)
-
-    def gain(counts: Pair, devices: tuple[Profile, Profile]) -> float:
-        alone_ps, placed_ps = (time_ps(one, devices, disks=disks) for one in counts)
-        return saved_ratio(placed_ps, alone_ps)
-
-    counts = _Counts(cut)
-    with Ledger(held) as whole, Ledger(held) as part:
-        total = counts.read(
-            ahead(read_rows(trace[0], trace[1].device_names)), whole=whole, part=part
-        )
-    return GainRange(
-        tuple(_part(change, gain(total, change.of(profiles))) for change in changes),
-        tuple(_window(one, gain(pair, profiles)) for one, pair in counts.windows),
-        cut,
+        is_open=result["queueing"] == OPEN,
     )
+    cut = choose_cut(folder)
+    with counters(placed) as (whole, part):
+        batches = ahead(read_rows(trace[0], trace[1].device_names))
+        windows = tuple(_windows(batches, whole, part, cut))
+        gains = whole.finish()
+    if gains is None:
+        return None
+    parts = zip(changes, gains[1:], strict=True)
+    return GainRange(tuple(_part(change, gain) for change, gain in parts), windows, cut)
 
 
-class _Counts:
-    """Reads a trace into a ledger of all of it, and one of each window after the other."""
+def _windows(
+    batches: Iterator[Rows], whole: Counter, part: Counter, cut: Cut
+) -> Iterator[WindowGain]:
+    """Give the whole trace to one counter, and yield what the other gains in each window."""
+    import numpy as np
 
-    def __init__(self, cut: Cut) -> None:
-        self._cutter = Cutter(cut)
-        self._number: int | None = None
-        self.windows: list[tuple[Window, Pair]] = []
+    cutter = Cutter(cut)
+    current: int | None = None
+    for rows in batches:
+        whole.add(rows)
+        time_ns = np.where(rows.queue_ns < 0, rows.issue_ns, rows.queue_ns)
+        for number, begin, end in cutter.parts(time_ns):
+            if current is not None and current != number:
+                yield from _closed(part, cutter, current)
+            current = number
+            part.add(_slice(rows, begin, end))
+    yield from _closed(part, cutter, current)
 
-    def read(self, batches: Iterator[Rows], *, whole: Ledger, part: Ledger) -> Pair:
-        import numpy as np
 
-        for rows in batches:
-            whole.add(rows)
-            time_ns = np.where(rows.queue_ns < 0, rows.issue_ns, rows.queue_ns)
-            for number, begin, end in self._cutter.parts(time_ns):
-                if number != self._number:
-                    self._close(part)
-                    self._number = number
-                part.add(_slice(rows, begin, end))
-        self._close(part)
-        return whole.finish()
-
-    def _close(self, part: Ledger) -> None:
-        if self._number is None:
-            return
-        pair = part.finish()
-        if not pair[0].is_empty:
-            self.windows.append((self._cutter.window(self._number), pair))
+def _closed(part: Counter, cutter: Cutter, number: int | None) -> Iterator[WindowGain]:
+    gains = part.finish()
+    if gains is not None and number is not None:
+        one = cutter.window(number)
+        yield WindowGain(gains[0], one.number, one.start_ns, one.end_ns, one.requests)
 
 
 def _slice(rows: Rows, begin: int, end: int) -> Rows:
@@ -156,10 +127,6 @@ def _slice(rows: Rows, begin: int, end: int) -> Rows:
 
 def _part(change: Variant, gain_ratio: float) -> PartGain:
     return PartGain(gain_ratio, change.device, change.parameter, change.factor)
-
-
-def _window(one: Window, gain_ratio: float) -> WindowGain:
-    return WindowGain(gain_ratio, one.number, one.start_ns, one.end_ns, one.requests)
 
 
 def _ends(gains: tuple[PartGain | WindowGain, ...]) -> dict[str, Any]:

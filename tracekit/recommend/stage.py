@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.profiles import Profile, choose_profile, load_profiles
 from tracekit.recommend.answer import SPLIT, Answers, Flip, candidates, find_answers, to_ns
-from tracekit.recommend.gain_range import found_range
+from tracekit.recommend.gain_range import gain_range
 from tracekit.recommend.grid import Grid, make_grid, only_shown
 from tracekit.recommend.models import (
     OPEN,
@@ -76,8 +76,9 @@ def recommend(
         (requests, touched), grid, options, profiles=profiles, level=level, on_rows=on_rows
     )
     result = _result(folder, options, profiles, level, (grid, curves))
-    result["gain_range"] = found_range(folder, (requests, touched), result=result)
-    if result["gain_range"]:
+    found = gain_range(folder, (requests, touched), result=result)
+    result["gain_range"] = None if found is None else found.told()
+    if found is not None:
         result["headline"][0] += f" {range_sentence(result['gain_range'])}"
     (folder.path / "simulations").mkdir(exist_ok=True)
     write_table(folder.table(TABLE), _table(profiles, grid, curves))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracekit.native.ledger import HELD_ALL, HELD_NONE, HELD_SOME, Counts, Held
 from tracekit.native.placement import PLACED_ROLES
-from tracekit.native.walk import Disk
+from tracekit.native.spindle import Disk
 from tracekit.profiles import Profile
 from tracekit.schema import ROLES
 from tracekit.simulate.block_orders import TouchedBlocks, blocks_in_order

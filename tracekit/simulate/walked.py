@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from tracekit.disk import seek_curve
 from tracekit.native.placement import HOTTEST, OPTIMAL, PLACED_ROLES, START, Cost, Rows, Setup
-from tracekit.native.walk import SCENARIO, Disk, Walk, Walked, walk
+from tracekit.native.spindle import Disk
+from tracekit.native.walk import SCENARIO, Walk, Walked, walk
 from tracekit.profiles import Profile
 from tracekit.schema import ROLES, SECTOR_BYTES
 from tracekit.simulate.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
