@@ -47,6 +47,18 @@ static uint32_t tree_sum(const struct reuse *reuse, uint32_t word) {
   return sum;
 }
 
+/* Makes the tree of the words that are in it anew: each entry is told to the one above it. */
+static void recount(struct reuse *reuse) {
+  memset(reuse->tree, 0, (reuse->words + 1ul) * sizeof *reuse->tree);
+  for (uint32_t at = 1; at <= reuse->words; at++) {
+    const uint32_t above = at + (at & -at);
+    if (at <= reuse->in_tree)
+      reuse->tree[at] += popcount(reuse->bits[at - 1]);
+    if (above <= reuse->words)
+      reuse->tree[above] += reuse->tree[at];
+  }
+}
+
 /* Counts the words before `word` in the tree: no touch will set a bit in them any more. */
 static void close_words(struct reuse *reuse, uint32_t word) {
   for (; reuse->in_tree < word; reuse->in_tree++)
@@ -81,10 +93,9 @@ static void renumber(struct reuse *reuse) {
   memset(reuse->bits, 0xff, before / WORD_SLOTS * sizeof *reuse->bits);
   if (before % WORD_SLOTS)
     reuse->bits[before / WORD_SLOTS] = (UINT64_C(1) << before % WORD_SLOTS) - 1;
-  memset(reuse->tree, 0, (reuse->words + 1ul) * sizeof *reuse->tree);
   reuse->next = before;
-  reuse->in_tree = 0;
-  close_words(reuse, before / WORD_SLOTS);
+  reuse->in_tree = before / WORD_SLOTS;
+  recount(reuse);
 }
 
 void reuse_move(struct reuse *reuse, uint32_t page, uint32_t to) {
@@ -182,10 +193,12 @@ void reuse_forget(struct reuse *reuse, uint32_t page) {
   const uint32_t slot = reuse->slots[page];
   if (slot == REUSE_COLD)
     return;
-  clear_slots(reuse, slot, slot + 1);
+  reuse->bits[slot / WORD_SLOTS] &= ~(UINT64_C(1) << slot % WORD_SLOTS);
   reuse->slots[page] = REUSE_COLD;
   reuse->live--;
 }
+
+void reuse_forgot(struct reuse *reuse) { recount(reuse); }
 
 uint64_t reuse_bytes(const struct reuse *reuse) {
   return (reuse->pages + 1ul) * sizeof *reuse->slots + reuse->words * sizeof *reuse->bits +

@@ -51,8 +51,11 @@ void reuse_move_all(const struct reuse *from, struct reuse *to, const uint32_t *
 void reuse_prefetch_slot(const struct reuse *reuse, uint32_t page);
 void reuse_prefetch_word(const struct reuse *reuse, uint32_t page);
 
-/* Forgets that a page was ever touched. */
+/* Forgets that a page was ever touched. After the last of them reuse_forgot() must follow. */
 void reuse_forget(struct reuse *reuse, uint32_t page);
+
+/* Counts anew after pages were forgotten: their number costs nothing, so that it may be large. */
+void reuse_forgot(struct reuse *reuse);
 
 /* Returns the bytes of the tables. */
 uint64_t reuse_bytes(const struct reuse *reuse);

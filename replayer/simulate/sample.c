@@ -132,6 +132,7 @@ void sample_cut(struct sample *sample, uint32_t threshold) {
       close_gap(sample, place);
     }
   }
+  reuse_forgot(&sample->reuse);
 }
 
 uint64_t sample_bytes(const struct sample *sample) {

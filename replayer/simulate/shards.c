@@ -11,8 +11,10 @@
 #define FIRST_PAGES 4096u
 #define ROWS (2u * PAGE_ROLES)
 #define SALT UINT64_C(0x9e3779b97f4a7c15) /* page 0 must not have the hash 0 */
-#define CUT_SHARE 16u /* a full sample gives up so much of its rate: rarely, and not much */
+#define CUT_SHARE 8u /* a full sample gives up so much of its rate: rarely, and not much */
 #define SOON 8u
+#define PAGES 256u   /* pages that are hashed together */
+#define STEP 8u      /* pages that are written at once: so many or fewer cost the same */
 #define WAITING 128u /* sampled references that are handled together */
 
 /* A reference of a sampled page, which is on its way from memory. */
@@ -31,8 +33,11 @@ struct shards {
   double weight;       /* the inverse of the rate */
   uint64_t sampled;    /* references */
   uint64_t references[ROWS];
+  uint32_t page_count;
   uint32_t waiting_count;
-  struct waiting waiting[WAITING];
+  uint64_t keys[PAGES]; /* salted */
+  uint8_t rows[PAGES];
+  struct waiting waiting[WAITING + PAGES];
 };
 
 int tk_shards_new(const uint64_t *sizes, uint32_t size_count, uint32_t threshold,
@@ -111,41 +116,49 @@ static int add_waiting(struct shards *shards) {
   return 0;
 }
 
-/* Lets the sampled pages of an access wait. */
+/* Lets the sampled ones of the pages wait. */
+static int add_pages(struct shards *shards) {
+  uint32_t waiting = shards->waiting_count;
+  for (uint32_t i = 0; i < shards->page_count; i++) {
+    const uint64_t hash = hash_mix(shards->keys[i]);
+    /* Written in any case, and overwritten if the page is not sampled: a branch would be missed. */
+    shards->waiting[waiting] = (struct waiting){hash, shards->rows[i]};
+    waiting += hash >> SAMPLE_HASH_SHIFT < shards->threshold;
+  }
+  shards->waiting_count = waiting;
+  shards->page_count = 0;
+  return waiting >= WAITING ? add_waiting(shards) : 0;
+}
+
 static int add_access(struct shards *shards, const struct page_access *access, uint32_t row) {
-  uint64_t key = (uint64_t)access->key + SALT;
-  for (uint32_t left = access->count; left > 0;) {
-    const uint32_t room = WAITING - shards->waiting_count;
-    const uint32_t part = left < room ? left : room;
-    uint32_t waiting = shards->waiting_count;
-    for (uint32_t page = 0; page < part; page++) {
-      const uint64_t hash = hash_mix(key + page);
-      /* Written in any case, and overwritten if the page is not sampled. */
-      shards->waiting[waiting] = (struct waiting){hash, row};
-      waiting += hash >> SAMPLE_HASH_SHIFT < shards->threshold;
-    }
-    shards->waiting_count = waiting;
-    key += part;
-    left -= part;
-    const int error = waiting == WAITING ? add_waiting(shards) : 0;
+  const uint64_t key = (uint64_t)access->key + SALT;
+  for (uint64_t done = 0; done < access->count; done += STEP) {
+    const uint64_t left = access->count - done;
+    const int error = shards->page_count > PAGES - STEP ? add_pages(shards) : 0;
     if (error)
       return error;
+    for (uint32_t page = 0; page < STEP; page++) {
+      shards->keys[shards->page_count + page] = key + done + page;
+      shards->rows[shards->page_count + page] = (uint8_t)row;
+    }
+    shards->page_count += left < STEP ? (uint32_t)left : STEP;
   }
   return 0;
 }
 
 int tk_shards_add(struct shards *shards, const struct page_access *rows, uint64_t count) {
-  for (uint64_t i = 0; i < count; i++) {
+  int error = 0;
+  for (uint64_t i = 0; i < count && error == 0; i++) {
     const struct page_access *access = &rows[i];
     const uint32_t row = access->role * 2u + (access->is_write != 0);
     if (access->role >= PAGE_ROLES)
       return -EINVAL;
     shards->references[row] += access->count;
-    const int error = add_access(shards, access, row);
-    if (error)
-      return error;
+    error = add_access(shards, access, row);
   }
-  return add_waiting(shards);
+  if (error == 0)
+    error = add_pages(shards);
+  return error ? error : add_waiting(shards);
 }
 
 void tk_shards_read(const struct shards *shards, double *sums, struct shards_totals *totals) {

@@ -38,7 +38,7 @@ def shards(
         sums[hash_of(key) % 32, column] += SCALE / threshold
         cut = threshold
         while limit and len(stack) > limit:
-            cut -= max(1, cut // 16)
+            cut -= max(1, cut // 8)
             stack = [page for page in stack if hash_of(page) >> 40 < cut]
         threshold = max(1, cut)
     return sums, threshold, stack
