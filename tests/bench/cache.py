@@ -27,7 +27,7 @@ from tracekit.simulate.pages import Accesses
 
 Array = np.ndarray[Any, Any]
 
-SAMPLES = 490_000  # what 8 MiB hold with the curves
+SAMPLES = 490_000  # pages: what 8 MiB hold with the curves
 FAR = 1 << 40  # pages: keys so far away have other hashes
 CHUNK = 1 << 18
 
@@ -79,17 +79,17 @@ def exact(rows: Array, footprint: int) -> tuple[Array, Any]:
     return runs, counts
 
 
-def sampled(rows: Array, footprint: int, truth: Any, repeats: int) -> None:
+def sampled(rows: Array, footprint: int, truth: Any, options: argparse.Namespace) -> None:
     """Time samples of the same references, each of other pages, and compare the exact curve."""
     sizes = sizes_for(footprint)
     references = int(rows["count"].sum())
     everything = list(range(10))
     ratio = truth.miss_ratios(everything)
     took, errors, covered, memory = [], [], [], 0
-    for _ in range(repeats):
+    for _ in range(options.repeats):
         rows["key"] += FAR
         start = time.process_time()
-        with Shards(sizes, threshold=SHARDS_SCALE, page_limit=SAMPLES) as shards:
+        with Shards(sizes, threshold=SHARDS_SCALE, page_limit=options.samples) as shards:
             for first in range(0, len(rows), CHUNK):
                 shards.add(rows[first : first + CHUNK])
             took.append(seconds(start))
@@ -99,7 +99,7 @@ def sampled(rows: Array, footprint: int, truth: Any, repeats: int) -> None:
         covered.append(((low <= ratio + 1e-12) & (ratio <= high + 1e-12)).mean())
         memory = counts.shards.memory_bytes if counts.shards else 0
     print(
-        f"  samples of {SAMPLES:,} pages: {references / median(took) / 1e6:.0f} M refs/s,"
+        f"  samples of {options.samples:,} pages: {references / median(took) / 1e6:.0f} M refs/s,"
         f" {memory / (1 << 20):.1f} MiB, mean error {np.mean(errors):.4f}, of the worst"
         f" {max(errors):.4f}, bands hold {np.mean(covered):.1%} of the sizes, the worst"
         f" {min(covered):.1%}"
@@ -123,21 +123,21 @@ def one_size(runs: Array, footprint: int, repeats: int) -> None:
     print(f"  one size, M refs/s: {', '.join(rates)}")
 
 
-def from_parquet(folder: Path, repeats: int) -> None:
+def from_parquet(options: argparse.Namespace) -> None:
     """Time samples straight from a trace folder's requests: reading, decoding and all."""
     sizes = sizes_for(1 << 24)
     took, passed = [], []
-    for _ in range(repeats):
+    for _ in range(options.repeats):
         start, wall = time.process_time(), time.monotonic()
-        with Shards(sizes, threshold=SHARDS_SCALE, page_limit=SAMPLES) as shards:
-            for rows in Accesses(folder / "requests.parquet", 4096).read():
+        with Shards(sizes, threshold=SHARDS_SCALE, page_limit=options.samples) as shards:
+            for rows in Accesses(options.folder / "requests.parquet", 4096).read():
                 shards.add(rows)
             took.append(seconds(start))
             passed.append(time.monotonic() - wall)
             totals = shards.read()[1]
     references = sum(totals.references)
     print(
-        f"{folder.name}: {references:,} references sampled from Parquet at"
+        f"{options.folder.name}: {references:,} references sampled from Parquet at"
         f" {references / median(took) / 1e6:.0f} M refs/s of processor time,"
         f" {references / median(passed) / 1e6:.0f} M/s of wall time,"
         f" {totals.memory_bytes / (1 << 20):.1f} MiB, {totals.sampled / references:.1%} sampled"
@@ -150,11 +150,12 @@ def main() -> None:
     parser.add_argument("--references", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--pages-each", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--repeats", type=int, default=5, help="rounds of each policy and sample")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="most pages in a sample")
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     if options.folder:
-        from_parquet(options.folder, options.repeats)
+        from_parquet(options)
         return
     for references in options.references:
         for pages_each in options.pages_each:
@@ -163,7 +164,7 @@ def main() -> None:
             total = int(rows["count"].sum())
             print(f"{total:,} references, {pages_each} pages a request, {footprint:,} pages")
             runs, truth = exact(rows, footprint)
-            sampled(rows, footprint, truth, options.repeats)
+            sampled(rows, footprint, truth, options)
             one_size(runs, footprint, options.repeats)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak {peak_mib:.0f} MiB")
