@@ -55,10 +55,15 @@ static int dax_open(struct engine **out, const struct engine_config *config) {
   return 0;
 }
 
-/* What was stored is durable already with MAP_SYNC; else the page cache must be written. */
+static bool is_device(const struct engine *engine, const struct request *request) {
+  return engine->targets[request->target].kind == TARGET_DAX;
+}
+
+/* What was stored is durable already with MAP_SYNC, and on a device that has nothing between;
+ * else the page cache must be written. */
 static int flush(const struct engine *engine, const struct request *request) {
   struct request alone = {.target = request->target, .operation = PLAN_FLUSH};
-  if (engine->mappings[request->target].is_synchronous)
+  if (engine->mappings[request->target].is_synchronous || is_device(engine, request))
     return 0;
   return blocking_run(&engine->targets[request->target], engine->buffers, NULL, &alone);
 }
@@ -79,9 +84,24 @@ static int load(const struct engine *engine, const struct request *request) {
   return mapping_copy(copy_out, engine->buffers->sink, from, (size_t)request->length_bytes);
 }
 
+/* Zeroes by hand, a buffer at a time: a DAX device has no file system that could. */
+static int store_zeroes(const struct engine *engine, const struct request *request) {
+  unsigned char *to = engine->mappings[request->target].bytes + request->offset_bytes;
+  const struct buffers *buffers = engine->buffers;
+  int rc = 0;
+  for (uint64_t done = 0; done < request->length_bytes && rc == 0;) {
+    uint64_t left = request->length_bytes - done;
+    uint64_t size = left < buffers->transfer_bytes ? left : buffers->transfer_bytes;
+    rc = mapping_copy(engine->persist.copy, to + done, buffers->zeroes, (size_t)size);
+    done += size;
+  }
+  return rc;
+}
+
 static int perform(const struct engine *engine, const struct request *request) {
   const struct mapping *mapping = &engine->mappings[request->target];
-  bool moves_data = request->operation == PLAN_READ || request->operation == PLAN_WRITE;
+  bool zeroes = request->operation == PLAN_WRITE_ZEROES && is_device(engine, request);
+  bool moves_data = request->operation == PLAN_READ || request->operation == PLAN_WRITE || zeroes;
   if (moves_data && request->offset_bytes + request->length_bytes > mapping->length_bytes)
     return -ENODATA;
   switch ((enum plan_operation)request->operation) {
@@ -91,8 +111,11 @@ static int perform(const struct engine *engine, const struct request *request) {
     return store(engine, request);
   case PLAN_FLUSH:
     return flush(engine, request);
-  case PLAN_DISCARD:
   case PLAN_WRITE_ZEROES:
+    if (zeroes)
+      return store_zeroes(engine, request);
+    break;
+  case PLAN_DISCARD:
     break; /* only the file system can */
   }
   return blocking_run(&engine->targets[request->target], engine->buffers, NULL, request);

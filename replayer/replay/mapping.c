@@ -55,21 +55,23 @@ int mapping_open(struct mapping *mapping, const struct target *target, uint64_t 
   if (length == 0)
     return 0; /* only flushes */
   int protection = PROT_READ | (target->may_write ? PROT_WRITE : 0);
-  void *bytes =
-      mmap(NULL, (size_t)length, protection, MAP_SHARED_VALIDATE | MAP_SYNC, target->fd, 0);
+  uint64_t align = target->map_align_bytes;
+  size_t size = (size_t)((length + align - 1) / align * align);
+  void *bytes = mmap(NULL, size, protection, MAP_SHARED_VALIDATE | MAP_SYNC, target->fd, 0);
   mapping->is_synchronous = bytes != MAP_FAILED;
   if (bytes == MAP_FAILED)
-    bytes = mmap(NULL, (size_t)length, protection, MAP_SHARED, target->fd, 0);
+    bytes = mmap(NULL, size, protection, MAP_SHARED, target->fd, 0);
   if (bytes == MAP_FAILED)
     return -errno;
   mapping->bytes = bytes;
   mapping->length_bytes = length;
+  mapping->mapped_bytes = size;
   mapping->is_prefaulted = prefault(mapping, target->may_write);
   return 0;
 }
 
 void mapping_close(struct mapping *mapping) {
   if (mapping->bytes != NULL)
-    (void)munmap(mapping->bytes, (size_t)mapping->length_bytes); /* ours, so it cannot fail */
+    (void)munmap(mapping->bytes, (size_t)mapping->mapped_bytes); /* ours, so it cannot fail */
   mapping->bytes = NULL;
 }

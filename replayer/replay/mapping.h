@@ -8,8 +8,9 @@
 #include "replay/target.h"
 
 struct mapping {
-  unsigned char *bytes; /* NULL: not mapped */
-  uint64_t length_bytes;
+  unsigned char *bytes;  /* NULL: not mapped */
+  uint64_t length_bytes; /* of the target; what is mapped may be a little more */
+  uint64_t mapped_bytes;
   bool is_synchronous; /* MAP_SYNC: stores that left the caches are durable */
   bool is_prefaulted;  /* no page is missing when the clock starts */
 };

@@ -143,6 +143,17 @@ static int choose_window(struct session *session) {
   return -EINVAL;
 }
 
+/* A DAX device has neither reads nor writes. */
+static int check_kinds(const struct session *session, const char *engine) {
+  for (uint32_t i = 0; i < session->target_count; i++)
+    if (session->targets[i].kind == TARGET_DAX && strcmp(engine, "dax") != 0) {
+      diag("target %s=%s is a DAX device: it needs --engine dax", session->targets[i].label,
+           session->targets[i].path);
+      return -EINVAL;
+    }
+  return 0;
+}
+
 /* Everything that can be checked before the first request. */
 static int prepare(struct session *session) {
   bool is_short = session->plan.record_count <= CHECKED_MAX;
@@ -155,6 +166,8 @@ static int prepare(struct session *session) {
     rc = choose_devices(session);
   for (uint32_t i = 0; i < session->plan.target_count && rc == 0; i++)
     rc = open_target(session, i);
+  if (rc == 0)
+    rc = check_kinds(session, session->options->engine);
   return rc == 0 ? range_check(session) : rc;
 }
 

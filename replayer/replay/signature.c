@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/mapping.h"
 #include "replay/transfer.h"
 
 #define PAGE UINT64_C(4096)
@@ -56,6 +57,19 @@ static const struct signature signatures[] = {
     {"mbr", 510, false, 2, "\x55\xAA"},
 };
 
+/* Where the bytes of a target come from: one of both. */
+struct source {
+  int fd;
+  const unsigned char *mapped; /* NULL: read */
+};
+
+static void copy(void *to, const void *from, size_t length) { memcpy(to, from, length); }
+
+static int take(const struct source *source, unsigned char *to, size_t length, uint64_t offset) {
+  return source->mapped == NULL ? transfer_read(source->fd, to, length, offset)
+                                : mapping_copy(copy, to, source->mapped + offset, length);
+}
+
 /* Where a signature lies; false when the target is too small for it. */
 static bool place(const struct signature *signature, uint64_t size_bytes, uint64_t *offset) {
   if (!signature->is_from_end) {
@@ -72,21 +86,21 @@ static bool place(const struct signature *signature, uint64_t size_bytes, uint64
 }
 
 /* Reads the pages around the bytes: the target may be open with O_DIRECT one day. */
-static int matches(int fd, uint64_t size_bytes, const struct signature *signature,
-                   unsigned char *pages, bool *match) {
+static int matches(const struct source *source, uint64_t size_bytes,
+                   const struct signature *signature, unsigned char *pages, bool *match) {
   uint64_t offset;
   *match = false;
   if (!place(signature, size_bytes, &offset))
     return 0;
   uint64_t first = offset & ~(PAGE - 1);
   uint64_t end = offset + signature->length;
-  int rc = transfer_read(fd, pages, (size_t)(end - first), first);
+  int rc = take(source, pages, (size_t)(end - first), first);
   if (rc == 0)
     *match = memcmp(pages + (offset - first), signature->magic, signature->length) == 0;
   return rc;
 }
 
-int signature_find(int fd, uint64_t size_bytes, const char **name) {
+static int find(const struct source *source, uint64_t size_bytes, const char **name) {
   unsigned char *pages = malloc(2 * PAGE);
   *name = NULL;
   if (pages == NULL)
@@ -94,10 +108,18 @@ int signature_find(int fd, uint64_t size_bytes, const char **name) {
   int rc = 0;
   bool match = false;
   for (size_t i = 0; i < sizeof signatures / sizeof *signatures && rc == 0 && !match; i++) {
-    rc = matches(fd, size_bytes, &signatures[i], pages, &match);
+    rc = matches(source, size_bytes, &signatures[i], pages, &match);
     if (match)
       *name = signatures[i].name;
   }
   free(pages);
   return rc;
+}
+
+int signature_find(int fd, uint64_t size_bytes, const char **name) {
+  return find(&(struct source){.fd = fd}, size_bytes, name);
+}
+
+int signature_find_mapped(const unsigned char *bytes, uint64_t size_bytes, const char **name) {
+  return find(&(struct source){.fd = -1, .mapped = bytes}, size_bytes, name);
 }

@@ -13,6 +13,7 @@
 
 #include "replay/ability.h"
 #include "replay/clock.h"
+#include "replay/dax_device.h"
 #include "replay/diag.h"
 #include "replay/guard.h"
 #include "replay/identity.h"
@@ -48,6 +49,8 @@ const char *target_kind_name(enum target_kind kind) {
     return "file";
   case TARGET_DEVICE:
     return "block device";
+  case TARGET_DAX:
+    return "dax device";
   }
   return "unknown";
 }
@@ -70,6 +73,10 @@ static int choose_direct(struct target *target, const struct plan_target *plan_t
                          const struct target_rules *rules) {
   enum target_direct asked = rules->direct;
   target->direct_note = "";
+  if (target->kind == TARGET_DAX) {
+    target->direct_note = "it is only mapped";
+    return 0;
+  }
   if (asked == DIRECT_OFF) {
     target->direct_note = "buffered I/O was asked for";
     return 0;
@@ -128,13 +135,19 @@ static int plan_file(struct target *target, uint64_t needed_bytes) {
 
 static int check_use(const struct target *target) {
   char why[GUARD_REASON_BYTES];
-  int rc = target->kind == TARGET_DEVICE ? guard_check_device(target->device, why)
-                                         : guard_check_file(target->device, target->inode, why);
+  int rc = 0;
+  if (target->kind == TARGET_DEVICE)
+    rc = guard_check_device(target->device, why);
+  else if (target->kind == TARGET_DAX)
+    rc = dax_device_check(target->device, why);
+  else
+    rc = guard_check_file(target->device, target->inode, why);
   return rc == 0 ? 0 : refuse(target, -rc, why);
 }
 
 int target_check_again(const struct target *target) {
-  return target->kind == TARGET_DEVICE || target->kind == TARGET_FILE ? check_use(target) : 0;
+  bool is_ours = target->kind == TARGET_NONE || target->kind == TARGET_MADE_FILE;
+  return is_ours ? 0 : check_use(target);
 }
 
 /* Looks at what the path names, by file descriptor, so that it cannot be swapped meanwhile. */
@@ -150,12 +163,20 @@ static int identify(struct target *target) {
     target->device = status.st_dev;
     target->inode = status.st_ino;
     target->size_bytes = (uint64_t)status.st_size;
+  } else if (S_ISCHR(status.st_mode) && dax_device_is(status.st_rdev)) {
+    target->kind = TARGET_DAX;
+    target->device = status.st_rdev;
   } else {
-    return refuse(target, EPERM, "it is neither a regular file nor a block device");
+    return refuse(target, EPERM,
+                  "it is neither a regular file nor a block device nor a DAX device");
   }
-  int rc = target->kind == TARGET_DEVICE
-               ? identity_of_device(target->device, target->token, sizeof target->token)
-               : identity_of_file(target->fd, target->token, sizeof target->token);
+  int rc = 0;
+  if (target->kind == TARGET_DEVICE)
+    rc = identity_of_device(target->device, target->token, sizeof target->token);
+  else if (target->kind == TARGET_DAX)
+    rc = dax_device_identity(target->device, target->token, sizeof target->token);
+  else
+    rc = identity_of_file(target->fd, target->token, sizeof target->token);
   return rc == 0 ? 0 : fail(target, "cannot tell what it is", -rc);
 }
 
@@ -184,6 +205,10 @@ static int open_object(struct target *target, const struct target_rules *rules) 
   target->fd = fd;
   if (target->kind == TARGET_DEVICE && ioctl(fd, BLKGETSIZE64, &target->size_bytes) != 0)
     return fail(target, "cannot read its size", errno);
+  if (target->kind == TARGET_DAX) {
+    int rc = dax_device_size(target->device, &target->size_bytes, &target->map_align_bytes);
+    return rc == 0 ? 0 : fail(target, "cannot read its size", -rc);
+  }
   return 0;
 }
 
@@ -193,7 +218,8 @@ static int check_content(const struct target *target, const struct target_rules 
     return 0;
   if (target->kind == TARGET_FILE && guard_file_is_open(target->fd))
     return refuse(target, EBUSY, "another process has the file open");
-  int rc = signature_find(target->fd, target->size_bytes, &name);
+  int rc = target->kind == TARGET_DAX ? dax_device_signature(target->fd, target->size_bytes, &name)
+                                      : signature_find(target->fd, target->size_bytes, &name);
   if (rc != 0)
     return fail(target, "cannot look for signatures", -rc);
   if (name == NULL || listed(rules->overwrite, rules->overwrite_count, name))
@@ -218,7 +244,8 @@ static int open_existing(struct target *target, const struct plan_target *plan_t
     target_close(target, true);
     return rc;
   }
-  ability_find(target->fd, &target->can_discard, &target->can_zero);
+  if (target->kind != TARGET_DAX) /* that one can neither */
+    ability_find(target->fd, &target->can_discard, &target->can_zero);
   return 0;
 }
 
@@ -245,6 +272,7 @@ static void start_target(struct target *target, const char *path,
   target->fd = -1;
   target->path = path;
   target->align_bytes = PLAN_SECTOR_BYTES;
+  target->map_align_bytes = 1;
   target->needed_bytes = plan_target->needed_bytes;
   target->direct_note = "";
   memcpy(target->label, plan_target->label, sizeof plan_target->label);

@@ -1,4 +1,5 @@
-/* A place that requests go to: a file made for the run, an existing file, or a block device. */
+/* A place that requests go to: a file made for the run, an existing file, a block device, or
+ * persistent memory that is only mapped. */
 #ifndef TRACEKIT_REPLAY_TARGET_H
 #define TRACEKIT_REPLAY_TARGET_H
 
@@ -8,7 +9,7 @@
 
 #include "replay/plan.h"
 
-enum target_kind { TARGET_NONE, TARGET_MADE_FILE, TARGET_FILE, TARGET_DEVICE };
+enum target_kind { TARGET_NONE, TARGET_MADE_FILE, TARGET_FILE, TARGET_DEVICE, TARGET_DAX };
 enum target_direct { DIRECT_AUTO, DIRECT_ON, DIRECT_OFF };
 
 #define TARGET_TOKEN_BYTES 512U
@@ -18,11 +19,12 @@ struct target {
   const char *path;               /* as given, borrowed; NULL for the null engine */
   enum target_kind kind;          /* TARGET_NONE for the null engine */
   int fd;                         /* -1 for the null engine */
-  dev_t device;                   /* of a block device: its own number; else of its file system */
+  dev_t device;                   /* of a device: its own number; else of its file system */
   ino_t inode;                    /* of a file */
   uint64_t needed_bytes;          /* end of the highest address of the plan */
   uint64_t size_bytes;            /* UINT64_MAX for the null engine */
   uint32_t align_bytes;           /* of addresses and lengths with O_DIRECT */
+  uint64_t map_align_bytes;       /* lengths of mappings are multiples of it; 1: any */
   bool is_direct;                 /* opened with O_DIRECT */
   bool expands;                   /* transfers are widened to multiples of align_bytes */
   bool may_write;                 /* opened for writing */
@@ -44,9 +46,9 @@ struct target_rules {
 };
 
 /* Opens target `path` for the plan's target `plan_target`. Nothing is written to what exists.
- * Refuses what is in use, what bears a signature, what is neither file nor block device. The caller
- * closes it with target_close. Returns 0 or -errno after a line on stderr; -EBUSY in use, -EPERM
- * not allowed. */
+ * Refuses what is in use, what bears a signature, what is neither file nor block device nor DAX.
+ * The caller closes it with target_close. Returns 0 or -errno after a line on stderr; -EBUSY in
+ * use, -EPERM not allowed. */
 int target_open(struct target *target, const char *path, const struct plan_target *plan_target,
                 const struct target_rules *rules);
 
@@ -56,7 +58,7 @@ void target_open_none(struct target *target, const struct plan_target *plan_targ
 /* Looks again, right before the start, whether the target came into use. Returns as target_open. */
 int target_check_again(const struct target *target);
 
-/* Returns "made file", "file", "block device" or "none". */
+/* Returns "made file", "file", "block device", "dax device" or "none". */
 const char *target_kind_name(enum target_kind kind);
 
 /* Closes the target and, unless `keep`, removes a file made for the run. */

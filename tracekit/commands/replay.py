@@ -146,7 +146,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Replay the trace on files or block devices, at its own times or as fast as possible."""
+    """Replay the trace on files, block or DAX devices, at its own times or as fast as possible."""
     from tracekit.asked import words
     from tracekit.replay.schedule import Schedule
     from tracekit.replay.stage import Options, repeats

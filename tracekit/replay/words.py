@@ -14,6 +14,7 @@ PLACE = {
     "made file": "file made for the run",
     "file": "existing file",
     "block device": "block device",
+    "dax device": "persistent memory, mapped",
     "none": "no target",
 }
 

@@ -29,7 +29,12 @@ PACE = {
     "closed": "each as long after a completion as in the trace",
     "fast": "as fast as possible",
 }
-KINDS = {"made file": "a file made for the run", "file": "a file", "device": "a block device"}
+KINDS = {
+    "made file": "a file made for the run",
+    "file": "a file",
+    "block device": "a block device",
+    "dax device": "persistent memory that is mapped",
+}
 
 
 def replay(inputs: Inputs) -> Section | Missing:
