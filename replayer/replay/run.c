@@ -7,10 +7,13 @@
 
 #include "replay/clock.h"
 #include "replay/stop.h"
+#include "replay/waits.h"
 
 #define BATCH 64U        /* requests submitted or reaped in one turn */
 #define NAP_NS 50000000U /* longest wait, so that a signal is never missed for long */
 #define START_DELAY_NS 1000000U
+#define LOOK_AHEAD 4096U       /* records of a closed loop that wait, at most */
+#define GIVE_WAY_NS 20000U     /* shortest time to a deadline in which others may run */
 #define HAND_OVER_NS 50000000U /* most that a killed run loses of its log, about */
 
 /* A request in flight. */
@@ -22,12 +25,21 @@ struct slot {
   uint64_t submit_ns;   /* from the run's start */
 };
 
+/* The record that is due first. */
+struct next {
+  const struct feed_record *record;
+  uint64_t position; /* in the run */
+  uint64_t due_ns;   /* from the run's start */
+};
+
 struct run {
   struct run_config config;
   struct pace pace;
   struct overlap *overlap; /* requests in flight */
   bool is_held;            /* the next request waits for one that it overlaps, and is counted */
-  bool is_following;       /* the next request waits for a completion */
+  bool gives_way;          /* a request waits for a completion, and none is due soon */
+  struct waits *waits;     /* closed loop: records that wait; else NULL */
+  uint64_t taken;          /* records that have gone into it */
   uint64_t start_ns;       /* clock value of the run's time 0 */
   uint32_t in_flight;
   uint32_t *free; /* stack of free slots: depth - in_flight of them */
@@ -52,6 +64,13 @@ static enum log_status status_of(enum feed_verdict verdict) {
   return LOG_FAILED;
 }
 
+/* A request has ended: what waited for it may go on. */
+static void end(struct run *run, uint64_t position, uint64_t complete_ns) {
+  pace_end(&run->pace, position, complete_ns);
+  if (run->waits != NULL)
+    waits_end(run->waits, &run->pace, position);
+}
+
 static void skip(struct run *run, const struct plan_record *record, enum log_status status,
                  const uint64_t times_ns[2]) {
   struct log_record *out = log_next(run->config.log);
@@ -63,7 +82,6 @@ static void skip(struct run *run, const struct plan_record *record, enum log_sta
                              .status = (uint8_t)status,
                              .operation = record->operation};
   stats_end(run->config.stats, out, 0);
-  pace_end(&run->pace, run->handled, times_ns[1]);
 }
 
 static bool is_timed(const struct run *run) { return run->config.pace.kind != PACE_FAST; }
@@ -76,8 +94,8 @@ static enum stats_cause cause_of(struct run *run, bool is_late) {
   return run->was_full ? LATE_IN_FLIGHT : run->was_underrun ? LATE_UNDERRUN : LATE_OTHER;
 }
 
-static int submit(struct run *run, const struct plan_record *record, uint64_t due_ns,
-                  uint64_t now_ns) {
+static int submit(struct run *run, const struct next *next, uint64_t now_ns) {
+  const struct plan_record *record = &next->record->plan;
   struct slot *slot = &run->slots[run->free[run->config.depth - run->in_flight - 1]];
   slot->request.offset_bytes = record->sector * PLAN_SECTOR_BYTES;
   slot->request.length_bytes = (uint64_t)record->length_sectors * PLAN_SECTOR_BYTES;
@@ -85,19 +103,18 @@ static int submit(struct run *run, const struct plan_record *record, uint64_t du
   slot->request.operation = record->operation;
   slot->request.flags = record->flags;
   slot->request_id = record->request_id;
-  slot->position = run->handled;
-  slot->intended_ns = due_ns;
+  slot->position = next->position;
+  slot->intended_ns = next->due_ns;
   slot->submit_ns = now_ns;
   int rc = run->config.ops->submit(run->config.engine, &slot->request);
   if (rc != 0)
     return rc;
   run->in_flight++;
-  pace_begin(&run->pace, slot->position);
   overlap_add(run->overlap, slot->request.slot, record);
 
   struct stats *stats = run->config.stats;
-  uint64_t lag_ns = is_timed(run) ? now_ns - due_ns : 0;
-  stats_submit(stats, due_ns, now_ns, cause_of(run, lag_ns > STATS_LATE_NS));
+  uint64_t lag_ns = is_timed(run) ? now_ns - next->due_ns : 0;
+  stats_submit(stats, next->due_ns, now_ns, cause_of(run, lag_ns > STATS_LATE_NS));
   if (run->in_flight > stats->in_flight_max)
     stats->in_flight_max = run->in_flight;
   atomic_store_explicit(&run->config.view->lag_ns, lag_ns, memory_order_relaxed);
@@ -116,7 +133,7 @@ static void complete(struct run *run, const struct completion *completion) {
                              .status = completion->error == 0 ? LOG_DONE : LOG_FAILED,
                              .operation = slot->request.operation};
   stats_end(run->config.stats, out, slot->request.length_bytes);
-  pace_end(&run->pace, slot->position, out->complete_ns);
+  end(run, slot->position, out->complete_ns);
   overlap_remove(run->overlap, completion->slot);
   run->in_flight--;
   run->free[run->config.depth - run->in_flight - 1] = completion->slot;
@@ -146,7 +163,7 @@ static int wait_for(struct run *run, uint64_t due_ns, uint64_t now_ns) {
   if (due_ns <= now_ns + lead_ns) {
     int rc = reap(run, 0);
     /* The kernel's thread that serves the device may stand behind this one. */
-    if (run->is_following)
+    if (run->gives_way)
       (void)sched_yield(); /* always succeeds */
     return rc;
   }
@@ -169,19 +186,23 @@ static enum log_status decide(struct run *run, const struct feed_record *record,
   return is_overlap && run->config.overlaps == OVERLAP_DROP ? LOG_SKIPPED_OVERLAP : LOG_DONE;
 }
 
-/* Hands over or leaves out one record that is due. */
-static int dispatch(struct run *run, const struct feed_record *record, uint64_t due_ns,
-                    uint64_t elapsed_ns) {
-  enum log_status status = decide(run, record, elapsed_ns - due_ns);
+/* Hands over or leaves out a record that is due. */
+static int dispatch(struct run *run, const struct next *next, uint64_t elapsed_ns) {
+  enum log_status status = decide(run, next->record, elapsed_ns - next->due_ns);
+  if (run->waits != NULL)
+    waits_remove_first(run->waits); /* what is in it stays as it is until another one is added */
   int rc = 0;
-  if (status == LOG_DONE)
-    rc = submit(run, &record->plan, due_ns, elapsed_ns);
-  else
-    skip(run, &record->plan, status, (const uint64_t[2]){due_ns, elapsed_ns});
+  if (status == LOG_DONE) {
+    rc = submit(run, next, elapsed_ns);
+  } else {
+    skip(run, &next->record->plan, status, (const uint64_t[2]){next->due_ns, elapsed_ns});
+    end(run, next->position, elapsed_ns);
+  }
   if (rc == 0) {
     run->handled++;
     run->is_held = false;
-    feed_advance(run->config.feed);
+    if (run->waits == NULL)
+      feed_advance(run->config.feed);
   }
   return rc;
 }
@@ -195,22 +216,52 @@ static bool is_held(struct run *run, const struct plan_record *record) {
   return must_wait;
 }
 
+/* Closed loop: takes records from the feed as far as it looks ahead. */
+static void look_ahead(struct run *run) {
+  const struct feed_record *record = feed_peek(run->config.feed);
+  while (record != NULL && waits_has_room(run->waits)) {
+    pace_begin(&run->pace, run->taken);
+    waits_add(run->waits, &run->pace, record, run->taken++);
+    feed_advance(run->config.feed);
+    record = feed_peek(run->config.feed);
+  }
+}
+
+/* Finds the record that is due first. Returns false when none is known to be due at any time. */
+static bool find_next(struct run *run, struct next *next) {
+  if (run->waits == NULL) {
+    next->record = feed_peek(run->config.feed);
+    next->position = run->handled;
+    return next->record != NULL &&
+           pace_due(&run->pace, &next->record->plan, next->position, &next->due_ns);
+  }
+  look_ahead(run);
+  const struct waiting *first = waits_first(run->waits);
+  if (first == NULL)
+    return false;
+  *next = (struct next){&first->record, first->position, first->due_ns};
+  return true;
+}
+
 /* Returns the clock value at which the record may go: later than `now_ns` if not yet. */
-static uint64_t wait_of(struct run *run, const struct feed_record *record, uint64_t now_ns,
-                        uint64_t *due_ns) {
-  /* Asleep it would see the completion later than the application did, whose own waking up is part
-   * of the think time already: so it looks all the time. */
-  run->is_following = !pace_due(&run->pace, &record->plan, run->handled, due_ns);
-  if (run->is_following)
-    return now_ns + 1;
-  if (is_timed(run) && run->start_ns + *due_ns > now_ns)
-    return run->start_ns + *due_ns;
-  if (record->verdict != FEED_RUN)
+static uint64_t wait_of(struct run *run, const struct next *next, uint64_t now_ns) {
+  if (is_timed(run) && run->start_ns + next->due_ns > now_ns)
+    return run->start_ns + next->due_ns;
+  if (next->record->verdict != FEED_RUN)
     return now_ns;
   run->was_full = run->was_full || run->in_flight == run->config.depth;
-  if (run->in_flight == run->config.depth || is_held(run, &record->plan))
+  if (run->in_flight == run->config.depth || is_held(run, &next->record->plan))
     return now_ns + NAP_NS;
   return now_ns;
+}
+
+/* Asleep a closed loop would see a completion later than the application did, whose own waking up
+ * is part of the think time already: so it looks all the time while a record waits for one. */
+static void follow(struct run *run, uint64_t now_ns, uint64_t *wait_ns) {
+  bool follows = run->waits != NULL && waits_follows(run->waits);
+  run->gives_way = follows && (*wait_ns == 0 || *wait_ns > now_ns + GIVE_WAY_NS);
+  if (follows)
+    *wait_ns = now_ns + 1;
 }
 
 /* Hands over what may go now, at most a batch. *wait_ns is set to the clock value at which the next
@@ -220,20 +271,23 @@ static int submit_due(struct run *run, uint64_t now_ns, uint64_t *wait_ns) {
   *wait_ns = 0;
   int rc = 0;
   unsigned batch = run->config.ops->is_inline ? 1 : BATCH;
-  for (unsigned i = 0; i < batch && rc == 0; i++) {
-    const struct feed_record *record = feed_peek(run->config.feed);
-    uint64_t due_ns;
-    if (record == NULL)
-      break;
-    uint64_t may_go_ns = wait_of(run, record, now_ns, &due_ns);
+  struct next next;
+  for (unsigned i = 0; i < batch && rc == 0 && find_next(run, &next); i++) {
+    uint64_t may_go_ns = wait_of(run, &next, now_ns);
     if (may_go_ns > now_ns) {
       *wait_ns = may_go_ns;
       break;
     }
-    rc = dispatch(run, record, due_ns, elapsed_ns);
+    rc = dispatch(run, &next, elapsed_ns);
   }
+  follow(run, now_ns, wait_ns);
   atomic_store_explicit(&run->config.view->handled, run->handled, memory_order_relaxed);
   return rc;
+}
+
+/* Whether every record that the feed has given was handed over or left out. */
+static bool is_empty(const struct run *run) {
+  return feed_peek(run->config.feed) == NULL && (run->waits == NULL || waits_is_empty(run->waits));
 }
 
 static void hand_over(struct run *run, uint64_t now_ns) {
@@ -253,7 +307,7 @@ static int turn(struct run *run) {
     rc = submit_due(run, now_ns, &wait_ns);
   if (rc != 0)
     return rc;
-  if (feed_peek(run->config.feed) == NULL) {
+  if (is_empty(run)) {
     rc = feed_state(run->config.feed);
     if (rc != 0)
       return rc;
@@ -295,7 +349,11 @@ enum run_outcome run_execute(const struct run_config *config, uint64_t *slipped_
   run.free = calloc(config->depth, sizeof *run.free);
   run.overlap = overlap_open(config->depth);
   int rc = pace_open(&run.pace, &config->pace);
-  if (rc == 0 && run.overlap != NULL && run.slots != NULL && run.free != NULL) {
+  bool is_closed = config->pace.kind == PACE_CLOSED;
+  if (is_closed)
+    run.waits = waits_open(config->overlaps == OVERLAP_ORDER ? 1 : LOOK_AHEAD);
+  bool has_waits = run.waits != NULL || !is_closed;
+  if (rc == 0 && has_waits && run.overlap != NULL && run.slots != NULL && run.free != NULL) {
     for (uint32_t i = 0; i < config->depth; i++) {
       run.slots[i].request.slot = i;
       run.free[i] = config->depth - 1 - i;
@@ -303,6 +361,8 @@ enum run_outcome run_execute(const struct run_config *config, uint64_t *slipped_
     outcome = loop(&run, error);
   }
   *slipped_ns = run.pace.slipped_ns;
+  config->stats->reached = run.waits == NULL ? run.handled : waits_lowest(run.waits, run.taken);
+  waits_close(run.waits);
   pace_close(&run.pace);
   overlap_close(run.overlap);
   free(run.slots);

@@ -40,6 +40,7 @@ struct stats {
   uint64_t submitted;              /* requests handed to the engine */
   uint64_t completed;              /* of these, completed */
   uint32_t in_flight_max;          /* requests */
+  uint64_t reached;                /* records from the run's first one on, all of them handled */
   uint64_t underruns;              /* times the plan was not read far enough ahead */
   uint64_t late[STATS_CAUSES];     /* requests */
   uint64_t overlaps;               /* requests that met one in flight on the same sectors */

@@ -33,6 +33,8 @@ static void write_window(struct json *json, const struct session *session) {
   json_open(json, "window", '{');
   json_number(json, "first", window->first);
   json_number(json, "end", window->end);
+  if (session->stats != NULL)
+    json_number(json, "next", window->first + session->stats->reached);
   json_number(json, "from_ns", window->from_ns);
   json_number(json, "idle_gaps_cut", session->cuts.gaps);
   json_number(json, "idle_cut_ns", session->cuts.cut_ns);

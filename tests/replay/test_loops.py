@@ -44,10 +44,64 @@ def test_a_closed_loop_waits_for_the_completion_and_thinks(tmp_path: Path) -> No
     ]
     assert done["intended_ns"].tolist() == expected
     assert (done["submit_ns"] >= done["intended_ns"]).all()
-    # and never before the one that stands before it in the plan
-    assert (np.diff(done["submit_ns"].astype(np.int64)) >= 0).all()
+    # and what is due earlier goes earlier, but for what one turn of the loop finds due together
+    order = np.argsort(done["submit_ns"], kind="stable")
+    late = np.maximum.accumulate(done["intended_ns"][order]) - done["intended_ns"][order]
+    assert np.percentile(late, 95) < 50_000
     assert ran.summary["pace"] == "closed"
     assert ran.summary["issue_error"]["count"] == 200
+
+
+def test_a_request_that_waits_does_not_hold_up_those_behind_it(tmp_path: Path) -> None:
+    # GIVEN a client whose request takes 3 ms and one whose requests take 1 ms, in one plan
+    rows = [record(READ, 0, 8), record(WRITE, 64, 8)]
+    rows += [record(READ, 0, 8, at_ns=MS, after=2, think_ns=0)]
+    rows += [record(WRITE, 64, 8, at_ns=MS + n, after=2 if n == 1 else 1) for n in (1, 2)]
+    plan = write_plan(tmp_path / "a.plan", rows)
+    # WHEN they run in a closed loop with room for both
+    device = DEVICE + ",lanes=2"
+    ran = run(plan, "--engine", "emulated", "--emulate", device, "--pace", "closed")
+    # THEN the second client's requests are done before the first one's second request begins
+    done = by_id(ran)
+    assert done["submit_ns"][3] < done["submit_ns"][4] < done["submit_ns"][2]
+    assert done["intended_ns"][3] == done["complete_ns"][1]
+    assert ran.summary["window"]["next"] == len(rows)
+
+
+def test_ordered_overlaps_keep_the_order_of_the_plan(tmp_path: Path) -> None:
+    rows = [record(READ, 0, 8), record(WRITE, 64, 8)]
+    rows += [record(READ, 0, 8, at_ns=MS, after=2), record(WRITE, 64, 8, at_ns=MS, after=2)]
+    ran = run(
+        write_plan(tmp_path / "a.plan", rows),
+        *("--engine", "emulated", "--emulate", DEVICE + ",lanes=2"),
+        *("--pace", "closed", "--overlaps", "order"),
+    )
+    done = by_id(ran)
+    assert done["submit_ns"][2] <= done["submit_ns"][3]
+
+
+def test_all_of_many_clients_are_handled(tmp_path: Path) -> None:
+    # GIVEN more requests than the loop looks ahead, of a hundred clients that wait at random
+    random = np.random.default_rng(5)
+    count, clients = 20_000, 100
+    last: dict[int, int] = {}
+    rows = []
+    for number in range(count):
+        client = int(random.integers(clients))
+        after = number - last.get(client, number)
+        rows.append(record(READ, 8 * client, 8, at_ns=number, after=after, think_ns=number % 1000))
+        last[client] = number
+    # WHEN they run
+    plan = write_plan(tmp_path / "a.plan", rows)
+    device = DEVICE.replace("read_setup_ns=3000000", "read_setup_ns=10000") + ",lanes=64"
+    ran = run(plan, "--engine", "emulated", "--emulate", device, "--pace", "closed")
+    # THEN each is done, and after the one that it waited for
+    assert ran.summary["counts"]["done"] == count
+    done = by_id(ran)
+    waits = [(number, row[8], row[7]) for number, row in enumerate(rows) if row[8]]
+    own, steps, thinks = np.array(waits).T
+    assert (done["intended_ns"][own] == done["complete_ns"][own - steps] + thinks).all()
+    assert (done["submit_ns"] >= done["intended_ns"]).all()
 
 
 @pytest.mark.plain

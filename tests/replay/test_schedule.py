@@ -86,6 +86,7 @@ def interrupt(folder: TraceFolder, reached: int) -> None:
     told = json.loads(file.read_text())
     told["outcome"] = "interrupted"
     told["counts"]["not_reached"] = told["counts"]["planned"] - reached
+    told["window"]["next"] = told["window"]["first"] + reached
     store.write_json(file, told)
 
 

@@ -67,8 +67,8 @@ class Schedule:
 def requests_handled(summary: Mapping[str, Any]) -> int:
     """Return how many requests of the plan an earlier run left behind it, its own start included.
 
-    Requests go out in the order of the plan, so these are its first ones. Raises UsageError when
-    it was not interrupted.
+    In a closed loop requests go out in another order than the plan's: what stands behind the first
+    one that is left is done again. Raises UsageError when it was not interrupted.
     """
     counts = summary["counts"]
     if summary["outcome"] != "interrupted" or not counts["not_reached"]:
@@ -76,4 +76,6 @@ def requests_handled(summary: Mapping[str, Any]) -> int:
             f"--resume {summary['name']}: that replay reached its end, nothing is left to do",
             hint="replay again without --resume",
         )
-    return int(summary["window"]["first"] + counts["planned"] - counts["not_reached"])
+    window = summary["window"]
+    # Summaries before the look-ahead of closed loops have no "next".
+    return int(window.get("next", window["first"] + counts["planned"] - counts["not_reached"]))
