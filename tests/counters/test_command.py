@@ -211,6 +211,13 @@ def test_recorded_files_of_another_machine(tmp_path: Path) -> None:
         assert next(iter(counted.batches)).to_pylist() == [{"n": 6}]
 
 
+def test_means_of_several_runs_are_told(tmp_path: Path) -> None:
+    # GIVEN what perf stat -r wrote, THEN it is no run like others
+    ran = tracekit("-o", tmp_path / "out", "--from", RECORDED / "repeated.csv")
+    assert ran.exit_code == 0, ran.output
+    assert "1 of the runs are means of several (perf stat -r)" in ran.stdout
+
+
 def test_throughput_inside_of_recorded_files(tmp_path: Path) -> None:
     # GIVEN that each file says its rate in a comment
     files = [part for n in range(1, 7) for part in ("--from", f"{RECORDED}/hardware-{n}.json")]

@@ -28,7 +28,10 @@ PARTIAL_KEYS = ("interval", "cpu", "core", "socket", "die", "node", "thread", "c
 
 @dataclass(frozen=True)
 class Count:
-    """One event of one run; `count` is None with a `reason`. `is_user`: not the kernel's part."""
+    """One event of one run; `count` is None with a `reason`. `is_user`: not the kernel's part.
+
+    `is_mean`: of the runs of `perf stat -r`, and so no run of its own.
+    """
 
     event: str
     count: float | None
@@ -36,6 +39,7 @@ class Count:
     running_ratio: float | None
     reason: str
     is_user: bool = False
+    is_mean: bool = False
 
 
 def read_counts(file: Path) -> tuple[list[Count], str]:
@@ -106,9 +110,9 @@ def _of_fields(fields: list[str], at: str) -> Count | None:
             hint="record without -I, -A and --per-...",
         )
     rest = fields[3:]
-    if rest and VARIANCE.fullmatch(rest[0]):
-        rest = rest[1:]
     told = {"counter-value": fields[0], "unit": fields[1], "event": fields[2]}
+    if rest and VARIANCE.fullmatch(rest[0]):
+        told["variance"], rest = rest[0], rest[1:]
     return _count(told | ({"pcnt-running": rest[1]} if len(rest) > 1 else {}), at)
 
 
@@ -118,12 +122,13 @@ def _count(told: Mapping[str, Any], at: str) -> Count:
     modifier = name[len(event) :]
     is_user = "u" in modifier and "k" not in modifier
     if value in NOT_COUNTED:
-        return Count(event, None, "", None, NOT_COUNTED[value], is_user)
+        return Count(event, None, "", None, NOT_COUNTED[value], is_user, "variance" in told)
     count = _number(value, f"{at}: count of '{name}'")
     share = _number(str(told.get("pcnt-running", 100)), f"{at}: share of '{name}'") / 100
     if not 0 <= share <= 1.001:
         raise InputError(f"{at}: '{name}' ran {share:.0%} of the time")
-    return Count(event, count, str(told.get("unit") or ""), min(share, 1.0), "", is_user)
+    unit = str(told.get("unit") or "")
+    return Count(event, count, unit, min(share, 1.0), "", is_user, "variance" in told)
 
 
 def _number(text: str, place: str) -> float:

@@ -211,6 +211,7 @@ def _workload(state: Mapping[str, Any], found: Sequence[Any]) -> dict[str, Any]:
         "runs": len(state["runs"]),
         "without_throughput": sum(run["throughput"] is None for run in state["runs"]),
         "not_counted": missing,
+        "means": sum(any(one.get("is_mean") for one in run["counts"]) for run in state["runs"]),
         "took_turns": [one.event for one in found if (one.least_running_ratio or 1.0) < 1.0],
         "user_only": sorted(
             {one["event"] for run in state["runs"] for one in run["counts"] if one["is_user"]}

@@ -55,7 +55,7 @@ class Rule:
         if self.pattern:
             return f"output: {self.pattern}"
         if self.summary is not None:
-            return f"summary: {self.key or 'its rate'}"
+            return f"summary: {self.key or 'operations, requests or bytes a second'}"
         return RUNS_A_SECOND
 
     def of_run(self, output: str, elapsed_ns: int) -> float:

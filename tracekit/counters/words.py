@@ -40,6 +40,11 @@ def _workload(told: Mapping[str, Any], found: Sequence[Statistics]) -> Iterator[
             f"{len(told['took_turns'])} events took turns, the least counted {least:.0%} of the"
             " time: their counts are extrapolated; fewer --events at a time are exact"
         )
+    if told["means"]:
+        yield (
+            f"{told['means']} of the runs are means of several (perf stat -r): their spread is less"
+            " than that of runs, and correlations are of means"
+        )
     if told["user_only"]:
         yield f"without the kernel's part, for lack of permission: {', '.join(told['user_only'])}"
     for reason, events in _by_reason(told["not_counted"]).items():
