@@ -27,13 +27,13 @@ def test_run_takes_the_sample_to_a_report_and_an_answer(tmp_path: Path) -> None:
     # WHEN the sample is run with a replay of its first two seconds on a file
     trace = tmp_path / "demo"
     result = tracekit("run", str(SAMPLE), "-o", str(trace), "--replay-seconds", "2")
-    # THEN it ends well, with the path of the report and three lines of answer
+    # THEN it ends well, with the path of the report and four lines of answer
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0] == f"report: {trace / 'report.html'}"
     headline = lines[2:]
     assert headline == json.loads((trace / "recommendation.json").read_text())["headline"]
-    assert len(headline) == 3
+    assert len(headline) == 4
     assert "Traceback" not in result.stderr
     # AND the report says that first, and lacks nothing
     page = (trace / "report.html").read_text()

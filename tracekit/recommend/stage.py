@@ -79,7 +79,7 @@ def recommend(
     found = gain_range(folder, (requests, touched), result=result)
     result["gain_range"] = None if found is None else found.told()
     if found is not None:
-        result["headline"][0] += f" {range_sentence(result['gain_range'])}"
+        result["headline"].append(range_sentence(result["gain_range"]))
     (folder.path / "simulations").mkdir(exist_ok=True)
     write_table(folder.table(TABLE), _table(profiles, grid, curves))
     write_json(folder.path / RESULT, result)

@@ -1,4 +1,4 @@
-"""The answer: three lines and the numbers behind them."""
+"""The answer: three lines, the gain as a range, and the numbers behind them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def answer(inputs: Inputs) -> Section | Missing:
         parts |= {
             "answer": advice["answer"],
             "knee": advice["knee"],
+            "range": advice.get("gain_range"),
             "placement": placement_title(advice["answer"]["placement"]),
             "runner_up": placement_title(advice["answer"]["runner_up"]),
             "shares": shares(advice["answer"]),
