@@ -79,7 +79,7 @@ def by_us(place: Path, target: Path, step: Step) -> tuple[float, float]:
         plan, "--pace", "fast", "--depth", str(step.depth), "--target", str(target),
         "--write-to", str(target), "--no-calibration", "--quiet",
     )  # fmt: skip
-    latencies, pace = read_latencies(ran.completions, step.requests)
+    latencies, pace = read_latencies(ran.completions, step.requests, depth=step.depth)
     return latencies[ALL].count / pace.elapsed_ns * 1e9, latencies[ALL].mean / 1e3
 
 

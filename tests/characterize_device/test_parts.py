@@ -122,7 +122,7 @@ def test_completions_are_told_apart(tmp_path: Path) -> None:
         (2, 0, 190, 260, 0, 0, 0, 0),
         (3, 0, 270, 990, -5, 0, 1, 1),
     ]
-    found, pace = read_latencies(write_completions(tmp_path / "a", rows), 4)
+    found, pace = read_latencies(write_completions(tmp_path / "a", rows), 4, depth=1)
     # THEN each has its own, and the failed one is in none
     assert {name: (one.count, one.failed, one.mean) for name, one in found.items()} == {
         ALL: (3, 1, pytest.approx(140 / 3)),
@@ -139,10 +139,18 @@ def test_a_pause_does_not_change_the_usual_rate(tmp_path: Path) -> None:
         for n in range(1000)
         for pause in [10**9 if n >= 500 else 0]
     ]
-    _, pace = read_latencies(write_completions(tmp_path / "a", rows), 1000)
+    _, pace = read_latencies(write_completions(tmp_path / "a", rows), 1000, depth=1)
     # THEN the usual rate is a million a second, whatever the whole took
     assert pace.usual_iops == pytest.approx(1e6)
     assert pace.elapsed_ns == 10**9 + 999_900
+
+
+def test_what_is_done_at_once_after_pauses_is_no_usual_rate(tmp_path: Path) -> None:
+    # GIVEN 64 in flight on a device of a request a us, seen 64 at a time after each pause of 64 us
+    rows = [(n, 0, max(0, n - 64) * 1000, (n // 64 + 1) * 64_000, 0, 0, 0, 0) for n in range(6400)]
+    _, pace = read_latencies(write_completions(tmp_path / "a", rows), 640, depth=64)
+    # THEN the rate is that of the device, a million a second, and not of what came at once
+    assert pace.usual_iops == pytest.approx(1e6)
 
 
 @pytest.mark.parametrize("lanes", [1, 7, 64])

@@ -17,8 +17,11 @@ from tracekit.replay.completions import CHUNK_RECORDS, HEADER, MAGIC, RECORD, ST
 
 BITS = 7  # 128 buckets an octave, as everywhere
 ALL = "all"
-PARTS = 20
-LEAST_PART = 50  # requests: fewer say more about chance than about the device
+PARTS_MAX = 100_000
+LEAST_PART = 50
+"""Requests of a part: few enough to lie between two pauses of a busy machine, enough for a rate."""
+DEPTHS_OF_PART = 4
+"""After a pause all requests in flight may be done at once: a part has several times as many."""
 DONE, FAILED = STATUSES.index("done"), STATUSES.index("failed")
 Integers = npt.NDArray[np.int64]
 
@@ -112,9 +115,10 @@ class Latencies:
 
 @dataclass
 class Pace:
-    """How fast a step went: as a whole, and in most of its parts of equal requests."""
+    """How fast a step went: as a whole, and in its parts of equally many requests."""
 
     requests: int
+    depth: int
     first_ns: int | None = None
     last_ns: int = 0
     seen: int = 0
@@ -146,16 +150,18 @@ class Pace:
 
     @property
     def _each(self) -> int:
-        return max(LEAST_PART, self.requests // PARTS)
+        return max(LEAST_PART, self.requests // PARTS_MAX, DEPTHS_OF_PART * self.depth)
 
 
-def read_latencies(completions: Path, requests: int) -> tuple[dict[str, Latencies], Pace]:
+def read_latencies(
+    completions: Path, requests: int, *, depth: int
+) -> tuple[dict[str, Latencies], Pace]:
     """Return the service times by operation and of `all`, and how fast `requests` went.
 
     InputError for a file that is no file of completions.
     """
     found: dict[str, Latencies] = {ALL: Latencies()}
-    pace = Pace(requests)
+    pace = Pace(requests, depth)
     with completions.open("rb") as source:
         header = np.frombuffer(source.read(HEADER.itemsize), HEADER)[0]
         if header["magic"] != MAGIC or header["record_bytes"] != RECORD.itemsize:

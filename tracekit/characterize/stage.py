@@ -116,7 +116,7 @@ class _Run:
             )
             self._keep_file()
             self._check(outcome.summary, step)
-            latencies, pace = read_latencies(records, step.requests)
+            latencies, pace = read_latencies(records, step.requests, depth=step.depth)
         if not latencies[ALL].count:
             raise InputError(_failed(outcome.summary, step))
         self.state.add(

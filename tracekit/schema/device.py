@@ -26,8 +26,8 @@ DEVICE_STEPS = pa.schema(
         field(
             "usual_iops",
             pa.float64(),
-            meaning="rate that a quarter of 20 parts of the step exceed, which pauses do not"
-            " change; null for one operation of several",
+            meaning="rate that a quarter of the step's parts of 50 requests or more exceed, which"
+            " pauses do not change; null for one operation of several",
             nullable=True,
         ),
         field("mean_ns", pa.float64(), meaning="latency, submission to completion: mean"),

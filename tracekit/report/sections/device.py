@@ -89,7 +89,7 @@ def _surface(cells: Evidence) -> Figure:
         cells,
         title="IOPS over write share and requests in flight",
         says=[
-            "Random 4 KiB requests; the rate that a quarter of 20 parts of each cell exceed."
+            "Random 4 KiB requests; the rate that a quarter of the parts of each cell exceed."
             f" At most {fmt.count(round(float(best['usual_iops'])))} IOPS, with"
             f" {float(best['write_ratio']) * 100:g} % writes at depth {fmt.count(best['depth'])}."
         ],
