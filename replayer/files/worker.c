@@ -95,7 +95,8 @@ static void perform(struct worker *worker, const struct plan_record *record, uin
   int64_t result = operation_perform(crew->place, record, worker->sink);
   uint64_t end = clock_now_ns();
   struct tally_entry entry = {.record = record, .result = result, .latency_ns = end - start};
-  bool is_timed = (record->flags & PLAN_IS_UNTIMED) == 0 && start >= crew->measure_ns;
+  bool is_warm = start >= crew->measure_ns;
+  bool is_timed = (record->flags & PLAN_IS_UNTIMED) == 0 && is_warm;
   bool is_expected = tally_is_expected(&entry);
   worker->last_end_ns = end;
   if (is_timed) {
@@ -103,7 +104,7 @@ static void perform(struct worker *worker, const struct plan_record *record, uin
     if (due_ns != 0)
       histogram_add(&worker->tally->issue_error, start - due_ns);
     tell(worker);
-  } else {
+  } else if (is_warm) {
     tally_add_untimed(worker->tally, end - start);
   }
   struct results_record done = {.operation_id = record->operation_id,

@@ -11,10 +11,13 @@ import pyarrow as pa
 
 from tracekit import schema
 from tracekit.query import read
+from tracekit.schema.registry import TABLES
 from tracekit.store import TraceFolder, write_json, write_table
 
 FIXTURES = Path(__file__).parent
+PLACES = {table.name: table.place for table in TABLES}
 SCHEMAS = {
+    **{table.name: table.columns for table in TABLES},
     "requests": schema.REQUESTS,
     "blocks": schema.BLOCKS,
     "working_set": schema.WORKING_SET,
@@ -71,7 +74,7 @@ def _value(field: pa.Field, row: dict[str, str], number: int) -> Any:
 def _zero(kind: pa.DataType) -> Any:
     if pa.types.is_boolean(kind):
         return False
-    return "" if pa.types.is_dictionary(kind) else 0
+    return "" if pa.types.is_dictionary(kind) or pa.types.is_string(kind) else 0
 
 
 def make(path: Path, tables: dict[str, list[dict[str, str]]]) -> TraceFolder:
@@ -84,7 +87,7 @@ def make(path: Path, tables: dict[str, list[dict[str, str]]]) -> TraceFolder:
                 own = [row for row in rows if row["replay"] == replay]
                 write_table(path / "replays" / replay / "completions.parquet", table(name, own))
         else:
-            write_table(path / f"{name}.parquet", table(name, rows))
+            write_table(path / f"{PLACES[name]}.parquet", table(name, rows))
     return TraceFolder(path)
 
 

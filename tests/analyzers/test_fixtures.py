@@ -20,8 +20,9 @@ REPLAY = (
     "replay/replayed_over_time",
     "replay/traced",
 )
+FILES = ("files/file_points",)
 SIMULATE = ("tiering/extents", "tiering/left_out")
-QUERIES = (*ANALYSES, *CHECKS, *REPLAY, *SIMULATE)
+QUERIES = (*ANALYSES, *CHECKS, *REPLAY, *SIMULATE, *FILES)
 
 
 def run(folder: TraceFolder, name: str) -> Any:

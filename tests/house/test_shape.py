@@ -49,6 +49,7 @@ PIPELINE = [
     "verify-placement",
     "characterize-device",
     "counters",
+    "sweep",
     "report",
     "sql",
     "run",

@@ -24,6 +24,7 @@ from tracekit.commands.report import report
 from tracekit.commands.run import run
 from tracekit.commands.simulate import SIMULATIONS, simulate
 from tracekit.commands.sql import sql
+from tracekit.commands.sweep import sweep
 from tracekit.commands.verify_placement import verify_placement
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
@@ -43,6 +44,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     verify_placement,
     characterize_device,
     counters,
+    sweep,
     report,
     sql,
     run,

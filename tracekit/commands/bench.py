@@ -1,4 +1,4 @@
-"""`tracekit bench`: a work profile run on a file or a disk."""
+"""`tracekit bench`: a work profile run on a file or disk, a personality in a directory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.errors import PartialError
+from tracekit.errors import PartialError, UsageError
 
 if TYPE_CHECKING:
     from tracekit.bench import Result
+    from tracekit.sweep.grid import Run
+
+OF_PROFILES = ("requests", "target_size", "speed", "pace", "depth", "engine", "device", "write_to")
+OF_PERSONALITIES = ("threads", "files", "settings", "warm_up", "cache")
 
 
 def bench(  # noqa: PLR0913 - a command's parameters are its options
+    context: typer.Context,
     definition: Annotated[
         str,
         typer.Argument(
-            metavar="PROFILE",
-            help="A shipped profile (web-server, paging, log-structured) or a TOML file.",
+            metavar="NAME",
+            help="A shipped profile (web-server, paging, log-structured), a shipped personality"
+            " (fileserver, webserver, webproxy, varmail, zip, unzip, ffsb), or a TOML file.",
         ),
     ],
     *,
@@ -29,7 +35,8 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
     target: Annotated[
         Path | None,
         typer.Option(
-            help="File or block device. What does not exist is made, filled, and then removed.",
+            help="File or block device; what does not exist is made, filled, and then removed."
+            " Of a personality: directory.",
             show_default="a file beside the trace folder",
         ),
     ] = None,
@@ -72,6 +79,22 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
         list[str] | None,
         typer.Option(help="Confirm that this target, which exists, may be written; see replay."),
     ] = None,
+    threads: Annotated[
+        str, typer.Option(help="Of a personality: threads.", show_default="50")
+    ] = "",
+    files: Annotated[
+        str, typer.Option(help="Of a personality: files.", show_default="as it says")
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Of a personality: any parameter.", metavar="KEY=VALUE"),
+    ] = None,
+    warm_up: Annotated[
+        str, typer.Option(help="Of a personality: time before it is measured.")
+    ] = "0s",
+    cache: Annotated[
+        str, typer.Option(help="Of a personality, before the run: keep, sync, or cold caches.")
+    ] = "sync",
     keep: Annotated[bool, typer.Option("--keep", help="Keep a target made for the run.")] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Analyze the run and write report.html.")
@@ -82,9 +105,22 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
     """Run a work profile on a target by the replayer; its report has times and throughput."""
     from tracekit.bench import Options
     from tracekit.bench import bench as run
+    from tracekit.personality.reader import is_personality
     from tracekit.progress import row_progress
+    from tracekit.sweep.stage import sweep
+    from tracekit.sweep.words import check_complete, show, tell
     from tracekit.workload.asked import asked_extent, asked_profile
 
+    if is_personality(definition):
+        _refuse(context, ("keep", *OF_PROFILES), f"{definition} is a personality")
+        given = [*_named(threads=threads, files=files), *(settings or ())]
+        timing = (duration or "60s", warm_up, cache, seed)
+        planned = _planned(definition, target, given=given, timing=timing, repeats=repeat)
+        swept = sweep(output, planned, again=force, with_report=report, tell=show)
+        typer.echo(tell(swept, as_json=as_json))
+        check_complete(swept)
+        return
+    _refuse(context, OF_PERSONALITIES, f"{definition} is no personality")
     extent = asked_extent(requests, duration, seed=seed, default="60s")
     profile = asked_profile(definition, target_size)
     options = Options(
@@ -103,6 +139,42 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
     with row_progress("generate") as on_rows:
         result = run(profile, output, extent=extent, options=options, on_rows=on_rows)
     _tell(result, as_json=as_json)
+
+
+def _named(**options: str) -> list[str]:
+    return [f"{name}={value}" for name, value in options.items() if value]
+
+
+def _planned(
+    definition: str,
+    target: Path | None,
+    *,
+    given: list[str],
+    timing: tuple[str, str, str, int],
+    repeats: int,
+) -> list[Run]:
+    """Return the repeats of one point: a personality with the parameters that are given."""
+    from tracekit.sweep.grid import asked_timing, plan_runs, split_targets, split_values
+
+    if target is None:
+        raise UsageError(f"{definition} needs --target, the directory to run in")
+    duration, warm_up, cache, seed = timing
+    return plan_runs(
+        [definition],
+        split_targets([str(target)]),
+        vary=split_values(given, option="--set"),
+        timing=asked_timing(duration, warm_up, cache=cache, seed=seed),
+        repeats=repeats,
+    )
+
+
+def _refuse(context: typer.Context, options: tuple[str, ...], why: str) -> None:
+    """Raise UsageError for an option that was given and has no meaning."""
+    for name in options:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = "set" if name == "settings" else name.replace("_", "-")
+            raise UsageError(f"--{option} has no meaning here: {why}")
 
 
 def _tell(result: Result, *, as_json: bool) -> None:

@@ -51,18 +51,19 @@ def run_program(plan: Path, summary: Path, *, arguments: Sequence[str]) -> Outco
     program's message when it refused or failed.
     """
     command = [str(checked_program()), str(plan), "--summary", str(summary), *arguments]
-    with _terminal() as terminal:
-        if terminal is not None:
-            command += ["--progress-fd", str(terminal)]
+    with terminal() as shown:
+        if shown is not None:
+            command += ["--progress-fd", str(shown)]
         with (
+            forwarded_signals() as forward,
             subprocess.Popen(
                 command,
                 stderr=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                pass_fds=() if terminal is None else (terminal,),
+                pass_fds=() if shown is None else (shown,),
             ) as child,
-            _signals_for(child),
         ):
+            forward.to(child)
             messages = (child.stderr.read() if child.stderr else b"").decode(errors="replace")
             code = child.wait()
     if code not in (DONE, PARTIAL):
@@ -82,29 +83,52 @@ def _failure(code: int, messages: str) -> TracekitError:
 
 
 @contextmanager
-def _terminal() -> Iterator[int | None]:
+def terminal() -> Iterator[int | None]:
     """Yield a descriptor of the terminal on stderr, for the progress line, or None."""
     if not sys.stderr.isatty():
         yield None
         return
-    terminal = os.dup(sys.stderr.fileno())
+    copy = os.dup(sys.stderr.fileno())
     try:
-        yield terminal
+        yield copy
     finally:
-        os.close(terminal)
+        os.close(copy)
+
+
+class Forward:
+    """Passes Ctrl-C, SIGTERM and SIGHUP on to a child, also those that come before it is there."""
+
+    def __init__(self) -> None:
+        """Start without a child."""
+        self._child: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+
+    def to(self, child: subprocess.Popen[bytes]) -> None:
+        """Pass on to this child from now on, and what came before."""
+        self._child = child
+        for number in self._early:
+            child.send_signal(number)
+
+    def take(self, number: int, _frame: object) -> None:
+        """Handle a signal."""
+        if self._child is None:
+            self._early.append(number)
+        else:
+            self._child.send_signal(number)
 
 
 @contextmanager
-def _signals_for(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave Ctrl-C, SIGTERM and SIGHUP to the child, which ends in good order, and wait for it."""
+def forwarded_signals() -> Iterator[Forward]:
+    """Leave signals to the child, which ends in good order, and wait for it."""
+    forward = Forward()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield forward
         return
     stoppers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     numbers = [number for number in stoppers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = [signal.signal(number, lambda n, _frame: child.send_signal(n)) for number in numbers]
+    before = [signal.signal(number, forward.take) for number in numbers]
     try:
-        yield
+        yield forward
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)

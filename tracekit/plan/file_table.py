@@ -77,6 +77,10 @@ class FileTable:
             raise InputError(f"the path {path!r} lies below {head!r}, which is a file")
         return known
 
+    def rows(self) -> tuple[tuple[int, int, int, int], ...]:
+        """Return size in bytes, parent, kind and presence of each path."""
+        return tuple(self._rows)
+
     def arrays(self) -> tuple[Records, bytes]:
         """Return the table as in the file, and the names one after the other."""
         table = np.zeros(len(self._rows), FILE)

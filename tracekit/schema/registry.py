@@ -15,6 +15,7 @@ from tracekit.schema.counters import COUNTER_STATISTICS, COUNTERS
 from tracekit.schema.device import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.schema.endurance import ENDURANCE
 from tracekit.schema.file_operations import FILE_OPERATIONS, FILES
+from tracekit.schema.file_runs import FILE_RUNS
 from tracekit.schema.sensitivity import SENSITIVITY
 from tracekit.schema.tiers import (
     TIERS,
@@ -128,6 +129,11 @@ TABLES = (
         "counters",
         ("counters", "one row per workload, run and event", COUNTERS),
         ("counter_statistics", "one row per workload and event", COUNTER_STATISTICS),
+    ),
+    *_measured(
+        "sweep",
+        "files",
+        ("file_runs", "one row per run and step, and one per run", FILE_RUNS),
     ),
 )
 """All but `completions`, of which each replay has its own, and the findings, described in SQL."""

@@ -1,0 +1,230 @@
+"""`tracekit sweep` from the command line: points, repeats, resuming and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.replay.disk import call, needs_root
+from tracekit.cli import app
+from tracekit.errors import TracekitError
+from tracekit.schema.file_runs import FILE_RUNS
+
+QUICK = ("--duration", "100ms", "--runs", "2", "--cache", "keep", "--no-report")
+SMALL = ("--files", "100", "--threads", "2", "--vary", "mean_size=4KiB")
+
+
+@dataclass(frozen=True)
+class Ended:
+    stdout: str
+    stderr: str
+
+
+def tracekit(*arguments: str | Path, code: int = 0) -> Ended:
+    ended = CliRunner().invoke(app, [*map(str, arguments)])
+    error = ended.exception
+    told = f"{error} {error.hint}" if isinstance(error, TracekitError) else ended.stderr
+    found = error.exit_code if isinstance(error, TracekitError) else ended.exit_code
+    assert found == code, f"{told} {ended.output}"
+    return Ended(ended.stdout, told)
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    table = pq.read_table(folder / "files/file_runs.parquet")
+    assert table.schema.names == FILE_RUNS.names
+    return list(table.to_pylist())
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[Path]:
+    """Yield a directory in memory where there is one: a busy disk does little in 100 ms."""
+    memory = Path("/dev/shm")  # noqa: S108 - a directory of its own below it
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as place:
+        yield Path(place)
+
+
+def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
+    # GIVEN a sweep over two numbers of threads
+    out = tmp_path / "out"
+    first = ("sweep", "varmail", "--target", f"disk={target}", "-o", out, *QUICK, "--json")
+    told = json.loads(
+        tracekit(*first, "--files", "100", "--vary", "mean_size=4KiB", "--threads", "1,2").stdout
+    )
+    assert (told["made"], told["kept"], told["missing"]) == (4, 0, [])
+    # THEN there is a row a run and step, and one a run
+    found = rows(out)
+    steps = {"create", "append", "fsync", "close", "open", "read_file", "delete", "all"}
+    assert {row["step"] for row in found} == steps
+    assert len(found) == 4 * len(steps)
+    assert {(row["threads"], row["run"]) for row in found} == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    # AND a point is mean and deviation of its repeats
+    for point in told["points"]:
+        same = [
+            row
+            for row in found
+            if (row["threads"], row["step"]) == (point["threads"], point["step"])
+        ]
+        rates = [row["steps_per_second"] for row in same]
+        assert point["run_count"] == 2
+        assert math.isclose(point["steps_per_second"], statistics.mean(rates))
+        assert math.isclose(point["deviation_per_second"], statistics.stdev(rates), abs_tol=1e-6)
+    # WHEN it goes on with one more number of threads
+    told = json.loads(
+        tracekit(*first, "--files", "100", "--vary", "mean_size=4KiB", "--threads", "1,2,4").stdout
+    )
+    # THEN only that is run, and all is in the table
+    assert (told["made"], told["kept"]) == (2, 4)
+    assert {row["threads"] for row in rows(out)} == {1, 2, 4}
+    assert all(row in rows(out) for row in found)
+    assert list(target.iterdir()) == []
+
+
+def test_rates_and_shares_add_up(tmp_path: Path, target: Path) -> None:
+    out = tmp_path / "out"
+    text = tracekit("sweep", "fileserver", "--target", target, "-o", out, *SMALL, *QUICK).stdout
+    assert "of the time" in text
+    for number in (1, 2):
+        mine = [row for row in rows(out) if row["run"] == number]
+        (whole,) = [row for row in mine if row["step"] == "all"]
+        parts = [row for row in mine if row["step"] != "all"]
+        assert whole["steps"] == sum(row["steps"] for row in parts)
+        assert whole["bytes"] == sum(row["bytes"] for row in parts)
+        assert math.isclose(sum(row["time_ratio"] for row in parts), 1)
+        # Two threads cannot be busy for longer than the time of both.
+        busy_ns = sum(row["mean_ns"] * row["steps"] for row in parts)
+        assert busy_ns <= 2.2 * whole["elapsed_ns"]
+        assert whole["elapsed_ns"] <= 200_000_000
+        settings = json.loads(whole["settings"])
+        assert (settings["files"], settings["mean_size"]) == (100, 4096)
+
+
+def test_one_size_of_calls_is_of_reads_and_writes(tmp_path: Path, target: Path) -> None:
+    out = tmp_path / "out"
+    tracekit(
+        "sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK, "--io-size", "64,4KiB"
+    )
+    told = {row["io_bytes"]: json.loads(row["settings"]) for row in rows(out)}
+    assert {size: values["append_size"] for size, values in told.items()} == {64: 64, 4096: 4096}
+
+
+def test_the_tables_are_there_for_sql(tmp_path: Path, target: Path) -> None:
+    out = tmp_path / "out"
+    tracekit("sweep", "webproxy", "--target", f"a={target}", "-o", out, *SMALL, *QUICK)
+    query = "select count(distinct run_id) as n from file_runs where step = 'all'"
+    assert "2" in tracekit("sql", out, query).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("varmial",), "no personality 'varmial'"),
+        (("varmail", "--vary", "colour=red"), "no personality has the parameter 'colour'"),
+        (("varmail", "--vary", "files"), "not KEY=VALUE"),
+        (("varmail", "--files", "10,,20"), "not KEY=VALUE"),
+        (("varmail", "--runs", "0"), "--runs"),
+        (("varmail", "--cache", "warm"), "--cache"),
+        (("varmail", "--duration", "soon"), "--duration"),
+        (("varmail", "--target", "x=/nonexistent"), "no directory"),
+    ],
+)
+def test_what_makes_no_sense(
+    tmp_path: Path, target: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    out = tmp_path / "out"
+    ended = tracekit("sweep", *arguments, "--target", f"t={target}", "-o", out, code=2)
+    assert words in ended.stderr
+    assert not out.exists()
+
+
+def test_a_run_that_cannot_be_is_told_and_the_others_are_made(tmp_path: Path, target: Path) -> None:
+    # GIVEN a number of threads that has not enough files, between two that have
+    out = tmp_path / "out"
+    arguments = ("varmail", "--target", target, "-o", out, "--files", "100", "--threads", "1,80,2")
+    ended = tracekit("sweep", *arguments, *QUICK, code=3)
+    assert "80 threads need at least 160 files" in ended.stderr
+    assert {row["threads"] for row in rows(out)} == {1, 2}
+
+
+def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, target: Path) -> None:
+    out = tmp_path / "out"
+    command = ["sweep", "varmail", "--target", str(target), "-o", str(out), *SMALL]
+    long = [*command, "--runs", "20", "--duration", "300ms", "--cache", "keep", "--no-report"]
+    child = subprocess.Popen([sys.executable, "-m", "tracekit", *long], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and len(list(out.glob("files/runs/*.json"))) < 2:
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGINT)
+    assert child.wait(30) in (3, 130)
+    done = len(list(out.glob("files/runs/*.json")))
+    assert 2 <= done < 20
+    assert list(target.iterdir()) == []
+    told = json.loads(
+        tracekit(
+            *command, "--runs", str(done + 1), "--duration", "300ms", "--cache", "keep", "--json"
+        ).stdout
+    )
+    assert (told["kept"], told["made"]) == (done, 1)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "small"
+    place.mkdir()
+    try:
+        call("mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place))
+    except AssertionError as error:
+        pytest.skip(f"needs tmpfs: {error}")
+    yield place
+    call("umount", str(place))
+
+
+@needs_root
+def test_a_target_that_is_too_small_is_told(tmp_path: Path, small_disk: Path) -> None:
+    out = tmp_path / "out"
+    ended = tracekit(
+        "sweep", "fileserver", "--target", small_disk, "-o", out, "--files", "1000", *QUICK, code=3
+    )
+    assert "MiB are free" in ended.stderr
+    assert list(small_disk.iterdir()) == []
+
+
+def test_bench_runs_a_personality_once(tmp_path: Path, target: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ("bench", "varmail", "--target", target, "-o", out, "--duration", "100ms")
+    small = ("--files", "100", "--threads", "2", "--set", "mean_size=4KiB")
+    assert "1 runs made" in tracekit(*arguments, *small).stdout
+    assert {(row["threads"], row["files"], row["run"]) for row in rows(out)} == {(2, 100, 1)}
+    # AND the same again replaces nothing, unless it is told to
+    assert "0 runs made, 1 there before" in tracekit(*arguments, *small).stdout
+    assert "1 runs made, 0 there before" in tracekit(*arguments, *small, "--force").stdout
+    assert (out / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("varmail", "--depth", "3"), "--depth has no meaning"),
+        (("varmail",), "needs --target"),
+        (("paging", "--set", "files=3"), "--set has no meaning"),
+        (("paging", "--threads", "3"), "--threads has no meaning"),
+    ],
+)
+def test_bench_refuses_options_of_the_other_kind(
+    tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in tracekit("bench", *arguments, "-o", tmp_path / "out", code=2).stderr

@@ -1,0 +1,223 @@
+"""The shipped personalities, and the plans that are made of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.replay_files.program import run
+from tests.sweep.machine import Machine
+from tracekit.errors import InputError, UsageError
+from tracekit.personality.layout import draw_sizes, file_path
+from tracekit.personality.model import FileSet
+from tracekit.personality.plan import describe, write_personality
+from tracekit.personality.reader import is_personality, open_personality, shipped
+
+SMALL = {
+    "ffsb": {"files": "5", "mean_size": "64KiB", "threads": "3"},
+    "unzip": {"files": "60", "archive_size": "1MiB", "threads": "3", "mean_size": "8KiB"},
+}
+FEW = {"files": "60", "threads": "3", "mean_size": "8KiB"}
+# Operations of one loop, counted in filebench's published definitions (workloads/*.f).
+FILEBENCH = {
+    "fileserver": {
+        "create": 1,
+        "write_file": 1,
+        "close": 3,
+        "open": 2,
+        "append": 1,
+        "read_file": 1,
+        "delete": 1,
+        "stat": 1,
+    },
+    "webserver": {"open": 10, "read_file": 10, "close": 10, "append": 1},
+    "webproxy": {"delete": 1, "create": 1, "append": 1, "close": 6, "open": 5, "read_file": 5},
+    "varmail": {
+        "delete": 1,
+        "create": 1,
+        "append": 2,
+        "fsync": 2,
+        "close": 3,
+        "open": 2,
+        "read_file": 2,
+    },
+}
+# Table 1 of the study: files, mean size, size of a read and of a write, directory width, and the
+# ratio of reads to writes.
+TABLE_1 = {
+    "fileserver": (100_000, 128 << 10, 1 << 20, 16 << 10, 20, (1, 2)),
+    "webserver": (100_000, 64 << 10, 1 << 20, 8 << 10, 20, (10, 1)),
+    "webproxy": (100_000, 32 << 10, 1 << 20, 16 << 10, 1_000_000, (5, 1)),
+    "varmail": (50_000, 16 << 10, 1 << 20, 16 << 10, 1_000_000, (1, 1)),
+}
+
+
+def made(path: Path, name: str, *, seed: int = 0, turns: int = 40) -> Machine:
+    personality = open_personality(name, SMALL.get(name, FEW))
+    write_personality(personality, path, seed=seed, turns=turns)
+    return Machine(path)
+
+
+def test_all_are_shipped() -> None:
+    assert set(shipped()) == {*FILEBENCH, "zip", "unzip", "ffsb"}
+    assert all(is_personality(name) for name in shipped())
+
+
+@pytest.mark.parametrize("name", FILEBENCH)
+def test_one_turn_is_one_loop_of_filebench(name: str) -> None:
+    assert describe(open_personality(name, {}))["steps"] == FILEBENCH[name]
+
+
+@pytest.mark.parametrize("name", TABLE_1)
+def test_parameters_are_those_of_the_study(name: str) -> None:
+    files, mean, read, write, width, ratio = TABLE_1[name]
+    personality = open_personality(name, {})
+    data = personality.file_set("data")
+    assert (data.count, data.mean_bytes, data.directory_width) == (files, mean, width)
+    assert personality.threads == 50
+    sizes = {one.action: one.size_bytes for one in personality.flow}
+    assert (sizes["read_file"], sizes["append"]) == (read, write)
+    told = describe(personality)
+    assert told["reads"] * ratio[1] == told["writes"] * ratio[0]
+
+
+@pytest.mark.parametrize("name", [*FILEBENCH, "zip", "unzip", "ffsb"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_plan_leaves_the_files_as_they_were(tmp_path: Path, name: str, seed: int) -> None:
+    # GIVEN a plan of three threads
+    machine = made(tmp_path / "plan", name, seed=seed)
+    before = dict(machine.sizes)
+    turns = machine.header["record_count"]
+    assert turns > 0
+    # WHEN its threads run one after the other, in two orders, and everything again
+    for order in ((0, 1, 2), (2, 0, 1)):
+        for thread in order:
+            machine.thread(thread)
+        # THEN no rule was broken, and in the end each file is as it was, but for a common log,
+        # which the first thread cuts to its length when it has ended
+        assert machine.files_of_threads() == {
+            file: size for file, size in before.items() if file not in machine.logs
+        }
+        assert machine.open == {}
+    # AND the files never took more than the plan said
+    assert machine.peak_bytes <= machine.header["needed_bytes"]
+
+
+@pytest.mark.parametrize("name", FILEBENCH)
+def test_the_mix_of_a_plan_is_that_of_the_flow(tmp_path: Path, name: str) -> None:
+    machine = made(tmp_path / "plan", name)
+    for thread in range(3):
+        machine.thread(thread)
+    assert machine.steps == Counter({key: 120 * n for key, n in FILEBENCH[name].items()})
+
+
+def test_threads_meet_no_file_of_each_other(tmp_path: Path) -> None:
+    machine = made(tmp_path / "plan", "varmail")
+    used = []
+    for row in machine.threads:
+        own = machine.records[row["first"] : row["first"] + row["count"]]
+        used.append(set(own["file"].tolist()) - {0xFFFFFFFF})
+    assert not used[0] & used[1]
+    assert not used[0] & used[2]
+    assert not used[1] & used[2]
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    plans = [
+        made(tmp_path / f"{seed}{n}", "varmail", seed=seed).plan
+        for seed, n in ((0, "a"), (0, "b"), (1, "a"))
+    ]
+    first, again, other = (plan.read_bytes() for plan in plans)
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_the_program_finds_nothing_wrong_with_a_plan(tmp_path: Path, name: str) -> None:
+    # GIVEN a plan of few turns, run three times with its restoring
+    personality = open_personality(name, SMALL.get(name, FEW))
+    plan = tmp_path / "plan"
+    write_personality(personality, plan, turns=10)
+    ran = run(plan, tmp_path, "--repeat", "3")
+    # THEN every step was done, by a real file system
+    assert (ran.code, ran.summary["counts"]["failed"], ran.messages) == (0, 0, "")
+    turns = 30 * personality.threads
+    done = {step["name"]: step["done"] for step in ran.summary["steps"]}
+    assert done == {key: turns * n for key, n in describe(personality)["steps"].items()}
+    assert ran.summary["counts"]["cycles"] == 3
+
+
+def test_sizes_follow_a_gamma_distribution() -> None:
+    # Its variance is mean^2 / shape, and 100,000 sizes tell the mean to 1 %.
+    files = FileSet("data", 100_000, 16_384, 1.5, 20, 0.8, is_shared=False)
+    sizes = draw_sizes(files, np.random.default_rng(1))
+    assert abs(sizes.mean() / 16_384 - 1) < 0.01
+    assert abs(sizes.var() / (16_384**2 / 1.5) - 1) < 0.05
+    assert sizes.min() >= 1
+
+
+@pytest.mark.parametrize(("count", "width"), [(1, 20), (20, 20), (21, 20), (8001, 20), (100, 3)])
+def test_no_directory_is_wider_than_asked(count: int, width: int) -> None:
+    files = FileSet("data", count, 1, 0, width, 1, is_shared=False)
+    paths = [file_path(files, number) for number in range(count)]
+    assert len(set(paths)) == count
+    entries: dict[str, set[str]] = {}
+    for path in paths:
+        parts = path.split("/")
+        for depth in range(1, len(parts)):
+            entries.setdefault("/".join(parts[:depth]), set()).add(parts[depth])
+    assert max(len(names) for names in entries.values()) <= width
+
+
+def test_too_few_files_for_the_threads(tmp_path: Path) -> None:
+    personality = open_personality("varmail", {"files": "60", "threads": "50"})
+    with pytest.raises(InputError, match="50 threads need at least 100 files"):
+        write_personality(personality, tmp_path / "plan")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("mailserver", {}, "no personality 'mailserver'"),
+        ("varmail", {"file": "3"}, "did you mean 'files'"),
+        ("varmail", {"files": "many"}, "--set files"),
+        ("varmail", {"files": "0"}, "count"),
+        ("varmail", {"threads": "5000"}, "threads"),
+        ("varmail", {"io_size": "1GiB"}, "more than 64 MiB"),
+    ],
+)
+def test_wrong_names_and_values(name: str, settings: dict[str, str], words: str) -> None:
+    with pytest.raises((UsageError, InputError)) as error:
+        open_personality(name, settings)
+    assert words in f"{error.value} {error.value.hint}"
+
+
+HEAD = '[parameters]\nthreads = 1\n[[files]]\nname = "a"\ncount = 9\nmean_size = 5\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[parameters]\nthreads = 1\n", "no [[files]]"),
+        (HEAD, "no [[operation]]"),
+        (HEAD + '[[operation]]\ndo = "opn"\nfiles = "a"\n', "did you mean open"),
+        (HEAD + '[[operation]]\ndo = "open"\nfile = "a"\n', "did you mean 'files'"),
+        (HEAD + '[[operation]]\ndo = "stat"\nfiles = "b"\n', "there are no files 'b'"),
+        (HEAD + '[[operation]]\ndo = "close"\n', "nothing is open as handle 1"),
+        (HEAD + '[[operation]]\ndo = "open"\nfiles = "a"\n', "without closing handle 1"),
+        (HEAD + '[[operation]]\ndo = "stat"\nfiles = "a"\nsize = 3\n', "takes no size"),
+        (HEAD + '[[operation]]\ndo = "append"\nfiles = "a"\nsize = 3\n', "must be shared"),
+        (HEAD.replace("9", '"$n"') + '[[operation]]\ndo = "stat"\nfiles = "a"\n', "no parameter"),
+        (HEAD.replace("threads = 1", "") + '[[operation]]\ndo = "close"\n', "'threads' is missing"),
+    ],
+)
+def test_wrong_definitions(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    with pytest.raises(InputError) as error:
+        open_personality(str(file), {})
+    assert words in f"{error.value} {error.value.hint}"
+    assert str(file) in str(error.value)

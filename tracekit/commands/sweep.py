@@ -1,0 +1,82 @@
+"""`tracekit sweep`: personalities run on directories, over file counts, call sizes and threads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def sweep(  # noqa: PLR0913 - a command's parameters are its options
+    personality: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PERSONALITY...",
+            help="Shipped ones (fileserver, webserver, webproxy, varmail, zip, unzip, ffsb) or"
+            " TOML files.",
+        ),
+    ],
+    *,
+    target: Annotated[
+        list[str],
+        typer.Option(
+            help="Directory to run in, of any file system; NAME=DIRECTORY names it in tables.",
+            metavar="[NAME=]DIRECTORY",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder of results; what it has is not run again."),
+    ],
+    files: Annotated[
+        str, typer.Option(help="Numbers of files, such as 10000,100000.", metavar="LIST")
+    ] = "",
+    io_size: Annotated[
+        str,
+        typer.Option(
+            help="Sizes of a call, such as 64,1KiB,16KiB: io_size and append_size.", metavar="LIST"
+        ),
+    ] = "",
+    threads: Annotated[
+        str, typer.Option(help="Numbers of threads, such as 1,2,4,8.", metavar="LIST")
+    ] = "",
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Values of any other parameter of the personality.", metavar="KEY=VALUE,..."
+        ),
+    ] = None,
+    duration: Annotated[str, typer.Option(help="Measured time of each run.")] = "60s",
+    warm_up: Annotated[str, typer.Option(help="Time before it.")] = "0s",
+    runs: Annotated[int, typer.Option(help="Repeats of each, for mean and spread.")] = 5,
+    cache: Annotated[
+        str,
+        typer.Option(help="After the files are made: keep, sync, or cold (drop the page cache)."),
+    ] = "sync",
+    seed: Annotated[int, typer.Option(help="Another one draws other sizes and files.")] = 0,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Remove what a killed run left on a target.")
+    ] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write report.html with the figures.")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Run personalities on directories: throughput and latency by step, mean and spread."""
+    from tracekit.sweep.grid import asked_timing, plan_runs, split_targets, split_values
+    from tracekit.sweep.stage import sweep as run
+    from tracekit.sweep.words import check_complete, show, tell
+
+    named = {"files": files, "io_size": io_size, "threads": threads}
+    texts = [*(f"{key}={text}" for key, text in named.items() if text), *(vary or ())]
+    planned = plan_runs(
+        personality,
+        split_targets(target),
+        vary=split_values(texts, option="--vary"),
+        timing=asked_timing(duration, warm_up, cache=cache, seed=seed),
+        repeats=runs,
+    )
+    swept = run(output, planned, replace=replace, with_report=report, tell=show)
+    typer.echo(tell(swept, as_json=as_json))
+    check_complete(swept)

@@ -1,0 +1,1 @@
+"""Personalities: how file servers, mail servers and the like use files, made into file plans."""

@@ -1,0 +1,210 @@
+"""Personalities from TOML: the shipped ones and a user's own, checked key by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError, UsageError
+from tracekit.personality.model import (
+    ACTIONS,
+    HANDLES,
+    MOVES_DATA,
+    ON_HANDLE,
+    FileSet,
+    Operation,
+    Personality,
+)
+from tracekit.sizes import parse_size
+from tracekit.workload.keys import Keys, load
+
+SHIPPED = Path(__file__).resolve().parents[1] / "personalities"
+TOP = ("about", "parameters", "files", "operation")
+FILES = ("name", "count", "mean_size", "size_shape", "directory_width", "present_ratio", "shared")
+OPERATION = ("do", "files", "handle", "size", "random", "direct", "sync", "label", "times")
+MOST_FILES = 50_000_000
+MOST_THREADS = 4096
+MOST_BYTES = 1 << 46
+MOST_TRANSFER_BYTES = 64 << 20
+
+
+def shipped() -> tuple[str, ...]:
+    """Return the names of the shipped personalities."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+
+
+def is_personality(name: str) -> bool:
+    """Say whether it is a shipped personality, or a TOML file with operations of files."""
+    file = Path(name)
+    if name in shipped():
+        return True
+    return file.is_file() and "operation" in load(file)[1]
+
+
+def open_personality(name: str, settings: Mapping[str, str]) -> Personality:
+    """Return a shipped personality, or that of a TOML file, with other values of parameters.
+
+    Raises UsageError for a name or parameter that does not exist, InputError naming file, place,
+    key and value for whatever is wrong in the file.
+    """
+    file = SHIPPED / f"{name}.toml" if name in shipped() else Path(name)
+    if not file.is_file():
+        raise UsageError(
+            f"there is no personality '{name}'",
+            hint=f"shipped are {', '.join(shipped())}; or name a TOML file",
+        )
+    content = load(file)[1]
+    top = Keys(content, str(file), known=TOP)
+    values = _parameters(content.get("parameters", {}), f"{file}, [parameters]")
+    _set(values, settings, name=file.stem)
+    if values.get("threads") is None:
+        raise InputError(f"{file}, [parameters]: the key 'threads' is missing")
+    sets = _tables(content, "files", values, file)
+    flow = _tables(content, "operation", values, file)
+    threads = Keys({"threads": values["threads"]}, f"{file}, [parameters]", known=("threads",))
+    found = Personality(
+        name=file.stem,
+        about=top.text("about", ""),
+        threads=int(threads.number("threads", low=1, high=MOST_THREADS)),
+        file_sets=tuple(_file_set(keys) for keys in sets),
+        flow=tuple(one for keys in flow for one in _operations(keys)),
+        parameters=values,
+    )
+    _check(found, file)
+    return found
+
+
+def _parameters(table: Any, place: str) -> dict[str, int | float]:
+    if not isinstance(table, Mapping):
+        raise InputError(f"{place}: {table!r} is no table")
+    return {key: _value(value, f"{place}, key '{key}'") for key, value in table.items()}
+
+
+def _value(value: Any, place: str) -> int | float:
+    if isinstance(value, str):
+        return parse_size(value, option=place)
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise InputError(f"{place}: {value!r} is neither a number nor a size such as 16KiB")
+
+
+def _set(values: dict[str, int | float], settings: Mapping[str, str], *, name: str) -> None:
+    for key, text in settings.items():
+        if key not in values:
+            close = get_close_matches(key, values, n=1)
+            raise UsageError(
+                f"the personality {name} has no parameter '{key}'",
+                hint=f"did you mean '{close[0]}'?" if close else f"it has {', '.join(values)}",
+            )
+        try:
+            values[key] = int(text) if text.isdigit() else float(text)
+        except ValueError:
+            values[key] = parse_size(text, option=f"--set {key}")
+
+
+def _tables(
+    content: Mapping[str, Any], kind: str, values: Mapping[str, int | float], file: Path
+) -> list[Keys]:
+    """Return the tables of a kind, `$name` replaced by the value of that parameter."""
+    found = content.get(kind)
+    if not isinstance(found, list) or not found:
+        raise InputError(f"{file}: there is no [[{kind}]]", hint=f"add at least one [[{kind}]]")
+    known = FILES if kind == "files" else OPERATION
+    tables = []
+    for number, table in enumerate(found, start=1):
+        place = f"{file}, [[{kind}]] {number}"
+        keys = Keys(table, place, known=known)
+        tables.append(Keys(_filled(table, values, keys), place, known=known))
+    return tables
+
+
+def _filled(
+    table: Mapping[str, Any], values: Mapping[str, int | float], keys: Keys
+) -> dict[str, Any]:
+    filled = dict(table)
+    for key, value in table.items():
+        if isinstance(value, str) and value.startswith("$"):
+            if value[1:] not in values:
+                raise keys.wrong(key, "names no parameter", hint=f"there are {', '.join(values)}")
+            filled[key] = values[value[1:]]
+    return filled
+
+
+def _file_set(keys: Keys) -> FileSet:
+    return FileSet(
+        name=_plain(keys, "name"),
+        count=int(keys.number("count", low=1, high=MOST_FILES)),
+        mean_bytes=int(_size(keys, "mean_size", MOST_BYTES)),
+        shape=keys.number("size_shape", low=0, high=1e6, default=0),
+        directory_width=int(keys.number("directory_width", low=1, high=1e9, default=1e6)),
+        present_ratio=keys.number("present_ratio", low=0, high=1, default=1),
+        is_shared=keys.flag("shared", default=False),
+    )
+
+
+def _plain(keys: Keys, key: str) -> str:
+    text = keys.text(key)
+    is_plain = text.isascii() and text.replace("-", "").replace("_", "").isalnum()
+    if not is_plain or len(text) > 31:
+        raise keys.wrong(key, "is not 1 to 31 letters, digits, '-' and '_'")
+    return text
+
+
+def _size(keys: Keys, key: str, most: int) -> int:
+    size = keys.size(key)
+    if size > most:
+        raise keys.wrong(key, f"is more than {most >> 20} MiB")
+    return size
+
+
+def _operations(keys: Keys) -> list[Operation]:
+    action = keys.choice("do", ACTIONS)
+    needs_files = action not in ON_HANDLE
+    if needs_files or (action == "append" and keys.has("files")):
+        files: str | None = keys.text("files")
+    elif keys.has("files"):
+        raise keys.wrong("files", f"has no meaning for {action}, which goes by its handle")
+    else:
+        files = None
+    if keys.has("size") != (action in MOVES_DATA):
+        raise InputError(
+            f"{keys.place}: {action} {'needs' if action in MOVES_DATA else 'takes no'} size"
+        )
+    one = Operation(
+        action=action,
+        files=files,
+        handle=int(keys.number("handle", low=1, high=HANDLES, default=1)),
+        size_bytes=_size(keys, "size", MOST_TRANSFER_BYTES) if action in MOVES_DATA else 0,
+        is_random=keys.flag("random", default=False),
+        is_direct=keys.flag("direct", default=False),
+        is_sync=keys.flag("sync", default=False),
+        label=_plain(keys, "label") if keys.has("label") else action,
+    )
+    return [one] * int(keys.number("times", low=1, high=10_000, default=1))
+
+
+def _check(personality: Personality, file: Path) -> None:
+    """Raise InputError for what no single table shows to be wrong."""
+    names = [one.name for one in personality.file_sets]
+    if len(set(names)) < len(names):
+        raise InputError(f"{file}: two [[files]] have the same name")
+    opened: set[int] = set()
+    for number, one in enumerate(personality.flow, start=1):
+        place = f"{file}, operation {number} ({one.action})"
+        if one.files is not None and one.files not in names:
+            raise InputError(f"{place}: there are no files '{one.files}'")
+        is_shared = one.files is not None and personality.file_set(one.files).is_shared
+        if is_shared and one.action in ("create", "delete"):
+            raise InputError(f"{place}: threads create and delete only in files of their own")
+        if one.action == "append" and one.files is not None and not is_shared:
+            raise InputError(f"{place}: files that stay open must be shared")
+        if one.action in ON_HANDLE and one.files is None and one.handle not in opened:
+            raise InputError(f"{place}: nothing is open as handle {one.handle}")
+        if one.action in ("create", "open"):
+            opened.add(one.handle)
+        elif one.action == "close":
+            opened.discard(one.handle)
+    if opened:
+        raise InputError(f"{file}: the flow ends without closing handle {min(opened)}")

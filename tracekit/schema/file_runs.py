@@ -1,0 +1,50 @@
+"""The table of `tracekit sweep`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tracekit.schema.field import TEXT, field
+
+FILE_RUNS = pa.schema(
+    [
+        field("run_id", pa.string(), meaning="names the run: its settings, and its number"),
+        field("personality", TEXT, meaning="name of the personality"),
+        field("target", TEXT, meaning="name of the target, as given or its directory"),
+        field("run", pa.int32(), meaning="number of the repeat, from 1"),
+        field("threads", pa.int32(), meaning="threads"),
+        field("files", pa.int64(), meaning="parameter `files` of the personality", nullable=True),
+        field(
+            "io_bytes", pa.int64(), meaning="parameter `io_size`: bytes of a call", nullable=True
+        ),
+        field("settings", pa.string(), meaning="all parameters of the personality, as JSON"),
+        field("outcome", TEXT, meaning="finished, interrupted or full"),
+        field(
+            "step",
+            TEXT,
+            meaning="what the personality calls an operation, such as read_file; all: the run",
+        ),
+        field(
+            "elapsed_ns",
+            pa.int64(),
+            meaning="measured time, less the mean of what the threads took to restore files",
+        ),
+        field("steps", pa.int64(), meaning="steps that ended as they should"),
+        field("failed", pa.int64(), meaning="steps that failed; in no latency"),
+        field("bytes", pa.int64(), meaning="bytes that they moved"),
+        field("steps_per_second", pa.float64(), meaning="steps by elapsed_ns, of all threads"),
+        field("bytes_per_second", pa.float64(), meaning="bytes by elapsed_ns, of all threads"),
+        field("time_ratio", pa.float64(), meaning="share of the time of all steps of the run"),
+        field("mean_ns", pa.float64(), meaning="latency: mean"),
+        field(
+            "p50_ns",
+            pa.int64(),
+            meaning="nearest rank; at most 0.8 % above it; null for all",
+            nullable=True,
+        ),
+        field("p90_ns", pa.int64(), meaning="as p50_ns", nullable=True),
+        field("p99_ns", pa.int64(), meaning="as p50_ns", nullable=True),
+        field("p99_9_ns", pa.int64(), meaning="as p50_ns", nullable=True),
+        field("max_ns", pa.int64(), meaning="the longest; null for all", nullable=True),
+    ]
+)

@@ -1,0 +1,148 @@
+"""Which runs a sweep has: personalities, their parameters, targets and repeats."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracekit.errors import UsageError
+from tracekit.personality.model import Personality
+from tracekit.personality.reader import open_personality
+from tracekit.sizes import parse_duration
+
+CACHES = ("keep", "sync", "cold")
+CALL_SIZES = ("io_size", "append_size")
+"""What `io_size` of a sweep sets: the study names one size for reading and writing calls."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How each run goes, in ns: measured time, time before it, and what becomes of caches."""
+
+    duration_ns: int = 60 * 10**9
+    warm_up_ns: int = 0
+    cache: str = "sync"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check what the program would refuse later."""
+        if self.cache not in CACHES:
+            raise UsageError(f"--cache {self.cache}: not one of {', '.join(CACHES)}")
+        if self.duration_ns <= 0:
+            raise UsageError("--duration: must be above 0")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A directory and the name that it has in tables."""
+
+    name: str
+    directory: Path
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: a personality with all parameters, where, and which repeat."""
+
+    personality: Personality
+    source: str
+    target: Target
+    timing: Timing
+    number: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def run_id(self) -> str:
+        """Return what names the run: the same for the same settings, target and number."""
+        told = {
+            "personality": self.personality.name,
+            "flow": repr((self.personality.flow, self.personality.file_sets)),
+            "threads": self.personality.threads,
+            "target": self.target.name,
+            "timing": vars(self.timing),
+        }
+        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        return f"{self.personality.name}-{digest[:12]}-{self.number}"
+
+
+def asked_timing(duration: str, warm_up: str, *, cache: str, seed: int) -> Timing:
+    """Return the timing of options as people write them, such as 60s."""
+    warm_up_ns = 0 if warm_up in ("0", "0s") else parse_duration(warm_up, option="--warm-up")
+    return Timing(parse_duration(duration, option="--duration"), warm_up_ns, cache, seed)
+
+
+def split_targets(texts: Sequence[str]) -> tuple[Target, ...]:
+    """Return the targets of NAME=DIRECTORY or DIRECTORY; raise UsageError for two of a name."""
+    found = []
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals or "/" in name:
+            name, path = text, text
+        directory = Path(path)
+        if not directory.is_dir():
+            raise UsageError(f"--target {text}: {path} is no directory")
+        if not name or not name.isprintable():
+            raise UsageError(f"--target {text}: a target needs a name", hint="NAME=DIRECTORY")
+        found.append(Target(name, directory))
+    if len({target.name for target in found}) < len(found):
+        raise UsageError("--target: two targets have the same name", hint="NAME=DIRECTORY")
+    return tuple(found)
+
+
+def split_values(texts: Sequence[str], *, option: str) -> dict[str, tuple[str, ...]]:
+    """Return the values by key of KEY=V1,V2,...; raise UsageError for what is none."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        parts = tuple(part.strip() for part in values.split(","))
+        if not equals or not key or "" in parts:
+            raise UsageError(f"{option} {text}: not KEY=VALUE", hint="such as files=1000,10000")
+        if key in found:
+            raise UsageError(f"{option}: {key} comes twice")
+        found[key] = parts
+    return found
+
+
+def plan_runs(
+    names: Sequence[str],
+    targets: Sequence[Target],
+    *,
+    vary: Mapping[str, Sequence[str]],
+    timing: Timing,
+    repeats: int,
+) -> list[Run]:
+    """Return all runs, those of one plan one after the other.
+
+    Each personality takes the parameters of `vary` that it has; raises UsageError for one that none
+    has, and for no repeats.
+    """
+    if repeats < 1:
+        raise UsageError("--runs: must be at least 1")
+    runs = []
+    for name in names:
+        for settings in _settings(name, vary):
+            personality = open_personality(name, settings)
+            for number, target in itertools.product(range(1, repeats + 1), targets):
+                runs.append(Run(personality, name, target, timing, number, settings))
+    for key in vary:
+        if not any(key in run.settings or _sets(key, run) for run in runs):
+            raise UsageError(f"no personality has the parameter '{key}'")
+    return runs
+
+
+def _settings(name: str, vary: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+    known = open_personality(name, {}).parameters
+    keys = [key for key in vary if key in known]
+    for values in itertools.product(*(vary[key] for key in keys)):
+        chosen = dict(zip(keys, values, strict=True))
+        if "io_size" in chosen and "append_size" in known:
+            chosen.setdefault("append_size", chosen["io_size"])
+        yield chosen
+
+
+def _sets(key: str, run: Run) -> bool:
+    return key in run.personality.parameters

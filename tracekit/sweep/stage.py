@@ -1,0 +1,123 @@
+"""Runs a sweep: what was run before is kept, each run is on disk when it ends."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracekit.contract import read_object
+from tracekit.errors import TracekitError
+from tracekit.native.files import run_files
+from tracekit.personality.plan import write_personality
+from tracekit.store import TraceFolder, measurement_folder, write_json
+from tracekit.sweep.answer import of_run, write_runs
+from tracekit.sweep.grid import Run
+
+RUNS = "files/runs"
+TABLE = "files/file_runs"
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep left: its folder, and how many runs are of now, of before, and missing."""
+
+    folder: TraceFolder
+    made: int
+    kept: int
+    missing: list[str]
+    has_results: bool
+
+
+def sweep(
+    output: Path,
+    runs: Sequence[Run],
+    *,
+    tell: Tell,
+    replace: bool = False,
+    again: bool = False,
+    with_report: bool = True,
+) -> Swept:
+    """Do the runs that the folder does not hold yet; return all results of the folder.
+
+    `replace` removes what a killed run left on a target; `again` makes runs that are there anew. A
+    run that fails is told and the next one goes on; an interruption ends the sweep. Raises
+    UsageError for a folder that is another thing.
+    """
+    folder = measurement_folder(output)
+    place = folder.path / RUNS
+    place.mkdir(parents=True, exist_ok=True)
+    wanted = [run for run in runs if again or not (place / f"{run.run_id}.json").is_file()]
+    missing = _run_all(folder, wanted, tell=tell, replace=replace)
+    results = read_results(folder)
+    if results:
+        write_runs(folder.table(TABLE), results)
+    if with_report and results:
+        from tracekit.report.page import report
+
+        report(folder, folder.path / "report.html")
+    made = len(wanted) - len(missing)
+    return Swept(folder, made, len(runs) - len(wanted), missing, has_results=bool(results))
+
+
+def _run_all(folder: TraceFolder, runs: Sequence[Run], *, tell: Tell, replace: bool) -> list[str]:
+    """Do the runs, each on disk when it ends; return what is missing and why."""
+    missing: list[str] = []
+    with tempfile.TemporaryDirectory(prefix=".plan-", dir=folder.path) as scratch:
+        for number, run in enumerate(runs, start=1):
+            tell(f"run {number} of {len(runs)}: {words(run)}")
+            try:
+                result = _run_one(run, Path(scratch), replace=replace)
+            except TracekitError as error:
+                missing.append(f"{words(run)}: {error}")
+                continue
+            if result is None:
+                return missing + [f"{words(one)}: interrupted" for one in runs[number - 1 :]]
+            write_json(folder.path / RUNS / f"{run.run_id}.json", result)
+    return missing
+
+
+def read_results(folder: TraceFolder) -> list[Mapping[str, Any]]:
+    """Return what each run of the folder left, in order of their names."""
+    hint = "remove the file and sweep again"
+    files = sorted((folder.path / RUNS).glob("*.json"))
+    return [read_object(file, hint=hint) for file in files]
+
+
+def words(run: Run) -> str:
+    """Say in a few words which run it is."""
+    settings = " ".join(f"{key}={value}" for key, value in run.settings.items())
+    return " ".join(
+        filter(None, [run.personality.name, settings, f"on {run.target.name}, number {run.number}"])
+    )
+
+
+def _run_one(run: Run, scratch: Path, *, replace: bool) -> dict[str, Any] | None:
+    """Make the plan, unless the run before had the same, and run it; None: interrupted."""
+    plan = scratch / "plan.bin"
+    key = scratch / "plan.json"
+    told = json.dumps([repr(run.personality), run.timing.seed])
+    if not key.is_file() or key.read_text() != told:
+        key.unlink(missing_ok=True)
+        write_personality(run.personality, plan, seed=run.timing.seed)
+        key.write_text(told)
+    timing = run.timing
+    arguments = [
+        "--repeat",
+        "0",
+        "--duration-ns",
+        str(timing.duration_ns),
+        "--warm-up-ns",
+        str(timing.warm_up_ns),
+        "--cache",
+        timing.cache,
+        *(["--replace"] if replace else []),
+    ]
+    outcome = run_files(
+        plan, run.target.directory, summary=scratch / "summary.json", arguments=arguments
+    )
+    return None if outcome.summary["outcome"] == "interrupted" else of_run(run, outcome.summary)
