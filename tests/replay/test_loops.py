@@ -44,10 +44,6 @@ def test_a_closed_loop_waits_for_the_completion_and_thinks(tmp_path: Path) -> No
     ]
     assert done["intended_ns"].tolist() == expected
     assert (done["submit_ns"] >= done["intended_ns"]).all()
-    # and what is due earlier goes earlier, but for what one turn of the loop finds due together
-    order = np.argsort(done["submit_ns"], kind="stable")
-    late = np.maximum.accumulate(done["intended_ns"][order]) - done["intended_ns"][order]
-    assert np.percentile(late, 95) < 50_000
     assert ran.summary["pace"] == "closed"
     assert ran.summary["issue_error"]["count"] == 200
 
