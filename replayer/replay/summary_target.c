@@ -1,5 +1,16 @@
 #include "replay/summary_target.h"
 
+static void write_disk(struct json *json, const struct device_spec *spec) {
+  json_number(json, "seek_track_ns", spec->seek_track_ns);
+  json_number(json, "seek_root_ns", spec->seek_root_ns);
+  json_signed(json, "seek_linear_ns", spec->seek_linear_ns);
+  json_number(json, "seek_unknown_ns", spec->seek_unknown_ns);
+  json_number(json, "write_settle_ns", spec->write_settle_ns);
+  json_number(json, "half_turn_ns", spec->half_turn_ns);
+  json_number(json, "track_sectors", spec->track_sectors);
+  json_number(json, "capacity_sectors", spec->capacity_sectors);
+}
+
 static void write_device(struct json *json, const struct device_spec *spec) {
   json_open(json, "device", '{');
   json_number(json, "read_setup_ns", spec->read_setup_ns);
@@ -11,6 +22,8 @@ static void write_device(struct json *json, const struct device_spec *spec) {
   json_number(json, "flush_ns", spec->flush_ns);
   json_number(json, "fua_ns", spec->fua_ns);
   json_number(json, "lanes", spec->lanes);
+  if (spec->half_turn_ns > 0)
+    write_disk(json, spec);
   json_close(json, '}');
 }
 

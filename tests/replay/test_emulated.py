@@ -102,6 +102,75 @@ def test_as_fast_as_possible_and_one_at_a_time_is_the_sum_of_service_times(tmp_p
     assert ran.summary["engine"]["backing"] == "null"
 
 
+DISK = {
+    "seek_track_ns": 100_000,
+    "seek_root_ns": 900_000,
+    "seek_linear_ns": -200_000,
+    "seek_unknown_ns": 400_000,
+    "write_settle_ns": 50_000,
+    "half_turn_ns": 300_000,
+    "track_sectors": 64,
+    "capacity_sectors": 10_000,
+}
+
+
+def position_ns(head: int | None, sector: int, operation: int) -> int:
+    """Say what it takes to get to a sector, from the words of INTERFACE.md."""
+    if head == sector:
+        return 0
+    settle = DISK["write_settle_ns"] if operation == WRITE else 0
+    if head is None:
+        return DISK["seek_unknown_ns"] + settle + DISK["half_turn_ns"]
+    if abs(sector - head) < DISK["track_sectors"]:
+        return DISK["half_turn_ns"]
+    share = min(abs(sector - head) / DISK["capacity_sectors"], 1.0)
+    curve = DISK["seek_root_ns"] * share**0.5 + DISK["seek_linear_ns"] * share
+    return int(DISK["seek_track_ns"] + curve) + settle + DISK["half_turn_ns"]
+
+
+@pytest.mark.plain
+def test_a_disk_moves_its_head(tmp_path: Path) -> None:
+    # GIVEN transfers near and far, at the same place and behind the one before, and flushes
+    rows = mixed(300, 0)
+    plan = write_plan(tmp_path / "a.plan", rows)
+    # WHEN they run one after the other on a disk with a sequential setup of 20 us
+    ran = run(
+        plan,
+        *("--engine", "emulated", "--emulate", spec(**DISK), "--pace", "fast", "--depth", "1"),
+    )
+    # THEN each takes the position of the head, the transfer and what was asked beside it
+    head, errors = None, []
+    done = {int(row["request_id"]): row for row in ran.rows()}
+    for number, row in enumerate(rows):
+        _, sector, _, sectors, operation, *_ = row
+        expected = service_ns(sector, row)  # with the sequential setup
+        if operation in (READ, WRITE):
+            expected += position_ns(head, sector, operation)
+            head = sector + sectors
+        took = int(done[number]["complete_ns"]) - int(done[number]["submit_ns"])
+        errors.append(took - expected)
+    # the program's sums are rounded down, in several steps
+    assert min(errors) >= -5
+    assert np.median(errors) < LATE_NS
+    assert ran.summary["targets"][0]["device"]["seek_linear_ns"] == -200_000
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        spec(half_turn_ns=1),
+        spec(**DISK, lanes=2),
+        spec(**{**DISK, "half_turn_ns": 0}),
+        spec(**{**DISK, "seek_linear_ns": -2_000_000}),
+        spec(**{**DISK, "capacity_sectors": 0}),
+        spec(read_setup_ns=-1),
+    ],
+)
+def test_half_a_disk_is_refused(tmp_path: Path, device: str) -> None:
+    plan = write_plan(tmp_path / "a.plan", [record(READ, 0, 8)])
+    assert run(plan, "--engine", "emulated", "--emulate", device).code == 2
+
+
 def test_a_label_has_its_own_device_and_its_own_queue(tmp_path: Path) -> None:
     rows = [record(READ, 0, 8), record(READ, 100, 8, target=1), record(READ, 200, 8)]
     plan = write_plan(tmp_path / "a.plan", rows, labels=("default", "journal"))

@@ -15,9 +15,9 @@ from tracekit.profiles import Profile
 from tracekit.recommend.answer import saved_ratio
 from tracekit.schema import ROLES
 from tracekit.simulate.block_orders import TouchedBlocks, order_blocks
+from tracekit.simulate.head import base_cost, disk_of
 from tracekit.simulate.ledger import disks_of, hold, time_ps
 from tracekit.simulate.placement import device_cost, picoseconds
-from tracekit.simulate.walked import base_cost, disk_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -56,4 +56,24 @@ def device_spec(profile: Profile) -> str:
         values["sequential_setup_ns"] = profile.sequential_setup_us * 1e3
     if profile.parallelism is not None:
         values["lanes"] = profile.parallelism
+    values |= _head(profile)
     return ",".join(f"{key}={round(value)}" for key, value in values.items())
+
+
+def _head(profile: Profile) -> dict[str, float]:
+    """Return the keys of a disk whose head moves, as the placement model has them; none if none."""
+    from tracekit.simulate.head import disk_of
+
+    disk = disk_of(profile)
+    if disk is None:
+        return {}
+    return {
+        "seek_track_ns": disk.track_ps / 1e3,
+        "seek_root_ns": disk.root_ps / 1e3,
+        "seek_linear_ns": disk.linear_ps / 1e3,
+        "seek_unknown_ns": disk.unknown_ps / 1e3,
+        "write_settle_ns": disk.settle_ps[1] / 1e3,
+        "half_turn_ns": disk.half_turn_ps / 1e3,
+        "track_sectors": disk.track_sectors,
+        "capacity_sectors": disk.capacity_sectors,
+    }

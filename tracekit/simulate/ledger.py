@@ -11,8 +11,8 @@ from tracekit.native.spindle import Disk
 from tracekit.profiles import Profile
 from tracekit.schema import ROLES
 from tracekit.simulate.block_orders import TouchedBlocks, blocks_in_order
+from tracekit.simulate.head import base_cost, disk_of
 from tracekit.simulate.placement import device_cost, picoseconds
-from tracekit.simulate.walked import base_cost, disk_of
 
 if TYPE_CHECKING:
     import numpy as np

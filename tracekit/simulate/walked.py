@@ -10,23 +10,21 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracekit.disk import seek_curve
-from tracekit.native.placement import HOTTEST, OPTIMAL, PLACED_ROLES, START, Cost, Rows, Setup
-from tracekit.native.spindle import Disk
+from tracekit.native.placement import HOTTEST, OPTIMAL, PLACED_ROLES, START, Rows, Setup
 from tracekit.native.walk import SCENARIO, Walk, Walked, walk
 from tracekit.profiles import Profile
-from tracekit.schema import ROLES, SECTOR_BYTES
+from tracekit.schema import ROLES
 from tracekit.simulate.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
 from tracekit.simulate.chains import shares_of_work
 from tracekit.simulate.columns import ahead
+from tracekit.simulate.head import base_cost, disk_of
 from tracekit.simulate.placement import (
     COVERAGES,
-    MIB,
     Curves,
     Timings,
     device_cost,
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ORDERS = (HOTTEST, START)
-GB = 10**9
 
 # Coverage and roles of a series of placements, one at each capacity point.
 Key = tuple[str, tuple[str, ...]]
@@ -87,21 +84,59 @@ def sweep_walked(
     """
     requests, touched = trace
     ordered = order_blocks(touched, points)
-    setup = Setup(
-        keys=touched.keys,
-        blocks=ordered.blocks,
-        devices=touched.devices,
-        point_count=len(points),
-        is_issued=is_issued,
-        base=base_cost(devices[0]),
-        nvm=device_cost(devices[1]),
-    )
+    setup = _setup(touched, ordered, devices=devices, is_issued=is_issued)
     walks = _Trace(requests, touched, setup, devices, is_open, on_rows)
     role_blocks = touched.role_blocks()
     roles = [role for role in ROLES[:PLACED_ROLES] if role_blocks[ROLES.index(role)]]
     singles, walked = _walk_series(walks, _single_limits(roles, len(points)), points=points)
     curves = _curves((points, touched, ordered), singles, walked=walked, is_open=is_open)
     return _with_splits(walks, curves)
+
+
+def walk_placement(
+    trace: tuple[Path, TouchedBlocks],
+    blocks: Mapping[str, int],
+    *,
+    coverage: str,
+    devices: tuple[Profile, Profile],
+    is_issued: bool,
+    is_open: bool,
+) -> tuple[int, int]:
+    """Return the time that counts on the base alone and with so many blocks by role on NVM, in ps.
+
+    `trace` is requests.parquet and its blocks.
+    """
+    import numpy as np
+
+    requests, touched = trace
+    points = np.unique(np.array([0, *blocks.values()], np.int64))
+    setup = _setup(touched, order_blocks(touched, points), devices=devices, is_issued=is_issued)
+    limits = np.zeros((len(ROLES), 1), np.int64)
+    for role, count in blocks.items():
+        limits[ROLES.index(role)] = np.searchsorted(points, count) + 1 if count else 0
+    base, placed = ("none", ()), (coverage, tuple(blocks))
+    series = {base: np.zeros_like(limits), placed: limits}
+    walks = _Trace(requests, touched, setup, devices, is_open, None)
+    timed, _ = _walk_series(walks, series, points=points)
+    return int(timed[base].counted_ps[0]), int(timed[placed].counted_ps[0])
+
+
+def _setup(
+    touched: TouchedBlocks,
+    ordered: OrderedBlocks,
+    *,
+    devices: tuple[Profile, Profile],
+    is_issued: bool,
+) -> Setup:
+    return Setup(
+        keys=touched.keys,
+        blocks=ordered.blocks,
+        devices=touched.devices,
+        point_count=len(ordered.optimal_blocks[0]),
+        is_issued=is_issued,
+        base=base_cost(devices[0]),
+        nvm=device_cost(devices[1]),
+    )
 
 
 def _curves(
@@ -129,33 +164,6 @@ def _curves(
         is_open=is_open,
         order_counts={name: getattr(walked, name) for name in counts},
     )
-
-
-def disk_of(profile: Profile) -> Disk | None:
-    """Return the head of a profile's disk, None for a device without one."""
-    if profile.rpm is None or profile.seek_average_us is None or profile.capacity_gb is None:
-        return None
-    curve = seek_curve(profile)
-    turn_us = 60e6 / profile.rpm
-    return Disk(
-        track_ps=curve.track_us * 1e6,
-        root_ps=curve.root_us * 1e6,
-        linear_ps=curve.linear_us * 1e6,
-        unknown_ps=picoseconds(profile.seek_average_us),
-        half_turn_ps=picoseconds(turn_us / 2),
-        settle_ps=(0, picoseconds(profile.write_settle_us or 0)),
-        track_sectors=round(turn_us / 1e6 * profile.read_mib_s * MIB / SECTOR_BYTES),
-        capacity_sectors=round(profile.capacity_gb * GB / SECTOR_BYTES),
-    )
-
-
-def base_cost(base: Profile) -> Cost:
-    """Return the base device's costs; on a disk what goes on where the head is costs no more."""
-    cost = device_cost(base)
-    if not base.has_head:
-        return cost
-    continued = picoseconds(base.sequential_setup_us or 0)
-    return replace(cost, sequential_ps=(continued, continued))
 
 
 def _single_limits(roles: list[str], count: int) -> dict[Key, NDArray[np.int64]]:

@@ -10,12 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, UsageError
 from tracekit.profiles import Profile
 from tracekit.recommend.answer import to_ns
 from tracekit.schema import BLOCK_BYTES
-from tracekit.simulate.block_orders import read_blocks
+from tracekit.simulate.block_orders import TouchedBlocks, read_blocks
 from tracekit.simulate.placement import sweep
+from tracekit.simulate.walked import needs_walk, walk_placement
 from tracekit.store import TraceFolder, write_batches
 
 LEAST_REQUESTS = 100
@@ -24,7 +25,7 @@ NEEDED = ("trace.json", "blocks.parquet", "recommendation.json")
 
 @dataclass(frozen=True)
 class Prediction:
-    """Elapsed time by the model, requests one after the other."""
+    """Elapsed time by the model, requests one after the other; with queueing the mean response."""
 
     base_ns: int
     placed_ns: int
@@ -74,11 +75,49 @@ def _write_first(requests: Path, table: Path, count: int) -> None:
 def predict(
     folder: TraceFolder, advice: Mapping[str, Any], *, blocks: Mapping[str, int]
 ) -> Prediction:
-    """Return what the placement model says of a folder's requests, with so many blocks on NVM."""
-    import numpy as np
+    """Return what the placement model says of a folder's requests, with so many blocks on NVM.
 
+    Raise UsageError where devices of the trace that the model has apart would be emulated as one.
+    """
     base, nvm = (Profile(**profile) for profile in advice["profiles"])
     touched = read_blocks(folder.table("blocks"))
+    is_open = is_queueing(advice)
+    if not needs_walk((base, nvm), is_open=is_open):
+        return _predict_sums(folder, advice, (touched, base, nvm), blocks=blocks)
+    if len(touched.device_names) > 1:
+        raise UsageError(
+            f"the trace is of {len(touched.device_names)} devices, each with a head or queue of its"
+            " own in the model, and the replay has one base device",
+            hint="run recommend with a base without rpm, and --queueing serial",
+        )
+    base_ps, placed_ps = walk_placement(
+        (folder.table("requests"), touched),
+        {role: count for role, count in blocks.items() if count},
+        coverage=advice["coverage"],
+        devices=(base, nvm),
+        is_issued=advice["level"] == "issued",
+        is_open=is_open,
+    )
+    _check_time(folder, base_ps)
+    return Prediction(to_ns(base_ps), to_ns(placed_ps))
+
+
+def is_queueing(advice: Mapping[str, Any]) -> bool:
+    """Say whether the recommendation compares response times of requests that queue."""
+    return bool(advice.get("queueing", "serial") == "open")
+
+
+def _predict_sums(
+    folder: TraceFolder,
+    advice: Mapping[str, Any],
+    model: tuple[TouchedBlocks, Profile, Profile],
+    *,
+    blocks: Mapping[str, int],
+) -> Prediction:
+    """Add the costs up: no request's depends on another's."""
+    import numpy as np
+
+    touched, base, nvm = model
     points = np.unique(np.array([0, *blocks.values()], np.int64))
     curves = sweep(
         folder.table("requests"),
@@ -92,12 +131,30 @@ def predict(
         for role, count in blocks.items()
         if count
     )
-    if curves.base_total_ps <= 0:
+    _check_time(folder, curves.base_total_ps)
+    return Prediction(to_ns(curves.base_total_ps), to_ns(curves.base_total_ps + change_ps))
+
+
+def _check_time(folder: TraceFolder, base_ps: int) -> None:
+    if base_ps <= 0:
         raise InputError(
             f"{folder.path}: none of the requests to replay costs a device any time",
             hint="raise --seconds",
         )
-    return Prediction(to_ns(curves.base_total_ps), to_ns(curves.base_total_ps + change_ps))
+
+
+def span_ns(requests: Path) -> int:
+    """Return the time from the first request to the last, by the file's own statistics."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(requests) as source:
+        column = source.schema_arrow.get_field_index("queue_ns")
+        groups = [
+            source.metadata.row_group(number).column(column).statistics
+            for number in range(source.metadata.num_row_groups)
+        ]
+    known = [group for group in groups if group is not None and group.has_min_max]
+    return max((int(g.max) for g in known), default=0) - min((int(g.min) for g in known), default=0)
 
 
 def blocks_of(answer: Mapping[str, Any]) -> dict[str, int]:

@@ -19,7 +19,14 @@ from tracekit.replay.stage import Options as ReplayOptions
 from tracekit.replay.stage import replay
 from tracekit.schema.verification import VERIFICATION
 from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.verify_placement.predict import blocks_of, first_requests, predict, requests_for
+from tracekit.verify_placement.predict import (
+    blocks_of,
+    first_requests,
+    is_queueing,
+    predict,
+    requests_for,
+    span_ns,
+)
 from tracekit.verify_placement.words import says
 
 TABLE = "verification"
@@ -57,7 +64,7 @@ class Options:
 
 Texts = tuple[str, ...]
 Runs = list[tuple[int, int]]
-"""Elapsed time of base and placement, in ns, by repeat."""
+"""Elapsed (with queueing: mean response) time of base and placement, in ns, by repeat."""
 
 
 def verify(
@@ -68,11 +75,13 @@ def verify(
     The last replay of each kind is kept as `verify-base` and `verify-placement`.
     """
     advice = read_recommendation(folder)
-    _check_queueing(advice)
     _check_profiles(advice, options.profiles)
     answer = choose_answer(advice, options.placement)
     total = int(folder.info["counts"]["requests"])
-    count = requests_for(total, answer["base_elapsed_ns"], seconds=options.seconds)
+    lasts_ns = answer["base_elapsed_ns"]
+    if is_queueing(advice):
+        lasts_ns = span_ns(folder.require("requests", made_by="parse"))
+    count = requests_for(total, lasts_ns, seconds=options.seconds)
     with first_requests(folder, count) as part:
         predicted = predict(part, advice, blocks=blocks_of(answer))
         runs: Runs = []
@@ -90,6 +99,7 @@ def verify(
         "base_profile": advice["base_profile"],
         "nvm_profile": advice["nvm_profile"],
         "level": advice["level"],
+        "queueing": advice.get("queueing", "serial"),
         "cut_requests": summaries[1]["compiled"]["cut_requests"],
         "pieces": summaries[1]["compiled"]["pieces"],
     }
@@ -97,16 +107,6 @@ def verify(
     write_table(folder.table(TABLE), _table(runs, predicted.base_ns, predicted.placed_ns))
     write_json(folder.path / RESULT, result)
     return result
-
-
-def _check_queueing(advice: Mapping[str, Any]) -> None:
-    """Raise UsageError where the recommendation is not of requests one after the other."""
-    if advice.get("queueing", "serial") != "serial":
-        raise UsageError(
-            "the recommendation compares response times of requests that queue, and a replay is"
-            " one request after the other",
-            hint="run: tracekit recommend --queueing serial",
-        )
 
 
 def _check_profiles(advice: Mapping[str, Any], own: Path | None) -> None:
@@ -121,7 +121,7 @@ def _check_profiles(advice: Mapping[str, Any], own: Path | None) -> None:
 
 
 def _run_both(part: TraceFolder, advice: Mapping[str, Any], options: Options) -> tuple[int, int]:
-    """Replay on the base device alone, then as placed; return how long each took, in ns."""
+    """Replay on the base device alone, then as placed; return the time of each, in ns."""
     base_targets = tuple(t for t in options.targets if not t.startswith(f"{NVM}="))
     is_emulated = options.engine == EMULATED
     base = (str(advice["base_profile"]),) if is_emulated else ()
@@ -131,26 +131,30 @@ def _run_both(part: TraceFolder, advice: Mapping[str, Any], options: Options) ->
         advice, options, name=PLACED, targets=options.targets, devices=base + nvm
     )
     placed = replace(both, placement=options.placement)
-    return _elapsed_ns(part, alone), _elapsed_ns(part, placed)
+    is_open = is_queueing(advice)
+    return _time_ns(part, alone, is_open=is_open), _time_ns(part, placed, is_open=is_open)
 
 
 def _replay_options(
     advice: Mapping[str, Any], options: Options, *, name: str, targets: Texts, devices: Texts
 ) -> ReplayOptions:
+    # One after the other, or each at its time with as many in flight as come.
+    depth = () if is_queueing(advice) else ("--depth", "1")
     return ReplayOptions(
         name=name,
         level=advice["level"],
         engine=options.engine,
-        schedule=Schedule(pace="fast"),
+        schedule=Schedule(pace="trace" if is_queueing(advice) else "fast"),
         targets=targets,
         devices=devices,
         profiles=options.profiles,
-        arguments=("--depth", "1", *options.arguments),
+        arguments=(*depth, *options.arguments),
         overwrite=True,
     )
 
 
-def _elapsed_ns(part: TraceFolder, options: ReplayOptions) -> int:
+def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int:
+    """Replay; return the elapsed time, or with queueing the mean response time."""
     summary, is_partial = replay(part, options)
     counts = summary["counts"]
     if is_partial or counts["done"] != counts["planned"]:
@@ -159,7 +163,11 @@ def _elapsed_ns(part: TraceFolder, options: ReplayOptions) -> int:
             " requests, so it proves nothing",
             hint="confirm the targets with --write-to, and make them large enough",
         )
-    return int(summary["timing"]["elapsed_ns"])
+    if not is_open:
+        return int(summary["timing"]["elapsed_ns"])
+    answered = [operation["response"] for operation in summary["operations"]]
+    total_ns = sum(float(one["mean_ns"]) * int(one["count"]) for one in answered if one["count"])
+    return round(total_ns / max(sum(int(one["count"]) for one in answered), 1))
 
 
 def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ def says(result: Mapping[str, Any]) -> list[str]:
         )
     found = [
         f"The prediction {verdict}: with {format_size(answer['capacity_bytes'])} of"
-        f" {result['nvm_profile']} the replay of {part} took"
+        f" {result['nvm_profile']} {_took(result)} {part} took"
         f" {_percent(measured['gain_ratio'])} less time{spread}, the model says"
         f" {_percent(predicted['gain_ratio'])} for them;"
         f" {_points(result['gain_error_ratio'])} apart,"
@@ -47,6 +47,12 @@ def says(result: Mapping[str, Any]) -> list[str]:
             " each to prove those."
         )
     return found
+
+
+def _took(result: Mapping[str, Any]) -> str:
+    if result.get("queueing", "serial") == "open":
+        return "the mean response, each request replayed at its time, of"
+    return "the replay of"
 
 
 def _percent(ratio: float) -> str:

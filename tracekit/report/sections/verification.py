@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracekit.report.figures.verification import verification as draw
 from tracekit.report.inputs import Inputs
@@ -25,7 +26,7 @@ def verification(inputs: Inputs) -> Section | None:
     shown = figure(
         draw,
         replace(evidence, table=bars(evidence.table)),
-        title="Elapsed time, predicted and replayed",
+        title=f"{_what(result)} time, predicted and replayed",
         says=[],
     )
     return Section(
@@ -33,6 +34,10 @@ def verification(inputs: Inputs) -> Section | None:
         TITLE,
         {"headline": result["headline"], "figure": replace(shown, evidence=evidence)},
     )
+
+
+def _what(result: Mapping[str, Any]) -> str:
+    return "Mean response" if result.get("queueing", "serial") == "open" else "Elapsed"
 
 
 def bars(table: pd.DataFrame) -> pd.DataFrame:
