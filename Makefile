@@ -52,6 +52,7 @@ docs: setup-dev ## Write docs/commands/, docs/tables.md and analyzers/README.md 
 
 bench: setup-dev ## Measure decoding, replay and every stage beside the peers; takes half an hour
 	python tests/bench/decode.py out/bench
+	python -m tests.bench.texts out/bench/texts
 	python tests/bench/replay.py
 	python -m tests.bench.emulated
 	python -m tests.bench.dax
@@ -64,8 +65,10 @@ bench: setup-dev ## Measure decoding, replay and every stage beside the peers; t
 	python tests/bench/placement.py out/bench/placement
 	python tests/bench/pipeline.py out/bench
 
-fuzz: ## Fuzz the decoder under sanitizers for a minute; FUZZ_S=600 for longer (needs clang)
+fuzz: ## Fuzz decoder and readers of texts under sanitizers, a minute each; FUZZ_S=600 for longer (needs clang)
 	tests/fuzz/run decode $(FUZZ_S)
+	tests/fuzz/run texts $(FUZZ_S)
+	tests/fuzz/run columns $(FUZZ_S)
 
 sanitize: setup-dev ## Run the replayer's tests under TSan, ASan with UBSan, and valgrind
 	tests/sanitize/run thread

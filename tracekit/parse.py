@@ -114,7 +114,7 @@ def decode_feeds(
     tally = Tally()
     with Decoder([feed.fd for feed in feeds], keeps_whole=options.keeps_whole) as decoder:
         _prepare(decoder, layout, options.text)
-        with closing(_ahead(_counted(decoder, tally, feeds, on_bytes))) as batches:
+        with closing(ahead(_counted(decoder, tally, feeds, on_bytes))) as batches:
             try:
                 write_batches(table, batches, schema=REQUESTS)
             except DecodeError as error:
@@ -169,9 +169,9 @@ def _counted(decoder: Decoder, tally: Tally, feeds: list[Feed], on_bytes: OnByte
         yield pa.RecordBatch.from_arrays(batch.columns, schema=REQUESTS)
 
 
-def _ahead(batches: Iterator[Any]) -> Generator[Any]:
-    """Yield the batches while the next ones are made by a thread; errors come through."""
-    ready: queue.Queue[tuple[Any, Exception | None]] = queue.Queue(BATCHES_AHEAD)
+def ahead(batches: Iterator[Any], *, most: int = BATCHES_AHEAD) -> Generator[Any]:
+    """Yield the batches while a thread makes the next ones, at `most` so many; pass on errors."""
+    ready: queue.Queue[tuple[Any, Exception | None]] = queue.Queue(most)
     is_wanted = threading.Event()
     is_wanted.set()
 

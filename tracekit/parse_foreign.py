@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from tracekit.formats.inputs import find_files
 from tracekit.formats.own import own_format
 from tracekit.formats.pattern import own_pattern
 from tracekit.formats.text import BadLines, TextFormat
+from tracekit.parse import ahead
 from tracekit.parse_events import event_text, import_events
 from tracekit.schema import REQUESTS, SCHEMA_VERSION
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 8 << 20
 HEAD_BYTES = 1 << 16
+BATCHES_AHEAD = 1  # of the requests of a block; a row group is written in one go
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class _Import:
         self.preamble = 0
         operations = {}
         if isinstance(self.format, TextFormat):
+            self.format = replace(self.format, units=self.units)
             self.preamble = self.lines.lines = self.format.preamble(whole)
             operations = dict(self.format.operations)
             self._rest = self._rest.split(b"\n", self.preamble)[-1]
@@ -180,11 +183,12 @@ def import_trace(
 
 
 def _import_requests(run: _Import, feed: Feed, *, folder: Path, choice: Choice) -> dict[str, Any]:
-    try:
-        write_batches(folder / "requests.parquet", run.batches(), schema=REQUESTS)
-    except BaseException:
-        stop_feeds([feed])
-        raise
+    with closing(ahead(run.batches(), most=BATCHES_AHEAD)) as batches:
+        try:
+            write_batches(folder / "requests.parquet", batches, schema=REQUESTS)
+        except BaseException:
+            stop_feeds([feed])
+            raise
     feed.finish()
     if problem := feed.problem():
         raise problem
@@ -273,10 +277,11 @@ def _time_evidence(run: _Import, given: str) -> str:
 
 def _warnings(run: _Import) -> list[dict[str, Any]]:
     made = run.assembler
+    doubts = _contradictions(run) + made.evidence.doubts(span_ns=made.last_ns)
     found = [
         ("no_completions", not made.responses, "no request completes in this trace"),
         ("bad_lines", run.lines.bad, f"{run.lines.bad:,} lines were wrong and left out"),
-        ("doubtful_units", _contradictions(run), "; ".join(_contradictions(run))),
+        ("doubtful_units", doubts, "; ".join(doubts)),
         (
             "reordered_records",
             made.reordered,

@@ -117,11 +117,16 @@ static void scan_flags(const char **at, uint64_t *category) {
     }
 }
 
+static bool is_operation(char letter) {
+  return letter == 'W' || letter == 'R' || letter == 'D' || letter == 'N' || letter == 'F' ||
+         letter == 'Z';
+}
+
 bool text_rwbs(const char **at, struct record *record) {
   uint64_t category = 0;
   *at = skip_blanks(*at);
   /* A flush before the data, or the operation itself when no other follows. */
-  if (**at == 'F' && strchr("WRDNFZ", (*at)[1])) {
+  if (**at == 'F' && is_operation((*at)[1])) {
     category |= CATEGORY_FLUSH;
     ++*at;
   }
@@ -170,11 +175,14 @@ static bool scan_word(const char **at, const char *end, struct text_body *out) {
 
 /* The place: "sector", "sector + sectors" or "sector / new sector". */
 static bool scan_place(const char **at, struct text_body *out) {
-  static const char none[] = "18446744073709551615"; /* of a flush, on old kernels */
-  if (strncmp(*at, none, sizeof(none) - 1) == 0)
-    *at += sizeof(none) - 1;
-  else if (!scan_number(at, &out->sector))
-    return false;
+  static const char none[] = "18446744073709551615"; /* of a flush without a place */
+  const char *begin = *at;
+  if (!scan_number(at, &out->sector)) {
+    if (strncmp(begin, none, sizeof(none) - 1) != 0)
+      return false;
+    *at = begin + sizeof(none) - 1;
+    out->sector = 0;
+  }
   out->has_sector = true;
   *at = skip_blanks(*at);
   if (scan_letter(at, '+')) {

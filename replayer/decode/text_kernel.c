@@ -16,31 +16,34 @@
 /* Other block_* events tell nothing of a request's way: they are passed over. */
 struct known_event {
   const char *name; /* behind "block_" */
+  uint8_t length;   /* of the name */
   uint8_t action;
   bool is_of_request; /* not of a bio: it may be a command */
 };
 
+#define NAME(text) (text), sizeof(text) - 1
+
 static const struct known_event events[] = {
-    {"bio_queue", ACTION_QUEUE, false},
-    {"rq_issue", ACTION_ISSUE, true},
-    {"rq_complete", ACTION_COMPLETE, true},
-    {"getrq", ACTION_GET_REQUEST, false},
-    {"bio_remap", ACTION_REMAP, false},
-    {"rq_remap", ACTION_REMAP, true},
-    {"rq_insert", ACTION_INSERT, true},
-    {"bio_backmerge", ACTION_BACK_MERGE, false},
-    {"bio_frontmerge", ACTION_FRONT_MERGE, false},
-    {"rq_merge", ACTION_BACK_MERGE, true},
-    {"bio_complete", ACTION_COMPLETE, false},
-    {"rq_requeue", ACTION_REQUEUE, true},
-    {"split", ACTION_SPLIT, false},
-    {"bio_bounce", ACTION_BOUNCE, false},
-    {"sleeprq", ACTION_SLEEP, false},
+    {NAME("bio_queue"), ACTION_QUEUE, false},
+    {NAME("rq_issue"), ACTION_ISSUE, true},
+    {NAME("rq_complete"), ACTION_COMPLETE, true},
+    {NAME("getrq"), ACTION_GET_REQUEST, false},
+    {NAME("bio_remap"), ACTION_REMAP, false},
+    {NAME("rq_remap"), ACTION_REMAP, true},
+    {NAME("rq_insert"), ACTION_INSERT, true},
+    {NAME("bio_backmerge"), ACTION_BACK_MERGE, false},
+    {NAME("bio_frontmerge"), ACTION_FRONT_MERGE, false},
+    {NAME("rq_merge"), ACTION_BACK_MERGE, true},
+    {NAME("bio_complete"), ACTION_COMPLETE, false},
+    {NAME("rq_requeue"), ACTION_REQUEUE, true},
+    {NAME("split"), ACTION_SPLIT, false},
+    {NAME("bio_bounce"), ACTION_BOUNCE, false},
+    {NAME("sleeprq"), ACTION_SLEEP, false},
 };
 
 static const struct known_event *find_event(const char *name, size_t length) {
   for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
-    if (strncmp(events[i].name, name, length) == 0 && events[i].name[length] == '\0')
+    if (events[i].length == length && memcmp(events[i].name, name, length) == 0)
       return &events[i];
   return NULL;
 }
@@ -179,8 +182,10 @@ enum text_status text_kernel(struct text *text, const char *line, const char *en
   if (!read_task(&at, end, out) || !read_time(&at, out))
     return tells_loss(text, line, end) || is_of_chain(line) ? TEXT_PASSED : TEXT_BAD;
   at = skip_blanks(at);
+  if (*at == 'P' && tells_loss(text, at, end))
+    return TEXT_PASSED;
   if (!is_digit(*at))
-    return tells_loss(text, at, end) ? TEXT_PASSED : read_name(text, at, end, out);
+    return read_name(text, at, end, out);
   if (!scan_device(&at, &out->device))
     return TEXT_BAD;
   enum text_status status = text_columns(at, end, out);

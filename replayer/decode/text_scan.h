@@ -59,14 +59,28 @@ static inline bool scan_device(const char **at, uint32_t *out) {
   return is_good;
 }
 
-/* What stands behind the point of a time: 1 to 9 digits, as nanoseconds. */
+/* What stands behind the point of a time: 1 to 9 digits, as nanoseconds. Nine are the usual, whose
+ * products do not wait for one another. */
 static inline bool scan_fraction(const char **at, uint64_t *out_ns) {
-  const char *begin = *at;
-  uint64_t value;
-  if (!scan_number(at, &value) || *at - begin > 9)
+  const char *p = *at;
+  unsigned digits = 0;
+  while (digits < 10 && is_digit(p[digits]))
+    digits++;
+  if (digits == 0 || digits > 9)
     return false;
-  for (long digits = *at - begin; digits < 9; digits++)
-    value *= 10;
+  *at = p + digits;
+  if (digits == 9) {
+    uint32_t high = (uint32_t)(p[0] - '0') * 100000000u + (uint32_t)(p[1] - '0') * 10000000u +
+                    (uint32_t)(p[2] - '0') * 1000000u + (uint32_t)(p[3] - '0') * 100000u;
+    uint32_t low = (uint32_t)(p[4] - '0') * 10000u + (uint32_t)(p[5] - '0') * 1000u +
+                   (uint32_t)(p[6] - '0') * 100u + (uint32_t)(p[7] - '0') * 10u +
+                   (uint32_t)(p[8] - '0');
+    *out_ns = high + low;
+    return true;
+  }
+  uint64_t value = 0;
+  for (unsigned i = 0; i < 9; i++)
+    value = value * 10 + (i < digits ? (uint64_t)(p[i] - '0') : 0);
   *out_ns = value;
   return true;
 }

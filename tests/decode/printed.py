@@ -14,6 +14,8 @@ EVENTS = {
     "X": "block_split",
     "A": "block_bio_remap",
 }
+FORM = "%T.%9t|%D|%2c|%5p|%2a %3d|%S+%n|%C|%e|%U\\n"
+"""A format for `blkparse -f`."""
 REQUESTS = {"I": "{bytes} () ", "D": "{bytes} () ", "C": "() ", "R": "() "}
 
 
@@ -78,3 +80,13 @@ def kernel_line(line: str, *, is_perf: bool, priority: str) -> str:
         return f"a [001] name {parts['pid']} [{int(parts['cpu']):03}] {time}: block:{payload}\n"
     flags = "d..1." if priority else "d..1"
     return f"  a-[b] c-{parts['pid']:<6} [{int(parts['cpu']):03}] {flags} {time}: {payload}\n"
+
+
+def form_line(line: str) -> str:
+    """Return the line as `blkparse -f` prints it in FORM."""
+    parts = split_line(line)
+    return (
+        f"{seconds(parts['time'])}|{parts['dev']:>7}|{parts['cpu']:>2}|{parts['pid']:>5}"
+        f"|{parts['action']:>2} {parts['rwbs']:>3}|{parts['sector']}+{parts['count']}|a b|"
+        f"{parts['error']}|77\n"
+    )

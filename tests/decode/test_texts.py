@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.decode.block_layer import run
-from tests.decode.printed import blkparse_line, kernel_line
+from tests.decode.printed import FORM, blkparse_line, form_line, kernel_line
 from tests.decode.records import Decoded, decode, memory_file, pack
 from tracekit.native.decode import Decoder, Text, detect_text
 
@@ -72,20 +72,6 @@ def test_any_events_printed_by_the_kernel(seed: int, is_perf: bool, priority: st
         assert printed.rows == renamed(binary)
         assert printed.unmatched() == binary.unmatched()
         assert bool(printed.stats.is_perf) == is_perf
-
-
-FORM = "%T.%9t|%D|%2c|%5p|%2a %3d|%S+%n|%C|%e|%U\\n"
-
-
-def form_line(line: str) -> str:
-    from tests.decode.printed import seconds, split_line
-
-    parts = split_line(line)
-    return (
-        f"{seconds(parts['time'])}|{parts['dev']:>7}|{parts['cpu']:>2}|{parts['pid']:>5}"
-        f"|{parts['action']:>2} {parts['rwbs']:>3}|{parts['sector']}+{parts['count']}|a b|"
-        f"{parts['error']}|77\n"
-    )
 
 
 def test_a_format_of_the_users_own() -> None:

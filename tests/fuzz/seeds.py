@@ -1,15 +1,20 @@
-"""Write the fuzzer's first inputs: every scene of the decoder's tests in every form of the format.
+"""Write the fuzzer's first inputs: every scene of the decoder's tests in every form of the format,
+the recorded texts of events, and lines of the importers' tests.
 
 python tests/fuzz/seeds.py
 """
 
 from __future__ import annotations
 
+import lzma
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "tests" / "fuzz" / "corpus" / "decode"
+TEXTS, COLUMNS = CORPUS.with_name("texts"), CORPUS.with_name("columns")
+RECORDED = ROOT / "tests" / "import_" / "recorded"
+SEED_BYTES = 3000
 ONE_FILE, TWO_FILES, SALVAGE = b"\x00", b"\x01", b"\x80"
 
 
@@ -26,6 +31,31 @@ def main() -> None:
     joined = pack("".join(SCENES.values()))
     (CORPUS / "seed-two-files").write_bytes(TWO_FILES + pack(SCENES["plain"]) * 2)
     (CORPUS / "seed-cut").write_bytes(SALVAGE + joined[:-7])
+    write_texts()
+    write_columns()
+
+
+def write_texts() -> None:
+    from tests.decode.printed import blkparse_line, form_line
+    from tests.decode.scenes import SCENES
+
+    TEXTS.mkdir(parents=True, exist_ok=True)
+    for path in RECORDED.glob("*.txt.xz"):
+        lines = lzma.decompress(path.read_bytes())[:SEED_BYTES]
+        (TEXTS / f"seed-{path.name.partition('.')[0]}").write_bytes(b"\x80" + lines)
+    scenes = [line for line in SCENES["back_merge"].splitlines() if line]
+    printed = "".join(blkparse_line(line, number) for number, line in enumerate(scenes))
+    (TEXTS / "seed-blkparse").write_bytes(b"\x80" + printed.encode())
+    formed = "".join(map(form_line, scenes))
+    (TEXTS / "seed-form").write_bytes(b"\x01" + formed.encode())
+
+
+def write_columns() -> None:
+    COLUMNS.mkdir(parents=True, exist_ok=True)
+    lines = b"7,1.25,read,disk 1,0.5\n8,2,WRITE,b,\n\n9,3.,x,b,1\r\n"
+    (COLUMNS / "seed-commas").write_bytes(b"\x00" + lines)
+    (COLUMNS / "seed-blanks").write_bytes(b"\x02" + lines.replace(b",", b" "))
+    (COLUMNS / "seed-points").write_bytes(b"\x0f1.5;01;any;word;7;more\n2.;1;;w;8\n")
 
 
 if __name__ == "__main__":

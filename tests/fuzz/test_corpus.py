@@ -7,15 +7,29 @@ from pathlib import Path
 import pytest
 
 from tests.decode.records import Decoded, decode
-from tracekit.native.decode import DecodeError, Place, Problem
+from tests.decode.test_texts import decode_text
+from tracekit.native.columns import ColumnReader, Kind
+from tracekit.native.decode import DecodeError, Place, Problem, Text, detect_text
 
-CORPUS = sorted((Path(__file__).parent / "corpus" / "decode").iterdir())
+FOLDER = Path(__file__).parent / "corpus"
+CORPUS = sorted((FOLDER / "decode").iterdir())
+TEXTS, COLUMNS = sorted((FOLDER / "texts").iterdir()), sorted((FOLDER / "columns").iterdir())
+KNOWN = 0x80
+FORMS = (
+    "%D %2c %8s %5T.%9t %5p %2a %3d %S + %n [%C] %e\\n",
+    "%M:%m;%c;%T;%t;%p;%a;%d;%S;%N\n",
+    "%T|%C|%a|%d|%S|%n|%g%U",
+)
+SHAPES = (
+    [(Kind.INTEGER, 0), (Kind.DECIMAL, 9), (Kind.CHOICE, 0), (Kind.WORD, 0), (Kind.MAYBE, 6)],
+    [(Kind.POINT, 3), (Kind.DIGITS, 0), (Kind.PASSED, 0), (Kind.WORD, 0), (Kind.INTEGER, 0)],
+)
 MOST_FILES = 3
 SALVAGE = 0x80
 
 
 def test_the_corpus_is_there() -> None:
-    assert len(CORPUS) > 50
+    assert min(len(CORPUS), len(TEXTS), len(COLUMNS)) > 50
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
@@ -43,3 +57,50 @@ def outcome(files: list[bytes], *, keeps_whole: bool) -> Decoded | Place:
         return decode(*files, keeps_whole=keeps_whole)
     except DecodeError as error:
         return error.place
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_text_ends_in_rows_or_a_problem(path: Path) -> None:
+    # GIVEN an input as texts_fuzz.c reads it
+    options, data = path.read_bytes()[0], path.read_bytes()[1:]
+    kind = detect_text(data[: 1 << 16]) if options & KNOWN else Text(1 + options % 4)
+    if kind == Text.NONE:
+        return
+    form = FORMS[(options >> 2) % 3] if kind == Text.FORM else None
+    # WHEN it is decoded
+    found = text_outcome(data, kind, form)
+    # THEN the problem has the number of a line
+    if isinstance(found, Place):
+        assert found.kind == Problem.BACKWARDS
+        assert 0 < found.other < found.offset <= data.count(b"\n") + 1
+        return
+    # OR every line is an event, passed over, or wrong
+    stats = found.stats
+    assert stats.lines == stats.records + stats.passed_lines + stats.bad_lines
+    assert [row["request_id"] for row in found.rows] == list(range(stats.rows))
+
+
+def text_outcome(data: bytes, kind: Text, form: str | None) -> Decoded | Place:
+    try:
+        return decode_text(data, kind, form=form)
+    except DecodeError as error:
+        return error.place
+
+
+@pytest.mark.parametrize("path", COLUMNS, ids=lambda path: path.name)
+def test_columns_of_any_lines(path: Path) -> None:
+    # GIVEN an input as columns_fuzz.c reads it
+    options, data = path.read_bytes()[0], path.read_bytes()[1:] + b"\n"
+    reader = ColumnReader(
+        SHAPES[options & 1],
+        ", \t;"[options >> 1 & 3],
+        choices=["read", "write", ""],
+        has_more=bool(options >> 3 & 1),
+    )
+    # WHEN it is read THEN each line gives a row, is named as wrong, or is empty
+    found = reader.read(data)
+    empty = sum(not line.strip(b" \t\r") for line in data.split(b"\n")[:-1])
+    assert found.lines == data.count(b"\n")
+    assert found.rows + len(found.wrong) + empty == found.lines
+    words = reader.words(3).to_pylist()
+    assert all(0 <= index < len(words) for index in found.values[3].tolist())

@@ -14,7 +14,6 @@ from tracekit.formats.plausible import Evidence
 from tracekit.schema import OPERATIONS, REQUESTS, SECTOR_BYTES
 
 Numbers = NDArray[np.int64]
-BILLION = 1_000_000_000
 LARGEST = (1 << 63) - 1
 NONE = -1
 
@@ -37,6 +36,9 @@ class Assembler:
         """Take columns; return the batch of the rows that nothing can precede any more."""
         found = self._decoded(columns)
         held = self._held
+        if _is_ordered(found["time"], after=held.get("time")):
+            self._held = found
+            return self._batch(held) if held else None
         if held:
             found = {name: np.concatenate((held[name], found[name])) for name in found}
         self.reordered += int((np.diff(found["time"][len(held.get("time", ())) :]) < 0).sum())
@@ -159,6 +161,7 @@ class Assembler:
                 hint="sort the trace by time first",
             )
         self._emitted_ns = int(times[-1])
+        self.evidence.add_times(times)
         return times - self.first_ns
 
     def _depths(self, device: Numbers, times: Numbers, ends: Numbers) -> Numbers:
@@ -185,21 +188,36 @@ def _request_batch(count: int, numbers: Mapping[str, Numbers], ready: Mapping[st
 
     from tracekit.columns import number_column
 
-    zeros = np.zeros(count, np.int64)
+    # Columns that say nothing are most of a row: those of a type share their memory.
+    silent: dict[Any, Any] = {}
     columns = []
     for field in REQUESTS:
         if field.name in ready:
             columns.append(ready[field.name])
-        elif field.name in numbers or not field.nullable:
-            columns.append(_plain(numbers.get(field.name, zeros), field.type, number_column))
+        elif field.name in numbers:
+            columns.append(_plain(numbers[field.name], field.type, number_column))
         else:
-            columns.append(pa.nulls(count, field.type))
+            key = (field.type, field.nullable)
+            if key not in silent:
+                silent[key] = (
+                    pa.nulls(count, field.type)
+                    if field.nullable
+                    else _plain(np.zeros(count, np.int64), field.type, number_column)
+                )
+            columns.append(silent[key])
     return pa.RecordBatch.from_arrays(columns, schema=REQUESTS)
 
 
+def _is_ordered(times: Numbers, *, after: Numbers | None) -> bool:
+    """Say whether the times never run backwards, and begin where those before end or later."""
+    if after is not None and len(after) and times[0] < after[-1]:
+        return False
+    return bool((times[1:] >= times[:-1]).all())
+
+
 def _in_ns(values: Numbers, unit: str, *, is_scaled: bool) -> Numbers:
-    if is_scaled and TIME_NS[unit] <= BILLION:
-        return values // (BILLION // TIME_NS[unit])
+    if is_scaled:
+        return values
     return _scaled(values, TIME_NS[unit], f"time in {unit}")
 
 

@@ -22,7 +22,6 @@ OPERATIONS = {
     for flags in FLAGS
 } | {f"fn{flags}": "flush" for flags in FLAGS}
 """R and W of older versions, and the kernel's rwbs letters of newer ones."""
-MS_PER_S = 1000
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Biosnoop(PatternFormat):
         waited = numbers.pop("queue")
         spans = numbers["response"] + np.maximum(waited, 0)
         numbers["response"] = spans
-        numbers["time"] = numbers["time"] - spans // MS_PER_S
+        numbers["time"] = numbers["time"] - spans
         return replace(columns, numbers=numbers)
 
 

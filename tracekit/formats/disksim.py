@@ -16,7 +16,7 @@ FORMAT = TextFormat(
     "disksim",
     {
         "time": "point",
-        "device": "[0-9]+",
+        "device": "digits",
         "offset": "int",
         "length": "int",
         "op": "op",

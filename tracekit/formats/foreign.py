@@ -60,7 +60,7 @@ class Columns:
     """Arrow dictionary arrays: op, device, volume, process."""
     rows: int
     scaled: set[str] = field(default_factory=set)
-    """Numbers that are billionths of the unit."""
+    """Numbers that are nanoseconds already."""
 
 
 def bad_operation(words: Iterable[str], known: Mapping[str, str]) -> bool:

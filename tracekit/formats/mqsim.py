@@ -7,7 +7,7 @@ from tracekit.formats.text import TextFormat
 
 FORMAT = TextFormat(
     "mqsim",
-    {"time": "int", "device": "[0-9]+", "offset": "int", "length": "int", "op": "op"},
+    {"time": "int", "device": "digits", "offset": "int", "length": "int", "op": "op"},
     Units("ns", "sectors", "sectors"),
     {"0": "write", "1": "read"},
     delimiter=" ",

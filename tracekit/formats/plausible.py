@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracekit.formats.foreign import SIZE_BYTES, Units
+from tracekit.formats.foreign import SIZE_BYTES, TIME_NS, Units
 
 FEWEST_PAIRS = 20
 PAIRS_FACTOR = 10
@@ -17,6 +17,10 @@ LARGEST_PLACE_BYTES = 1 << 60
 EPOCH_S = (631_152_000, 4_102_444_800)
 """1990 to 2100."""
 SMALL_RATIO = 0.01
+FINE = ("ms", "us")
+FEWEST_TICKS = 60
+FULL_RATIO = 0.9
+CROWD = 4.0
 
 
 @dataclass
@@ -31,6 +35,15 @@ class Evidence:
     """Requests whose place is no whole number of sectors."""
     largest_length_bytes: int = 0
     largest_end_bytes: int = 0
+    ticks: int = 0
+    """Different times among the requests."""
+    latest_ns: int | None = None
+
+    def add_times(self, times_ns: Any) -> None:
+        """Count some times, in ascending order and behind those before."""
+        is_new = self.latest_ns is None or int(times_ns[0]) != self.latest_ns
+        self.ticks += int((times_ns[1:] != times_ns[:-1]).sum()) + is_new
+        self.latest_ns = int(times_ns[-1])
 
     def add(self, offset: Any, length: Any, *, device: Any) -> None:
         """Count some requests, given as they stand in the file, in its order."""
@@ -82,6 +95,23 @@ class Evidence:
             *self._clock_checks(first_ns),
         ]
         return [text for is_wrong, text in checks if is_wrong]
+
+    def doubts(self, *, span_ns: int) -> list[str]:
+        """Return what is possible under these units and yet unlikely, in words.
+
+        A clock that is read in ms or finer has gaps; one of whole seconds has requests at each.
+        """
+        unit_ns = TIME_NS.get(self.units.time, 0)
+        if self.units.time not in FINE or self.ticks < FEWEST_TICKS:
+            return []
+        is_full = self.ticks > FULL_RATIO * (span_ns // unit_ns + 1)
+        crowd = self.requests / self.ticks
+        if not is_full or crowd < CROWD:
+            return []
+        return [
+            f"{self.ticks:,} different times fill every {self.units.time} of the trace, with"
+            f" {crowd:,.1f} requests each: whole seconds, --unit time=s?"
+        ]
 
     def _clock_checks(self, first_ns: int) -> list[tuple[bool, str]]:
         units = self.units

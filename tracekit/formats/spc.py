@@ -7,7 +7,7 @@ from tracekit.formats.text import TextFormat
 
 FORMAT = TextFormat(
     "spc",
-    {"device": r"\s*[0-9]+\s*", "offset": "int", "length": "int", "op": "op", "time": "decimal"},
+    {"device": "digits", "offset": "int", "length": "int", "op": "op", "time": "decimal"},
     Units("s", "sectors", "bytes"),
     {"r": "read", "w": "write"},
     may_have_more=True,

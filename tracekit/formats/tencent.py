@@ -7,7 +7,7 @@ from tracekit.formats.text import TextFormat
 
 FORMAT = TextFormat(
     "tencent",
-    {"time": "int", "offset": "int", "length": "int", "op": "op", "device": "[0-9]+"},
+    {"time": "int", "offset": "int", "length": "int", "op": "op", "device": "digits"},
     Units("s", "sectors", "sectors", is_wall=True),
     {"0": "read", "1": "write"},
 )

@@ -1,7 +1,6 @@
-"""Text formats of one request a line, decoded in blocks by Arrow's CSV reader.
+"""Text formats of one request a line, decoded in blocks by the native reader of columns.
 
-A block that Arrow takes as it is costs one pass. A block with a wrong line is split into lines, the
-wrong ones are told by a regular expression made of the same columns, and the rest is read again.
+A format is known by a regular expression that is made of the same table of columns.
 """
 
 from __future__ import annotations
@@ -11,15 +10,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracekit.formats.foreign import Columns, Units, bad_operation
+from tracekit.formats.foreign import TIME_NS, Columns, Units
+from tracekit.native.columns import Block, ColumnReader, Kind
 
 INT = r"\s*[0-9]{1,18}\s*"
 DECIMAL = r"\s*[0-9]{1,18}(?:\.[0-9]{0,9})?\s*"
 POINT = r"\s*[0-9]{1,18}\.[0-9]{0,9}\s*"
-KINDS = {"int": INT, "decimal": DECIMAL, "point": POINT, "decimal?": f"(?:{DECIMAL}|\\s*)"}
+KINDS = {
+    "int": INT,
+    "digits": r"\s*[0-9]+\s*",
+    "decimal": DECIMAL,
+    "point": POINT,
+    "decimal?": f"(?:{DECIMAL}|\\s*)",
+}
 SHOWN_CHARACTERS = 120
 KEPT_EXAMPLES = 5
 NUMBERS = ("time", "offset", "length", "response", "pid", "queue")
+WORDS = ("op", "device", "volume", "process")
+DECIMALS = ("decimal", "decimal?", "point")
+RESPONSES = ("response", "queue")
+KIND_OF = {
+    "int": Kind.INTEGER,
+    "decimal": Kind.DECIMAL,
+    "point": Kind.POINT,
+    "decimal?": Kind.MAYBE,
+    "op": Kind.CHOICE,
+    "digits": Kind.DIGITS,
+    "word": Kind.WORD,
+}
 
 
 @dataclass
@@ -34,6 +52,8 @@ class BadLines:
     """Lines that the format knows and that are no requests."""
     carried_time: int = 0
     """The last time, of a format whose times stand on lines of their own."""
+    reader: ColumnReader | None = None
+    """What reads the lines, and knows the words that they had."""
 
     def add(self, number: int, text: str) -> None:
         """Keep a wrong line as an example, if there are not enough of them."""
@@ -45,8 +65,9 @@ class BadLines:
 class TextFormat:
     """A format of one request a line; `columns` maps what a column holds to its kind, in order.
 
-    Kinds are int, decimal (9 digits after the point), point (a decimal that has one), decimal?
-    (may be empty), op, word, or a regular expression. Columns named `_...` are not read.
+    Kinds are int, decimal (9 digits after the point at most), point (a decimal that has one),
+    decimal? (may be empty), op, digits (a name of them) and word. Columns named `_...` are not
+    read, and have a regular expression.
     """
 
     name: str
@@ -86,125 +107,66 @@ class TextFormat:
 
     def decode(self, block: bytes, lines: BadLines) -> Columns | None:
         """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
-        table = self._typed(block)
-        if table is None:
-            kept = self._good_lines(block, lines)
-            table = self._typed(kept) if kept else None
-        lines.lines += block.count(b"\n")
-        return self._columns(table) if table is not None and table.num_rows else None
-
-    def _typed(self, block: bytes) -> Any:
-        """Return the block's used columns, or None when a value is wrong."""
-        import pyarrow as pa
-        from pyarrow import csv
-
-        decimal = pa.decimal128(38, 9)
-        text = pa.dictionary(pa.int32(), pa.string())
-        types = {"int": pa.int64(), **dict.fromkeys(("decimal", "decimal?", "point"), decimal)}
-        used = {name: kind for name, kind in self.columns.items() if not name.startswith("_")}
-        names = list(self.columns)
-        if self.may_have_more:
-            first = block[: block.find(b"\n")]
-            names += [f"_{n}" for n in range(first.count(self.delimiter.encode()) + 1 - len(names))]
-        try:
-            table = csv.read_csv(
-                pa.BufferReader(block),
-                csv.ReadOptions(column_names=names),
-                csv.ParseOptions(delimiter=self.delimiter, quote_char=False),
-                csv.ConvertOptions(
-                    column_types={name: types.get(kind, text) for name, kind in used.items()},
-                    include_columns=list(used),
-                    null_values=[""],
-                ),
+        if lines.reader is None:
+            lines.reader = ColumnReader(
+                [
+                    (self._kind(name, kind), self._digits(name))
+                    for name, kind in self.columns.items()
+                ],
+                self.delimiter,
+                choices=list(self.operations),
+                has_more=self.may_have_more,
             )
-        except (pa.ArrowInvalid, pa.ArrowKeyError):
+        found = lines.reader.read(block)
+        self._count(found, lines)
+        if not found.rows:
             return None
-        table = table.unify_dictionaries().combine_chunks()
-        return table if self._is_sound(table, used) else None
+        places = {name: place for place, name in enumerate(self.columns)}
+        return Columns(
+            numbers={name: found.values[places[name]] for name in NUMBERS if name in places},
+            words={name: self._words(lines.reader, found, places[name], name) for name in WORDS
+                   if name in places},
+            rows=found.rows,
+            scaled=self.scaled(),
+        )  # fmt: skip
 
-    def _is_sound(self, table: Any, used: Mapping[str, str]) -> bool:
-        import pyarrow.compute as pc
+    def scaled(self) -> set[str]:
+        """Return the numbers that are nanoseconds already: decimals, cut to whole ones."""
+        decimals = [name for name, kind in self.columns.items() if kind in DECIMALS]
+        return {name for name in decimals if self._unit(name) != "filetime"}
 
-        for name, kind in used.items():
-            column = table.column(name)
-            if kind != "decimal?" and column.null_count:
-                return False
-            if kind in ("int", "decimal", "point") and len(column) and pc.min(column).as_py() < 0:
-                return False
-        if not table.num_rows or "op" not in used:
-            return True
-        words = table.column("op").chunk(0).dictionary.to_pylist()
-        return not bad_operation(words, self.operations)
+    def _unit(self, name: str) -> str:
+        unit = self.units.response if name in RESPONSES else self.units.time
+        return unit or "s"
 
-    def _good_lines(self, block: bytes, lines: BadLines) -> bytes:
-        """Return the block without its wrong lines, which are counted; empty ones are no lines."""
+    def _digits(self, name: str) -> int:
+        """Return how many digits behind the point of a column make nanoseconds of its unit.
+
+        Nanoseconds since 1601 are no 64-bit number: of a filetime none is read.
+        """
+        unit = self._unit(name)
+        return 0 if unit == "filetime" else len(str(TIME_NS.get(unit, 1))) - 1
+
+    def _kind(self, name: str, kind: str) -> Kind:
+        if name.startswith("_"):
+            return Kind.PASSED
+        return KIND_OF[kind]
+
+    def _words(self, reader: ColumnReader, found: Block, place: int, name: str) -> Any:
+        import numpy as np
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        text = text_lines(block)
-        good = pc.match_substring_regex(text, self.line())
-        wrong = pc.and_(
-            pc.invert(good), pc.greater(pc.utf8_length(pc.ascii_trim_whitespace(text)), 0)
-        )
-        if self.passed:
-            known = pc.match_substring_regex(text, self.passed)
-            lines.passed += pc.sum(known).as_py() or 0
-            wrong = pc.and_not(wrong, known)
-        places = pc.indices_nonzero(wrong)
-        for place in places[:KEPT_EXAMPLES].to_pylist():
-            lines.add(lines.lines + place + 1, text[place].as_py())
-        lines.bad += len(places)
-        kept = text.filter(good)
-        if self.may_have_more:
-            # Lines of different lengths: only the columns that all of them have.
-            column = rf"[^{re.escape(self.delimiter)}]*"
-            shared = re.escape(self.delimiter).join([column] * len(self.columns))
-            kept = pc.replace_substring_regex(kept, f"^({shared}).*$", r"\1")
-        whole = pa.ListArray.from_arrays(pa.array([0, len(kept)], pa.int32()), kept)
-        joined = pc.binary_join(whole, "\n")[0].as_py()
-        return joined.encode() + b"\n" if joined else b""
+        indices = pa.array(found.values[place].astype(np.int32))
+        words = pa.array(list(self.operations)) if name == "op" else reader.words(place)
+        return pa.DictionaryArray.from_arrays(indices, words)
 
-    def _columns(self, table: Any) -> Columns:
-        found: dict[str, Any] = {}
-        for name in NUMBERS:
-            if name in table.column_names:
-                found[name] = _numbers(table.column(name).chunk(0))
-        words = {
-            name: table.column(name).chunk(0)
-            for name in ("op", "device", "volume", "process")
-            if name in table.column_names
-        }
-        decimals = ("decimal", "decimal?", "point")
-        scaled = {name for name, kind in self.columns.items() if kind in decimals}
-        return Columns(numbers=found, words=words, rows=table.num_rows, scaled=scaled)
-
-
-def text_lines(block: bytes) -> Any:
-    """Return the block's lines, each without its ending, as an Arrow array of strings."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
-    offsets = np.concatenate(([0], ends)).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block)]
-    return pc.ascii_rtrim(
-        pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string(), safe=False),
-        "\r\n",
-    )
-
-
-def _numbers(column: Any) -> Any:
-    """Return int64 values; decimals as billionths; -1 in place of what is empty."""
-    import numpy as np
-    import pyarrow as pa
-
-    values = np.frombuffer(column.buffers()[1], np.int64)
-    if pa.types.is_decimal(column.type):
-        # The low half of each 128-bit number, of which the high half is zero here.
-        values = values[::2]
-    values = values[column.offset : column.offset + len(column)]
-    if column.null_count:
-        is_there = np.asarray(column.is_valid().to_pylist(), np.bool_)
-        values = np.where(is_there, values, -1)
-    return values
+    def _count(self, found: Block, lines: BadLines) -> None:
+        """Count the block's lines, and tell those that are no requests from wrong ones."""
+        known = re.compile(self.passed.encode()) if self.passed else None
+        for number, text in found.wrong:
+            if known is not None and known.match(text):
+                lines.passed += 1
+                continue
+            lines.bad += 1
+            lines.add(lines.lines + number + 1, text.decode("utf-8", "replace"))
+        lines.lines += found.lines

@@ -1,0 +1,306 @@
+#include "decode/columns.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/names.h"
+#include "decode/text_scan.h"
+
+#define MOST_CHOICES 1024
+#define MOST_INTEGER_DIGITS 18
+#define MOST_FRACTION_DIGITS 9
+
+struct choice {
+  const char *word;
+  size_t length;
+};
+
+struct words {
+  struct names names;
+  int32_t last; /* index of the word of the row before, whose text is usually the same */
+  uint32_t last_length;
+  char last_text[32];
+};
+
+struct tk_columns {
+  struct tk_column columns[TK_COLUMNS_MOST];
+  struct words words[TK_COLUMNS_MOST];
+  size_t count;
+  char delimiter;
+  bool has_more;
+  bool is_blank; /* the delimiter is a blank: any number of them */
+  char *choice_text;
+  struct choice choices[MOST_CHOICES];
+  size_t choice_count;
+  size_t last_choice;
+};
+
+/* A value's place in its line. */
+struct value {
+  const char *begin, *end;
+};
+
+static int add_choices(struct tk_columns *reader, const char *choices) {
+  reader->choice_text = strdup(choices);
+  if (!reader->choice_text)
+    return -ENOMEM;
+  const char *word = reader->choice_text;
+  for (const char *end; (end = strchr(word, '\n')) != NULL; word = end + 1) {
+    if (reader->choice_count == MOST_CHOICES)
+      return -EINVAL;
+    reader->choices[reader->choice_count++] =
+        (struct choice){.word = word, .length = (size_t)(end - word)};
+  }
+  return 0;
+}
+
+static bool is_known(const struct tk_column *column) {
+  return column->kind >= 0 && column->kind < COLUMN_TEXT_END && column->digits >= 0 &&
+         column->digits <= MOST_FRACTION_DIGITS;
+}
+
+int tk_columns_open(const struct tk_column *columns, int64_t count, int32_t delimiter,
+                    int32_t has_more, const char *choices, struct tk_columns **out) {
+  if (count <= 0 || count > TK_COLUMNS_MOST || delimiter <= 0 || delimiter > 127)
+    return -EINVAL;
+  struct tk_columns *reader = calloc(1, sizeof(*reader));
+  if (!reader)
+    return -ENOMEM;
+  reader->count = (size_t)count;
+  reader->delimiter = (char)delimiter;
+  reader->is_blank = delimiter == ' ';
+  reader->has_more = has_more != 0;
+  int status = add_choices(reader, choices);
+  for (size_t i = 0; i < reader->count; i++) {
+    reader->columns[i] = columns[i];
+    reader->words[i].last = -1;
+    if (!is_known(&columns[i]))
+      status = -EINVAL;
+  }
+  if (status) {
+    tk_columns_close(reader);
+    return status;
+  }
+  *out = reader;
+  return 0;
+}
+
+void tk_columns_close(struct tk_columns *reader) {
+  if (!reader)
+    return;
+  for (size_t i = 0; i < reader->count; i++)
+    names_clear(&reader->words[i].names);
+  free(reader->choice_text);
+  free(reader);
+}
+
+int tk_columns_words(const struct tk_columns *reader, int64_t column, struct ArrowArray *out) {
+  if (column < 0 || (size_t)column >= reader->count)
+    return -EINVAL;
+  return names_export(&reader->words[column].names, out);
+}
+
+static bool read_integer(const char **at, int64_t *out) {
+  const char *begin = *at;
+  uint64_t value;
+  bool is_good = scan_number(at, &value) && *at - begin <= MOST_INTEGER_DIGITS;
+  *out = (int64_t)value;
+  return is_good;
+}
+
+/* Whole and fraction as one number of units of 10^-digits. */
+static bool read_decimal(const char **at, const struct tk_column *column, int64_t *out) {
+  static const int64_t powers[] = {1,      10,      100,      1000,      10000,
+                                   100000, 1000000, 10000000, 100000000, 1000000000};
+  int64_t whole, fraction = 0;
+  if (!read_integer(at, &whole))
+    return false;
+  int digits = 0;
+  if (**at == '.') {
+    ++*at;
+    for (; is_digit(**at); ++*at, digits++)
+      if (digits < column->digits)
+        fraction = fraction * 10 + (**at - '0');
+    if (digits > MOST_FRACTION_DIGITS)
+      return false;
+  } else if (column->kind == COLUMN_TEXT_POINT) {
+    return false;
+  }
+  if (digits < column->digits)
+    fraction *= powers[column->digits - digits];
+  return !__builtin_mul_overflow(whole, powers[column->digits], out) &&
+         !__builtin_add_overflow(*out, fraction, out);
+}
+
+static bool matches(const struct choice *choice, struct value value) {
+  if ((size_t)(value.end - value.begin) != choice->length)
+    return false;
+  for (size_t i = 0; i < choice->length; i++)
+    if (tolower((unsigned char)value.begin[i]) != choice->word[i])
+      return false;
+  return true;
+}
+
+static bool find_choice(struct tk_columns *reader, struct value value, int64_t *out) {
+  while (value.begin < value.end && is_blank(*value.begin))
+    value.begin++;
+  while (value.end > value.begin && is_blank(value.end[-1]))
+    value.end--;
+  if (reader->choice_count && matches(&reader->choices[reader->last_choice], value)) {
+    *out = (int64_t)reader->last_choice;
+    return true;
+  }
+  for (size_t i = 0; i < reader->choice_count; i++)
+    if (matches(&reader->choices[i], value)) {
+      *out = (int64_t)(reader->last_choice = i);
+      return true;
+    }
+  return false;
+}
+
+/* Returns the word's index or -ENOMEM. */
+static int32_t find_word(struct words *words, struct value value) {
+  uint32_t length = (uint32_t)(value.end - value.begin);
+  if (words->last >= 0 && length == words->last_length &&
+      memcmp(words->last_text, value.begin, length) == 0)
+    return words->last;
+  int32_t index = names_add(&words->names, value.begin, length);
+  words->last = -1;
+  if (index >= 0 && length <= sizeof(words->last_text)) {
+    words->last = index;
+    words->last_length = length;
+    memcpy(words->last_text, value.begin, length);
+  }
+  return index;
+}
+
+static bool has_digits_only(struct value value) {
+  const char *at = skip_blanks(value.begin), *begin = at;
+  while (at < value.end && is_digit(*at))
+    at++;
+  return at > begin && skip_blanks(at) >= value.end;
+}
+
+/* Passes over blanks that are no delimiters. */
+static const char *skip(const struct tk_columns *reader, const char *at) {
+  while (is_blank(*at) && (reader->is_blank || *at != reader->delimiter))
+    at++;
+  return at;
+}
+
+/* Finds the value at `*at`, to the delimiter or the line's end. */
+static struct value next_value(const struct tk_columns *reader, const char **at, const char *end) {
+  struct value value = {.begin = *at};
+  if (reader->is_blank) {
+    value.begin = skip_blanks(*at);
+    for (*at = value.begin; *at < end && !is_blank(**at);)
+      ++*at;
+  } else {
+    const char *found = memchr(*at, reader->delimiter, (size_t)(end - *at));
+    *at = found ? found : end;
+  }
+  value.end = *at;
+  return value;
+}
+
+enum outcome { GOOD, WRONG, NO_MEMORY };
+
+static enum outcome read_text(struct tk_columns *reader, size_t column, struct value value,
+                              int64_t *out) {
+  int32_t kind = reader->columns[column].kind;
+  if (kind == COLUMN_TEXT_CHOICE)
+    return find_choice(reader, value, out) ? GOOD : WRONG;
+  if (value.begin == value.end || (kind == COLUMN_TEXT_DIGITS && !has_digits_only(value)))
+    return WRONG;
+  int32_t index = find_word(&reader->words[column], value);
+  *out = index;
+  return index < 0 ? NO_MEMORY : GOOD;
+}
+
+static bool read_number(const struct tk_columns *reader, const struct tk_column *column,
+                        const char **at, int64_t *out) {
+  *at = skip(reader, *at);
+  bool is_good = true;
+  if (column->kind == COLUMN_TEXT_MAYBE && !is_digit(**at))
+    *out = -1;
+  else if (column->kind == COLUMN_TEXT_INTEGER)
+    is_good = read_integer(at, out);
+  else
+    is_good = read_decimal(at, column, out);
+  if (!reader->is_blank)
+    *at = skip(reader, *at);
+  return is_good;
+}
+
+/* Reads the column's value at `*at` into `out`, up to the delimiter behind it. */
+static enum outcome read_column(struct tk_columns *reader, size_t column, const char **at,
+                                const char *end, int64_t *out) {
+  const struct tk_column *what = &reader->columns[column];
+  switch (what->kind) {
+  case COLUMN_TEXT_PASSED:
+    (void)next_value(reader, at, end);
+    return GOOD;
+  case COLUMN_TEXT_CHOICE:
+  case COLUMN_TEXT_DIGITS:
+  case COLUMN_TEXT_WORD:
+    return read_text(reader, column, next_value(reader, at, end), out);
+  default:
+    return read_number(reader, what, at, out) ? GOOD : WRONG;
+  }
+}
+
+/* Reads one line, without its ending. */
+static enum outcome read_row(struct tk_columns *reader, const char *at, const char *end,
+                             const struct tk_columns_block *block) {
+  for (size_t i = 0; i < reader->count; i++) {
+    if (i > 0) {
+      if (reader->is_blank ? !is_blank(*at) : *at != reader->delimiter || at == end)
+        return WRONG;
+      at++;
+    }
+    int64_t *values = block->values[i];
+    int64_t unused;
+    enum outcome outcome =
+        read_column(reader, i, &at, end, values ? &values[block->rows] : &unused);
+    if (outcome != GOOD)
+      return outcome;
+  }
+  if (reader->is_blank)
+    at = skip_blanks(at);
+  return at >= end || (reader->has_more && (reader->is_blank || *at == reader->delimiter)) ? GOOD
+                                                                                           : WRONG;
+}
+
+static void note_wrong(struct tk_columns_block *block, const char *line) {
+  block->wrong[block->wrong_count] = line - block->text;
+  block->wrong_lines[block->wrong_count] = block->lines;
+  block->wrong_count++;
+}
+
+int tk_columns_read(struct tk_columns *reader, struct tk_columns_block *block) {
+  block->wrong_count = block->lines = block->rows = block->used = 0;
+  while (block->used < block->size && block->rows < block->capacity &&
+         block->wrong_count < block->wrong_capacity) {
+    const char *line = block->text + block->used;
+    const char *ending = memchr(line, '\n', (size_t)(block->size - block->used));
+    if (!ending)
+      break;
+    const char *end = ending;
+    while (end > line && end[-1] == '\r')
+      end--;
+    if (skip_blanks(line) < end) {
+      enum outcome outcome = read_row(reader, line, end, block);
+      if (outcome == NO_MEMORY)
+        return -ENOMEM;
+      if (outcome == GOOD)
+        block->rows++;
+      else
+        note_wrong(block, line);
+    }
+    block->lines++;
+    block->used = ending + 1 - block->text;
+  }
+  return 0;
+}

@@ -1,0 +1,182 @@
+"""Time the import of texts beside other readers of the same files, in one run.
+
+The sample capture is repeated and printed by blkparse, a recorded text of perf is repeated, and a
+CSV in Alibaba's columns is made. Each is read into columns by one core (CPU time), imported by
+`tracekit import` (all of it, start included), and read by a Python loop and, the CSV, by DuckDB's
+own reader on one thread. Runs alternate and the best of each counts.
+
+    python -m tests.bench.texts FOLDER --lines 5000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import lzma
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+from tests.bench.decode import NAME, ROOT, repeat_sample
+from tracekit.formats.alibaba import FORMAT
+from tracekit.formats.text import BadLines
+from tracekit.native.decode import Decoder, detect_text
+
+RECORDED = ROOT / "tests" / "import_" / "recorded" / "perf_ns.txt.xz"
+TIME = re.compile(r"^(.*\] )(\d+)(\.\d+:.*\n)$")
+BLOCK_BYTES = 8 << 20
+PYTHON_SHARE = 10
+"""A Python loop reads the first lines only, one of so many."""
+
+
+def print_blkparse(folder: Path, lines: int) -> tuple[Path, float]:
+    """Write what blkparse prints of a long capture; return it and how long blkparse took."""
+    capture = folder / "capture"
+    repeat_sample(capture, lines)
+    text = folder / "blkparse.txt"
+    began = time.monotonic()
+    with text.open("wb") as out:
+        subprocess.run(["blkparse", "-i", NAME], cwd=capture, stdout=out, check=True)
+    return text, time.monotonic() - began
+
+
+def repeat_perf(folder: Path, lines: int) -> Path:
+    """Write the recorded text again and again, with times that go on."""
+    found = map(TIME.match, lzma.decompress(RECORDED.read_bytes()).decode().splitlines(True))
+    parts = [match.groups() for match in found if match]
+    text = folder / "perf.txt"
+    with text.open("w") as out:
+        for number in range(lines // len(parts) + 1):
+            out.writelines(f"{a}{int(seconds) + 2 * number}{b}" for a, seconds, b in parts)
+    return text
+
+
+def make_csv(folder: Path, lines: int) -> Path:
+    """Write requests of 50 devices in Alibaba's columns."""
+    pick = random.Random(1)  # noqa: S311 - a fixed sequence, no secret
+    text, now = folder / "alibaba.csv", 1_577_808_144_360_767
+    with text.open("w") as out:
+        for _ in range(lines):
+            now += pick.randrange(200)
+            place = pick.randrange(1 << 26) * 4096
+            out.write(f"{pick.randrange(50)},{pick.choice('RW')},{place},4096,{now}\n")
+    return text
+
+
+def decode_events(path: Path) -> None:
+    """Read a text of events into columns of requests."""
+    fd = os.open(path, os.O_RDONLY)
+    head = os.read(fd, 1 << 16)
+    with Decoder([fd]) as decoder:
+        decoder.set_text(detect_text(head), head)
+        for _ in decoder.batches():
+            pass
+    os.close(fd)
+
+
+def decode_csv(path: Path) -> None:
+    """Read the CSV into columns."""
+    lines = BadLines()
+    with path.open("rb") as file:
+        rest = b""
+        while data := file.read(BLOCK_BYTES):
+            block = rest + data
+            end = block.rfind(b"\n") + 1
+            FORMAT.decode(block[:end], lines)
+            rest = block[end:]
+
+
+def python_loop(path: Path) -> None:
+    """Read the first lines into lists, as a short script would."""
+    columns: list[list[str]] = [[] for _ in range(6)]
+    with path.open() as file:
+        for line in islice(file, counted(path) // PYTHON_SHARE):
+            for column, word in zip(columns, line.replace(",", " ").split(), strict=False):
+                column.append(word)
+
+
+@functools.cache
+def counted(path: Path) -> int:
+    """Return how many lines the file has."""
+    return path.read_bytes().count(b"\n")
+
+
+def duckdb_reader(path: Path) -> None:
+    """Read the CSV by DuckDB into a table, on one thread."""
+    import duckdb
+
+    database = duckdb.connect()
+    database.execute("set threads = 1")
+    names = "{'d': 'VARCHAR', 'o': 'VARCHAR', 'p': 'BIGINT', 'n': 'BIGINT', 't': 'BIGINT'}"
+    database.execute(f"create table t as from read_csv('{path}', header=false, columns={names})")
+
+
+def import_whole(path: Path) -> None:
+    """Run the command."""
+    program = Path(sysconfig.get_path("scripts")) / "tracekit"
+    made = path.with_suffix(".trace")
+    subprocess.run(
+        [program, "import", path, "-o", made, "--force"], check=True, capture_output=True
+    )
+
+
+def processor_s(function: Callable[[Path], None], path: Path) -> float:
+    """Return the CPU seconds of a call."""
+    began = time.process_time()
+    function(path)
+    return time.process_time() - began
+
+
+def wall_s(function: Callable[[Path], None], path: Path) -> float:
+    """Return the seconds of a call."""
+    began = time.monotonic()
+    function(path)
+    return time.monotonic() - began
+
+
+def main() -> None:
+    """Generate, time and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--lines", type=int, default=5_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    arguments = parser.parse_args()
+    if not shutil.which("blkparse"):
+        sys.exit("blkparse is not installed (Debian: blktrace)")
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    blkparse, printed_s = print_blkparse(arguments.folder, arguments.lines)
+    perf = repeat_perf(arguments.folder, arguments.lines)
+    csv = make_csv(arguments.folder, arguments.lines)
+    cases = [
+        ("blkparse", "into columns", processor_s, decode_events, blkparse, 1),
+        ("blkparse", "tracekit import", wall_s, import_whole, blkparse, 1),
+        ("blkparse", "Python loop", processor_s, python_loop, blkparse, PYTHON_SHARE),
+        ("perf", "into columns", processor_s, decode_events, perf, 1),
+        ("perf", "tracekit import", wall_s, import_whole, perf, 1),
+        ("perf", "Python loop", processor_s, python_loop, perf, PYTHON_SHARE),
+        ("csv", "into columns", processor_s, decode_csv, csv, 1),
+        ("csv", "tracekit import", wall_s, import_whole, csv, 1),
+        ("csv", "DuckDB, one thread", processor_s, duckdb_reader, csv, 1),
+        ("csv", "Python loop", processor_s, python_loop, csv, PYTHON_SHARE),
+    ]
+    rate = counted(blkparse) / printed_s / 1e6
+    print(f"{'blkparse':<10}{'printed by blkparse':<22}{rate:8.2f} M lines/s")
+    for name, reader, clock, function, path, share in cases:
+        best = min(clock(function, path) for _ in range(arguments.runs))
+        rate = counted(path) / share / best / 1e6
+        print(f"{name:<10}{reader:<22}{rate:8.2f} M lines/s")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"peak memory of an import: {peak:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+/* libFuzzer harness of the reader of columns: the first byte of an input chooses the columns and
+ * the delimiter, the rest is a block of lines. See README.md. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/columns.h"
+
+#define COLUMNS 5
+
+static const struct tk_column shapes[][COLUMNS] = {
+    {{COLUMN_TEXT_INTEGER, 0},
+     {COLUMN_TEXT_DECIMAL, 9},
+     {COLUMN_TEXT_CHOICE, 0},
+     {COLUMN_TEXT_WORD, 0},
+     {COLUMN_TEXT_MAYBE, 6}},
+    {{COLUMN_TEXT_POINT, 3},
+     {COLUMN_TEXT_DIGITS, 0},
+     {COLUMN_TEXT_PASSED, 0},
+     {COLUMN_TEXT_WORD, 0},
+     {COLUMN_TEXT_INTEGER, 0}},
+};
+static const char delimiters[] = {',', ' ', '\t', ';'};
+
+/* All values are there, and what was left out is named. */
+static void check(const struct tk_columns_block *block) {
+  if (block->used != block->size || block->rows + block->wrong_count > block->lines)
+    abort();
+  for (int64_t i = 0; i < block->wrong_count; i++)
+    if (block->wrong[i] < 0 || block->wrong[i] >= block->size ||
+        block->wrong_lines[i] >= block->lines)
+      abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 2)
+    return 0;
+  uint8_t options = *data;
+  char *text = malloc(size);
+  int64_t *numbers = calloc((COLUMNS + 2) * size, sizeof(*numbers));
+  if (!text || !numbers)
+    abort();
+  memcpy(text, data + 1, size - 1);
+  text[size - 1] = '\n';
+  int64_t *values[COLUMNS];
+  for (size_t i = 0; i < COLUMNS; i++)
+    values[i] = i == 2 && (options & 1) ? NULL : numbers + i * size;
+  struct tk_columns *reader;
+  if (tk_columns_open(shapes[options & 1], COLUMNS, delimiters[options >> 1 & 3], options >> 3 & 1,
+                      "read\nwrite\n\n", &reader))
+    abort();
+  struct tk_columns_block block = {.text = text,
+                                   .size = (int64_t)size,
+                                   .values = values,
+                                   .capacity = (int64_t)size,
+                                   .wrong = numbers + COLUMNS * size,
+                                   .wrong_lines = numbers + (COLUMNS + 1) * size,
+                                   .wrong_capacity = (int64_t)size};
+  if (tk_columns_read(reader, &block))
+    abort();
+  check(&block);
+  for (int64_t i = 0; i < COLUMNS; i++) {
+    struct ArrowArray words;
+    if (tk_columns_words(reader, i, &words))
+      abort();
+    words.release(&words);
+  }
+  tk_columns_close(reader);
+  free(numbers);
+  free(text);
+  return 0;
+}

@@ -1,0 +1,96 @@
+"""Every importer with damaged input: an error that says where, or wrong lines that are counted.
+
+Seeded changes of a sample of each format. Nothing may end in a traceback, hang, or leave a folder
+behind; what is imported holds as many requests as it says.
+"""
+
+from __future__ import annotations
+
+import lzma
+import random
+import shutil
+import struct
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.import_.test_import import TEXTS
+from tests.import_.test_more_formats import BIOSNOOP, FIO2, FIO3
+from tracekit.errors import TracekitError
+from tracekit.parse_foreign import Choice, import_trace
+from tracekit.store import TraceFolder
+
+RECORDED = Path(__file__).parent / "recorded"
+ROUNDS = 40
+VSCSI1 = b"".join(struct.pack("<3I2H2Q", n, 4096, 1, 0x28, 0x100, n * 8, n * 50) for n in range(90))
+ORACLE = b"".join(struct.pack("<IQIq", n // 9, n * 8, 4096, -1) for n in range(90))
+
+
+def samples() -> dict[str, bytes]:
+    found = {name: (text * 20).encode() for name, (text, _) in TEXTS.items()}
+    found |= {"vscsi1": VSCSI1, "oracleGeneral": ORACLE}
+    found |= {"fio2": FIO2.encode(), "fio3": FIO3.encode(), "biosnoop": BIOSNOOP.encode()}
+    for name in ("perf", "ftrace", "blk", "blk_classic"):
+        found[name] = lzma.decompress((RECORDED / f"{name}.txt.xz").read_bytes())[:6000]
+    return found
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """Return the data with some bytes changed, cut out, doubled, or moved."""
+    made = bytearray(data)
+    for _ in range(chance.choice((1, 2, 8, 40))):
+        if not made:
+            break
+        at, size = chance.randrange(len(made)), chance.choice((1, 1, 2, 7, 60))
+        piece = bytes(made[at : at + size])
+        match chance.randrange(6):
+            case 0:
+                made[at : at + size] = chance.randbytes(len(piece))
+            case 1:
+                del made[at : at + size]
+            case 2:
+                made[at:at] = piece * chance.choice((1, 30))
+            case 3:
+                to = chance.randrange(len(made))
+                made[to:to] = piece
+            case 4:
+                made[at : at + 1] = chance.choice(
+                    (b"\n", b"\0", b"-", b"9" * 25, b"\xff\xfe", b",")
+                )
+            case _:
+                del made[at:]
+    return bytes(made)
+
+
+def outcome(path: Path, made: Path, choice: Choice) -> TraceFolder | TracekitError:
+    try:
+        return import_trace(path, made, choice=choice)
+    except TracekitError as error:
+        return error
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["named", "found"])
+@pytest.mark.parametrize("name", samples())
+def test_damage_is_told(name: str, given: bool, tmp_path: Path) -> None:
+    chance = random.Random(f"{name} {given}")  # noqa: S311 - a fixed sequence, no secret
+    data = samples()[name]
+    path, made = tmp_path / "trace", tmp_path / "made"
+    form = name.partition("_")[0] if given else None
+    for number in range(ROUNDS):
+        # GIVEN a damaged file
+        path.write_bytes(damaged(data, chance))
+        choice = Choice(form=form, most_bad_ratio=chance.choice((0.0, 0.01, 1.0)))
+        # WHEN it is imported THEN either the error names the file, what is wrong, and what to do
+        folder = outcome(path, made, choice)
+        if isinstance(folder, TracekitError):
+            assert str(folder), number
+            assert folder.hint, (number, str(folder))
+            assert not made.exists()
+            continue
+        # OR the trace is whole, and the wrong lines are counted
+        counts = folder.info["counts"]
+        assert pq.read_metadata(folder.table("requests")).num_rows == counts["requests"] > 0
+        assert counts["bad_lines"] <= choice.most_bad_ratio * (counts["records"] + 1)
+        assert len(counts["bad_examples"]) == min(counts["bad_lines"], 5)
+        shutil.rmtree(made)
