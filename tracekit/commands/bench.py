@@ -103,10 +103,12 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run a work profile on a target by the replayer; its report has times and throughput."""
+    from tracekit.asked import words
     from tracekit.bench import Options
     from tracekit.bench import bench as run
     from tracekit.personality.reader import is_personality
     from tracekit.progress import row_progress
+    from tracekit.sweep.finish import finish
     from tracekit.sweep.stage import sweep
     from tracekit.sweep.words import check_complete, show, tell
     from tracekit.workload.asked import asked_extent, asked_profile
@@ -116,7 +118,8 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
         given = [*_named(threads=threads, files=files), *(settings or ())]
         timing = (duration or "60s", warm_up, cache, seed)
         planned = _planned(definition, target, given=given, timing=timing, repeats=repeat)
-        swept = sweep(output, planned, again=force, with_report=report, tell=show)
+        swept = sweep(output, planned, again=force, tell=show)
+        finish(swept, ["bench", definition, *words(context)], with_report=report)
         typer.echo(tell(swept, as_json=as_json))
         check_complete(swept)
         return

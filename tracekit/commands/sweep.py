@@ -9,6 +9,7 @@ import typer
 
 
 def sweep(  # noqa: PLR0913 - a command's parameters are its options
+    context: typer.Context,
     personality: Annotated[
         list[str],
         typer.Argument(
@@ -64,6 +65,8 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run personalities on directories: throughput and latency by step, mean and spread."""
+    from tracekit.asked import words
+    from tracekit.sweep.finish import finish
     from tracekit.sweep.grid import asked_timing, plan_runs, split_targets, split_values
     from tracekit.sweep.stage import sweep as run
     from tracekit.sweep.words import check_complete, show, tell
@@ -77,6 +80,7 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
         timing=asked_timing(duration, warm_up, cache=cache, seed=seed),
         repeats=runs,
     )
-    swept = run(output, planned, replace=replace, with_report=report, tell=show)
+    swept = run(output, planned, replace=replace, tell=show)
+    finish(swept, ["sweep", *personality, *words(context)], with_report=report)
     typer.echo(tell(swept, as_json=as_json))
     check_complete(swept)

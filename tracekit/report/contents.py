@@ -21,6 +21,7 @@ from tracekit.report.sections.coverage import coverage
 from tracekit.report.sections.depth import depth
 from tracekit.report.sections.device import device
 from tracekit.report.sections.endurance import endurance
+from tracekit.report.sections.file_runs import file_runs
 from tracekit.report.sections.footprint import footprint
 from tracekit.report.sections.heat_map import heat_map
 from tracekit.report.sections.interarrival import interarrival
@@ -67,6 +68,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     replay,
     comparison,
     device,
+    file_runs,
     counters,
     layout,
     provenance,
@@ -75,6 +77,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
 
 MEASURED: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     device,
+    file_runs,
     counters,
     provenance,
     reproduce,

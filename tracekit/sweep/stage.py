@@ -40,7 +40,6 @@ def sweep(
     tell: Tell,
     replace: bool = False,
     again: bool = False,
-    with_report: bool = True,
 ) -> Swept:
     """Do the runs that the folder does not hold yet; return all results of the folder.
 
@@ -56,10 +55,6 @@ def sweep(
     results = read_results(folder)
     if results:
         write_runs(folder.table(TABLE), results)
-    if with_report and results:
-        from tracekit.report.page import report
-
-        report(folder, folder.path / "report.html")
     made = len(wanted) - len(missing)
     return Swept(folder, made, len(runs) - len(wanted), missing, has_results=bool(results))
 

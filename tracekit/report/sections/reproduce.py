@@ -50,6 +50,7 @@ def _commands(inputs: Inputs) -> Iterator[str]:
         # The folder is the name's, wherever it was; what was asked names it, too.
         yield shlex.join(["tracekit", "characterize-device", *target, *measured.get("asked", [])])
     yield from _counted(inputs)
+    yield from _swept(inputs)
     yield f"tracekit report {folder}"
 
 
@@ -72,6 +73,13 @@ def _counted(inputs: Inputs) -> Iterator[str]:
     for one in [] if counted is None else counted["workloads"]:
         command = ["--", *one["command"]] if one["command"] else []
         yield shlex.join(["tracekit", "counters", *one["asked"], *command])
+
+
+def _swept(inputs: Inputs) -> Iterator[str]:
+    """Yield the commands whose personalities were run."""
+    swept = inputs.answered("files/sweep.json")
+    for words in [] if swept is None else swept["asked"]:
+        yield shlex.join(["tracekit", *words])
 
 
 def _replays(inputs: Inputs, folder: str) -> Iterator[str]:

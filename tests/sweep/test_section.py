@@ -1,0 +1,122 @@
+"""The report's section of a sweep: which points, which curves, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from tracekit.cli import app
+from tracekit.report.sections.file_runs import named, one_varied, says, step_colour, usual
+from tracekit.sweep.grid import plan_runs
+
+
+def point(personality: str, target: str, rate: float, **settings: int) -> dict[str, object]:
+    return {
+        "personality": personality,
+        "target": target,
+        "threads": settings["threads"],
+        "files": settings.get("files", 100),
+        "io_bytes": settings.get("io_size", 4096),
+        "settings": json.dumps(settings, sort_keys=True),
+        "step": "all",
+        "run_count": 5,
+        "failed": 0,
+        "steps_per_second": rate,
+    }
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+POINTS = named(
+    pd.DataFrame(
+        [
+            point("varmail", "ssd", 10.0, threads=1, io_size=512),
+            point("varmail", "ssd", 20.0, threads=4, io_size=512),
+            point("varmail", "ssd", 40.0, threads=4, io_size=4096),
+            point("varmail", "dax", 100.0, threads=4, io_size=4096),
+            point("varmail", "dax", 50.0, threads=8, io_size=4096),
+            point("zip", "ssd", 5.0, threads=1, io_size=4096),
+        ]
+    )
+)
+
+
+def test_a_point_is_named_by_what_differs() -> None:
+    assert [plain(kind) for kind in POINTS["kind"]] == [
+        "varmail on ssd, 512 B a call, threads 1",
+        "varmail on ssd, 512 B a call, threads 4",
+        "varmail on ssd, 4 KiB a call, threads 4",
+        "varmail on dax, 4 KiB a call, threads 4",
+        "varmail on dax, 4 KiB a call, threads 8",
+        "zip on ssd, 4 KiB a call, threads 1",
+    ]
+    # AND a personality has one colour
+    assert POINTS["role"].nunique() == 2
+
+
+def test_usual_settings_are_the_most_frequent_ones_the_largest_of_a_tie() -> None:
+    shown = usual(POINTS)
+    assert shown["steps_per_second"].tolist() == [40.0, 50.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("io_bytes", {"varmail on ssd": [20.0, 40.0]}),  # of 4 threads, the most frequent
+        ("threads", {"varmail on ssd": [10.0, 20.0], "varmail on dax": [100.0, 50.0]}),
+        ("files", {}),
+    ],
+)
+def test_a_curve_holds_all_else(column: str, expected: dict[str, list[float]]) -> None:
+    found = one_varied(POINTS, column)
+    curves = {
+        str(kind): part.sort_values(column)["steps_per_second"].tolist()
+        for kind, part in found.groupby("kind")
+    }
+    assert curves == expected
+
+
+def test_targets_are_compared_under_the_same_settings() -> None:
+    lines = [plain(line) for line in says(POINTS, POINTS)]
+    assert lines[0].startswith("30 runs of 6 settings.")
+    assert lines[1:] == [
+        "varmail: dax does 2.5 times the steps of ssd (4 KiB a call, threads 4).",
+    ]
+
+
+def test_a_label_of_a_users_own_has_a_colour() -> None:
+    assert step_colour("commit") == "unknown"
+    assert step_colour("fsync") == "flush"
+
+
+def test_the_page_has_figures_and_the_command(tmp_path: Path) -> None:
+    place, out = tmp_path / "target", tmp_path / "out"
+    place.mkdir()
+    words = ["sweep", "webproxy", "--target", f"here={place}", "-o", str(out), "--runs", "1"]
+    words += ["--files", "40", "--threads", "1,2", "--duration", "100ms", "--cache", "keep"]
+    ended = CliRunner().invoke(app, words)
+    assert ended.exit_code == 0, ended.output
+    page = (out / "report.html").read_text()
+    for name in ("file-rates", "file-breakdown", "file-threads"):
+        assert name in page
+    assert "file-io-bytes" not in page  # one size only
+    assert "tracekit sweep webproxy --target" in page
+
+
+def test_runs_of_one_setting_have_ids_of_their_own(tmp_path: Path) -> None:
+    from tracekit.sweep.grid import Target, Timing
+
+    targets = (Target("a", tmp_path), Target("b", tmp_path))
+    vary = {"threads": ("1", "2"), "files": ("100",)}
+    runs = plan_runs(["varmail", "zip"], targets, vary=vary, timing=Timing(), repeats=3)
+    assert len({run.run_id for run in runs}) == len(runs) == 2 * 2 * 2 * 3
+    again = plan_runs(["varmail", "zip"], targets, vary=vary, timing=Timing(), repeats=3)
+    assert [run.run_id for run in runs] == [run.run_id for run in again]
+    other = plan_runs(["varmail"], targets, vary=vary, timing=Timing(seed=1), repeats=3)
+    assert not {run.run_id for run in runs} & {run.run_id for run in other}
