@@ -113,12 +113,17 @@ def number_column(values: NDArray[Any], kind: Any) -> Any:
 
 def text_column(indices: NDArray[Any], texts: Sequence[str]) -> Any:
     """Return an Arrow dictionary column of `texts` by their indices."""
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), word_array(texts))
+
+
+def word_array(texts: Sequence[str]) -> Any:
+    """Return an Arrow array of the texts."""
     import numpy as np
     import pyarrow as pa
 
     encoded = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)])
-    offsets = np.asarray(ends, np.int32)
-    buffers = [pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
-    dictionary = pa.StringArray.from_buffers(len(texts), *buffers)
-    return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), dictionary)
+    buffers = [pa.py_buffer(np.asarray(ends, np.int32)), pa.py_buffer(b"".join(encoded))]
+    return pa.StringArray.from_buffers(len(texts), *buffers)

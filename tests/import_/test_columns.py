@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -146,3 +148,15 @@ def test_whole_seconds_taken_for_milliseconds_are_doubted(tmp_path: Path) -> Non
     # WHEN it is imported as ms THEN the trace says so
     assert doubts["s"] == []
     assert doubts["ms"][0].startswith("200 different times fill every ms of the trace, with 15.0")
+
+
+def test_an_import_does_not_load_pandas(tmp_path: Path) -> None:
+    # GIVEN Arrow's own conversions, which would load it, most of a short run
+    (tmp_path / "t.csv").write_text(TEXTS["alibaba"][0])
+    code = (
+        "import sys; from pathlib import Path; from tracekit.parse_foreign import import_trace;"
+        "import_trace(Path(sys.argv[1]), Path(sys.argv[2])); sys.exit('pandas' in sys.modules)"
+    )
+    # WHEN a text is imported THEN nothing did
+    command = [sys.executable, "-c", code, str(tmp_path / "t.csv"), str(tmp_path / "made")]
+    assert subprocess.run(command, check=False).returncode == 0

@@ -119,7 +119,7 @@ class Assembler:
     def _batch(self, rows: dict[str, Numbers]) -> Any:
         import pyarrow as pa
 
-        from tracekit.columns import text_column
+        from tracekit.columns import text_column, word_array
 
         if not len(rows["time"]):
             return None
@@ -146,7 +146,7 @@ class Assembler:
             "complete_ns": _with_nulls(ends, pa.int64()),
         }
         texts["process"] = pa.DictionaryArray.from_arrays(
-            texts["process"], pa.array(self._processes, pa.string())
+            texts["process"], word_array(self._processes)
         )
         self.rows += count
         return _request_batch(count, sets, texts)

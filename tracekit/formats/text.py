@@ -153,12 +153,15 @@ class TextFormat:
         return KIND_OF[kind]
 
     def _words(self, reader: ColumnReader, found: Block, place: int, name: str) -> Any:
-        import numpy as np
         import pyarrow as pa
 
-        indices = pa.array(found.values[place].astype(np.int32))
-        words = pa.array(list(self.operations)) if name == "op" else reader.words(place)
-        return pa.DictionaryArray.from_arrays(indices, words)
+        from tracekit.columns import number_column, text_column
+
+        indices = found.values[place]
+        if name == "op":
+            return text_column(indices, list(self.operations))
+        words = reader.words(place)
+        return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), words)
 
     def _count(self, found: Block, lines: BadLines) -> None:
         """Count the block's lines, and tell those that are no requests from wrong ones."""
