@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.errors import InputError
 from tracekit.schema import BLOCKS, PLACEMENT, REQUESTS, WORKING_SET
 from tracekit.schema.comparison import COMPARISON
+from tracekit.schema.fidelity import FIDELITY, FIDELITY_CURVE
 from tracekit.schema.file_operations import FILE_OPERATIONS, FILES
 from tracekit.schema.verification import VERIFICATION
 
@@ -33,6 +34,8 @@ TABLES = {
     "simulations/placement": PLACEMENT,
     "verification": VERIFICATION,
     "comparison": COMPARISON,
+    "fidelity": FIDELITY,
+    "fidelity_curve": FIDELITY_CURVE,
 }
 """The tables that one stage reads of another, by their place in the trace folder."""
 

@@ -32,8 +32,8 @@ static int setup_is_valid(const struct place_setup *setup) {
          shares_are_valid(setup->requests_to, setup->count);
 }
 
-int place_init(struct place *place, const struct place_setup *setup) {
-  *place = (struct place){.setup = *setup};
+int place_init(struct place *place, const struct place_setup *setup, struct recency *shared) {
+  *place = (struct place){.setup = *setup, .recency = shared};
   if (!setup_is_valid(setup))
     return -EINVAL;
   if (setup->kind != PLACE_UNIFORM) {
@@ -43,7 +43,10 @@ int place_init(struct place *place, const struct place_setup *setup) {
     if (setup->kind == PLACE_ZIPF)
       zipf_init(&place->zipf, setup->exponent, place->blocks);
   }
-  return setup->reuse_ratio > 0.0 ? recency_new(setup->most_places, &place->recency) : 0;
+  if (shared != NULL || setup->reuse_ratio == 0.0)
+    return 0;
+  place->owns_recency = 1;
+  return recency_new(setup->most_places, &place->recency);
 }
 
 /* Returns a rank by shares: even among the blocks of one step of the table. */
@@ -111,4 +114,12 @@ int place_next(struct place *place, uint64_t sectors, struct rng *rng, uint64_t 
   return recency_use(place->recency, start);
 }
 
-void place_end(struct place *place) { recency_free(place->recency); }
+int place_use(struct place *place, uint64_t sector) {
+  return place->recency == NULL ? 0
+                                : recency_use(place->recency, sector - place->setup.first_sector);
+}
+
+void place_end(struct place *place) {
+  if (place->owns_recency)
+    recency_free(place->recency);
+}

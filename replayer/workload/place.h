@@ -37,15 +37,19 @@ struct place {
   struct zipf zipf;
   struct recency *recency; /* NULL without reuse */
   uint64_t blocks;
+  int owns_recency;
 };
 
-/* Returns 0, -EINVAL or -ENOMEM. What the setup points to is not copied. Release with place_end
- * in any case. */
-int place_init(struct place *place, const struct place_setup *setup);
+/* With `shared` (not NULL), places used are those of all that share it. Returns 0, -EINVAL or
+ * -ENOMEM. What the setup points to is not copied. Release with place_end in any case. */
+int place_init(struct place *place, const struct place_setup *setup, struct recency *shared);
 
 /* Finds where a request of so many sectors, which the region holds, begins. Returns 0 or -ENOMEM.
  */
 int place_next(struct place *place, uint64_t sectors, struct rng *rng, uint64_t *sector);
+
+/* Notes that a request began at the sector without having asked. Returns 0 or -ENOMEM. */
+int place_use(struct place *place, uint64_t sector);
 
 void place_end(struct place *place);
 

@@ -2,9 +2,10 @@
  *
  * A profile has streams with arrivals of their own; a request is of one of its stream's classes,
  * by their shares. A class has an operation, sizes, and places: each run begins at a place that is
- * drawn, and its further requests go on where the one before of the class ended. All random numbers
- * of a stream come from two generators of its own, one for its arrivals, so the requests are the
- * same however many are asked for at a time. */
+ * drawn, and its further requests go on where the one before of the class ended, or, of classes
+ * that follow, the one before of the stream. All random numbers of a stream come from two
+ * generators of its own, one for its arrivals, so the requests are the same however many are asked
+ * for at a time. */
 #ifndef TRACEKIT_WORKLOAD_WORKLOAD_H
 #define TRACEKIT_WORKLOAD_WORKLOAD_H
 
@@ -36,14 +37,21 @@ struct workload_record {
 struct workload_class {
   double share_to; /* shares of the stream's classes, cumulated to 1 */
   struct dist size;
-  struct dist run;     /* requests of a run, at least 1 */
+  struct dist run; /* requests of a run, at least 1 */
+  /* Of a class that follows: how likely it goes on after a jump and after going on, and if not,
+   * how likely it resumes where its own last request ended, and if not there, where the run
+   * before that one ended. */
+  double goes_on[2];
+  double resumes[2];
+  uint32_t follows;    /* 1: goes on where the stream's last such request ended; the places used are
+                        * those of all streams with the same region */
   uint32_t has_runs;   /* 0: one run without end, from the start of the region, over and over */
   uint32_t size_unit;  /* sizes are rounded to multiples of so many sectors, at least 1 */
   uint32_t size_least; /* in sectors, a multiple of the unit */
   uint32_t size_most;  /* the same; at most the sectors of the region */
   uint8_t operation;
   uint8_t flags;
-  uint16_t unused[3];
+  uint8_t unused[2];
   struct place_setup place;
 };
 

@@ -116,6 +116,9 @@ WRONG = {
     "run of random": (('"random"', '"random"\nrun = 3'), "is for sequential access", "leave run"),
     "reuse without run": (('"random"', '"sequential"\nreuse = { share = 1, distance = 1 }'),
                           "is for runs", ""),
+    "goes_on of random": (('"random"', '"random"\ngoes_on = [0, 1]'), "for following access", ""),
+    "goes_on alone": (('"random"', '"following"\ngoes_on = [0.5]'), "is not two numbers", "[0.2"),
+    "no goes_on": (('"random"', '"following"'), "the key 'goes_on' is missing", "add goes_on"),
     "weights": (('"4KiB"', '{ values = ["4KiB"], weights = [1, 2] }'), "2 weights for 1", ""),
     "weights zero": (('"4KiB"', '{ values = ["4KiB"], weights = [0] }'), "are all 0", ""),
     "least": (('"4KiB"', '{ distribution = "gamma", mean = "4KiB", shape = 1, least = "8KiB",'

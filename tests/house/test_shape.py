@@ -38,6 +38,7 @@ PIPELINE = [
     "parse",
     "import",
     "generate",
+    "fit",
     "export",
     "classify",
     "analyze",

@@ -14,6 +14,7 @@ from tracekit.commands.compare import compare
 from tracekit.commands.counters import counters
 from tracekit.commands.doctor import doctor
 from tracekit.commands.export import export
+from tracekit.commands.fit import fit
 from tracekit.commands.generate import generate
 from tracekit.commands.import_ import import_
 from tracekit.commands.lab import LAB, lab
@@ -33,6 +34,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     parse,
     import_,
     generate,
+    fit,
     export,
     classify,
     analyze,

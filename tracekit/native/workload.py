@@ -80,10 +80,13 @@ class _Class(ctypes.Structure):
         ("share_to", _F64),
         ("size", _Dist),
         ("run", _Dist),
+        ("goes_on", _F64 * 2),
+        ("resumes", _F64 * 2),
+        ("follows", _U32),
         *((name, _U32) for name in ("has_runs", "size_unit", "size_least", "size_most")),
         ("operation", _U8),
         ("flags", _U8),
-        ("unused", _U16 * 3),
+        ("unused", _U8 * 2),
         ("place", _Place),
     ]
 
@@ -184,13 +187,16 @@ class Workload(Owned):
             share_to,
             self._dist(_in_sectors(request.size)),
             self._dist(request.run or ONE),
+            (_F64 * 2)(*(request.goes_on or (0, 0))),
+            (_F64 * 2)(*request.resumes),
+            int(request.goes_on is not None),
             int(request.run is not None),
             unit_sectors,
             max(request.least_bytes // SECTOR_BYTES, unit_sectors),
             max(request.most_bytes // SECTOR_BYTES, unit_sectors),
             OPERATIONS.index(request.operation),
             sum(FLAGS[flag] for flag in request.flags),
-            (_U16 * 3)(),
+            (_U8 * 2)(),
             self._place(request.locality, request.align_bytes, stream=stream, seed=seed),
         )
 

@@ -21,6 +21,7 @@ from tracekit.report.sections.coverage import coverage
 from tracekit.report.sections.depth import depth
 from tracekit.report.sections.device import device
 from tracekit.report.sections.endurance import endurance
+from tracekit.report.sections.fidelity import fidelity
 from tracekit.report.sections.file_runs import file_runs
 from tracekit.report.sections.footprint import footprint
 from tracekit.report.sections.heat_map import heat_map
@@ -70,6 +71,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     device,
     file_runs,
     counters,
+    fidelity,
     layout,
     provenance,
     reproduce,

@@ -182,6 +182,14 @@ class Inputs:
             table=_read_table(self.folder.table(name)),
         )
 
+    def table(self, name: str, *, command: str) -> Evidence | None:
+        """Return a table of the folder itself that a command wrote, or None."""
+        if not self.folder.has(name):
+            return None
+        self.folder.require(name, made_by=command)
+        origin = f"{name}.parquet of tracekit {command}"
+        return Evidence(name=name, origin=origin, table=_read_table(self.folder.table(name)))
+
     @functools.cached_property
     def recommendation(self) -> Mapping[str, Any] | None:
         """The content of recommendation.json, or None."""

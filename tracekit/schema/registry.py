@@ -14,6 +14,7 @@ from tracekit.schema.comparison import COMPARISON
 from tracekit.schema.counters import COUNTER_STATISTICS, COUNTERS
 from tracekit.schema.device import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.schema.endurance import ENDURANCE
+from tracekit.schema.fidelity import FIDELITY, FIDELITY_CURVE
 from tracekit.schema.file_operations import FILE_OPERATIONS, FILES
 from tracekit.schema.file_runs import FILE_RUNS
 from tracekit.schema.sensitivity import SENSITIVITY
@@ -76,6 +77,8 @@ TABLES = (
         "one row per repeat and kind of replay",
         VERIFICATION,
     ),
+    Table("fidelity", "fit", "one row per role and measure", FIDELITY),
+    Table("fidelity_curve", "fit", "one row per source and size", FIDELITY_CURVE),
     Table("comparison", "compare", "one row per name, measure, role and operation", COMPARISON),
     *_simulated(
         "simulate cache",

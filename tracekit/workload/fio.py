@@ -130,9 +130,10 @@ def _tell_arrival(arrival: Arrival, told: _Told) -> None:
 def _how(request: Request, told: _Told) -> dict[str, Any]:
     is_random = request.run is not None
     options: dict[str, Any] = {"rw": f"{'rand' if is_random else ''}{request.operation}"}
-    if request.run is not None and mean(request.run) >= 1.5:
-        options["rw"] += f":{round(mean(request.run))}"
-        if request.run.kind != CONSTANT:
+    length = _run_length(request)
+    if is_random and length >= 1.5:
+        options["rw"] += f":{round(length)}"
+        if request.goes_on is not None or (request.run and request.run.kind != CONSTANT):
             told.add("runs have their mean length")
     options |= _sizes(request, told)
     if is_random:
@@ -140,6 +141,14 @@ def _how(request: Request, told: _Told) -> dict[str, Any]:
     if request.flags:
         told.add("flags such as FUA are left out")
     return options
+
+
+def _run_length(request: Request) -> float:
+    """Return the mean requests of a run; one that follows goes on again and again."""
+    if request.goes_on is not None:
+        after_jump, after_run = request.goes_on
+        return 1 + after_jump / max(1 - after_run, 1e-6)
+    return 1.0 if request.run is None else mean(request.run)
 
 
 def _sizes(request: Request, told: _Told) -> dict[str, Any]:

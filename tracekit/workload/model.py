@@ -68,7 +68,9 @@ class Request:
     """A kind of requests: its share of the stream, sizes in bytes, and where they go.
 
     `run` is how many of them go on one after the other from one place: one of random access, None
-    of sequential access without end.
+    of sequential access without end. With `goes_on` a request goes on where the stream's last such
+    request ended, as likely as that says after one that did not and after one that did; else, as
+    likely as `resumes`, where its own kind's last request ended, or the run before that one.
     """
 
     share: float
@@ -78,6 +80,8 @@ class Request:
     most_bytes: int = 0
     align_bytes: int = 512
     run: Distribution | None = ONE
+    goes_on: tuple[float, float] | None = None
+    resumes: tuple[float, float] = (0.0, 0.0)
     locality: Locality = Locality()
     flags: tuple[str, ...] = ()
 

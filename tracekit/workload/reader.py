@@ -17,12 +17,13 @@ from tracekit.workload.model import ONE, Arrival, Distribution, Phase, Profile, 
 SHIPPED = Path(__file__).parents[1] / "workloads"
 SECTOR_BYTES = 512
 MOST_BYTES = 64 << 20  # of one request, as in a plan
+ACCESSES = ("random", "sequential", "following")
 OPERATIONS = ("read", "write", "flush")
 FLAGS = ("fua", "preflush", "sync", "meta", "readahead")
 SHARE_ERROR = 1e-6
 PROFILE_KEYS = ("name", "about", "target_size", "sector", "direct", "pace", "depth")
 STREAM_KEYS = ("arrival", "request", "phase")
-PLACE_KEYS = ("access", "size", "align", "run", "locality", "reuse")
+PLACE_KEYS = ("access", "size", "align", "run", "goes_on", "resumes", "locality", "reuse")
 REQUEST_KEYS = ("share", "operation", "flags", *PLACE_KEYS)
 
 
@@ -156,6 +157,8 @@ class _Reader:
             most_bytes=most,
             align_bytes=align,
             run=_run(keys),
+            goes_on=_goes_on(keys),
+            resumes=_pair(keys, "resumes", "[its own kind, the run before]"),
             locality=read_locality(keys, align),
             flags=flags,
         )
@@ -178,9 +181,29 @@ def _flags(keys: Keys) -> tuple[str, ...]:
     return tuple(dict.fromkeys(flags))
 
 
+def _goes_on(keys: Keys) -> tuple[float, float] | None:
+    """Return how likely a request that follows goes on, after a jump and after going on."""
+    if keys.choice("access", ACCESSES) != "following":
+        for key in ("goes_on", "resumes"):
+            if keys.has(key):
+                raise keys.wrong(key, "is for following access", hint=f"leave {key} out")
+        return None
+    keys.value("goes_on")
+    return _pair(keys, "goes_on", "[after a jump, after going on]")
+
+
+def _pair(keys: Keys, key: str, meaning: str) -> tuple[float, float]:
+    if not keys.has(key):
+        return 0.0, 0.0
+    ratios = keys.numbers(key, low=0, high=1)
+    if len(ratios) != 2:
+        raise keys.wrong(key, "is not two numbers", hint=f"write {meaning}, such as [0.2, 0.9]")
+    return ratios[0], ratios[1]
+
+
 def _run(keys: Keys) -> Distribution | None:
     """Return the requests of a run: one if random, None for one without end."""
-    if keys.choice("access", ("random", "sequential")) == "random":
+    if keys.choice("access", ACCESSES) != "sequential":
         if keys.has("run"):
             raise keys.wrong("run", "is for sequential access", hint="leave run out")
         return ONE

@@ -51,6 +51,9 @@ def _commands(inputs: Inputs) -> Iterator[str]:
         yield shlex.join(["tracekit", "characterize-device", *target, *measured.get("asked", [])])
     yield from _counted(inputs)
     yield from _swept(inputs)
+    fitted = inputs.told("fidelity", command="fit")
+    if fitted is not None:
+        yield shlex.join(["tracekit", "fit", name, *fitted[0].get("asked", [])])
     yield f"tracekit report {folder}"
 
 

@@ -1,0 +1,240 @@
+"""The command: a profile made of a trace, and how far its requests are from the trace's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+from typer.testing import CliRunner, Result
+
+from tests.replay.trace import trace
+from tracekit.cli import app
+from tracekit.fit.fidelity import compared
+from tracekit.fit.kinds import fit_kinds
+from tracekit.fit.requests import ROWS
+from tracekit.schema.fidelity import FIDELITY, FIDELITY_CURVE
+from tracekit.workload.reader import read_profile
+
+SAMPLE = """target_size = "64MiB"
+[[stream]]
+role = "journal"
+process = "jbd2/secret"
+size = "8MiB"
+arrival = { process = "exponential", mean = "2ms" }
+request = [{ share = 1, operation = "write", access = "sequential", size = "4KiB" }]
+[[stream]]
+role = "fs"
+process = "mysecretd"
+start = "8MiB"
+arrival = { process = "weibull", shape = 0.7, mean = "1ms" }
+[[stream.request]]
+share = 0.7
+operation = "read"
+access = "random"
+size = { values = ["4KiB", "16KiB"], weights = [3, 1] }
+align = "4KiB"
+reuse = { share = 0.7, distance = { distribution = "lognormal", mean = 50, sigma = 1 } }
+[[stream.request]]
+share = 0.3
+operation = "write"
+access = "sequential"
+run = { values = [1, 8], weights = [1, 1] }
+size = "8KiB"
+flags = ["sync"]
+"""
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Return a folder with a synthetic trace, the profile of it, and what the command said."""
+    folder = tmp_path_factory.mktemp("fit")
+    (folder / "known.toml").write_text(SAMPLE)
+    made = run(
+        "generate", str(folder / "known.toml"), "--requests", "30000", "-o", str(folder / "trace")
+    )
+    assert made.exit_code == 0, made.output
+    result = run("fit", str(folder / "trace"), "-o", str(folder / "found.toml"), "--json")
+    assert result.exit_code == 0, result.output
+    return folder, json.loads(result.output)
+
+
+def test_what_is_known_is_found_again(fitted: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = fitted
+    found = read_profile(folder / "found.toml")
+    fs, journal = found.streams
+    # THEN streams are those of role and process, the one with most requests first
+    assert [(one.role, one.process) for one in (fs, journal)] == [
+        ("fs", "process 1"),
+        ("journal", "process 2"),
+    ]
+    # AND the regions are as large as what was touched, one behind the other
+    assert (journal.start_bytes, journal.size_bytes) in ((0, 8 << 20), (56 << 20, 8 << 20))
+    assert {fs.size_bytes, journal.size_bytes} == {56 << 20, 8 << 20}
+    # AND kinds have their shares, sizes and flags
+    read, write = fs.requests
+    assert (read.operation, write.operation, write.flags) == ("read", "write", ("sync",))
+    assert (read.share, write.share) == pytest.approx((0.7, 0.3), abs=0.01)
+    assert read.size.up_to == pytest.approx((0.75, 1), abs=0.01)
+    # AND reuse is known, as a share and by distance
+    assert read.locality.reuse_ratio == pytest.approx(0.7, abs=0.05)
+    goes_on = journal.requests[0].goes_on
+    assert goes_on is not None
+    assert goes_on[1] == pytest.approx(1, abs=0.01)
+
+
+def test_the_sheet_is_kept_and_small(fitted: tuple[Path, dict[str, Any]]) -> None:
+    folder, told = fitted
+    table = pq.read_table(folder / "trace" / "fidelity.parquet")
+    curve = pq.read_table(folder / "trace" / "fidelity_curve.parquet")
+    assert (table.schema.names, curve.schema.names) == (FIDELITY.names, FIDELITY_CURVE.names)
+    assert table.to_pylist() == told["fidelity"]
+    rows = {row["measure"]: row for row in told["fidelity"] if row["role"] == "all"}
+    # THEN requests made of the profile are close to the trace, which is of known distributions
+    limits = {"mix": 0.01, "size": 0.01, "gap": 0.03, "run_length": 0.05, "miss_ratio": 0.12}
+    assert {name: rows[name]["largest_gap_ratio"] < limit for name, limit in limits.items()} == (
+        dict.fromkeys(limits, True)
+    )
+    assert rows["miss_ratio"]["mean_gap"] < 0.04
+    assert {row["role"] for row in told["fidelity"]} == {"all", "fs", "journal"}
+    assert set(curve["source"].to_pylist()) == {"original", "synthetic"}
+    assert not [path.name for path in (folder / "trace").iterdir() if "synthetic" in path.name]
+
+
+def test_no_name_and_no_address_is_in_the_profile(fitted: tuple[Path, dict[str, Any]]) -> None:
+    folder, told = fitted
+    text = (folder / "found.toml").read_text()
+    assert "secret" not in text
+    assert "secret" not in json.dumps(told)
+    # AND names are there if asked for
+    result = run("fit", str(folder / "trace"), "-o", str(folder / "named.toml"), "--names",
+                 "--no-compare")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert {one.process for one in read_profile(folder / "named.toml").streams} == {
+        "jbd2/secret",
+        "mysecretd",
+    }
+
+
+def test_the_report_and_sql_show_it(fitted: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = fitted
+    result = run("sql", str(folder / "trace"), "select count(*) as n from fidelity_curve", "--json")
+    assert result.exit_code == 0, result.output
+    result = run("report", str(folder / "trace"))
+    assert result.exit_code == 0, result.output
+    page = (folder / "trace" / "report.html").read_text()
+    assert 'id="figure-fidelity-curve"' in page
+    assert "tracekit fit trace -o" in page or "tracekit fit trace --output" in page
+
+
+def rows_of(*requests: tuple[int, int, int]) -> np.ndarray[Any, np.dtype[np.void]]:
+    """Return rows of sector, sectors and operation."""
+    rows = np.zeros(len(requests), ROWS)
+    for row, (sector, sectors, operation) in zip(rows, requests, strict=True):
+        row["sector"], row["sectors"], row["operation"] = sector, sectors, operation
+    return rows
+
+
+def test_places_by_hand() -> None:
+    # GIVEN writes 0-8-16, a jump to 800, back to 24 where the first run ended, and 800 again,
+    # between them a flush and a read of another stream at 800
+    rows = rows_of((0, 8, 1), (8, 8, 1), (16, 8, 1), (800, 8, 1), (0, 0, 2), (24, 8, 1),
+                   (800, 8, 0), (800, 8, 1))  # fmt: skip
+    mine = np.array([True] * 6 + [False, True])
+    flush, write = sorted(
+        (one.keys for one in fit_kinds(rows, mine, region=(0, 1 << 12))), key=lambda k: k["share"]
+    )
+    assert (flush["operation"], flush["share"]) == ("flush", pytest.approx(1 / 7))
+    # THEN of six writes two went on after a jump or going on: of those after a jump (the first, 16
+    # is after going on) one of four, of those after going on one of two
+    assert write["goes_on"] == [0.25, 0.5]
+    # AND of the three jumps behind the first, 24 resumes: one of the four jumps
+    assert write["resumes"] == [0, 0.25]
+    # AND one of the three others goes to a used place, the very last one
+    assert write["reuse"]["share"] == pytest.approx(1 / 3, abs=1e-5)
+    assert write["reuse"]["distance"] == {"shares": [0, 1.0], "values": [1.0, 2.0]}
+
+
+def test_distances_are_those_of_a_stack_kept_by_hand() -> None:
+    random = np.random.default_rng(4)
+    places = (random.zipf(1.4, 3000) % 97) * 16
+    rows = rows_of(*((int(place), 8, 0) for place in places))
+    (read,) = (one.keys for one in fit_kinds(rows, np.ones(len(rows), bool), region=(0, 1 << 12)))
+    stack: list[int] = []
+    backs: list[int] = []
+    for place in places.tolist():
+        if place in stack:
+            backs.append(stack[::-1].index(place) + 1)
+            stack.remove(place)
+        stack.append(place)
+    jumps = len(places)
+    # THEN share and quantiles are those of the list, where the profile has a value
+    assert read["reuse"]["share"] == pytest.approx(len(backs) / jumps, abs=1e-5)
+    found = read["reuse"]["distance"]
+    for share, value in zip(found["shares"][1:], found["values"][1:], strict=True):
+        assert share == pytest.approx(np.mean(np.array(backs) < value), abs=1e-5)
+
+
+def test_distances_between_samples_are_scipys() -> None:
+    random = np.random.default_rng(6)
+    one, other = random.exponential(2, 500).round(1), random.exponential(3, 700).round(1)
+    largest, mean = compared(one, other)
+    assert largest == pytest.approx(stats.ks_2samp(one, other).statistic)
+    assert mean == pytest.approx(stats.wasserstein_distance(one, other))
+    assert compared(one, one) == (0, 0)
+
+
+ONE = {"queue_ns": 0, "sector": 2048, "role": "fs"}
+FLUSH = {"operation": "flush", "length_bytes": 0, "is_preflush": True}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [ONE],
+        [ONE, {**ONE, "queue_ns": 0}],
+        [{"queue_ns": n, **FLUSH} for n in (0, 5, 9)],
+        [{**ONE, "queue_ns": 1000 * n, "process": None} for n in range(300)],
+        [{**ONE, "queue_ns": n, "sector": 2048 + 8 * n} for n in range(50)],
+        [{**ONE, "queue_ns": n, "length_bytes": 1000, "sector": 3} for n in range(5)],
+    ],
+    ids=["one", "two at a time", "flushes", "no names", "one a ns", "part of a sector"],
+)
+def test_odd_traces_have_a_profile(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    folder = trace(tmp_path / "trace", rows)
+    result = run("fit", str(folder.path), "-o", str(tmp_path / "out.toml"), "--json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    told = json.loads(result.output)
+    assert told["requests"] == len(rows)
+    # THEN no number is without meaning, and the profile makes as many requests again
+    assert "NaN" not in result.output
+    assert "Infinity" not in result.output
+    assert read_profile(tmp_path / "out.toml").streams
+
+
+def test_what_cannot_be_told_is_counted(tmp_path: Path) -> None:
+    rows = [ONE, {**ONE, "operation": "discard"}, {**ONE, "queue_ns": 7, "length_bytes": 0},
+            {**ONE, "queue_ns": 8}, {**ONE, "queue_ns": 9}]  # fmt: skip
+    folder = trace(tmp_path / "trace", rows)
+    asked = ("fit", str(folder.path), "-o", str(tmp_path / "out.toml"), "--json")
+    told = json.loads(run(*asked, "--limit", "2").output)
+    assert told["left_out"] == {"operation": 1, "empty": 1, "beyond the limit": 1} or told[
+        "left_out"
+    ] == {"operation": 1, "beyond the limit": 2}
+    assert "exists already" in str(run(*asked).exception)
+    assert run(*asked, "--force").exit_code == 0
+
+
+def test_nothing_to_fit_is_said(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "trace", [{**ONE, "operation": "discard"}])
+    result = run("fit", str(folder.path), "-o", str(tmp_path / "out.toml"))
+    assert "there is no read, write or flush" in str(result.exception)
+    assert not (tmp_path / "out.toml").exists()
