@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tracekit.errors import UsageError
 from tracekit.sizes import parse_duration, parse_size
 from tracekit.workload.blocks import Extent
 from tracekit.workload.model import Profile
+from tracekit.workload.reader import find_definition, kind_of
 from tracekit.workload.stage import open_profile
 
 
@@ -18,6 +20,15 @@ def asked_extent(
 
 
 def asked_profile(name: str, target_size: str | None) -> Profile:
-    """Return the profile, for a target of another size if one is given."""
+    """Return the profile, for a target of another size if one is given.
+
+    Raise UsageError for a definition of another kind.
+    """
+    file = find_definition(name)
+    if kind_of(file) != "profile":
+        raise UsageError(
+            f"{file} has a flow of file operations, which is no work profile",
+            hint="a work profile has [[request]] and [arrival]: see docs/profiles.md",
+        )
     size = None if target_size is None else parse_size(target_size, option="--target-size")
     return open_profile(name, size)
