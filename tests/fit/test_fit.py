@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,22 @@ def test_the_report_and_sql_show_it(fitted: tuple[Path, dict[str, Any]]) -> None
     page = (folder / "trace" / "report.html").read_text()
     assert 'id="figure-fidelity-curve"' in page
     assert "tracekit fit trace -o" in page or "tracekit fit trace --output" in page
+
+
+@pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
+def test_fio_takes_the_job_of_the_profile(fitted: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = fitted
+    job = folder / "job.fio"
+    made = run("generate", str(folder / "found.toml"), "--format", "fio", "-o", str(job))
+    assert made.exit_code == 0, made.output
+    command = ["fio", f"--filename={folder / 'file'}", "--parse-only", str(job)]
+    parsed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert parsed.stdout + parsed.stderr == ""
+    zones = [line for line in job.read_text().splitlines() if "zoned:" in line]
+    assert zones
+    for line in zones:
+        parts = [part.split("/") for part in line.partition("zoned:")[2].split(":")]
+        assert [sum(map(int, column)) for column in zip(*parts, strict=True)] == [100, 100]
 
 
 def rows_of(*requests: tuple[int, int, int]) -> np.ndarray[Any, np.dtype[np.void]]:

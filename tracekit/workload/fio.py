@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -190,13 +192,22 @@ def _places(request: Request, told: _Told) -> dict[str, Any]:
         return {"random_distribution": f"zipf:{exponent:g}", "norandommap": 1}
     if locality.kind == SHARES:
         told.add("hot places lie together, from the start")
-        blocks, requests = (
-            _percents([b - a for a, b in zip((0, *to), to, strict=False)])
-            for to in (locality.blocks_to, locality.requests_to)
-        )
-        zones = [f"{r}/{b}" for r, b in zip(requests, blocks, strict=True) if b]
-        return {"random_distribution": f"zoned:{':'.join(zones)}", "norandommap": 1}
+        zones = ":".join(_zones(locality, told))
+        return {"random_distribution": f"zoned:{zones}", "norandommap": 1}
     return {"norandommap": 1}
+
+
+def _zones(locality: Locality, told: _Told) -> Iterator[str]:
+    """Yield requests/blocks in whole percents; parts of less than a percent of the blocks join."""
+    to: dict[int, float] = {}
+    for blocks, requests in zip(locality.blocks_to, locality.requests_to, strict=True):
+        to[max(1, math.ceil(100 * blocks - 1e-9))] = requests
+    if len(to) < len(locality.blocks_to):
+        told.add("hot places are at least one percent of all")
+    shares = [after - before for before, after in pairwise((0.0, *to.values()))]
+    widths = [after - before for before, after in pairwise((0, *to))]
+    for requests, width in zip(_percents(shares), widths, strict=True):
+        yield f"{requests}/{width}"
 
 
 def _when(profile: Profile, rate: float, *, told: _Told, arrival: Arrival) -> dict[str, Any]:
