@@ -94,13 +94,6 @@ def test_bad_values_leave_nothing(tmp_path: Path, arguments: tuple[str, ...], sa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_flow_of_file_operations_is_no_profile(tmp_path: Path) -> None:
-    (tmp_path / "flow.toml").write_text('[[operation]]\nname = "open"\n')
-    result = bench(str(tmp_path / "flow.toml"), "-o", str(tmp_path / "out"))
-    assert "has a flow of file operations" in str(result.exception)
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_target_that_is_too_small_is_named_with_what_fits(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_bytes(bytes(1 << 20))

@@ -131,6 +131,13 @@ def test_bad_values_leave_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_flow_of_file_operations_is_no_profile(tmp_path: Path) -> None:
+    (tmp_path / "flow.toml").write_text('[[operation]]\nname = "open"\n')
+    result = generate(str(tmp_path / "flow.toml"), "-o", str(tmp_path / "out"))
+    assert "has a flow of file operations" in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_is_there_is_not_replaced(tmp_path: Path) -> None:
     for form in ("trace", "plan", "fio"):
         out = str(tmp_path / form)
