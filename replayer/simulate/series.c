@@ -46,9 +46,12 @@ struct series_set {
 struct job {
   const struct issue_request *request;
   int64_t arrival_ps;
-  uint32_t joined_base; /* before this member it continues another on the base device */
-  uint32_t joined_nvm;  /* from this member on it does so on NVM */
-  int64_t first_ps;     /* answer of the first member of the first series */
+  uint32_t joined_base;   /* before this member it continues another on the base device */
+  uint32_t joined_nvm;    /* from this member on it does so on NVM */
+  int64_t on_base_ps;     /* of all of it, but for the head */
+  int64_t on_nvm_ps;      /* of all of it, joined to nothing */
+  int64_t joining_nvm_ps; /* added by continuing another on NVM */
+  int64_t first_ps;       /* answer of the first member of the first series */
 };
 
 /* Says whether no role's NVM shrinks from a scenario to the other. */
@@ -241,11 +244,47 @@ static void charge_piece(struct series_set *set, struct series *series, struct j
     book_parts(series, job, &piece);
 }
 
+/* All placements have the whole request on the base disk: the usual case by far, of placements that
+ * do not reach its blocks. */
+static void charge_base(struct series_set *set, struct series *series, const struct job *job) {
+  const struct issue_request *request = job->request;
+  struct heads *heads = &series->heads[request->device];
+  uint32_t begin = 0;
+  for (uint32_t i = heads->count; i-- > 0;) {
+    const struct run *run = &heads->runs[i];
+    const int64_t ps =
+        job->on_base_ps + position_ps(set, run->sector, request->sector, request->is_write);
+    series->steps_ps[begin] += ps;
+    series->steps_ps[run->end] -= ps;
+    begin = run->end;
+  }
+  heads->runs[0] = (struct run){request->sector + request->sectors, series->count};
+  heads->count = 1;
+}
+
+/* All placements have the whole request on NVM. */
+static void charge_nvm(struct series *series, const struct job *job) {
+  series->steps_ps[0] += job->on_nvm_ps;
+  series->steps_ps[job->joined_nvm] += job->joining_nvm_ps;
+}
+
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 static void charge_one(struct series_set *set, struct series *series, struct job *job,
                        const struct share *share) {
+  const bool is_disk = set->setup->disk.half_turn_ps > 0;
   uint32_t begin = 0;
+  if (is_disk && series->lanes == NULL) {
+    const uint8_t role = job->request->role;
+    if (reached(set, series, role, share->cuts[0].point) == series->count) {
+      charge_base(set, series, job);
+      return;
+    }
+    if (reached(set, series, role, share->cuts[share->count - 1].point) == 0) {
+      charge_nvm(series, job);
+      return;
+    }
+  }
   for (uint32_t i = 0; i <= share->count && begin < series->count; i++) {
     const struct share_cut *cut = i == share->count ? NULL : &share->cuts[i];
     const uint32_t end =
@@ -260,18 +299,34 @@ static void charge_one(struct series_set *set, struct series *series, struct job
       begin = until;
     }
   }
-  if (set->setup->disk.half_turn_ps > 0)
+  if (is_disk)
     leave(set, series, job->request, share);
+}
+
+/* Works out what the request takes wholly on one device, the base device's head not counted. */
+static void price(const struct tk_walk_setup *setup, struct job *job) {
+  const struct issue_request *request = job->request;
+  const struct tk_placement_cost *base = &setup->placement.base;
+  const struct tk_placement_cost *nvm = &setup->placement.nvm;
+  const int op = request->is_write;
+  job->on_base_ps = base->sequential_ps[op] + request->sectors * base->sector_ps[op] +
+                    (request->is_fua ? base->fua_ps : 0);
+  job->on_nvm_ps = nvm->latency_ps[op] + request->sectors * nvm->sector_ps[op] +
+                   (request->is_fua ? nvm->fua_ps : 0);
+  job->joining_nvm_ps = nvm->sequential_ps[op] - nvm->latency_ps[op];
 }
 
 int64_t series_charge(struct series_set *set, const struct issue_request *request,
                       const struct share shares[TK_ORDERS], const uint16_t *before,
                       int64_t arrival_ps) {
   int64_t first_ps = 0;
+  struct job job = {.request = request, .arrival_ps = arrival_ps};
+  price(set->setup, &job);
   for (uint32_t i = 0; i < set->count; i++) {
     struct series *series = &set->series[i];
     const struct share *share = &shares[series->order];
-    struct job job = {request, arrival_ps, 0, series->count, 0};
+    job.joined_base = 0;
+    job.joined_nvm = series->count;
     if (before != NULL) {
       const uint16_t other = before[series->order];
       const uint16_t first = share->first_point;
@@ -296,7 +351,7 @@ int64_t series_flush(struct series_set *set, const struct issue_request *request
     const uint32_t all = reached(set, series, request->role, highest[series->order]);
     const struct piece pieces[] = {
         {0, some, base_ps, -1}, {some, all, base_ps, nvm_ps}, {all, series->count, -1, nvm_ps}};
-    struct job job = {request, arrival_ps, 0, 0, 0};
+    struct job job = {.request = request, .arrival_ps = arrival_ps};
     for (int piece = 0; piece < 3; piece++)
       if (pieces[piece].begin < pieces[piece].end)
         book(series, &job, &pieces[piece],
