@@ -16,8 +16,7 @@ from tracekit.simulate.block_orders import TouchedBlocks
 from tracekit.simulate.columns import ahead
 from tracekit.simulate.placement import read_rows
 from tracekit.simulate.variants import Variant, variants
-from tracekit.simulate.windows import Cut, Cutter, choose_cut
-from tracekit.store import TraceFolder
+from tracekit.simulate.windows import Cut, Cutter
 
 FACTORS = (0.5, 2.0)
 
@@ -47,10 +46,11 @@ class WindowGain:
 class GainRange:
     """Gains of the answer's shares, one a changed part and one a window that has requests."""
 
+    gain_ratio: float  # on the devices as they are
     parts: tuple[PartGain, ...]
     windows: tuple[WindowGain, ...]
     cut: Cut
-    factors: tuple[float, ...] = FACTORS
+    factors: tuple[float, ...]
 
     def told(self) -> dict[str, Any]:
         """Return the least and the most, over all and by kind, as recommendation.json has them."""
@@ -63,7 +63,11 @@ class GainRange:
 
 
 def gain_range(
-    folder: TraceFolder, trace: tuple[Path, TouchedBlocks], *, result: Mapping[str, Any]
+    trace: tuple[Path, TouchedBlocks],
+    cut: Cut,
+    *,
+    result: Mapping[str, Any],
+    factors: tuple[float, ...] = FACTORS,
 ) -> GainRange | None:
     """Return the range of a recommendation, from one pass; None where nothing is placed.
 
@@ -73,16 +77,15 @@ def gain_range(
     if answer["placement"] == "base":
         return None
     base, nvm = (Profile(**profile) for profile in result["profiles"])
-    changes = list(variants((base, nvm), FACTORS))
+    changes = list(variants((base, nvm), factors))
     placed = Placed(
         touched=trace[1],
         shares={role: answer[f"{role}_bytes"] // BLOCK_BYTES for role in ROLES[:PLACED_ROLES]},
         coverage=result["coverage"],
         devices=[(base, nvm), *(change.of((base, nvm)) for change in changes)],
         is_issued=result["level"] == "issued",
-        is_open=result["queueing"] == OPEN,
+        is_open=result.get("queueing") == OPEN,
     )
-    cut = choose_cut(folder)
     with counters(placed) as (whole, part):
         batches = ahead(read_rows(trace[0], trace[1].device_names))
         windows = tuple(_windows(batches, whole, part, cut))
@@ -90,7 +93,8 @@ def gain_range(
     if gains is None:
         return None
     parts = zip(changes, gains[1:], strict=True)
-    return GainRange(tuple(_part(change, gain) for change, gain in parts), windows, cut)
+    found = tuple(_part(change, gain) for change, gain in parts)
+    return GainRange(gains[0], found, windows, cut, factors)
 
 
 def _windows(

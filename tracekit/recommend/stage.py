@@ -27,6 +27,7 @@ from tracekit.simulate.block_orders import TouchedBlocks, read_blocks
 from tracekit.simulate.columns import number_column, read_columns, text_column
 from tracekit.simulate.placement import COVERAGES, Curves, Timings, sweep
 from tracekit.simulate.walked import OPTIMUM, needs_walk, sweep_walked
+from tracekit.simulate.windows import choose_cut
 from tracekit.sizes import format_size
 from tracekit.store import TraceFolder, write_json, write_table
 
@@ -76,7 +77,7 @@ def recommend(
         (requests, touched), grid, options, profiles=profiles, level=level, on_rows=on_rows
     )
     result = _result(folder, options, profiles, level, (grid, curves))
-    found = gain_range(folder, (requests, touched), result=result)
+    found = gain_range((requests, touched), choose_cut(folder), result=result)
     result["gain_range"] = None if found is None else found.told()
     if found is not None:
         result["headline"].append(range_sentence(result["gain_range"]))

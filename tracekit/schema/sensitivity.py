@@ -21,8 +21,8 @@ SENSITIVITY = pa.schema(
         field(
             "kept_ns",
             pa.int64(),
-            meaning="time with the shares of the recommendation; null where the order of requests"
-            " matters and for another capacity",
+            meaning="time with the shares of the recommendation; null for another capacity, and"
+            " where nothing takes time",
             nullable=True,
         ),
         field("kept_gain_ratio", pa.float64(), meaning="share that it saves", nullable=True),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit.errors import UsageError
 from tracekit.profiles import Profile
 from tracekit.recommend.answer import Answer, find_answers, to_ns
+from tracekit.recommend.gain_range import GainRange, gain_range
 from tracekit.recommend.models import OPEN
 from tracekit.replay.placement import ANSWER, choose_answer, read_recommendation
 from tracekit.schema import BLOCK_BYTES
@@ -130,6 +131,9 @@ def simulate_sensitivity(
             found = steps.ask("window", question, requests=table)
             place = {"window": part.number, "start_ns": part.start_ns, "end_ns": part.end_ns}
             rows.append({"kind": "window", **place, **found})
+    if any(row["kept_ns"] is None for row in rows):
+        told = {**advice, "answer": answer}
+        keep(rows, gain_range((requests, touched), cut, result=told, factors=options.factors))
     rows += list(_capacities(advice, answer))
     result = _result(advice, answer, rows) | {
         "window_ns": cut.length_ns,
@@ -197,6 +201,24 @@ def _row(
         "gain_ratio": best.gain_ratio,
         "holds": best.placement == told["placement"],
     }
+
+
+def keep(rows: list[dict[str, Any]], found: GainRange | None) -> None:
+    """Give rows of models that walk the time of the recommended shares, all from one pass."""
+    if found is None:
+        return
+    gains: dict[object, float] = {"recommended": found.gain_ratio}
+    gains |= {(one.device, one.parameter, one.factor): one.gain_ratio for one in found.parts}
+    gains |= {one.window: one.gain_ratio for one in found.windows}
+    for row in rows:
+        key = {
+            "recommended": "recommended",
+            "parameter": (row.get("device"), row.get("parameter"), row.get("factor")),
+            "window": row.get("window"),
+        }[row["kind"]]
+        if key in gains:
+            row["kept_gain_ratio"] = gains[key]
+            row["kept_ns"] = round(row["base_ns"] * (1 - gains[key]))
 
 
 def _gain(time_ns: int, base_ns: int) -> float:
