@@ -216,6 +216,14 @@ def test_a_queue_by_hand(tmp_path: Path) -> None:
     assert base.service_ps[0] == pytest.approx(3000e6, rel=1e-5)
 
 
+def test_devices_that_are_only_flushed_are_one(tmp_path: Path) -> None:
+    # GIVEN flushes of 8,000 us on two devices that nothing is read from or written to
+    flushes = [Request("fs", 0, 0, "flush", device=device) for device in ("sda", "nvme0n1")]
+    curves = walked(write_trace(tmp_path, flushes), (DISK, NVM), is_open=True)
+    # THEN the second one waits for the first: 8,000 and 16,000 us
+    assert curves.walked["none", ()].counted_ps[0] == 12_000 * 10**6
+
+
 def test_requests_without_a_time_come_with_the_one_before(tmp_path: Path) -> None:
     requests = [Request("fs", 0, queue_ns=5000), Request("fs", 80, queue_ns=None)]
     folder = write_trace(tmp_path, [*requests, Request("fs", 800, queue_ns=4000)])

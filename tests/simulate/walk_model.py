@@ -94,9 +94,12 @@ def _flush(
 ) -> dict[str, int]:
     blocks = set(hottest_first(requests, request.role))
     base, nvm = (round(device.flush_us * US) for device in devices)
+    # What is only flushed is not among the trace's devices: together it is one more.
+    is_known = any(one.is_transfer and one.device == request.device for one in requests)
+    place = request.device if is_known else "only flushed"
     if not blocks & on_nvm:
-        return {request.device: base}
-    return {"NVM": nvm} if blocks <= on_nvm else {request.device: base, "NVM": nvm}
+        return {place: base}
+    return {"NVM": nvm} if blocks <= on_nvm else {place: base, "NVM": nvm}
 
 
 def _transfer(
