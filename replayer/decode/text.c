@@ -11,7 +11,7 @@ static bool begins_summary(const char *line) {
   static const char *const begins[] = {"CPU",      "Total (",     "Throughput (",
                                        "Events (", "Input file ", "Skips:"};
   for (unsigned i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-    if (strncmp(line, begins[i], strlen(begins[i])) == 0)
+    if (begins_with(line, begins[i]))
       return true;
   return false;
 }

@@ -57,9 +57,8 @@ static uint64_t zone_operation(const char **at) {
   static const char *const names[] = {"A", "RA", "R", "F", "O", "C"};
   static const unsigned bits[] = {0, 2, 1, 3, 4, 5};
   for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-    size_t length = strlen(names[i]);
-    if (strncmp(*at, names[i], length) == 0) {
-      *at += length;
+    if (begins_with(*at, names[i])) {
+      *at += strlen(names[i]);
       return CATEGORY_WRITE | 1ULL << (32 + bits[i]);
     }
   }
@@ -178,7 +177,7 @@ static bool scan_place(const char **at, struct text_body *out) {
   static const char none[] = "18446744073709551615"; /* of a flush without a place */
   const char *begin = *at;
   if (!scan_number(at, &out->sector)) {
-    if (strncmp(begin, none, sizeof(none) - 1) != 0)
+    if (!begins_with(begin, none))
       return false;
     *at = begin + sizeof(none) - 1;
     out->sector = 0;

@@ -120,10 +120,10 @@ static enum text_status read_event(const struct known_event *event, const char *
 static enum text_status read_name(struct text *text, const char *at, const char *end,
                                   struct record *out) {
   static const char system_name[] = "block:", prefix[] = "block_";
-  bool is_perf = strncmp(at, system_name, sizeof(system_name) - 1) == 0;
+  bool is_perf = begins_with(at, system_name);
   if (is_perf)
     at += sizeof(system_name) - 1;
-  if (strncmp(at, prefix, sizeof(prefix) - 1) != 0)
+  if (!begins_with(at, prefix))
     return TEXT_PASSED;
   const char *name = at + sizeof(prefix) - 1;
   const char *colon = memchr(name, ':', (size_t)(end - name));

@@ -21,6 +21,13 @@ static inline const char *skip_blanks(const char *at) {
   return at;
 }
 
+/* Says whether the text stands here; nothing behind the first difference is read. */
+static inline bool begins_with(const char *at, const char *text) {
+  for (; *text && *at == *text; text++)
+    at++;
+  return *text == '\0';
+}
+
 /* A decimal number of at most 19 digits. */
 static inline bool scan_number(const char **at, uint64_t *out) {
   const char *begin = *at, *p = begin;
