@@ -54,6 +54,7 @@ bench: setup-dev ## Measure decoding, replay and every stage beside the peers; t
 	python tests/bench/decode.py out/bench
 	python -m tests.bench.texts out/bench/texts
 	python tests/bench/replay.py
+	python -m tests.bench.fast
 	python -m tests.bench.emulated
 	python -m tests.bench.dax
 	python -m tests.bench.closed

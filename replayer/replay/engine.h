@@ -35,6 +35,7 @@ struct engine_config {
   uint64_t spin_lead_ns;             /* how long before a deadline sleeping ends */
   uint32_t target_count;             /* entries in `targets` */
   uint32_t depth;                    /* most requests in flight */
+  uint32_t wake_count;               /* completions that a sleep waits for; 1: as they come */
   uint32_t threads;                  /* for engines that have them */
 };
 

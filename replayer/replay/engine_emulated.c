@@ -94,6 +94,7 @@ static int emulated_open(struct engine **out, const struct engine_config *config
   if (engine == NULL)
     return -ENOMEM;
   engine->config = *config;
+  engine->config.wake_count = 1; /* a device is done with each by itself */
   int rc = allocate(engine);
   if (rc == 0)
     rc = open_backing(engine);

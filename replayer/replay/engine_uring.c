@@ -31,9 +31,10 @@ struct engine {
   struct engine_config config;
   struct task *tasks; /* one a slot */
   uint64_t resubmitted;
-  bool has_files;   /* descriptors are registered */
-  bool has_buffers; /* buffers are registered */
-  bool has_discard; /* devices take discards by command */
+  uint32_t in_flight; /* requests */
+  bool has_files;     /* descriptors are registered */
+  bool has_buffers;   /* buffers are registered */
+  bool has_discard;   /* devices take discards by command */
 };
 
 static bool transfers(const struct engine *engine, const struct request *request) {
@@ -129,7 +130,7 @@ static void prepare(struct engine *engine, const struct task *task) {
 static int make_room(struct engine *engine) {
   int rc = 0;
   while (uring_room(&engine->ring) < 1 && rc == 0)
-    rc = uring_enter(&engine->ring, 0);
+    rc = uring_enter(&engine->ring, 0, 0);
   return rc;
 }
 
@@ -139,6 +140,7 @@ static int uring_submit(struct engine *engine, const struct request *request) {
     return rc;
   struct task *task = &engine->tasks[request->slot];
   *task = (struct task){.request = *request};
+  engine->in_flight++;
   /* Not linked by the kernel: Linux (seen with 6.18) starts what is linked to a failed flush. */
   if (request->operation == PLAN_WRITE && (request->flags & PLAN_PREFLUSH) != 0)
     prepare_flush(engine, request)->user_data |= FLUSH_PART;
@@ -200,14 +202,23 @@ static int take_ready(struct engine *engine, struct completion *out, uint32_t ro
       out[count++] =
           (struct completion){.complete_ns = now, .slot = task->request.slot, .error = task->error};
   }
+  engine->in_flight -= count;
   return (int)count;
+}
+
+/* How many completions to sleep for: never more than can come. */
+static uint32_t wanted(const struct engine *engine) {
+  uint32_t most = engine->config.wake_count;
+  if (engine->in_flight < most)
+    most = engine->in_flight;
+  return most > 0 ? most : 1;
 }
 
 static int uring_reap(struct engine *engine, struct completion *out, uint32_t room,
                       uint64_t until_ns) {
   bool must_wait = until_ns != 0 && uring_peek(&engine->ring) == NULL;
   if (must_wait || uring_needs_enter(&engine->ring)) {
-    int rc = uring_enter(&engine->ring, must_wait ? until_ns : 0);
+    int rc = uring_enter(&engine->ring, must_wait ? until_ns : 0, wanted(engine));
     if (rc != 0)
       return rc;
   }
@@ -234,7 +245,7 @@ static bool probe_discard(struct engine *engine, uint16_t target) {
   struct request nothing = {.target = target, .operation = PLAN_DISCARD};
   engine->has_discard = true;
   prepare_discard(engine, &nothing);
-  int rc = uring_enter(&engine->ring, clock_now_ns() + PROBE_WAIT_NS);
+  int rc = uring_enter(&engine->ring, clock_now_ns() + PROBE_WAIT_NS, 1);
   const struct io_uring_cqe *cqe = uring_peek(&engine->ring);
   if (rc != 0 || cqe == NULL)
     return false;

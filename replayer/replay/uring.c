@@ -106,7 +106,7 @@ static bool is_harmless(int error) {
   return error == EINTR || error == ETIME || error == EAGAIN || error == EBUSY;
 }
 
-int uring_enter(struct uring *ring, uint64_t until_ns) {
+int uring_enter(struct uring *ring, uint64_t until_ns, uint32_t wanted) {
   uint64_t now = until_ns == 0 ? 0 : clock_now_ns();
   uint64_t left = until_ns > now ? until_ns - now : 0;
   struct __kernel_timespec timeout = {.tv_sec = (int64_t)(left / SECOND_NS),
@@ -116,7 +116,7 @@ int uring_enter(struct uring *ring, uint64_t until_ns) {
   /* Release: the entries are complete before the kernel can see the tail. */
   atomic_store_explicit(ring->sq_tail, ring->tail, memory_order_release);
   unsigned flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
-  long rc = syscall(SYS_io_uring_enter, ring->fd, waiting(ring), left > 0 ? 1U : 0U, flags,
+  long rc = syscall(SYS_io_uring_enter, ring->fd, waiting(ring), left > 0 ? wanted : 0U, flags,
                     &argument, sizeof argument);
   return rc < 0 && !is_harmless(errno) ? -errno : 0;
 }

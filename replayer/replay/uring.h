@@ -36,9 +36,9 @@ uint32_t uring_room(const struct uring *ring);
 /* Returns a zeroed entry; there must be room. */
 struct io_uring_sqe *uring_next_sqe(struct uring *ring);
 
-/* Submits what was filled; waits for a completion until `until_ns` (0: does not wait). Returns 0,
- * also at the end of the time and after a signal, or -errno. */
-int uring_enter(struct uring *ring, uint64_t until_ns);
+/* Submits what was filled; waits for `wanted` completions until `until_ns` (0: does not wait).
+ * Returns 0, also at the end of the time and after a signal, or -errno. */
+int uring_enter(struct uring *ring, uint64_t until_ns, uint32_t wanted);
 
 /* Returns whether the kernel has work that only uring_enter lets it finish. */
 bool uring_needs_enter(const struct uring *ring);
