@@ -12,7 +12,7 @@ from tracekit.errors import UsageError
 from tracekit.lab.build import GUEST, make_file_system
 from tracekit.lab.disks import Disk
 from tracekit.lab.packages import run_tool
-from tracekit.native import program_path
+from tracekit.native import FILE_PROGRAM, PROGRAM, program_path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 LAYOUT_MODULES = (
@@ -68,7 +68,7 @@ def make_input(job: Job, image: Path) -> None:
         (tree / "share").mkdir()
     else:
         shutil.copytree(job.share, tree / "share", symlinks=True)
-    _add_replayer(tree)
+    _add_replayers(tree)
     (tree / "job").write_text(_variables(job))
     command = f"exec timeout --kill-after=10 {job.timeout_s} {shlex.join(job.command)}\n"
     (tree / "command").write_text(command)
@@ -94,21 +94,19 @@ def _variables(job: Job) -> str:
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
-def _add_replayer(tree: Path) -> None:
-    """Add the replay program with this machine's libraries, whatever the guest's own are."""
+def _add_replayers(tree: Path) -> None:
+    """Add the replay programs with this machine's libraries, whatever the guest's own are."""
     native = tree / "native"
     native.mkdir()
-    program = program_path()
-    shutil.copy(program, native / program.name)
-    loader = ""
-    for library in LIBRARY.findall(run_tool("ldd", str(program))):
-        shutil.copy(library, native)
-        if Path(library).name.startswith("ld-"):
-            loader = Path(library).name
-    start = f"/lab/native/{program.name}"
-    if loader:
-        start = f"/lab/native/{loader} --library-path /lab/native {start}"
     (tree / "bin").mkdir()
-    wrapper = tree / "bin" / program.name
-    wrapper.write_text(f'#!/bin/sh\nexec {start} "$@"\n')
-    wrapper.chmod(0o755)
+    for name in (PROGRAM, FILE_PROGRAM):
+        program = program_path(name)
+        shutil.copy(program, native / name)
+        start = f"/lab/native/{name}"
+        for library in LIBRARY.findall(run_tool("ldd", str(program))):
+            shutil.copy(library, native)
+            if Path(library).name.startswith("ld-"):
+                start = f"/lab/native/{Path(library).name} --library-path /lab/native {start}"
+        wrapper = tree / "bin" / name
+        wrapper.write_text(f'#!/bin/sh\nexec {start} "$@"\n')
+        wrapper.chmod(0o755)
