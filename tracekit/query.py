@@ -50,7 +50,9 @@ MACROS_SQL = ("catalog/log_bucket", "catalog/log_bucket_low")
 VIEWS_SQL = {
     "requests": ("catalog/steps", "catalog/gaps_of", "catalog/gaps", "catalog/numbered_streams"),
     "completion_files": ("catalog/completions", "catalog/replay_times"),
+    "file_completion_files": ("catalog/file_completions",),
 }
+VIEWS_OF_REPLAYS = ("completion_files", "file_completion_files")
 
 _EXPLAIN = re.compile(
     r"\s*explain\s+(analyze\s+)?(\([^()]*\)\s*)?(?P<statement>.*)", re.IGNORECASE | re.DOTALL
@@ -98,6 +100,9 @@ def _tables(root: Path) -> dict[str, list[Path]]:
     replays = sorted(root.glob("replays/*/completions.parquet"))
     if replays:
         found["completion_files"] = replays
+    of_files = sorted(root.glob("replays/*/file_completions.parquet"))
+    if of_files:
+        found["file_completion_files"] = of_files
     return found
 
 
@@ -155,13 +160,13 @@ def views(connection: DuckDBPyConnection) -> list[str]:
 def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
     """Make Parquet files visible as `name`, and the views of `analyzers/catalog` that stand on it.
 
-    `completion_files` has each row's file as `filename`.
+    `completion_files` and `file_completion_files` have each row's file as `filename`.
     """
     import duckdb
 
     paths = [glob.escape(str(file)) for file in files]
     try:
-        relation = connection.read_parquet(paths, filename=name == "completion_files")
+        relation = connection.read_parquet(paths, filename=name in VIEWS_OF_REPLAYS)
     except duckdb.Error as error:
         hint = f"remove it: rm -r {shlex.quote(str(files[0]))}"
         raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None

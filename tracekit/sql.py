@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from tracekit import query
 from tracekit.errors import UsageError
 from tracekit.printable import printable
-from tracekit.schema.registry import REPLAYED, TABLES, Table
+from tracekit.schema.registry import FILES_REPLAYED, REPLAYED, TABLES, Table
 from tracekit.store import TraceFolder, beside, write_batches
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ def _stored(table: Table) -> TableNote:
     return TableNote(table.name, table.made_by, table.grain, "", columns)
 
 
+def _of_replays(table: Table) -> TableNote:
+    note = _stored(table)
+    return replace(note, columns={"replay": "name of the run", **note.columns})
+
+
 def _meaning(field: pa.Field) -> str:
     meaning: str = field.metadata[b"meaning"].decode()
     return meaning + (" (can be null)" if field.nullable else "")
@@ -53,18 +58,15 @@ def notes() -> list[TableNote]:
     """Return the notes of all tables and views that a trace folder can have."""
     from tracekit.analyze import ANALYSES, CHECKS_TABLE
 
-    completions = _stored(REPLAYED)
-    completions = TableNote(
-        **{**vars(completions), "columns": {"replay": "name of the run", **completions.columns}}
-    )
     found = {table.name: _stored(table) for table in TABLES}
     return [
         found.pop("requests"),
         _described("catalog/steps", "parse"),
         _described("catalog/gaps", "parse"),
         *found.values(),
-        completions,
+        _of_replays(REPLAYED),
         _described("catalog/replay_times", "replay"),
+        _of_replays(FILES_REPLAYED),
         *(_described(name, "analyze") for name in ANALYSES),
         TableNote("checks", "analyze", "one row per check that failed", "", CHECKS_TABLE),
     ]

@@ -5,7 +5,9 @@
 with own as (
     select view_name
     from duckdb_views()
-    where not internal and view_name <> 'completion_files'
+    where
+        not internal
+        and view_name not in ('completion_files', 'file_completion_files')
 )
 
 select *

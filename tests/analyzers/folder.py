@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tracekit import schema
 from tracekit.query import read
+from tracekit.schema.file_operations import FILE_COMPLETIONS
 from tracekit.schema.registry import TABLES
 from tracekit.store import TraceFolder, write_json, write_table
 
@@ -22,7 +23,9 @@ SCHEMAS = {
     "blocks": schema.BLOCKS,
     "working_set": schema.WORKING_SET,
     "completions": schema.COMPLETIONS,
+    "file_completions": FILE_COMPLETIONS,
 }
+OF_REPLAYS = ("completions", "file_completions")
 # What a column holds where the CSV file has no such column, if not null, 0, false or "".
 DEFAULTS = {
     "device": "sda",
@@ -82,10 +85,10 @@ def make(path: Path, tables: dict[str, list[dict[str, str]]]) -> TraceFolder:
     path.mkdir()
     write_json(path / "trace.json", {"schema": schema.SCHEMA_VERSION})
     for name, rows in tables.items():
-        if name == "completions":
+        if name in OF_REPLAYS:
             for replay in sorted({row["replay"] for row in rows}) or ["latest"]:
                 own = [row for row in rows if row["replay"] == replay]
-                write_table(path / "replays" / replay / "completions.parquet", table(name, own))
+                write_table(path / "replays" / replay / f"{name}.parquet", table(name, own))
         else:
             write_table(path / f"{PLACES[name]}.parquet", table(name, rows))
     return TraceFolder(path)

@@ -32,7 +32,8 @@ TITLES = {
     "locality": "To which blocks",
     "tiering": "What tiers of storage would get (run by `tracekit simulate tiers`)",
     "replay": "What a replay did (run by `tracekit report`)",
-    "files": "What personalities did on directories (run by `tracekit sweep`)",
+    "files": "What was done with files: traced, replayed (run by `tracekit report`), and by"
+    " personalities (run by `tracekit sweep`)",
     "checks": "Whether the tables hold what they promise: no row is the good result",
     "catalog": "Macros, views and settings that the others stand on",
 }

@@ -20,7 +20,10 @@ REPLAY = (
     "replay/replayed_over_time",
     "replay/traced",
 )
-FILES = ("files/file_points",)
+FILES = (
+    *("files/busiest_files", "files/file_calls", "files/file_points", "files/file_processes"),
+    "files/replayed_file_calls",
+)
 SIMULATE = ("tiering/extents", "tiering/left_out")
 QUERIES = (*ANALYSES, *CHECKS, *REPLAY, *SIMULATE, *FILES)
 

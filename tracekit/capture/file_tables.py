@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracekit.arrow import array_of, texts_of, words_of
 from tracekit.errors import InputError
 from tracekit.native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Calls, Known, Start
 from tracekit.schema.file_operations import (
@@ -155,16 +156,16 @@ def _columns(rows: NDArray[np.void], first: int, processes: list[str]) -> list[p
     import numpy as np
 
     made: dict[str, pa.Array] = {
-        "operation_id": _array(np.arange(first, first + len(rows), dtype=np.int64)),
-        "process": _words(rows["process"], processes),
-        "operation": _words(rows["operation"], FILE_OPERATION_NAMES),
+        "operation_id": array_of(np.arange(first, first + len(rows), dtype=np.int64)),
+        "process": words_of(rows["process"], processes),
+        "operation": words_of(rows["operation"], FILE_OPERATION_NAMES),
     }
     for name, bit in FLAGS.items():
-        made[name] = _array((rows["flags"] & bit) != 0)
+        made[name] = array_of((rows["flags"] & bit) != 0)
     for name in MAYBE:
-        made[name] = _array(rows[name], valid=rows[name] >= 0)
+        made[name] = array_of(rows[name], valid=rows[name] >= 0)
     for name in ("start_ns", "pid", "tid", "error"):
-        made[name] = _array(rows[name])
+        made[name] = array_of(rows[name])
     return [made[name] for name in FILE_OPERATIONS.names]
 
 
@@ -183,44 +184,10 @@ def _files(paths: list[bytes], facts: Any, hashes: Hashes | None) -> pa.Table:
         shown = [hashes.path(paths[place]) for place in used]
     sizes = np.where(kinds == 0, facts["first_bytes"], -1)
     columns = [
-        _array(used.astype(np.int64)),
-        _texts(shown),
-        _words(kinds, FILE_KINDS),
-        _array(sizes, valid=sizes >= 0),
-        _words(facts["evidence"], EVIDENCE),
+        array_of(used.astype(np.int64)),
+        texts_of(shown),
+        words_of(kinds, FILE_KINDS),
+        array_of(sizes, valid=sizes >= 0),
+        words_of(facts["evidence"], EVIDENCE),
     ]
     return pa.Table.from_arrays(columns, schema=FILES)
-
-
-def _words(codes: NDArray[Any], words: Sequence[str]) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
-    places = _array(codes.astype(np.int32), valid=codes >= 0)
-    return pa.DictionaryArray.from_arrays(places, _texts(words))
-
-
-def _array(values: NDArray[Any], *, valid: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return an Arrow array by its buffers: `pa.array` imports pandas, most of a short run."""
-    import numpy as np
-    import pyarrow as pa
-
-    types = {"b": pa.bool_(), "i4": pa.int32(), "i8": pa.int64()}
-    kind = types[values.dtype.str[1:].replace("b1", "b")]
-    packed = np.packbits(values, bitorder="little") if kind == pa.bool_() else values
-    bits = None
-    if valid is not None and not valid.all():
-        bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    data = pa.py_buffer(np.ascontiguousarray(packed))
-    return pa.Array.from_buffers(kind, len(values), [bits, data])
-
-
-def _texts(words: Sequence[str]) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
-    data = [word.encode() for word in words]
-    ends = np.zeros(len(data) + 1, np.int64)
-    np.cumsum([len(one) for one in data], out=ends[1:])
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))]
-    return pa.Array.from_buffers(pa.large_string(), len(data), buffers).cast(pa.string())

@@ -31,7 +31,7 @@ FOLLOWED = (
 # What moves bytes or names in ways that no row can stand for: told by name and number.
 COUNTED = (
     *("io_uring_setup", "io_uring_enter", "io_submit", "open_by_handle_at", "chroot"),
-    *("pivot_root", "symlink", "symlinkat", "mknod", "mknodat", "vmsplice", "tee", "mremap"),
+    *("pivot_root", "symlink", "symlinkat", "mknod", "mknodat", "vmsplice", "tee"),
 )
 # Numbers instead of names of flags (-X raw) are short and need no table; -s 0 keeps what is read
 # and written out of the text; -y tells what is behind descriptors that were never seen opened.

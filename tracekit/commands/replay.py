@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tracekit.errors import BudgetError, PartialError
+from tracekit.errors import BudgetError, PartialError, UsageError
 
+OF_FILES = ("--files", "--pace", "--speed", "--limit", "--cache", "--name", "--force", "--keep")
 TARGET_HELP = (
     "Where requests go: PATH, or ROLE=PATH for the requests of one role; a file that does not exist"
     " is made for the run and removed afterwards. Can be repeated."
@@ -79,6 +80,21 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         str | None,
         typer.Option(help="Leave out the requests from this time of the trace on."),
     ] = None,
+    files: Annotated[
+        Path | None,
+        typer.Option(
+            help="Replay the file operations of a `capture --files` in this directory instead. Goes"
+            " with --pace, --speed, --limit, --cache, --name, --force and --keep.",
+            metavar="DIRECTORY",
+        ),
+    ] = None,
+    cache: Annotated[
+        str,
+        typer.Option(
+            help="With --files: keep what making the files leaves in memory, sync (write it back)"
+            " or cold (and drop the caches)."
+        ),
+    ] = "sync",
     placement: Annotated[
         str | None,
         typer.Option(
@@ -148,9 +164,17 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Replay the trace on files, block or DAX devices, at its own times or as fast as possible."""
     from tracekit.asked import words
+    from tracekit.replay.file_stage import FileReplayOptions
     from tracekit.replay.schedule import Schedule
     from tracekit.replay.stage import Options, repeats
 
+    asked = tuple(words(context))
+    if files is not None:
+        _refuse_others(asked)
+        chosen = FileReplayOptions(files, name, pace, speed, cache, limit, keep, force, asked)
+        _run_files(trace, chosen, as_json=as_json)
+        return
+    _refuse_cache(asked)
     lists = {"--write-to": write_to, "--overwrite-signature": overwrite_signature}
     arguments = ["--speed", speed, "--threads", str(threads), "--direct", direct]
     arguments += ["--out-of-range", out_of_range, "--overlaps", overlaps]
@@ -168,7 +192,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         budget=tuple(budget or ()),
         resume=resume,
         placement=placement,
-        asked=tuple(words(context)),
+        asked=asked,
         targets=tuple(target or ()),
         devices=tuple(device or ()),
         profiles=profiles,
@@ -200,3 +224,33 @@ def _run(trace: Path, options: Any, *, as_json: bool) -> None:
     over = missed(summary.get("budget", ()))
     if over:
         raise BudgetError(f"the replay missed its timing budget: {over}")
+
+
+def _refuse_others(asked: tuple[str, ...]) -> None:
+    """Raise UsageError for an option that file operations do not have."""
+    wrong = [word for word in asked if word.startswith("--") and word not in (*OF_FILES, "--json")]
+    if wrong:
+        raise UsageError(
+            f"{wrong[0]} is not for file operations",
+            hint=f"--files goes with {', '.join(OF_FILES)}",
+        )
+
+
+def _refuse_cache(asked: tuple[str, ...]) -> None:
+    if "--cache" in asked:
+        raise UsageError("--cache belongs to --files", hint="leave it away")
+
+
+def _run_files(trace: Path, options: Any, *, as_json: bool) -> None:
+    from tracekit.replay.file_stage import describe, replay_files
+    from tracekit.store import TraceFolder
+
+    folder = TraceFolder(trace)
+    summary, is_partial = replay_files(folder, options)
+    typer.echo(json.dumps(summary, indent=2) if as_json else describe(summary))
+    if is_partial:
+        place = folder.path / "replays" / options.name
+        raise PartialError(
+            f"{summary['counts']['failed']:,} operations did not end as in the trace"
+            f" (the run {summary['outcome']}); what was done is in {place}"
+        )

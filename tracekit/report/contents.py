@@ -22,6 +22,7 @@ from tracekit.report.sections.depth import depth
 from tracekit.report.sections.device import device
 from tracekit.report.sections.endurance import endurance
 from tracekit.report.sections.fidelity import fidelity
+from tracekit.report.sections.file_operations import file_operations
 from tracekit.report.sections.file_runs import file_runs
 from tracekit.report.sections.footprint import footprint
 from tracekit.report.sections.heat_map import heat_map
@@ -66,6 +67,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     latency,
     depth,
     processes,
+    file_operations,
     replay,
     comparison,
     device,
@@ -78,10 +80,11 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
 )
 
 MEASURED: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
+    file_operations,
     device,
     file_runs,
     counters,
     provenance,
     reproduce,
 )
-"""The sections of a folder without a trace: what was measured, and how."""
+"""The sections of a folder without requests: what was measured or recorded, and how."""

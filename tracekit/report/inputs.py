@@ -130,6 +130,11 @@ class Inputs:
         )
 
     @property
+    def has_file_replays(self) -> bool:
+        """Say whether file operations were replayed."""
+        return any(self.folder.path.glob("replays/*/file_completions.parquet"))
+
+    @property
     def has_trace(self) -> bool:
         """Say whether the folder holds a trace, and not only what was measured without one."""
         return self.folder.has("requests")

@@ -90,3 +90,22 @@ FILES = pa.schema(
         ),
     ]
 )
+
+FILE_COMPLETIONS = pa.schema(
+    [
+        field("operation_id", pa.int64(), meaning="of file_operations"),
+        field("start_ns", pa.int64(), meaning="the call began, from the start of the run"),
+        field("end_ns", pa.int64(), meaning="it returned"),
+        field("operation", TEXT, meaning="as in file_operations"),
+        field(
+            "done_bytes",
+            pa.int64(),
+            meaning="bytes that were moved; null unless it read or wrote",
+            nullable=True,
+        ),
+        field("error", pa.int32(), meaning="errno of the call, 0 if none"),
+        field("is_expected", pa.bool_(), meaning="it ended as it did in the trace"),
+        field("is_timed", pa.bool_(), meaning="a call of the trace, no end of a process"),
+        field("thread", pa.int32(), meaning="thread of the plan"),
+    ]
+)

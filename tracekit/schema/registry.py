@@ -15,7 +15,7 @@ from tracekit.schema.counters import COUNTER_STATISTICS, COUNTERS
 from tracekit.schema.device import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.schema.endurance import ENDURANCE
 from tracekit.schema.fidelity import FIDELITY, FIDELITY_CURVE
-from tracekit.schema.file_operations import FILE_OPERATIONS, FILES
+from tracekit.schema.file_operations import FILE_COMPLETIONS, FILE_OPERATIONS, FILES
 from tracekit.schema.file_runs import FILE_RUNS
 from tracekit.schema.sensitivity import SENSITIVITY
 from tracekit.schema.tiers import (
@@ -142,4 +142,7 @@ TABLES = (
 """All but `completions`, of which each replay has its own, and the findings, described in SQL."""
 
 REPLAYED = Table("completions", "replay", "one row per replay and request", COMPLETIONS)
+FILES_REPLAYED = Table(
+    "file_completions", "replay --files", "one row per replay and file operation", FILE_COMPLETIONS
+)
 MADE_BY = {table.name: table.made_by for table in TABLES}

@@ -1,0 +1,266 @@
+"""Captured file operations become a plan, and the plan does again what was captured."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.capture.file_captures import NEEDS_STRACE, capture
+from tests.replay_files.captured import Row, read_plan, trace
+from tracekit.cli import app
+from tracekit.errors import InputError, PartialError, UsageError
+from tracekit.plan.captured import compile_files
+from tracekit.plan.files import APPEND, AT_POSITION, EXCLUSIVE, SYNC, UNTIMED
+from tracekit.replay.file_stage import FileReplayOptions, replay_files
+from tracekit.store import TraceFolder
+
+PYTHON = os.path.realpath(sys.executable)
+
+
+FILES: list[Row] = [
+    {"path": "/d", "kind": "directory"},
+    {"path": "/d/old", "size_bytes": 700},
+    {"path": "/d/new", "evidence": "absent"},
+    {"path": "/d/none", "evidence": "absent"},
+    {"path": "/dev/null", "kind": "other"},
+]
+OPERATIONS: list[Row] = [
+    {"operation": "open", "file_id": 1, "handle": 9, "is_append": True, "is_sync": True},
+    {"operation": "write", "file_id": 1, "handle": 9, "offset_bytes": None, "done_bytes": 5},
+    {"operation": "create", "file_id": 2, "handle": 10, "is_exclusive": True, "ns": 50},
+    {"operation": "write", "file_id": 2, "handle": 10, "offset_bytes": 30, "length_bytes": 8},
+    {"operation": "open", "file_id": 3, "error": 2},
+    {"operation": "open", "file_id": 3, "error": 13},
+    {"operation": "mmap", "file_id": 1, "handle": 9},
+    {"operation": "stat", "file_id": 4},
+    {"operation": "rename", "file_id": 2, "other_file_id": 3},
+    {"operation": "truncate", "file_id": 1, "length_bytes": 20, "is_truncate": False},
+    {"operation": "close", "file_id": 1, "handle": 9, "end_ns": None},
+    {"operation": "read", "file_id": 0, "handle": 77, "length_bytes": 1},
+]
+
+
+def test_records_are_what_was_captured(tmp_path: Path) -> None:
+    # GIVEN a file that was there, one that was made, and one that was never found
+    folder = trace(tmp_path / "t", FILES, OPERATIONS)
+    # WHEN they are compiled
+    found = compile_files(folder, tmp_path / "plan")
+    (records,) = read_plan(tmp_path / "plan")
+    # THEN each is there with its file (by path), its handle, its place and its end
+    names = ("operation", "file", "handle", "offset", "length", "expected_error", "flags")
+    assert [tuple(record[name] for name in names) for record in records] == [
+        ("open", 3, 0, 0, 0, 0, APPEND | SYNC),
+        ("write", 3, 0, AT_POSITION, 5, 0, 0),
+        ("create", 1, 1, 0, 0, 0, EXCLUSIVE),
+        ("write", 1, 1, 30, 8, 0, 0),
+        ("open", 2, 3, 0, 0, 2, 0),
+        ("rename", 1, None, 0, 0, 0, 0),
+        ("truncate", 3, None, 0, 20, 0, 0),
+        ("close", 3, 0, 0, 0, 0, UNTIMED),
+        ("open", 0, 2, 0, 0, 0, UNTIMED),
+        ("read", 0, 2, AT_POSITION, 1, 0, 0),
+    ]
+    # AND its times: from the first one, and from the end of the one before
+    assert [record["start_ns"] for record in records[:5]] == [0, 100, 200, 300, 400]
+    assert [record["think_ns"] for record in records[:5]] == [0, 90, 90, 50, 90]
+    # AND what is not, is counted
+    assert found.skipped == {
+        "an error that another machine need not give": 1,
+        "mapped memory is not seen": 1,
+        "no plain file": 1,
+    }
+    assert (found.present_files, found.present_bytes, found.adopted_handles) == (1, 700, 1)
+
+
+def test_threads_wait_for_what_others_made(tmp_path: Path) -> None:
+    # GIVEN three threads at a time: one makes a folder and a file, two use it, one removes it
+    files: list[Row] = [
+        {"path": "/d", "kind": "directory", "evidence": "absent"},
+        {"path": "/d/f", "evidence": "absent"},
+    ]
+    operations: list[Row] = [
+        *({"operation": "sync", "tid": tid} for tid in (1, 2, 3)),
+        {"operation": "mkdir", "file_id": 0, "tid": 1},
+        {"operation": "create", "file_id": 1, "handle": 0, "tid": 2},
+        {"operation": "stat", "file_id": 1, "tid": 1},
+        {"operation": "stat", "file_id": 1, "tid": 3},
+        {"operation": "unlink", "file_id": 1, "tid": 2},
+        *({"operation": "sync", "tid": tid} for tid in (1, 2, 3)),
+    ]
+    found = compile_files(trace(tmp_path / "t", files, operations), tmp_path / "plan")
+    threads = read_plan(tmp_path / "plan")
+    everything = [record for records in threads for record in records]
+    shown = [
+        [
+            (one["operation"], None if one["after"] is None else everything[one["after"]])
+            for one in records
+        ]
+        for records in threads
+    ]
+    waiting = [
+        [(name, after and (after["operation"], after["operation_id"])) for name, after in records]
+        for records in shown
+    ]
+    # THEN each waits for what it needs; the removal waits for both users by a helper
+    assert waiting[0][1:3] == [("mkdir", None), ("stat", ("create", 4))]
+    assert waiting[1][1:4] == [
+        ("create", ("mkdir", 3)),
+        ("stat", ("stat", 6)),
+        ("unlink", ("stat", 5)),
+    ]
+    assert waiting[2][1] == ("stat", ("create", 4))
+    assert found.waits == 4
+    assert found.operations["stat"] == 2
+
+
+def test_odd_trees_can_be_planned(tmp_path: Path) -> None:
+    # GIVEN names below a file, below a folder that was not there, and folders nobody named
+    files: list[Row] = [
+        {"path": "/a/f", "size_bytes": 1},
+        {"path": "/a/f/below", "evidence": "absent"},
+        {"path": "/new", "kind": "directory", "evidence": "absent"},
+        {"path": "/new/x/y", "evidence": "unknown", "size_bytes": None},
+        {"path": "/", "kind": "directory"},
+    ]
+    operations = [{"operation": "stat", "file_id": number} for number in range(5)]
+    found = compile_files(trace(tmp_path / "t", files, operations), tmp_path / "plan")
+    assert found.operations == {"stat": 3}
+    assert found.skipped == {"no plain file": 2}
+    assert found.present_files == 1
+
+
+def test_nothing_to_replay_is_told(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [{"path": "/a"}], [{"operation": "mmap", "file_id": 0}])
+    with pytest.raises(InputError, match=r"no file operation to replay .*mapped memory"):
+        compile_files(folder, tmp_path / "plan")
+    folder = trace(tmp_path / "u", [], [])
+    with pytest.raises(InputError, match="none at all"):
+        compile_files(folder, tmp_path / "plan")
+
+
+@contextmanager
+def small_ext4(folder: Path) -> Iterator[Path]:
+    image, point = folder / "image", folder / "mount"
+    point.mkdir()
+    with image.open("wb") as file:
+        file.truncate(256 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(point)], check=True)
+    try:
+        yield point
+    finally:
+        subprocess.run(["umount", str(point)], check=True)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Return an empty folder in which a captured command runs."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+DATABASE = """
+import sqlite3
+c = sqlite3.connect("db")
+c.execute("create table t(a primary key, b)")
+for i in range(40):
+    c.execute("insert into t values (?, ?)", (i, "x" * 500))
+    c.commit()
+c.execute("delete from t where a % 3 = 0")
+c.commit()
+c.execute("vacuum")
+"""
+ARCHIVE = "mkdir in; for i in 1 2 3 4; do seq 900 > in/$i; done; tar cf - in | gzip > a.tgz;"
+ARCHIVE += " mkdir out; tar xzf a.tgz -C out; mv out/in/1 out/one; rm -r in out"
+
+
+@NEEDS_STRACE
+@pytest.mark.parametrize("target", ["tmpfs", "ext4"])
+def test_real_applications_are_done_again(work: Path, target: str) -> None:
+    # GIVEN a database and an archiver, with their children, captured
+    script = f"{ARCHIVE}; exec {PYTHON} -c '{DATABASE}'"
+    place, _ = capture(work, "sh", "-c", script, options=("--below", str(work)))
+    folder = TraceFolder(place)
+    traced = pq.read_table(place / "file_operations.parquet").to_pylist()
+    kept = [row for row in traced if row["operation"] not in ("mmap", "munmap", "msync")]
+    with directory(target, work.parent) as there:
+        for pace in ("fast", "closed"):
+            # WHEN they are replayed
+            options = FileReplayOptions(there, name=pace, pace=pace)
+            summary, is_partial = replay_files(folder, options)
+            # THEN each operation ended as it did, and moved as many bytes
+            assert (is_partial, summary["counts"]["failed"]) == (False, 0)
+            done = pq.read_table(place / "replays" / pace / "file_completions.parquet").to_pylist()
+            expected = moved(kept)
+            assert {key: row for key, row in moved(done).items() if row != expected[key]} == {}
+            assert len(done) == len(expected)
+            assert list(there.glob("tracekit*")) == []
+
+
+def moved(rows: list[dict[str, Any]]) -> dict[int, tuple[str, int, int | None]]:
+    """Return what became of each operation."""
+    return {
+        row["operation_id"]: (
+            row["operation"],
+            row["error"],
+            row["done_bytes"] if row["operation"] in ("read", "write") else None,
+        )
+        for row in rows
+    }
+
+
+@contextmanager
+def directory(kind: str, folder: Path) -> Iterator[Path]:
+    if kind == "tmpfs":
+        there = Path("/dev/shm") / f"tracekit-{folder.name}-{os.getpid()}"  # noqa: S108 - a tmpfs
+        there.mkdir()
+        try:
+            yield there
+        finally:
+            shutil.rmtree(there)
+        return
+    if os.geteuid() != 0 or not shutil.which("mkfs.ext4"):
+        pytest.skip("needs root and mkfs.ext4")
+    with small_ext4(folder) as there:
+        yield there
+
+
+def test_the_command(tmp_path: Path) -> None:
+    # GIVEN a trace in which one operation cannot end as it did
+    files: list[Row] = [{"path": "/a", "size_bytes": 3}, {"path": "/b", "evidence": "absent"}]
+    operations: list[Row] = [
+        {"operation": "stat", "file_id": 0},
+        {"operation": "stat", "file_id": 1},
+        {"operation": "unlink", "file_id": 0},
+    ]
+    folder = trace(tmp_path / "t", files, operations).path
+    target = tmp_path / "target"
+    target.mkdir()
+    words = ["replay", str(folder), "--files", str(target), "--pace", "fast"]
+    # WHEN it is replayed, THEN the exit code and the words say so
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, PartialError)
+    assert "1 operations did not end as in the trace" in str(result.exception)
+    assert "3 operations in" in result.stdout
+    # AND wrong uses are refused
+    for more in (["--engine", "null"], ["--pace", "slow"], ["--limit", "0"], ["--cache", "hot"]):
+        assert isinstance(CliRunner().invoke(app, [*words, *more]).exception, UsageError)
+    words[3] = str(tmp_path / "nowhere")
+    assert isinstance(CliRunner().invoke(app, words).exception, UsageError)
+    result = CliRunner().invoke(app, ["replay", str(folder), "--cache", "cold"])
+    assert isinstance(result.exception, UsageError)
+    # AND the report shows it
+    report = CliRunner().invoke(app, ["report", str(folder)])
+    assert report.exit_code == 0
+    assert "replayed_file_calls" in (folder / "report.html").read_text()

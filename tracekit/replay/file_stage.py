@@ -1,0 +1,125 @@
+"""The stage for file operations: compiles a file plan, runs it, keeps what it brought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit import store
+from tracekit.arrow import array_of, words_of
+from tracekit.errors import UsageError
+from tracekit.native.file_results import read_results
+from tracekit.native.files import checked_program, run_files
+from tracekit.plan.captured import NO_ID, compile_files
+from tracekit.schema.file_operations import FILE_COMPLETIONS, FILE_OPERATION_NAMES
+from tracekit.store import TraceFolder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LATEST = "latest"
+PLAN = "plan.bin"
+SUMMARY = "file_summary.json"
+TABLE = "file_completions.parquet"
+PACES = ("trace", "closed", "fast")
+MOVES = ("read", "write")
+CACHES = ("keep", "sync", "cold")
+
+
+@dataclass(frozen=True)
+class FileReplayOptions:
+    """How to replay file operations."""
+
+    directory: Path
+    name: str = LATEST
+    pace: str = "trace"
+    speed: str = "1"
+    cache: str = "sync"
+    """keep, sync (write back what was made) or cold (and drop the caches)."""
+    limit: int | None = None
+    keeps_files: bool = False
+    overwrite: bool = False
+    asked: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check what the program cannot check."""
+        if "/" in self.name or self.name.startswith(".") or not self.name.isprintable():
+            raise UsageError(f"--name {self.name!r}: not a plain name")
+        if self.pace not in PACES:
+            raise UsageError(f"--pace {self.pace}: not one of {', '.join(PACES)}")
+        if self.cache not in CACHES:
+            raise UsageError(f"--cache {self.cache}: not one of {', '.join(CACHES)}")
+        if self.limit is not None and self.limit < 1:
+            raise UsageError(f"--limit {self.limit}: not a number of operations")
+        if not self.directory.is_dir():
+            raise UsageError(f"--files {self.directory}: there is no such folder")
+
+
+def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[str, Any], bool]:
+    """Replay the file operations of a trace; return the summary and whether only a part was done.
+
+    Keeps `plan.bin`, `file_completions.parquet` and `file_summary.json` in `replays/<name>`.
+    """
+    checked_program()
+    path = folder.path / "replays" / options.name
+    overwrite = options.overwrite or options.name == LATEST
+    if path.exists() and not overwrite:
+        raise UsageError(f"{path} exists already", hint="choose another --name or pass --force")
+    with store.new_folder(path, overwrite=overwrite, marker=SUMMARY) as place:
+        compiled = compile_files(folder, place / PLAN, limit=options.limit)
+        results = place / "results.bin"
+        arguments = ["--pace", options.pace, "--speed", options.speed, "--cache", options.cache]
+        arguments += ["--keep"] if options.keeps_files else []
+        arguments += ["--results", str(results)]
+        outcome = run_files(
+            place / PLAN, options.directory, summary=place / SUMMARY, arguments=arguments
+        )
+        summary = {"name": options.name, **outcome.summary, "compiled": asdict(compiled)}
+        summary["asked"] = None if options.asked is None else list(options.asked)
+        summary["messages"] = outcome.messages.splitlines()
+        store.write_batches(place / TABLE, _batches(results), schema=FILE_COMPLETIONS)
+        results.unlink()
+        store.write_json(place / SUMMARY, summary)
+    return summary, outcome.is_partial
+
+
+def _batches(results: Path) -> Iterator[pa.RecordBatch]:
+    import numpy as np
+    import pyarrow as pa
+
+    for found in read_results(results):
+        rows = found[found["operation_id"] < NO_ID]
+        moves = np.isin(rows["operation"], [FILE_OPERATION_NAMES.index(n) for n in MOVES])
+        made = {
+            "operation": words_of(rows["operation"].astype(np.int32), FILE_OPERATION_NAMES),
+            "done_bytes": array_of(rows["result"], valid=moves & (rows["result"] >= 0)),
+            "error": array_of(np.maximum(-rows["result"], 0).astype(np.int32)),
+            "thread": array_of(rows["thread"].astype(np.int32)),
+        }
+        for name in ("operation_id", "start_ns", "end_ns"):
+            made[name] = array_of(rows[name].astype(np.int64))
+        for name in ("is_expected", "is_timed"):
+            made[name] = array_of(rows[name] != 0)
+        columns = [made[name] for name in FILE_COMPLETIONS.names]
+        yield pa.RecordBatch.from_arrays(columns, schema=FILE_COMPLETIONS)
+
+
+def describe(summary: dict[str, Any]) -> str:
+    """Return a replay in a few lines."""
+    counts, timing, compiled = summary["counts"], summary["timing"], summary["compiled"]
+    lines = [
+        f"{counts['operations']:,} operations in {timing['elapsed_ns'] / 1e9:,.3f} s,"
+        f" {counts['failed']:,} not as in the trace, {counts['bytes'] / 2**20:,.1f} MiB moved"
+    ]
+    for entry in summary["operations"]:
+        latency = entry["latency"]
+        lines.append(
+            f"  {entry['name']:<16}{entry['done']:>10,}{latency['mean_ns'] / 1e3:>12,.1f} us mean"
+        )
+    left_out = sum(compiled["skipped"].values())
+    if left_out:
+        reasons = ", ".join(f"{why} {count:,}" for why, count in compiled["skipped"].items())
+        lines.append(f"  {left_out:,} left out: {reasons}")
+    return "\n".join(lines)
