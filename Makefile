@@ -53,6 +53,7 @@ docs: setup-dev ## Write docs/commands/, docs/tables.md and analyzers/README.md 
 bench: setup-dev ## Measure decoding, replay and every stage beside the peers; takes half an hour
 	python tests/bench/decode.py out/bench
 	python -m tests.bench.texts out/bench/texts
+	python tests/bench/file_capture.py out/bench/files
 	python tests/bench/replay.py
 	python -m tests.bench.fast
 	python -m tests.bench.emulated
@@ -70,6 +71,7 @@ fuzz: ## Fuzz decoder and readers of texts under sanitizers, a minute each; FUZZ
 	tests/fuzz/run decode $(FUZZ_S)
 	tests/fuzz/run texts $(FUZZ_S)
 	tests/fuzz/run columns $(FUZZ_S)
+	tests/fuzz/run calls $(FUZZ_S)
 
 sanitize: setup-dev ## Run the replayer's tests under TSan, ASan with UBSan, and valgrind
 	tests/sanitize/run thread

@@ -53,7 +53,9 @@ bool cursor_described(struct cursor *cursor, struct described *out) {
     return false;
   if (cursor->at < cursor->end && *cursor->at == '<') {
     const char *after = after_path(cursor->at, cursor->end);
-    out->path = (struct view){cursor->at + 1, (size_t)(after - cursor->at - 2)};
+    /* A line that was cut may have no end of the path. */
+    if (after - cursor->at >= 2 && after[-1] == '>')
+      out->path = (struct view){cursor->at + 1, (size_t)(after - cursor->at - 2)};
     cursor->at = after;
   }
   return true;
@@ -133,8 +135,10 @@ static char unescape_one(const char **at, const char *end) {
 }
 
 int64_t view_unescape(struct view view, char *out, size_t capacity) {
+  if (view.length == 0)
+    return 0;
   const char *end = view.text + view.length;
-  if (view.length && !memchr(view.text, '\\', view.length)) {
+  if (!memchr(view.text, '\\', view.length)) {
     if (view.length > capacity)
       return -2;
     memcpy(out, view.text, view.length);
@@ -153,6 +157,8 @@ int64_t cursor_text(struct cursor *cursor, char *out, size_t capacity) {
   if (cursor->at == cursor->end || *cursor->at != '"')
     return -1;
   const char *after = after_quotes(cursor->at, cursor->end);
+  if (after - cursor->at < 2 || after[-1] != '"')
+    return -1;
   struct view inside = {cursor->at + 1, (size_t)(after - cursor->at - 2)};
   cursor->at = after;
   /* `"..."...`: strace prints paths whole, so a text that it cut is none. */

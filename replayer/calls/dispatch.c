@@ -75,8 +75,9 @@ static const struct known_call calls[] = {
 static int compare(const void *name, const void *known) {
   const struct view *view = name;
   const char *other = ((const struct known_call *)known)->name;
-  int order = strncmp(view->text, other, view->length);
-  return order ? order : -(other[view->length] != '\0');
+  size_t length = strlen(other);
+  int order = memcmp(view->text, other, view->length < length ? view->length : length);
+  return order ? order : (view->length > length) - (view->length < length);
 }
 
 const struct known_call *known_call(struct view name) {

@@ -72,7 +72,8 @@ int32_t paths_add(struct paths *paths, struct view path) {
   if (*slot)
     return (int32_t)(*slot - 1);
   int64_t used = paths->count ? paths->ends[paths->count - 1] : 0;
-  memcpy(paths->text + used, path.text, path.length);
+  if (path.length)
+    memcpy(paths->text + used, path.text, path.length);
   paths->ends[paths->count] = used + (int64_t)path.length;
   *slot = ++paths->count;
   return (int32_t)(*slot - 1);

@@ -36,7 +36,7 @@ int reader_line(struct reader *reader, struct view *out) {
   size_t looked_at = 0;
   for (;;) {
     size_t held = reader->to - reader->from;
-    const char *text = reader->text + reader->from;
+    const char *text = held ? reader->text + reader->from : NULL;
     const char *end = held > looked_at ? memchr(text + looked_at, '\n', held - looked_at) : NULL;
     if (end || (reader->is_at_end && held)) {
       size_t length = end ? (size_t)(end - text) : held;

@@ -46,6 +46,8 @@ int window_add(struct window *window, const struct tk_operation *row) {
 
 int64_t window_take(struct window *window, int64_t until_ns, struct tk_operation *out,
                     int64_t capacity, int64_t *forced) {
+  if (window->count == 0)
+    return 0;
   const struct tk_operation *first = window->rows + window->head;
   int64_t most = window->count < capacity ? window->count : capacity;
   int64_t count = 0;
