@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay/command.h"
 #include "replay/diag.h"
 #include "replay/number.h"
 
@@ -12,25 +13,10 @@
 #define INTERVAL_MIN_NS 1000000U
 #define TIME_MAX_NS (UINT64_C(1) << 62)
 
-struct option {
-  const char *name;
-  const char *value;                                 /* what it takes; NULL: nothing */
-  const char *help;                                  /* one line */
-  int (*take)(struct options *options, char *value); /* 0 or -EINVAL */
-};
-
-/* Finds `value` among three words in the order of an enum. */
-static int choose(const char *value, const char *const words[3], unsigned *chosen) {
-  for (*chosen = 0; *chosen < 3; (*chosen)++)
-    if (strcmp(value, words[*chosen]) == 0)
-      return 0;
-  return -EINVAL;
-}
-
 static int take_pace(struct options *options, char *value) {
   static const char *const words[3] = {"fast", "trace", "closed"};
   unsigned chosen;
-  int rc = choose(value, words, &chosen);
+  int rc = command_choose(value, words, &chosen);
   options->run.pace = (enum crew_pace)chosen;
   return rc;
 }
@@ -38,7 +24,7 @@ static int take_pace(struct options *options, char *value) {
 static int take_cache(struct options *options, char *value) {
   static const char *const words[3] = {"keep", "sync", "cold"};
   unsigned chosen;
-  int rc = choose(value, words, &chosen);
+  int rc = command_choose(value, words, &chosen);
   options->cache = (enum prepare_cache)chosen;
   return rc;
 }
@@ -123,47 +109,27 @@ static int take_help(struct options *options, char *value) {
   return 0;
 }
 
-static const struct option table[] = {
-    {"--pace", "NAME", "fast; trace: at the plan's times; closed: by think times", take_pace},
-    {"--speed", "X", "divide the plan's times by X, such as 2, 0.5 or 3/2", take_speed},
-    {"--repeat", "N", "run the plan N times; 0: until the time is up (default 1)", take_repeat},
-    {"--duration-ns", "N", "end the run after this time", take_duration},
-    {"--warm-up-ns", "N", "run so long before anything is measured", take_warm_up},
-    {"--prepare-threads", "N", "threads that make the files (default 4)", take_threads},
-    {"--cache", "STATE", "before the run: keep, sync, or cold (drop caches)", take_cache},
-    {"--interval-ns", "N", "of the rates over time (default 1000000000)", take_interval},
-    {"--results", "FILE", "write one record an operation", take_results},
-    {"--summary", "FILE", "write the summary there, not to stdout", take_summary},
-    {"--keep", NULL, "do not remove the files after the run", take_keep},
-    {"--replace", NULL, "remove what an earlier run left there", take_replace},
-    {"--no-space-check", NULL, "start though the files may not fit", take_no_check},
-    {"--progress-fd", "N", "terminal for the progress line (default 2, stderr)", take_progress},
-    {"--quiet", NULL, "no progress line", take_quiet},
-    {"--version", NULL, "print the version of the plan, results and summary", take_version},
-    {"--help", NULL, "print this", take_help},
+static const struct command_option table[] = {
+    {"pace", "NAME", "fast; trace: at the plan's times; closed: by think times", take_pace},
+    {"speed", "X", "divide the plan's times by X, such as 2, 0.5 or 3/2", take_speed},
+    {"repeat", "N", "run the plan N times; 0: until the time is up (default 1)", take_repeat},
+    {"duration-ns", "N", "end the run after this time", take_duration},
+    {"warm-up-ns", "N", "run so long before anything is measured", take_warm_up},
+    {"prepare-threads", "N", "threads that make the files (default 4)", take_threads},
+    {"cache", "STATE", "before the run: keep, sync, or cold (drop caches)", take_cache},
+    {"interval-ns", "N", "of the rates over time (default 1000000000)", take_interval},
+    {"results", "FILE", "write one record an operation", take_results},
+    {"summary", "FILE", "write the summary there, not to stdout", take_summary},
+    {"keep", NULL, "do not remove the files after the run", take_keep},
+    {"replace", NULL, "remove what an earlier run left there", take_replace},
+    {"no-space-check", NULL, "start though the files may not fit", take_no_check},
+    {"progress-fd", "N", "terminal for the progress line (default 2, stderr)", take_progress},
+    {"quiet", NULL, "no progress line", take_quiet},
+    {"version", NULL, "print the version of the plan, results and summary", take_version},
+    {"help", NULL, "print this", take_help},
 };
 
-static const struct option *find(const char *name) {
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (strcmp(table[i].name, name) == 0)
-      return &table[i];
-  return NULL;
-}
-
-static int take_option(struct options *options, char *name, char *value) {
-  const struct option *option = find(name);
-  if (option == NULL)
-    diag("there is no option %s; see --help", name);
-  else if (option->value != NULL && value == NULL)
-    diag("%s needs a value: %s", name, option->value);
-  else if (option->take(options, value) != 0)
-    diag("%s does not take '%s': %s", name, value, option->help);
-  else
-    return 0;
-  return -EINVAL;
-}
-
-static int take_place(struct options *options, const char *path) {
+static int take_place(struct options *options, char *path) {
   if (options->plan_path == NULL)
     options->plan_path = path;
   else if (options->directory == NULL)
@@ -174,6 +140,9 @@ static int take_place(struct options *options, const char *path) {
   }
   return 0;
 }
+
+static const struct command command = {
+    .options = table, .count = sizeof table / sizeof *table, .take_place = take_place};
 
 static int check(const struct options *options) {
   if (options->directory == NULL)
@@ -192,15 +161,7 @@ int options_parse(struct options *options, int count, char **arguments) {
   options->prepare_threads = 4;
   options->interval_ns = 1000000000U;
   options->progress_fd = STDERR_FILENO;
-  int rc = 0;
-  for (int i = 1; i < count && rc == 0; i++) {
-    bool is_option = strncmp(arguments[i], "--", 2) == 0;
-    const struct option *option = is_option ? find(arguments[i]) : NULL;
-    bool takes_value = option != NULL && option->value != NULL && i + 1 < count;
-    rc = is_option ? take_option(options, arguments[i], takes_value ? arguments[i + 1] : NULL)
-                   : take_place(options, arguments[i]);
-    i += takes_value ? 1 : 0;
-  }
+  int rc = command_parse(&command, options, count, arguments);
   bool shows = !options->is_quiet && isatty(options->progress_fd) == 1;
   options->run.progress_fd = shows ? options->progress_fd : -1;
   return rc != 0 || options->is_help || options->is_version ? rc : check(options);
@@ -210,11 +171,7 @@ void options_help(FILE *out) {
   (void)fputs("usage: tracekit-file-replay PLAN DIRECTORY [OPTIONS]\n\nRuns a plan of file "
               "operations in a directory of its own below DIRECTORY and prints a JSON summary.\n\n",
               out);
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-    int width =
-        fprintf(out, "  %s %s", table[i].name, table[i].value == NULL ? "" : table[i].value);
-    (void)fprintf(out, "%*s%s\n", width < 30 ? 30 - width : 1, "", table[i].help);
-  }
+  command_help(&command, out, 30);
   (void)fputs("\nexit codes: 0 all done, 1 failed or refused, 2 usage, 3 interrupted, the disk is "
               "full, or some operations failed\n",
               out);

@@ -5,18 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay/command.h"
 #include "replay/diag.h"
 
 #define DEPTH_MAX 16384U
 #define THREADS_MAX 1024U
 #define LATE_LIMIT_NS 1000000U
-
-struct option {
-  const char *name;
-  const char *value;                                 /* what it takes; NULL: nothing */
-  const char *help;                                  /* one line */
-  int (*take)(struct options *options, char *value); /* 0 or -EINVAL */
-};
 
 static int add(const char **list, uint32_t *count, const char *text) {
   if (*count == OPTIONS_LIST_MAX)
@@ -63,18 +57,10 @@ static int take_engine(struct options *options, char *value) {
   return -EINVAL;
 }
 
-/* Finds `value` among three words in the order of an enum. */
-static int choose(const char *value, const char *const words[3], unsigned *chosen) {
-  for (*chosen = 0; *chosen < 3; (*chosen)++)
-    if (strcmp(value, words[*chosen]) == 0)
-      return 0;
-  return -EINVAL;
-}
-
 static int take_pace(struct options *options, char *value) {
   static const char *const words[3] = {"trace", "fast", "closed"};
   unsigned chosen;
-  int rc = choose(value, words, &chosen);
+  int rc = command_choose(value, words, &chosen);
   options->pace.kind = (enum pace_kind)chosen;
   return rc;
 }
@@ -82,7 +68,7 @@ static int take_pace(struct options *options, char *value) {
 static int take_late(struct options *options, char *value) {
   static const char *const words[3] = {"catch-up", "slip", "drop"};
   unsigned chosen;
-  int rc = choose(value, words, &chosen);
+  int rc = command_choose(value, words, &chosen);
   options->pace.late = (enum pace_late)chosen;
   return rc;
 }
@@ -129,7 +115,7 @@ static int take_threads(struct options *options, char *value) {
 static int take_direct(struct options *options, char *value) {
   static const char *const words[3] = {"auto", "on", "off"};
   unsigned chosen;
-  int rc = choose(value, words, &chosen);
+  int rc = command_choose(value, words, &chosen);
   options->direct = (enum target_direct)chosen;
   return rc;
 }
@@ -148,7 +134,7 @@ static int take_range(struct options *options, char *value) {
 static int take_overlaps(struct options *options, char *value) {
   static const char *const words[3] = {"allow", "order", "drop"};
   unsigned chosen;
-  int rc = choose(value, words, &chosen);
+  int rc = command_choose(value, words, &chosen);
   options->overlaps = (enum overlap_policy)chosen;
   return rc;
 }
@@ -220,59 +206,39 @@ static int take_help(struct options *options, char *value) {
   return 0;
 }
 
-static const struct option table[] = {
-    {"--target", "[LABEL=]PATH", "where requests go; without LABEL: all other ones", take_target},
-    {"--engine", "NAME", "auto, io_uring, threads, dax, emulated or null", take_engine},
-    {"--emulate", "[LABEL:]SPEC", "service times, KEY=VALUE,...: see INTERFACE.md", take_device},
-    {"--pace", "NAME", "trace: at the plan's times; fast; closed: by completions", take_pace},
-    {"--late", "POLICY", "catch-up, slip or drop what is late (default catch-up)", take_late},
-    {"--late-limit-ns", "N", "later than this is late for them (default 1000000)", take_late_limit},
-    {"--max-idle-ns", "N", "cut longer gaps between requests to this", take_max_idle},
-    {"--from-ns", "N", "leave out the requests before this time of the plan", take_from},
-    {"--until-ns", "N", "leave out the requests from this time of the plan on", take_until},
-    {"--first", "N", "leave out the first N requests of the plan", take_first},
-    {"--speed", "X", "divide the plan's times by X, such as 2, 0.5 or 3/2", take_speed},
-    {"--depth", "N", "most requests in flight (default 4096; 32 with fast)", take_depth},
-    {"--threads", "N", "workers of the threads engine (default 32)", take_threads},
-    {"--direct", "WHEN", "O_DIRECT: auto, on or off (default auto)", take_direct},
-    {"--write-to", "TOKEN", "confirm that this existing target may be written", take_write_to},
-    {"--overwrite-signature", "NAME", "allow to destroy what bears it", take_overwrite},
-    {"--out-of-range", "POLICY", "refuse, wrap, skip, fold, scale or clip (default refuse)",
+static const struct command_option table[] = {
+    {"target", "[LABEL=]PATH", "where requests go; without LABEL: all other ones", take_target},
+    {"engine", "NAME", "auto, io_uring, threads, dax, emulated or null", take_engine},
+    {"emulate", "[LABEL:]SPEC", "service times, KEY=VALUE,...: see INTERFACE.md", take_device},
+    {"pace", "NAME", "trace: at the plan's times; fast; closed: by completions", take_pace},
+    {"late", "POLICY", "catch-up, slip or drop what is late (default catch-up)", take_late},
+    {"late-limit-ns", "N", "later than this is late for them (default 1000000)", take_late_limit},
+    {"max-idle-ns", "N", "cut longer gaps between requests to this", take_max_idle},
+    {"from-ns", "N", "leave out the requests before this time of the plan", take_from},
+    {"until-ns", "N", "leave out the requests from this time of the plan on", take_until},
+    {"first", "N", "leave out the first N requests of the plan", take_first},
+    {"speed", "X", "divide the plan's times by X, such as 2, 0.5 or 3/2", take_speed},
+    {"depth", "N", "most requests in flight (default 4096; 32 with fast)", take_depth},
+    {"threads", "N", "workers of the threads engine (default 32)", take_threads},
+    {"direct", "WHEN", "O_DIRECT: auto, on or off (default auto)", take_direct},
+    {"write-to", "TOKEN", "confirm that this existing target may be written", take_write_to},
+    {"overwrite-signature", "NAME", "allow to destroy what bears it", take_overwrite},
+    {"out-of-range", "POLICY", "refuse, wrap, skip, fold, scale or clip (default refuse)",
      take_range},
-    {"--overlaps", "POLICY", "allow, order or drop what meets one in flight", take_overlaps},
-    {"--expand", NULL, "widen transfers to whole sectors of the target", take_expand},
-    {"--completions", "FILE", "write one record a request", take_completions},
-    {"--summary", "FILE", "write the summary there, not to stdout", take_summary},
-    {"--keep", NULL, "do not remove files made for the run", take_keep},
-    {"--no-calibration", NULL, "do not run the beginning on nothing before", take_no_calibration},
-    {"--dry-run", NULL, "check everything, write and read nothing", take_dry_run},
-    {"--progress-fd", "N", "terminal for the progress line (default 2, stderr)", take_progress},
-    {"--quiet", NULL, "no progress line", take_quiet},
-    {"--version", NULL, "print the version of the plan, completions and summary", take_version},
-    {"--help", NULL, "print this", take_help},
+    {"overlaps", "POLICY", "allow, order or drop what meets one in flight", take_overlaps},
+    {"expand", NULL, "widen transfers to whole sectors of the target", take_expand},
+    {"completions", "FILE", "write one record a request", take_completions},
+    {"summary", "FILE", "write the summary there, not to stdout", take_summary},
+    {"keep", NULL, "do not remove files made for the run", take_keep},
+    {"no-calibration", NULL, "do not run the beginning on nothing before", take_no_calibration},
+    {"dry-run", NULL, "check everything, write and read nothing", take_dry_run},
+    {"progress-fd", "N", "terminal for the progress line (default 2, stderr)", take_progress},
+    {"quiet", NULL, "no progress line", take_quiet},
+    {"version", NULL, "print the version of the plan, completions and summary", take_version},
+    {"help", NULL, "print this", take_help},
 };
 
-static const struct option *find(const char *name) {
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (strcmp(table[i].name, name) == 0)
-      return &table[i];
-  return NULL;
-}
-
-static int take_option(struct options *options, char *name, char *value) {
-  const struct option *option = find(name);
-  if (option == NULL)
-    diag("there is no option %s; see --help", name);
-  else if (option->value != NULL && value == NULL)
-    diag("%s needs a value: %s", name, option->value);
-  else if (option->take(options, value) != 0)
-    diag("%s does not take '%s': %s", name, value, option->help);
-  else
-    return 0;
-  return -EINVAL;
-}
-
-static int take_plan(struct options *options, const char *path) {
+static int take_plan(struct options *options, char *path) {
   if (options->plan_path != NULL) {
     diag("one plan at a time: %s or %s", options->plan_path, path);
     return -EINVAL;
@@ -280,6 +246,9 @@ static int take_plan(struct options *options, const char *path) {
   options->plan_path = path;
   return 0;
 }
+
+static const struct command command = {
+    .options = table, .count = sizeof table / sizeof *table, .take_place = take_plan};
 
 static int check(const struct options *options) {
   bool is_null = strcmp(options->engine, "null") == 0;
@@ -312,15 +281,7 @@ int options_parse(struct options *options, int count, char **arguments) {
   options->until_ns = UINT64_MAX;
   options->max_idle_ns = UINT64_MAX;
   options->progress_fd = STDERR_FILENO;
-  int rc = 0;
-  for (int i = 1; i < count && rc == 0; i++) {
-    bool is_option = strncmp(arguments[i], "--", 2) == 0;
-    const struct option *option = is_option ? find(arguments[i]) : NULL;
-    bool takes_value = option != NULL && option->value != NULL && i + 1 < count;
-    rc = is_option ? take_option(options, arguments[i], takes_value ? arguments[i + 1] : NULL)
-                   : take_plan(options, arguments[i]);
-    i += takes_value ? 1 : 0;
-  }
+  int rc = command_parse(&command, options, count, arguments);
   if (options->depth == 0)
     options->depth = options->pace.kind == PACE_FAST ? 32 : 4096;
   return rc != 0 || options->is_help || options->is_version ? rc : check(options);
@@ -330,11 +291,7 @@ void options_help(FILE *out) {
   (void)fputs("usage: tracekit-replay PLAN [OPTIONS]\n\nRuns a plan of I/O requests on files or "
               "block devices and prints a JSON summary.\n\n",
               out);
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-    int width =
-        fprintf(out, "  %s %s", table[i].name, table[i].value == NULL ? "" : table[i].value);
-    (void)fprintf(out, "%*s%s\n", width < 34 ? 34 - width : 1, "", table[i].help);
-  }
+  command_help(&command, out, 34);
   (void)fputs("\nexit codes: 0 all done, 1 failed or refused, 2 usage, 3 interrupted or some "
               "requests failed\n",
               out);
