@@ -49,13 +49,13 @@ def test_a_closed_loop_waits_for_the_completion_and_thinks(tmp_path: Path) -> No
 
 
 def test_a_request_that_waits_does_not_hold_up_those_behind_it(tmp_path: Path) -> None:
-    # GIVEN a client whose request takes 3 ms and one whose requests take 1 ms, in one plan
+    # GIVEN a client whose request takes 100 ms and one whose requests take 1 ms, in one plan
     rows = [record(READ, 0, 8), record(WRITE, 64, 8)]
     rows += [record(READ, 0, 8, at_ns=MS, after=2, think_ns=0)]
     rows += [record(WRITE, 64, 8, at_ns=MS + n, after=2 if n == 1 else 1) for n in (1, 2)]
     plan = write_plan(tmp_path / "a.plan", rows)
     # WHEN they run in a closed loop with room for both
-    device = DEVICE + ",lanes=2"
+    device = DEVICE.replace("read_setup_ns=3000000", "read_setup_ns=100000000") + ",lanes=2"
     ran = run(plan, "--engine", "emulated", "--emulate", device, "--pace", "closed")
     # THEN the second client's requests are done before the first one's second request begins
     done = by_id(ran)
