@@ -7,14 +7,15 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.formats.blktrace import decode_error, describe_cut
+from tracekit.formats.events import format_name, refuse_bad_lines, text_info
 from tracekit.formats.feed import Feed, open_feeds, stop_feeds
-from tracekit.formats.inputs import find_files, find_layout
+from tracekit.formats.inputs import TEXT_NAME, find_files, find_layout
 from tracekit.formats.summary import Facts, trace_info
 from tracekit.layout import Layout, read_layout
 from tracekit.native.decode import DecodeError, Decoder, Text
@@ -23,6 +24,7 @@ from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, wr
 
 # A row group is written in one go; decoding goes on meanwhile.
 BATCHES_AHEAD = 12
+MOST_BAD_RATIO = 0.01
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,13 @@ def parse(
 ) -> tuple[TraceFolder, Tally]:
     """Decode the inputs into the new trace folder `output` and return it with what it holds.
 
-    `on_bytes` is told how many bytes of how many (None if unknown) were read. Raise InputError
-    when an input is no trace or damaged; then nothing is left behind.
+    The text of a capture with perf, known by its name, is decoded too. `on_bytes` is told how many
+    bytes of how many (None if unknown) were read. Raise InputError when an input is no trace or
+    damaged; then nothing is left behind.
     """
     files = find_files(inputs)
+    if len(files) == 1 and TEXT_NAME.fullmatch(files[0].name):
+        options = replace(options, text=EventText(Text.KERNEL, b""))
     layout_file = options.layout_file or find_layout(inputs)
     layout = read_layout(layout_file) if layout_file else Layout()
     with new_folder(output, overwrite=options.overwrite) as folder:
@@ -100,8 +105,16 @@ def parse(
                 options=options,
                 on_bytes=on_bytes,
             )
-        write_json(folder / INFO_NAME, trace_info(facts, layout))
+        write_json(folder / INFO_NAME, _info(facts, tally, layout, options))
     return TraceFolder(output), tally
+
+
+def _info(facts: Facts, tally: Tally, layout: Layout, options: Options) -> dict[str, Any]:
+    if options.text is None:
+        return trace_info(facts, layout)
+    name = format_name(options.text.kind, facts.stats)
+    refuse_bad_lines(facts, facts.files[0]["name"], name=name, most_bad_ratio=MOST_BAD_RATIO)
+    return text_info(facts, tally.rows, layout=layout, name=name)
 
 
 def decode_feeds(
@@ -255,7 +268,7 @@ def _refuse_nothing(facts: Facts, feeds: list[Feed]) -> None:
     seen: dict[str, str] = {}
     for feed, entry in zip(feeds, facts.files, strict=True):
         other = seen.setdefault(entry["sha256"], feed.name)
-        if other != feed.name and entry["bytes"]:
+        if other != feed.name and not feed.is_empty:
             raise InputError(
                 f"{feed.name}: the same bytes as {other}, sha256 {entry['sha256'][:16]}...",
                 hint="give each file of the trace once",

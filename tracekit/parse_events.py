@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import InputError, UsageError
-from tracekit.formats.events import EVENT_TEXTS, format_name, lacks
+from tracekit.formats.events import EVENT_TEXTS, format_name, refuse_bad_lines, text_info
 from tracekit.formats.feed import Feed
 from tracekit.formats.inputs import find_layout
-from tracekit.formats.summary import Facts, trace_info
 from tracekit.layout import Layout, read_layout
 from tracekit.native.decode import Text, detect_text
-from tracekit.parse import EventText, OnBytes, Options, Tally, decode_feeds
-from tracekit.warnings import warning
+from tracekit.parse import EventText, OnBytes, Options, decode_feeds
 
 if TYPE_CHECKING:
     from tracekit.parse_foreign import Choice
@@ -64,37 +62,5 @@ def import_events(
         on_bytes=on_bytes,
     )
     name = format_name(text.kind, facts.stats)
-    _refuse(facts, feed.name, name, most_bad_ratio=choice.most_bad_ratio)
-    return _info(facts, tally, layout=layout, name=name)
-
-
-def _refuse(facts: Facts, file: str, name: str, *, most_bad_ratio: float) -> None:
-    stats = facts.stats
-    told = stats.records + stats.bad_lines
-    if stats.bad_lines > most_bad_ratio * told:
-        shown = "".join(f"\n  line {number}: {text}" for number, text in facts.bad_lines)
-        raise InputError(
-            f"{file}: {stats.bad_lines:,} of {told:,} lines are wrong for {name}{shown}",
-            hint="choose another --format, or allow more with --max-bad PERCENT",
-        )
-
-
-def _info(facts: Facts, tally: Tally, *, layout: Layout, name: str) -> dict[str, Any]:
-    stats = facts.stats
-    info = trace_info(facts, layout)
-    info["source"]["format"] = name
-    info["counts"] |= {
-        "operations": {operation: rows for operation, rows in tally.rows.items() if rows},
-        "passed_lines": stats.passed_lines,
-        "bad_lines": stats.bad_lines,
-        "bad_examples": [{"line": number, "text": text} for number, text in facts.bad_lines],
-    }
-    info["loss"]["dropped"] += stats.told_lost
-    info["inferences"] += lacks(name, stats)
-    if stats.bad_lines:
-        message = f"{stats.bad_lines:,} lines were wrong and left out"
-        info["warnings"].append(warning("bad_lines", message))
-    if stats.told_lost:
-        message = f"the text itself says that {stats.told_lost:,} events were lost"
-        info["warnings"].append(warning("lost_records", message))
-    return info
+    refuse_bad_lines(facts, feed.name, name=name, most_bad_ratio=choice.most_bad_ratio)
+    return text_info(facts, tally.rows, layout=layout, name=name)

@@ -38,7 +38,8 @@ def tracing_file(name: str, value: str, back: str) -> Iterator[None]:
 
 
 def assert_refused(disk: Disk, output: Path, *, code: int, message: str) -> None:
-    done = run_capture(disk.device, "-o", str(output), "--", "true")
+    source = ("--source", "tracefs-blk")
+    done = run_capture(disk.device, "-o", str(output), *source, "--", "true")
     assert done.returncode == code
     assert message in done.stderr
     assert done.stderr.count("\n") == 2  # what is wrong, and what to do

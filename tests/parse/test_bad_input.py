@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 import resource
 import subprocess
@@ -87,6 +88,16 @@ def test_same_bytes_twice(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the same bytes as"):
         parse([tmp_path / "x", tmp_path / "copy"], tmp_path / "trace")
     assert not (tmp_path / "trace").exists()
+
+
+def test_idle_cpus_have_the_same_packed_files(tmp_path: Path) -> None:
+    # GIVEN a capture whose CPUs but the first had nothing to do, packed: files of the same bytes
+    (tmp_path / "x.blktrace.0").write_bytes(pack(scenes.PLAIN))
+    for cpu in (1, 2):
+        (tmp_path / f"x.blktrace.{cpu}.xz").write_bytes(lzma.compress(b""))
+    # THEN it is parsed
+    folder, _ = parse([tmp_path], tmp_path / "trace")
+    assert folder.info["counts"]["requests"] > 0
 
 
 def test_salvage(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from tracekit.capture.keep import Recording
 from tracekit.capture.settings import Settings
-from tracekit.capture.source import Recording
 from tracekit.capture.tracefs import buffer_counters, online_cpus, read_setting, saved_names
-from tracekit.errors import TracekitError
 
 READ_BYTES = 1 << 16
+REMEDY = "stop the other tracing, or write nop to current_tracer and 0 to trace/enable of the disk"
 NAME_INTERVAL_S = 0.25
 _LOSSES = ("overrun", "commit overrun", "dropped events")
 # Binary records without ftrace's own header; old records make way, so that the kernel marks the
@@ -53,8 +53,7 @@ class BlkTracer:
         self._lost_before: dict[str, int] = {}
 
     def start(self) -> None:
-        """Begin to record; raise TracekitError when something else uses the tracer."""
-        self._refuse_when_used()
+        """Begin to record; `why_not` was asked before."""
         root = self._tracefs
         values = {root / name: value for name, value in _FIXED.items() if (root / name).exists()}
         for cpu in self._cpus:
@@ -105,25 +104,23 @@ class BlkTracer:
         counters = [buffer_counters(self._tracefs, cpu) for cpu in self._cpus]
         return {name: sum(one[name] for one in counters) for name in _LOSSES}
 
-    def _refuse_when_used(self) -> None:
-        tracer = read_setting(self._tracefs / "current_tracer")
-        if tracer != "nop":
-            raise TracekitError(
-                f"the kernel's tracer is in use: {self._tracefs}/current_tracer is '{tracer}'",
-                hint="stop the other tracing, or write nop to that file",
-            )
-        events = (self._tracefs / "set_event").read_text().split()
-        if events:
-            raise TracekitError(
-                f"{len(events)} trace events are enabled in {self._tracefs}/set_event "
-                f"(first: {events[0]}) and would mix with the records",
-                hint="stop the other tracing, or empty that file",
-            )
-        if read_setting(self._disk / "trace/enable") != "0":
-            raise TracekitError(
-                f"{self._disk.name} is being traced already",
-                hint="stop the other blktrace of this device",
-            )
+
+def why_not(tracefs: Path, disk: Path | None) -> str | None:
+    """Return why the tracer cannot record `disk`, a folder in /sys/block (None: any), or None."""
+    if "blk" not in (tracefs / "available_tracers").read_text().split():
+        return "this kernel has no tracer blk (CONFIG_BLK_DEV_IO_TRACE)"
+    tracer = read_setting(tracefs / "current_tracer")
+    if tracer != "nop":
+        return f"the kernel's tracer is in use: {tracefs}/current_tracer is '{tracer}'"
+    events = (tracefs / "set_event").read_text().split()
+    if events:
+        return (
+            f"{len(events)} trace events are enabled in {tracefs}/set_event "
+            f"(first: {events[0]}) and would mix with the records"
+        )
+    if disk is not None and read_setting(disk / "trace/enable") != "0":
+        return f"{disk.name} is being traced already"
+    return None
 
 
 def _move(pipe: int, spool: int) -> int:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tracekit.capture.records import Survey, notify_records, survey, write_cpu_file
-from tracekit.capture.source import Recording
 from tracekit.store import write_json
 
 SUFFIXES = {"none": "", "xz": ".xz", "zstd": ".zst"}
@@ -33,10 +32,29 @@ class Kept:
     files: tuple[str, ...]
 
 
-def keep(
+@dataclass(frozen=True)
+class Recording:
+    """Raw files by CPU, the names that a source learned and what it lost; a `Recorded`."""
+
+    spools: dict[int, Path]
+    """Files of records in the order of time, by CPU number."""
+    processes: dict[int, str]
+    """Name by process id."""
+    overrun: int
+    """Records overwritten in the kernel before they were read."""
+    dropped: int
+    """Records that the kernel had no room for."""
+    clock_to_wall_ns: int
+    """To be added to a record's time to get unix time."""
+
+    def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
+        """Write NAME.blktrace.<cpu> and layout.json into `folder` and remove the spool files."""
+        return _keep(self, folder, name=name, layout=layout, compress=compress)
+
+
+def _keep(
     recording: Recording, folder: Path, *, name: str, layout: dict[str, Any], compress: str
 ) -> Kept:
-    """Write NAME.blktrace.<cpu> and layout.json into `folder` and remove the spool files."""
     found = survey(list(recording.spools.values()))
     processes = _names(recording, found.pids)
     files: list[str] = []

@@ -9,14 +9,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tracekit.capture.blk_tracer import BlkTracer
 from tracekit.capture.command import Stop, end, signals_held, start
-from tracekit.capture.keep import Kept, keep
+from tracekit.capture.keep import Kept
 from tracekit.capture.layout import find_disk, read_layout
 from tracekit.capture.mounts import disks_below, read_mounts
+from tracekit.capture.perf import Perf
 from tracekit.capture.settings import STATE_FOLDER, Settings, only_capture
-from tracekit.capture.source import Recording, Source
+from tracekit.capture.source import Recorded, Source
+from tracekit.capture.sources import choose
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError, UsageError
 from tracekit.store import new_folder
@@ -31,6 +34,10 @@ class Options:
     is_stdout_ours: bool = False
     """Send what the command prints to stderr, because stdout is for the result."""
     duration_s: float | None = None
+    source: str | None = None
+    """Name of a source; default: the best that works here."""
+    runs_untraced: bool = False
+    """Run the command untraced before, to measure what tracing costs."""
     compress: str = "none"
     """none, xz or zstd."""
     buffer_kib: int = 32 << 10
@@ -53,7 +60,10 @@ class Captured:
     stopped_by: str | None
     """Name of the signal that ended the capture early."""
     notes: tuple[str, ...]
-    """What was done about a capture that had been killed."""
+    """What was done about a capture that had been killed, and why not a better source."""
+    source: str
+    overhead: dict[str, Any] | None = None
+    """Nanoseconds of the command traced and untraced and their ratio, where that was asked for."""
 
 
 def capture(device: str, output: Path, *, options: Options) -> Captured:
@@ -72,17 +82,44 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
         new_folder(output) as part,
     ):
         settings.leave(part)
-        source = BlkTracer(disk, part, settings, tracefs=tracefs, buffer_kib=options.buffer_kib)
+        choice = choose(options.source, tracefs=tracefs, disk=disk)
+        untraced_s = _untraced(options) if options.runs_untraced else None
+        source = _source(choice.name, disk, part, settings=settings, options=options)
         mounts = read_mounts()
         with signals_held() as stop:
             started_s = time.monotonic()
-            recording, exit_status = _record(source, settings, options, stop)
+            recorded, ran = _record(source, settings, options, stop)
             duration_s = time.monotonic() - started_s
         layout = read_layout(disk, [*mounts, *read_mounts()])
         about = {"source": source.name, "command": list(options.command)}
-        layout["capture"] = about
-        kept = keep(recording, part, name=output.name, layout=layout, compress=options.compress)
-    return Captured(kept, duration_s, exit_status, stop.name, tuple(notes))
+        overhead = _overhead(ran, untraced_s)
+        layout["capture"] = about | ({"overhead": overhead} if overhead else {})
+        kept = recorded.keep(part, name=output.name, layout=layout, compress=options.compress)
+    return Captured(
+        kept,
+        duration_s,
+        ran.exit_status if ran else None,
+        stop.name,
+        (*notes, *choice.notes),
+        source.name,
+        overhead,
+    )
+
+
+def _source(name: str, disk: Path, spool: Path, *, settings: Settings, options: Options) -> Source:
+    if name == Perf.name:
+        return Perf(disk, spool, buffer_kib=options.buffer_kib)
+    tracefs = tracefs_folder()
+    return BlkTracer(disk, spool, settings, tracefs=tracefs, buffer_kib=options.buffer_kib)
+
+
+def _overhead(ran: _Ran | None, untraced_s: float | None) -> dict[str, Any] | None:
+    """Return what the layout says of the cost of tracing; None when it was not measured."""
+    if ran is None or untraced_s is None:
+        return None
+    traced_ns, untraced_ns = round(ran.command_s * 1e9), round(untraced_s * 1e9)
+    ratio = round(ran.command_s / untraced_s, 4)
+    return {"traced_ns": traced_ns, "untraced_ns": untraced_ns, "ratio": ratio}
 
 
 def _refuse_output(output: Path, disk: str) -> None:
@@ -98,33 +135,66 @@ def _refuse_output(output: Path, disk: str) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _Ran:
+    """How the command ended."""
+
+    exit_status: int
+    command_s: float
+
+
+def _untraced(options: Options) -> float:
+    """Run the command as it is, waited for as under a trace; return how long it took."""
+    with signals_held() as stop:
+        ran = _run(options, stop, lambda: 0)
+    if stop.name:
+        raise TracekitError(f"the untraced run was ended by {stop.name}")
+    if ran.exit_status:
+        raise TracekitError(f"the untraced run failed with status {ran.exit_status}")
+    return ran.command_s
+
+
 def _record(
     source: Source, settings: Settings, options: Options, stop: Stop
-) -> tuple[Recording, int | None]:
+) -> tuple[Recorded, _Ran | None]:
     """Run the source until it is time to stop; the settings are given back at once."""
-    child = None
     try:
         source.start()
+        ran = None
         if options.command:
-            child = start(options.command, is_stdout_ours=options.is_stdout_ours)
-        _drain_until_done(source, child, options, stop)
-        if child is not None:
-            end(child, source.drain)
-        return source.stop(), child.returncode if child else None
+            ran = _run(options, stop, source.drain)
+        else:
+            _drain_until_done(source.drain, None, options, stop)
+        return source.stop(), ran
     finally:
-        if child is not None and child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
         source.close()
         settings.restore()
 
 
+def _run(options: Options, stop: Stop, drain: Callable[[], int]) -> _Ran:
+    """Run the command to its end, or end it when a signal comes."""
+    began_s = time.monotonic()
+    child = start(options.command, is_stdout_ours=options.is_stdout_ours)
+    try:
+        _drain_until_done(drain, child, options, stop)
+        command_s = time.monotonic() - began_s
+        end(child, drain)
+        return _Ran(child.returncode, command_s)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+
+
 def _drain_until_done(
-    source: Source, child: subprocess.Popen[bytes] | None, options: Options, stop: Stop
+    drain: Callable[[], int],
+    child: subprocess.Popen[bytes] | None,
+    options: Options,
+    stop: Stop,
 ) -> None:
     end_s = time.monotonic() + options.duration_s if options.duration_s else None
     total_bytes = 0
     while not stop.signals:
-        total_bytes += source.drain()
+        total_bytes += drain()
         options.on_bytes(total_bytes)
         if child is not None and child.poll() is not None:
             return

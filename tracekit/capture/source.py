@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from tracekit.capture.keep import Kept
 
 
-@dataclass(frozen=True)
-class Recording:
-    """What a source recorded: raw files by CPU, the names it learned and what it lost."""
+class Recorded(Protocol):
+    """What a source recorded, in spool files of the capture's folder."""
 
-    spools: dict[int, Path]
-    """Files of records in the order of time, by CPU number."""
-    processes: dict[int, str]
-    """Name by process id."""
-    overrun: int
-    """Records overwritten in the kernel before they were read."""
-    dropped: int
-    """Records that the kernel had no room for."""
-    clock_to_wall_ns: int
-    """To be added to a record's time to get unix time."""
+    def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
+        """Write the capture's files and layout.json into `folder` and remove the spool files."""
 
 
 class Source(Protocol):
@@ -34,7 +26,7 @@ class Source(Protocol):
     def drain(self) -> int:
         """Move what the kernel holds to the spool files; return the bytes moved."""
 
-    def stop(self) -> Recording:
+    def stop(self) -> Recorded:
         """Stop recording and move the rest."""
 
     def close(self) -> None:

@@ -35,6 +35,13 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     seconds: Annotated[
         float | None, typer.Option("--for", help="Capture for this many seconds.", min=0.01)
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="How to record: tracefs-blk (the kernel's tracer) or perf (its text is kept)."
+            " [default: the first that works here]"
+        ),
+    ] = None,
     compress: Annotated[
         Literal["none", "xz", "zstd"], typer.Option(help="Compress the record files.")
     ] = "none",
@@ -61,7 +68,7 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
         bool,
         typer.Option(
             "--untraced",
-            help="With --files: run the command untraced before, to measure what tracing costs.",
+            help="Run the command untraced before, to measure what tracing costs.",
         ),
     ] = False,
     force: Annotated[
@@ -75,21 +82,27 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     if files:
         if seconds is not None or not words:
             raise UsageError("--files records one command", hint="give it behind --")
+        if source is not None:
+            raise UsageError("--source is of block events", hint="leave it away with --files")
         _capture_files(words, output, given=given, as_json=as_json)
         return
-    wrong = [name for name, value in given.items() if value]
+    wrong = [name for name, value in given.items() if value and name != "--untraced"]
     if wrong:
         raise UsageError(f"{wrong[0]} belongs to --files", hint="add --files, or leave it away")
     if device is None:
         raise UsageError("which disk?", hint="name one, such as /dev/sda, or give --files")
     if command and seconds is not None:
         raise UsageError("--for and a command were both given", hint="choose one of the two")
+    if untraced and not command:
+        raise UsageError("--untraced needs a command", hint="give it behind --")
     from tracekit.capture.session import Options
 
     options = Options(
         command=tuple(command or ()),
         is_stdout_ours=as_json,
         duration_s=seconds,
+        source=source,
+        runs_untraced=untraced,
         compress=compress,
         buffer_kib=buffer_mib << 10,
     )
@@ -174,6 +187,7 @@ def _print(captured: Captured, output: Path, *, as_json: bool) -> None:
     if as_json:
         result = {
             "output": str(output),
+            "source": captured.source,
             "files": list(kept.files),
             "records": kept.records,
             "own_requests": kept.own_requests,
@@ -181,13 +195,20 @@ def _print(captured: Captured, output: Path, *, as_json: bool) -> None:
             "dropped": kept.dropped,
             "foreign_bytes": kept.foreign_bytes,
             "duration_ns": round(captured.duration_s * 1e9),
+            "overhead": captured.overhead,
         }
         typer.echo(json.dumps(result, indent=2))
         return
     typer.echo(
         f"{output}: {kept.records:,} records in {len(kept.files)} files, "
-        f"{captured.duration_s:.1f} s, {kept.overrun + kept.dropped:,} lost"
+        f"{captured.duration_s:.1f} s, {kept.overrun + kept.dropped:,} lost ({captured.source})"
     )
+    if cost := captured.overhead:
+        traced_s, untraced_s = cost["traced_ns"] / 1e9, cost["untraced_ns"] / 1e9
+        typer.echo(
+            f"  traced {traced_s:.2f} s, untraced {untraced_s:.2f} s:"
+            f" {cost['ratio']:.2f} times as long"
+        )
     if kept.own_requests:
         typer.echo(f"{kept.own_requests:,} requests are of the capture itself, named tracekit")
 

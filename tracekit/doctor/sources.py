@@ -7,8 +7,10 @@ import tempfile
 from pathlib import Path
 
 from tracekit.capture import strace
+from tracekit.capture.sources import NAMES, choose
 from tracekit.capture.tracefs import mounted_folder, read_setting
 from tracekit.doctor.check import Check, Finding, Group, missing_program, run
+from tracekit.errors import TracekitError
 
 NEEDS_ROOT = Finding("missing", "not tried: needs root", "run: sudo tracekit doctor")
 EVENT = "block:block_rq_issue"
@@ -66,6 +68,22 @@ def perf() -> Finding:
     return Finding("ok", f"perf record -e {EVENT} works")
 
 
+def chosen() -> Finding:
+    """Name the source that a capture would take here."""
+    folder = mounted_folder()
+    if os.geteuid() != 0:
+        return NEEDS_ROOT
+    if folder is None:
+        return Finding("limited", "tracefs is not mounted; a capture mounts it")
+    try:
+        choice = choose(None, tracefs=folder)
+    except TracekitError as error:
+        return Finding("missing", str(error), error.hint or "")
+    if choice.refused:
+        return Finding("limited", "; ".join(choice.notes))
+    return Finding("ok", f"{choice.name}, the first of {', '.join(NAMES)}")
+
+
 def bpftrace() -> Finding:
     """Attach to a block event with bpftrace and leave at once."""
     found = missing_program("bpftrace", "bpftrace")
@@ -92,9 +110,10 @@ def files() -> Finding:
 SOURCES = Group(
     "Capture sources",
     (
-        Check("tracefs blk tracer", "tracekit capture", blk_tracer),
+        Check("block events of a capture", "tracekit capture", chosen),
+        Check("tracefs blk tracer", "tracekit capture --source tracefs-blk", blk_tracer),
         Check("blktrace(8)", "captures to parse, made elsewhere or here", blktrace),
-        Check("perf block events", "captures with perf", perf),
+        Check("perf block events", "tracekit capture --source perf", perf),
         Check("bpftrace block events", "captures with bpftrace", bpftrace),
         Check("strace file operations", "tracekit capture --files", files),
     ),

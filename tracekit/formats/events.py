@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tracekit.errors import InputError
+from tracekit.formats.summary import Facts, trace_info
+from tracekit.layout import Layout
 from tracekit.native.decode import DecodeStats, Text
+from tracekit.warnings import warning
 
 BLKPARSE, BLKPARSE_FORMAT, BLK, PERF, FTRACE = "blkparse", "blkparse -f", "blk", "perf", "ftrace"
 EVENT_TEXTS = {
@@ -51,3 +55,38 @@ def lacks(name: str, stats: DecodeStats) -> list[dict[str, Any]]:
         {"what": "not in the text", "value": text, "evidence": f"format {name}", "stage": "import"}
         for text in found
     ]
+
+
+def refuse_bad_lines(facts: Facts, file: str, *, name: str, most_bad_ratio: float) -> None:
+    """Raise InputError when more than this share of the lines is wrong for the format `name`."""
+    stats = facts.stats
+    told = stats.records + stats.bad_lines
+    if stats.bad_lines > most_bad_ratio * told:
+        shown = "".join(f"\n  line {number}: {text}" for number, text in facts.bad_lines)
+        raise InputError(
+            f"{file}: {stats.bad_lines:,} of {told:,} lines are wrong for {name}{shown}",
+            hint="choose another --format, or allow more with --max-bad PERCENT",
+        )
+
+
+def text_info(facts: Facts, rows: dict[str, int], *, layout: Layout, name: str) -> dict[str, Any]:
+    """Return the content of trace.json of a text of the format `name`; `rows` by operation."""
+    stats = facts.stats
+    info = trace_info(facts, layout)
+    info["source"]["format"] = name
+    info["counts"] |= {
+        "operations": {operation: count for operation, count in rows.items() if count},
+        "passed_lines": stats.passed_lines,
+        "bad_lines": stats.bad_lines,
+        "bad_examples": [{"line": number, "text": text} for number, text in facts.bad_lines],
+    }
+    # The layout of a capture counts the same losses.
+    info["loss"]["dropped"] = max(info["loss"]["dropped"], stats.told_lost)
+    info["inferences"] += lacks(name, stats)
+    if stats.bad_lines:
+        message = f"{stats.bad_lines:,} lines were wrong and left out"
+        info["warnings"].append(warning("bad_lines", message))
+    if stats.told_lost:
+        message = f"the text itself says that {stats.told_lost:,} events were lost"
+        info["warnings"].append(warning("lost_records", message))
+    return info

@@ -48,6 +48,8 @@ class Feed:
     """Of the stored file; None for a pipe."""
     compression: str | None = None
     hashed_bytes: int = 0
+    is_empty: bool = True
+    """Nothing was in it, after decompression; known when it was finished."""
     failure: Exception | None = None
     digest: Any = field(default_factory=hashlib.sha256)
     thread: threading.Thread | None = None
@@ -188,7 +190,7 @@ def _hash_all(feed: Feed, source: _Hashing) -> None:
     buffer = bytearray(CHUNK_BYTES)
     try:
         while source.readinto(buffer):
-            pass
+            feed.is_empty = False
     except OSError as error:
         feed.failure = error
 
@@ -199,6 +201,7 @@ def _pump(feed: Feed, source: _Hashing, write_fd: int) -> None:
         feed.compression = _compression(source.peek(LONGEST_MAGIC))
         with os.fdopen(write_fd, "wb", buffering=0) as sink, _plain(feed, source) as plain:
             while data := plain.read(CHUNK_BYTES):
+                feed.is_empty = False
                 view = memoryview(data)
                 while view:
                     view = view[sink.write(view) :]

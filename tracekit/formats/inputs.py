@@ -13,11 +13,15 @@ STANDARD_INPUT = Path("-")
 LAYOUT_NAME = "layout.json"
 TRACE_NAME = re.compile(r"(?P<stem>.+)\.blktrace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
 
+TEXT_NAME = re.compile(r"(?P<stem>.+)\.perf\.txt(\.(gz|xz|zst|bz2))?")
+"""What `tracekit capture --source perf` keeps."""
+
 
 def find_files(inputs: Sequence[Path]) -> list[Path]:
     """Return the trace files that the inputs name: a file is itself, a folder its *.blktrace.*.
 
-    Raise InputError for what does not exist, a folder without a trace, or a file given twice.
+    A folder of a capture with perf has one *.perf.txt in their place. Raise InputError for what
+    does not exist, a folder without a trace, or a file given twice.
     """
     found: list[Path] = []
     for path in inputs:
@@ -31,6 +35,9 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
 def _folder_files(folder: Path) -> list[Path]:
     matches = [(TRACE_NAME.fullmatch(path.name), path) for path in folder.iterdir()]
     named = [(match["stem"], int(match["cpu"]), path) for match, path in matches if match]
+    texts = sorted(path for path in folder.iterdir() if TEXT_NAME.fullmatch(path.name))
+    if not named and len(texts) == 1:
+        return texts
     if not named:
         raise InputError(
             f"{folder}: there is no trace in this folder, that is, no file NAME.blktrace.CPU",

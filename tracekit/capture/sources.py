@@ -1,0 +1,62 @@
+"""The sources of block events, the best first, and which of them works here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracekit.capture import blk_tracer, perf
+from tracekit.errors import TracekitError, UsageError
+
+
+@dataclass(frozen=True)
+class Known:
+    """A source by name, and the question whether it works here."""
+
+    name: str
+    why_not: Callable[[Path, Path | None], str | None]
+    """Given tracefs and a disk's folder in /sys/block (None: any), the reason or None."""
+    remedy: str
+
+
+KNOWN = (
+    Known(blk_tracer.BlkTracer.name, blk_tracer.why_not, blk_tracer.REMEDY),
+    Known(perf.Perf.name, lambda _tracefs, _disk: perf.probe(), perf.REMEDY),
+)
+NAMES = tuple(known.name for known in KNOWN)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The source to use, and why better ones were passed over."""
+
+    name: str
+    refused: dict[str, str]
+    """Reason by name."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what there is to say about the choice."""
+        return [
+            f"captured with {self.name}, because {name} does not work here: {why}"
+            for name, why in self.refused.items()
+        ]
+
+
+def choose(given: str | None, *, tracefs: Path, disk: Path | None = None) -> Choice:
+    """Return the given source, or the best one that works here.
+
+    Raise UsageError for an unknown name, TracekitError with the reasons when none works.
+    """
+    if given is not None and given not in NAMES:
+        raise UsageError(f"--source {given}: known are {', '.join(NAMES)}", hint="choose one")
+    refused: dict[str, str] = {}
+    wanted = [known for known in KNOWN if given in (None, known.name)]
+    for known in wanted:
+        reason = known.why_not(tracefs, disk)
+        if reason is None:
+            return Choice(known.name, refused)
+        refused[known.name] = reason
+    told = "; ".join(f"{name}: {why}" for name, why in refused.items())
+    raise TracekitError(f"block events cannot be captured: {told}", hint=wanted[0].remedy)
