@@ -116,4 +116,5 @@ def test_a_disk_that_goes_in_the_middle_ends_no_run(
     assert not is_done[-100:].any()
     # Linux lets a disk that was taken out end before its first byte: reads get nothing.
     assert {e["name"] for e in summary["errors"]} <= {"EIO", "ENXIO", "ENODEV", "ENODATA"}
-    assert summary["timing"]["actual_duration_ns"] >= 999 * 5_000_000
+    # Each is submitted when it is due; the first one may be late by itself.
+    assert summary["timing"]["actual_duration_ns"] > 998 * 5_000_000
