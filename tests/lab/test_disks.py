@@ -21,6 +21,13 @@ def test_parts_of_one_latency_share_a_disk() -> None:
     assert [disk.latency_ns for disk in disks] == [0, 108_000]
 
 
+def test_parts_of_another_depth_are_on_another_disk() -> None:
+    # GIVEN two parts of one latency, one of which serves one request at a time
+    disks = parse_disks(["fs=1G:5ms:1", "journal=64M:5ms"])
+    # THEN there are two disks; without a depth it is that of the kernel's driver
+    assert [(disk.latency_ns, disk.depth) for disk in disks] == [(5_000_000, 1), (5_000_000, 64)]
+
+
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
@@ -34,6 +41,10 @@ def test_parts_of_one_latency_share_a_disk() -> None:
         (["fs=1G:0us"], "a latency of 0us"),
         (["fs=1G:2s"], "a latency of 2s"),
         (["fs=1G:fast"], "'fast' is not a time"),
+        (["fs=1G:5ms:"], "a depth of ''"),
+        (["fs=1G:5ms:0"], "a depth of '0'"),
+        (["fs=1G:5ms:1025"], "a depth of '1025'"),
+        (["fs=1G:5ms:+1"], "a depth of '\\+1'"),
         (["fs=/dev/sda"], "'/dev/sda' is not a size"),
         (["fs=16T"], "fs of 16T: from 16 MiB to 4 TiB"),
     ],

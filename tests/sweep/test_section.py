@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from tracekit.cli import app
 from tracekit.report.sections.file_runs import named, one_varied, says, step_colour, usual
 from tracekit.sweep.grid import plan_runs
+from tracekit.sweep.target import Target
 
 
 def point(personality: str, target: str, rate: float, **settings: int) -> dict[str, object]:
@@ -110,7 +111,7 @@ def test_the_page_has_figures_and_the_command(tmp_path: Path) -> None:
 
 
 def test_runs_of_one_setting_have_ids_of_their_own(tmp_path: Path) -> None:
-    from tracekit.sweep.grid import Target, Timing
+    from tracekit.sweep.grid import Timing
 
     targets = (Target("a", tmp_path), Target("b", tmp_path))
     vary = {"threads": ("1", "2"), "files": ("100",)}

@@ -157,7 +157,8 @@ def _planned(
     repeats: int,
 ) -> list[Run]:
     """Return the repeats of one point: a personality with the parameters that are given."""
-    from tracekit.sweep.grid import asked_timing, plan_runs, split_targets, split_values
+    from tracekit.sweep.grid import asked_timing, plan_runs, split_values
+    from tracekit.sweep.target import split_targets
 
     if target is None:
         raise UsageError(f"{definition} needs --target, the directory to run in")

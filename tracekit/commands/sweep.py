@@ -22,8 +22,10 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     target: Annotated[
         list[str],
         typer.Option(
-            help="Directory to run in, of any file system; NAME=DIRECTORY names it in tables.",
-            metavar="[NAME=]DIRECTORY",
+            help="Directory to run in, of any file system, or a new ext4 in a virtual machine:"
+            " lab:dax=SIZE (DAX on persistent memory), lab:pmem=SIZE (without DAX),"
+            " lab:fs=SIZE[:LATENCY[:DEPTH]] (a disk). NAME= names it in tables.",
+            metavar="[NAME=]TARGET",
         ),
     ],
     output: Annotated[
@@ -59,6 +61,9 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     replace: Annotated[
         bool, typer.Option("--replace", help="Remove what a killed run left on a target.")
     ] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="In the lab: time by instructions, on one processor.")
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html with the figures.")
     ] = True,
@@ -67,15 +72,16 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     """Run personalities on directories: throughput and latency by step, mean and spread."""
     from tracekit.asked import words
     from tracekit.sweep.finish import finish
-    from tracekit.sweep.grid import asked_timing, plan_runs, split_targets, split_values
+    from tracekit.sweep.grid import asked_timing, plan_runs, split_values
     from tracekit.sweep.stage import sweep as run
+    from tracekit.sweep.target import split_targets
     from tracekit.sweep.words import check_complete, show, tell
 
     named = {"files": files, "io_size": io_size, "threads": threads}
     texts = [*(f"{key}={text}" for key, text in named.items() if text), *(vary or ())]
     planned = plan_runs(
         personality,
-        split_targets(target),
+        split_targets(target, is_exact=exact),
         vary=split_values(texts, option="--vary"),
         timing=asked_timing(duration, warm_up, cache=cache, seed=seed),
         repeats=runs,

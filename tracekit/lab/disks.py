@@ -15,6 +15,9 @@ MOST_MIB = 1 << 22
 TABLE_MIB = 2
 """A MiB at each end of a disk is for the partition table."""
 LONGEST_NS = 10**9
+DEPTH = 64
+"""Requests that an emulated disk serves at once unless another number is given."""
+MOST_DEPTH = 1024
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,13 @@ class Part:
     mib: int
     latency_ns: int
     """0 for a virtual disk, as fast as QEMU serves it; else of an emulated one in memory."""
+    depth: int = DEPTH
+    """Requests that an emulated disk serves at once; the others wait."""
 
 
 @dataclass(frozen=True)
 class Disk:
-    """Parts of one latency, in the order in which they were given."""
+    """Parts of one latency and depth, in the order in which they were given."""
 
     parts: tuple[Part, ...]
 
@@ -43,11 +48,16 @@ class Disk:
         """Return what each request takes at least; 0 for a virtual disk."""
         return self.parts[0].latency_ns
 
+    @property
+    def depth(self) -> int:
+        """Return how many requests an emulated disk serves at once."""
+        return self.parts[0].depth
+
 
 def parse_disks(texts: Sequence[str]) -> list[Disk]:
     """Return the disks that texts such as fs=2GiB or swap=512MiB:108us describe.
 
-    Parts of the same latency share a disk. Raise UsageError for what is wrong, naming it.
+    Parts of the same latency and depth share a disk. Raise UsageError for what is wrong, naming it.
     """
     parts = [_parse_part(text) for text in texts]
     roles = [part.role for part in parts]
@@ -56,19 +66,21 @@ def parse_disks(texts: Sequence[str]) -> list[Disk]:
             raise UsageError(f"--disk: {role} is given twice", hint="give each role once")
     if "journal" in roles and "fs" not in roles:
         raise UsageError("--disk: a journal without a file system", hint="add --disk fs=SIZE")
-    latencies = dict.fromkeys(part.latency_ns for part in parts)
+    speeds = dict.fromkeys((part.latency_ns, part.depth) for part in parts)
     return [
-        Disk(tuple(part for part in parts if part.latency_ns == latency_ns))
-        for latency_ns in latencies
+        Disk(tuple(part for part in parts if (part.latency_ns, part.depth) == speed))
+        for speed in speeds
     ]
 
 
 def _parse_part(text: str) -> Part:
     role, equals, rest = text.partition("=")
-    size, colon, latency = rest.partition(":")
+    size, colon, speed = rest.partition(":")
+    latency, second, depth = speed.partition(":")
     if not equals or role not in ROLES:
         raise UsageError(
-            f"--disk: '{text}' is no disk", hint=f"write ROLE=SIZE[:LATENCY], {', '.join(ROLES)}"
+            f"--disk: '{text}' is no disk",
+            hint=f"write ROLE=SIZE[:LATENCY[:DEPTH]], {', '.join(ROLES)}",
         )
     mib = parse_size(size, option="--disk") // MIB
     if not LEAST_MIB[role] <= mib <= MOST_MIB:
@@ -78,7 +90,13 @@ def _parse_part(text: str) -> Part:
     latency_ns = parse_duration(latency, option="--disk") if colon else 0
     if colon and not 0 < latency_ns <= LONGEST_NS:
         raise UsageError(f"--disk: a latency of {latency}", hint="it is from 1ns to 1s")
-    return Part(role, mib, latency_ns)
+    return Part(role, mib, latency_ns, _parse_depth(depth) if second else DEPTH)
+
+
+def _parse_depth(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_DEPTH:
+        raise UsageError(f"--disk: a depth of '{text}'", hint=f"it is from 1 to {MOST_DEPTH}")
+    return int(text)
 
 
 def dax_start_mib(dax_mib: int, memory_mib: int) -> int:

@@ -1,4 +1,4 @@
-"""What a guest is to do, and the disk that tells it: scripts, command, shared files, replayer."""
+"""What a guest is to do, and the disk that tells it: scripts, command, shared files, replayers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def make_input(job: Job, image: Path) -> None:
     (tree / "command").write_text(command)
     numbered = list(enumerate(job.disks))
     (tree / "disks").write_text(
-        "".join(f"{number} {disk.latency_ns} {disk.mib}\n" for number, disk in numbered)
+        "".join(f"{n} {disk.latency_ns} {disk.mib} {disk.depth}\n" for n, disk in numbered)
     )
     parts = [(number, part) for number, disk in numbered for part in disk.parts]
     (tree / "parts").write_text("".join(f"{n} {part.role} {part.mib}\n" for n, part in parts))

@@ -18,8 +18,8 @@ ALL = "all"
 Row = dict[str, Any]
 
 
-def of_run(run: Run, summary: Mapping[str, Any]) -> Row:
-    """Return what is kept of a run: how it was asked for, and what the program told."""
+def of_run(run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | None) -> Row:
+    """Return what is kept of a run: how it was asked for, what the program told, and the lab."""
     parameters = run.personality.parameters
     kept = ("outcome", "ended_by", "counts", "timing", "steps", "errors", "timeline")
     return {
@@ -34,6 +34,7 @@ def of_run(run: Run, summary: Mapping[str, Any]) -> Row:
         "summary": {key: summary[key] for key in kept},
         "directory_told": summary["directory"],
         "preparation": summary["preparation"],
+        **({"lab": dict(lab)} if lab else {}),
     }
 
 

@@ -7,12 +7,12 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tracekit.errors import UsageError
 from tracekit.personality.model import Personality
 from tracekit.personality.reader import open_personality
 from tracekit.sizes import parse_duration
+from tracekit.sweep.target import Target
 
 CACHES = ("keep", "sync", "cold")
 CALL_SIZES = ("io_size", "append_size")
@@ -37,14 +37,6 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Target:
-    """A directory and the name that it has in tables."""
-
-    name: str
-    directory: Path
-
-
-@dataclass(frozen=True)
 class Run:
     """One run: a personality with all parameters, where, and which repeat."""
 
@@ -65,6 +57,8 @@ class Run:
             "target": self.target.name,
             "timing": vars(self.timing),
         }
+        if self.target.guest:
+            told["guest"] = repr(self.target.guest)
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
         return f"{self.personality.name}-{digest[:12]}-{self.number}"
 
@@ -73,24 +67,6 @@ def asked_timing(duration: str, warm_up: str, *, cache: str, seed: int) -> Timin
     """Return the timing of options as people write them, such as 60s."""
     warm_up_ns = 0 if warm_up in ("0", "0s") else parse_duration(warm_up, option="--warm-up")
     return Timing(parse_duration(duration, option="--duration"), warm_up_ns, cache, seed)
-
-
-def split_targets(texts: Sequence[str]) -> tuple[Target, ...]:
-    """Return the targets of NAME=DIRECTORY or DIRECTORY; raise UsageError for two of a name."""
-    found = []
-    for text in texts:
-        name, equals, path = text.partition("=")
-        if not equals or "/" in name:
-            name, path = text, text
-        directory = Path(path)
-        if not directory.is_dir():
-            raise UsageError(f"--target {text}: {path} is no directory")
-        if not name or not name.isprintable():
-            raise UsageError(f"--target {text}: a target needs a name", hint="NAME=DIRECTORY")
-        found.append(Target(name, directory))
-    if len({target.name for target in found}) < len(found):
-        raise UsageError("--target: two targets have the same name", hint="NAME=DIRECTORY")
-    return tuple(found)
 
 
 def split_values(texts: Sequence[str], *, option: str) -> dict[str, tuple[str, ...]]:

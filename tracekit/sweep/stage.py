@@ -12,10 +12,12 @@ from typing import Any
 from tracekit.contract import read_object
 from tracekit.errors import TracekitError
 from tracekit.native.files import run_files
+from tracekit.native.replay import Outcome
 from tracekit.personality.plan import write_personality
 from tracekit.store import TraceFolder, measurement_folder, write_json
 from tracekit.sweep.answer import of_run, write_runs
 from tracekit.sweep.grid import Run
+from tracekit.sweep.guest import run_in_guest
 
 RUNS = "files/runs"
 TABLE = "files/file_runs"
@@ -66,7 +68,7 @@ def _run_all(folder: TraceFolder, runs: Sequence[Run], *, tell: Tell, replace: b
         for number, run in enumerate(runs, start=1):
             tell(f"run {number} of {len(runs)}: {words(run)}")
             try:
-                result = _run_one(run, Path(scratch), replace=replace)
+                result = _run_one(run, Path(scratch), replace=replace, tell=tell)
             except TracekitError as error:
                 missing.append(f"{words(run)}: {error}")
                 continue
@@ -91,7 +93,7 @@ def words(run: Run) -> str:
     )
 
 
-def _run_one(run: Run, scratch: Path, *, replace: bool) -> dict[str, Any] | None:
+def _run_one(run: Run, scratch: Path, *, replace: bool, tell: Tell) -> dict[str, Any] | None:
     """Make the plan, unless the run before had the same, and run it; None: interrupted."""
     plan = scratch / "plan.bin"
     key = scratch / "plan.json"
@@ -112,7 +114,20 @@ def _run_one(run: Run, scratch: Path, *, replace: bool) -> dict[str, Any] | None
         timing.cache,
         *(["--replace"] if replace else []),
     ]
-    outcome = run_files(
-        plan, run.target.directory, summary=scratch / "summary.json", arguments=arguments
-    )
-    return None if outcome.summary["outcome"] == "interrupted" else of_run(run, outcome.summary)
+    outcome, lab = _run_plan(run, plan, arguments, tell=tell)
+    return of_run(run, outcome.summary, lab=lab) if outcome else None
+
+
+def _run_plan(
+    run: Run, plan: Path, arguments: Sequence[str], *, tell: Tell
+) -> tuple[Outcome | None, dict[str, Any] | None]:
+    """Run a plan on this machine or in a guest; None: interrupted."""
+    guest = run.target.guest
+    if guest:
+        try:
+            return run_in_guest(plan, guest, arguments=arguments, tell=tell)
+        except KeyboardInterrupt:
+            return None, None  # the guest is gone, and what it did with it
+    summary = plan.with_name("summary.json")
+    outcome = run_files(plan, run.target.directory, summary=summary, arguments=arguments)
+    return (None if outcome.summary["outcome"] == "interrupted" else outcome), None

@@ -27,7 +27,8 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
         typer.Option(
             metavar="ROLE=SIZE[:LATENCY]",
             help="Part of a traced disk: fs (mounted on $LAB_FS), journal (of fs), swap. With a "
-            "latency it is emulated in memory. Can be repeated.",
+            "latency it is emulated in memory (LATENCY:DEPTH: so many requests at once). Can be "
+            "repeated.",
         ),
     ],
     memory: Annotated[int, typer.Option(help="Memory of the guest, in MiB.", min=256)] = 1024,

@@ -31,7 +31,7 @@ def run(  # noqa: PLR0913 - a command's parameters are its options
         typer.Option(
             metavar="ROLE=SIZE[:LATENCY]",
             help="Part of a disk: fs (mounted on $LAB_FS), journal (of fs), swap. With a latency "
-            "it is emulated in memory. Can be repeated.",
+            "it is emulated in memory (LATENCY:DEPTH: so many requests at once). Can be repeated.",
         ),
     ] = None,
     pmem: Annotated[

@@ -1,0 +1,71 @@
+"""A sweep in guests: durable writes on DAX and on a slow disk, and what the disks are."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.lab.guests import lab, skip_unless_guests_run
+from tracekit.sweep.guest import WITHOUT_DAX
+
+pytestmark = pytest.mark.slow
+TARGETS = ("dax=lab:dax=512MiB", "hdd=lab:fs=512MiB:5ms:1")
+EIGHT_READERS = """
+begin=$(date +%s%N)
+for reader in 1 2 3 4 5 6 7 8; do
+  dd if=/dev/nullb0p1 of=/dev/null bs=4k count=10 skip=$((reader * 100)) iflag=direct 2>&1 &
+done
+wait
+echo $((($(date +%s%N) - begin) / 1000000)) > $LAB_OUT/ms
+"""
+
+
+def test_durable_writes_wait_for_a_slow_disk_and_hardly_on_dax(tmp_path: Path) -> None:
+    skip_unless_guests_run()
+    # GIVEN a mail server on ext4-DAX, and on a disk that serves one request in 5 ms
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "tracekit", "sweep", "varmail", "--exact", "-o", str(out)]
+    command += [word for target in TARGETS for word in ("--target", target)]
+    command += ["--files", "200", "--threads", "2", "--duration", "1s", "--runs", "1", "--json"]
+    # WHEN it is swept
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["made"] == 2
+    # THEN an fsync takes at least the time of one request on the disk, and a tenth of it on DAX
+    found = {
+        (row["target"], row["step"]): row
+        for row in pq.read_table(out / "files/file_runs.parquet").to_pylist()
+    }
+    assert all(row["failed"] == 0 for row in found.values())
+    assert found["hdd", "fsync"]["p50_ns"] > 5e6
+    assert found["dax", "fsync"]["mean_ns"] * 10 < found["hdd", "fsync"]["mean_ns"]
+    assert found["dax", "all"]["steps_per_second"] > 5 * found["hdd", "all"]["steps_per_second"]
+    # AND the slow disk leaves nothing else to wait for
+    assert found["hdd", "fsync"]["time_ratio"] > 0.9
+
+
+@pytest.mark.parametrize(("disk", "low_ms", "high_ms"), [("5ms:1", 400, 800), ("5ms", 50, 300)])
+def test_a_disk_serves_as_many_at_once_as_it_may(
+    tmp_path: Path, disk: str, low_ms: int, high_ms: int
+) -> None:
+    skip_unless_guests_run()
+    # GIVEN eight readers of ten blocks each, WHEN a block takes 5 ms
+    arguments = ("--disk", f"fs=64MiB:{disk}", "-o", str(tmp_path / "out"), "--exact")
+    ran = lab("run", *arguments, "--", "sh", "-c", EIGHT_READERS)
+    assert ran.returncode == 0, ran.stderr
+    # THEN they wait for each other, or do not
+    assert low_ms <= int((tmp_path / "out/files/ms").read_text()) <= high_ms
+
+
+def test_persistent_memory_without_dax_goes_through_the_page_cache() -> None:
+    skip_unless_guests_run()
+    script = "grep /mnt/dax /proc/mounts; " + WITHOUT_DAX + "grep /mnt/dax /proc/mounts"
+    ran = lab("run", "--pmem", "128MiB", "--", "sh", "-c", script)
+    before, after = ran.stdout.splitlines()
+    assert "dax=always" in before
+    assert "dax=always" not in after

@@ -1,0 +1,94 @@
+"""Where a sweep runs: what --target may say, and what a guest says when a run fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tracekit.errors import TracekitError, UsageError
+from tracekit.lab.disks import Disk, Part
+from tracekit.lab.session import Ended
+from tracekit.sweep.grid import Timing, plan_runs
+from tracekit.sweep.guest import _outcome
+from tracekit.sweep.target import Guest, Target, split_targets
+
+
+def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> None:
+    # GIVEN a directory and guests, named and not
+    texts = [
+        f"here={tmp_path}",
+        "lab:dax=1GiB",
+        "pm=lab:pmem=64MiB",
+        "lab:fs=1G",
+        "d=lab:fs=1G:5ms:1",
+    ]
+    found = split_targets(texts, is_exact=True)
+    # THEN each has its name, and the guests what they are made of
+    assert [target.name for target in found] == ["here", *texts[1:2], "pm", "lab:fs=1G", "d"]
+    assert [target.guest for target in found] == [
+        None,
+        Guest(None, 1024, is_dax=True, is_exact=True),
+        Guest(None, 64, is_dax=False, is_exact=True),
+        Guest(Disk((Part("fs", 1024, 0),)), 0, is_dax=False, is_exact=True),
+        Guest(Disk((Part("fs", 1024, 5_000_000, 1),)), 0, is_dax=False, is_exact=True),
+    ]
+    assert found[0] == Target("here", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lab:", "no such thing"),
+        ("lab:ssd=1G", "lab:ssd=1G: there is no such thing"),
+        ("x=lab:swap=1G", "there is no such thing"),
+        ("lab:dax", "not a size"),
+        ("lab:dax=1KiB", "less than a MiB"),
+        ("lab:dax=64GiB", "does not fit"),
+        ("lab:fs=1G:fast", "--target lab:fs=1G:fast: .*'fast' is not a time"),
+        ("lab:fs=1G:5ms:0", "a depth of '0'"),
+        ("lab:fs=1KiB", "from 16 MiB"),
+    ],
+)
+def test_what_is_no_target_is_named(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        split_targets([text])
+
+
+def test_exact_time_needs_a_guest(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--exact: no target is in the lab"):
+        split_targets([str(tmp_path)], is_exact=True)
+
+
+def test_runs_of_another_guest_are_other_runs(tmp_path: Path) -> None:
+    # GIVEN four targets of one name: a directory, and guests that differ
+    texts = [f"t={tmp_path}", "t=lab:fs=1G:5ms", "t=lab:fs=1G:5ms:1", "t=lab:dax=1G"]
+    targets = [split_targets([text])[0] for text in texts]
+    targets.append(split_targets(["t=lab:dax=1G"], is_exact=True)[0])
+    # THEN none is taken for another one that was run before
+    names = {
+        plan_runs(["varmail"], [target], vary={}, timing=Timing(), repeats=1)[0].run_id
+        for target in targets
+    }
+    assert len(names) == 5
+
+
+def ended(folder: Path, status: int) -> Ended:
+    (folder / "files").mkdir()
+    (folder / "stderr").write_text("tracekit-file-replay: 3 MiB are free, 9 are needed\n")
+    (folder / "files/summary.json").write_text(json.dumps({"outcome": "full"}))
+    return Ended(folder, status, "tcg", 1.0)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(1, TracekitError), (2, UsageError)])
+def test_a_refusal_in_the_guest_is_told(
+    tmp_path: Path, status: int, kind: type[TracekitError]
+) -> None:
+    with pytest.raises(kind, match=r"^in the guest: 3 MiB are free, 9 are needed$"):
+        _outcome(ended(tmp_path, status))
+
+
+def test_a_full_file_system_in_the_guest_keeps_what_was_done(tmp_path: Path) -> None:
+    found = _outcome(ended(tmp_path, 3))
+    assert (found.summary["outcome"], found.is_partial) == ("full", True)

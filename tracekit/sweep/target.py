@@ -1,0 +1,84 @@
+"""Where a sweep runs: directories, and file systems in guests of the VM lab."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracekit.errors import UsageError
+from tracekit.lab.disks import MIB, Disk, dax_start_mib, parse_disks
+from tracekit.sizes import parse_size
+
+LAB = "lab:"
+LAB_HINT = "lab:dax=1GiB, lab:pmem=1GiB, lab:fs=1GiB or lab:fs=1GiB:5ms:1"
+MEMORY_MIB = 1024
+"""Of a guest, the page cache of its file system included."""
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A guest with one ext4: on a disk, or on persistent memory with or without DAX."""
+
+    disk: Disk | None
+    memory_mib: int
+    """Of persistent memory; 0 when it is a disk."""
+    is_dax: bool
+    is_exact: bool
+
+
+@dataclass(frozen=True)
+class Target:
+    """A directory and the name that it has in tables; with a guest, a directory in there."""
+
+    name: str
+    directory: Path
+    guest: Guest | None = None
+
+
+def split_targets(texts: Sequence[str], *, is_exact: bool = False) -> tuple[Target, ...]:
+    """Return the targets of [NAME=]DIRECTORY or [NAME=]lab:KIND=SIZE; `is_exact`: of guests.
+
+    Raise UsageError for two of a name, and for what is no target.
+    """
+    found = tuple(_target(text, is_exact=is_exact) for text in texts)
+    if len({target.name for target in found}) < len(found):
+        raise UsageError("--target: two targets have the same name", hint="NAME=DIRECTORY")
+    if is_exact and not any(target.guest for target in found):
+        raise UsageError("--exact: no target is in the lab", hint=LAB_HINT)
+    return found
+
+
+def _target(text: str, *, is_exact: bool) -> Target:
+    name, equals, path = text.partition("=")
+    if not equals or "/" in name or name.startswith(LAB):
+        name, path = text, text
+    if not name or not name.isprintable():
+        raise UsageError(f"--target {text}: a target needs a name", hint="NAME=DIRECTORY")
+    if path.startswith(LAB):
+        return Target(name, Path(path), _guest(path.removeprefix(LAB), is_exact=is_exact))
+    directory = Path(path)
+    if not directory.is_dir():
+        raise UsageError(f"--target {text}: {path} is no directory")
+    return Target(name, directory)
+
+
+def _guest(text: str, *, is_exact: bool) -> Guest:
+    kind, _, size = text.partition("=")
+    if kind == "fs":
+        return Guest(_disk(text), 0, is_dax=False, is_exact=is_exact)
+    if kind not in ("dax", "pmem"):
+        raise UsageError(f"--target {LAB}{text}: there is no such thing", hint=LAB_HINT)
+    memory_mib = parse_size(size, option="--target") // MIB
+    if memory_mib < 1:
+        raise UsageError(f"--target {LAB}{text}: less than a MiB", hint=LAB_HINT)
+    dax_start_mib(memory_mib, MEMORY_MIB)
+    return Guest(None, memory_mib, is_dax=kind == "dax", is_exact=is_exact)
+
+
+def _disk(text: str) -> Disk:
+    try:
+        return parse_disks([text])[0]
+    except UsageError as error:
+        reason = str(error).removeprefix("--disk: ")
+        raise UsageError(f"--target {LAB}{text}: {reason}", hint=error.hint or LAB_HINT) from None
