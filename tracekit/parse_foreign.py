@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit import __version__
 from tracekit.errors import InputError, UsageError
 from tracekit.formats.catalogue import Format, choose_format
-from tracekit.formats.feed import Feed, open_feeds, stop_feeds
+from tracekit.formats.feed import Feed, open_feeds, stop_feeds, take_head
 from tracekit.formats.fio import FioLog
 from tracekit.formats.foreign import Units
 from tracekit.formats.inputs import find_files
@@ -22,6 +22,7 @@ from tracekit.formats.pattern import own_pattern
 from tracekit.formats.text import BadLines, TextFormat
 from tracekit.parse import ahead
 from tracekit.parse_events import event_text, import_events
+from tracekit.parse_octf import import_octf, is_chosen
 from tracekit.schema import REQUESTS, SCHEMA_VERSION
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
 from tracekit.warnings import warning
@@ -126,17 +127,6 @@ class _Import:
         return len(block) - len(block) % self.format.record_bytes
 
 
-def _read_head(feed: Feed) -> bytes:
-    """Take the first bytes that a format is known by; raise InputError when there are none."""
-    head = b""
-    while len(head) < HEAD_BYTES and (more := os.read(feed.fd, HEAD_BYTES - len(head))):
-        head += more
-    if not head:
-        feed.finish()
-        raise feed.problem() or InputError(f"{feed.name}: empty", hint="check the file")
-    return head
-
-
 def _own(choice: Choice) -> TextFormat | None:
     if choice.columns and choice.regex:
         message = "--columns and --regex both name the columns"
@@ -155,23 +145,31 @@ def _matching(head: bytes, whole: bytes, name: str, given: str | None) -> Format
 
 
 def import_trace(
-    source: Path,
+    source: Path | Sequence[Path],
     output: Path,
     *,
     choice: Choice = Choice(),
     on_bytes: OnBytes = lambda _done, _total: None,
 ) -> TraceFolder:
-    """Import the file into the new trace folder `output`, and return it.
+    """Import the trace into the new trace folder `output`, and return it.
+
+    `source` is a file; of an OCTF trace its folder or the files of its cpus.
 
     Raise InputError when it is of no known format, has too many wrong lines, or numbers that
     contradict their units; then nothing is left behind.
     """
-    files = find_files([source])
+    files = find_files([source] if isinstance(source, Path) else source)
     with new_folder(output, overwrite=choice.overwrite) as folder:
-        with open_feeds(files) as feeds:
-            head = _read_head(feeds[0])
+        with open_feeds(files) as opened:
+            feeds, head = take_head(opened, HEAD_BYTES)
             text = event_text(head, choice)
-            if text is not None:
+            is_octf = text is None and is_chosen(head, choice)
+            if not is_octf and len(feeds) > 1:
+                message = f"{len(feeds)} files: only an OCTF trace is of several"
+                raise UsageError(message, hint="import each file by itself; blktrace: parse")
+            if is_octf:
+                info = import_octf(feeds, head, folder=folder, choice=choice, on_bytes=on_bytes)
+            elif text is not None:
                 info = import_events(
                     feeds[0], text, folder=folder, choice=choice, on_bytes=on_bytes
                 )

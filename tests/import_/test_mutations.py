@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.import_.octf import described, done, io
 from tests.import_.test_import import TEXTS
 from tests.import_.test_more_formats import BIOSNOOP, FIO2, FIO3
 from tracekit.errors import TracekitError
@@ -25,11 +26,14 @@ RECORDED = Path(__file__).parent / "recorded"
 ROUNDS = 40
 VSCSI1 = b"".join(struct.pack("<3I2H2Q", n, 4096, 1, 0x28, 0x100, n * 8, n * 50) for n in range(90))
 ORACLE = b"".join(struct.pack("<IQIq", n // 9, n * 8, 4096, -1) for n in range(90))
+OCTF = described(5, 1, device=1, name="sda", sectors=9) + b"".join(
+    io(10 * n, 2 * n, number=n) + done(10 * n + 5, 2 * n + 1, number=n) for n in range(1, 90)
+)
 
 
 def samples() -> dict[str, bytes]:
     found = {name: (text * 20).encode() for name, (text, _) in TEXTS.items()}
-    found |= {"vscsi1": VSCSI1, "oracleGeneral": ORACLE}
+    found |= {"vscsi1": VSCSI1, "oracleGeneral": ORACLE, "octf": OCTF}
     found |= {"fio2": FIO2.encode(), "fio3": FIO3.encode(), "biosnoop": BIOSNOOP.encode()}
     for name in ("perf", "ftrace", "blk", "blk_classic"):
         found[name] = lzma.decompress((RECORDED / f"{name}.txt.xz").read_bytes())[:6000]

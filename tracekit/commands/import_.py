@@ -12,8 +12,12 @@ from tracekit.printable import printable
 
 
 def import_(  # noqa: PLR0913 - a command's parameters are its options
-    source: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The trace, compressed or not; - for a pipe.")
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="The trace, compressed or not; - for a pipe. Of OCTF: its folder, or all files.",
+        ),
     ],
     *,
     output: Annotated[
@@ -81,7 +85,7 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
     )  # fmt: skip
     with byte_progress("import") as on_bytes:
         folder = import_trace(
-            source, output or default_output([source]), choice=choice, on_bytes=on_bytes
+            sources, output or default_output(sources), choice=choice, on_bytes=on_bytes
         )
     info = folder.info
     if as_json:

@@ -16,6 +16,8 @@ from tracekit.schema import OPERATIONS, REQUESTS, SECTOR_BYTES
 Numbers = NDArray[np.int64]
 LARGEST = (1 << 63) - 1
 NONE = -1
+FACTS = ("is_preflush", "is_fua", "is_meta", "error")
+"""Columns of requests that a format may know besides; 0 where it does not."""
 
 
 class Assembler:
@@ -60,6 +62,7 @@ class Assembler:
         places = _scaled(numbers["offset"], SIZE_BYTES[units.offset], "place")
         self.rounded += int((places % SECTOR_BYTES != 0).sum())
         op, readahead = self._operation_codes(columns)
+        facts = {name: numbers[name] for name in FACTS if name in numbers}
         nothing = np.full(columns.rows, NONE, np.int64)
         return {
             "time": self._times(columns),
@@ -68,7 +71,8 @@ class Assembler:
             "sector": places // SECTOR_BYTES,
             "length": _scaled(numbers["length"], SIZE_BYTES[units.length], "length"),
             "op": op,
-            "readahead": readahead,
+            "readahead": numbers.get("is_readahead", readahead),
+            **facts,
             "pid": numbers.get("pid", np.zeros(columns.rows, np.int64)),
             "process": _codes(columns.words["process"], self._processes)
             if "process" in columns.words
@@ -136,6 +140,7 @@ class Assembler:
             "length_bytes": rows["length"],
             "pid": rows["pid"],
             "is_readahead": rows["readahead"],
+            **{name: rows[name] for name in FACTS if name in rows},
             "depth": self._depths(rows["device"], times, ends),
         }
         texts = {

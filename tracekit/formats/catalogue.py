@@ -18,6 +18,7 @@ from tracekit.formats import (
     tencent,
 )
 from tracekit.formats.events import EVENT_TEXTS
+from tracekit.formats.octf import NAME as OCTF
 from tracekit.formats.oracle import OracleFormat
 from tracekit.formats.text import TextFormat
 from tracekit.formats.vscsi import VscsiFormat
@@ -40,7 +41,7 @@ def choose_format(head: bytes, name: str, *, given: str | None) -> Format:
     """
     if given is not None:
         if given not in FORMATS:
-            hint = f"known are {', '.join([*EVENT_TEXTS, *FORMATS])}"
+            hint = f"known are {', '.join([*EVENT_TEXTS, OCTF, *FORMATS])}"
             raise UsageError(f"--format {given}: there is no such format", hint=hint)
         return FORMATS[given]
     found = [known for known in FORMATS.values() if known.matches(head)]

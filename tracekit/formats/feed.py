@@ -148,6 +148,22 @@ def open_feeds(files: Sequence[Path]) -> Iterator[list[Feed]]:
                 feed.finish()
 
 
+def take_head(feeds: Sequence[Feed], most: int) -> tuple[list[Feed], bytes]:
+    """Take up to `most` first bytes of the first feed that has any, which is moved to the front.
+
+    Raise InputError when all are empty.
+    """
+    for place, feed in enumerate(feeds):
+        head = b""
+        while len(head) < most and (more := os.read(feed.fd, most - len(head))):
+            head += more
+        if head:
+            return [*feeds[place:], *feeds[:place]], head
+        feed.finish()
+    problems = [problem for feed in feeds if (problem := feed.problem())]
+    raise problems[0] if problems else InputError(f"{feeds[0].name}: empty", hint="check the file")
+
+
 def stop_feeds(feeds: Sequence[Feed]) -> None:
     """Let the feeds end early, so that the decoder comes to the end of what it reads."""
     for feed in feeds:

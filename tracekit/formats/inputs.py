@@ -17,10 +17,15 @@ TEXT_NAME = re.compile(r"(?P<stem>.+)\.perf\.txt(\.(gz|xz|zst|bz2))?")
 """What `tracekit capture --source perf` keeps."""
 
 
+OCTF_NAME = re.compile(r"octf\.trace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
+"""Files of a trace of the Open CAS telemetry framework."""
+
+
 def find_files(inputs: Sequence[Path]) -> list[Path]:
     """Return the trace files that the inputs name: a file is itself, a folder its *.blktrace.*.
 
-    A folder of a capture with perf has one *.perf.txt in their place. Raise InputError for what
+    A folder of a capture with perf has one *.perf.txt in their place, one of an OCTF trace its
+    octf.trace.*. Raise InputError for what
     does not exist, a folder without a trace, or a file given twice.
     """
     found: list[Path] = []
@@ -38,12 +43,21 @@ def _folder_files(folder: Path) -> list[Path]:
     texts = sorted(path for path in folder.iterdir() if TEXT_NAME.fullmatch(path.name))
     if not named and len(texts) == 1:
         return texts
+    if not named and (cpus := _octf_files(folder)):
+        return cpus
     if not named:
         raise InputError(
             f"{folder}: there is no trace in this folder, that is, no file NAME.blktrace.CPU",
             hint="name the trace files themselves, or make a trace with: tracekit capture",
         )
     return [path for _, _, path in sorted(named)]
+
+
+def _octf_files(folder: Path) -> list[Path]:
+    matches = [(OCTF_NAME.fullmatch(path.name), path) for path in folder.iterdir()]
+    return [
+        path for _, path in sorted((int(match["cpu"]), path) for match, path in matches if match)
+    ]
 
 
 def _refuse_same(files: Sequence[Path]) -> None:

@@ -1,0 +1,256 @@
+"""OCTF traces: messages made by the wire rules, joined by hand and by a model of ten lines."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.import_.octf import (
+    DISCARD,
+    FILE_META,
+    FILE_NAME,
+    READ,
+    WRITE,
+    described,
+    done,
+    event,
+    io,
+    message,
+    varint,
+)
+from tests.import_.test_import import TEXTS, rows, stored
+from tracekit.cli import app
+from tracekit.errors import InputError, UsageError
+from tracekit.native.octf import is_octf
+from tracekit.parse_foreign import Choice, import_trace
+from tracekit.store import TraceFolder
+
+T = 1_000_000
+"""Time of the first event, ns."""
+FIRST = described(T, 1, device=7, name="sda", sectors=4096)
+
+EVENTS = b"".join(
+    [
+        FIRST,
+        io(T + 10, 2, number=5, op=WRITE, lba=64, sectors=8, device=7, flags=(6, 7, 10)),
+        event(T + 11, 3, FILE_META, {2: message({2: 9}), 5: 5}),
+        io(T + 12, 4, number=6, op=WRITE, lba=64, sectors=8, device=7),
+        io(T + 13, 5, number=7, op=READ, lba=0, sectors=1, device=7, flags=(12,)),
+        done(T + 20, 6, number=6, lba=64, device=7),
+        done(T + 30, 7, number=5, lba=64, device=7),
+        event(T + 31, 8, FILE_NAME, {3: b"a file"}),
+        done(T + 40, 9, number=7, error=True, device=7),
+        io(T + 50, 10, number=8, op=WRITE, lba=999, sectors=0, device=7, flags=(6,)),
+        io(T + 60, 11, number=9, op=DISCARD, lba=16, sectors=1024, device=8),
+        done(T + 70, 12, number=77, device=7),
+    ]
+)
+
+
+def table(folder: TraceFolder) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(folder.table("requests")).to_pylist()
+    return found
+
+
+def test_requests_are_joined_by_their_number(tmp_path: Path) -> None:
+    # GIVEN a described device, two writes of one place, completed in the other order, a failed
+    # read, an empty flush, a discard, and a file's events between them
+    # WHEN it is imported THEN each has its own completion, and the time of the first is 0
+    folder = import_trace(stored(tmp_path / "x", EVENTS), tmp_path / "out")
+    assert folder.info["source"]["format"] == "octf"
+    assert rows(folder.path) == [
+        (0, 20, "sda", 64, 4096, "write"),
+        (2, 10, "sda", 64, 4096, "write"),
+        (3, 30, "sda", 0, 512, "read"),
+        (40, None, "sda", 0, 0, "flush"),
+        (50, None, "device-8", 16, 1024 * 512, "discard"),
+    ]
+    # AND flags are those of the events
+    first, second, third, *_ = table(folder)
+    flags = ("is_preflush", "is_fua", "is_meta", "is_readahead", "error")
+    assert [first[name] for name in flags] == [True, True, True, False, 0]
+    assert [second[name] for name in flags] == [False, False, False, False, 0]
+    assert [third[name] for name in flags] == [False, False, False, True, -5]
+    # AND what has no partner is counted, nothing is lost, and the device has its size
+    loss = folder.info["loss"]
+    assert loss["unmatched"] == {"queue": 2, "complete": 1}
+    assert (loss["has_sequence_numbers"], loss["lost_records"]) == (True, 0)
+    assert folder.info["counts"]["passed_lines"] == 2
+    sizes = {device["device"]: device["size_sectors"] for device in folder.info["devices"]}
+    assert sizes == {"sda": 4096, "device-8": None}
+
+
+def test_without_numbers_the_place_joins_the_oldest_first(tmp_path: Path) -> None:
+    # GIVEN requests of one place and of another device without ids, as of version 0
+    data = (
+        io(T, 1, number=0, lba=8)
+        + io(T + 1, 2, number=0, lba=8)
+        + io(T + 2, 3, number=0, lba=8, device=2)
+        + done(T + 10, 4, number=0, lba=8)
+        + done(T + 20, 5, number=0, lba=8)
+        + done(T + 30, 6, number=0, lba=8, sectors=9)
+        + done(T + 40, 7, number=0, lba=8, device=2)
+    )
+    folder = import_trace(stored(tmp_path / "x", data), tmp_path / "out")
+    assert [row[1] for row in rows(folder.path)] == [10, 20, 40]
+    assert folder.info["loss"]["unmatched"] == {"queue": 0, "complete": 1}
+
+
+def test_missing_numbers_are_lost_events(tmp_path: Path) -> None:
+    # GIVEN numbers 1, 2, 6 and 9: five are missing between the first and the last
+    data = FIRST + io(T, 2, number=1) + io(T + 1, 6, number=2) + io(T + 2, 9, number=3)
+    folder = import_trace(stored(tmp_path / "x", data), tmp_path / "out")
+    assert folder.info["loss"]["lost_records"] == 5
+    codes = [doubt["code"] for doubt in folder.info["warnings"]]
+    assert {"lost_records", "no_completions", "unmatched_events"} <= set(codes)
+
+
+def made_trace(chance: random.Random, count: int) -> tuple[list[list[bytes]], list[Any]]:
+    """Return messages of four cpus, and by a plain sort the rows that they are."""
+    events: list[tuple[int, bytes]] = []
+    expected = []
+    time, sid = T, 1
+    for number in range(1, count + 1):
+        time += chance.choice((0, 1, 300))
+        wait = chance.randrange(1, 5000)
+        lba, sectors = chance.randrange(1 << 40), chance.choice((1, 8, 2048))
+        op, device = chance.choice((READ, WRITE, DISCARD)), chance.randrange(1, 4)
+        told: Any = {"lba": lba, "sectors": sectors, "device": device, "number": number}
+        events.append((time, io(time, sid, op=op, **told)))
+        has_end = chance.random() < 0.9
+        if has_end:
+            events.append((time + wait, done(time + wait, sid + 1, **told)))
+        sid += 2
+        name = ("read", "write", "discard")[op - 1]
+        end = time - T + wait if has_end else None
+        expected.append((time - T, end, f"device-{device}", lba, sectors * 512, name))
+    cpus: list[list[bytes]] = [[], [], [], []]
+    for _, data in sorted(events, key=lambda found: found[0]):
+        chance.choice(cpus).append(data)
+    first = expected[0][0]
+    shift = [(q - first, e and e - first, d, s, b, o) for q, e, d, s, b, o in expected]
+    return cpus, shift
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cpus_are_merged_by_time(tmp_path: Path, seed: int) -> None:
+    # GIVEN 20,000 random requests whose events are spread over four cpus, one file compressed and
+    # one more cpu that had no event
+    chance = random.Random(seed)  # noqa: S311 - a fixed sequence, no secret
+    cpus, expected = made_trace(chance, 20_000)
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    (folder / "octf.trace.0").write_bytes(b"")
+    (folder / "octf.summary").write_text("{}")
+    for number, cpu in enumerate(cpus[:3], 1):
+        (folder / f"octf.trace.{number}").write_bytes(b"".join(cpu))
+    (folder / "octf.trace.4.gz").write_bytes(gzip.compress(b"".join(cpus[3])))
+    # WHEN the folder is imported, THEN the rows are those of a plain sort
+    found = import_trace(folder, tmp_path / "out")
+    assert rows(found.path) == expected
+    # AND as a list of files in any order too
+    files = [path for path in folder.iterdir() if path.name.startswith("octf.trace")]
+    chance.shuffle(files)
+    assert rows(import_trace(files, tmp_path / "list").path) == expected
+
+
+def test_a_window_is_bounded(tmp_path: Path) -> None:
+    # GIVEN a request that never completes, and more behind it than the window holds
+    count = (1 << 20) + 50
+    pair = io(T + 1, 2, number=2) + done(T + 1, 3, number=2)
+    data = io(T, 1, number=1) + pair * (count - 2)
+    folder = import_trace(stored(tmp_path / "x", data), tmp_path / "out")
+    # THEN only it is given up
+    ends = pq.read_table(folder.table("requests"), columns=["complete_ns"]).column(0)
+    assert (len(ends), ends.null_count) == (count - 1, 1)
+    assert "window_full" in [doubt["code"] for doubt in folder.info["warnings"]]
+
+
+def test_unknown_fields_are_passed_over(tmp_path: Path) -> None:
+    # GIVEN fields of every wire type that no version has, in the event and in its parts
+    extra = varint(90 << 3) + varint(1 << 63) + varint(91 << 3 | 1) + bytes(8)
+    extra += varint(92 << 3 | 2) + varint(3) + b"abc" + varint(93 << 3 | 5) + bytes(4)
+    header = message({1: 4, 2: T}) + extra
+    body = extra + message({1: 24, 2: 8, 4: 1, 5: WRITE, 9: 3}) + extra
+    made = extra + message({2: body, 1: header}) + extra
+    strange = event(T + 1, 5, 19, {1: 1})
+    data = io(T - 5, 3, number=2) + varint(len(made)) + made + strange
+    # WHEN imported THEN the known fields count, and an event of another kind is told
+    folder = import_trace(stored(tmp_path / "x", data), tmp_path / "out", choice=Choice("octf"))
+    assert rows(folder.path)[1] == (5, None, "device-1", 24, 4096, "write")
+    assert "unknown_actions" in [doubt["code"] for doubt in folder.info["warnings"]]
+
+
+BAD = [
+    (b"\x00", "byte N: a message of 0 bytes cannot be"),
+    (varint(1 << 40) + bytes(20), "a message of 1,099,511,627,776 bytes cannot be"),
+    (b"\xff" * 11, "cannot be: 1 to 65,536 can"),
+    (b"\x04abcd", "byte N: these 4 bytes are no Event message"),
+    (b"\x02\x12\x00", "an Event message of 2 bytes without a header"),
+    (event(1 << 63, 3, 2, {}), "time 9223372036854775808 ns is beyond 63 bits"),
+    (io(T, 3, number=1, lba=1 << 60), "sector 1152921504606846976 is beyond 2\\^53"),
+]
+
+
+@pytest.mark.parametrize(("piece", "told"), BAD)
+def test_damage_names_file_place_and_value(tmp_path: Path, piece: bytes, told: str) -> None:
+    good = io(T, 2, number=1, lba=1 << 20) + done(T + 1, 3, number=1)
+    source = stored(tmp_path / "x", good + piece + io(T + 9, 4, number=2))
+    with pytest.raises(InputError, match=told.replace("byte N", f"byte {len(good)}")) as caught:
+        import_trace(source, tmp_path / "out", choice=Choice("octf"))
+    assert str(source) in str(caught.value)
+    assert caught.value.hint
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_cut_file_is_told_and_may_be_allowed(tmp_path: Path) -> None:
+    # GIVEN 50 requests, the last cut short
+    data = b"".join(io(T + n, n + 1, number=n + 1) for n in range(50))
+    source = stored(tmp_path / "x", data[:-3])
+    with pytest.raises(InputError, match=r"1 of 1 files are cut short\n  .*/x: byte [\d,]+: "):
+        import_trace(source, tmp_path / "none")
+    folder = import_trace(source, tmp_path / "out", choice=Choice(most_bad_ratio=0.05))
+    assert folder.info["counts"]["requests"] == 49
+    assert folder.info["counts"]["bad_lines"] == 1
+
+
+def test_other_files_are_not_taken_for_it() -> None:
+    # GIVEN texts of other formats, random bytes, and a message whose event is of no known kind
+    chance = random.Random(1)  # noqa: S311 - a fixed sequence, no secret
+    assert not any(is_octf(text.encode()) for text, _ in TEXTS.values())
+    assert not any(is_octf(chance.randbytes(64)) for _ in range(5000))
+    assert not is_octf(event(T, 1, 19, {}))
+    assert not is_octf(event(0, 1, 2, {}))
+    assert is_octf(FIRST)
+    assert is_octf(FIRST + FIRST[:5])
+    assert not is_octf(FIRST[:5])
+
+
+def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
+    source = stored(tmp_path / "x", FIRST)
+    with pytest.raises(UsageError, match="always nanoseconds and sectors"):
+        import_trace(source, tmp_path / "out", choice=Choice(units=("time=us",)))
+    with pytest.raises(InputError, match="there is no request in it"):
+        import_trace(source, tmp_path / "out")
+    text = stored(tmp_path / "y", TEXTS["alibaba"][0])
+    with pytest.raises(UsageError, match="2 files: only an OCTF trace is of several"):
+        import_trace([text, source], tmp_path / "out")
+    with pytest.raises(InputError, match="empty"):
+        import_trace(stored(tmp_path / "z", b""), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_takes_several_files(tmp_path: Path) -> None:
+    one = stored(tmp_path / "octf.trace.0", FIRST + io(T, 2, number=1, device=7))
+    two = stored(tmp_path / "octf.trace.1", done(T + 9, 3, number=1, device=7))
+    made = tmp_path / "out"
+    result = CliRunner().invoke(app, ["import", str(two), str(one), "-o", str(made)])
+    assert result.exit_code == 0, result.output
+    assert "1 requests of sda in 0.000 s (octf)" in result.output
+    assert rows(made) == [(0, 9, "sda", 8, 4096, "read")]
