@@ -5,6 +5,7 @@
 -- column: path: of the file
 -- column: kind: file, directory or other
 -- column: read_bytes, write_bytes: bytes read and written
+-- column: moved_bytes: both together
 -- column: call_count: operations that name it or a handle of it
 -- column: sync_count: calls of fsync, fdatasync, sync_file_range and msync
 -- column: size_bytes: before the first operation; null if it was not there or is not known
@@ -30,13 +31,14 @@ busiest as (
         uses.write_bytes,
         uses.call_count,
         uses.sync_count,
-        files.size_bytes
+        files.size_bytes,
+        uses.read_bytes + uses.write_bytes as moved_bytes
     from uses
     inner join files on uses.file_id = files.file_id
-    order by uses.read_bytes + uses.write_bytes desc, uses.call_count desc, files.path asc
+    order by moved_bytes desc, uses.call_count desc, files.path asc
     limit $file_count
 )
 
 select *
 from busiest
-order by read_bytes + write_bytes desc, call_count desc, path asc
+order by moved_bytes desc, call_count desc, path asc

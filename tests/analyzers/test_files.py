@@ -47,7 +47,7 @@ def test_defaults_are_within_their_range(name: str) -> None:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_reads_tables_that_a_stage_makes(name: str) -> None:
-    assert set(read(name).reads) <= {*MADE_BY, "completions"}
+    assert set(read(name).reads) <= {*MADE_BY, "completions", "file_completions"}
     for table in read(name).reads:
         assert re.search(rf"\b{table}\b|\bsteps\b|\bgaps\b|\breplay_times\b", read(name).text)
 

@@ -14,6 +14,7 @@ from tracekit.analyze import ANALYSES, CHECKS
 from tracekit.store import TraceFolder
 
 REPLAY = (
+    "replay/answered",
     "replay/outcomes",
     "replay/replayed",
     "replay/replayed_distribution",

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tracekit import query
 from tracekit.errors import InputError, UsageError
 from tracekit.plan.routes import NVM
 from tracekit.profiles import Profile, choose_profile, load_profiles
@@ -154,7 +155,10 @@ def _replay_options(
 
 
 def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int:
-    """Replay; return the elapsed time, or with queueing the mean response time."""
+    """Replay; return the elapsed time, or with queueing the mean response time of requests.
+
+    What one request became on two devices is answered when its last piece is.
+    """
     summary, is_partial = replay(part, options)
     counts = summary["counts"]
     if is_partial or counts["done"] != counts["planned"]:
@@ -165,9 +169,10 @@ def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int
         )
     if not is_open:
         return int(summary["timing"]["elapsed_ns"])
-    answered = [operation["response"] for operation in summary["operations"]]
-    total_ns = sum(float(one["mean_ns"]) * int(one["count"]) for one in answered if one["count"])
-    return round(total_ns / max(sum(int(one["count"]) for one in answered), 1))
+    with query.connect(part) as connection:
+        rows = query.run(connection, "replay/answered").to_pylist()
+    answered = {row["replay"]: row for row in rows}
+    return round(answered[options.name]["response_avg_ns"])
 
 
 def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> Mapping[str, Any]:
