@@ -172,7 +172,7 @@ def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int
     with query.connect(part) as connection:
         rows = query.run(connection, "replay/answered").to_pylist()
     answered = {row["replay"]: row for row in rows}
-    return round(answered[options.name]["response_avg_ns"])
+    return round(float(answered[options.name]["response_avg_ns"]))
 
 
 def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> Mapping[str, Any]:
