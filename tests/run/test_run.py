@@ -35,7 +35,7 @@ def test_every_stage_runs_in_turn_and_leaves_its_tables(folder: TraceFolder) -> 
         "report",
     ]
     assert result.steps == steps
-    assert len(result.headline) == 3
+    assert len(result.headline) == 4
     assert result.unfinished == []
     assert result.report == folder.path / "report.html"
     text = result.report.read_text()
@@ -143,6 +143,6 @@ def test_the_result_as_json(folder: TraceFolder) -> None:
     content = json.loads(result.stdout)
     assert content["trace"] == str(folder.path)
     assert content["report"] == str(folder.path / "report.html")
-    assert len(content["headline"]) == 3
+    assert len(content["headline"]) == 4
     assert content["steps"][0]["stage"] == "parse"
     assert content["unfinished"] == []
