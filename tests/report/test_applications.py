@@ -61,6 +61,22 @@ def test_a_difference_is_told_with_the_traces_own_numbers() -> None:
     ]
 
 
+def test_what_is_like_two_or_none_is_told_so() -> None:
+    # GIVEN a hot journal with most requests, as no application of the study has
+    table = applications.counted(totals(fs=(10, 60, 60), journal=(30, 40, 10)))
+    # THEN with the file system as the best use of any NVM it shares two traits with two of them
+    found = applications.shape(table, "fs", large="fs")
+    assert plain(applications.says(table, found)) == [
+        "This trace is equally like \u201cOLTP\u201d and \u201cvideo and browser\u201d:"
+        " 2 of 4 traits each."
+    ]
+    # and with none of the study's roles as the best one, or with swap hot, none
+    swapped = applications.Shape("other", ("swap",), "other", "other")
+    assert applications.says(table, swapped) == [
+        "This trace is like none of the study's applications."
+    ]
+
+
 def test_a_role_without_traffic_has_no_share() -> None:
     table = applications.counted(totals(fs=(10, 300, 300), swap=(0, 0, 0)))
     found = applications.shape(table, "fs", large="fs")

@@ -132,10 +132,11 @@ def says(table: pd.DataFrame, found: Shape) -> list[str]:
     nearest = [name for name, count in counts.items() if count == most]
     if most == len(TRAITS):
         return [f"In all {most} traits this trace is like {nearest[0]} in the study."]
+    if most == 0:
+        return ["This trace is like none of the study's applications."]
     if len(nearest) > 1:
-        return [
-            f"This trace is as much like {fmt.listing(nearest)}: {most} of {len(TRAITS)} traits."
-        ]
+        names = fmt.listing([f"\u201c{name}\u201d" for name in nearest])
+        return [f"This trace is equally like {names}: {most} of {len(TRAITS)} traits each."]
     sentences = [
         f"This trace is most like {nearest[0]} in the study: {most} of {len(TRAITS)} traits."
     ]
