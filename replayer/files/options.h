@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "files/crew.h"
 #include "files/prepare.h"
@@ -23,14 +22,10 @@ struct options {
   bool replaces;
   bool ignores_space;
   bool is_quiet;
-  bool is_version;
-  bool is_help;
 };
 
-/* Reads the command line. Returns 0, or -EINVAL after a line on stderr. */
+/* Reads the command line. Returns 0, 1 when all that was asked for is printed, or -EINVAL after a
+ * line on stderr. */
 int options_parse(struct options *options, int count, char **arguments);
-
-/* Prints usage and all options. */
-void options_help(FILE *out);
 
 #endif

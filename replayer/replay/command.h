@@ -2,33 +2,47 @@
 #ifndef TRACEKIT_REPLAY_COMMAND_H
 #define TRACEKIT_REPLAY_COMMAND_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 struct options; /* each program's own */
 
 struct command_option {
-  const char *name;                                  /* without the dashes */
-  const char *value;                                 /* what it takes; NULL: nothing */
-  const char *help;                                  /* one line */
-  int (*take)(struct options *options, char *value); /* 0 or -EINVAL */
+  const char *name;  /* without the dashes */
+  const char *value; /* what it takes; NULL: nothing */
+  const char *help;  /* one line */
+  /* Reads `value` into `place`, which is at `offset` of the program's options. 0 or -errno. */
+  int (*take)(const struct command_option *option, void *place, char *value);
+  size_t offset;
+  uint64_t minimum; /* of command_number and command_small */
+  uint64_t maximum;
+  const char *const *words; /* of command_word: in the order of the enum, ended by NULL */
 };
 
+/* Each reads one kind of value: what `place` must point to stands behind it. */
+typedef int command_take(const struct command_option *option, void *place, char *value);
+command_take command_flag;     /* bool, set to true */
+command_take command_text;     /* const char *, borrowed from the command line */
+command_take command_number;   /* uint64_t */
+command_take command_small;    /* uint32_t */
+command_take command_terminal; /* int, a file descriptor */
+command_take command_fraction; /* struct fraction */
+command_take command_word;     /* an enum without negative values */
+
 struct command {
-  const struct command_option *options;
-  uint32_t count;                                          /* of options, at most 64 */
+  const char *about; /* printed before the options by --help */
+  const char *codes; /* printed after them: the exit codes */
+  int width;         /* of the options' names there */
+  int interface;     /* printed by --version: of the files that the program reads and writes */
+  const struct command_option *options; /* those of the program; --version and --help come by it */
+  uint32_t count;                       /* of options, at most 62 */
   int (*take_place)(struct options *options, char *place); /* an argument that is no option */
 };
 
-/* Gives each argument to its function. Returns 0 or -EINVAL after a line on stderr. Once a
- * process. */
+/* Gives each argument to its function. Returns 0, 1 when --help or --version was asked for and
+ * printed, or -EINVAL after a line on stderr. Once a process. */
 int command_parse(const struct command *command, struct options *options, int count,
                   char **arguments);
-
-/* Prints one line an option, the texts from column `width` on. */
-void command_help(const struct command *command, FILE *out, int width);
-
-/* Finds `value` among three words in the order of an enum. Returns 0 or -EINVAL. */
-int command_choose(const char *value, const char *const words[3], unsigned *chosen);
 
 #endif

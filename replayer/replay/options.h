@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "replay/device.h"
 #include "replay/feed.h"
@@ -24,17 +23,20 @@ struct options_device {
   struct device_spec spec;
 };
 
+struct options_list {
+  const char *texts[OPTIONS_LIST_MAX];
+  uint32_t count;
+};
+
 struct options {
   const char *plan_path;
   struct options_target targets[OPTIONS_LIST_MAX];
   uint32_t target_count;
   struct options_device devices[OPTIONS_LIST_MAX]; /* emulated ones */
   uint32_t device_count;
-  const char *write_to[OPTIONS_LIST_MAX]; /* confirmations */
-  uint32_t write_to_count;
-  const char *overwrite[OPTIONS_LIST_MAX]; /* names of signatures */
-  uint32_t overwrite_count;
-  const char *engine; /* "auto", "io_uring", "threads", "emulated" or "null" */
+  struct options_list write_to;  /* confirmations */
+  struct options_list overwrite; /* names of signatures */
+  const char *engine;            /* "auto", "io_uring", "threads", "emulated" or "null" */
   struct pace_rules pace;
   struct fraction speed;
   uint64_t from_ns;     /* of the plan: earlier requests are left out */
@@ -54,15 +56,10 @@ struct options {
   bool is_dry_run;
   int progress_fd; /* a progress line goes there when it is a terminal */
   bool is_quiet;
-  bool is_version;
-  bool is_help; /* nothing else was looked at */
 };
 
-/* Reads the command line; strings are borrowed from `arguments`, which it may cut at "=". Returns 0
- * or -EINVAL after a line on stderr. */
+/* Reads the command line; strings are borrowed from `arguments`, which it may cut at "=". Returns
+ * 0, 1 when all that was asked for is printed, or -EINVAL after a line on stderr. */
 int options_parse(struct options *options, int count, char **arguments);
-
-/* Prints how the program is used. */
-void options_help(FILE *out);
 
 #endif

@@ -109,10 +109,10 @@ static int open_target(struct session *session, uint32_t index) {
     return -EINVAL;
   }
   struct target_rules rules = {.direct = options->direct,
-                               .write_to = options->write_to,
-                               .write_to_count = options->write_to_count,
-                               .overwrite = options->overwrite,
-                               .overwrite_count = options->overwrite_count,
+                               .write_to = options->write_to.texts,
+                               .write_to_count = options->write_to.count,
+                               .overwrite = options->overwrite.texts,
+                               .overwrite_count = options->overwrite.count,
                                .expands = options->expands,
                                .may_create = !options->is_dry_run};
   int rc = target_open(target, path, plan_target, &rules);

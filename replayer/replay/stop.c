@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
+
+#include "replay/diag.h"
 
 #define STACK_BYTES (256U << 10)
 
@@ -25,7 +28,7 @@ static int catch_hangup(const struct sigaction *stop) {
   return sigaction(SIGHUP, stop, NULL) != 0 ? -errno : 0;
 }
 
-int stop_install(void) {
+static int catch_all(void) {
   struct sigaction stop = {.sa_handler = on_signal};
   struct sigaction ignore = {.sa_handler = SIG_IGN};
   (void)sigemptyset(&stop.sa_mask); /* cannot fail */
@@ -34,6 +37,13 @@ int stop_install(void) {
       sigaction(SIGXFSZ, &ignore, NULL) != 0 || sigaction(SIGPIPE, &ignore, NULL) != 0)
     return -errno;
   return catch_hangup(&stop);
+}
+
+int stop_install(void) {
+  int rc = catch_all();
+  if (rc != 0)
+    diag("cannot handle signals: %s", strerror(-rc));
+  return rc;
 }
 
 bool stop_requested(void) { return atomic_load_explicit(&stop_flag, memory_order_relaxed) != 0; }

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 
 /* Lets SIGINT, SIGTERM and, unless it is ignored already, SIGHUP set the flag, and ignores SIGXFSZ
- * and SIGPIPE, so that these come back as errors of the call. Returns 0 or -errno. */
+ * and SIGPIPE, so that these come back as errors of the call. Returns 0, or -errno after a line on
+ * stderr. */
 int stop_install(void);
 
 /* Returns whether a signal asked to stop. Any thread. */

@@ -30,6 +30,20 @@ def image(path: Path, *, mib: int = 16) -> Path:
 
 
 @contextmanager
+def small_file_system(place: Path) -> Iterator[Path]:
+    """Yield a new directory that holds 4 MiB and no more."""
+    place.mkdir()
+    try:
+        call("mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place))
+    except AssertionError as error:
+        pytest.skip(f"needs tmpfs: {error}")
+    try:
+        yield place
+    finally:
+        call("umount", str(place))
+
+
+@contextmanager
 def loop(backing: Path, *options: str) -> Iterator[Path]:
     """Yield a loop device on the file."""
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.replay.disk import call, needs_root
+from tests.replay.disk import needs_root, small_file_system
 from tests.replay_files.program import RESULT, command, do, run, write_plan
 from tracekit.plan.file_table import FileTable
 from tracekit.plan.files import Setting
@@ -25,14 +25,8 @@ OWN = "tracekit-files"
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "small"
-    place.mkdir()
-    try:
-        call("mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place))
-    except AssertionError as error:
-        pytest.skip(f"needs tmpfs: {error}")
-    yield place
-    call("umount", str(place))
+    with small_file_system(tmp_path / "small") as place:
+        yield place
 
 
 @needs_root

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from tests.replay.disk import call, needs_root
+from tests.replay.disk import needs_root, small_file_system
 from tracekit.cli import app
 from tracekit.errors import TracekitError
 from tracekit.schema.file_runs import FILE_RUNS
@@ -183,14 +183,8 @@ def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, ta
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "small"
-    place.mkdir()
-    try:
-        call("mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place))
-    except AssertionError as error:
-        pytest.skip(f"needs tmpfs: {error}")
-    yield place
-    call("umount", str(place))
+    with small_file_system(tmp_path / "small") as place:
+        yield place
 
 
 @needs_root
