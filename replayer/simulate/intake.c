@@ -13,30 +13,41 @@ int intake_init(struct intake *intake, uint32_t device_count, bool as_issued,
   return as_issued ? issue_queue_new(&intake->queue) : 0;
 }
 
+static int hand_over(const struct issue_request *request, const struct intake_sink *sink) {
+  const int error = request->is_preflush ? sink->flush(sink->context, request) : 0;
+  return error ? error : sink->transfer(sink->context, request);
+}
+
 static int drain(struct intake *intake, int64_t now_ns, const struct intake_sink *sink) {
   struct issue_request issued;
   while (intake->queue != NULL && issue_queue_pop(intake->queue, now_ns, &issued)) {
-    const int error = sink->transfer(sink->context, &issued);
+    const int error = hand_over(&issued, sink);
     if (error)
       return error;
   }
   return 0;
 }
 
+/* Hands over the flush of a request whose data do not follow it. */
+static int flush_alone(struct issue_request *request, const struct intake_sink *sink) {
+  request->is_preflush = false;
+  return sink->flush(sink->context, request);
+}
+
 /* `request` arrives when it was queued until it is known to have been issued. */
 static int add_transfer(struct intake *intake, struct issue_request *request, int64_t issue_ns,
                         int64_t merged_into, const struct intake_sink *sink) {
   if (intake->queue == NULL)
-    return sink->transfer(sink->context, request);
+    return hand_over(request, sink);
   if (merged_into >= 0) {
     if (issue_queue_merge(intake->queue, merged_into, request) == 0)
-      return 0;
+      return request->is_preflush ? flush_alone(request, sink) : 0;
     intake->totals->orphan_merges++;
-    return sink->transfer(sink->context, request);
+    return hand_over(request, sink);
   }
   if (issue_ns < 0) {
     intake->totals->not_issued++;
-    return 0;
+    return request->is_preflush ? flush_alone(request, sink) : 0;
   }
   request->issue_ns = issue_ns;
   const int error = issue_queue_push(intake->queue, request);
@@ -74,19 +85,15 @@ static int add_row(struct intake *intake, const struct tk_placement_rows *rows, 
       .is_fua = rows->is_fua[row] != 0,
   };
   const bool is_flush = action == TK_ACTION_FLUSH || rows->is_preflush[row];
-  const bool is_transfer = action <= TK_ACTION_WRITE && rows->length_bytes[row] != 0;
+  const bool is_data = action <= TK_ACTION_WRITE && rows->length_bytes[row] != 0;
+  const bool is_transfer = is_data && is_possible(rows->sector[row], rows->length_bytes[row]);
   intake->totals->uncharged += action == TK_ACTION_UNCHARGED;
-  int error = is_flush || is_transfer ? drain(intake, rows->queue_ns[row], sink) : 0;
-  if (!error && is_flush) {
-    intake->totals->flushes[request.role]++;
-    error = sink->flush(sink->context, &request);
-  }
+  intake->totals->impossible += is_data && !is_transfer;
+  intake->totals->flushes[request.role] += is_flush;
+  request.is_preflush = is_flush && is_transfer;
+  const int error = is_flush || is_data ? drain(intake, rows->queue_ns[row], sink) : 0;
   if (error || !is_transfer)
-    return error;
-  if (!is_possible(rows->sector[row], rows->length_bytes[row])) {
-    intake->totals->impossible++;
-    return 0;
-  }
+    return error || !is_flush ? error : flush_alone(&request, sink);
   return add_transfer(intake, &request, rows->issue_ns[row], rows->merged_into[row], sink);
 }
 

@@ -10,11 +10,13 @@
 #include "simulate/placement.h"
 
 /* Who takes the requests. Both return 0 or a negative errno that ends the reading. A transfer's
- * `issue_ns` is when it reached the device: issued, or queued where requests count as queued. */
+ * `issue_ns` is when it reached the device: issued, or queued where requests count as queued. One
+ * with a preflush comes to `flush` first, and at once then to `transfer`, both with `is_preflush`.
+ */
 struct intake_sink {
   void *context;
   int (*transfer)(void *context, const struct issue_request *request);
-  int (*flush)(void *context, const struct issue_request *request); /* a preflush is one, too */
+  int (*flush)(void *context, const struct issue_request *request);
 };
 
 struct intake {

@@ -16,6 +16,7 @@ struct issue_request {
   uint8_t role;       /* index */
   bool is_write;
   bool is_fua;
+  bool is_preflush; /* a transfer that begins when a flush before it has ended */
 };
 
 struct issue_queue;

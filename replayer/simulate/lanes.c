@@ -1,6 +1,7 @@
 #include "simulate/lanes.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define LOW_BITS 32
@@ -23,7 +24,8 @@ struct lanes {
                           server and placement */
   uint64_t *low;       /* sums of the answers' lower 32 bits, and of the others */
   uint64_t *high;
-  int64_t *end_ps; /* of the job's part on NVM, while both are served */
+  int64_t *end_ps;  /* of the job, and so of the flush that was the last one */
+  int64_t *late_ps; /* of the last data that waited for their flush */
 };
 
 int lanes_new(uint32_t count, uint32_t devices, const uint32_t servers[2], struct lanes **out) {
@@ -40,9 +42,11 @@ int lanes_new(uint32_t count, uint32_t devices, const uint32_t servers[2], struc
       .low = calloc(row, sizeof(uint64_t)),
       .high = calloc(row, sizeof(uint64_t)),
       .end_ps = calloc(row, sizeof(int64_t)),
+      .late_ps = calloc(row, sizeof(int64_t)),
   };
   *out = lanes;
-  if (lanes->free_ps[0] && lanes->free_ps[1] && lanes->low && lanes->high && lanes->end_ps)
+  if (lanes->free_ps[0] && lanes->free_ps[1] && lanes->low && lanes->high && lanes->end_ps &&
+      lanes->late_ps)
     return 0;
   lanes_free(lanes);
   *out = NULL;
@@ -101,21 +105,11 @@ static int64_t *row_of(struct lanes *lanes, uint32_t device, const struct piece 
   return lanes->free_ps[place] + first + piece->begin;
 }
 
-int64_t lanes_serve(struct lanes *lanes, uint32_t device, const struct piece *piece,
-                    int64_t arrival_ps) {
+/* Serves a job's parts, each on its device. */
+static void serve_parts(struct lanes *lanes, uint32_t device, const struct piece *piece,
+                        int64_t arrival_ps, int64_t *end_ps) {
   const uint32_t count = piece->end - piece->begin;
   const int64_t parts_ps[2] = {piece->base_ps, piece->nvm_ps};
-  uint64_t *low = lanes->low + piece->begin;
-  uint64_t *high = lanes->high + piece->begin;
-  const int only = parts_ps[1] < 0 ? 0 : 1;
-  if (parts_ps[1 - only] < 0 && lanes->servers[only] == 1) {
-    int64_t *free_ps = row_of(lanes, device, piece, only);
-    serve_alone(free_ps, low, high, count, arrival_ps, parts_ps[only]);
-    return free_ps[0] - arrival_ps;
-  }
-  int64_t *end_ps = lanes->end_ps;
-  for (uint32_t i = 0; i < count; i++)
-    end_ps[i] = arrival_ps;
   for (int place = 0; place < 2; place++) {
     if (parts_ps[place] < 0)
       continue;
@@ -125,7 +119,40 @@ int64_t lanes_serve(struct lanes *lanes, uint32_t device, const struct piece *pi
     else
       serve_many(lanes, free_ps, lanes->servers[place], end_ps, count, arrival_ps, parts_ps[place]);
   }
-  add_answers(low, high, end_ps, count, arrival_ps);
+}
+
+/* Begins the ends of a job: now, or for data with what they take after their flush. */
+static void begin_ends(const struct lanes *lanes, const struct piece *piece, int64_t arrival_ps,
+                       bool are_data) {
+  const int64_t takes_ps = max_ps(piece->base_ps, piece->nvm_ps);
+  for (uint32_t i = piece->begin; i < piece->end; i++)
+    lanes->end_ps[i] = are_data ? lanes->end_ps[i] + takes_ps : arrival_ps;
+}
+
+static void note_late(const struct lanes *lanes, const struct piece *piece) {
+  for (uint32_t i = piece->begin; i < piece->end; i++)
+    lanes->late_ps[i] = max_ps(lanes->late_ps[i], lanes->end_ps[i]);
+}
+
+int64_t lanes_serve(struct lanes *lanes, uint32_t device, const struct piece *piece,
+                    int64_t arrival_ps, enum lanes_part part) {
+  const uint32_t count = piece->end - piece->begin;
+  const int64_t parts_ps[2] = {piece->base_ps, piece->nvm_ps};
+  uint64_t *low = lanes->low + piece->begin;
+  uint64_t *high = lanes->high + piece->begin;
+  const int only = parts_ps[1] < 0 ? 0 : 1;
+  if (part == LANES_WHOLE && parts_ps[1 - only] < 0 && lanes->servers[only] == 1) {
+    int64_t *free_ps = row_of(lanes, device, piece, only);
+    serve_alone(free_ps, low, high, count, arrival_ps, parts_ps[only]);
+    return free_ps[0] - arrival_ps;
+  }
+  int64_t *end_ps = lanes->end_ps + piece->begin;
+  begin_ends(lanes, piece, arrival_ps, part == LANES_DATA);
+  serve_parts(lanes, device, piece, arrival_ps, end_ps);
+  if (part == LANES_DATA)
+    note_late(lanes, piece);
+  if (part != LANES_PREFLUSH)
+    add_answers(low, high, end_ps, count, arrival_ps);
   return end_ps[0] - arrival_ps;
 }
 
@@ -138,7 +165,7 @@ struct tk_wide lanes_answer_ps(const struct lanes *lanes, uint32_t placement) {
 }
 
 int64_t lanes_done_ps(const struct lanes *lanes, uint32_t placement) {
-  int64_t done_ps = 0;
+  int64_t done_ps = lanes->late_ps[placement];
   const size_t rows[2] = {(size_t)lanes->devices * lanes->servers[0], lanes->servers[1]};
   for (int place = 0; place < 2; place++)
     for (size_t row = 0; row < rows[place]; row++)
@@ -154,5 +181,6 @@ void lanes_free(struct lanes *lanes) {
   free(lanes->low);
   free(lanes->high);
   free(lanes->end_ps);
+  free(lanes->late_ps);
   free(lanes);
 }

@@ -27,7 +27,7 @@ struct series {
   struct lanes *lanes;         /* of members; NULL without queues */
 };
 
-/* The last position of a head that was worked out: most placements have the same. */
+/* The last position of a head that was worked out (of zeros: true, too); most have the same. */
 struct positioned {
   int64_t from;
   int64_t to;
@@ -46,6 +46,7 @@ struct series_set {
 struct job {
   const struct issue_request *request;
   int64_t arrival_ps;
+  enum lanes_part part;
   uint32_t joined_base;   /* before this member it continues another on the base device */
   uint32_t joined_nvm;    /* from this member on it does so on NVM */
   int64_t on_base_ps;     /* of all of it, but for the head */
@@ -142,8 +143,6 @@ int series_new(const struct tk_walk_setup *setup, struct series_set **out) {
   int error = -ENOMEM;
   if (set != NULL && places != NULL) {
     set->setup = setup;
-    set->last.from = -1;
-    set->last.to = -1;
     error = fill_set(set, places, places + setup->scenario_count);
   }
   free(places);
@@ -168,7 +167,7 @@ static void book(struct series *series, struct job *job, const struct piece *pie
   if (series->lanes == NULL)
     return;
   const int64_t answer_ps =
-      lanes_serve(series->lanes, job->request->device, piece, job->arrival_ps);
+      lanes_serve(series->lanes, job->request->device, piece, job->arrival_ps, job->part);
   if (piece->begin == 0)
     job->first_ps = answer_ps;
 }
@@ -320,7 +319,8 @@ int64_t series_charge(struct series_set *set, const struct issue_request *reques
                       const struct share shares[TK_ORDERS], const uint16_t *before,
                       int64_t arrival_ps) {
   int64_t first_ps = 0;
-  struct job job = {.request = request, .arrival_ps = arrival_ps};
+  const enum lanes_part part = request->is_preflush ? LANES_DATA : LANES_WHOLE;
+  struct job job = {.request = request, .arrival_ps = arrival_ps, .part = part};
   price(set->setup, &job);
   for (uint32_t i = 0; i < set->count; i++) {
     struct series *series = &set->series[i];
@@ -342,16 +342,16 @@ int64_t series_charge(struct series_set *set, const struct issue_request *reques
 int64_t series_flush(struct series_set *set, const struct issue_request *request,
                      const uint16_t lowest[TK_ORDERS], const uint16_t highest[TK_ORDERS],
                      int64_t arrival_ps) {
-  const int64_t base_ps = set->setup->flush_ps[0];
-  const int64_t nvm_ps = set->setup->flush_ps[1];
+  const int64_t *ps = set->setup->flush_ps;
+  const enum lanes_part part = request->is_preflush ? LANES_PREFLUSH : LANES_WHOLE;
   int64_t first_ps = 0;
   for (uint32_t i = 0; i < set->count; i++) {
     struct series *series = &set->series[i];
     const uint32_t some = reached(set, series, request->role, lowest[series->order]);
     const uint32_t all = reached(set, series, request->role, highest[series->order]);
     const struct piece pieces[] = {
-        {0, some, base_ps, -1}, {some, all, base_ps, nvm_ps}, {all, series->count, -1, nvm_ps}};
-    struct job job = {.request = request, .arrival_ps = arrival_ps};
+        {0, some, ps[0], -1}, {some, all, ps[0], ps[1]}, {all, series->count, -1, ps[1]}};
+    struct job job = {.request = request, .arrival_ps = arrival_ps, .part = part};
     for (int piece = 0; piece < 3; piece++)
       if (pieces[piece].begin < pieces[piece].end)
         book(series, &job, &pieces[piece],

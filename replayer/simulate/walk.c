@@ -212,10 +212,9 @@ static bool set_clock(struct tk_walk *walk, int64_t arrival_ns) {
   return true;
 }
 
-/* Counts a job, and refuses it if with it a time could leave 64 bits. */
+/* Dates a job, and refuses it if with it a time could leave 64 bits. */
 static int arrive(struct tk_walk *walk, const struct issue_request *request, int64_t longest_ps) {
   int64_t end_ps;
-  walk->totals.jobs++;
   if ((!walk->setup.is_open || set_clock(walk, request->issue_ns)) &&
       !__builtin_add_overflow(walk->bound_ps, longest_ps, &walk->bound_ps) &&
       !__builtin_add_overflow(walk->bound_ps, walk->arrival_ps, &end_ps))
@@ -241,8 +240,9 @@ static int flush(void *context, const struct issue_request *request) {
     const int64_t answer_ps = series_flush(walk->variants[i].series, request, reach->lowest,
                                            reach->highest, walk->arrival_ps);
     if (i == 0)
-      count_first(walk, request, walk->setup.flush_ps[0], answer_ps);
+      count_first(walk, request, walk->setup.flush_ps[0], request->is_preflush ? 0 : answer_ps);
   }
+  walk->totals.responses += !request->is_preflush;
   return 0;
 }
 
@@ -333,6 +333,7 @@ static int transfer(void *context, const struct issue_request *request) {
   for (int order = 0; order < TK_ORDERS; order++)
     end->point[order] = walk->shares[order].last_point;
   walk->totals.placement.requests[request->role]++;
+  walk->totals.responses++;
   if (walk->setup.disk.half_turn_ps > 0)
     walk->totals.beyond += end->sector > walk->setup.disk.capacity_sectors;
   return 0;

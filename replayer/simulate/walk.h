@@ -44,14 +44,15 @@ struct tk_walk_setup {
 struct tk_walked {
   int64_t service_ps;       /* sum of the service times, flushes included */
   int64_t makespan_ps;      /* open: from the first arrival to the last completion */
-  struct tk_wide answer_ps; /* open: sum of the response times, from arrival to completion */
+  struct tk_wide answer_ps; /* open: sum of the response times, from arrival to completion; data
+                               are complete after the flush before them */
 };
 
 struct tk_walk_totals {
   struct tk_placement_totals placement;
   struct tk_wide role_answer_ps[TK_ROLES]; /* open: of the first placement, by role */
   int64_t role_service_ps[TK_ROLES];       /* of the first placement, flushes included */
-  int64_t jobs;                            /* transfers and flushes, a preflush for itself */
+  int64_t responses;                       /* transfers, with their preflush, and flushes alone */
   int64_t undated;                         /* open: without a time, or before the one before */
   int64_t beyond;                          /* on a disk: transfers beyond its capacity */
   int64_t span_ps;                         /* open: from the first arrival to the last */

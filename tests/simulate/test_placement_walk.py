@@ -92,8 +92,8 @@ def assert_every_placement(
             assert found.service_ps[capacity] == expected.service, (key, capacity)
             if found.response_ps is None or found.makespan_ps is None:
                 continue
-            jobs = max(len(expected.responses), 1)
-            assert found.response_ps[capacity] == sum(expected.responses) // jobs, (key, capacity)
+            mean = sum(expected.responses) // max(len(expected.responses), 1)
+            assert found.response_ps[capacity] == mean, (key, capacity)
             assert found.makespan_ps[capacity] == expected.makespan, (key, capacity)
 
 
@@ -214,6 +214,39 @@ def test_a_queue_by_hand(tmp_path: Path) -> None:
     assert base.response_ps[0] == pytest.approx(3800 / 3 * 1e6, rel=1e-5)
     assert base.makespan_ps[0] == pytest.approx(6000e6, rel=1e-5)
     assert base.service_ps[0] == pytest.approx(3000e6, rel=1e-5)
+
+
+def test_data_wait_for_their_flush_by_hand(tmp_path: Path) -> None:
+    # GIVEN a write with a preflush on a device that takes 1,000 us for a request, 400 for a flush
+    device = replace(Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 0.0, 0.0, 1.0), flush_us=400.0)
+    request = Request("fs", 0, queue_ns=0, is_preflush=True)
+    curves = walked(write_trace(tmp_path, [request]), (device, NVM), is_open=True)
+    # THEN it is one response, of 1,400 us; on NVM of 3 us for the flush and 90
+    base = curves.walked["none", ()]
+    assert curves.order_counts["responses"] == 1
+    assert base.response_ps is not None
+    assert base.response_ps[0] == pytest.approx(1400e6, rel=1e-5)
+    placed = curves.walked["hottest", ("fs",)].response_ps
+    assert placed is not None
+    assert placed[1] == pytest.approx(93e6, rel=1e-5)
+
+
+def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
+    # GIVEN a role of two blocks, of which the hotter one is on NVM, written with a preflush at 0
+    device = Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 400.0, 0.0, 1.0)
+    nvm = Profile("fast", "", 10.0, 10.0, 1e7, 1e7, 1.0, 0.0, 1.0)
+    requests = [
+        Request("fs", 0, queue_ns=0, is_preflush=True),
+        Request("fs", 0, queue_ns=100_000),
+        Request("fs", 800, queue_ns=9_000_000),
+    ]
+    curves = walked(write_trace(tmp_path, requests), (device, nvm), is_open=True)
+    placed = curves.walked["hottest", ("fs",)]
+    # THEN its data are done 10 us after the base device's flush of 400; the next does not wait
+    assert placed.response_ps is not None
+    assert placed.makespan_ps is not None
+    assert placed.response_ps[1] == pytest.approx((410 + 10 + 1000) / 3 * 1e6, rel=1e-4)
+    assert placed.makespan_ps[1] == pytest.approx(10_000e6, rel=1e-4)
 
 
 def test_devices_that_are_only_flushed_are_one(tmp_path: Path) -> None:

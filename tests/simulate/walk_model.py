@@ -54,6 +54,7 @@ def model(
 ) -> Result:
     """Serve each request in the order given, which is that of arrival; `level` dates them.
 
+    Data take their turn as they arrive, and end no earlier than if begun after their own flush.
     A role's blocks are those of `trace`, where `requests` are a window of it.
     """
     result, ends = Result(0, [], 0), dict[str, tuple[int, str, Block]]()
@@ -71,19 +72,28 @@ def model(
             jobs.append(_flush(trace or requests, request, on_nvm, devices))
         if request.is_transfer:
             jobs.append(_transfer(request, on_nvm, devices, heads, ends))
+        done = 0
         for job in jobs:
             together = is_flush and job is jobs[0]
             result.service += max(job.values()) if together else sum(job.values())
-            done = clock
-            for place, took in job.items():
-                profile = devices[place == "NVM"]
-                lanes = free.setdefault(place, [0] * int(profile.parallelism or 1))
-                lanes.sort()
-                lanes[0] = max(lanes[0], clock) + took
-                done = max(done, lanes[0])
-            result.responses.append(done - clock)
+            least = done + max(job.values()) if done else clock
+            done = max(least, _serve(job, clock, free=free, devices=devices))
             result.makespan = max(result.makespan, done)
+        result.responses.append(done - clock)
     return result
+
+
+def _serve(
+    job: dict[str, int], clock: int, *, free: dict[str, list[int]], devices: tuple[Profile, Profile]
+) -> int:
+    """Let each part take the server of its device that is free first; return when all are done."""
+    ends = []
+    for place, took in job.items():
+        lanes = free.setdefault(place, [0] * int(devices[place == "NVM"].parallelism or 1))
+        lanes.sort()
+        lanes[0] = max(lanes[0], clock) + took
+        ends.append(lanes[0])
+    return max(ends)
 
 
 def _flush(

@@ -74,7 +74,7 @@ class Walked:
     role_service_ps: tuple[int, ...]  # of the first scenario
     role_answer_ps: tuple[int, ...]
     totals: Totals
-    jobs: int
+    responses: int
     undated: int
     beyond: int
     span_ps: int
@@ -112,7 +112,7 @@ class _Totals(ctypes.Structure):
         ("placement", NativeTotals),
         ("role_answer_ps", Wide * ROLE_COUNT),
         ("role_service_ps", _I64 * ROLE_COUNT),
-        ("jobs", _I64),
+        ("responses", _I64),
         ("undated", _I64),
         ("beyond", _I64),
         ("span_ps", _I64),
@@ -227,11 +227,11 @@ class WalkKernel(Owned):
         check_status(self._native.tk_walk_finish(self._handle), self._read(None).placement)
 
     def answers_ps(self) -> tuple[int, list[list[int]]]:
-        """Return the number of jobs, and by devices the sums of response times of `chosen`."""
+        """Return the number of responses, and by devices the sums of response times of `chosen`."""
         totals, results = self.results()
         sums = [whole(result.answer_ps) for result in results]
         count = len(self.chosen)
-        return totals.jobs, [sums[at : at + count] for at in range(0, len(sums), count)]
+        return totals.responses, [sums[at : at + count] for at in range(0, len(sums), count)]
 
     def results(self) -> tuple[_Totals, ctypes.Array[_Walked]]:
         """Return what was counted, and results for each of `chosen`, by devices."""
@@ -258,7 +258,7 @@ def _together(kernels: Sequence[WalkKernel], count: int) -> Walked:
         role_service_ps=tuple(totals.role_service_ps),
         role_answer_ps=tuple(whole(wide) for wide in totals.role_answer_ps),
         totals=totals_of(totals.placement),
-        jobs=totals.jobs,
+        responses=totals.responses,
         undated=totals.undated,
         beyond=totals.beyond,
         span_ps=totals.span_ps,

@@ -147,8 +147,8 @@ class _Queued:
 
     def finish(self) -> list[float] | None:
         self.kernel.finish()
-        jobs, answers = self.kernel.answers_ps()
-        if not jobs:
+        responses, answers = self.kernel.answers_ps()
+        if not responses:
             return None
         return [saved_ratio(placed_ps, alone_ps) for alone_ps, placed_ps in answers]
 

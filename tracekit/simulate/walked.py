@@ -149,7 +149,7 @@ def _curves(
     points, touched, ordered = placed
     base = singles["none", ()]
     changes = {key: timings.counted_ps - base.counted_ps for key, timings in singles.items()}
-    counts = ("jobs", "undated", "beyond", "span_ps")
+    counts = ("responses", "undated", "beyond", "span_ps")
     return Curves(
         points=points,
         role_blocks=touched.role_blocks(),
@@ -267,14 +267,14 @@ def _plain(
 def _timings(walked: Walked, place: NDArray[np.int64], is_open: bool) -> Timings:
     import numpy as np
 
-    jobs = max(walked.jobs, 1)
+    responses = max(walked.responses, 1)
     chosen = place.tolist()
     service = np.array([walked.service_ps[at] for at in chosen], np.int64)
     if not is_open:
         return Timings(service)
     return Timings(
         service,
-        np.array([walked.answer_ps[at] // jobs for at in chosen], np.int64),
+        np.array([walked.answer_ps[at] // responses for at in chosen], np.int64),
         np.array([walked.makespan_ps[at] for at in chosen], np.int64),
     )
 
@@ -291,6 +291,6 @@ def _base_by_role(walked: Walked, *, is_open: bool) -> NDArray[np.int64]:
 
     if not is_open:
         return np.array(walked.role_service_ps, np.int64)
-    jobs = max(walked.jobs, 1)
-    sums = np.array([0, *itertools.accumulate(walked.role_answer_ps)], object) // jobs
+    responses = max(walked.responses, 1)
+    sums = np.array([0, *itertools.accumulate(walked.role_answer_ps)], object) // responses
     return np.diff(sums).astype(np.int64)
