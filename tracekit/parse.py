@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.formats.blktrace import decode_error, describe_cut
 from tracekit.formats.events import format_name, refuse_bad_lines, text_info
-from tracekit.formats.feed import Feed, open_feeds, stop_feeds
+from tracekit.formats.feed import STOP_SECONDS, Feed, open_feeds, stop_feeds
 from tracekit.formats.inputs import TEXT_NAME, find_files, find_layout
 from tracekit.formats.summary import Facts, trace_info
 from tracekit.layout import Layout, read_layout
@@ -211,7 +211,7 @@ def ahead(batches: Iterator[Any], *, most: int = BATCHES_AHEAD) -> Generator[Any
     thread.start()
     try:
         while True:
-            batch, error = ready.get()
+            batch, error = _next(ready)
             if error is not None:
                 raise error
             if batch is None:
@@ -220,6 +220,13 @@ def ahead(batches: Iterator[Any], *, most: int = BATCHES_AHEAD) -> Generator[Any
     finally:
         is_wanted.clear()
         thread.join()
+
+
+def _next(ready: queue.Queue[tuple[Any, Exception | None]]) -> tuple[Any, Exception | None]:
+    """Take what is ready first, and look for signals while nothing is."""
+    while True:
+        with suppress(queue.Empty):
+            return ready.get(timeout=STOP_SECONDS)
 
 
 def _explain(error: DecodeError, feeds: list[Feed], *, is_text: bool) -> Exception:

@@ -155,13 +155,23 @@ def take_head(feeds: Sequence[Feed], most: int) -> tuple[list[Feed], bytes]:
     """
     for place, feed in enumerate(feeds):
         head = b""
-        while len(head) < most and (more := os.read(feed.fd, most - len(head))):
+        while len(head) < most and (more := _read_awake(feed.fd, most - len(head))):
             head += more
         if head:
             return [*feeds[place:], *feeds[:place]], head
         feed.finish()
     problems = [problem for feed in feeds if (problem := feed.problem())]
     raise problems[0] if problems else InputError(f"{feeds[0].name}: empty", hint="check the file")
+
+
+def _read_awake(descriptor: int, size: int) -> bytes:
+    """Read as soon as there is something, and meanwhile look for signals.
+
+    One that comes just before a read that waits is not seen by Python until that ends.
+    """
+    while not select.select([descriptor], [], [], STOP_SECONDS)[0]:
+        pass
+    return os.read(descriptor, size)
 
 
 def stop_feeds(feeds: Sequence[Feed]) -> None:
