@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "simulate/block_map.h"
+#include "simulate/block_steps.h"
 #include "simulate/intake.h"
-
-#define BLOCK_SECTORS 8
 
 enum { BASE, ON_NVM };
 
@@ -102,34 +101,18 @@ static bool is_on_nvm(struct tk_ledger *ledger, uint32_t index, uint8_t role) {
 
 static struct cut find_cut(struct tk_ledger *ledger, const struct issue_request *request) {
   const struct tk_placement_device *device = &ledger->devices[request->device];
-  const int64_t end = request->sector + request->sectors;
   struct cut cut = {.base_first = -1, .base_end = -1};
-  uint32_t index = BLOCK_MAP_NONE;
-  uint32_t following = 0;
-  for (int64_t sector = request->sector; sector < end;) {
-    const int64_t block = sector / BLOCK_SECTORS;
-    const int64_t block_end = (block + 1) * BLOCK_SECTORS < end ? (block + 1) * BLOCK_SECTORS : end;
-    const int64_t within = block - device->first_block;
-    if (following > 1) {
-      following--;
-      index++;
-    } else {
-      following = 0;
-      const bool is_inside = within >= 0 && within < device->blocks;
-      index = is_inside ? block_map_find(ledger->map, device->first_key + within, &following)
-                        : BLOCK_MAP_NONE;
-      following = index == BLOCK_MAP_NONE ? 0 : following;
-    }
-    cut.is_last_nvm = is_on_nvm(ledger, index, request->role);
-    if (sector == request->sector)
+  struct block_steps steps = block_steps_of(ledger->map, device, request);
+  while (block_steps_next(&steps)) {
+    cut.is_last_nvm = is_on_nvm(ledger, steps.index, request->role);
+    if (steps.first == request->sector)
       cut.is_first_nvm = cut.is_last_nvm;
     if (cut.is_last_nvm) {
-      cut.nvm_sectors += block_end - sector;
+      cut.nvm_sectors += steps.end - steps.first;
     } else {
-      cut.base_first = cut.base_first < 0 ? sector : cut.base_first;
-      cut.base_end = block_end;
+      cut.base_first = cut.base_first < 0 ? steps.first : cut.base_first;
+      cut.base_end = steps.end;
     }
-    sector = block_end;
   }
   return cut;
 }

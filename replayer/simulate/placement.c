@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "simulate/block_map.h"
+#include "simulate/block_steps.h"
 #include "simulate/intake.h"
-
-#define BLOCK_SECTORS 8
 
 /* Where the previous request of a device ended. */
 struct joint {
@@ -150,35 +149,20 @@ static void charge_transfer(struct tk_placement *kernel, const struct issue_requ
   const struct tk_placement_device *device = &kernel->devices[request->device];
   const int op = request->is_write;
   const int64_t change_ps = kernel->nvm.sector_ps[op] - kernel->base.sector_ps[op];
-  const int64_t end = request->sector + request->sectors;
-  uint32_t index = BLOCK_MAP_NONE;
-  uint32_t following = 0;
   int64_t *curves[TK_ORDERS] = {NULL};
   for (int order = first_order(request->role); order < TK_ORDERS; order++)
     curves[order] = curve_of(kernel, order, request->role);
 
-  for (int64_t sector = request->sector; sector < end;) {
-    const int64_t block = sector / BLOCK_SECTORS;
-    const int64_t block_end = (block + 1) * BLOCK_SECTORS < end ? (block + 1) * BLOCK_SECTORS : end;
-    const int64_t within = block - device->first_block;
-    if (following > 1) {
-      following--;
-      index++;
-    } else {
-      const bool is_inside = within >= 0 && within < device->blocks;
-      index = is_inside ? block_map_find(kernel->map, device->first_key + within, &following)
-                        : BLOCK_MAP_NONE;
-    }
-    const bool is_known = index != BLOCK_MAP_NONE;
-    following = is_known ? following : 0;
+  struct block_steps steps = block_steps_of(kernel->map, device, request);
+  while (block_steps_next(&steps)) {
+    const bool is_known = steps.index != BLOCK_MAP_NONE;
     kernel->totals.missing_blocks += !is_known;
     for (int order = first_order(request->role); order < TK_ORDERS; order++) {
       const uint16_t point =
-          point_of(kernel, is_known ? &kernel->blocks[index] : NULL, order, request->role);
-      curves[order][point] += (block_end - sector) * change_ps;
-      widen(&spans[order], point, sector == request->sector);
+          point_of(kernel, is_known ? &kernel->blocks[steps.index] : NULL, order, request->role);
+      curves[order][point] += (steps.end - steps.first) * change_ps;
+      widen(&spans[order], point, steps.first == request->sector);
     }
-    sector = block_end;
   }
 }
 

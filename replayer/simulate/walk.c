@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "simulate/block_map.h"
+#include "simulate/block_steps.h"
 #include "simulate/intake.h"
 #include "simulate/series.h"
 #include "simulate/share.h"
 
-#define BLOCK_SECTORS 8
 #define PS_PER_NS 1000
 #define SERVERS_MAX 256u
 
@@ -258,35 +258,19 @@ static uint16_t point_of(const struct tk_walk *walk, uint32_t index, int order, 
 
 static int find_shares(struct tk_walk *walk, const struct issue_request *request) {
   const struct tk_placement_device *device = &walk->setup.placement.devices[request->device];
-  const int64_t end = request->sector + request->sectors;
-  uint32_t index = BLOCK_MAP_NONE;
-  uint32_t following = 0;
+  struct block_steps steps = block_steps_of(walk->map, device, request);
   for (int order = 0; order < TK_ORDERS; order++)
     share_clear(&walk->shares[order]);
-  for (int64_t sector = request->sector; sector < end;) {
-    const int64_t block = sector / BLOCK_SECTORS;
-    const int64_t block_end = (block + 1) * BLOCK_SECTORS < end ? (block + 1) * BLOCK_SECTORS : end;
-    const int64_t within = block - device->first_block;
-    if (following > 1) {
-      following--;
-      index++;
-    } else {
-      following = 0;
-      const bool is_inside = within >= 0 && within < device->blocks;
-      index = is_inside ? block_map_find(walk->map, device->first_key + within, &following)
-                        : BLOCK_MAP_NONE;
-    }
-    following = index == BLOCK_MAP_NONE ? 0 : following;
-    walk->totals.placement.missing_blocks += index == BLOCK_MAP_NONE;
+  while (block_steps_next(&steps)) {
+    walk->totals.placement.missing_blocks += steps.index == BLOCK_MAP_NONE;
     for (int order = 0; order < TK_ORDERS; order++) {
       if (!walk->is_needed[order])
         continue;
-      const uint16_t point = point_of(walk, index, order, request->role);
-      const int error = share_add(&walk->shares[order], point, sector, block_end);
+      const uint16_t point = point_of(walk, steps.index, order, request->role);
+      const int error = share_add(&walk->shares[order], point, steps.first, steps.end);
       if (error)
         return error;
     }
-    sector = block_end;
   }
   for (int order = 0; order < TK_ORDERS; order++)
     share_finish(&walk->shares[order]);
