@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -171,7 +171,9 @@ def _prepare(decoder: Decoder, layout: Layout, text: EventText | None) -> None:
         raise UsageError(message, hint=hint) from None
 
 
-def _counted(decoder: Decoder, tally: Tally, feeds: list[Feed], on_bytes: OnBytes) -> Iterator[Any]:
+def _counted(
+    decoder: Decoder, tally: Tally, feeds: list[Feed], on_bytes: OnBytes
+) -> Generator[Any]:
     import pyarrow as pa
 
     known = [feed.total_bytes for feed in feeds]
@@ -182,8 +184,11 @@ def _counted(decoder: Decoder, tally: Tally, feeds: list[Feed], on_bytes: OnByte
         yield pa.RecordBatch.from_arrays(batch.columns, schema=REQUESTS)
 
 
-def ahead(batches: Iterator[Any], *, most: int = BATCHES_AHEAD) -> Generator[Any]:
-    """Yield the batches while a thread makes the next ones, at `most` so many; pass on errors."""
+def ahead(batches: Generator[Any], *, most: int = BATCHES_AHEAD) -> Generator[Any]:
+    """Yield the batches while a thread makes the next ones, at `most` so many; pass on errors.
+
+    They are closed, when nobody wants more of them.
+    """
     ready: queue.Queue[tuple[Any, Exception | None]] = queue.Queue(most)
     is_wanted = threading.Event()
     is_wanted.set()
@@ -220,6 +225,7 @@ def ahead(batches: Iterator[Any], *, most: int = BATCHES_AHEAD) -> Generator[Any
     finally:
         is_wanted.clear()
         thread.join()
+        batches.close()
 
 
 def _next(ready: queue.Queue[tuple[Any, Exception | None]]) -> tuple[Any, Exception | None]:

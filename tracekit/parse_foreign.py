@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit import __version__
 from tracekit.errors import InputError, UsageError
+from tracekit.formats.blocks import blocks_of, whole_lines, whole_records
 from tracekit.formats.catalogue import Format, choose_format
 from tracekit.formats.feed import Feed, open_feeds, stop_feeds, take_head
 from tracekit.formats.fio import FioLog
-from tracekit.formats.foreign import Units
+from tracekit.formats.foreign import Columns, Units
 from tracekit.formats.inputs import find_files
 from tracekit.formats.own import own_format
 from tracekit.formats.pattern import own_pattern
@@ -30,9 +29,9 @@ from tracekit.warnings import warning
 if TYPE_CHECKING:
     from tracekit.formats.assemble import Assembler
 
-BLOCK_BYTES = 8 << 20
 HEAD_BYTES = 1 << 16
-BATCHES_AHEAD = 1  # of the requests of a block; a row group is written in one go
+BLOCKS_AHEAD = 1
+BATCHES_AHEAD = 5  # of the requests of a block; a row group is written in one go
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,6 @@ class _Import:
 
         self._feed, self._choice, self._on_bytes = feed, choice, on_bytes
         self.lines = BadLines()
-        self.operations: Counter[str] = Counter()
         self._rest = head = start
         whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
         self.format: Format = _own(choice) or _matching(head, whole, feed.name, choice.form)
@@ -79,52 +77,38 @@ class _Import:
             self._rest = self._rest.split(b"\n", self.preamble)[-1]
         self.assembler: Assembler = Assembler(self.units, operations, "trace")
 
-    def batches(self) -> Iterator[Any]:
-        """Yield the batches of requests, to the end of the file."""
-        for block in self._blocks():
-            if isinstance(self.format, TextFormat):
-                columns = self.format.decode(block, self.lines)
-            else:
-                columns = self.format.decode(block)
-            self._on_bytes(self._feed.done_bytes, self._feed.total_bytes)
-            if columns is not None:
-                yield from self._counted(self.assembler.add(columns))
-        yield from self._counted(self.assembler.finish())
-
-    def _counted(self, batch: Any) -> Iterator[Any]:
-        if batch is not None:
-            for count in batch.column("operation").value_counts().to_pylist():
-                self.operations[count["values"]] += count["counts"]
+    def batches(self) -> Generator[Any]:
+        """Yield the batches of requests, to the end of the file; the next are decoded meanwhile."""
+        with closing(ahead(self._decoded(), most=BLOCKS_AHEAD)) as decoded:
+            for columns in decoded:
+                if (batch := self.assembler.add(columns)) is not None:
+                    yield batch
+        if (batch := self.assembler.finish()) is not None:
             yield batch
 
-    def _blocks(self) -> Iterator[bytes]:
-        """Yield whole lines or records, some MiB at a time."""
-        pending = [self._rest]
-        size = len(self._rest)
-        while data := os.read(self._feed.fd, BLOCK_BYTES):
-            pending.append(data)
-            size += len(data)
-            if size < BLOCK_BYTES:
-                continue
-            block = b"".join(pending)
-            end = self._whole(block)
-            pending, size = [block[end:]], len(block) - end
-            if end:
-                yield block[:end]
-        block = b"".join(pending)
-        if isinstance(self.format, TextFormat):
-            block += b"" if block.endswith(b"\n") or not block else b"\n"
-        elif cut := len(block) % self.format.record_bytes:
+    def _decoded(self) -> Generator[Columns]:
+        form = self.format
+        whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
+        for block in blocks_of(self._feed.fd, self._rest, whole):
+            if isinstance(form, TextFormat):
+                columns = form.decode(_ended(block), self.lines)
+            else:
+                records = self._uncut(block, form.record_bytes)
+                columns = form.decode(records) if records else None
+            self._on_bytes(self._feed.done_bytes, self._feed.total_bytes)
+            if columns is not None:
+                yield columns
+
+    def _uncut(self, block: memoryview, record_bytes: int) -> memoryview:
+        """Return the block without a cut record at its end, which is counted."""
+        if cut := len(block) % record_bytes:
             self.lines.bad += 1
             self.lines.add(0, f"{cut} bytes at the end are no whole record")
-            block = block[: len(block) - cut]
-        if block:
-            yield block
+        return block[: len(block) - cut]
 
-    def _whole(self, block: bytes) -> int:
-        if isinstance(self.format, TextFormat):
-            return block.rfind(b"\n") + 1
-        return len(block) - len(block) % self.format.record_bytes
+
+def _ended(block: memoryview) -> bytes | memoryview:
+    return block if block[-1] == ord("\n") else bytes(block) + b"\n"
 
 
 def _own(choice: Choice) -> TextFormat | None:
@@ -245,7 +229,7 @@ def _info(run: _Import, feed: Feed, choice: Choice) -> dict[str, Any]:
         "counts": {
             "records": made.rows + run.lines.bad,
             "requests": made.rows,
-            "operations": dict(run.operations),
+            "operations": dict(made.operations),
             "preamble_lines": run.preamble,
             **_line_counts(run.lines),
             "rounded_places": made.rounded,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,16 +45,17 @@ class _Run:
 
         self._feeds, self._reader, self._on_bytes = feeds, reader, on_bytes
         self.assembler: Assembler = Assembler(octf.UNITS, {}, octf.NAME)
-        self.operations: Counter[str] = Counter()
         self.bad = BadLines()
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self) -> Generator[Any]:
         """Yield the batches of requests; raise InputError for what cannot be read on."""
         while len((found := self._read())["time"]):
             self._tell_progress()
             columns = octf.columns_of(found, self._reader.devices())
-            yield from self._counted(self.assembler.add(columns))
-        yield from self._counted(self.assembler.finish())
+            if (batch := self.assembler.add(columns)) is not None:
+                yield batch
+        if (batch := self.assembler.finish()) is not None:
+            yield batch
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -70,12 +70,6 @@ class _Run:
         known = [total for total in totals if total is not None]
         done = sum(feed.done_bytes for feed in self._feeds)
         self._on_bytes(done, sum(known) if len(known) == len(totals) else None)
-
-    def _counted(self, batch: Any) -> Iterator[Any]:
-        if batch is not None:
-            for count in batch.column("operation").value_counts().to_pylist():
-                self.operations[count["values"]] += count["counts"]
-            yield batch
 
     def count_cuts(self) -> None:
         """Count the files that end within a message."""
@@ -139,7 +133,7 @@ def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> dict[str, Any
         "counts": {
             "records": stats.messages + run.bad.bad,
             "requests": made.rows,
-            "operations": dict(run.operations),
+            "operations": dict(made.operations),
             "preamble_lines": 0,
             "passed_lines": stats.passed + stats.unknown,
             "bad_lines": run.bad.bad,
@@ -147,7 +141,7 @@ def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> dict[str, Any
             "rounded_places": 0,
         },
         "loss": octf.loss(stats),
-        "inferences": octf.inferences(stats, run.operations),
+        "inferences": octf.inferences(stats, made.operations),
         "warnings": octf.doubts(stats, responses=made.responses, bad=run.bad.bad),
     }
 

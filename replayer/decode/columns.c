@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/names.h"
+#include "decode/text_digits.h"
 #include "decode/text_scan.h"
 
 #define MOST_CHOICES 1024
@@ -35,6 +36,7 @@ struct tk_columns {
   struct choice choices[MOST_CHOICES];
   size_t choice_count;
   size_t last_choice;
+  const char *limit; /* end of the block that is read */
 };
 
 /* A value's place in its line. */
@@ -102,20 +104,21 @@ int tk_columns_words(const struct tk_columns *reader, int64_t column, struct Arr
   return names_export(&reader->words[column].names, out);
 }
 
-static bool read_integer(const char **at, int64_t *out) {
+static bool read_integer(const char **at, const char *limit, int64_t *out) {
   const char *begin = *at;
   uint64_t value;
-  bool is_good = scan_number(at, &value) && *at - begin <= MOST_INTEGER_DIGITS;
+  bool is_good = scan_long_number(at, limit, &value) && *at - begin <= MOST_INTEGER_DIGITS;
   *out = (int64_t)value;
   return is_good;
 }
 
 /* Whole and fraction as one number of units of 10^-digits. */
-static bool read_decimal(const char **at, const struct tk_column *column, int64_t *out) {
+static bool read_decimal(const char **at, const char *limit, const struct tk_column *column,
+                         int64_t *out) {
   static const int64_t powers[] = {1,      10,      100,      1000,      10000,
                                    100000, 1000000, 10000000, 100000000, 1000000000};
   int64_t whole, fraction = 0;
-  if (!read_integer(at, &whole))
+  if (!read_integer(at, limit, &whole))
     return false;
   int digits = 0;
   if (**at == '.') {
@@ -226,9 +229,9 @@ static bool read_number(const struct tk_columns *reader, const struct tk_column 
   if (column->kind == COLUMN_TEXT_MAYBE && !is_digit(**at))
     *out = -1;
   else if (column->kind == COLUMN_TEXT_INTEGER)
-    is_good = read_integer(at, out);
+    is_good = read_integer(at, reader->limit, out);
   else
-    is_good = read_decimal(at, column, out);
+    is_good = read_decimal(at, reader->limit, column, out);
   if (!reader->is_blank)
     *at = skip(reader, *at);
   return is_good;
@@ -281,6 +284,7 @@ static void note_wrong(struct tk_columns_block *block, const char *line) {
 
 int tk_columns_read(struct tk_columns *reader, struct tk_columns_block *block) {
   block->wrong_count = block->lines = block->rows = block->used = 0;
+  reader->limit = block->text + block->size;
   while (block->used < block->size && block->rows < block->capacity &&
          block->wrong_count < block->wrong_capacity) {
     const char *line = block->text + block->used;

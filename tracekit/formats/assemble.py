@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ from numpy.typing import NDArray
 from tracekit.errors import InputError
 from tracekit.formats.foreign import FILETIME_OF_1970, SIZE_BYTES, TIME_NS, Columns, Units
 from tracekit.formats.plausible import Evidence
-from tracekit.schema import OPERATIONS, REQUESTS, SECTOR_BYTES
+from tracekit.formats.rows import request_batch
+from tracekit.schema import OPERATIONS
 
 Numbers = NDArray[np.int64]
+Codes = NDArray[np.int32]
 LARGEST = (1 << 63) - 1
+SECTOR_SHIFT = 9
 NONE = -1
-FACTS = ("is_preflush", "is_fua", "is_meta", "error")
+FACTS = ("is_preflush", "is_fua", "is_meta", "error", "pid")
 """Columns of requests that a format may know besides; 0 where it does not."""
 
 
@@ -25,11 +29,13 @@ class Assembler:
 
     def __init__(self, units: Units, operations: Mapping[str, str], device: str) -> None:
         self.evidence = Evidence(units)
+        self.operations: Counter[str] = Counter()
+        """Requests of each operation."""
         self.devices: list[str] = []
         self.rows = self.reordered = self.responses = self.rounded = 0
         self.first_ns = self.last_ns = 0
         self._units, self._operations, self._device = units, operations, device
-        self._held: dict[str, Numbers] = {}
+        self._held: dict[str, NDArray[Any]] = {}
         self._pending: dict[int, Numbers] = {}
         self._processes: list[str] = []
         self._emitted_ns: int | None = None
@@ -55,29 +61,28 @@ class Assembler:
         held, self._held = self._held, {}
         return self._batch(held) if held else None
 
-    def _decoded(self, columns: Columns) -> dict[str, Numbers]:
+    def _decoded(self, columns: Columns) -> dict[str, NDArray[Any]]:
+        """Return what is known of the rows, the same columns for all batches of a trace."""
         units, numbers = self._units, columns.numbers
         device = self._device_codes(columns)
-        self.evidence.add(numbers["offset"], numbers["length"], device=device)
         places = _scaled(numbers["offset"], SIZE_BYTES[units.offset], "place")
-        self.rounded += int((places % SECTOR_BYTES != 0).sum())
+        self.rounded += self.evidence.add(places, numbers["length"], device=device)
         op, readahead = self._operation_codes(columns)
-        facts = {name: numbers[name] for name in FACTS if name in numbers}
-        nothing = np.full(columns.rows, NONE, np.int64)
-        return {
+        found: dict[str, NDArray[Any]] = {
             "time": self._times(columns),
-            "response": self._responses(columns),
             "device": device,
-            "sector": places // SECTOR_BYTES,
+            "sector": places >> SECTOR_SHIFT,
             "length": _scaled(numbers["length"], SIZE_BYTES[units.length], "length"),
             "op": op,
-            "readahead": numbers.get("is_readahead", readahead),
-            **facts,
-            "pid": numbers.get("pid", np.zeros(columns.rows, np.int64)),
-            "process": _codes(columns.words["process"], self._processes)
-            if "process" in columns.words
-            else nothing,
+            **{name: numbers[name] for name in FACTS if name in numbers},
         }
+        if "is_readahead" in numbers or "readahead" in self._operations.values():
+            found["readahead"] = numbers.get("is_readahead", readahead)
+        if "response" in numbers and units.response is not None:
+            found["response"] = self._responses(columns)
+        if "process" in columns.words:
+            found["process"] = _codes(columns.words["process"], self._processes)
+        return found
 
     def _times(self, columns: Columns) -> Numbers:
         if "time" not in columns.numbers:
@@ -89,72 +94,64 @@ class Assembler:
         return _in_ns(times, self._units.time, is_scaled="time" in columns.scaled)
 
     def _responses(self, columns: Columns) -> Numbers:
-        if "response" not in columns.numbers or self._units.response is None:
-            return np.full(columns.rows, NONE, np.int64)
-        given = columns.numbers["response"]
-        spans = _in_ns(given, self._units.response, is_scaled="response" in columns.scaled)
+        given, unit = columns.numbers["response"], self._units.response or "ns"
+        spans = _in_ns(given, unit, is_scaled="response" in columns.scaled)
         return np.where(given < 0, NONE, spans)
 
-    def _operation_codes(self, columns: Columns) -> tuple[Numbers, Numbers]:
+    def _operation_codes(self, columns: Columns) -> tuple[Codes, Codes]:
         if "op" not in columns.words:
-            return np.zeros(columns.rows, np.int64), np.zeros(columns.rows, np.int64)
+            return np.zeros(columns.rows, np.int32), np.zeros(columns.rows, np.int32)
         column = columns.words["op"]
         texts = [text.strip().lower() for text in column.dictionary.to_pylist()]
         names = [self._operations.get(text, text) for text in texts]
         codes = [OPERATIONS.index("read" if name == "readahead" else name) for name in names]
         indices = _indices(column)
-        ahead = np.array([name == "readahead" for name in names], np.int64)
-        return np.array(codes, np.int64)[indices], ahead[indices]
+        if "readahead" not in names:
+            return _mapped(codes, indices), np.zeros(columns.rows, np.int32)
+        return _mapped(codes, indices), _mapped([name == "readahead" for name in names], indices)
 
-    def _device_codes(self, columns: Columns) -> Numbers:
+    def _device_codes(self, columns: Columns) -> Codes:
         words = columns.words
         if "device" not in words:
-            return _known([self._device], self.devices)[np.zeros(columns.rows, np.int64)]
+            return np.full(columns.rows, _known([self._device], self.devices)[0], np.int32)
         first = [text.strip() for text in words["device"].dictionary.to_pylist()]
         indices = _indices(words["device"])
         if "volume" not in words:
-            return _known(first, self.devices)[indices]
+            return _mapped(_known(first, self.devices), indices)
         second = [text.strip() for text in words["volume"].dictionary.to_pylist()]
-        both = indices * len(second) + _indices(words["volume"])
+        both = indices.astype(np.int64) * len(second) + _indices(words["volume"])
         used, inverse = np.unique(both, return_inverse=True)
         texts = [f"{first[code // len(second)]},{second[code % len(second)]}" for code in used]
-        return _known(texts, self.devices)[inverse]
+        return _mapped(_known(texts, self.devices), inverse)
 
-    def _batch(self, rows: dict[str, Numbers]) -> Any:
-        import pyarrow as pa
-
-        from tracekit.columns import text_column, word_array
-
-        if not len(rows["time"]):
+    def _batch(self, rows: dict[str, NDArray[Any]]) -> Any:
+        count = len(rows["time"])
+        if not count:
             return None
         times = self._checked_times(rows["time"])
-        count = len(times)
-        has_end = rows["response"] >= 0
-        ends = np.where(has_end, times + rows["response"], NONE)
-        self.responses += int(has_end.sum())
-        self.last_ns = max(self.last_ns, int(times[-1]), int(ends.max()))
-        sets: dict[str, Any] = {
+        self.last_ns = max(self.last_ns, int(times[-1]))
+        self._count_operations(rows["op"])
+        numbers = {
             "request_id": np.arange(self.rows, self.rows + count),
             "queue_ns": times,
             "sector": rows["sector"],
             "length_bytes": rows["length"],
-            "pid": rows["pid"],
-            "is_readahead": rows["readahead"],
             **{name: rows[name] for name in FACTS if name in rows},
-            "depth": self._depths(rows["device"], times, ends),
         }
-        texts = {
-            "device": text_column(rows["device"], self.devices),
-            "operation": text_column(rows["op"], OPERATIONS),
-            "role": text_column(np.zeros(count, np.int64), ["unknown"]),
-            "process": _with_nulls(rows["process"], pa.int32()),
-            "complete_ns": _with_nulls(ends, pa.int64()),
-        }
-        texts["process"] = pa.DictionaryArray.from_arrays(
-            texts["process"], word_array(self._processes)
-        )
+        if "readahead" in rows:
+            numbers["is_readahead"] = rows["readahead"]
+        if "response" in rows:
+            numbers |= self._completions(rows["response"], times, rows["device"])
+        words = {"device": (rows["device"], self.devices), "operation": (rows["op"], OPERATIONS)}
+        if "process" in rows:
+            words["process"] = (rows["process"], self._processes)
         self.rows += count
-        return _request_batch(count, sets, texts)
+        return request_batch(numbers, words, same={"role": "unknown", "depth": 1}, count=count)
+
+    def _count_operations(self, codes: Codes) -> None:
+        for code, count in enumerate(np.bincount(codes)):
+            if count:
+                self.operations[OPERATIONS[code]] += int(count)
 
     def _checked_times(self, times: Numbers) -> Numbers:
         if self._emitted_ns is None:
@@ -169,7 +166,15 @@ class Assembler:
         self.evidence.add_times(times)
         return times - self.first_ns
 
-    def _depths(self, device: Numbers, times: Numbers, ends: Numbers) -> Numbers:
+    def _completions(
+        self, responses: Numbers, times: Numbers, device: Codes
+    ) -> dict[str, NDArray[Any]]:
+        ends = np.where(responses >= 0, times + responses, NONE)
+        self.responses += int((responses >= 0).sum())
+        self.last_ns = max(self.last_ns, int(ends.max()))
+        return {"complete_ns": ends, "depth": self._depths(device, times, ends)}
+
+    def _depths(self, device: Codes, times: Numbers, ends: Numbers) -> Numbers:
         """Return how many requests of the device were under way at each time, this included."""
         depths = np.ones(len(times), np.int64)
         if (ends < 0).all() and not self._pending:
@@ -187,32 +192,6 @@ class Assembler:
         return depths
 
 
-def _request_batch(count: int, numbers: Mapping[str, Numbers], ready: Mapping[str, Any]) -> Any:
-    """Return a batch of the columns that are known; of the others null, or 0 and false."""
-    import pyarrow as pa
-
-    from tracekit.columns import number_column
-
-    # Columns that say nothing are most of a row: those of a type share their memory.
-    silent: dict[Any, Any] = {}
-    columns = []
-    for field in REQUESTS:
-        if field.name in ready:
-            columns.append(ready[field.name])
-        elif field.name in numbers:
-            columns.append(_plain(numbers[field.name], field.type, number_column))
-        else:
-            key = (field.type, field.nullable)
-            if key not in silent:
-                silent[key] = (
-                    pa.nulls(count, field.type)
-                    if field.nullable
-                    else _plain(np.zeros(count, np.int64), field.type, number_column)
-                )
-            columns.append(silent[key])
-    return pa.RecordBatch.from_arrays(columns, schema=REQUESTS)
-
-
 def _is_ordered(times: Numbers, *, after: Numbers | None) -> bool:
     """Say whether the times never run backwards, and begin where those before end or later."""
     if after is not None and len(after) and times[0] < after[-1]:
@@ -227,6 +206,8 @@ def _in_ns(values: Numbers, unit: str, *, is_scaled: bool) -> Numbers:
 
 
 def _scaled(values: Numbers, factor: int, what: str) -> Numbers:
+    if factor == 1:
+        return values
     largest = int(values.max())
     if largest > LARGEST // factor:
         message = f"a {what} of {largest} is too large"
@@ -234,40 +215,25 @@ def _scaled(values: Numbers, factor: int, what: str) -> Numbers:
     return values * factor
 
 
-def _indices(column: Any) -> Numbers:
-    return np.frombuffer(column.indices.buffers()[1], np.int32, len(column)).astype(np.int64)
+def _indices(column: Any) -> Codes:
+    return np.frombuffer(column.indices.buffers()[1], np.int32, len(column))
 
 
-def _known(texts: list[str], names: list[str]) -> Numbers:
+def _mapped(codes: Sequence[int], indices: NDArray[Any]) -> Codes:
+    """Return the code of each index."""
+    return np.asarray(np.array(codes, np.int32)[indices], np.int32)
+
+
+def _known(texts: list[str], names: list[str]) -> list[int]:
     """Return the place of each text in `names`, which grows by those that are new."""
     place = {name: number for number, name in enumerate(names)}
     for text in texts:
         if text not in place:
             place[text] = len(names)
             names.append(text)
-    return np.array([place[text] for text in texts], np.int64)
+    return [place[text] for text in texts]
 
 
-def _codes(column: Any, names: list[str]) -> Numbers:
+def _codes(column: Any, names: list[str]) -> Codes:
     texts = [text.strip() for text in column.dictionary.to_pylist()]
-    return _known(texts, names)[_indices(column)]
-
-
-def _with_nulls(values: Numbers, kind: Any) -> Any:
-    import pyarrow as pa
-
-    exact = np.ascontiguousarray(values, kind.to_pandas_dtype())
-    is_there = values >= 0
-    if is_there.all():
-        return pa.Array.from_buffers(kind, len(exact), [None, pa.py_buffer(exact)])
-    bits = np.packbits(is_there, bitorder="little")
-    return pa.Array.from_buffers(kind, len(exact), [pa.py_buffer(bits), pa.py_buffer(exact)])
-
-
-def _plain(values: Numbers, kind: Any, number_column: Any) -> Any:
-    import pyarrow as pa
-
-    if pa.types.is_boolean(kind):
-        bits = np.packbits(values != 0, bitorder="little")
-        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(bits)])
-    return number_column(values, kind)
+    return _mapped(_known(texts, names), _indices(column))

@@ -28,7 +28,7 @@ OPERATIONS = {
 class Biosnoop(PatternFormat):
     """Lines of biosnoop, of which the header names the columns."""
 
-    def decode(self, block: bytes, lines: BadLines) -> Columns | None:
+    def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; times become those at which the requests began."""
         import numpy as np
 

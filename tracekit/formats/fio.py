@@ -35,7 +35,7 @@ class FioLog(TextFormat):
         """Say whether the first line names this version."""
         return head.startswith(f"fio version {self.version} iolog".encode())
 
-    def decode(self, block: bytes, lines: BadLines) -> Columns | None:
+    def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; a flush has no place, and the waits of version 2 become times.
 
         Raise InputError when the waits run backwards.

@@ -54,7 +54,7 @@ class OracleFormat:
         same = records["object"][following[inside]] == records["object"][place[inside]]
         return bool((following > place).all() and same.all())
 
-    def decode(self, block: bytes) -> Columns:
+    def decode(self, block: bytes | memoryview) -> Columns:
         """Decode whole records; raise InputError for objects that cannot be places."""
         import numpy as np
 

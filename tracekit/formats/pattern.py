@@ -36,17 +36,18 @@ class PatternFormat(TextFormat):
         """Return the regular expression of a good line."""
         return self.pattern
 
-    def decode(self, block: bytes, lines: BadLines) -> Columns | None:
+    def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
+        whole = bytes(block)
         try:
-            block.decode()
+            whole.decode()
         except UnicodeDecodeError:
-            block = block.decode(errors="replace").encode()
-        table = self._typed(block)
+            whole = whole.decode(errors="replace").encode()
+        table = self._typed(whole)
         if table is None:
-            kept = self._good_lines(block, lines)
+            kept = self._good_lines(whole, lines)
             table = self._typed(kept) if kept else None
-        lines.lines += block.count(b"\n")
+        lines.lines += whole.count(b"\n")
         if table is None or not table.num_rows:
             return None
         found = {name: table.column(name).chunk(0) for name in table.column_names}

@@ -45,19 +45,23 @@ class Evidence:
         self.ticks += int((times_ns[1:] != times_ns[:-1]).sum()) + is_new
         self.latest_ns = int(times_ns[-1])
 
-    def add(self, offset: Any, length: Any, *, device: Any) -> None:
-        """Count some requests, given as they stand in the file, in its order."""
-        scale = SIZE_BYTES[self.units.offset]
-        places = offset * scale
-        same = device[1:] == device[:-1]
+    def add(self, places: Any, length: Any, *, device: Any) -> int:
+        """Count some requests in the file's order; return how many begin within a sector.
+
+        Places are bytes, lengths in the unit that they are taken for.
+        """
+        self.requests += len(places)
+        follows = (device[1:] == device[:-1]) & (length[:-1] > 0)
+        steps = places[1:] - places[:-1]
         for unit in self.pairs:
-            ends = places[:-1] + length[:-1] * SIZE_BYTES[unit]
-            self.pairs[unit] += int(((places[1:] == ends) & same & (length[:-1] > 0)).sum())
+            ends = length[:-1] * SIZE_BYTES[unit]
+            self.pairs[unit] += int(((steps == ends) & follows).sum())
+        odd = int((places & (SIZE_BYTES["sectors"] - 1) != 0).sum())
+        self.odd += odd
         in_bytes = length * SIZE_BYTES[self.units.length]
-        self.requests += len(offset)
-        self.odd += int((places % 512 != 0).sum())
         self.largest_length_bytes = max(self.largest_length_bytes, int(in_bytes.max()))
         self.largest_end_bytes = max(self.largest_end_bytes, int((places + in_bytes).max()))
+        return odd
 
     def contradictions(self, *, span_ns: int, first_ns: int) -> list[str]:
         """Return what cannot be under these units, in words; none if all is plausible."""

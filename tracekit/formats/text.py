@@ -105,7 +105,7 @@ class TextFormat:
                 return number
         return 0
 
-    def decode(self, block: bytes, lines: BadLines) -> Columns | None:
+    def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
         if lines.reader is None:
             lines.reader = ColumnReader(

@@ -46,7 +46,7 @@ class VscsiFormat:
             ((records["version"] >> 8) == self.version).all() and known.any()
         )
 
-    def decode(self, block: bytes) -> Columns:
+    def decode(self, block: bytes | memoryview) -> Columns:
         """Decode whole records."""
         import numpy as np
 

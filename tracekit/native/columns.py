@@ -109,8 +109,8 @@ class ColumnReader:
         )
         weakref.finalize(self, native.tk_columns_close, self._handle)
 
-    def read(self, block: bytes) -> Block:
-        """Return what the lines of the block hold."""
+    def read(self, block: bytes | memoryview) -> Block:
+        """Return what the lines of the block hold; a view must be of bytes one after the other."""
         import numpy as np
 
         # Each column of a line has a delimiter or the ending. Pages not used cost nothing.
@@ -129,14 +129,14 @@ class ColumnReader:
             wrong_lines=wrong[1].ctypes.data,
             wrong_capacity=wrong.shape[1],
         )
-        text = ctypes.c_char_p(block)
-        asked.text = ctypes.cast(text, ctypes.c_void_p)
+        text = np.frombuffer(block, np.uint8)
+        asked.text = text.ctypes.data
         _check(_native().tk_columns_read(self._handle, ctypes.byref(asked)))
         found.rows, found.lines = asked.rows, asked.lines
         found.values = [array[: asked.rows] if len(array) else array for array in values]
         for begin, number in wrong[:, : asked.wrong_count].T.tolist():
-            end = block.index(b"\n", begin)
-            found.wrong.append((number, block[begin : min(end, begin + SHOWN_BYTES)]))
+            shown = bytes(block[begin : begin + SHOWN_BYTES])
+            found.wrong.append((number, shown.split(b"\n", 1)[0]))
         return found
 
     def words(self, column: int) -> Any:
