@@ -185,10 +185,7 @@ def _counted(
 
 
 def ahead(batches: Generator[Any], *, most: int = BATCHES_AHEAD) -> Generator[Any]:
-    """Yield the batches while a thread makes the next ones, at `most` so many; pass on errors.
-
-    They are closed, when nobody wants more of them.
-    """
+    """Yield batches while a thread makes at `most` so many more, and close them; pass on errors."""
     ready: queue.Queue[tuple[Any, Exception | None]] = queue.Queue(most)
     is_wanted = threading.Event()
     is_wanted.set()

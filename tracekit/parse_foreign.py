@@ -89,7 +89,7 @@ class _Import:
     def _decoded(self) -> Generator[Columns]:
         form = self.format
         whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
-        for block in blocks_of(self._feed.fd, self._rest, whole):
+        for block in blocks_of(self._feed.fd, self._rest, whole=whole):
             if isinstance(form, TextFormat):
                 columns = form.decode(_ended(block), self.lines)
             else:

@@ -256,12 +256,7 @@ def write_batches(
     with (
         beside(path) as part,
         pq.ParquetWriter(
-            part,
-            schema,
-            compression="zstd",
-            compression_level=1,
-            write_batch_size=WRITE_BATCH_ROWS,
-            **_encodings(schema),
+            part, schema, write_batch_size=WRITE_BATCH_ROWS, **_encodings(schema)
         ) as writer,
     ):
         for batch in batches:
@@ -289,6 +284,8 @@ def _encodings(schema: Any) -> dict[str, Any]:
     wide = [field.name for field in schema if field.type == pa.int64()]
     telling = (pa.int64(), pa.int32(), pa.float64())
     return {
+        "compression": "zstd",
+        "compression_level": 1,
         "write_statistics": [field.name for field in schema if field.type in telling],
         "use_dictionary": [field.name for field in schema if field.name not in wide],
         "column_encoding": dict.fromkeys(wide, "DELTA_BINARY_PACKED"),

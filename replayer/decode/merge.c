@@ -6,7 +6,7 @@
 int merge_open(struct merge *merge, const int32_t *fds, size_t count, bool keeps_whole) {
   *merge = (struct merge){0};
   merge->sources = calloc(count, sizeof(*merge->sources));
-  merge->heap = calloc(count, sizeof(struct source *));
+  merge->heap = calloc(count, sizeof(*merge->heap));
   if (!merge->sources || !merge->heap)
     return -ENOMEM;
   for (; merge->count < count; merge->count++)
@@ -26,32 +26,19 @@ void merge_close(struct merge *merge) {
   *merge = (struct merge){0};
 }
 
-static bool is_before(const struct source *left, const struct source *right) {
-  uint64_t left_ns = left->held[left->next].time_ns;
-  uint64_t right_ns = right->held[right->next].time_ns;
-  return left_ns < right_ns || (left_ns == right_ns && left->index < right->index);
+static struct source *first_of(const struct merge *merge) {
+  return &merge->sources[merge->heap[0].input];
 }
 
-static void sift_down(struct merge *merge, size_t place) {
-  struct source *moved = merge->heap[place];
-  for (;;) {
-    size_t child = 2 * place + 1;
-    if (child >= merge->live)
-      break;
-    if (child + 1 < merge->live && is_before(merge->heap[child + 1], merge->heap[child]))
-      child++;
-    if (!is_before(merge->heap[child], moved))
-      break;
-    merge->heap[place] = merge->heap[child];
-    place = child;
-  }
-  merge->heap[place] = moved;
+static struct turn turn_of(const struct source *source) {
+  return (struct turn){.time_ns = source->held[source->next].time_ns,
+                       .input = (size_t)source->index};
 }
 
 /* Files of two versions are of two kernels, and so of two captures. */
 static int check_version(const struct merge *merge, const struct source *source,
                          struct problem *problem) {
-  uint8_t first = merge->heap[0]->version;
+  uint8_t first = first_of(merge)->version;
   if (source->version == first)
     return 0;
   *problem = (struct problem){
@@ -67,24 +54,21 @@ static int start(struct merge *merge, struct problem *problem) {
       return status;
     if (status == 0)
       continue;
-    merge->heap[merge->live++] = &merge->sources[merge->opened];
+    merge->heap[merge->live++] = turn_of(&merge->sources[merge->opened]);
     if (check_version(merge, &merge->sources[merge->opened], problem))
       return -EBADMSG;
   }
-  for (size_t place = merge->live / 2; place-- > 0;)
-    sift_down(merge, place);
+  turns_order(merge->heap, merge->live);
   return 0;
 }
 
 /* Puts the source at the top, whose record was taken, at its new place. */
 static int settle(struct merge *merge, struct problem *problem) {
-  int status = source_peek(merge->heap[0], problem);
+  int status = source_peek(first_of(merge), problem);
   if (status < 0)
     return status;
-  if (status == 0)
-    merge->heap[0] = merge->heap[--merge->live];
-  if (merge->live > 1)
-    sift_down(merge, 0);
+  merge->heap[0] = status ? turn_of(first_of(merge)) : merge->heap[--merge->live];
+  turns_settle(merge->heap, merge->live);
   return 0;
 }
 
@@ -99,6 +83,7 @@ int merge_next(struct merge *merge, const struct record **out, struct problem *p
   merge->is_taken = merge->live > 0;
   if (!merge->live)
     return 0;
-  *out = &merge->heap[0]->held[merge->heap[0]->next++];
+  struct source *source = first_of(merge);
+  *out = &source->held[source->next++];
   return 1;
 }

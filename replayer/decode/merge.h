@@ -5,11 +5,12 @@
 #include <stddef.h>
 
 #include "decode/source.h"
+#include "decode/turns.h"
 
 struct merge {
   struct source *sources; /* owned */
   size_t count;           /* of sources */
-  struct source **heap;   /* those with a record left, the earliest first */
+  struct turn *heap;      /* of the sources with a record left */
   size_t live;            /* entries of the heap */
   bool is_taken;          /* the first record of heap[0] was delivered */
   size_t opened;          /* sources of which the first record has been asked for */

@@ -124,7 +124,8 @@ static int take_request(struct tk_octf *reader, const struct octf_source *source
                          .is_readahead = values[IO_READAHEAD] != 0};
   if (row.sectors && row.sector > LARGEST_SECTOR)
     return fail(reader, source, OCTF_PROBLEM_PLACE, row.sector);
-  octf_window_add(&reader->window, &row);
+  if (octf_window_add(&reader->window, &row))
+    return fail(reader, source, OCTF_PROBLEM_MEMORY, 0);
   reader->stats.requests++;
   return 0;
 }
@@ -196,8 +197,8 @@ static int take_event(struct tk_octf *reader, const struct octf_source *source) 
 static int settle_oldest(struct tk_octf *reader) {
   struct octf_window *window = &reader->window;
   while (!reader->is_at_end && !octf_window_is_full(window)) {
-    if (window->tail > window->head &&
-        window->rows[window->head & (OCTF_WINDOW_ROWS - 1)].is_complete)
+    const struct octf_row *oldest = octf_window_oldest(window);
+    if (oldest && oldest->is_complete)
       return 0;
     struct octf_source *source;
     if (octf_merge_peek(&reader->merge, &source, &reader->problem))

@@ -84,7 +84,7 @@ int octf_merge_open(struct octf_merge *merge, const int32_t *fds, size_t count, 
                     size_t size) {
   *merge = (struct octf_merge){0};
   merge->sources = calloc(count, sizeof(*merge->sources));
-  merge->heap = calloc(count, sizeof(struct octf_source *));
+  merge->heap = calloc(count, sizeof(*merge->heap));
   if (!merge->sources || !merge->heap)
     return -ENOMEM;
   for (merge->count = 0; merge->count < count; merge->count++) {
@@ -109,28 +109,10 @@ void octf_merge_close(struct octf_merge *merge) {
 }
 
 /* Events of one time stand in the order of their numbers, which all cpus share. */
-static bool is_before(const struct octf_source *left, const struct octf_source *right) {
-  if (left->event.time_ns != right->event.time_ns)
-    return left->event.time_ns < right->event.time_ns;
-  if (left->event.sid != right->event.sid)
-    return left->event.sid < right->event.sid;
-  return left->index < right->index;
-}
-
-static void sift_down(struct octf_merge *merge, size_t place) {
-  struct octf_source *moved = merge->heap[place];
-  for (;;) {
-    size_t child = 2 * place + 1;
-    if (child >= merge->live)
-      break;
-    if (child + 1 < merge->live && is_before(merge->heap[child + 1], merge->heap[child]))
-      child++;
-    if (!is_before(merge->heap[child], moved))
-      break;
-    merge->heap[place] = merge->heap[child];
-    place = child;
-  }
-  merge->heap[place] = moved;
+static struct turn turn_of(const struct octf_source *source) {
+  return (struct turn){.time_ns = source->event.time_ns,
+                       .number = source->event.sid,
+                       .input = (size_t)source->index};
 }
 
 static int start(struct octf_merge *merge, struct octf_problem *problem) {
@@ -140,10 +122,9 @@ static int start(struct octf_merge *merge, struct octf_problem *problem) {
     if (status < 0)
       return status;
     if (status > 0)
-      merge->heap[merge->live++] = &merge->sources[i];
+      merge->heap[merge->live++] = turn_of(&merge->sources[i]);
   }
-  for (size_t place = merge->live / 2; place-- > 0;)
-    sift_down(merge, place);
+  turns_order(merge->heap, merge->live);
   return 0;
 }
 
@@ -151,17 +132,16 @@ int octf_merge_peek(struct octf_merge *merge, struct octf_source **out,
                     struct octf_problem *problem) {
   if (!merge->is_started && start(merge, problem))
     return -EBADMSG;
-  *out = merge->live ? merge->heap[0] : NULL;
+  *out = merge->live ? &merge->sources[merge->heap[0].input] : NULL;
   return 0;
 }
 
 int octf_merge_pop(struct octf_merge *merge, struct octf_problem *problem) {
-  int status = next_event(merge->heap[0], problem);
+  struct octf_source *source = &merge->sources[merge->heap[0].input];
+  int status = next_event(source, problem);
   if (status < 0)
     return status;
-  if (status == 0)
-    merge->heap[0] = merge->heap[--merge->live];
-  if (merge->live > 1)
-    sift_down(merge, 0);
+  merge->heap[0] = status ? turn_of(source) : merge->heap[--merge->live];
+  turns_settle(merge->heap, merge->live);
   return 0;
 }

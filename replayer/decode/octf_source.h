@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "decode/octf_event.h"
+#include "decode/turns.h"
 
 #define OCTF_MOST_MESSAGE 65536u /* bytes; the framework's own are below 1 KiB */
 
@@ -45,7 +46,7 @@ struct octf_source {
 /* Embedded by its owner. */
 struct octf_merge {
   struct octf_source *sources;
-  struct octf_source **heap; /* those that have an event, the earliest first */
+  struct turn *heap; /* of the sources that have an event */
   size_t count, live;
   bool is_started;
 };

@@ -5,14 +5,18 @@
 
 #include "common/hash.h"
 
-#define MASK (OCTF_WINDOW_ROWS - 1)
+#define FIRST_ROWS (1u << 12)
+
+static int allocate(struct octf_window *window, uint64_t rows) {
+  window->rows = calloc(rows, sizeof(struct octf_row));
+  window->buckets = calloc(rows, sizeof(struct octf_bucket));
+  window->mask = rows - 1;
+  return window->rows && window->buckets ? 0 : -ENOMEM;
+}
 
 int octf_window_open(struct octf_window *window) {
-  *window = (struct octf_window){
-      .rows = calloc(OCTF_WINDOW_ROWS, sizeof(struct octf_row)),
-      .buckets = calloc(OCTF_WINDOW_ROWS, sizeof(struct octf_bucket)),
-  };
-  return window->rows && window->buckets ? 0 : -ENOMEM;
+  *window = (struct octf_window){0};
+  return allocate(window, FIRST_ROWS);
 }
 
 void octf_window_close(struct octf_window *window) {
@@ -26,7 +30,7 @@ static struct octf_bucket *bucket_of(struct octf_window *window, const struct oc
   uint64_t key = row->id ^ row->id >> 7 ^ row->id >> 20 ^ row->id >> 40;
   if (row->id == 0)
     key = hash_mix(hash_mix(row->sector ^ (uint64_t)(uint32_t)row->device << 54) + row->sectors);
-  return &window->buckets[key & MASK];
+  return &window->buckets[key & window->mask];
 }
 
 static void unlink_row(struct octf_window *window, struct octf_row *row) {
@@ -41,10 +45,9 @@ static void unlink_row(struct octf_window *window, struct octf_row *row) {
     bucket->newest = row->older;
 }
 
-void octf_window_add(struct octf_window *window, const struct octf_row *row) {
-  uint32_t place = (uint32_t)(window->tail++ & MASK);
+/* Makes the request, which lies at `place`, the newest of its bucket. */
+static void link_row(struct octf_window *window, uint32_t place) {
   struct octf_row *added = &window->rows[place];
-  *added = *row;
   struct octf_bucket *bucket = bucket_of(window, added);
   added->older = bucket->newest;
   added->newer = 0;
@@ -53,6 +56,37 @@ void octf_window_add(struct octf_window *window, const struct octf_row *row) {
   else
     bucket->oldest = place + 1;
   bucket->newest = place + 1;
+}
+
+static uint32_t put(struct octf_window *window, const struct octf_row *row) {
+  uint32_t place = (uint32_t)(window->tail++ & window->mask);
+  window->rows[place] = *row;
+  return place;
+}
+
+/* Moves everything to a ring of twice the size. */
+static int grow(struct octf_window *window) {
+  struct octf_window larger = {.head = window->head, .tail = window->head};
+  if (allocate(&larger, 2 * (window->mask + 1))) {
+    octf_window_close(&larger);
+    return -ENOMEM;
+  }
+  while (larger.tail < window->tail) {
+    const struct octf_row *row = &window->rows[larger.tail & window->mask];
+    uint32_t place = put(&larger, row);
+    if (!row->is_complete)
+      link_row(&larger, place);
+  }
+  octf_window_close(window);
+  *window = larger;
+  return 0;
+}
+
+int octf_window_add(struct octf_window *window, const struct octf_row *row) {
+  if (window->tail - window->head > window->mask && grow(window))
+    return -ENOMEM;
+  link_row(window, put(window, row));
+  return 0;
 }
 
 static bool is_same(const struct octf_row *left, const struct octf_row *right) {
@@ -78,7 +112,7 @@ struct octf_row *octf_window_complete(struct octf_window *window, const struct o
 }
 
 struct octf_row *octf_window_take(struct octf_window *window) {
-  struct octf_row *row = &window->rows[window->head++ & MASK];
+  struct octf_row *row = &window->rows[window->head++ & window->mask];
   if (!row->is_complete)
     unlink_row(window, row);
   return row;

@@ -28,10 +28,8 @@ static bool take(struct wire *wire, uint64_t bytes, struct wire *out) {
   return true;
 }
 
-int wire_next(struct wire *wire, struct wire_field *out) {
+int wire_other_field(struct wire *wire, struct wire_field *out) {
   uint64_t tag, bytes = 0;
-  if (wire->at == wire->end)
-    return 0;
   if (!wire_varint(wire, &tag) || tag >> 3 == 0 || tag >> 3 > MOST_FIELD_NUMBER)
     return -EBADMSG;
   out->number = (uint32_t)(tag >> 3);

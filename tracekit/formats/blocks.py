@@ -24,7 +24,7 @@ def whole_records(record_bytes: int) -> Whole:
     return lambda _buffer, size: size - size % record_bytes
 
 
-def blocks_of(fd: int, start: bytes, whole: Whole) -> Iterator[memoryview]:
+def blocks_of(fd: int, start: bytes, *, whole: Whole) -> Iterator[memoryview]:
     """Yield whole lines or records, some MiB at a time, and last what remains, whole or not.
 
     `start` was read from the descriptor already. A block is valid until the next one is asked for:
