@@ -1,4 +1,4 @@
-"""Runs `tracekit-replay` and reads its summary."""
+"""Runs `tracekit-replay`, or its sibling for files, and reads the summary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.errors import TracekitError, UsageError
-from tracekit.native import program_path
+from tracekit.native import PROGRAM, program_path
 
 INTERFACE = "tracekit-replay interface 2"
 DONE, USAGE, PARTIAL = 0, 2, 3
@@ -32,13 +32,13 @@ class Outcome:
 
 
 @functools.cache
-def checked_program() -> Path:
-    """Return the program's path; raise TracekitError when it is of another version."""
-    path = program_path()
+def checked_program(name: str = PROGRAM, interface: str = INTERFACE) -> Path:
+    """Return a program's path; raise TracekitError when it is of another version."""
+    path = program_path(name)
     told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    if told.stdout.strip() != INTERFACE:
+    if told.stdout.strip() != interface:
         raise TracekitError(
-            f"{path} is of another version: it says '{told.stdout.strip()}', not '{INTERFACE}'",
+            f"{path} is of another version: it says '{told.stdout.strip()}', not '{interface}'",
             hint="build it again: make setup",
         )
     return path
@@ -51,13 +51,29 @@ def run_program(plan: Path, summary: Path, *, arguments: Sequence[str]) -> Outco
     program's message when it refused or failed.
     """
     command = [str(checked_program()), str(plan), "--summary", str(summary), *arguments]
+    return run_command(command, summary)
+
+
+def run_command(command: Sequence[str], summary: Path) -> Outcome:
+    """Run a replay program, with a progress line on a terminal, and read its summary."""
+    code, messages = _watched(command)
+    if code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP):
+        raise KeyboardInterrupt  # before the program could take it: nothing was made
+    if code not in (DONE, PARTIAL):
+        raise _failure(Path(command[0]).name, code, messages)
+    # A path in the summary may hold bytes that are no UTF-8.
+    text = summary.read_bytes().decode("utf-8", errors="backslashreplace")
+    return Outcome(json.loads(text), messages, code == PARTIAL)
+
+
+def _watched(command: Sequence[str]) -> tuple[int, str]:
+    """Run a program to its end; return its exit code and what it said on stderr."""
     with terminal() as shown:
-        if shown is not None:
-            command += ["--progress-fd", str(shown)]
+        progress = [] if shown is None else ["--progress-fd", str(shown)]
         with (
             forwarded_signals() as forward,
             subprocess.Popen(
-                command,
+                [*command, *progress],
                 stderr=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=() if shown is None else (shown,),
@@ -65,20 +81,15 @@ def run_program(plan: Path, summary: Path, *, arguments: Sequence[str]) -> Outco
         ):
             forward.to(child)
             messages = (child.stderr.read() if child.stderr else b"").decode(errors="replace")
-            code = child.wait()
-    if code not in (DONE, PARTIAL):
-        raise _failure(code, messages)
-    # A path in the summary may hold bytes that are no UTF-8.
-    text = summary.read_bytes().decode("utf-8", errors="backslashreplace")
-    return Outcome(json.loads(text), messages, code == PARTIAL)
+            return child.wait(), messages
 
 
-def _failure(code: int, messages: str) -> TracekitError:
-    lines = [line.removeprefix("tracekit-replay: ") for line in messages.splitlines()]
+def _failure(program: str, code: int, messages: str) -> TracekitError:
+    lines = [line.removeprefix(f"{program}: ") for line in messages.splitlines()]
     said = f"ended with code {code} and said nothing"
     if code < 0:
         said = f"was killed by {signal.Signals(-code).name}"
-    text = "; ".join(lines) or f"tracekit-replay {said}"
+    text = "; ".join(lines) or f"{program} {said}"
     return UsageError(text) if code == USAGE else TracekitError(text)
 
 
