@@ -11,6 +11,7 @@ from tracekit.profiles import Profile
 from tracekit.schema.cache import CACHE_SENSITIVITY
 from tracekit.simulate.cache_grid import even_pairs
 from tracekit.simulate.cache_plane import Devices, Pair
+from tracekit.simulate.variants import read_factor
 
 LEVELS = ("pcm", "flash", "base")
 KEYS = ("read_latency_us", "write_latency_us", "price_per_gb")
@@ -20,7 +21,6 @@ FACTORS = (0.5, 2.0)
 STUDIED = tuple(("pcm", key, FACTORS) for key in KEYS)
 # What is less is said to be nothing.
 LEAST_GAIN_RATIO = 5e-4
-LEAST_FACTOR, LARGEST_FACTOR = 1e-3, 1e3
 MOST_CHANGES = 64
 HINT = "such as pcm.read_latency_us=0.25,4"
 
@@ -75,17 +75,7 @@ def _parse(text: str) -> tuple[str, str, tuple[float, ...]]:
         raise UsageError(f"--vary: there is no parameter '{name}' in '{text}'", hint=known)
     if key == "price_per_gb" and level == "base":
         raise UsageError(f"--vary: {name}: what is behind the caches is not bought", hint=HINT)
-    return level, key, tuple(_factor(text, factor) for factor in factors.split(","))
-
-
-def _factor(text: str, factor: str) -> float:
-    try:
-        value = float(factor)
-    except ValueError:
-        raise UsageError(f"--vary: '{factor}' in '{text}' is not a number", hint=HINT) from None
-    if not LEAST_FACTOR <= value <= LARGEST_FACTOR:
-        raise UsageError(f"--vary: {factor} in '{text}' is not from 0.001 to 1000", hint=HINT)
-    return value
+    return level, key, tuple(read_factor(text, factor, hint=HINT) for factor in factors.split(","))
 
 
 def price_ratios(devices: Devices, changes: Sequence[Change]) -> list[float]:

@@ -18,7 +18,7 @@ from tracekit.schema.sensitivity import SENSITIVITY
 from tracekit.simulate.block_orders import TouchedBlocks, read_blocks
 from tracekit.simulate.placement import Curves, sweep
 from tracekit.simulate.sensitivity_words import headline
-from tracekit.simulate.variants import Variant, variants
+from tracekit.simulate.variants import LARGEST_FACTOR, LEAST_FACTOR, Variant, variants
 from tracekit.simulate.walked import needs_walk, sweep_walked
 from tracekit.simulate.windows import choose_cut, windows
 from tracekit.store import TraceFolder, write_json, write_table
@@ -31,7 +31,6 @@ TABLE = "simulations/sensitivity"
 RESULT = "simulations/sensitivity.json"
 POINTS = 256
 FACTORS = (0.5, 2.0)
-LEAST_FACTOR, LARGEST_FACTOR = 1e-3, 1e3
 KINDS = ("parameter", "window")
 SHARES = {"fs": "fs_bytes", "journal": "journal_bytes", "swap": "swap_bytes"}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tracekit.errors import UsageError
 from tracekit.simulate.mixes import Tier
+from tracekit.simulate.variants import read_factor
 from tracekit.simulate.what_if import RATE_KEYS, TIER_KEYS
 
 # Of the whole system; all but the first two matter to dynamic tiering only.
@@ -14,7 +15,6 @@ COST_KEYS = ("migration_cost", "promotion_cost", "demotion_cost")
 SYSTEM_KEYS = ("extent_bytes", "capacity_bytes", "window_s", "migration_mib_s", *COST_KEYS)
 DYNAMIC_KEYS = SYSTEM_KEYS[2:]
 VARY_KEYS = TIER_KEYS + RATE_KEYS
-LEAST_FACTOR, LARGEST_FACTOR = 1e-3, 1e3
 MOST_CHANGES = 64
 HINT = "such as ssd-pcm.read_latency_us=0.25,4 or extent_bytes=0.5,2"
 
@@ -79,14 +79,5 @@ def _parse(text: str) -> list[Vary]:
             f"a tier, a point and one of {', '.join(VARY_KEYS)}, or one of {', '.join(SYSTEM_KEYS)}"
         )
         raise UsageError(f"--vary: there is no parameter '{name}' in '{text}'", hint=known)
-    return [Vary(tier or None, key, _factor(text, factor)) for factor in factors.split(",")]
-
-
-def _factor(text: str, factor: str) -> float:
-    try:
-        value = float(factor)
-    except ValueError:
-        raise UsageError(f"--vary: '{factor}' in '{text}' is not a number", hint=HINT) from None
-    if not LEAST_FACTOR <= value <= LARGEST_FACTOR:
-        raise UsageError(f"--vary: {factor} in '{text}' is not from 0.001 to 1000", hint=HINT)
-    return value
+    values = [read_factor(text, factor, hint=HINT) for factor in factors.split(",")]
+    return [Vary(tier or None, key, value) for value in values]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tracekit.errors import UsageError
 from tracekit.profiles import Profile
 
 PARTS = ("read_setup", "write_setup", "sequential_setup", "read_transfer", "write_transfer")
 FLUSHES = ("flush", "fua")
 HEAD = ("seek", "rotation")
 LEAST_US = 1e-6
+LEAST_FACTOR, LARGEST_FACTOR = 1e-3, 1e3
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,17 @@ class Variant:
         changed = [*profiles]
         changed[self.which] = change(profiles[self.which], self.parameter, factor=self.factor)
         return changed[0], changed[1]
+
+
+def read_factor(text: str, factor: str, *, hint: str) -> float:
+    """Return one of the factors in the text of a --vary; raise UsageError when it is none."""
+    try:
+        value = float(factor)
+    except ValueError:
+        raise UsageError(f"--vary: '{factor}' in '{text}' is not a number", hint=hint) from None
+    if not LEAST_FACTOR <= value <= LARGEST_FACTOR:
+        raise UsageError(f"--vary: {factor} in '{text}' is not from 0.001 to 1000", hint=hint)
+    return value
 
 
 def change(profile: Profile, parameter: str, *, factor: float) -> Profile:
