@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from tracekit.progress import stage_progress
 
 
 def fit(  # noqa: PLR0913 - a command's parameters are its options
@@ -62,22 +63,9 @@ def fit(  # noqa: PLR0913 - a command's parameters are its options
         overwrite=force,
         asked=tuple(words(context)),
     )
-    with _stage_line() as on_stage:
+    with stage_progress() as on_stage:
         result = run(TraceFolder(trace), output, options=options, on_stage=on_stage)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(_lines(result)))
-
-
-@contextmanager
-def _stage_line() -> Iterator[Callable[[str], None]]:
-    """Show on a terminal what is at work."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _stage: None
-        return
-    with console.status("") as status:
-        yield lambda stage: status.update(f"{stage} …")
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tracekit.errors import PartialError
+from tracekit.progress import stage_progress
 
 if TYPE_CHECKING:
     from tracekit.run import Run, Step
@@ -74,24 +73,11 @@ def run(  # noqa: PLR0913 - a command's parameters are its options
         replay=replay,
         replay_seconds=replay_seconds,
     )
-    with _stage_line() as on_stage:
+    with stage_progress() as on_stage:
         result = run_stages(inputs, output, options=options, on_stage=on_stage, on_step=_tell)
     typer.echo(json.dumps(_result(result), indent=2) if as_json else _text(result))
     if result.unfinished:
         raise PartialError("; ".join(result.unfinished))
-
-
-@contextmanager
-def _stage_line() -> Iterator[Callable[[str], None]]:
-    """Show on a terminal which stage is at work."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _stage: None
-        return
-    with console.status("") as status:
-        yield lambda stage: status.update(f"{stage} …")
 
 
 def _tell(step: Step) -> None:
