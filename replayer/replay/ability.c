@@ -75,3 +75,8 @@ uint32_t ability_direct_alignment(int fd) {
   /* The kernel cannot say; the block size of the file system is always enough. */
   return (uint32_t)status.st_blksize;
 }
+
+bool ability_polls(dev_t device) {
+  char polls[8];
+  return sysfs_read(device, "queue/io_poll", polls, sizeof polls) == 0 && strcmp(polls, "1") == 0;
+}

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Finds whether discards (punch hole on a file, BLKDISCARD on a device) and zero range work at the
  * object behind `fd`. A file's abilities are tried on a nameless file in the same directory. */
@@ -12,5 +13,9 @@ void ability_find(int fd, bool *can_discard, bool *can_zero);
 /* Returns the alignment in bytes that O_DIRECT needs at the object behind `fd`, 0 when the file
  * system refuses it. */
 uint32_t ability_direct_alignment(int fd);
+
+/* Returns whether the block device, or that of a file system, has queues whose completions are
+ * looked for. `device` is its number; false too where the kernel does not tell. */
+bool ability_polls(dev_t device);
 
 #endif

@@ -9,6 +9,7 @@
 #include "replay/buffers.h"
 #include "replay/device.h"
 #include "replay/target.h"
+#include "replay/uring_modes.h"
 
 #define ENGINE_FEATURES_MAX 8U
 
@@ -37,6 +38,7 @@ struct engine_config {
   uint32_t depth;                    /* most requests in flight */
   uint32_t wake_count;               /* completions that a sleep waits for; 1: as they come */
   uint32_t threads;                  /* for engines that have them */
+  struct uring_modes uring;          /* for the io_uring engine alone */
 };
 
 struct engine_feature {
@@ -49,6 +51,8 @@ struct engine_report {
   struct engine_feature features[ENGINE_FEATURES_MAX];
   uint64_t resubmitted; /* short transfers and EAGAIN that were continued */
   const char *backing;  /* engine that moved the data for an emulated one; NULL */
+  uint64_t unpolled;    /* flushes and the like, which went past a polled ring */
+  uint64_t wakes;       /* times that the kernel's submitting thread slept and had to be woken */
   uint64_t overruns;    /* requests that the backing engine finished later than the device would */
 };
 

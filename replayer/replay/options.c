@@ -11,6 +11,8 @@
 
 #define DEPTH_MAX 16384U
 #define THREADS_MAX 1024U
+#define CPU_MAX 65535U
+#define IDLE_MS_MAX 3600000U
 #define LATE_LIMIT_NS 1000000U
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -103,6 +105,14 @@ static const struct command_option table[] = {
      1, DEPTH_MAX},
     {"threads", "N", "workers of the threads engine (default 32)", command_small, AT(threads), 1,
      THREADS_MAX},
+    {"sqpoll", NULL, "io_uring: a thread of the kernel submits, without calls", command_flag,
+     AT(uring.is_submitted_for)},
+    {"sqpoll-cpu", "N", "keep that thread on this processor", command_small, AT(uring.cpu),
+     .maximum = CPU_MAX},
+    {"sqpoll-idle-ms", "N", "without work for so long it sleeps (default 1000)", command_small,
+     AT(uring.idle_ms), 1, IDLE_MS_MAX},
+    {"iopoll", NULL, "io_uring: look for completions, without interrupts", command_flag,
+     AT(uring.is_polled)},
     {"direct", "WHEN", "O_DIRECT: auto, on or off (default auto)", command_word, AT(direct),
      .words = direct_words},
     {"write-to", "TOKEN", "confirm that this existing target may be written", take_listed,
@@ -144,6 +154,24 @@ static const struct command command = {
     .count = sizeof table / sizeof *table,
     .take_place = take_plan};
 
+/* Ways of io_uring mean nothing to the other engines. */
+static int check_uring(const struct options *options) {
+  const struct uring_modes *modes = &options->uring;
+  bool is_uring = strcmp(options->engine, "auto") == 0 || strcmp(options->engine, "io_uring") == 0;
+  bool has_detail = modes->cpu != URING_ANY_CPU || modes->idle_ms > 0;
+  if (modes->is_submitted_for && !is_uring)
+    diag("--sqpoll needs --engine io_uring");
+  else if (modes->is_polled && !is_uring)
+    diag("--iopoll needs --engine io_uring");
+  else if (has_detail && !modes->is_submitted_for)
+    diag("--sqpoll-cpu and --sqpoll-idle-ms need --sqpoll");
+  else if (modes->is_polled && options->direct == DIRECT_OFF)
+    diag("--iopoll needs O_DIRECT: leave --direct off out");
+  else
+    return 0;
+  return -EINVAL;
+}
+
 static int check(const struct options *options) {
   bool is_null = strcmp(options->engine, "null") == 0;
   bool is_emulated = strcmp(options->engine, "emulated") == 0;
@@ -162,7 +190,7 @@ static int check(const struct options *options) {
   else if (!is_null && !is_emulated && options->target_count == 0)
     diag("where should the requests go? name a --target");
   else
-    return 0;
+    return check_uring(options);
   return -EINVAL;
 }
 
@@ -171,6 +199,7 @@ int options_parse(struct options *options, int count, char **arguments) {
   options->engine = "auto";
   options->speed = (struct fraction){.numerator = 1, .denominator = 1};
   options->threads = 32;
+  options->uring.cpu = URING_ANY_CPU;
   options->pace.late_limit_ns = LATE_LIMIT_NS;
   options->until_ns = UINT64_MAX;
   options->max_idle_ns = UINT64_MAX;

@@ -10,6 +10,7 @@
 #include "replay/plan.h"
 #include "replay/run.h"
 #include "replay/target.h"
+#include "replay/uring_modes.h"
 
 #define OPTIONS_LIST_MAX 64U
 
@@ -45,6 +46,7 @@ struct options {
   uint64_t max_idle_ns; /* longer gaps are cut to it */
   uint32_t depth;       /* most requests in flight; 0: by the pace */
   uint32_t threads;
+  struct uring_modes uring; /* --sqpoll, --iopoll */
   enum target_direct direct;
   enum place_policy out_of_range;
   enum overlap_policy overlaps;

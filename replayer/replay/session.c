@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay/ability.h"
 #include "replay/diag.h"
 #include "replay/progress.h"
 #include "replay/range.h"
@@ -155,6 +156,22 @@ static int check_kinds(const struct session *session, const char *engine) {
   return 0;
 }
 
+/* What cannot be polled is refused before the kernel takes it and uses interrupts all the same. */
+static int check_polling(const struct session *session) {
+  for (uint32_t i = 0; session->options->uring.is_polled && i < session->target_count; i++) {
+    const struct target *target = &session->targets[i];
+    bool is_direct = target->is_direct || target->kind == TARGET_NONE;
+    if (is_direct && (target->fd < 0 || ability_polls(target->device)))
+      continue;
+    const char *why = is_direct ? "its device has no queues for it (an NVMe drive gets them by "
+                                  "nvme.poll_queues=N on the kernel's command line)"
+                                : "it is buffered, and only O_DIRECT can be";
+    diag("target %s=%s cannot be polled: %s; leave --iopoll out", target->label, target->path, why);
+    return -EOPNOTSUPP;
+  }
+  return 0;
+}
+
 /* Everything that can be checked before the first request. */
 static int prepare(struct session *session) {
   bool is_short = session->plan.record_count <= CHECKED_MAX;
@@ -169,6 +186,8 @@ static int prepare(struct session *session) {
     rc = open_target(session, i);
   if (rc == 0)
     rc = check_kinds(session, session->options->engine);
+  if (rc == 0)
+    rc = check_polling(session);
   return rc == 0 ? range_check(session) : rc;
 }
 
@@ -189,13 +208,16 @@ static int try_engine(struct session *session, const struct engine_ops *ops) {
                                  .spin_lead_ns = session->calibration.spin_lead_ns,
                                  .depth = session->options->depth,
                                  .wake_count = wake_count(session->options),
-                                 .threads = session->options->threads};
+                                 .threads = session->options->threads,
+                                 .uring = session->options->uring};
   session->ops = ops;
   return ops->open(&session->engine, &config);
 }
 
 static int open_engine(struct session *session) {
   const char *asked = session->options->engine;
+  const struct uring_modes *modes = &session->options->uring;
+  bool has_modes = modes->is_submitted_for || modes->is_polled;
   int rc;
   if (strcmp(asked, "null") == 0) {
     rc = try_engine(session, engine_null());
@@ -207,14 +229,16 @@ static int open_engine(struct session *session) {
     rc = try_engine(session, engine_threads());
   } else {
     rc = try_engine(session, engine_uring());
-    if (rc != 0) {
+    if (rc != 0 && !has_modes) {
       session->fallback = strerrordesc_np(-rc);
       diag("io_uring is not available (%s): the threads engine is used", session->fallback);
       rc = try_engine(session, engine_threads());
     }
   }
   if (rc != 0)
-    diag("cannot start the %s engine: %s", session->ops->name, strerror(-rc));
+    diag("cannot start the %s engine%s%s: %s", session->ops->name,
+         modes->is_submitted_for ? " with --sqpoll" : "", modes->is_polled ? " with --iopoll" : "",
+         strerror(-rc));
   return rc;
 }
 

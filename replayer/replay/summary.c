@@ -52,6 +52,8 @@ static void write_engine(struct json *json, const struct session *session) {
     json_bool(json, report->features[i].name, report->features[i].is_used);
   json_close(json, '}');
   json_number(json, "resubmitted", report->resubmitted);
+  json_number(json, "unpolled", report->unpolled);
+  json_number(json, "sqpoll_wakes", report->wakes);
   json_text(json, "backing", report->backing);
   json_number(json, "overruns", report->overruns);
   json_close(json, '}');

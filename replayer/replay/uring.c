@@ -12,8 +12,10 @@
 
 #define SECOND_NS 1000000000U
 
+#define SETUPS 4U
+
 /* Set-ups from the fastest to the plainest; kernels since 6.1, 5.19, 5.18 and 5.11. */
-static const uint32_t setups[] = {
+static const uint32_t own_setups[SETUPS] = {
     IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
         IORING_SETUP_TASKRUN_FLAG,
     IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
@@ -21,18 +23,38 @@ static const uint32_t setups[] = {
     0,
 };
 
-static int setup(uint32_t entries, uint32_t flags, struct io_uring_params *params) {
+/* The same where a thread of the kernel submits: work is never left to this thread. */
+static const uint32_t sqpoll_setups[SETUPS] = {
+    IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER,
+    IORING_SETUP_SUBMIT_ALL,
+    IORING_SETUP_SUBMIT_ALL,
+    0,
+};
+
+static uint32_t mode_flags(const struct uring_modes *modes) {
+  uint32_t flags = modes->is_polled ? IORING_SETUP_IOPOLL : 0;
+  if (modes->is_submitted_for)
+    flags |= IORING_SETUP_SQPOLL | (modes->cpu != URING_ANY_CPU ? IORING_SETUP_SQ_AFF : 0);
+  return flags;
+}
+
+static int setup(uint32_t entries, uint32_t flags, const struct uring_modes *modes,
+                 struct io_uring_params *params) {
   memset(params, 0, sizeof *params);
-  params->flags = flags | IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE;
+  params->flags = flags | mode_flags(modes) | IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE;
   params->cq_entries = 2 * entries;
+  params->sq_thread_cpu = modes->cpu != URING_ANY_CPU ? modes->cpu : 0;
+  params->sq_thread_idle = modes->idle_ms;
   long fd = syscall(SYS_io_uring_setup, entries, params);
   return fd < 0 ? -errno : (int)fd;
 }
 
-static int setup_best(uint32_t entries, struct io_uring_params *params) {
+static int setup_best(uint32_t entries, const struct uring_modes *modes,
+                      struct io_uring_params *params) {
+  const uint32_t *setups = modes->is_submitted_for ? sqpoll_setups : own_setups;
   int fd = -EINVAL;
-  for (size_t i = 0; i < sizeof setups / sizeof *setups && fd == -EINVAL; i++)
-    fd = setup(entries, setups[i], params);
+  for (unsigned i = 0; i < SETUPS && fd == -EINVAL; i++)
+    fd = setup(entries, setups[i], modes, params);
   return fd;
 }
 
@@ -73,11 +95,11 @@ static int map_rings(struct uring *ring, const struct io_uring_params *params) {
   return 0;
 }
 
-int uring_open(struct uring *ring, uint32_t entries) {
+int uring_open(struct uring *ring, uint32_t entries, const struct uring_modes *modes) {
   const uint32_t needed = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
   struct io_uring_params params;
   memset(ring, 0, sizeof *ring);
-  ring->fd = setup_best(entries, &params);
+  ring->fd = setup_best(entries, modes, &params);
   if (ring->fd < 0)
     return ring->fd;
   ring->setup_flags = params.flags;
@@ -98,6 +120,7 @@ uint32_t uring_room(const struct uring *ring) { return ring->entries - waiting(r
 struct io_uring_sqe *uring_next_sqe(struct uring *ring) {
   struct io_uring_sqe *sqe = &ring->sqes[ring->tail++ & (ring->entries - 1)];
   memset(sqe, 0, sizeof *sqe);
+  ring->in_flight++;
   return sqe;
 }
 
@@ -106,24 +129,65 @@ static bool is_harmless(int error) {
   return error == EINTR || error == ETIME || error == EAGAIN || error == EBUSY;
 }
 
-int uring_enter(struct uring *ring, uint64_t until_ns, uint32_t wanted) {
-  uint64_t now = until_ns == 0 ? 0 : clock_now_ns();
+static bool is_submitted_for(const struct uring *ring) {
+  return (ring->setup_flags & IORING_SETUP_SQPOLL) != 0;
+}
+
+bool uring_can_sleep(const struct uring *ring) {
+  return (ring->setup_flags & IORING_SETUP_IOPOLL) == 0 || is_submitted_for(ring);
+}
+
+static uint32_t flags_of(const struct uring *ring) {
+  return atomic_load_explicit(ring->sq_flags, memory_order_relaxed);
+}
+
+/* Shows the kernel what was filled. Returns whether its thread sleeps and must be woken for it. */
+static bool publish(struct uring *ring) {
+  /* Release: the entries are complete before the kernel can see the tail. */
+  atomic_store_explicit(ring->sq_tail, ring->tail, memory_order_release);
+  if (!is_submitted_for(ring))
+    return false;
+  /* The thread says that it sleeps, then looks at the tail: one of both sees the other. */
+  atomic_thread_fence(memory_order_seq_cst);
+  return waiting(ring) > 0 && (flags_of(ring) & IORING_SQ_NEED_WAKEUP) != 0;
+}
+
+/* One call: submits, wakes, polls, and waits for `wanted` completions until the end of `argument`.
+ */
+static int enter(struct uring *ring, bool wakes, uint32_t wanted,
+                 struct io_uring_getevents_arg *argument) {
+  unsigned flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
+  flags |= wakes ? IORING_ENTER_SQ_WAKEUP : 0;
+  ring->wakes += wakes;
+  uint32_t count = is_submitted_for(ring) ? 0 : waiting(ring);
+  long rc = syscall(SYS_io_uring_enter, ring->fd, count, wanted, flags, argument, sizeof *argument);
+  return rc < 0 && !is_harmless(errno) ? -errno : 0;
+}
+
+/* Whether the kernel waits for a call although nothing has to be woken. */
+static bool needs_call(const struct uring *ring) {
+  bool is_owed = (flags_of(ring) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
+  if (is_submitted_for(ring))
+    return is_owed;
+  bool must_poll = !uring_can_sleep(ring) && ring->in_flight > 0;
+  return is_owed || must_poll || waiting(ring) > 0;
+}
+
+int uring_go(struct uring *ring) {
+  struct io_uring_getevents_arg argument = {.sigmask_sz = _NSIG / 8};
+  bool wakes = publish(ring);
+  return wakes || needs_call(ring) ? enter(ring, wakes, 0, &argument) : 0;
+}
+
+int uring_wait(struct uring *ring, uint64_t until_ns, uint32_t wanted) {
+  uint64_t now = clock_now_ns();
   uint64_t left = until_ns > now ? until_ns - now : 0;
   struct __kernel_timespec timeout = {.tv_sec = (int64_t)(left / SECOND_NS),
                                       .tv_nsec = (int64_t)(left % SECOND_NS)};
   struct io_uring_getevents_arg argument = {.sigmask_sz = _NSIG / 8,
                                             .ts = (uint64_t)(uintptr_t)&timeout};
-  /* Release: the entries are complete before the kernel can see the tail. */
-  atomic_store_explicit(ring->sq_tail, ring->tail, memory_order_release);
-  unsigned flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
-  long rc = syscall(SYS_io_uring_enter, ring->fd, waiting(ring), left > 0 ? wanted : 0U, flags,
-                    &argument, sizeof argument);
-  return rc < 0 && !is_harmless(errno) ? -errno : 0;
-}
-
-bool uring_needs_enter(const struct uring *ring) {
-  uint32_t flags = atomic_load_explicit(ring->sq_flags, memory_order_relaxed);
-  return waiting(ring) > 0 || (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
+  bool wakes = publish(ring);
+  return enter(ring, wakes, left > 0 ? wanted : 0U, &argument);
 }
 
 const struct io_uring_cqe *uring_peek(const struct uring *ring) {
@@ -137,6 +201,7 @@ const struct io_uring_cqe *uring_peek(const struct uring *ring) {
 void uring_seen(struct uring *ring) {
   uint32_t head = atomic_load_explicit(ring->cq_head, memory_order_relaxed);
   atomic_store_explicit(ring->cq_head, head + 1, memory_order_release);
+  ring->in_flight--;
 }
 
 int uring_register(const struct uring *ring, unsigned operation, void *argument, unsigned count) {

@@ -12,6 +12,7 @@ import pytest
 
 from tracekit.doctor import GROUPS, core_works, examine
 from tracekit.doctor.check import Check, Finding, Group
+from tracekit.doctor.engines import polled_devices
 from tracekit.errors import TracekitError
 
 
@@ -119,3 +120,12 @@ def test_without_root_it_says_what_it_could_not_try(monkeypatch: pytest.MonkeyPa
     # THEN what needs root was not tried and says so
     assert found["tracefs blk tracer"].detail == "not tried: needs root"
     assert found["loop devices"].remedy == "run: sudo tracekit doctor"
+
+
+def test_devices_that_are_polled_are_found_by_their_switch(tmp_path: Path) -> None:
+    # GIVEN a disk with queues for it, one without, and one whose driver knows no such switch
+    for name, text in (("nvme0n1", "1\n"), ("sda", "0\n"), ("sdb", None)):
+        (tmp_path / name / "queue").mkdir(parents=True)
+        if text is not None:
+            (tmp_path / name / "queue/io_poll").write_text(text)
+    assert polled_devices(tmp_path) == ["nvme0n1"]

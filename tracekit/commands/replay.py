@@ -119,6 +119,22 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         typer.Option(help="Most requests in flight.", show_default="4096; 32 with --pace fast"),
     ] = None,
     threads: Annotated[int, typer.Option(help="Workers of the threads engine.")] = 32,
+    sqpoll: Annotated[
+        str | None,
+        typer.Option(
+            help="io_uring: a thread of the kernel submits, so that nothing is a call: on, or with"
+            " its processor and the time without work after which it sleeps.",
+            metavar="on|cpu=N,idle=TIME",
+        ),
+    ] = None,
+    iopoll: Annotated[
+        bool,
+        typer.Option(
+            "--iopoll",
+            help="io_uring: look for completions in the queues of a device that has some for it,"
+            " without interrupts.",
+        ),
+    ] = False,
     level: Annotated[
         str, typer.Option(help="queued: what was asked for; issued: what the device got.")
     ] = "queued",
@@ -164,6 +180,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Replay the trace on files, block or DAX devices, at its own times or as fast as possible."""
     from tracekit.asked import words
+    from tracekit.polling import polling
     from tracekit.replay.file_stage import FileReplayOptions
     from tracekit.replay.schedule import Schedule
     from tracekit.replay.stage import Options, repeats
@@ -179,10 +196,9 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     arguments = ["--speed", speed, "--threads", str(threads), "--direct", direct]
     arguments += ["--out-of-range", out_of_range, "--overlaps", overlaps]
     arguments += [*(["--keep"] if keep else []), *(["--expand"] if expand else [])]
+    arguments += polling(sqpoll, iopoll=iopoll)
     arguments += [] if depth is None else ["--depth", str(depth)]
-    arguments += [
-        part for option, values in lists.items() for v in values or () for part in (option, v)
-    ]
+    arguments += _repeated(lists)
     options = Options(
         name=name,
         level=level,
@@ -202,6 +218,11 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     )
     for one in repeats(options, repeat):
         _run(trace, one, as_json=as_json)
+
+
+def _repeated(lists: dict[str, list[str] | None]) -> list[str]:
+    """Return each option once for each of its values."""
+    return [part for option, values in lists.items() for v in values or () for part in (option, v)]
 
 
 def _run(trace: Path, options: Any, *, as_json: bool) -> None:

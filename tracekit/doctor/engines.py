@@ -10,22 +10,24 @@ from pathlib import Path
 from tracekit.doctor.check import Check, Finding, Group, run
 
 URING_SWITCH = Path("/proc/sys/kernel/io_uring_disabled")
+BLOCK_DEVICES = Path("/sys/block")
 BLOCK_SECTORS = 8
 
 
-def _replay(engine: str) -> Finding:
+def _replay(engine: str, *more: str) -> Finding:
     """Replay a plan of one write and one read with the engine on a file made for it."""
     from tracekit.native.replay import checked_program
 
     with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
         plan = Path(folder) / "plan.bin"
         _write_plan(plan)
-        command = [str(checked_program()), str(plan), "--engine", engine, "--quiet"]
+        command = [str(checked_program()), str(plan), "--engine", engine, *more, "--quiet"]
         if engine != "null":
             command += ["--target", f"{folder}/target"]
         ran = run(*command)
     if ran.status != 0:
-        return Finding("broken", f"tracekit-replay --engine {engine}: {ran.first_complaint}")
+        asked = " ".join(["--engine", engine, *more])
+        return Finding("broken", f"tracekit-replay {asked}: {ran.first_complaint}")
     done = json.loads(ran.output)["counts"]["done"]
     return Finding("ok", f"replayed {done} requests")
 
@@ -63,6 +65,29 @@ def io_uring() -> Finding:
     return Finding("missing", detail, remedy)
 
 
+def sqpoll() -> Finding:
+    """Replay with a thread of the kernel that submits."""
+    found = _replay("io_uring", "--sqpoll", "--sqpoll-idle-ms", "1")
+    if found.status == "ok":
+        return found
+    return Finding("missing", found.detail, "replay without --sqpoll")
+
+
+def polled_devices(block_devices: Path = BLOCK_DEVICES) -> list[str]:
+    """Return the names of the block devices whose queues can be polled."""
+    switches = sorted(block_devices.glob("*/queue/io_poll"))
+    return [path.parent.parent.name for path in switches if path.read_text().strip() == "1"]
+
+
+def iopoll() -> Finding:
+    """Look for devices that can be polled: only there can it be tried."""
+    devices = polled_devices()
+    if devices:
+        return Finding("ok", f"devices with queues for it: {', '.join(devices)}")
+    remedy = "for an NVMe drive: nvme.poll_queues=N on the kernel's command line"
+    return Finding("missing", "no block device has queues for it", remedy)
+
+
 def _probe(engine: str) -> Callable[[], Finding]:
     return lambda: _replay(engine)
 
@@ -71,6 +96,8 @@ ENGINES = Group(
     "Replay engines",
     (
         Check("io_uring", "replaying with many requests in flight", io_uring),
+        Check("io_uring --sqpoll", "submitting without calls", sqpoll),
+        Check("io_uring --iopoll", "completions without interrupts", iopoll),
         Check("threads", "replaying anywhere", _probe("threads"), is_required=True),
         Check("null", "proving the timing of a replay", _probe("null"), is_required=True),
     ),

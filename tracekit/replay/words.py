@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tracekit.polling import describe_polling
+
 MIB = 1 << 20
 PACE = {
     "trace": "at the trace's times",
@@ -65,6 +67,7 @@ def _run(summary: dict[str, Any]) -> list[str]:
         f"{summary['outcome']}: {counts['done']:,} done, {counts['failed']:,} failed, {how}",
         f"engine {engine['used']}{f' ({used})' if used else ''},"
         f" depth {summary['depth']:,}, in flight at most {summary['in_flight_max']:,}",
+        *describe_polling(engine),
         *_devices(summary),
     ]
 

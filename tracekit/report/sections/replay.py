@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tracekit.polling import describe_polling
 from tracekit.report import format as fmt
 from tracekit.report import roles
 from tracekit.report.figures.replayed_distribution import replayed_distribution as draw
@@ -108,7 +109,8 @@ def how(summary: Mapping[str, Any]) -> str:
         for target in summary["targets"]
     ]
     where = f" {fmt.listing(places)}," if places and engine != "null" else ""
-    return f"By the engine {engine},{where} {pace}."
+    ways = "".join(f", {way}" for way in describe_polling(summary["engine"]))
+    return f"By the engine {engine}{ways},{where} {pace}."
 
 
 def says(times: pd.DataFrame) -> list[str]:

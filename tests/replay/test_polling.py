@@ -1,0 +1,205 @@
+"""io_uring with a thread of the kernel that submits, and with completions that are looked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Timer
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tests.replay.disk import image, loop, needs_root, token_of
+from tests.replay.program import (
+    DISCARD,
+    FLUSH,
+    FUA,
+    PREFLUSH,
+    READ,
+    WRITE,
+    WRITE_ZEROES,
+    content,
+    expected_content,
+    record,
+    run,
+    write_plan,
+)
+from tests.replay.refusal import refused, unchanged, write_plan_of
+from tests.replay.trace import trace
+from tracekit.cli import app
+from tracekit.errors import UsageError
+from tracekit.polling import describe_polling, polling
+from tracekit.report.sections.replay import how
+
+SECTORS = 8192
+KINDS = [READ, WRITE, WRITE, FLUSH, DISCARD, WRITE_ZEROES]
+SQPOLL = ("--sqpoll", "--sqpoll-idle-ms", "20")
+
+
+def every_kind(count: int) -> list[tuple[int, ...]]:
+    """Return requests of all kinds, each on 4 KiB blocks of its own, so that order is no matter."""
+    random = np.random.default_rng(3)
+    rows = []
+    for number, block in enumerate(random.permutation(SECTORS // 8)[:count]):
+        kind = KINDS[number % len(KINDS)]
+        flags = int(random.choice([0, FUA, PREFLUSH, FUA | PREFLUSH])) if kind == WRITE else 0
+        place = (0, 0) if kind == FLUSH else (8 * int(block), 8)
+        rows.append(record(kind, *place, at_ns=number * 2000, flags=flags))
+    return rows
+
+
+@pytest.fixture(params=["memory", "disk"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A folder of a tmpfs, whose files know no O_DIRECT on older kernels, and one of a disk."""
+    if request.param == "disk":
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        yield Path(place)
+
+
+@pytest.mark.parametrize("pace", ["trace", "fast"])
+@pytest.mark.parametrize("more", [(), ("--sqpoll-cpu", "0")])
+def test_a_thread_that_submits_changes_no_byte(
+    folder: Path, pace: str, more: tuple[str, ...]
+) -> None:
+    # GIVEN requests of all kinds that do not meet each other
+    rows = every_kind(600)
+    plan = write_plan(folder / "a.plan", rows, needed_sectors=SECTORS)
+    # WHEN a thread of the kernel submits them
+    target = folder / "target"
+    arguments = ("--target", str(target), "--engine", "io_uring", "--pace", pace, "--keep")
+    ran = run(plan, *arguments, *SQPOLL, *more)
+    # THEN each is done, once, with the same result as ever
+    assert ran.code == 0, ran.messages
+    assert ran.summary["engine"]["features"]["sqpoll"]
+    assert not ran.summary["engine"]["features"]["iopoll"]
+    can_discard = ran.summary["targets"][0]["can_discard"]
+    kept = [row for row in rows if can_discard or row[4] != DISCARD]
+    assert ran.summary["counts"]["done"] == len(kept)
+    assert sorted(ran.rows()["request_id"].tolist()) == list(range(len(rows)))
+    assert (content(target) == expected_content(kept, SECTORS * 512)).all()
+
+
+def test_a_thread_that_fell_asleep_is_woken_and_counted(tmp_path: Path) -> None:
+    # GIVEN requests 20 ms apart, and a thread that sleeps after 1 ms
+    rows = [record(READ, 8 * n, 8, at_ns=n * 20_000_000) for n in range(20)]
+    plan = write_plan(tmp_path / "a.plan", rows)
+    # WHEN they run
+    arguments = ("--target", str(tmp_path / "target"), "--engine", "io_uring", "--sqpoll")
+    ran = run(plan, *arguments, "--sqpoll-idle-ms", "1")
+    # THEN it was woken for most of them, and none waited for it
+    assert ran.summary["counts"]["done"] == len(rows)
+    assert 10 <= ran.summary["engine"]["sqpoll_wakes"] <= len(rows) + 1
+    awake = run(plan, *arguments, "--sqpoll-idle-ms", "2000")
+    assert awake.summary["engine"]["sqpoll_wakes"] <= 1
+
+
+def test_failures_come_back_from_a_thread_that_submits(tmp_path: Path) -> None:
+    # GIVEN a file that becomes shorter in the middle of two seconds of requests
+    rows = [record(READ, 8 * n, 8, at_ns=n * 5_000_000) for n in range(400)]
+    plan = write_plan(tmp_path / "a.plan", rows)
+    target = image(tmp_path / "target", mib=2)
+    shrink = Timer(1.0, os.truncate, (target, 8192))
+    shrink.start()
+    arguments = ("--target", str(target), "--engine", "io_uring", "--no-calibration", *SQPOLL)
+    ran = run(plan, *arguments)
+    shrink.join()
+    # THEN those for its end have failed, and say why
+    assert ran.code == 3
+    assert {error["name"] for error in ran.summary["errors"]} == {"ENODATA"}
+    counts = ran.summary["counts"]
+    assert counts["done"] + counts["failed"] == len(rows)
+
+
+def test_a_processor_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
+    ran = run(
+        write_plan_of(tmp_path),
+        *("--target", str(tmp_path / "target"), "--sqpoll", "--sqpoll-cpu", "65000"),
+    )
+    refused(ran, "io_uring", "--sqpoll", "Invalid argument")
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--engine", "threads", "--sqpoll"), "--sqpoll needs --engine io_uring"),
+        (("--engine", "dax", "--iopoll"), "--iopoll needs --engine io_uring"),
+        (("--sqpoll-cpu", "0"), "need --sqpoll"),
+        (("--sqpoll-idle-ms", "5"), "need --sqpoll"),
+        (("--iopoll", "--direct", "off"), "--iopoll needs O_DIRECT"),
+        (("--sqpoll", "--sqpoll-idle-ms", "0"), "--sqpoll-idle-ms"),
+    ],
+)
+def test_ways_that_make_no_sense_are_refused(
+    tmp_path: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    ran = run(write_plan_of(tmp_path), "--target", str(tmp_path / "target"), *arguments)
+    assert ran.code == 2
+    assert reason in ran.messages
+    assert not (tmp_path / "target").exists()
+
+
+@needs_root
+@pytest.mark.root
+@pytest.mark.parametrize("is_dry", [False, True])
+def test_a_device_without_queues_for_it_is_not_polled(tmp_path: Path, *, is_dry: bool) -> None:
+    backing = image(tmp_path / "img")
+    with loop(backing) as device, unchanged(backing):
+        arguments = ["--target", str(device), "--write-to", token_of(device), "--iopoll"]
+        ran = run(write_plan_of(tmp_path), *arguments, *(["--dry-run"] if is_dry else []))
+        refused(ran, str(device), "its device has no queues", "leave --iopoll out")
+
+
+def test_a_file_whose_device_is_not_polled_is_refused(folder: Path) -> None:
+    # GIVEN a file on a device that interrupts, and one in memory, which has no device at all
+    device = folder.stat().st_dev
+    switch = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/queue/io_poll")
+    if switch.exists() and switch.read_text().strip() == "1":
+        pytest.skip("this disk is polled")
+    target = image(folder / "target")
+    with unchanged(target):
+        ran = run(write_plan_of(folder), "--target", str(target), "--iopoll")
+        refused(ran, str(target), "cannot be polled", "leave --iopoll out")
+
+
+def test_the_command_passes_the_ways_on_and_the_report_tells_them(tmp_path: Path) -> None:
+    # GIVEN a trace that is replayed with a thread that submits
+    folder = trace(tmp_path / "trace", [{"queue_ns": 0}, {"queue_ns": 50_000, "sector": 8}])
+    ways = ["--engine", "io_uring", "--sqpoll", "cpu=0,idle=20ms"]
+    told = CliRunner().invoke(app, ["replay", str(folder.path), *ways])
+    assert told.exit_code == 0, told.output
+    # THEN summary, terminal and report say so
+    summary = json.loads((folder.path / "replays/latest/summary.json").read_text())
+    assert summary["engine"]["features"]["sqpoll"]
+    woken = summary["engine"]["sqpoll_wakes"]
+    sentence = f"submitted by a thread of the kernel that was woken {woken} times"
+    assert sentence in told.output
+    assert sentence in how(summary)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["", "off", "cpu=", "cpu=-1", "cpu=x", "idle=", "idle=0ms", "idle=500us", "on,cpu=1", "cpu=1,"],
+)
+def test_a_thread_that_cannot_be_had_is_refused(words: str) -> None:
+    with pytest.raises(UsageError, match="--sqpoll"):
+        polling(words, iopoll=False)
+
+
+def test_the_ways_in_the_words_of_the_program() -> None:
+    assert polling(None, iopoll=False) == []
+    assert polling("on", iopoll=True) == ["--iopoll", "--sqpoll"]
+    assert polling("idle=2s", iopoll=False) == ["--sqpoll", "--sqpoll-idle-ms", "2000"]
+
+
+def test_a_polled_run_says_what_was_not_polled() -> None:
+    features = {"sqpoll": False, "iopoll": True}
+    engine = {"features": features, "unpolled": 1234, "sqpoll_wakes": 0}
+    assert describe_polling(engine) == ["completions polled, but for 1,234 flushes and the like"]
+    assert describe_polling({"features": {"defer_taskrun": True}}) == []
