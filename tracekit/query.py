@@ -45,12 +45,13 @@ DEFAULT_MEMORY_MIB = 512
 # A thread scans a row group of a million rows, of up to eight columns at once.
 THREAD_MEMORY_MIB = 192
 READER_ROWS = 65_536
-MACROS_SQL = ("catalog/log_bucket", "catalog/log_bucket_low")
+MACROS_SQL = ("catalog/log_bucket", "catalog/log_bucket_low", "catalog/t95")
 # The views that stand on a table, in the order in which they are made.
 VIEWS_SQL = {
     "requests": ("catalog/steps", "catalog/gaps_of", "catalog/gaps", "catalog/numbered_streams"),
     "completion_files": ("catalog/completions", "catalog/replay_times"),
     "file_completion_files": ("catalog/file_completions",),
+    "file_runs": ("catalog/dax_ratios", "catalog/dax_steps"),
 }
 VIEWS_OF_REPLAYS = ("completion_files", "file_completion_files")
 

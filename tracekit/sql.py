@@ -64,6 +64,8 @@ def notes() -> list[TableNote]:
         _described("catalog/steps", "parse"),
         _described("catalog/gaps", "parse"),
         *found.values(),
+        _described("catalog/dax_ratios", "sweep"),
+        _described("catalog/dax_steps", "sweep"),
         _of_replays(REPLAYED),
         _described("catalog/replay_times", "replay"),
         _of_replays(FILES_REPLAYED),

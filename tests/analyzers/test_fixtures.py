@@ -22,7 +22,8 @@ REPLAY = (
     "replay/traced",
 )
 FILES = (
-    *("files/busiest_files", "files/file_calls", "files/file_points", "files/file_processes"),
+    *("files/busiest_files", "files/dax_savings", "files/dax_verdicts", "files/file_calls"),
+    *("files/file_points", "files/file_processes"),
     "files/replayed_file_calls",
 )
 SIMULATE = ("tiering/extents", "tiering/left_out")

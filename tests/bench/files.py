@@ -1,7 +1,7 @@
 """What the file replayer adds to an operation: `python -m tests.bench.files [FOLDER]`.
 
 Beside it, in the same run and by turns, a loop in C of the same ten calls on the same file system:
-in memory (/dev/shm) unless another folder is named.
+in memory and on an ext4 whose disk is memory (root), or in a folder that is named.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.bench.memory_disk import FILE_SYSTEMS
 from tests.replay_files.program import do, write_plan
 from tracekit.native import FILE_PROGRAM, program_path
 from tracekit.plan.file_table import FileTable
 from tracekit.plan.files import EXCLUSIVE, READ, Setting
 
-LOOPS = 20_000
+LOOPS = {"tmpfs": 20_000, "ext4": 2_000}
 ROUNDS = 7
 BYTES = 16384
 
@@ -42,10 +44,10 @@ def mail_loop(path: Path) -> Path:
     return write_plan(path, [loop], files=files, setting=Setting(is_repeatable=True))
 
 
-def replayed(plan: Path, folder: Path, *arguments: str) -> float:
+def replayed(plan: Path, folder: Path, loops: int, *arguments: str) -> float:
     """Return the ns of an operation of the program."""
     ran = subprocess.run(
-        [program_path(FILE_PROGRAM), plan, folder, "--repeat", str(LOOPS), *arguments],
+        [program_path(FILE_PROGRAM), plan, folder, "--repeat", str(loops), *arguments],
         check=True,
         capture_output=True,
     )
@@ -53,7 +55,7 @@ def replayed(plan: Path, folder: Path, *arguments: str) -> float:
     return float(told["timing"]["elapsed_ns"] / told["counts"]["operations"])
 
 
-def main(folder: Path) -> None:
+def measure(folder: Path, loops: int) -> None:
     """Print medians of the rounds."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
         here = Path(place)
@@ -63,10 +65,11 @@ def main(folder: Path) -> None:
         plan = mail_loop(here / "plan")
         ways: dict[str, list[float]] = {"calls alone": [], "replayed": [], "with results": []}
         for _ in range(ROUNDS):
-            alone = subprocess.run([peer, here, str(LOOPS)], check=True, capture_output=True)
+            alone = subprocess.run([peer, here, str(loops)], check=True, capture_output=True)
             ways["calls alone"].append(float(alone.stdout))
-            ways["replayed"].append(replayed(plan, here))
-            ways["with results"].append(replayed(plan, here, "--results", str(here / "done")))
+            ways["replayed"].append(replayed(plan, here, loops))
+            done = str(here / "done")
+            ways["with results"].append(replayed(plan, here, loops, "--results", done))
     base = statistics.median(ways["calls alone"])
     for name, values in ways.items():
         value = statistics.median(values)
@@ -76,5 +79,16 @@ def main(folder: Path) -> None:
         print(f", {value - base:+.0f} ns, {value / base:.2f}x")
 
 
+def main(folders: Sequence[str]) -> None:
+    """Measure on both file systems, or in the folders that are named."""
+    for folder in folders:
+        print(f"{folder}:")
+        measure(Path(folder), LOOPS["tmpfs"])
+    for name, system in () if folders else FILE_SYSTEMS.items():
+        with system() as place:
+            print(f"{name}:")
+            measure(place, LOOPS[name])
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "/dev/shm"))  # noqa: S108
+    main(sys.argv[1:])

@@ -31,15 +31,26 @@ def test_durable_writes_wait_for_a_slow_disk_and_hardly_on_dax(tmp_path: Path) -
     out = tmp_path / "out"
     command = [sys.executable, "-m", "tracekit", "sweep", "varmail", "--exact", "-o", str(out)]
     command += [word for target in TARGETS for word in ("--target", target)]
-    command += ["--files", "200", "--threads", "2", "--duration", "1s", "--runs", "1", "--json"]
+    command += ["--files", "200", "--threads", "2", "--duration", "1s", "--runs", "2", "--json"]
     # WHEN it is swept
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["made"] == 2
-    # THEN an fsync takes at least the time of one request on the disk, and a tenth of it on DAX
+    told = json.loads(ran.stdout)
+    assert told["made"] == 4
+    # THEN it says that DAX pays, and why
+    (verdict,) = told["dax"]
+    assert (verdict["target"], verdict["other"], verdict["run_count"]) == ("dax", "hdd", 2)
+    assert (verdict["verdict"], verdict["step"]) == ("pays", "fsync")
+    assert verdict["ratio_low"] > 1.5
+    # AND an fsync takes at least the time of one request on the disk, and a tenth of it on DAX
     found = {
         (row["target"], row["step"]): row
         for row in pq.read_table(out / "files/file_runs.parquet").to_pylist()
+        if row["run"] == 1
+    }
+    assert {target: found[target, "all"]["is_dax"] for target in ("dax", "hdd")} == {
+        "dax": True,
+        "hdd": False,
     }
     assert all(row["failed"] == 0 for row in found.values())
     assert found["hdd", "fsync"]["p50_ns"] > 5e6

@@ -139,7 +139,8 @@ def test_the_tables_are_there_for_sql(tmp_path: Path, target: Path) -> None:
         (("varmail", "--runs", "0"), "--runs"),
         (("varmail", "--cache", "warm"), "--cache"),
         (("varmail", "--duration", "soon"), "--duration"),
-        (("varmail", "--target", "x=/nonexistent"), "no directory"),
+        (("varmail", "--target", "x=/nonexistent"), "/nonexistent does not exist make it (mkdir"),
+        (("varmail", "--target", "x=/etc/passwd"), "/etc/passwd is no directory make it"),
     ],
 )
 def test_what_makes_no_sense(

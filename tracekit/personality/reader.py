@@ -18,7 +18,7 @@ from tracekit.personality.model import (
     Personality,
 )
 from tracekit.sizes import parse_size
-from tracekit.workload.keys import Keys, load
+from tracekit.workload.keys import Keys, has_flow, load
 
 SHIPPED = Path(__file__).resolve().parents[1] / "personalities"
 TOP = ("about", "parameters", "files", "operation")
@@ -38,9 +38,7 @@ def shipped() -> tuple[str, ...]:
 def is_personality(name: str) -> bool:
     """Say whether it is a shipped personality, or a TOML file with operations of files."""
     file = Path(name)
-    if name in shipped():
-        return True
-    return file.is_file() and "operation" in load(file)[1]
+    return name in shipped() or (file.is_file() and has_flow(file))
 
 
 def open_personality(name: str, settings: Mapping[str, str]) -> Personality:

@@ -18,6 +18,7 @@ from tracekit.report.sections.commits import commits
 from tracekit.report.sections.comparison import comparison
 from tracekit.report.sections.counters import counters
 from tracekit.report.sections.coverage import coverage
+from tracekit.report.sections.dax import dax
 from tracekit.report.sections.depth import depth
 from tracekit.report.sections.device import device
 from tracekit.report.sections.endurance import endurance
@@ -71,6 +72,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     replay,
     comparison,
     device,
+    dax,
     file_runs,
     counters,
     fidelity,
@@ -82,6 +84,7 @@ SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
 MEASURED: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     file_operations,
     device,
+    dax,
     file_runs,
     counters,
     provenance,

@@ -11,6 +11,12 @@ FILE_RUNS = pa.schema(
         field("run_id", pa.string(), meaning="names the run: its settings, and its number"),
         field("personality", TEXT, meaning="name of the personality"),
         field("target", TEXT, meaning="name of the target, as given or its directory"),
+        field(
+            "is_dax",
+            pa.bool_(),
+            meaning="the file system there gives programs persistent memory itself, not copies in"
+            " the page cache",
+        ),
         field("run", pa.int32(), meaning="number of the repeat, from 1"),
         field("threads", pa.int32(), meaning="threads"),
         field("files", pa.int64(), meaning="parameter `files` of the personality", nullable=True),

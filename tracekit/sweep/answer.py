@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 STEPS = ("p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns")
 ALL = "all"
+LAB_DAX = "lab:dax="  # of runs that an older version made, which did not write is_dax
 Row = dict[str, Any]
 
 
@@ -27,6 +28,7 @@ def of_run(run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | Non
         "personality": run.personality.name,
         "target": run.target.name,
         "directory": str(run.target.directory),
+        "is_dax": run.target.is_dax,
         "run": run.number,
         "threads": run.personality.threads,
         "settings": dict(parameters),
@@ -52,6 +54,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[Row]:
     restored_ns = counts["untimed_ns"] / result["threads"]
     elapsed_ns = max(round(summary["timing"]["elapsed_ns"] - restored_ns), 1)
     same = {key: result[key] for key in ("run_id", "personality", "target", "run", "threads")} | {
+        "is_dax": result.get("is_dax", result["directory"].startswith(LAB_DAX)),
         "files": _whole(settings.get("files")),
         "io_bytes": _whole(settings.get("io_size")),
         "settings": json.dumps(settings, sort_keys=True),

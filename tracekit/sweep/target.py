@@ -9,6 +9,7 @@ from pathlib import Path
 from tracekit.errors import UsageError
 from tracekit.lab.disks import MIB, Disk, dax_start_mib, parse_disks
 from tracekit.sizes import parse_size
+from tracekit.sweep.medium import is_dax
 
 LAB = "lab:"
 LAB_HINT = "lab:dax=1GiB, lab:pmem=1GiB, lab:fs=1GiB or lab:fs=1GiB:5ms:1"
@@ -35,6 +36,11 @@ class Target:
     directory: Path
     guest: Guest | None = None
 
+    @property
+    def is_dax(self) -> bool:
+        """Say whether its files are persistent memory itself, without the page cache."""
+        return self.guest.is_dax if self.guest else is_dax(self.directory)
+
 
 def split_targets(texts: Sequence[str], *, is_exact: bool = False) -> tuple[Target, ...]:
     """Return the targets of [NAME=]DIRECTORY or [NAME=]lab:KIND=SIZE; `is_exact`: of guests.
@@ -59,7 +65,11 @@ def _target(text: str, *, is_exact: bool) -> Target:
         return Target(name, Path(path), _guest(path.removeprefix(LAB), is_exact=is_exact))
     directory = Path(path)
     if not directory.is_dir():
-        raise UsageError(f"--target {text}: {path} is no directory")
+        reason = "is no directory" if directory.exists() else "does not exist"
+        raise UsageError(
+            f"--target {text}: {path} {reason}",
+            hint=f"make it (mkdir -p), name another one, or a file system of a guest: {LAB_HINT}",
+        )
     return Target(name, directory)
 
 

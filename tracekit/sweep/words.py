@@ -10,6 +10,9 @@ from tracekit import query
 from tracekit.errors import PartialError
 from tracekit.store import TraceFolder
 from tracekit.sweep.answer import ALL
+from tracekit.sweep.dax import find_verdicts
+from tracekit.sweep.dax import summarize as summarize_dax
+from tracekit.sweep.points import percent, rate, setting_name
 from tracekit.sweep.stage import Swept
 
 POINTS = "files/file_points"
@@ -30,6 +33,7 @@ def tell(swept: Swept, *, as_json: bool) -> str:
             "kept": swept.kept,
             "missing": swept.missing,
             "points": summarize(swept.folder) if swept.has_results else [],
+            "dax": find_verdicts(swept.folder) if swept.has_results else [],
         }
         return json.dumps(told, indent=2)
     lines = [f"{swept.made} runs made, {swept.kept} there before, {swept.folder.path}"]
@@ -52,7 +56,7 @@ def summarize(folder: TraceFolder) -> list[dict[str, Any]]:
 
 
 def headline(folder: TraceFolder) -> list[str]:
-    """Return one line a point: steps a second with spread, and what takes most of the time."""
+    """Return a line a point, its rate with spread and what takes most of the time, and of DAX."""
     rows = summarize(folder)
     lines = []
     for row in rows:
@@ -62,26 +66,9 @@ def headline(folder: TraceFolder) -> list[str]:
         steps = [
             one for one in rows if one["step"] != ALL and all(one[key] == row[key] for key in same)
         ]
-        lines.append(f"  {point_name(row)}: {rate(row)}{_most(steps)}")
-    return lines
-
-
-def point_name(row: dict[str, Any]) -> str:
-    """Name a point by what is varied most."""
-    parts = [f"{row['personality']} on {row['target']}", f"{row['threads']} threads"]
-    if row["files"] is not None:
-        parts.append(f"{row['files']:,} files")
-    if row["io_bytes"] is not None:
-        parts.append(f"{row['io_bytes']:,} B a call")
-    return ", ".join(parts)
-
-
-def rate(row: dict[str, Any]) -> str:
-    """Say the rate of a point with its spread."""
-    text = f"{row['steps_per_second']:,.0f} steps/s"
-    if row["deviation_per_second"] is not None:
-        text += f" (+-{row['deviation_per_second']:,.0f} over {row['run_count']} runs)"
-    return text + f", {row['bytes_per_second'] / (1 << 20):,.1f} MiB/s"
+        place = f"{row['personality']} on {row['target']}, {setting_name(row)}"
+        lines.append(f"  {place}: {rate(row)}{_most(steps)}")
+    return [*lines, *summarize_dax(find_verdicts(folder))]
 
 
 def _most(steps: list[dict[str, Any]]) -> str:
@@ -89,5 +76,5 @@ def _most(steps: list[dict[str, Any]]) -> str:
         return ""
     top = max(steps, key=lambda one: one["time_ratio"])
     failed = sum(one["failed"] for one in steps)
-    text = f"; {top['step']} takes {top['time_ratio']:.0%} of the time"
+    text = f"; {top['step']} takes {percent(top['time_ratio'])} of the time"
     return text + (f"; {failed:,} steps failed" if failed else "")

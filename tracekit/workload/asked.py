@@ -5,8 +5,9 @@ from __future__ import annotations
 from tracekit.errors import UsageError
 from tracekit.sizes import parse_duration, parse_size
 from tracekit.workload.blocks import Extent
+from tracekit.workload.keys import has_flow
 from tracekit.workload.model import Profile
-from tracekit.workload.reader import find_definition, kind_of
+from tracekit.workload.reader import find_definition
 from tracekit.workload.stage import open_profile
 
 
@@ -25,7 +26,7 @@ def asked_profile(name: str, target_size: str | None) -> Profile:
     Raise UsageError for a definition of another kind.
     """
     file = find_definition(name)
-    if kind_of(file) != "profile":
+    if has_flow(file):
         raise UsageError(
             f"{file} has a flow of file operations, which is no work profile",
             hint="a work profile has [[request]] and [arrival]: see docs/profiles.md",

@@ -24,6 +24,14 @@ def load(file: Path) -> tuple[str, dict[str, Any]]:
         raise InputError(f"{file} is not valid TOML: {error}") from None
 
 
+def has_flow(file: Path) -> bool:
+    """Say whether a TOML file is a personality: operations of files, and not requests of a profile.
+
+    Raise InputError when it is no TOML.
+    """
+    return "operation" in load(file)[1]
+
+
 class Keys:
     """A table of which only the known keys are read; `place` begins every message."""
 

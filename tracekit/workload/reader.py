@@ -48,12 +48,6 @@ def find_definition(name: str) -> Path:
     )
 
 
-def kind_of(file: Path) -> str:
-    """Return what a definition file defines: `profile` (requests) or `personality` (a flow of file
-    operations, `[[operation]]`); raise InputError when it is no TOML."""
-    return "personality" if "operation" in load(file)[1] else "profile"
-
-
 def read_profile(file: Path) -> Profile:
     """Return the profile of a file; raise InputError naming file, place, key and value."""
     text, content = load(file)

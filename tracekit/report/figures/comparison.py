@@ -14,12 +14,17 @@ if TYPE_CHECKING:
 
 
 def comparison(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw times as multiples of those of the first replay."""
+    return ratios(table, size, x_title="times the first")
+
+
+def ratios(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
     """Draw `ratio` of each `kind` as a point in the colour of its `role`, and its interval.
 
     The axis is logarithmic, so that twice and half are as far from 1.
     """
     height_px = 70 + 26 * len(table)
-    figure, axes = canvas.canvas(size, x_title="times the first", y_title="", height_px=height_px)
+    figure, axes = canvas.canvas(size, x_title=x_title, y_title="", height_px=height_px)
     axes.axvline(1, color=palette.light("quiet"), linewidth=1)
     for place, row in enumerate(table.to_dict("records")):
         colour = palette.light(str(row["role"]))

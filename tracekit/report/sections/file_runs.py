@@ -75,7 +75,7 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
     """Return the points with a `kind` that tells each from the others, and a colour as `role`."""
     varied = varied_settings(table)
     kinds = [
-        ", ".join([f"{row['personality']} on {row['target']}", *_varied(row, varied)])
+        ", ".join([f"{row['personality']} on {row['target']}", *varied_words(row, varied)])
         for row in table.to_dict("records")
     ]
     names = list(dict.fromkeys(table["personality"]))
@@ -94,7 +94,8 @@ def varied_settings(table: pd.DataFrame) -> list[str]:
     return found
 
 
-def _varied(row: Mapping[Any, Any], keys: list[str]) -> list[str]:
+def varied_words(row: Mapping[Any, Any], keys: list[str]) -> list[str]:
+    """Write the settings of those keys that a point has."""
     settings = json.loads(row["settings"])
     words = []
     for key in keys:
@@ -122,7 +123,7 @@ def says(whole: pd.DataFrame, shown: pd.DataFrame) -> list[str]:
         worst, best = ranked[0], ranked[-1]
         if len(ranked) > 1 and worst["steps_per_second"] > 0:
             ratio = best["steps_per_second"] / worst["steps_per_second"]
-            words = _varied(best, varied)
+            words = varied_words(best, varied)
             lines.append(
                 f"{best['personality']}: {best['target']} does {ratio:.3g} times the steps of"
                 f" {worst['target']}{_in_brackets(words)}."

@@ -1,0 +1,188 @@
+"""For which workloads DAX pays: what is said of rows made by hand, and of a sweep."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.analyzers.folder import FIXTURES, make, rows_of
+from tracekit.cli import app
+from tracekit.report.inputs import Inputs
+from tracekit.report.sections.dax import MOST_KINDS, dax, named
+from tracekit.sweep.dax import explain, find_verdicts, paragraphs, summarize
+from tracekit.sweep.medium import has_flag, is_dax
+from tracekit.sweep.points import percent
+
+ROWS = rows_of(FIXTURES / "files/dax_verdicts/input.csv")
+
+
+def test_each_workload_is_told_with_its_reason(tmp_path: Path) -> None:
+    # GIVEN the rows of the query's own fixture, worked out there by hand
+    folder = make(tmp_path / "out", {"file_runs": ROWS})
+    # WHEN they are told
+    lines = summarize(find_verdicts(folder))
+    # THEN each pair of targets has a headline, and each workload its ratio and the step behind it
+    assert lines == [
+        "dax beside cache: it does not for webproxy; it makes no difference for webserver;"
+        " it is not decided for noisy, once and stuck",
+        "  noisy: not decided, 0.943 times the steps (0.0115 to 77.1 with 95 % confidence,"
+        " 2 runs each)",
+        "  once: not decided, 3 times the steps of one run each: more --runs tell how sure that is",
+        "  stuck: not decided, one of the targets has not done any step",
+        "  webproxy: does not pay, 0.5 times the steps (0.5 to 0.5 with 95 % confidence, 2 runs"
+        " each); append costs 120.0 % of the time of all steps on cache: it takes 30 ns and 60.0 %"
+        " of the time there, 90 ns and 90.0 % on dax",
+        "  webserver: no difference, 1.01 times the steps (1.01 to 1.01 with 95 % confidence,"
+        " 2 runs each)",
+        "dax beside hdd: DAX pays for varmail",
+        "  varmail: pays, 2 times the steps (2 to 2 with 95 % confidence, 2 runs each); fsync saves"
+        " 55.0 % of the time of all steps on hdd: it takes 34 ns and 85.0 % of the time there,"
+        " 12 ns and 60.0 % on dax",
+    ]
+
+
+def verdict(ratio: float | None, text: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "personality": "varmail",
+        "target": "dax",
+        "other": "hdd",
+        "threads": 1,
+        "files": None,
+        "io_bytes": None,
+        "settings": "{}",
+        "run_count": 5,
+        "ratio": ratio,
+        "ratio_low": ratio,
+        "ratio_high": ratio,
+        "verdict": text,
+        "step": None,
+        **fields,
+    }
+
+
+def test_settings_of_a_workload_are_counted_and_its_ends_told() -> None:
+    rows = [
+        verdict(3.0, "pays", io_bytes=64),
+        verdict(12.0, "pays", io_bytes=16384, threads=8),
+        verdict(1.0, "no difference", io_bytes=1024, files=1000),
+        verdict(None, "not decided", io_bytes=128),
+    ]
+    ((title, (line,)),) = paragraphs(rows)
+    assert title == "dax beside hdd: it depends on the setting for varmail"
+    assert line == (
+        "varmail, 4 settings: pays in 2, no difference in 1, not decided in 1; 1 times the steps"
+        " (1 thread, 1,000 files, 1 KiB a call) to 12 times (8 threads, 16 KiB a call)"
+    )
+
+
+def test_a_step_that_one_target_never_did_is_no_reason() -> None:
+    row = verdict(2.0, "pays", step="read", saved_ratio=None, mean_ns=1.0, other_mean_ns=None)
+    assert explain(row).endswith("read was not done on both")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(0.995, "99.5 %"), (0.99997, "> 99.9 %"), (1.0, "100.0 %"), (0.0001, "< 0.1 %"), (0, "0.0 %")],
+)
+def test_nearly_all_is_not_all(ratio: float, text: str) -> None:
+    assert percent(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("rw,dax=always", True),
+        ("rw,dax", True),
+        ("rw,dax=never", False),
+        ("rw,dax=inode", False),
+        ("rw,errors=remount-ro", False),
+    ],
+)
+def test_a_mount_says_whether_it_does_dax(tmp_path: Path, options: str, expected: bool) -> None:
+    # GIVEN a table of mounts in which the directory's device has these options, and others DAX
+    device = os.stat(tmp_path).st_dev
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        "30 1 250:7 / /mnt/pmem rw shared:2 - ext4 /dev/pmem0 rw,dax=always\n"
+        f"31 1 {os.major(device)}:{os.minor(device)} / / rw - ext4 /dev/vda {options}\n"
+    )
+    # THEN it is the directory's own that count
+    assert is_dax(tmp_path, mounts=table) == expected
+    assert not has_flag(tmp_path)
+
+
+def test_the_section_shows_each_pair_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+    # GIVEN the fixture, and one workload with more settings than fit
+    many = [
+        {
+            "personality": "many",
+            "target": target,
+            "is_dax": is_dax,
+            "run": str(run),
+            "threads": str(threads),
+            "settings": json.dumps({"threads": threads}),
+            "step": "all",
+            "steps": "10",
+            "steps_per_second": str(threads * (2 if is_dax == "true" else 1)),
+            "mean_ns": "10",
+        }
+        for threads in range(1, MOST_KINDS + 4)
+        for target, is_dax in (("dax", "true"), ("cache", "false"))
+        for run in (1, 2)
+    ]
+    folder = make(tmp_path / "out", {"file_runs": [*many, *ROWS_WITH_SETTINGS]})
+    section = dax(Inputs(folder))
+    assert section is not None
+    ratios, savings = section.parts["figures"]
+    # THEN the figure has the first ones, and says how many are not in it
+    assert any("more settings are in the table" in line for line in ratios.says)
+    assert {key.text for key in ratios.legend} <= {"pays", "does not pay", "no difference"}
+    assert 'id="dax-savings' in savings.markup or "<svg" in savings.markup
+    assert [title for title, _ in section.parts["pairs"]][1].startswith("dax beside hdd")
+
+
+ROWS_WITH_SETTINGS = [row | {"settings": json.dumps({"files": row["settings"]})} for row in ROWS]
+
+
+def test_kinds_name_the_dax_target_where_there_are_two() -> None:
+    import pandas as pd
+
+    rows = [verdict(2.0, "pays"), verdict(3.0, "pays", target="dax2")]
+    assert named(pd.DataFrame(rows))["kind"].tolist() == [
+        "varmail, hdd (dax)",
+        "varmail, hdd (dax2)",
+    ]
+
+
+def test_a_folder_without_both_kinds_of_targets_has_no_section(tmp_path: Path) -> None:
+    without = [row for row in ROWS if row["is_dax"] == "false"]
+    assert dax(Inputs(make(tmp_path / "out", {"file_runs": without}))) is None
+    assert summarize(find_verdicts(make(tmp_path / "none", {"file_runs": []}))) == []
+
+
+def test_a_sweep_with_dax_says_for_what_it_pays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN two directories of one file system, of which one is said to do DAX
+    for name in ("pm", "disk"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr("tracekit.sweep.target.is_dax", lambda directory: directory.name == "pm")
+    words = ["sweep", "varmail", "-o", str(tmp_path / "out"), "--runs", "2", "--cache", "keep"]
+    words += [part for name in ("pm", "disk") for part in ("--target", f"{name}={tmp_path / name}")]
+    words += ["--files", "40", "--threads", "1", "--duration", "100ms"]
+    ended = CliRunner().invoke(app, words)
+    assert ended.exit_code == 0, ended.output
+    # THEN the answer is on the terminal, in JSON and on the page
+    assert "pm beside disk: " in ended.stdout
+    told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert [(row["target"], row["other"]) for row in told["dax"]] == [("pm", "disk")]
+    page = (tmp_path / "out/report.html").read_text()
+    assert "Where DAX pays" in page
+    assert "dax-ratios" in page
+    asked = "select target, other, count(*) as n from dax_steps group by all"
+    assert "pm" in CliRunner().invoke(app, ["sql", str(tmp_path / "out"), asked]).stdout
