@@ -22,6 +22,7 @@ from tests.recipes.three_roles import Sizes, mounted, three_role_disk
 from tracekit.capture.tracefs import mounted_folder, online_cpus, read_setting
 
 CAPTURE = [sys.executable, "-m", "tracekit", "capture"]
+TRACER = ("--source", "tracefs-blk")
 SETTINGS = (
     *("current_tracer", "tracing_on", "trace_clock", "saved_cmdlines_size", "buffer_size_kb"),
     *("options/bin", "options/context-info", "options/overwrite", "options/record-cmd"),
@@ -98,10 +99,11 @@ def tracing_settings() -> dict[str, str]:
 
 
 def wait_until_tracing(disk: Disk) -> None:
-    """Wait until a capture of the disk has begun."""
+    """Wait until a capture of the disk with the kernel's tracer has begun, probes apart."""
     enable = Path(f"/sys/block/{disk.name}/trace/enable")
+    tracer = (mounted_folder() or Path()) / "current_tracer"
     end_s = time.monotonic() + TIMEOUT_S
-    while enable.read_text().strip() != "1":
+    while (tracer.read_text().strip(), enable.read_text().strip()) != ("blk", "1"):
         assert time.monotonic() < end_s, "the capture did not begin"
         time.sleep(0.02)
 

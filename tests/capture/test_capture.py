@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.machine import (
+    TRACER,
     Disk,
     Record,
     read_layout,
@@ -58,7 +59,7 @@ def test_records_agree_with_the_kernel_and_settings_are_given_back(
     outer_before = disk_counters(disk)
     # WHEN 200 durable writes are captured
     script = f"{look}; {shlex.join(disk.writer(200))}; {look}"
-    options = ("-o", str(tmp_path / "trace"), "--json")
+    options = ("-o", str(tmp_path / "trace"), *TRACER, "--json")
     done = run_capture(disk.device, *options, "--", "sh", "-c", script)
     outer_after = disk_counters(disk)
     # THEN it succeeds, nothing is lost and the settings are as before
@@ -194,7 +195,7 @@ def test_what_the_command_prints_does_not_mix_with_json(disk: Disk, tmp_path: Pa
     # GIVEN a command that prints
     command = ("--", "echo", "hello")
     # THEN with --json it is on stderr, and else where the command put it
-    done = run_capture(disk.device, "-o", str(tmp_path / "a"), "--json", *command)
+    done = run_capture(disk.device, "-o", str(tmp_path / "a"), *TRACER, "--json", *command)
     assert json.loads(done.stdout)["output"] == str(tmp_path / "a")
     assert done.stderr == "hello\n"
     done = run_capture(disk.device, "-o", str(tmp_path / "b"), *command)

@@ -13,6 +13,7 @@ import pytest
 from tests.capture.machine import (
     CAPTURE,
     TIMEOUT_S,
+    TRACER,
     Disk,
     read_layout,
     run_capture,
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.root
 
 def start_capture(disk: Disk, output: Path, *rest: str) -> subprocess.Popen[str]:
     running = subprocess.Popen(
-        [*CAPTURE, disk.device, "-o", str(output), *rest],
+        [*CAPTURE, disk.device, *TRACER, "-o", str(output), *rest],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -13,6 +13,7 @@ import pytest
 from tests.capture.machine import (
     CAPTURE,
     TIMEOUT_S,
+    TRACER,
     Disk,
     run_capture,
     tracing_settings,
@@ -124,7 +125,7 @@ def test_a_command_and_a_time(disk: Disk, tmp_path: Path) -> None:
 
 def test_a_second_capture_at_the_same_time(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a capture that runs
-    first = subprocess.Popen([*CAPTURE, disk.device, "-o", str(tmp_path / "first")])
+    first = subprocess.Popen([*CAPTURE, disk.device, *TRACER, "-o", str(tmp_path / "first")])
     wait_until_tracing(disk)
     try:
         # THEN another is refused, by the name of the first
@@ -143,4 +144,16 @@ def test_who_is_not_root(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(TracekitError, match="needs root"):
         capture(disk.device, tmp_path / "trace", options=Options(command=("true",)))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--source", "perf"), ("--compress", "xz"), ("--buffer", "32")],
+    ids=lambda one: one[0],
+)
+def test_options_of_block_events_with_files(tmp_path: Path, option: tuple[str, str]) -> None:
+    done = run_capture("--files", *option, "-o", str(tmp_path / "trace"), "--", "true")
+    assert done.returncode == 2
+    assert f"{option[0]} is of block events" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.capture.blk_tracer import BlkTracer
+from tracekit.capture.blktrace import Blktrace
 from tracekit.capture.command import Stop, end, signals_held, start
+from tracekit.capture.held import held_by_probes
 from tracekit.capture.keep import Kept
 from tracekit.capture.layout import find_disk, read_layout
 from tracekit.capture.mounts import disks_below, read_mounts
@@ -82,7 +84,8 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
         new_folder(output) as part,
     ):
         settings.leave(part)
-        choice = choose(options.source, tracefs=tracefs, disk=disk)
+        with settings.holding(*held_by_probes(f"/dev/{disk.name}")):
+            choice = choose(options.source, tracefs=tracefs, disk=disk)
         untraced_s = _untraced(options) if options.runs_untraced else None
         source = _source(choice.name, disk, part, settings=settings, options=options)
         mounts = read_mounts()
@@ -109,6 +112,8 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
 def _source(name: str, disk: Path, spool: Path, *, settings: Settings, options: Options) -> Source:
     if name == Perf.name:
         return Perf(disk, spool, buffer_kib=options.buffer_kib)
+    if name == Blktrace.name:
+        return Blktrace(disk, spool, settings, buffer_kib=options.buffer_kib)
     tracefs = tracefs_folder()
     return BlkTracer(disk, spool, settings, tracefs=tracefs, buffer_kib=options.buffer_kib)
 

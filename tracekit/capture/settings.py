@@ -12,9 +12,10 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tracekit.capture.held import LET_GO
 from tracekit.capture.tracefs import read_setting
 from tracekit.errors import TracekitError
 
@@ -27,6 +28,7 @@ class Settings:
     def __init__(self, state: Path) -> None:
         self._state = state
         self._changed: list[tuple[Path, str]] = []
+        self._held: list[tuple[str, str]] = []
         self._leftover: Path | None = None
 
     def leave(self, folder: Path) -> None:
@@ -41,8 +43,25 @@ class Settings:
         for path, value in values.items():
             _write(path, value)
 
+    def hold(self, kind: str, what: str) -> None:
+        """Say what is about to be held in the kernel; `kind` is a name in LET_GO."""
+        self._held.append((kind, what))
+        self._write_state()
+
+    @contextmanager
+    def holding(self, *things: tuple[str, str]) -> Iterator[None]:
+        """Say what another part holds for a while and lets go of, unless it is killed."""
+        before = list(self._held)
+        self._held += things
+        self._write_state()
+        try:
+            yield
+        finally:
+            self._held = before
+            self._write_state()
+
     def restore(self) -> None:
-        """Give every changed setting back and drop the state file.
+        """Give every changed setting back, let go of what is held, and drop the state file.
 
         Raise TracekitError naming each setting that could not be given back: the others are, and
         the next capture tries these again.
@@ -58,6 +77,10 @@ class Settings:
             except TracekitError as error:
                 failed.insert(0, (path, value))
                 complaints.append(str(error))
+        while self._held:
+            kind, what = self._held.pop()
+            with suppress(FileNotFoundError):
+                LET_GO[kind](what)
         if failed:
             self._changed = failed
             self._write_state()
@@ -67,6 +90,7 @@ class Settings:
     def _write_state(self) -> None:
         state = {
             "changed": [[str(path), value] for path, value in self._changed],
+            "held": self._held,
             "leftover": str(self._leftover) if self._leftover else None,
         }
         part = self._state.with_suffix(".part")
@@ -81,6 +105,7 @@ class Settings:
         settings = cls(state)
         found = json.loads(state.read_text())
         settings._changed = [(Path(path), value) for path, value in found["changed"]]
+        settings._held = [(kind, what) for kind, what in found["held"]]
         settings._leftover = Path(found["leftover"]) if found["leftover"] else None
         return settings
 

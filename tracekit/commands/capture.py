@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tracekit.capture.file_info import FileCapture
     from tracekit.capture.session import Captured, Options
 
+BUFFER_MIB = 32
+
 
 def capture(  # noqa: PLR0913 - a command's parameters are its options
     device: Annotated[
@@ -38,16 +40,20 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     source: Annotated[
         str | None,
         typer.Option(
-            help="How to record: tracefs-blk (the kernel's tracer) or perf (its text is kept)."
-            " [default: the first that works here]"
+            help="How to record: blktrace, tracefs-blk (the kernel's tracer) or perf (its text is"
+            " kept). [default: the first that works here]"
         ),
     ] = None,
     compress: Annotated[
-        Literal["none", "xz", "zstd"], typer.Option(help="Compress the record files.")
-    ] = "none",
+        Literal["none", "xz", "zstd"] | None,
+        typer.Option(help="Compress the record files. [default: none]"),
+    ] = None,
     buffer_mib: Annotated[
-        int, typer.Option("--buffer", help="Kernel buffer of each CPU, in MiB.", min=1, max=1024)
-    ] = 32,
+        int | None,
+        typer.Option(
+            "--buffer", help="Kernel buffer of each CPU, in MiB. [default: 32]", min=1, max=1024
+        ),
+    ] = None,
     files: Annotated[
         bool,
         typer.Option(
@@ -82,8 +88,7 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     if files:
         if seconds is not None or not words:
             raise UsageError("--files records one command", hint="give it behind --")
-        if source is not None:
-            raise UsageError("--source is of block events", hint="leave it away with --files")
+        _refuse_with_files({"--source": source, "--compress": compress, "--buffer": buffer_mib})
         _capture_files(words, output, given=given, as_json=as_json)
         return
     wrong = [name for name, value in given.items() if value and name != "--untraced"]
@@ -103,10 +108,16 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
         duration_s=seconds,
         source=source,
         runs_untraced=untraced,
-        compress=compress,
-        buffer_kib=buffer_mib << 10,
+        compress=compress or "none",
+        buffer_kib=(buffer_mib or BUFFER_MIB) << 10,
     )
     _capture_blocks(device, output, options=options, as_json=as_json)
+
+
+def _refuse_with_files(given: dict[str, object]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"{name} is of block events", hint="leave it away with --files")
 
 
 def _capture_blocks(device: str, output: Path, *, options: Options, as_json: bool) -> None:

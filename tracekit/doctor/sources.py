@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tracekit.capture import strace
+from tracekit.capture.blktrace import why_not as why_not_blktrace
 from tracekit.capture.sources import NAMES, choose
 from tracekit.capture.tracefs import mounted_folder, read_setting
 from tracekit.doctor.check import Check, Finding, Group, missing_program, run
@@ -33,26 +36,32 @@ def blk_tracer() -> Finding:
     return Finding("ok", f"free, {folder}")
 
 
-def blktrace() -> Finding:
-    """Trace an idle loop device for a second with blktrace(8)."""
-    found = missing_program("blktrace", "blktrace")
-    if found or os.geteuid() != 0:
-        return found or NEEDS_ROOT
+@contextmanager
+def _idle_disk() -> Iterator[Path]:
+    """Yield the folder in /sys/block of a loop device that nobody uses."""
     with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
         image = Path(folder) / "image"
         image.write_bytes(bytes(1 << 20))
         attached = run("losetup", "--find", "--show", "--read-only", str(image))
         if attached.status != 0:
-            return Finding("missing", f"not tried: no loop device: {attached.first_complaint}")
+            raise TracekitError(f"not tried: no loop device: {attached.first_complaint}")
         device = attached.output.strip()
         try:
-            ran = run("blktrace", "-d", device, "-w", "1", "-D", folder, "-o", "probe")
+            yield Path("/sys/block") / Path(device).name
         finally:
             run("losetup", "--detach", device)
-    if ran.status != 0 or "not mounted" in ran.complaint:
-        remedy = "mount -t debugfs debugfs /sys/kernel/debug, or capture with the blk tracer"
-        return Finding("broken", ran.first_complaint, remedy)
-    return Finding("ok", "traced an idle loop device for a second")
+
+
+def blktrace() -> Finding:
+    """Set up a trace of an idle loop device and open its relay file, as blktrace(8) does."""
+    found = missing_program("blktrace", "blktrace")
+    if found or os.geteuid() != 0:
+        return found or NEEDS_ROOT
+    with _idle_disk() as disk:
+        reason = why_not_blktrace(disk)
+    if reason is not None:
+        return Finding("broken", reason, "capture with another source: it is chosen by itself")
+    return Finding("ok", "opened the relay file of an idle loop device")
 
 
 def perf() -> Finding:
@@ -76,7 +85,8 @@ def chosen() -> Finding:
     if folder is None:
         return Finding("limited", "tracefs is not mounted; a capture mounts it")
     try:
-        choice = choose(None, tracefs=folder)
+        with _idle_disk() as disk:
+            choice = choose(None, tracefs=folder, disk=disk)
     except TracekitError as error:
         return Finding("missing", str(error), error.hint or "")
     if choice.refused:
@@ -112,7 +122,7 @@ SOURCES = Group(
     (
         Check("block events of a capture", "tracekit capture", chosen),
         Check("tracefs blk tracer", "tracekit capture --source tracefs-blk", blk_tracer),
-        Check("blktrace(8)", "captures to parse, made elsewhere or here", blktrace),
+        Check("blktrace(8)", "tracekit capture --source blktrace", blktrace),
         Check("perf block events", "tracekit capture --source perf", perf),
         Check("bpftrace block events", "captures with bpftrace", bpftrace),
         Check("strace file operations", "tracekit capture --files", files),

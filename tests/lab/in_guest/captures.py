@@ -1,0 +1,184 @@
+"""Captures with blktrace(8), ended in every way; run in a guest, prints what happened as JSON."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracekit import cli
+
+SHARE, OUT, FS = (Path(os.environ[name]) for name in ("LAB_SHARE", "LAB_OUT", "LAB_FS"))
+TALK = Path("/run/talk")
+LIMIT_S = 60.0
+
+
+def output_of(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+DISK = "/dev/" + output_of("lsblk", "-no", "pkname", output_of("findmnt", "-no", "SOURCE", str(FS)))
+NAME = Path(DISK).name
+
+
+def write(count: int) -> list[str]:
+    how = ["bs=4k", f"count={count}", "oflag=direct", "conv=notrunc", "status=none"]
+    return ["dd", "if=/dev/zero", f"of={FS}/file", *how]
+
+
+def is_traced() -> bool:
+    return Path(f"/sys/block/{NAME}/trace/enable").read_text().strip() == "1"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A `tracekit capture` in a process of its own, forked so that it need not start anew."""
+
+    pid: int
+    folder: Path
+
+    def result(self) -> dict[str, Any]:
+        """Wait for its end; return how it ended and what it left."""
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        texts = {name: (self.folder / name).read_text() for name in ("stdout", "stderr")}
+        debugfs = os.path.ismount("/sys/kernel/debug")
+        return {"status": status, **texts, "is_traced": is_traced(), "has_debugfs": debugfs}
+
+
+def import_all() -> None:
+    """Import once, before the forks, what is slow to import in a guest."""
+    for name in ("numpy", "tracekit.capture.session"):
+        importlib.import_module(name)
+    with redirect_stdout(io.StringIO()), suppress(SystemExit):
+        cli.app(["capture", "--help"])
+
+
+def fork_capture(name: str, *words: str) -> Running:
+    folder = TALK / name
+    folder.mkdir(parents=True)
+    pid = os.fork()
+    if pid:
+        return Running(pid, folder)
+    for number, stream in enumerate(("stdout", "stderr"), start=1):
+        os.dup2(os.open(folder / stream, os.O_WRONLY | os.O_CREAT), number)
+    sys.argv = ["tracekit", "capture", DISK, "-o", str(OUT / name), *words]
+    status: int | str | None = 0
+    try:
+        cli.main()
+    except SystemExit as end:
+        status = end.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status if isinstance(status, int) else 0)
+
+
+def capture(name: str, *words: str) -> dict[str, Any]:
+    return fork_capture(name, *words).result()
+
+
+def start(name: str) -> Running:
+    """Start a capture of a command that sleeps; return when that runs."""
+    mark = TALK / f"{name}-begun"
+    running = fork_capture(name, "--", "sh", "-c", f"touch {mark}; exec sleep 1000")
+    if not wait_until(mark.exists):
+        raise RuntimeError((running.folder / "stderr").read_text())
+    return running
+
+
+def wait_until(condition: Any) -> bool:
+    end_s = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def completed_writes() -> int:
+    return int(Path(f"/sys/block/{NAME}/stat").read_text().split()[4])
+
+
+def whole() -> dict[str, Any]:
+    before = completed_writes()
+    found = capture("whole", "--json", "--", *write(300))
+    return {**found, "kernel_writes": completed_writes() - before}
+
+
+def without_debugfs() -> dict[str, Any]:
+    subprocess.run(["umount", "/sys/kernel/debug"], check=True)
+    found = capture("mounted", "--", *write(5))
+    subprocess.run(["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"], check=True)
+    return found
+
+
+def signalled(number: signal.Signals) -> dict[str, Any]:
+    running = start(number.name)
+    os.kill(running.pid, number)
+    return running.result()
+
+
+def killed() -> dict[str, Any]:
+    """Kill tracekit alone: blktrace ends its trace by itself."""
+    running = start("killed")
+    os.kill(running.pid, signal.SIGKILL)
+    running.result()
+    return {"was_ended": wait_until(lambda: not is_traced())}
+
+
+def killed_with_blktrace() -> dict[str, Any]:
+    """Kill both: the kernel's trace goes on until the next capture."""
+    running = start("both")
+    pid = int(output_of("pidof", "blktrace"))
+    os.kill(pid, signal.SIGSTOP)
+    os.kill(running.pid, signal.SIGKILL)
+    running.result()
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
+    was_left = is_traced()
+    return {**capture("next", "--", *write(5)), "was_left": was_left}
+
+
+def lossy() -> dict[str, Any]:
+    """Write while blktrace does not read, with the smallest buffers."""
+    script = "kill -STOP $(pidof blktrace); " + " ".join(write(20000))
+    script += "; kill -CONT $(pidof blktrace)"
+    return capture("lossy", "--buffer", "1", "--json", "--", "sh", "-c", script)
+
+
+def used_by_another() -> dict[str, Any]:
+    command = ["blktrace", "-d", DISK, "-D", str(OUT / "other")]
+    other = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    wait_until(is_traced)
+    found = capture("refused", "--source", "blktrace", "--", "true")
+    other.send_signal(signal.SIGINT)
+    other.wait()
+    return found
+
+
+def main() -> None:
+    """Run all, one after the other."""
+    TALK.mkdir()
+    import_all()
+    found = {
+        "whole": whole(),
+        "without_debugfs": without_debugfs(),
+        **{number.name: signalled(number) for number in (signal.SIGINT, signal.SIGTERM)},
+        "killed": killed(),
+        "killed_with_blktrace": killed_with_blktrace(),
+        "lossy": lossy(),
+        "used_by_another": used_by_another(),
+        "left": sorted(path.name for path in OUT.iterdir()),
+    }
+    sys.stdout.write(json.dumps(found))
+
+
+main()

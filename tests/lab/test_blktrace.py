@@ -1,0 +1,123 @@
+"""`tracekit capture --source blktrace` in a guest, whose kernel grants the relay files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import site
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.house.tree import ROOT
+from tests.lab.guests import lab, skip_unless_guests_run
+from tracekit.parse import parse
+
+pytestmark = pytest.mark.slow
+GUEST_PYTHON = (3, 11)
+"""Of the guest's distribution: libraries with compiled parts must be made for it."""
+LIBRARIES = (
+    *("annotated_doc", "annotated_types", "click", "markdown_it", "mdurl", "numpy", "numpy.libs"),
+    *("pyarrow", "pydantic", "pydantic_core", "pygments", "rich", "shellingham", "typer"),
+    *("typing_extensions.py", "typing_inspection"),
+)
+
+
+def share_tracekit(share: Path) -> None:
+    """Put tracekit and its libraries where the guest's Python finds them."""
+    if sys.version_info[:2] != GUEST_PYTHON:
+        pytest.skip(f"the libraries here are not for the guest's Python {GUEST_PYTHON}")
+    passed_over = shutil.ignore_patterns("__pycache__", "tests", "include", "*flight*")
+    shutil.copytree(ROOT / "tracekit", share / "tracekit", ignore=passed_over)
+    for name in LIBRARIES:
+        source = Path(site.getsitepackages()[0]) / name
+        if source.is_dir():
+            shutil.copytree(source, share / name, ignore=passed_over)
+        elif source.exists():
+            shutil.copy(source, share)
+    shutil.copy(Path(__file__).parent / "in_guest/captures.py", share)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """Return what the guest's captures told, and the folder of what they kept."""
+    skip_unless_guests_run()
+    share, out = tmp_path_factory.mktemp("share"), tmp_path_factory.mktemp("guest") / "out"
+    share_tracekit(share)
+    done = lab(
+        *("run", "--disk", "fs=256MiB", "--share", str(share), "--package", "libstdc++6"),
+        *("--memory", "1536", "-o", str(out), "--", "python3", "captures.py"),
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    return json.loads(done.stdout), out / "files"
+
+
+def test_blktrace_is_taken_and_nothing_is_lost(
+    ran: tuple[dict[str, Any], Path], tmp_path: Path
+) -> None:
+    # GIVEN a capture of 300 direct writes with the source that was found best
+    found, files = ran[0]["whole"], ran[1]
+    assert (found["status"], found["stderr"]) == (0, "")
+    result = json.loads(found["stdout"])
+    assert result["source"] == "blktrace"
+    assert result["files"] == ["whole.blktrace.0", "whole.blktrace.1"]
+    lost = [result[name] for name in ("dropped", "overrun", "foreign_bytes", "own_requests")]
+    assert lost == [0, 0, 0, 0]
+    # WHEN it is parsed
+    folder, _ = parse([files / "whole"], tmp_path / "trace")
+    # THEN each write of the kernel's own counter is there, with the name of who wrote it
+    rows = pq.read_table(folder.table("requests")).to_pylist()
+    written = [row for row in rows if row["process"] == "dd" and row["operation"] == "write"]
+    assert len(written) == 300
+    issued = [row for row in rows if row["operation"] == "write" and row["merged_into"] is None]
+    assert 300 <= len(issued) <= found["kernel_writes"]
+    assert folder.info["loss"]["sequence_gaps"] == folder.info["loss"]["dropped"] == 0
+    # AND the layout says what was captured, and of what
+    layout = json.loads((files / "whole/layout.json").read_text())
+    assert layout["capture"]["source"] == "blktrace"
+    assert [part["role"] for part in layout["partitions"]] == ["fs", "journal"]
+
+
+def test_however_it_ends_the_kernel_is_as_before(ran: tuple[dict[str, Any], Path]) -> None:
+    found = ran[0]
+    ended = [found[name] for name in ("whole", "SIGINT", "SIGTERM", "killed_with_blktrace")]
+    assert [one["is_traced"] for one in ended] == [False] * 4
+    assert [one["has_debugfs"] for one in ended] == [True] * 4
+    for name in ("SIGINT", "SIGTERM"):
+        assert found[name]["status"] == 3
+        assert f"ended early by {name}" in found[name]["stderr"]
+    # AND a debugfs that was not mounted is not mounted afterwards
+    assert found["without_debugfs"]["status"] == 0
+    assert not found["without_debugfs"]["has_debugfs"]
+
+
+def test_after_a_kill(ran: tuple[dict[str, Any], Path]) -> None:
+    # GIVEN a capture that was killed: blktrace ended its trace
+    assert ran[0]["killed"]["was_ended"]
+    # GIVEN one that was killed with its blktrace, so that the kernel went on
+    found = ran[0]["killed_with_blktrace"]
+    assert found["was_left"]
+    # THEN the next capture ends that, says so, and works
+    assert found["status"] == 0
+    assert "gave back the kernel settings of a capture that was killed" in found["stderr"]
+    assert ran[0]["left"] == ["SIGINT", "SIGTERM", "lossy", "mounted", "next", "other", "whole"]
+
+
+def test_loss_is_counted(ran: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
+    found = ran[0]["lossy"]
+    result = json.loads(found["stdout"])
+    assert found["status"] == 3
+    assert f"the kernel lost {result['dropped']:,} records" in found["stderr"]
+    assert result["dropped"] > 1000
+    folder, _ = parse([ran[1] / "lossy"], tmp_path / "trace")
+    assert folder.info["loss"]["dropped"] == result["dropped"]
+
+
+def test_a_disk_that_another_blktrace_traces(ran: tuple[dict[str, Any], Path]) -> None:
+    found = ran[0]["used_by_another"]
+    assert found["status"] == 1
+    assert "is being traced already" in found["stderr"]
+    assert found["is_traced"]

@@ -1,0 +1,223 @@
+"""blktrace(8) with its relay buffers: changes no setting, names every process, one disk alone."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracekit.capture.held import (
+    DEBUGFS,
+    begin_trace,
+    debugfs,
+    end_trace,
+    mount_debugfs,
+    mounted_debugfs,
+)
+from tracekit.capture.keep import SUFFIXES, Kept, packing_writer
+from tracekit.capture.records import survey
+from tracekit.capture.settings import Settings
+from tracekit.capture.tracefs import online_cpus, read_setting
+from tracekit.errors import TracekitError
+from tracekit.store import write_json
+
+REMEDY = "apt install blktrace, run as root, on a kernel that is not locked down"
+START_S = 20.0
+STOP_S = 120.0
+POLL_S = 0.02
+MOST_BUFFER_KIB = 512
+LEAST_BUFFERS = 4
+SUMMARY = re.compile(r"Total:\s+(\d+) events \(dropped (\d+)\)")
+_FILE = re.compile(r"relay\.blktrace\.(\d+)")
+# blktrace goes on when its trace runs already.
+_NO_REASON = ("===", "CPU", "Total:", "BLKTRACESTART")
+# include/uapi/linux/blktrace_api.h: name, act_mask, buf_size, buf_nr, start_lba, end_lba, pid
+_BLKTRACESETUP = 0xC0481273
+_SETUP = struct.Struct("@32sHIIQQI4x")
+
+
+class Blktrace:
+    """Record one disk with blktrace(8); a `Source`."""
+
+    name = "blktrace"
+
+    def __init__(self, disk: Path, spool: Path, settings: Settings, *, buffer_kib: int) -> None:
+        """Prepare to trace `disk`, a folder in /sys/block, into files in the folder `spool`."""
+        self._disk = disk
+        self._device = f"/dev/{disk.name}"
+        self._folder, self._log = spool / "relay", spool / "relay.log"
+        self._settings = settings
+        self._buffer_kib = buffer_kib
+        self._running: subprocess.Popen[bytes] | None = None
+        self._seen_bytes = 0
+
+    def start(self) -> None:
+        """Begin to record, or raise TracekitError when blktrace does not."""
+        folder = mounted_debugfs()
+        if folder is None:
+            folder = DEBUGFS
+            self._settings.hold("mount", str(folder))
+            mount_debugfs()
+        self._settings.hold("trace", self._device)
+        self._folder.mkdir()
+        size_kib = min(MOST_BUFFER_KIB, self._buffer_kib // LEAST_BUFFERS)
+        buffers = ("-b", str(size_kib), "-n", str(self._buffer_kib // size_kib))
+        files = ("-r", str(folder), "-D", str(self._folder), "-o", "relay")
+        # It ends its trace in order when this process dies, also by SIGKILL.
+        command = ["setpriv", "--pdeathsig", "INT", "blktrace", "-d", self._device]
+        with self._log.open("wb") as log:
+            self._running = subprocess.Popen(
+                [*command, *files, *buffers],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,
+            )
+        self._wait_until_set_up()
+        begin_trace(self._device)
+
+    def _wait_until_set_up(self) -> None:
+        """Wait until the kernel's buffers are there and each of blktrace's threads has its file."""
+        end_s = time.monotonic() + START_S
+        wanted = len(online_cpus())
+        while len(self._files()) < wanted or read_setting(self._disk / "trace/enable") != "1":
+            self._check()
+            if time.monotonic() > end_s:
+                raise self._failure(f"blktrace did not begin within {START_S:.0f} s")
+            time.sleep(POLL_S)
+
+    def drain(self) -> int:
+        """Return the bytes that blktrace wrote since the last call."""
+        self._check()
+        before = self._seen_bytes
+        # Files are as large as the buffers until the end; what is in them shows in their blocks.
+        self._seen_bytes = sum(path.stat().st_blocks * 512 for path in self._files())
+        return max(self._seen_bytes - before, 0)
+
+    def stop(self) -> Relayed:
+        """Stop recording; blktrace writes the rest. Raise TracekitError when it does not end."""
+        running = self._check()
+        threads = [int(path.name) for path in Path(f"/proc/{running.pid}/task").iterdir()]
+        dropped = self._dropped()
+        running.send_signal(signal.SIGINT)
+        try:
+            running.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            raise self._failure(f"blktrace did not end within {STOP_S:.0f} s") from None
+        found = SUMMARY.search(self._log.read_text(errors="replace"))
+        if found is None:
+            raise self._failure(f"blktrace left no whole trace (status {running.returncode})")
+        return Relayed(self._folder, self._log, max(dropped, int(found[2])), frozenset(threads))
+
+    def close(self) -> None:
+        """End blktrace, whatever state it is in; the settings let go of the kernel's trace."""
+        running = self._running
+        if running is not None and running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+
+    def _check(self) -> subprocess.Popen[bytes]:
+        if self._running is None or self._running.poll() is not None:
+            raise self._failure("blktrace ended by itself")
+        return self._running
+
+    def _files(self) -> list[Path]:
+        return sorted(self._folder.glob("relay.blktrace.*"))
+
+    def _dropped(self) -> int:
+        """Return how many records the kernel had no room for so far."""
+        counter = (mounted_debugfs() or DEBUGFS) / "block" / self._disk.name / "dropped"
+        return int(counter.read_text()) if counter.exists() else 0
+
+    def _failure(self, what: str) -> TracekitError:
+        lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+        told = [line.strip() for line in lines if not line.strip().startswith(_NO_REASON)]
+        status = self._running.poll() if self._running else None
+        killed = f"by {signal.Signals(-status).name}" if status and status < 0 else ""
+        reason = next(filter(None, told), killed or "it gave no reason")
+        return TracekitError(f"{what}: {reason}", hint=REMEDY)
+
+
+@dataclass(frozen=True)
+class Relayed:
+    """What blktrace wrote; a `Recorded`."""
+
+    folder: Path
+    log: Path
+    dropped: int
+    threads: frozenset[int]
+    """Of blktrace itself."""
+
+    def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
+        """Write NAME.blktrace.<cpu> and layout.json into `folder` and remove the spool files."""
+        spools = {int(match[1]): path for path in self.folder.iterdir() if (match := _named(path))}
+        files = []
+        for cpu, path in sorted(spools.items()):
+            files.append(f"{name}.blktrace.{cpu}{SUFFIXES[compress]}")
+            with packing_writer(folder / files[-1], compress) as target, path.open("rb") as source:
+                shutil.copyfileobj(source, target)
+        found = survey(list(spools.values()))
+        own = {
+            "records": found.records,
+            "own_requests": sum(found.queued_by_pid.get(pid, 0) for pid in self.threads),
+            "foreign_bytes": found.foreign_bytes,
+        }
+        loss = {"overrun": 0, "dropped": self.dropped}
+        about = {**layout["capture"], **own, "own_pid": os.getpid()}
+        # The records have the names of their processes.
+        content = {**layout, "processes": {}, "loss": loss, "capture": about}
+        write_json(folder / "layout.json", content)
+        shutil.rmtree(self.folder)
+        self.log.unlink()
+        return Kept(**own, **loss, files=tuple(files))
+
+
+def why_not(disk: Path | None) -> str | None:
+    """Return why blktrace(8) cannot trace `disk`, a folder in /sys/block (None: any), or None.
+
+    For a disk the kernel's trace is set up and its relay file opened, as blktrace would do.
+    """
+    for program, package in (("blktrace", "blktrace"), ("setpriv", "util-linux")):
+        if shutil.which(program) is None:
+            return f"{program} is not installed (Debian: {package})"
+    if disk is None:
+        return None
+    if read_setting(disk / "trace/enable") != "0":
+        return f"{disk.name} is being traced already"
+    try:
+        with debugfs() as folder:
+            return _refusal(disk.name, folder)
+    except TracekitError as error:
+        return str(error)
+
+
+def _refusal(name: str, folder: Path) -> str | None:
+    relay = folder / "block" / name / "trace0"
+    device = os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(device, _BLKTRACESETUP, _SETUP.pack(b"", 0xFFFF, 4096, 2, 0, 0, 0))
+        try:
+            os.close(os.open(relay, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        finally:
+            end_trace(device)
+    except PermissionError:
+        return f"opening {relay} is not permitted: this kernel is locked down (kernel_lockdown(7))"
+    except FileNotFoundError:
+        return f"the kernel made no relay file {relay}"
+    except OSError as error:
+        return f"BLKTRACESETUP of {name}: {error.strerror}"
+    finally:
+        os.close(device)
+    return None
+
+
+def _named(path: Path) -> re.Match[str] | None:
+    return _FILE.fullmatch(path.name)
