@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,37 +208,26 @@ class Totals:
         """Count into a table of targets."""
         self.targets = targets
         self.duration_ns = 0
-        self.max_transfer_bytes = 0
-        self.operations = dict.fromkeys(OPERATIONS, 0)
+        self._most_sectors = 0
 
     def add(self, records: Records) -> None:
-        """Count records, at least one and up to CHUNK_RECORDS."""
-        length_bytes = records["length_sectors"].astype(np.int64) * SECTOR_BYTES
-        operation = records["operation"]
-        moves_data = (operation == READ) | (operation == WRITE)
-        self.max_transfer_bytes = max(
-            self.max_transfer_bytes, int(length_bytes[moves_data].max(initial=0))
-        )
-        self.duration_ns = int(records["intended_ns"][-1])
-        numbers = np.flatnonzero(np.bincount(records["target"]))
-        for number in numbers:
-            chosen = records if len(numbers) == 1 else records[records["target"] == number]
-            self._add_to(self.targets[number : number + 1], chosen)
-        for name, count in zip(OPERATIONS, np.bincount(operation, minlength=5), strict=True):
-            self.operations[name] += int(count)
+        """Count records, at least one; raise TracekitError for a target that there is not."""
+        from tracekit.native.plan import tally
 
-    @staticmethod
-    def _add_to(target: Records, records: Records) -> None:
-        operation = records["operation"]
-        length = records["length_sectors"]
-        target["counts"][0] += np.bincount(operation, minlength=5).astype(np.uint64)
-        # Sums of up to 2^18 lengths below 2^32 are exact as floats.
-        sectors = np.bincount(operation, weights=length, minlength=5).astype(np.uint64)
-        target["bytes"][0] += sectors * np.uint64(SECTOR_BYTES)
-        bits = records["sector"] | length
-        target["address_bits"] |= np.bitwise_or.reduce(
-            bits, where=operation != FLUSH, initial=np.uint64(0)
-        )
+        whole = np.ascontiguousarray(records)
+        self._most_sectors = tally(whole, self.targets, most_sectors=self._most_sectors)
+        self.duration_ns = int(records["intended_ns"][-1])
+
+    @property
+    def max_transfer_bytes(self) -> int:
+        """The longest read or write."""
+        return self._most_sectors * SECTOR_BYTES
+
+    @property
+    def operations(self) -> dict[str, int]:
+        """How many records each operation has."""
+        counts = self.targets["counts"].sum(axis=0).tolist()
+        return dict(zip(OPERATIONS, counts, strict=True))
 
 
 def target_table(tables: Tables) -> Records:
@@ -277,4 +267,8 @@ def _extent_table(extents: tuple[Extent, ...]) -> Records:
 
 def open_new(path: Path) -> IO[bytes]:
     """Open an empty file for a plan."""
-    return path.open("wb+")
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    # Of a file that was truncated ext4 writes all out when it is closed, even if it was empty.
+    if os.fstat(number).st_size:
+        os.ftruncate(number, 0)
+    return os.fdopen(number, "wb+")

@@ -48,7 +48,8 @@ def write_plan(
     with beside(output) as part, file.open_new(part) as out:
         writer = FinalPlanWriter(out, tables)
         for records in blocks(profile, extent):
-            records["target"] = 0
+            if len(profile.streams) > 1:
+                records["target"] = 0
             writer.append(records)
             on_rows(len(records))
         if not writer.count:
