@@ -6,12 +6,14 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.generate.profiles import ARRIVAL, HEAD, READS
+from tests.generate.profiles import ARRIVAL, HEAD, READS, requests
 from tracekit.cli import app
+from tracekit.workload.reader import read_profile
 
 SMALL = ("--target-size", "8MiB", "--requests", "300", "--pace", "fast")
 
@@ -35,6 +37,23 @@ def test_a_profile_is_run_on_a_file_made_for_it(tmp_path: Path) -> None:
     names = ("service", "throughput-over-time", "service-over-time", "histogram")
     assert [n for n in names if f'id="figure-replay-latest-{n}"' not in page] == []
     assert "tracekit generate profile.toml --requests 300 --target-size 8388608 -o out" in page
+
+
+def test_requests_are_submitted_when_the_profile_says(tmp_path: Path) -> None:
+    # GIVEN a profile of 2,000 requests a second
+    (tmp_path / "own.toml").write_text(HEAD + ARRIVAL.replace("1ms", "500us") + READS)
+    result = bench(str(tmp_path / "own.toml"), "-o", str(tmp_path / "out"), "--engine", "null",
+                   "--requests", "1000", "--no-report")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    done = pq.read_table(tmp_path / "out/replays/latest/completions.parquet").to_pandas()
+    done = done.sort_values("request_id")
+    # THEN they were due at the times that the profile's arrivals have
+    due = requests(read_profile(tmp_path / "own.toml"), 1000)["intended_ns"].astype(np.int64)
+    assert (np.diff(done["intended_ns"]) == np.diff(due)).all()
+    # AND none was early, and half of them not a millisecond late, whatever the machine does
+    late_ns = done["submit_ns"] - done["intended_ns"]
+    assert late_ns.min() >= 0
+    assert late_ns.median() < 1e6
 
 
 def test_a_made_target_is_filled_and_kept_if_asked(tmp_path: Path) -> None:
