@@ -44,7 +44,7 @@ def _idle_ms(text: str) -> int:
 
 def describe_polling(engine: Mapping[str, Any]) -> list[str]:
     """Say in the words of a sentence how a run submitted and noticed; nothing for the usual way."""
-    features = engine["features"]
+    features = engine.get("features", {})  # summaries of older runs have none
     found = []
     if features.get("sqpoll"):
         woken = engine["sqpoll_wakes"]
