@@ -51,9 +51,14 @@ VIEWS_SQL = {
     "requests": ("catalog/steps", "catalog/gaps_of", "catalog/gaps", "catalog/numbered_streams"),
     "completion_files": ("catalog/completions", "catalog/replay_times"),
     "file_completion_files": ("catalog/file_completions",),
+    "sweep_operation_files": ("catalog/sweep_operations",),
     "file_runs": ("catalog/dax_ratios", "catalog/dax_steps"),
 }
-VIEWS_OF_REPLAYS = ("completion_files", "file_completion_files")
+FILES_OF_VIEWS = {
+    "completion_files": "replays/*/completions.parquet",
+    "file_completion_files": "replays/*/file_completions.parquet",
+    "sweep_operation_files": "files/operations/*.parquet",
+}
 
 _EXPLAIN = re.compile(
     r"\s*explain\s+(analyze\s+)?(\([^()]*\)\s*)?(?P<statement>.*)", re.IGNORECASE | re.DOTALL
@@ -98,12 +103,10 @@ def _tables(root: Path) -> dict[str, list[Path]]:
             found[table.name] = [file]
     for file in sorted(root.glob("findings/*.parquet")):
         found[file.stem] = [file]
-    replays = sorted(root.glob("replays/*/completions.parquet"))
-    if replays:
-        found["completion_files"] = replays
-    of_files = sorted(root.glob("replays/*/file_completions.parquet"))
-    if of_files:
-        found["file_completion_files"] = of_files
+    for name, pattern in FILES_OF_VIEWS.items():
+        files = sorted(root.glob(pattern))
+        if files:
+            found[name] = files
     return found
 
 
@@ -161,13 +164,13 @@ def views(connection: DuckDBPyConnection) -> list[str]:
 def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
     """Make Parquet files visible as `name`, and the views of `analyzers/catalog` that stand on it.
 
-    `completion_files` and `file_completion_files` have each row's file as `filename`.
+    Those of which each replay or run has its own file have each row's file as `filename`.
     """
     import duckdb
 
     paths = [glob.escape(str(file)) for file in files]
     try:
-        relation = connection.read_parquet(paths, filename=name in VIEWS_OF_REPLAYS)
+        relation = connection.read_parquet(paths, filename=name in FILES_OF_VIEWS)
     except duckdb.Error as error:
         hint = f"remove it: rm -r {shlex.quote(str(files[0]))}"
         raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from tracekit import query
 from tracekit.errors import UsageError
 from tracekit.printable import printable
-from tracekit.schema.registry import FILES_REPLAYED, REPLAYED, TABLES, Table
+from tracekit.schema.registry import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAYED, TABLES, Table
 from tracekit.store import TraceFolder, beside, write_batches
 
 if TYPE_CHECKING:
@@ -39,9 +39,13 @@ def _stored(table: Table) -> TableNote:
     return TableNote(table.name, table.made_by, table.grain, "", columns)
 
 
-def _of_replays(table: Table) -> TableNote:
+def _of_each(table: Table, key: str, meaning: str) -> TableNote:
     note = _stored(table)
-    return replace(note, columns={"replay": "name of the run", **note.columns})
+    return replace(note, columns={key: meaning, **note.columns})
+
+
+def _of_replays(table: Table) -> TableNote:
+    return _of_each(table, "replay", "name of the run")
 
 
 def _meaning(field: pa.Field) -> str:
@@ -64,6 +68,7 @@ def notes() -> list[TableNote]:
         _described("catalog/steps", "parse"),
         _described("catalog/gaps", "parse"),
         *found.values(),
+        _of_each(OPERATIONS_SWEPT, "run_id", "of file_runs"),
         _described("catalog/dax_ratios", "sweep"),
         _described("catalog/dax_steps", "sweep"),
         _of_replays(REPLAYED),

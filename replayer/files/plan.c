@@ -15,6 +15,8 @@
 #define MAGIC "TKFILE\r\n"
 #define VERSION 1U
 #define NAMES_MAX (UINT64_C(1) << 32)
+#define IS_REPEATABLE 1U
+#define HAS_MEDIUM 2U
 
 /* Every number of the file is little-endian; the structures are read as they lie. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plans are read on little-endian hosts");
@@ -41,10 +43,12 @@ struct header {
   uint32_t handle_count;
   uint64_t max_transfer_bytes;
   uint64_t needed_bytes;
-  uint32_t flags; /* 1: repeatable */
+  uint32_t flags; /* or'ed IS_REPEATABLE, HAS_MEDIUM */
   uint32_t records_crc32;
   uint32_t tables_crc32; /* of all that follows the records */
-  uint8_t reserved[24];
+  uint32_t read_line_ns; /* this and the next: with HAS_MEDIUM */
+  uint32_t write_line_ns;
+  uint8_t reserved[16];
   uint32_t header_crc32; /* of the bytes before it */
 };
 _Static_assert(sizeof(struct header) == 128, "the header has 128 bytes");
@@ -81,8 +85,12 @@ static const char *wrong_values(const struct header *header, uint64_t file_bytes
     return "claims more than 255 steps or 2^24 handles";
   if (header->max_transfer_bytes > PLAN_TRANSFER_MAX)
     return "claims a transfer of more than 64 MiB";
-  if (header->duration_ns > INT64_MAX || header->flags > 1)
+  if (header->duration_ns > INT64_MAX || header->flags > (IS_REPEATABLE | HAS_MEDIUM))
     return "has an absurd duration or unknown flags";
+  bool is_slow = (header->flags & HAS_MEDIUM) != 0;
+  if (is_slow &&
+      (header->read_line_ns > PLAN_LINE_NS_MAX || header->write_line_ns > PLAN_LINE_NS_MAX))
+    return "has a medium that adds more than a millisecond to 64 bytes";
   uint64_t end = sizeof *header + header->record_count * header->record_bytes +
                  (uint64_t)header->thread_count * header->thread_bytes +
                  (uint64_t)header->step_count * header->step_bytes +
@@ -102,7 +110,10 @@ static const char *lay_out(struct plan *plan, const struct header *header) {
   plan->thread_count = header->thread_count;
   plan->step_count = header->step_count;
   plan->handle_count = header->handle_count;
-  plan->is_repeatable = header->flags == 1;
+  plan->is_repeatable = (header->flags & IS_REPEATABLE) != 0;
+  bool is_slow = (header->flags & HAS_MEDIUM) != 0;
+  plan->read_line_ns = is_slow ? header->read_line_ns : 0;
+  plan->write_line_ns = is_slow ? header->write_line_ns : 0;
   plan->records = (const struct plan_record *)(header + 1);
   plan->threads = (const struct plan_thread *)(plan->records + plan->record_count);
   plan->steps = (const struct plan_step *)(plan->threads + plan->thread_count);

@@ -16,6 +16,7 @@
 #define PLAN_HANDLES_MAX (1U << 24)
 #define PLAN_TRANSFER_MAX (64U << 20) /* bytes of one read or write */
 #define PLAN_ERROR_MAX 4095U          /* largest errno of Linux */
+#define PLAN_LINE_NS_MAX 1000000U     /* that slower memory adds to 64 bytes */
 
 enum plan_kind { PLAN_FILE, PLAN_DIRECTORY };
 
@@ -68,6 +69,8 @@ struct plan {
   uint32_t thread_count;
   uint32_t step_count;
   uint32_t handle_count;
+  uint32_t read_line_ns; /* what slower memory adds to 64 bytes; 0: nothing */
+  uint32_t write_line_ns;
   bool is_repeatable;
   const struct plan_record *records;
   const struct plan_thread *threads;

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "files/medium.h"
 #include "replay/clock.h"
 
 #define SLICE_NS 20000000U /* longest sleep without a look at the end of the run */
@@ -93,6 +94,7 @@ static void perform(struct worker *worker, const struct plan_record *record, uin
   operation_clear(crew->place, record);
   uint64_t start = clock_now_ns();
   int64_t result = operation_perform(crew->place, record, worker->sink);
+  medium_wait(crew->plan, record, result);
   uint64_t end = clock_now_ns();
   struct tally_entry entry = {.record = record, .result = result, .latency_ns = end - start};
   bool is_warm = start >= crew->measure_ns;

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tracekit import schema
 from tracekit.query import read
 from tracekit.schema.file_operations import FILE_COMPLETIONS
+from tracekit.schema.file_runs import SWEEP_OPERATIONS
 from tracekit.schema.registry import TABLES
 from tracekit.store import TraceFolder, write_json, write_table
 
@@ -24,8 +25,15 @@ SCHEMAS = {
     "working_set": schema.WORKING_SET,
     "completions": schema.COMPLETIONS,
     "file_completions": FILE_COMPLETIONS,
+    "sweep_operations": SWEEP_OPERATIONS,
 }
-OF_REPLAYS = ("completions", "file_completions")
+# Tables of which each replay or run has its own: the column that names it, the file, its name
+# where the table has no rows.
+OF_EACH = {
+    "completions": ("replay", "replays/{}/completions.parquet", "latest"),
+    "file_completions": ("replay", "replays/{}/file_completions.parquet", "latest"),
+    "sweep_operations": ("run_id", "files/operations/{}.parquet", "none-0"),
+}
 # What a column holds where the CSV file has no such column, if not null, 0, false or "".
 DEFAULTS = {
     "device": "sda",
@@ -85,10 +93,11 @@ def make(path: Path, tables: dict[str, list[dict[str, str]]]) -> TraceFolder:
     path.mkdir()
     write_json(path / "trace.json", {"schema": schema.SCHEMA_VERSION})
     for name, rows in tables.items():
-        if name in OF_REPLAYS:
-            for replay in sorted({row["replay"] for row in rows}) or ["latest"]:
-                own = [row for row in rows if row["replay"] == replay]
-                write_table(path / "replays" / replay / f"{name}.parquet", table(name, own))
+        if name in OF_EACH:
+            key, place, default = OF_EACH[name]
+            for one in sorted({row[key] for row in rows}) or [default]:
+                own = [row for row in rows if row[key] == one]
+                write_table(path / place.format(one), table(name, own))
         else:
             write_table(path / f"{PLACES[name]}.parquet", table(name, rows))
     return TraceFolder(path)

@@ -7,6 +7,7 @@ import re
 import duckdb
 import pytest
 
+from tests.analyzers.folder import OF_EACH
 from tests.analyzers.index import FOLDER, INDEX, TITLES, files, index
 from tests.analyzers.test_fixtures import QUERIES
 from tracekit.errors import InputError, UsageError
@@ -47,7 +48,7 @@ def test_defaults_are_within_their_range(name: str) -> None:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_reads_tables_that_a_stage_makes(name: str) -> None:
-    assert set(read(name).reads) <= {*MADE_BY, "completions", "file_completions"}
+    assert set(read(name).reads) <= {*MADE_BY, *OF_EACH}
     for table in read(name).reads:
         assert re.search(rf"\b{table}\b|\bsteps\b|\bgaps\b|\breplay_times\b", read(name).text)
 

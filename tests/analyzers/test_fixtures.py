@@ -22,6 +22,7 @@ REPLAY = (
     "replay/traced",
 )
 FILES = (
+    "files/call_distribution",
     *("files/busiest_files", "files/dax_savings", "files/dax_verdicts", "files/file_calls"),
     *("files/file_points", "files/file_processes"),
     "files/replayed_file_calls",

@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from tracekit import query
 from tracekit.analyze import ANALYSES
-from tracekit.schema.registry import FILES_REPLAYED, REPLAYED, TABLES
+from tracekit.schema.registry import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAYED, TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tables.md"
-STAGE_TABLES = {table.name: table for table in (*TABLES, REPLAYED, FILES_REPLAYED)}
+STAGE_TABLES = {
+    table.name: table for table in (*TABLES, REPLAYED, FILES_REPLAYED, OPERATIONS_SWEPT)
+}
 HEAD = """\
 # Tables
 

@@ -122,6 +122,34 @@ def test_one_size_of_calls_is_of_reads_and_writes(tmp_path: Path, target: Path) 
     assert {size: values["append_size"] for size, values in told.items()} == {64: 64, 4096: 4096}
 
 
+def test_operations_are_kept_one_by_one(tmp_path: Path, target: Path) -> None:
+    # GIVEN a sweep that kept none
+    out = tmp_path / "out"
+    command = ("sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK)
+    tracekit(*command)
+    # WHEN it is asked to keep them, THEN the runs are made anew, once
+    assert "2 runs made, 0 there before" in tracekit(*command, "--operations").stdout
+    assert "0 runs made, 2 there before" in tracekit(*command, "--operations").stdout
+    # AND for each run and step they add up to what the run says itself
+    table = tracekit("sql", out, OF_STEPS, "--format", "json").stdout
+    kept = {(row["run_id"], row["step"]): row for row in json.loads(table)}
+    told = {(row["run_id"], row["step"]): row for row in rows(out) if row["step"] != "all"}
+    assert set(kept) == set(told)
+    for key, row in told.items():
+        assert (kept[key]["calls"], kept[key]["moved"]) == (row["steps"], row["bytes"])
+        assert math.isclose(kept[key]["mean_ns"], row["mean_ns"], rel_tol=1e-3)
+    # AND the report draws them
+    tracekit("report", out)
+    assert "file-call-times" in (out / "report.html").read_text()
+
+
+OF_STEPS = """
+select run_id, step, count(*) as calls, coalesce(sum(done_bytes), 0)::bigint as moved,
+    avg(end_ns - start_ns) as mean_ns
+from sweep_operations where is_timed group by all
+"""
+
+
 def test_the_tables_are_there_for_sql(tmp_path: Path, target: Path) -> None:
     out = tmp_path / "out"
     tracekit("sweep", "webproxy", "--target", f"a={target}", "-o", out, *SMALL, *QUICK)

@@ -28,8 +28,8 @@ def test_each_workload_is_told_with_its_reason(tmp_path: Path) -> None:
     lines = summarize(find_verdicts(folder))
     # THEN each pair of targets has a headline, and each workload its ratio and the step behind it
     assert lines == [
-        "dax beside cache: it does not for webproxy; it makes no difference for webserver;"
-        " it is not decided for noisy, once and stuck",
+        "dax beside cache: DAX does not pay for webproxy; makes no difference for webserver;"
+        " is not decided for noisy, once and stuck",
         "  noisy: not decided, 0.943 times the steps (0.0115 to 77.1 with 95 % confidence,"
         " 2 runs each)",
         "  once: not decided, 3 times the steps of one run each: more --runs tell how sure that is",
@@ -73,7 +73,7 @@ def test_settings_of_a_workload_are_counted_and_its_ends_told() -> None:
         verdict(None, "not decided", io_bytes=128),
     ]
     ((title, (line,)),) = paragraphs(rows)
-    assert title == "dax beside hdd: it depends on the setting for varmail"
+    assert title == "dax beside hdd: DAX depends on the setting for varmail"
     assert line == (
         "varmail, 4 settings: pays in 2, no difference in 1, not decided in 1; 1 times the steps"
         " (1 thread, 1,000 files, 1 KiB a call) to 12 times (8 threads, 16 KiB a call)"

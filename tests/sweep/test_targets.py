@@ -10,6 +10,7 @@ import pytest
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.disks import Disk, Part
 from tracekit.lab.session import Ended
+from tracekit.plan.files import Medium
 from tracekit.sweep.grid import Timing, plan_runs
 from tracekit.sweep.guest import _outcome
 from tracekit.sweep.target import Guest, Target, split_targets
@@ -46,6 +47,10 @@ def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> N
         ("lab:dax", "not a size"),
         ("lab:dax=1KiB", "less than a MiB"),
         ("lab:dax=64GiB", "does not fit"),
+        ("lab:pmem=1GiB:1ns:2ns", "only DAX has times"),
+        ("lab:dax=1GiB:1ns", "only DAX has times"),
+        ("lab:dax=1GiB:1ns:2", "'2' is not a time"),
+        ("lab:dax=1GiB:2ms:1ns", "more than a millisecond"),
         ("lab:fs=1G:fast", "--target lab:fs=1G:fast: .*'fast' is not a time"),
         ("lab:fs=1G:5ms:0", "a depth of '0'"),
         ("lab:fs=1KiB", "from 16 MiB"),
@@ -54,6 +59,23 @@ def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> N
 def test_what_is_no_target_is_named(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         split_targets([text])
+
+
+def test_a_slower_medium_is_another_run_with_another_plan() -> None:
+    # GIVEN DAX on DRAM, and with what slower memory adds
+    dram, slow = split_targets(["a=lab:dax=64MiB", "b=lab:dax=64MiB:100ns:450ns"])
+    assert slow.guest is not None
+    assert slow.guest.medium == Medium(100, 450)
+    assert (dram.is_dax, slow.is_dax) == (True, True)
+    # THEN runs of the same name are told apart, and those of DRAM are named as ever
+    same = (dram, Target("a", slow.directory, slow.guest))
+    runs = [
+        run.run_id
+        for target in same
+        for run in plan_runs(["varmail"], [target], vary={}, timing=Timing(), repeats=1)
+    ]
+    assert len(set(runs)) == 2
+    assert repr(dram.guest) == ("Guest(disk=None, memory_mib=64, is_dax=True, is_exact=False)")
 
 
 def test_exact_time_needs_a_guest(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
         list[str],
         typer.Option(
             help="Directory to run in, of any file system, or a new ext4 in a virtual machine:"
-            " lab:dax=SIZE (DAX on persistent memory), lab:pmem=SIZE (without DAX),"
+            " lab:dax=SIZE[:READ:WRITE] (DAX on persistent memory; times that slower memory adds to"
+            " each 64 bytes), lab:pmem=SIZE (without DAX),"
             " lab:fs=SIZE[:LATENCY[:DEPTH]] (a disk). NAME= names it in tables.",
             metavar="[NAME=]TARGET",
         ),
@@ -64,6 +65,10 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     exact: Annotated[
         bool, typer.Option("--exact", help="In the lab: time by instructions, on one processor.")
     ] = False,
+    operations: Annotated[
+        bool,
+        typer.Option("--operations", help="Keep a row for each operation (48 bytes and less)."),
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html with the figures.")
     ] = True,
@@ -86,7 +91,7 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
         timing=asked_timing(duration, warm_up, cache=cache, seed=seed),
         repeats=runs,
     )
-    swept = run(output, planned, replace=replace, tell=show)
+    swept = run(output, planned, replace=replace, tell=show, keeps_operations=operations)
     finish(swept, ["sweep", *personality, *words(context)], with_report=report)
     typer.echo(tell(swept, as_json=as_json))
     check_complete(swept)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracekit.arrow import array_of, words_of
 from tracekit.errors import TracekitError
 from tracekit.native import FILE_PROGRAM
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 MAGIC = b"TKFDON\r\n"
 HEADER_BYTES = 64
 BATCH_ROWS = 1 << 16
+MOVES = ("read", "write")
 RESULT = [
     *((name, "<u8") for name in ("operation_id", "start_ns", "end_ns")),
     ("result", "<i8"),
@@ -36,3 +39,25 @@ def read_results(file: Path) -> Iterator[NDArray[np.void]]:
         kind = np.dtype(RESULT)
         while data := stream.read(kind.itemsize * BATCH_ROWS):
             yield np.frombuffer(data, kind)
+
+
+def columns_of(rows: NDArray[np.void], *, words: Sequence[str]) -> dict[str, pa.Array]:
+    """Return records as Arrow arrays by the names of tables; `words` are the names of operations.
+
+    All fields but `step`, `reserved` and `result`, which becomes `done_bytes` and `error`.
+    """
+    import numpy as np
+
+    moves = np.isin(rows["operation"], [words.index(name) for name in MOVES])
+    made = {
+        "operation": words_of(rows["operation"].astype(np.int32), words),
+        "done_bytes": array_of(rows["result"], valid=moves & (rows["result"] >= 0)),
+        "error": array_of(np.maximum(-rows["result"], 0).astype(np.int32)),
+    }
+    for name in ("thread", "cycle"):
+        made[name] = array_of(rows[name].astype(np.int32))
+    for name in ("operation_id", "start_ns", "end_ns"):
+        made[name] = array_of(rows[name].astype(np.int64))
+    for name in ("is_expected", "is_timed"):
+        made[name] = array_of(rows[name] != 0)
+    return made

@@ -18,6 +18,7 @@ from tracekit.plan.files import (
     CODES,
     CONTINUES,
     FilePlanWriter,
+    Medium,
     Setting,
     new_records,
 )
@@ -62,7 +63,12 @@ def expand(steps: Steps) -> Records:
 
 
 def write_personality(
-    personality: Personality, path: Path, *, seed: int = 0, turns: int | None = None
+    personality: Personality,
+    path: Path,
+    *,
+    seed: int = 0,
+    turns: int | None = None,
+    medium: Medium | None = None,
 ) -> Made:
     """Write the plan of a personality: seeded, the same bit for bit each time.
 
@@ -85,7 +91,7 @@ def write_personality(
             needed += drawn.growth_bytes
             writer.thread()
             writer.append(records)
-        setting = Setting(steps=personality.labels, is_repeatable=True, needed_bytes=needed)
+        setting = Setting(personality.labels, True, needed, medium)
         operations = writer.finish(table, setting)
     return Made(chosen, operations, len(table), needed)
 

@@ -15,6 +15,7 @@ MAGIC = b"TKFILE\r\n"
 VERSION = 1
 MAX_TRANSFER_BYTES = 64 << 20
 MAX_STEPS = 255
+MOST_LINE_NS = 1_000_000  # that slower memory adds to 64 bytes
 NO_STEP = 255
 AT_POSITION = 0xFFFFFFFFFFFFFFFF  # offset of a transfer that goes on where the last one ended
 
@@ -44,7 +45,7 @@ OPERATIONS = (
 CODES = {name: code for code, name in enumerate(OPERATIONS)}
 DIRECT, SYNC, APPEND, EXCLUSIVE, TRUNCATE, READ, WRITE, UNTIMED = (1 << bit for bit in range(8))
 CONTINUES, DATA_SYNC, KEEP_SIZE, PUNCH_HOLE = (1 << bit for bit in range(8, 12))
-REPEATABLE = 1
+REPEATABLE, HAS_MEDIUM = 1, 2
 
 HEADER = np.dtype(
     [
@@ -67,7 +68,9 @@ HEADER = np.dtype(
         ("flags", "<u4"),
         ("records_crc32", "<u4"),
         ("tables_crc32", "<u4"),
-        ("reserved", "V24"),
+        ("read_line_ns", "<u4"),
+        ("write_line_ns", "<u4"),
+        ("reserved", "V16"),
         ("header_crc32", "<u4"),
     ]
 )
@@ -103,6 +106,14 @@ def new_records(count: int) -> Records:
 
 
 @dataclass(frozen=True)
+class Medium:
+    """What memory that is slower than this machine's adds to each cache line of 64 bytes, in ns."""
+
+    read_line_ns: int
+    write_line_ns: int
+
+
+@dataclass(frozen=True)
 class Setting:
     """What a file plan says beside its records and paths.
 
@@ -112,6 +123,7 @@ class Setting:
     steps: tuple[str, ...] = ()
     is_repeatable: bool = False
     needed_bytes: int | None = None
+    medium: Medium | None = None
 
 
 class FilePlanWriter:
@@ -158,7 +170,9 @@ class FilePlanWriter:
             "thread_count": len(threads),
             "step_count": len(steps),
             "tables_crc32": zlib.crc32(b"".join(parts)),
-            "flags": REPEATABLE if setting.is_repeatable else 0,
+            "flags": (REPEATABLE if setting.is_repeatable else 0)
+            | (HAS_MEDIUM if setting.medium else 0),
+            **(vars(setting.medium) if setting.medium else {}),
             "needed_bytes": self._totals.needed_bytes(table)
             if setting.needed_bytes is None
             else setting.needed_bytes,

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit import store
-from tracekit.arrow import array_of, words_of
 from tracekit.errors import UsageError
-from tracekit.native.file_results import read_results
+from tracekit.native.file_results import columns_of, read_results
 from tracekit.native.files import checked_program, run_files
 from tracekit.plan.captured import NO_ID, compile_files
 from tracekit.schema.file_operations import FILE_COMPLETIONS, FILE_OPERATION_NAMES
@@ -24,7 +23,6 @@ PLAN = "plan.bin"
 SUMMARY = "file_summary.json"
 TABLE = "file_completions.parquet"
 PACES = ("trace", "closed", "fast")
-MOVES = ("read", "write")
 CACHES = ("keep", "sync", "cold")
 
 
@@ -86,22 +84,10 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
 
 
 def _batches(results: Path) -> Iterator[pa.RecordBatch]:
-    import numpy as np
     import pyarrow as pa
 
     for found in read_results(results):
-        rows = found[found["operation_id"] < NO_ID]
-        moves = np.isin(rows["operation"], [FILE_OPERATION_NAMES.index(n) for n in MOVES])
-        made = {
-            "operation": words_of(rows["operation"].astype(np.int32), FILE_OPERATION_NAMES),
-            "done_bytes": array_of(rows["result"], valid=moves & (rows["result"] >= 0)),
-            "error": array_of(np.maximum(-rows["result"], 0).astype(np.int32)),
-            "thread": array_of(rows["thread"].astype(np.int32)),
-        }
-        for name in ("operation_id", "start_ns", "end_ns"):
-            made[name] = array_of(rows[name].astype(np.int64))
-        for name in ("is_expected", "is_timed"):
-            made[name] = array_of(rows[name] != 0)
+        made = columns_of(found[found["operation_id"] < NO_ID], words=FILE_OPERATION_NAMES)
         columns = [made[name] for name in FILE_COMPLETIONS.names]
         yield pa.RecordBatch.from_arrays(columns, schema=FILE_COMPLETIONS)
 

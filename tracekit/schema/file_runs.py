@@ -1,4 +1,4 @@
-"""The table of `tracekit sweep`."""
+"""The tables of `tracekit sweep`."""
 
 from __future__ import annotations
 
@@ -52,5 +52,32 @@ FILE_RUNS = pa.schema(
         field("p99_ns", pa.int64(), meaning="as p50_ns", nullable=True),
         field("p99_9_ns", pa.int64(), meaning="as p50_ns", nullable=True),
         field("max_ns", pa.int64(), meaning="the longest; null for all", nullable=True),
+    ]
+)
+
+SWEEP_OPERATIONS = pa.schema(
+    [
+        field("start_ns", pa.int64(), meaning="the call began, from the start of the run"),
+        field("end_ns", pa.int64(), meaning="it returned"),
+        field("thread", pa.int32(), meaning="thread, from 0"),
+        field("cycle", pa.int32(), meaning="repetition of the plan, from 0"),
+        field("operation", TEXT, meaning="system call, as in file_operations"),
+        field(
+            "step",
+            TEXT,
+            meaning="what the personality calls it, as in file_runs; null: what restores files",
+            nullable=True,
+        ),
+        field(
+            "done_bytes",
+            pa.int64(),
+            meaning="bytes that were moved; null unless it read or wrote",
+            nullable=True,
+        ),
+        field("error", pa.int32(), meaning="errno of the call, 0 if none"),
+        field("is_expected", pa.bool_(), meaning="it ended as it should"),
+        field(
+            "is_timed", pa.bool_(), meaning="in the statistics: not of the warm-up nor restoring"
+        ),
     ]
 )

@@ -16,7 +16,7 @@ from tracekit.schema.device import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.schema.endurance import ENDURANCE
 from tracekit.schema.fidelity import FIDELITY, FIDELITY_CURVE
 from tracekit.schema.file_operations import FILE_COMPLETIONS, FILE_OPERATIONS, FILES
-from tracekit.schema.file_runs import FILE_RUNS
+from tracekit.schema.file_runs import FILE_RUNS, SWEEP_OPERATIONS
 from tracekit.schema.sensitivity import SENSITIVITY
 from tracekit.schema.tiers import (
     TIERS,
@@ -139,10 +139,16 @@ TABLES = (
         ("file_runs", "one row per run and step, and one per run", FILE_RUNS),
     ),
 )
-"""All but `completions`, of which each replay has its own, and the findings, described in SQL."""
+"""All but tables of which each replay or run has its own, and the findings, described in SQL."""
 
 REPLAYED = Table("completions", "replay", "one row per replay and request", COMPLETIONS)
 FILES_REPLAYED = Table(
     "file_completions", "replay --files", "one row per replay and file operation", FILE_COMPLETIONS
+)
+OPERATIONS_SWEPT = Table(
+    "sweep_operations",
+    "sweep --operations",
+    "one row per run and operation",
+    SWEEP_OPERATIONS,
 )
 MADE_BY = {table.name: table.made_by for table in TABLES}

@@ -13,10 +13,10 @@ from tracekit.sweep.points import percent, setting_name, times
 
 VERDICTS = "files/dax_verdicts"
 HEADS = {
-    "pays": "DAX pays for {}",
-    "does not pay": "it does not for {}",
-    "no difference": "it makes no difference for {}",
-    "not decided": "it is not decided for {}",
+    "pays": "pays for {}",
+    "does not pay": "does not pay for {}",
+    "no difference": "makes no difference for {}",
+    "not decided": "is not decided for {}",
 }
 Row = Mapping[str, Any]
 
@@ -62,8 +62,8 @@ def _heads(workloads: Sequence[Sequence[Row]]) -> str:
         names = [name for name, verdicts in found.items() if verdicts == {verdict}]
         parts += [head.format(_listed(names))] if names else []
     mixed = [name for name, verdicts in found.items() if len(verdicts) > 1]
-    parts += [f"it depends on the setting for {_listed(mixed)}"] if mixed else []
-    return "; ".join(parts)
+    parts += [f"depends on the setting for {_listed(mixed)}"] if mixed else []
+    return f"DAX {'; '.join(parts)}"
 
 
 def _listed(names: Sequence[str]) -> str:

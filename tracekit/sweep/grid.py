@@ -59,6 +59,8 @@ class Run:
         }
         if self.target.guest:
             told["guest"] = repr(self.target.guest)
+            if self.target.guest.medium:
+                told["medium"] = vars(self.target.guest.medium)
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
         return f"{self.personality.name}-{digest[:12]}-{self.number}"
 

@@ -24,9 +24,16 @@ TIMEOUT_S = 3600
 
 
 def run_in_guest(
-    plan: Path, guest: Guest, *, arguments: Sequence[str], tell: Callable[[str], None]
+    plan: Path,
+    guest: Guest,
+    *,
+    arguments: Sequence[str],
+    tell: Callable[[str], None],
+    results: Path | None = None,
 ) -> tuple[Outcome, dict[str, Any]]:
     """Boot a guest, run the plan on its file system, and return what the program and lab said.
+
+    `results` becomes the file with a record an operation, which the guest leaves.
 
     Raises TracekitError with the program's message when it refused or failed, and for a lab that
     this machine cannot have.
@@ -35,10 +42,16 @@ def run_in_guest(
 
     with scratch_folder(plan.with_name("share")) as share:
         shutil.copy(plan, share / plan.name)
+        if results:
+            arguments = [*arguments, "--results", f"$LAB_OUT/{results.name}"]
         job = _job(guest, share, plan.name, arguments)
         with session(job, on_step=tell) as ended:
             told = {"accelerator": ended.accelerator, "exact": guest.is_exact}
-            return _outcome(ended), {**told, "memory_mib": MEMORY_MIB}
+            medium = {"medium": vars(guest.medium)} if guest.medium else {}
+            outcome = _outcome(ended)
+            if results:
+                shutil.copy(ended.folder / "files" / results.name, results)
+            return outcome, {**told, "memory_mib": MEMORY_MIB, **medium}
 
 
 def _job(guest: Guest, share: Path, plan: str, arguments: Sequence[str]) -> Job:

@@ -18,6 +18,8 @@ from tracekit.store import TraceFolder, measurement_folder, write_json
 from tracekit.sweep.answer import of_run, write_runs
 from tracekit.sweep.grid import Run
 from tracekit.sweep.guest import run_in_guest
+from tracekit.sweep.operations import PLACE as OPERATIONS
+from tracekit.sweep.operations import write_operations
 
 RUNS = "files/runs"
 TABLE = "files/file_runs"
@@ -42,18 +44,23 @@ def sweep(
     tell: Tell,
     replace: bool = False,
     again: bool = False,
+    keeps_operations: bool = False,
 ) -> Swept:
     """Do the runs that the folder does not hold yet; return all results of the folder.
 
-    `replace` removes what a killed run left on a target; `again` makes runs that are there anew. A
-    run that fails is told and the next one goes on; an interruption ends the sweep. Raises
-    UsageError for a folder that is another thing.
+    `replace` removes what a killed run left on a target; `again` makes runs that are there anew;
+    `keeps_operations` keeps a row an operation, and makes runs anew that have none. A run that
+    fails is told and the next one goes on; an interruption ends the sweep. Raises UsageError for a
+    folder that is another thing.
     """
     folder = measurement_folder(output)
     place = folder.path / RUNS
     place.mkdir(parents=True, exist_ok=True)
-    wanted = [run for run in runs if again or not (place / f"{run.run_id}.json").is_file()]
-    missing = _run_all(folder, wanted, tell=tell, replace=replace)
+    needed = [place, *([folder.path / OPERATIONS] if keeps_operations else [])]
+    wanted = [run for run in runs if again or not _is_there(run, needed)]
+    missing = _run_all(
+        folder, wanted, tell=tell, replace=replace, keeps_operations=keeps_operations
+    )
     results = read_results(folder)
     if results:
         write_runs(folder.table(TABLE), results)
@@ -61,19 +68,34 @@ def sweep(
     return Swept(folder, made, len(runs) - len(wanted), missing, has_results=bool(results))
 
 
-def _run_all(folder: TraceFolder, runs: Sequence[Run], *, tell: Tell, replace: bool) -> list[str]:
+def _is_there(run: Run, places: Sequence[Path]) -> bool:
+    return all(any(place.glob(f"{run.run_id}.*")) for place in places)
+
+
+def _run_all(
+    folder: TraceFolder,
+    runs: Sequence[Run],
+    *,
+    tell: Tell,
+    replace: bool,
+    keeps_operations: bool,
+) -> list[str]:
     """Do the runs, each on disk when it ends; return what is missing and why."""
     missing: list[str] = []
     with tempfile.TemporaryDirectory(prefix=".plan-", dir=folder.path) as scratch:
         for number, run in enumerate(runs, start=1):
             tell(f"run {number} of {len(runs)}: {words(run)}")
             try:
-                result = _run_one(run, Path(scratch), replace=replace, tell=tell)
+                done = Path(scratch) / "done.bin" if keeps_operations else None
+                result = _run_one(run, Path(scratch), replace=replace, tell=tell, results=done)
             except TracekitError as error:
                 missing.append(f"{words(run)}: {error}")
                 continue
             if result is None:
                 return missing + [f"{words(one)}: interrupted" for one in runs[number - 1 :]]
+            if done:
+                table = folder.path / OPERATIONS / f"{run.run_id}.parquet"
+                write_operations(table, done, steps=run.personality.labels)
             write_json(folder.path / RUNS / f"{run.run_id}.json", result)
     return missing
 
@@ -93,14 +115,17 @@ def words(run: Run) -> str:
     )
 
 
-def _run_one(run: Run, scratch: Path, *, replace: bool, tell: Tell) -> dict[str, Any] | None:
+def _run_one(
+    run: Run, scratch: Path, *, replace: bool, tell: Tell, results: Path | None
+) -> dict[str, Any] | None:
     """Make the plan, unless the run before had the same, and run it; None: interrupted."""
     plan = scratch / "plan.bin"
     key = scratch / "plan.json"
-    told = json.dumps([repr(run.personality), run.timing.seed])
+    medium = run.target.guest.medium if run.target.guest else None
+    told = json.dumps([repr(run.personality), run.timing.seed, repr(medium)])
     if not key.is_file() or key.read_text() != told:
         key.unlink(missing_ok=True)
-        write_personality(run.personality, plan, seed=run.timing.seed)
+        write_personality(run.personality, plan, seed=run.timing.seed, medium=medium)
         key.write_text(told)
     timing = run.timing
     arguments = [
@@ -114,20 +139,21 @@ def _run_one(run: Run, scratch: Path, *, replace: bool, tell: Tell) -> dict[str,
         timing.cache,
         *(["--replace"] if replace else []),
     ]
-    outcome, lab = _run_plan(run, plan, arguments, tell=tell)
+    outcome, lab = _run_plan(run, plan, arguments, tell=tell, results=results)
     return of_run(run, outcome.summary, lab=lab) if outcome else None
 
 
 def _run_plan(
-    run: Run, plan: Path, arguments: Sequence[str], *, tell: Tell
+    run: Run, plan: Path, arguments: Sequence[str], *, tell: Tell, results: Path | None
 ) -> tuple[Outcome | None, dict[str, Any] | None]:
     """Run a plan on this machine or in a guest; None: interrupted."""
     guest = run.target.guest
     if guest:
         try:
-            return run_in_guest(plan, guest, arguments=arguments, tell=tell)
+            return run_in_guest(plan, guest, arguments=arguments, tell=tell, results=results)
         except KeyboardInterrupt:
             return None, None  # the guest is gone, and what it did with it
     summary = plan.with_name("summary.json")
+    arguments = [*arguments, *(["--results", str(results)] if results else [])]
     outcome = run_files(plan, run.target.directory, summary=summary, arguments=arguments)
     return (None if outcome.summary["outcome"] == "interrupted" else outcome), None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracekit.errors import UsageError
 from tracekit.lab.disks import MIB, Disk, dax_start_mib, parse_disks
-from tracekit.sizes import parse_size
+from tracekit.plan.files import MOST_LINE_NS, Medium
+from tracekit.sizes import parse_duration, parse_size
 from tracekit.sweep.medium import is_dax
 
 LAB = "lab:"
@@ -26,6 +27,8 @@ class Guest:
     """Of persistent memory; 0 when it is a disk."""
     is_dax: bool
     is_exact: bool
+    medium: Medium | None = field(default=None, repr=False)
+    """What slower memory adds to reads and writes by DAX. Not in `repr`, which names runs."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,25 @@ def _guest(text: str, *, is_exact: bool) -> Guest:
         return Guest(_disk(text), 0, is_dax=False, is_exact=is_exact)
     if kind not in ("dax", "pmem"):
         raise UsageError(f"--target {LAB}{text}: there is no such thing", hint=LAB_HINT)
+    size, *delays = size.split(":")
+    if delays and (kind != "dax" or len(delays) != 2):
+        raise UsageError(
+            f"--target {LAB}{text}: only DAX has times, of reading and of writing 64 bytes",
+            hint="lab:dax=1GiB:100ns:450ns adds them to those of the guest's memory",
+        )
     memory_mib = parse_size(size, option="--target") // MIB
     if memory_mib < 1:
         raise UsageError(f"--target {LAB}{text}: less than a MiB", hint=LAB_HINT)
     dax_start_mib(memory_mib, MEMORY_MIB)
-    return Guest(None, memory_mib, is_dax=kind == "dax", is_exact=is_exact)
+    medium = Medium(*map(_line_ns, delays)) if delays else None
+    return Guest(None, memory_mib, is_dax=kind == "dax", is_exact=is_exact, medium=medium)
+
+
+def _line_ns(text: str) -> int:
+    line_ns = parse_duration(text, option="--target")
+    if line_ns > MOST_LINE_NS:
+        raise UsageError(f"--target: {text} for 64 bytes is more than a millisecond")
+    return line_ns
 
 
 def _disk(text: str) -> Disk:

@@ -17,6 +17,7 @@ from tracekit.report.figures.file_curves import (
 from tracekit.report.figures.file_rates import file_rates
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Section, figure
+from tracekit.report.sections.file_times import call_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +66,7 @@ def file_runs(inputs: Inputs) -> Section | None:
         "figures": [
             _rates(replace(points, table=shown), len(whole)),
             _breakdown(replace(points, table=steps)),
+            *call_times(inputs, shown, steps=steps),
             *_curves(points, whole),
         ],
     }
