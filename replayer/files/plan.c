@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "files/circle.h"
 #include "files/rules.h"
 #include "replay/crc.h"
 #include "replay/diag.h"
@@ -141,6 +142,17 @@ static int check_thread(const struct plan *plan, const char *path, uint64_t *nex
   return 0;
 }
 
+static int check_waits(const struct plan *plan, const char *path) {
+  uint32_t record;
+  int rc = circle_find(plan, &record);
+  if (rc != -ELOOP)
+    return rc;
+  diag("%s: record %" PRIu32 " waits for record %" PRIu32 ", which waits for it in turn: "
+       "neither could ever begin",
+       path, record, plan->records[record].after);
+  return -EINVAL;
+}
+
 static int check_entries(const struct plan *plan, const char *path, uint64_t name_bytes) {
   for (uint32_t i = 0; i < plan->step_count; i++) {
     const char *wrong = rules_step(&plan->steps[i]);
@@ -158,7 +170,9 @@ static int check_entries(const struct plan *plan, const char *path, uint64_t nam
     if (rc != 0)
       return rc;
   }
-  return next == plan->record_count ? 0 : refuse(path, "has records that belong to no thread");
+  if (next != plan->record_count)
+    return refuse(path, "has records that belong to no thread");
+  return check_waits(plan, path);
 }
 
 static int check_all(struct plan *plan, const char *path) {
@@ -193,6 +207,19 @@ static int map_file(struct plan *plan, const char *path, int fd) {
     return -errno;
   plan->map = map;
   return check_all(plan, path);
+}
+
+uint32_t plan_thread_of(const struct plan *plan, uint32_t record) {
+  uint32_t low = 0;
+  uint32_t high = plan->thread_count - 1;
+  while (low < high) {
+    uint32_t middle = low + (high - low + 1) / 2;
+    if (plan->threads[middle].first <= record)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
 }
 
 int plan_open(struct plan *plan, const char *path) {

@@ -85,6 +85,9 @@ struct plan {
  * caller ends it with plan_close. */
 int plan_open(struct plan *plan, const char *path);
 
+/* Returns the thread that a record belongs to. */
+uint32_t plan_thread_of(const struct plan *plan, uint32_t record);
+
 /* Unmaps the plan; one that was never opened, and is all zeroes, is fine. */
 void plan_close(struct plan *plan);
 

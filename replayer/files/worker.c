@@ -4,13 +4,12 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 
 #include "files/medium.h"
 #include "replay/clock.h"
 
-#define SLICE_NS 20000000U /* longest sleep without a look at the end of the run */
+#define NAP_MAX_NS 20000000U /* longest sleep without a look at the end of the run */
 #define SPINS 256U
 #define NAP_NS 20000L
 
@@ -28,29 +27,18 @@ static bool wait_until(struct crew *crew, uint64_t due_ns) {
       return true;
     if (is_over(crew, now))
       return false;
-    uint64_t wake = due_ns > crew->spin_ns ? due_ns - crew->spin_ns : 0;
-    if (wake > now)
-      clock_sleep_until(wake < now + SLICE_NS ? wake : now + SLICE_NS);
+    uint64_t wake = clock_wake_ns(now, due_ns, crew->spin_ns);
+    if (wake <= now)
+      continue;
+    clock_before_sleep(wake - now);
+    clock_sleep_until(wake < now + NAP_MAX_NS ? wake : now + NAP_MAX_NS);
   }
-}
-
-static uint32_t thread_of(const struct plan *plan, uint32_t record) {
-  uint32_t low = 0;
-  uint32_t high = plan->thread_count - 1;
-  while (low < high) {
-    uint32_t middle = low + (high - low + 1) / 2;
-    if (plan->threads[middle].first <= record)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
 }
 
 /* Waits for the record that comes before this one; false when the run is over before. */
 static bool wait_after(const struct worker *worker, const struct plan_record *record) {
   struct crew *crew = worker->crew;
-  uint32_t number = thread_of(crew->plan, record->after);
+  uint32_t number = plan_thread_of(crew->plan, record->after);
   const struct plan_thread *thread = &crew->plan->threads[number];
   uint64_t needed = worker->cycle * thread->count + (record->after - thread->first) + 1;
   for (unsigned tries = 0;; tries++) {
@@ -148,7 +136,7 @@ void *worker_run(void *argument) {
   struct worker *worker = argument;
   struct crew *crew = worker->crew;
   uint64_t repeats = crew->plan->threads[worker->number].count == 0 ? 1 : crew->settings->repeats;
-  (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* where refused, sleeps end later */
+  clock_exact_timers();
   worker->last_end_ns = crew->start_ns;
   if (wait_until(crew, crew->start_ns))
     while (run_cycle(worker)) {

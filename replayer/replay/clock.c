@@ -1,14 +1,22 @@
 #include "replay/clock.h"
 
+#include <linux/sched.h>
+#include <linux/sched/types.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SECOND_NS 1000000000U
 #define SLEEPS 200U
 #define SLEEP_NS 250000U
 #define LEAD_MIN_NS 50000U
 #define LEAD_MAX_NS 2000000U
+#define SLICE_MIN_NS 100000U /* the shortest that the kernel grants */
+#define LONG_SLEEP_NS 500000U
+#define SLEEP_PART 8U /* of a wait is left for the sleeps that follow the first */
 
 uint64_t clock_now_ns(void) {
   struct timespec now;
@@ -23,6 +31,42 @@ void clock_sleep_until(uint64_t deadline_ns) {
   (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
+uint64_t clock_wake_ns(uint64_t now_ns, uint64_t due_ns, uint64_t lead_ns) {
+  uint64_t left_ns = due_ns > now_ns ? (due_ns - now_ns) / SLEEP_PART : 0;
+  uint64_t early_ns = left_ns > lead_ns && lead_ns > 0 ? left_ns : lead_ns;
+  return due_ns > early_ns ? due_ns - early_ns : 0;
+}
+
+void clock_exact_timers(void) {
+  /* The default slack of 50 us would be most of the error. Where the kernel refuses, the
+   * measured lateness of sleeps shows it. */
+  (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+}
+
+static bool read_schedule(struct sched_attr *out) {
+  return syscall(SYS_sched_getattr, 0, out, sizeof *out, 0U) == 0 &&
+         out->sched_policy == SCHED_NORMAL;
+}
+
+uint64_t clock_slice_ns(void) {
+  struct sched_attr now;
+  return read_schedule(&now) ? now.sched_runtime : 0;
+}
+
+void clock_set_slice(uint64_t slice_ns) {
+  struct sched_attr attributes;
+  if (!read_schedule(&attributes) || attributes.sched_runtime == slice_ns || slice_ns == 0)
+    return;
+  attributes.sched_runtime = slice_ns;
+  /* Where the kernel refuses, turns stay as they are, and late sleeps are told by the run. */
+  (void)syscall(SYS_sched_setattr, 0, &attributes, 0U);
+}
+
+void clock_before_sleep(uint64_t sleep_ns) {
+  if (sleep_ns >= LONG_SLEEP_NS)
+    clock_set_slice(SLICE_MIN_NS);
+}
+
 static int compare_ns(const void *left, const void *right) {
   uint64_t a = *(const uint64_t *)left;
   uint64_t b = *(const uint64_t *)right;
@@ -32,9 +76,9 @@ static int compare_ns(const void *left, const void *right) {
 void clock_calibrate(struct clock_calibration *out) {
   uint64_t reads[SLEEPS];
   uint64_t wakes[SLEEPS];
-  /* The default slack of 50 us would be most of the error. Where the kernel refuses, the
-   * measurement below shows it. */
-  (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  clock_exact_timers();
+  uint64_t slice_ns = clock_slice_ns();
+  clock_set_slice(SLICE_MIN_NS);
 
   for (unsigned i = 0; i < SLEEPS; i++) {
     uint64_t before = clock_now_ns();
@@ -44,6 +88,7 @@ void clock_calibrate(struct clock_calibration *out) {
     uint64_t woken = clock_now_ns();
     wakes[i] = woken > deadline ? woken - deadline : 0;
   }
+  clock_set_slice(slice_ns);
   qsort(reads, SLEEPS, sizeof *reads, compare_ns);
   qsort(wakes, SLEEPS, sizeof *wakes, compare_ns);
 

@@ -18,8 +18,30 @@ uint64_t clock_now_ns(void);
 /* Sleeps until the time `deadline_ns` or until a signal comes. Any thread. */
 void clock_sleep_until(uint64_t deadline_ns);
 
-/* Sets this thread's timer slack to 1 ns and measures how late its sleeps wake; about 60 ms.
- * The lead is twice the 99th percentile, within 50 us and 2 ms. */
+/* Returns until when a thread should sleep that waits for `due_ns` and spins for `lead_ns` before
+ * it: the further away, the earlier, since long sleeps end later than short ones. In time for
+ * `due_ns` it is called again after each sleep, and returns a time in the past when spinning
+ * begins. A thread that does not spin (a lead of 0) sleeps once. */
+uint64_t clock_wake_ns(uint64_t now_ns, uint64_t due_ns, uint64_t lead_ns);
+
+/* Sets this thread's timer slack to 1 ns. */
+void clock_exact_timers(void);
+
+/* Returns the length of this thread's turns on a processor; 0 where the kernel does not tell. */
+uint64_t clock_slice_ns(void);
+
+/* Sets the length of this thread's turns (Linux 6.12 and later; 0 changes nothing). Its share of
+ * the processor stays the same. New threads inherit it. */
+void clock_set_slice(uint64_t slice_ns);
+
+/* Before a sleep from 0.5 ms on this thread's turns become as short as they can be: the scheduler
+ * lets it run sooner then when it wakes beside busy threads. One that always spins keeps long
+ * turns: it would only be interrupted more often. */
+void clock_before_sleep(uint64_t sleep_ns);
+
+/* Sets this thread's timer slack to 1 ns and measures how late its sleeps wake, with the turns
+ * of a thread that sleeps; about 60 ms. The lead is twice the 99th percentile, within 50 us and
+ * 2 ms. */
 void clock_calibrate(struct clock_calibration *out);
 
 #endif

@@ -141,14 +141,14 @@ static uint32_t release(struct engine *engine, struct completion *out, uint32_t 
   return count;
 }
 
-/* Sleeps towards the next event, short of it by the lead of the clock: the rest is spun. */
+/* Sleeps towards the next event, once: its last part, the lead of the clock, is spun. */
 static int rest(struct engine *engine, uint64_t until_ns, uint64_t now_ns) {
   uint64_t next_ns = until_ns;
   if (engine->wait_count > 0 && engine->waits[0].due_ns < next_ns)
     next_ns = engine->waits[0].due_ns;
   if (next_ns <= now_ns + engine->config.spin_lead_ns)
     return 0;
-  uint64_t wake_ns = next_ns - engine->config.spin_lead_ns;
+  uint64_t wake_ns = clock_wake_ns(now_ns, next_ns, engine->config.spin_lead_ns);
   if (engine->in_backing > 0)
     return collect(engine, wake_ns);
   clock_sleep_until(wake_ns);

@@ -167,7 +167,9 @@ static int wait_for(struct run *run, uint64_t due_ns, uint64_t now_ns) {
       (void)sched_yield(); /* always succeeds */
     return rc;
   }
-  uint64_t until_ns = nap_end(now_ns, due_ns - lead_ns);
+  uint64_t until_ns = nap_end(now_ns, clock_wake_ns(now_ns, due_ns, lead_ns));
+  if (run->handled > 0) /* the wait before the first says nothing about the others */
+    clock_before_sleep(until_ns - now_ns);
   if (run->in_flight > 0)
     return reap(run, until_ns);
   clock_sleep_until(until_ns);
@@ -358,7 +360,9 @@ enum run_outcome run_execute(const struct run_config *config, uint64_t *slipped_
       run.slots[i].request.slot = i;
       run.free[i] = config->depth - 1 - i;
     }
+    uint64_t slice_ns = clock_slice_ns();
     outcome = loop(&run, error);
+    clock_set_slice(slice_ns);
   }
   *slipped_ns = run.pace.slipped_ns;
   config->stats->reached = run.waits == NULL ? run.handled : waits_lowest(run.waits, run.taken);

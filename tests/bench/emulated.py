@@ -21,7 +21,7 @@ DEVICES = (
 
 
 def main() -> None:
-    """Print mean and percentiles of the error of each device, in ns."""
+    """Print mean and percentiles of the error of each device, in ns, and the processor's share."""
     random = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as place:
         for name, service_ns, gap_ns, count in DEVICES:
@@ -34,7 +34,12 @@ def main() -> None:
             done = ran.rows()
             error = (done["complete_ns"] - done["submit_ns"]).astype(np.int64) - service_ns - 1
             p50, p99 = np.percentile(error, [50, 99])
-            print(f"{name}: mean {error.mean():,.0f}, p50 {p50:,.0f}, p99 {p99:,.0f}")
+            timing, cost = ran.summary["timing"], ran.summary["fidelity"]
+            used = (cost["cpu_user_ns"] + cost["cpu_system_ns"]) / timing["elapsed_ns"]
+            print(
+                f"{name}: mean {error.mean():,.0f}, p50 {p50:,.0f}, p99 {p99:,.0f}, "
+                f"{used:.1%} of a processor, spun {ran.summary['clock']['spin_lead_ns']:,}"
+            )
 
 
 if __name__ == "__main__":

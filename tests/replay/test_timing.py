@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.replay.program import READ, WRITE, record, run, write_plan
+from tracekit.native import program_path
 from tracekit.plan import file
 
 
@@ -134,3 +138,50 @@ def _write_reads(path: Path, count: int) -> None:
         writer = file.PlanWriter(out)
         writer.append(rows)
         writer.finish(file.Tables(("default",), (4096,), extents, bytes(32), "queued"))
+
+
+def test_the_thread_that_waits_for_deadlines_takes_short_turns(tmp_path: Path) -> None:
+    # GIVEN a kernel that shows the length of turns, and lets it be chosen
+    own = _slice_ns("self")
+    if own is None:
+        pytest.skip("needs a kernel that shows the slices of its scheduler")
+    plan = write_plan(
+        tmp_path / "a.plan", [record(READ, 0, 8), record(READ, 0, 8, at_ns=60_000_000_000)]
+    )
+    # WHEN a run waits for a request
+    place = ("--target", tmp_path / "t", "--engine", "threads", "--summary", "/dev/null")
+    program = subprocess.Popen([program_path(), plan, *place, "--no-calibration"])
+    try:
+        tasks, deadline = Path(f"/proc/{program.pid}/task"), time.monotonic() + 15
+        # Measuring how late sleeps end, before the other threads are there, takes short turns too.
+        while len(list(tasks.iterdir())) == 1 or _slice_ns(program.pid) == own:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        # THEN its turns are the shortest that there are, and those of its other threads as before
+        others = {int(task.name) for task in tasks.iterdir()} - {program.pid}
+        assert _slice_ns(program.pid) == 100_000
+        assert {_slice_ns(f"{program.pid}/task/{other}") for other in others} == {own}
+    finally:
+        program.terminate()
+        assert program.wait() == 3
+
+
+def _slice_ns(process: int | str) -> int | None:
+    """Return how long a thread may run before another one; None if the kernel does not say."""
+    try:
+        text = Path(f"/proc/{process}/sched").read_text()
+    except FileNotFoundError:
+        return None
+    found = re.search(r"^se\.slice +: +(\d+)", text, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def test_long_waits_take_little_of_the_processor(tmp_path: Path) -> None:
+    # GIVEN 100 requests, 20 ms apart
+    plan = write_plan(
+        tmp_path / "a.plan", [record(READ, 0, 8, at_ns=n * 20_000_000) for n in range(100)]
+    )
+    ran = run(plan, "--engine", "null")
+    # THEN the thread slept nearly all of the two seconds
+    cost = ran.summary["fidelity"]
+    assert cost["cpu_user_ns"] + cost["cpu_system_ns"] < 500_000_000
