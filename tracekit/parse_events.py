@@ -1,14 +1,22 @@
-"""Imports a text of events: its lines become requests by the pairing of the binary captures."""
+"""Imports texts of events, whose lines become requests as in the binary captures, and those."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import InputError, UsageError
-from tracekit.formats.events import EVENT_TEXTS, format_name, refuse_bad_lines, text_info
-from tracekit.formats.feed import Feed
-from tracekit.formats.inputs import find_layout
+from tracekit.formats.events import (
+    EVENT_TEXTS,
+    format_name,
+    line_counts,
+    refuse_bad_lines,
+    text_info,
+)
+from tracekit.formats.feed import Feed, open_feeds
+from tracekit.formats.inputs import STANDARD_INPUT, find_layout
+from tracekit.formats.summary import trace_info
 from tracekit.layout import Layout, read_layout
 from tracekit.native.decode import Text, detect_text
 from tracekit.parse import EventText, OnBytes, Options, decode_feeds
@@ -64,3 +72,28 @@ def import_events(
     name = format_name(text.kind, facts.stats)
     refuse_bad_lines(facts, feed.name, name=name, most_bad_ratio=choice.most_bad_ratio)
     return text_info(facts, tally.rows, layout=layout, name=name)
+
+
+def import_capture(
+    files: Sequence[Path], *, folder: Path, choice: Choice, on_bytes: OnBytes
+) -> dict[str, Any]:
+    """Decode captures of blktrace as `parse` does; return the content of trace.json."""
+    if STANDARD_INPUT in files:
+        message = "standard input: a capture of blktrace"
+        raise InputError(message, hint="run in place of import: tracekit parse -")
+    if choice.form or choice.units or choice.columns or choice.regex:
+        message = f"{files[0]}: a capture of blktrace, whose columns and units are known"
+        raise UsageError(message, hint="leave --format, --unit, --columns and --regex out")
+    layout_file = choice.layout_file or find_layout(files)
+    layout = read_layout(layout_file) if layout_file else Layout()
+    with open_feeds(files) as feeds:
+        facts, tally = decode_feeds(
+            feeds,
+            layout,
+            table=folder / "requests.parquet",
+            options=Options(),
+            on_bytes=on_bytes,
+        )
+    info = trace_info(facts, layout)
+    info["counts"] |= line_counts(facts, tally.rows)
+    return info

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,14 @@ from tracekit.formats.catalogue import Format, choose_format
 from tracekit.formats.feed import Feed, open_feeds, stop_feeds, take_head
 from tracekit.formats.fio import FioLog
 from tracekit.formats.foreign import Columns, Units
+from tracekit.formats.headed import contradicts, headed_format
+from tracekit.formats.heads import is_blktrace, readable_head
 from tracekit.formats.inputs import find_files
 from tracekit.formats.own import own_format
 from tracekit.formats.pattern import own_pattern
 from tracekit.formats.text import BadLines, TextFormat
 from tracekit.parse import ahead
-from tracekit.parse_events import event_text, import_events
+from tracekit.parse_events import event_text, import_capture, import_events
 from tracekit.parse_octf import import_octf, is_chosen
 from tracekit.schema import REQUESTS, SCHEMA_VERSION
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
@@ -66,7 +68,7 @@ class _Import:
         self.lines = BadLines()
         self._rest = head = start
         whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
-        self.format: Format = _own(choice) or _matching(head, whole, feed.name, choice.form)
+        self.format: Format = _own(choice) or _matching(head, whole, feed.name, choice)
         self.units: Units = self.format.units.overridden(choice.units)
         self.preamble = 0
         operations = {}
@@ -122,10 +124,16 @@ def _own(choice: Choice) -> TextFormat | None:
     return None
 
 
-def _matching(head: bytes, whole: bytes, name: str, given: str | None) -> Format:
-    with suppress(InputError):
-        return choose_format(whole, name, given=given)
-    return choose_format(head, name, given=given)
+def _matching(head: bytes, whole: bytes, name: str, choice: Choice) -> Format:
+    try:
+        found = choose_format(whole, name, given=choice.form)
+    except InputError:
+        if headed := headed_format(head, units=choice.units):
+            return headed
+        return choose_format(head, name, given=choice.form)
+    if choice.form is None and isinstance(found, TextFormat) and contradicts(head, found):
+        return headed_format(head, units=choice.units) or found
+    return found
 
 
 def import_trace(
@@ -146,12 +154,17 @@ def import_trace(
     with new_folder(output, overwrite=choice.overwrite) as folder:
         with open_feeds(files) as opened:
             feeds, head = take_head(opened, HEAD_BYTES)
-            text = event_text(head, choice)
-            is_octf = text is None and is_chosen(head, choice)
-            if not is_octf and len(feeds) > 1:
-                message = f"{len(feeds)} files: only an OCTF trace is of several"
-                raise UsageError(message, hint="import each file by itself; blktrace: parse")
-            if is_octf:
+            head = readable_head(head, feeds[0].name)
+            is_capture = is_blktrace(head)
+            text = None if is_capture else event_text(head, choice)
+            is_octf = not is_capture and text is None and is_chosen(head, choice)
+            if not (is_octf or is_capture) and len(feeds) > 1:
+                message = f"{len(feeds)} files: only a blktrace or OCTF trace is of several"
+                raise UsageError(message, hint="import each file by itself")
+            if is_capture:
+                stop_feeds(feeds)
+                info = import_capture(files, folder=folder, choice=choice, on_bytes=on_bytes)
+            elif is_octf:
                 info = import_octf(feeds, head, folder=folder, choice=choice, on_bytes=on_bytes)
             elif text is not None:
                 info = import_events(
@@ -209,7 +222,7 @@ def _info(run: _Import, feed: Feed, choice: Choice) -> dict[str, Any]:
         else f"format {run.format.name}"
     )
     inferences = [
-        {"what": "format", "value": run.format.name, "evidence": "the first lines or records"},
+        {"what": "format", "value": run.format.name, "evidence": _format_evidence(run)},
         {"what": "unit of lengths", "value": units.length, "evidence": f"{given}; {evidence}"},
         {"what": "unit of places", "value": units.offset, "evidence": given},
         {"what": "unit of times", "value": units.time, "evidence": _time_evidence(run, given)},
@@ -239,6 +252,10 @@ def _info(run: _Import, feed: Feed, choice: Choice) -> dict[str, Any]:
         "inferences": inferences,
         "warnings": _warnings(run),
     }
+
+
+def _format_evidence(run: _Import) -> str:
+    return run.format.evidence if isinstance(run.format, TextFormat) else "the first records"
 
 
 def _line_counts(lines: BadLines) -> dict[str, Any]:

@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "common/names.h"
-#include "decode/text_digits.h"
+#include "decode/number.h"
 #include "decode/text_scan.h"
 
 #define MOST_CHOICES 1024
-#define MOST_INTEGER_DIGITS 18
-#define MOST_FRACTION_DIGITS 9
 
 struct choice {
   const char *word;
@@ -60,7 +58,7 @@ static int add_choices(struct tk_columns *reader, const char *choices) {
 
 static bool is_known(const struct tk_column *column) {
   return column->kind >= 0 && column->kind < COLUMN_TEXT_END && column->digits >= 0 &&
-         column->digits <= MOST_FRACTION_DIGITS;
+         column->digits <= NUMBER_MOST_DIGITS;
 }
 
 int tk_columns_open(const struct tk_column *columns, int64_t count, int32_t delimiter,
@@ -102,39 +100,6 @@ int tk_columns_words(const struct tk_columns *reader, int64_t column, struct Arr
   if (column < 0 || (size_t)column >= reader->count)
     return -EINVAL;
   return names_export(&reader->words[column].names, out);
-}
-
-static bool read_integer(const char **at, const char *limit, int64_t *out) {
-  const char *begin = *at;
-  uint64_t value;
-  bool is_good = scan_long_number(at, limit, &value) && *at - begin <= MOST_INTEGER_DIGITS;
-  *out = (int64_t)value;
-  return is_good;
-}
-
-/* Whole and fraction as one number of units of 10^-digits. */
-static bool read_decimal(const char **at, const char *limit, const struct tk_column *column,
-                         int64_t *out) {
-  static const int64_t powers[] = {1,      10,      100,      1000,      10000,
-                                   100000, 1000000, 10000000, 100000000, 1000000000};
-  int64_t whole, fraction = 0;
-  if (!read_integer(at, limit, &whole))
-    return false;
-  int digits = 0;
-  if (**at == '.') {
-    ++*at;
-    for (; is_digit(**at); ++*at, digits++)
-      if (digits < column->digits)
-        fraction = fraction * 10 + (**at - '0');
-    if (digits > MOST_FRACTION_DIGITS)
-      return false;
-  } else if (column->kind == COLUMN_TEXT_POINT) {
-    return false;
-  }
-  if (digits < column->digits)
-    fraction *= powers[column->digits - digits];
-  return !__builtin_mul_overflow(whole, powers[column->digits], out) &&
-         !__builtin_add_overflow(*out, fraction, out);
 }
 
 static bool matches(const struct choice *choice, struct value value) {
@@ -217,6 +182,8 @@ static enum outcome read_text(struct tk_columns *reader, size_t column, struct v
     return find_choice(reader, value, out) ? GOOD : WRONG;
   if (value.begin == value.end || (kind == COLUMN_TEXT_DIGITS && !has_digits_only(value)))
     return WRONG;
+  if (memchr(value.begin, '\0', (size_t)(value.end - value.begin)))
+    return WRONG; /* no text */
   int32_t index = find_word(&reader->words[column], value);
   *out = index;
   return index < 0 ? NO_MEMORY : GOOD;
@@ -225,13 +192,14 @@ static enum outcome read_text(struct tk_columns *reader, size_t column, struct v
 static bool read_number(const struct tk_columns *reader, const struct tk_column *column,
                         const char **at, int64_t *out) {
   *at = skip(reader, *at);
-  bool is_good = true;
+  bool is_good = true, has_point = false;
   if (column->kind == COLUMN_TEXT_MAYBE && !is_digit(**at))
     *out = -1;
   else if (column->kind == COLUMN_TEXT_INTEGER)
-    is_good = read_integer(at, reader->limit, out);
+    is_good = number_integer(at, reader->limit, out);
   else
-    is_good = read_decimal(at, reader->limit, column, out);
+    is_good = number_decimal(at, reader->limit, (unsigned)column->digits, &has_point, out) &&
+              (has_point || column->kind != COLUMN_TEXT_POINT);
   if (!reader->is_blank)
     *at = skip(reader, *at);
   return is_good;
@@ -254,6 +222,34 @@ static enum outcome read_column(struct tk_columns *reader, size_t column, const 
   }
 }
 
+/* Says whether the value at `*at` stands in quotes, and goes to the first of them. */
+static bool begins_quoted(const struct tk_columns *reader, const char **at) {
+  const char *begin = skip(reader, *at);
+  if (*begin != '"')
+    return false;
+  *at = begin;
+  return true;
+}
+
+/* Reads the column's value, which stands in quotes at `*at`, up to the delimiter behind it. */
+static enum outcome read_quoted(struct tk_columns *reader, size_t column, const char **at,
+                                const char *end, int64_t *out) {
+  const struct tk_column *what = &reader->columns[column];
+  const char *begin = *at + 1;
+  const char *close = memchr(begin, '"', (size_t)(end - begin));
+  enum outcome outcome = GOOD;
+  if (!close)
+    return WRONG;
+  if (what->kind >= COLUMN_TEXT_CHOICE) {
+    outcome = read_text(reader, column, (struct value){begin, close}, out);
+  } else if (what->kind != COLUMN_TEXT_PASSED) {
+    bool is_good = read_number(reader, what, &begin, out);
+    outcome = is_good && begin == close ? GOOD : WRONG;
+  }
+  *at = skip(reader, close + 1);
+  return outcome;
+}
+
 /* Reads one line, without its ending. */
 static enum outcome read_row(struct tk_columns *reader, const char *at, const char *end,
                              const struct tk_columns_block *block) {
@@ -263,10 +259,10 @@ static enum outcome read_row(struct tk_columns *reader, const char *at, const ch
         return WRONG;
       at++;
     }
-    int64_t *values = block->values[i];
-    int64_t unused;
+    int64_t unused, *out = block->values[i] ? &block->values[i][block->rows] : &unused;
+    bool is_quoted = !reader->is_blank && begins_quoted(reader, &at);
     enum outcome outcome =
-        read_column(reader, i, &at, end, values ? &values[block->rows] : &unused);
+        is_quoted ? read_quoted(reader, i, &at, end, out) : read_column(reader, i, &at, end, out);
     if (outcome != GOOD)
       return outcome;
   }

@@ -1,5 +1,6 @@
 /* Texts of one request a line whose values a delimiter separates: blocks of whole lines in, numbers
- * out, column by column. A wrong line is left out and named; nothing else is lost by it.
+ * out, column by column. A wrong line is left out and named; nothing else is lost by it. A value
+ * may stand in double quotes, unless the delimiter is a blank.
  *
  * A reader is used by one thread at a time. */
 #ifndef TRACEKIT_DECODE_COLUMNS_H
@@ -14,13 +15,13 @@
 
 enum tk_column_kind {
   COLUMN_TEXT_PASSED,  /* anything, not read */
-  COLUMN_TEXT_INTEGER, /* 1 to 18 digits */
-  COLUMN_TEXT_DECIMAL, /* the same, and perhaps a point and at most 9 digits */
-  COLUMN_TEXT_POINT,   /* a decimal that has a point */
+  COLUMN_TEXT_INTEGER, /* 1 to 19 digits below 2^63, or 0x and hexadecimal ones */
+  COLUMN_TEXT_DECIMAL, /* such digits, perhaps a point and more, perhaps e and an exponent */
+  COLUMN_TEXT_POINT,   /* a decimal that has a point or an exponent */
   COLUMN_TEXT_MAYBE,   /* a decimal, or nothing, which is -1 */
   COLUMN_TEXT_CHOICE,  /* one of the reader's choices in any case; its index */
   COLUMN_TEXT_DIGITS,  /* digits, as a word */
-  COLUMN_TEXT_WORD,    /* any character or more; the index among the words of this column */
+  COLUMN_TEXT_WORD,    /* any character or more but NUL; the index among the column's words */
   COLUMN_TEXT_END,
 };
 

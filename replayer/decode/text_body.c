@@ -244,7 +244,7 @@ bool text_body(const char *at, const char *end, struct text_body *out) {
     return false;
   if (*at == '[' && !scan_word(&at, end, out))
     return false;
-  return at == end;
+  return skip_blanks(at) == end;
 }
 
 /* The error of a completion: a number between the brackets. */

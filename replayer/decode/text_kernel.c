@@ -2,6 +2,7 @@
  *
  *   comm pid [cpu] flags seconds.fraction:        (perf: without flags)
  *   comm-pid (group) [cpu] flags seconds.fraction:
+ *   comm pid [cpu] seconds.fraction: period       (perf script -F, some or all of it)
  *
  * and then an event's name and its fields, or the columns of the blk tracer. A name of a process
  * may hold blanks and brackets, so the head is read backwards from "[cpu]". */
@@ -64,7 +65,7 @@ static const char *pid_before(const char *line, const char *at, uint32_t *out) {
   while (at > line && is_digit(at[-1]))
     at--;
   const char *begin = at;
-  return scan_u32(&at, INT32_MAX, out) && at == end && begin > line ? begin : NULL;
+  return scan_u32(&at, INT32_MAX, out) && at == end ? begin : NULL;
 }
 
 /* Finds " [cpu] " and reads it and the pid before it. */
@@ -79,6 +80,49 @@ static bool read_task(const char **at, const char *end, struct record *out) {
     return true;
   }
   return false;
+}
+
+/* The last letter before `at` that is no blank stands before what is returned. */
+static const char *blanks_before(const char *line, const char *at) {
+  while (at > line && is_blank(at[-1]))
+    at--;
+  return at;
+}
+
+static const char *digits_before(const char *line, const char *at) {
+  while (at > line && (is_digit(at[-1]) || at[-1] == '.'))
+    at--;
+  return at;
+}
+
+/* Reads a head of perf script -F backwards from the event's name: a time, before which a period may
+ * be missing, a cpu and a pid. */
+static bool read_short_head(const char **at, const char *end, struct record *out) {
+  static const char name[] = "block:block_";
+  const char *line = *at;
+  const char *found = memmem(line, (size_t)(end - line), name, sizeof(name) - 1);
+  if (!found)
+    return false;
+  const char *p = blanks_before(line, found);
+  if (p > line && is_digit(p[-1]))
+    p = blanks_before(line, digits_before(line, p)); /* the period */
+  if (p == line || p[-1] != ':')
+    return false;
+  const char *time = digits_before(line, p - 1);
+  *at = time;
+  if (!scan_time(at, &out->time_ns) || *at != p - 1)
+    return false;
+  *at = found;
+  const char *before = blanks_before(line, time);
+  if (before > line && before[-1] == ']') {
+    const char *cpu = digits_before(line, before - 1);
+    before = cpu > line ? cpu - 1 : line;
+    if (!scan_u32(&cpu, MOST_CPU, &out->cpu))
+      return false;
+  }
+  if (!pid_before(line, before, &out->pid))
+    out->pid = 0;
+  return true;
 }
 
 /* Reads the time, before which flags may stand. */
@@ -146,12 +190,15 @@ static uint64_t number_behind(const char *line, const char *end, const char *wor
 }
 
 /* Lines that tell losses: a header's "entries-in-buffer/entries-written: 3/5", ftrace's "CPU:0
- * [LOST 2 EVENTS]", perf's "PERF_RECORD_LOST lost 2". */
+ * [LOST 2 EVENTS]", trace-cmd's "CPU:0 [2 EVENTS DROPPED]", perf's "PERF_RECORD_LOST lost 2". */
 static bool tells_loss(struct text *text, const char *line, const char *end) {
   static const char written[] = "entries-in-buffer/entries-written:";
+  static const char dropped[] = " EVENTS DROPPED]";
   const char *at = memmem(line, (size_t)(end - line), written, sizeof(written) - 1);
   uint64_t lost = number_behind(line, end, "[LOST ");
   uint64_t kept = 0, all = 0;
+  if (memmem(line, (size_t)(end - line), dropped, sizeof(dropped) - 1))
+    lost = number_behind(line, end, "[");
   if (!lost)
     lost = number_behind(line, end, "PERF_RECORD_LOST lost ");
   if (at) {
@@ -176,11 +223,28 @@ static bool is_of_chain(const char *line) {
   return digits > 1 && is_blank(line[digits]);
 }
 
+/* The usual head, and a period behind it. */
+static bool read_head(const char **at, const char *end, struct record *out) {
+  if (!read_task(at, end, out) || !read_time(at, out))
+    return false;
+  const char *name = skip_blanks(*at);
+  while (is_digit(*name))
+    name++;
+  if (is_blank(*name) && begins_with(skip_blanks(name), "block"))
+    *at = name;
+  return true;
+}
+
 enum text_status text_kernel(struct text *text, const char *line, const char *end,
                              struct record *out) {
   const char *at = line;
-  if (!read_task(&at, end, out) || !read_time(&at, out))
-    return tells_loss(text, line, end) || is_of_chain(line) ? TEXT_PASSED : TEXT_BAD;
+  if (!read_head(&at, end, out)) {
+    if (tells_loss(text, line, end) || is_of_chain(line))
+      return TEXT_PASSED;
+    at = line;
+    if (!read_short_head(&at, end, out))
+      return TEXT_BAD;
+  }
   at = skip_blanks(at);
   if (*at == 'P' && tells_loss(text, at, end))
     return TEXT_PASSED;

@@ -60,15 +60,19 @@ def test_good_lines_are_those_of_the_expression(name: str) -> None:
         assert told.bad == sum(bool(line.strip(" \t\r")) for line in tried) - len(expected)
         numbers = {key: values.tolist() for key, values in columns.numbers.items()}
         for row, line in enumerate(expected):
-            words = dict(zip(form.columns, line.split(form.delimiter), strict=False))
+            words = dict(zip(form.columns, words_of(line, form), strict=False))
             for key, values in numbers.items():
                 assert values[row] == exact(words[key], form, key), (line, key)
     assert told.lines == len(tried)
 
 
+def words_of(line: str, form: TextFormat) -> list[str]:
+    return line.split() if form.delimiter == " " else line.split(form.delimiter)
+
+
 def fits(line: str, form: TextFormat) -> bool:
     """Say whether the line's numbers are 64-bit numbers, decimals in nanoseconds."""
-    words = zip(form.columns, line.split(form.delimiter), strict=False)
+    words = zip(form.columns, words_of(line, form), strict=False)
     numbers = ((word, key) for key, word in words if form.columns[key] in ("int", *DECIMALS))
     return all(exact(word, form, key) < 1 << 63 for word, key in numbers)
 
@@ -77,7 +81,7 @@ def exact(word: str, form: TextFormat, name: str) -> int:
     if not word.strip():
         return -1
     if form.columns[name] not in DECIMALS:
-        return int(word)
+        return int(word, 16 if "x" in word.lower() else 10)
     unit = form.units.response if name == "response" else form.units.time
     return int(Decimal(word.strip()) * {"s": 10**9, "ms": 10**6}[unit or "s"])
 

@@ -239,7 +239,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no request in it"):
         import_trace(source, tmp_path / "out")
     text = stored(tmp_path / "y", TEXTS["alibaba"][0])
-    with pytest.raises(UsageError, match="2 files: only an OCTF trace is of several"):
+    with pytest.raises(UsageError, match="2 files: only a blktrace or OCTF trace is of several"):
         import_trace([text, source], tmp_path / "out")
     with pytest.raises(InputError, match="empty"):
         import_trace(stored(tmp_path / "z", b""), tmp_path / "out")

@@ -65,14 +65,16 @@ class Assembler:
         """Return what is known of the rows, the same columns for all batches of a trace."""
         units, numbers = self._units, columns.numbers
         device = self._device_codes(columns)
-        places = _scaled(numbers["offset"], SIZE_BYTES[units.offset], "place")
+        _refuse_large(numbers["offset"], SIZE_BYTES[units.offset], "place")
+        _refuse_large(numbers["length"], SIZE_BYTES[units.length], "length")
+        places = numbers["offset"] * SIZE_BYTES[units.offset]
         self.rounded += self.evidence.add(places, numbers["length"], device=device)
         op, readahead = self._operation_codes(columns)
         found: dict[str, NDArray[Any]] = {
             "time": self._times(columns),
             "device": device,
             "sector": places >> SECTOR_SHIFT,
-            "length": _scaled(numbers["length"], SIZE_BYTES[units.length], "length"),
+            "length": numbers["length"] * SIZE_BYTES[units.length],
             "op": op,
             **{name: numbers[name] for name in FACTS if name in numbers},
         }
@@ -202,17 +204,18 @@ def _is_ordered(times: Numbers, *, after: Numbers | None) -> bool:
 def _in_ns(values: Numbers, unit: str, *, is_scaled: bool) -> Numbers:
     if is_scaled:
         return values
-    return _scaled(values, TIME_NS[unit], f"time in {unit}")
+    if int(values.max()) > LARGEST // TIME_NS[unit]:
+        message = f"a time in {unit} of {int(values.max())} is too large"
+        raise InputError(message, hint="is the unit right? see --unit")
+    return values * TIME_NS[unit]
 
 
-def _scaled(values: Numbers, factor: int, what: str) -> Numbers:
-    if factor == 1:
-        return values
-    largest = int(values.max())
+def _refuse_large(values: Numbers, factor: int, what: str) -> None:
+    """Raise InputError for a number that is negative, or no 64-bit number of the smallest unit."""
+    largest = int(values.view(np.uint64).max())
     if largest > LARGEST // factor:
         message = f"a {what} of {largest} is too large"
         raise InputError(message, hint="is the unit right? see --unit")
-    return values * factor
 
 
 def _indices(column: Any) -> Codes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from tracekit.errors import InputError, UsageError
 from tracekit.formats import (
     alibaba,
@@ -34,6 +37,23 @@ FORMATS: dict[str, Format] = {
 }
 
 
+WITH_MORE = (msr.FORMAT, alibaba.FORMAT, systor.FORMAT)
+"""Whose columns no other format begins with."""
+BY_COMMAS = (msr.FORMAT, spc.FORMAT, alibaba.FORMAT, tencent.FORMAT, systor.FORMAT)
+OTHER_DELIMITERS = {"\t": "a tab", ";": "a semicolon"}
+
+
+def _variants() -> Iterator[TextFormat]:
+    """Yield what others made of the formats: with more columns, or another delimiter."""
+    for known in WITH_MORE:
+        more = replace(known, may_have_more=True)
+        yield more.because("the first lines; columns behind the format's are passed over")
+    for known in BY_COMMAS:
+        for delimiter, name in OTHER_DELIMITERS.items():
+            other = replace(known, delimiter=delimiter)
+            yield other.because(f"the first lines, whose columns {name} delimits")
+
+
 def choose_format(head: bytes, name: str, *, given: str | None) -> Format:
     """Return the given format, or the one that the file's first bytes are of.
 
@@ -43,8 +63,10 @@ def choose_format(head: bytes, name: str, *, given: str | None) -> Format:
         if given not in FORMATS:
             hint = f"known are {', '.join([*EVENT_TEXTS, OCTF, *FORMATS])}"
             raise UsageError(f"--format {given}: there is no such format", hint=hint)
-        return FORMATS[given]
+        alike = [other for other in _variants() if other.name == given and other.matches(head)]
+        return FORMATS[given] if FORMATS[given].matches(head) or not alike else alike[0]
     found = [known for known in FORMATS.values() if known.matches(head)]
+    found = found or [other for other in _variants() if other.matches(head)]
     if len(found) == 1:
         return found[0]
     if found:

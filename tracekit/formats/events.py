@@ -69,17 +69,22 @@ def refuse_bad_lines(facts: Facts, file: str, *, name: str, most_bad_ratio: floa
         )
 
 
+def line_counts(facts: Facts, rows: dict[str, int]) -> dict[str, Any]:
+    """Return what an import counts besides the events; `rows` by operation."""
+    return {
+        "operations": {operation: count for operation, count in rows.items() if count},
+        "passed_lines": facts.stats.passed_lines,
+        "bad_lines": facts.stats.bad_lines,
+        "bad_examples": [{"line": number, "text": text} for number, text in facts.bad_lines],
+    }
+
+
 def text_info(facts: Facts, rows: dict[str, int], *, layout: Layout, name: str) -> dict[str, Any]:
     """Return the content of trace.json of a text of the format `name`; `rows` by operation."""
     stats = facts.stats
     info = trace_info(facts, layout)
     info["source"]["format"] = name
-    info["counts"] |= {
-        "operations": {operation: count for operation, count in rows.items() if count},
-        "passed_lines": stats.passed_lines,
-        "bad_lines": stats.bad_lines,
-        "bad_examples": [{"line": number, "text": text} for number, text in facts.bad_lines],
-    }
+    info["counts"] |= line_counts(facts, rows)
     # The layout of a capture counts the same losses.
     info["loss"]["dropped"] = max(info["loss"]["dropped"], stats.told_lost)
     info["inferences"] += lacks(name, stats)

@@ -1,4 +1,7 @@
-"""FIU traces (IODedup, SRCMap): time, pid, process, place, size, W or R, major, minor, MD5."""
+"""FIU traces (IODedup, SRCMap): time, pid, process, place, size, W or R, major, minor, MD5.
+
+There is one MD5 of each 4 KiB, or of each sector, or none.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ FORMAT = TextFormat(
         "op": "op",
         "device": "digits",
         "volume": "digits",
-        "_md5": r"[0-9A-Fa-f]+\s*",
     },
     Units("ns", "sectors", "sectors"),
     {"r": "read", "w": "write"},
     delimiter=" ",
+    may_have_more=True,
 )

@@ -19,11 +19,24 @@ KINDS = {
     "pid": "int",
 }
 NEEDED = ("time", "op", "offset", "length")
+RWBS = {
+    f"{flush}{letter}{more}": name
+    for flush in ("", "f")
+    for letter, name in (("r", "read"), ("w", "write"), ("d", "discard"))
+    for more in ("s", "m", "sm", "f", "fs", "fsm", "fm", "a", "as", "am", "asm", "")
+    if flush + more
+}
+"""The kernel's letters of an operation and what goes with it, as WS; a before is readahead."""
 OPERATIONS = {
-    **dict.fromkeys(("r", "read", "8", "28", "0x28", "88", "0x88", "a8"), "read"),
-    **dict.fromkeys(("w", "write", "a", "2a", "0x2a", "8a", "0x8a", "aa"), "write"),
-    **dict.fromkeys(("f", "flush", "sync", "35", "0x35"), "flush"),
-    **dict.fromkeys(("d", "discard", "trim", "42", "0x42"), "discard"),
+    **{
+        word: "readahead" if word in ("ra", "ras", "ram", "rasm") else name
+        for word, name in RWBS.items()
+    },
+    "ff": "flush",
+    **dict.fromkeys(("r", "rd", "read", "8", "28", "0x28", "88", "0x88", "a8"), "read"),
+    **dict.fromkeys(("w", "wr", "write", "a", "2a", "0x2a", "8a", "0x8a", "aa"), "write"),
+    **dict.fromkeys(("f", "flush", "sync", "fsync", "35", "0x35"), "flush"),
+    **dict.fromkeys(("d", "discard", "trim", "unmap", "42", "0x42"), "discard"),
     **dict.fromkeys(("ra", "readahead"), "readahead"),
 }
 """Words and, in hexadecimal, SCSI commands."""

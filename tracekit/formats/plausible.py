@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracekit.formats.foreign import SIZE_BYTES, TIME_NS, Units
+from tracekit.schema import SECTOR_BYTES
 
 FEWEST_PAIRS = 20
 PAIRS_FACTOR = 10
@@ -33,6 +34,10 @@ class Evidence:
     """Requests that begin where the one before ends, by the unit the lengths would have."""
     odd: int = 0
     """Requests whose place is no whole number of sectors."""
+    byte_pairs: int = 0
+    """Of places in sectors: requests that would follow the one before, were they bytes."""
+    fine: int = 0
+    """Of places in sectors: those that could be no bytes, as no sector begins there."""
     largest_length_bytes: int = 0
     largest_end_bytes: int = 0
     ticks: int = 0
@@ -56,9 +61,12 @@ class Evidence:
         for unit in self.pairs:
             ends = length[:-1] * SIZE_BYTES[unit]
             self.pairs[unit] += int(((steps == ends) & follows).sum())
-        odd = int((places & (SIZE_BYTES["sectors"] - 1) != 0).sum())
+        odd = int((places & (SECTOR_BYTES - 1) != 0).sum())
         self.odd += odd
         in_bytes = length * SIZE_BYTES[self.units.length]
+        if self.units.offset == "sectors":
+            self.byte_pairs += int(((steps == in_bytes[:-1] * SECTOR_BYTES) & follows).sum())
+            self.fine += int((places & (SECTOR_BYTES * SECTOR_BYTES - 1) != 0).sum())
         self.largest_length_bytes = max(self.largest_length_bytes, int(in_bytes.max()))
         self.largest_end_bytes = max(self.largest_end_bytes, int((places + in_bytes).max()))
         return odd
@@ -77,11 +85,7 @@ class Evidence:
                 f"lengths look like {other}, not {units.length}: {self.pairs[other]:,} requests"
                 f" begin where the one before ends, against {mine:,}: --unit length={other}",
             ),
-            (
-                self.odd > SMALL_RATIO * self.requests,
-                f"places cannot be {units.offset}: {self.odd:,} of {self.requests:,}"
-                " are no whole sectors: --unit offset=sectors",
-            ),
+            *self._place_checks(mine),
             (
                 self.largest_length_bytes > LARGEST_LENGTH_BYTES,
                 f"a request of {self.largest_length_bytes:,} bytes is longer than 1 GiB:"
@@ -105,6 +109,19 @@ class Evidence:
 
         A clock that is read in ms or finer has gaps; one of whole seconds has requests at each.
         """
+        found = []
+        if self._may_be_bytes():
+            found.append(
+                f"each of {self.requests:,} places is a multiple of 512 sectors:"
+                " bytes, --unit offset=bytes?"
+            )
+        return found + self._time_doubts(span_ns)
+
+    def _may_be_bytes(self) -> bool:
+        is_counted = self.units.offset == "sectors" and self.requests >= FEWEST_REQUESTS
+        return is_counted and self.fine == 0 and self.largest_end_bytes > LARGEST_LENGTH_BYTES
+
+    def _time_doubts(self, span_ns: int) -> list[str]:
         unit_ns = TIME_NS.get(self.units.time, 0)
         if self.units.time not in FINE or self.ticks < FEWEST_TICKS:
             return []
@@ -115,6 +132,20 @@ class Evidence:
         return [
             f"{self.ticks:,} different times fill every {self.units.time} of the trace, with"
             f" {crowd:,.1f} requests each: whole seconds, --unit time=s?"
+        ]
+
+    def _place_checks(self, mine: int) -> list[tuple[bool, str]]:
+        return [
+            (
+                self.odd > SMALL_RATIO * self.requests,
+                f"places cannot be {self.units.offset}: {self.odd:,} of {self.requests:,}"
+                " are no whole sectors: --unit offset=sectors",
+            ),
+            (
+                self.byte_pairs >= max(FEWEST_PAIRS, PAIRS_FACTOR * mine),
+                f"places look like bytes, not sectors: {self.byte_pairs:,} requests"
+                f" begin where the one before ends, against {mine:,}: --unit offset=bytes",
+            ),
         ]
 
     def _clock_checks(self, first_ns: int) -> list[tuple[bool, str]]:

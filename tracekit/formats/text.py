@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracekit.formats.foreign import TIME_NS, Columns, Units
 from tracekit.native.columns import Block, ColumnReader, Kind
 
-INT = r"\s*[0-9]{1,18}\s*"
-DECIMAL = r"\s*[0-9]{1,18}(?:\.[0-9]{0,9})?\s*"
-POINT = r"\s*[0-9]{1,18}\.[0-9]{0,9}\s*"
+INT = r"\s*(?:0[xX][0-9A-Fa-f]+|[0-9]{1,19})\s*"
+EXPONENT = r"[eE][+-]?[0-9]{1,2}"
+DECIMAL = rf"\s*[0-9]+(?:\.[0-9]*)?(?:{EXPONENT})?\s*"
+POINT = rf"\s*[0-9]+(?:\.[0-9]*(?:{EXPONENT})?|{EXPONENT})\s*"
 KINDS = {
     "int": INT,
     "digits": r"\s*[0-9]+\s*",
@@ -65,9 +66,9 @@ class BadLines:
 class TextFormat:
     """A format of one request a line; `columns` maps what a column holds to its kind, in order.
 
-    Kinds are int, decimal (9 digits after the point at most), point (a decimal that has one),
-    decimal? (may be empty), op, digits (a name of them) and word. Columns named `_...` are not
-    read, and have a regular expression.
+    Kinds are int, decimal, point (a decimal that has one), decimal? (may be empty), op, digits (a
+    name of them) and word. Columns named `_...` are not read, and have a regular expression. A
+    value may stand in quotes, unless blanks delimit.
     """
 
     name: str
@@ -80,14 +81,37 @@ class TextFormat:
     """More columns may follow; they are passed over."""
     passed: str = ""
     """A regular expression of lines that are no requests, and not wrong."""
+    evidence: str = "the first lines or records"
+    """What tells the format."""
+
+    def because(self, evidence: str) -> TextFormat:
+        """Return the format with what tells it."""
+        return replace(self, evidence=evidence)
 
     def line(self) -> str:
         """Return the regular expression of a good line."""
         words = "|".join(map(re.escape, self.operations))
-        kinds = {**KINDS, "op": rf"\s*(?i:{words})\s*", "word": rf"[^{self.delimiter}\n]+"}
+        is_blank = self.delimiter == " "
+        delimiter = r"[ \t]+" if is_blank else re.escape(self.delimiter)
+        word = r"[^ \t\0\n]+" if is_blank else rf'[^{re.escape(self.delimiter)}\0\n"]+'
+        kinds = {**KINDS, "op": rf"\s*(?i:{words})\s*", "word": word}
         parts = [kinds.get(kind, kind) for kind in self.columns.values()]
-        rest = rf"(?:{re.escape(self.delimiter)}[^\n]*)?" if self.may_have_more else ""
-        return "^" + re.escape(self.delimiter).join(parts) + rest + "\r?$"
+        if not is_blank:
+            parts = [
+                f"(?:{part}|{self._quoted(name, part)})"
+                for name, part in zip(self.columns, parts, strict=True)
+            ]
+        if self.delimiter == "\t":
+            parts = [part.replace(r"\s*", " *") for part in parts]
+        rest = rf"(?:{delimiter}[^\n]*)?" if self.may_have_more else ""
+        return "^" + delimiter.join(parts) + rest + "\r?$"
+
+    def _quoted(self, name: str, part: str) -> str:
+        if name.startswith("_"):
+            part = r'[^"\n]*'
+        elif self.columns[name] == "word":
+            part = r'[^"\0\n]+'
+        return rf'\s*"{part}"\s*'
 
     def matches(self, head: bytes) -> bool:
         """Say whether nearly all lines of the head, after its preamble, are good ones."""
