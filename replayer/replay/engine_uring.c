@@ -6,6 +6,8 @@
 #include "replay/engine.h"
 #include "replay/entry.h"
 
+#define PIECE 2U                       /* submissions that a slow device gets at once */
+#define SLOW_NS 50000U                 /* it is slow when a sleep for its completions was longer */
 #define FLUSH_PART (UINT64_C(1) << 32) /* in user_data: the flush before the data */
 
 /* A request in flight and how far it is. */
@@ -22,6 +24,8 @@ struct engine {
   struct task *tasks; /* one a slot */
   uint64_t resubmitted;
   uint64_t aside_count; /* entries of the ring aside */
+  bool is_pipelined;    /* as fast as possible: a slow device gets requests in pieces */
+  bool is_slow;         /* the last sleep for completions was long */
 };
 
 static bool has_aside(const struct engine *engine) { return engine->aside.ring.fd >= 0; }
@@ -58,7 +62,9 @@ static int go_on(struct engine *engine, const struct task *task) {
   int rc = make_room(port);
   if (rc == 0)
     entry_fill(port, &task->request, task->done_bytes);
-  return rc;
+  /* A device that has done all it had begins with the first while the others are prepared. */
+  bool is_piece = engine->is_slow && uring_waiting(&port->ring) >= PIECE;
+  return rc == 0 && is_piece ? uring_go(&port->ring) : rc;
 }
 
 static int uring_submit(struct engine *engine, const struct request *request) {
@@ -135,11 +141,14 @@ static int take_all(struct engine *engine, struct completion *out, uint32_t room
 }
 
 /* Sleeps in a ring for some completions, never for more than can come. */
-static int sleep_in(const struct engine *engine, struct uring *ring, uint64_t until_ns) {
+static int sleep_in(struct engine *engine, struct uring *ring, uint64_t until_ns) {
   uint32_t most = engine->config.wake_count;
   if (ring->in_flight < most)
     most = ring->in_flight;
-  return uring_wait(ring, until_ns, most > 0 ? most : 1);
+  uint64_t began_ns = engine->is_pipelined ? clock_now_ns() : 0;
+  int rc = uring_wait(ring, until_ns, most > 0 ? most : 1);
+  engine->is_slow = engine->is_pipelined && clock_now_ns() - began_ns > SLOW_NS;
+  return rc;
 }
 
 static bool has_completions(const struct engine *engine) {
@@ -196,6 +205,7 @@ static int uring_engine_open(struct engine **out, const struct engine_config *co
   if (engine == NULL)
     return -ENOMEM;
   engine->config = *config;
+  engine->is_pipelined = config->wake_count > 1;
   engine->main.ring.fd = -1;
   engine->aside.ring.fd = -1;
   engine->tasks = calloc(config->depth, sizeof *engine->tasks);
@@ -216,6 +226,7 @@ static void uring_describe(const struct engine *engine, struct engine_report *re
       {"coop_taskrun", (flags & IORING_SETUP_COOP_TASKRUN) != 0},
       {"sqpoll", (flags & IORING_SETUP_SQPOLL) != 0},
       {"iopoll", (flags & IORING_SETUP_IOPOLL) != 0},
+      {"registered_ring", main->ring.enter_flags != 0},
       {"registered_files", main->has_files},
       {"registered_buffers", main->has_buffers},
       {"discard_command", main->has_discard || engine->aside.has_discard},

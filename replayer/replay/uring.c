@@ -95,6 +95,17 @@ static int map_rings(struct uring *ring, const struct io_uring_params *params) {
   return 0;
 }
 
+/* Spares each call the counting of references to the descriptor; Linux 5.18. */
+static void register_ring(struct uring *ring) {
+  struct io_uring_rsrc_update update = {.offset = UINT32_MAX, .data = (uint32_t)ring->fd};
+  ring->enter_fd = ring->fd;
+  ring->enter_flags = 0;
+  if (uring_register(ring, IORING_REGISTER_RING_FDS, &update, 1) != 1)
+    return;
+  ring->enter_fd = (int)update.offset;
+  ring->enter_flags = IORING_ENTER_REGISTERED_RING;
+}
+
 int uring_open(struct uring *ring, uint32_t entries, const struct uring_modes *modes) {
   const uint32_t needed = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG;
   struct io_uring_params params;
@@ -107,15 +118,17 @@ int uring_open(struct uring *ring, uint32_t entries, const struct uring_modes *m
   int rc = (params.features & needed) == needed ? map_rings(ring, &params) : -ENOSYS;
   if (rc != 0)
     uring_close(ring);
+  else
+    register_ring(ring);
   return rc;
 }
 
-static uint32_t waiting(const struct uring *ring) {
+uint32_t uring_waiting(const struct uring *ring) {
   /* Acquire: the kernel has read the entries before it moved its head. */
   return ring->tail - atomic_load_explicit(ring->sq_head, memory_order_acquire);
 }
 
-uint32_t uring_room(const struct uring *ring) { return ring->entries - waiting(ring); }
+uint32_t uring_room(const struct uring *ring) { return ring->entries - uring_waiting(ring); }
 
 struct io_uring_sqe *uring_next_sqe(struct uring *ring) {
   struct io_uring_sqe *sqe = &ring->sqes[ring->tail++ & (ring->entries - 1)];
@@ -149,18 +162,19 @@ static bool publish(struct uring *ring) {
     return false;
   /* The thread says that it sleeps, then looks at the tail: one of both sees the other. */
   atomic_thread_fence(memory_order_seq_cst);
-  return waiting(ring) > 0 && (flags_of(ring) & IORING_SQ_NEED_WAKEUP) != 0;
+  return uring_waiting(ring) > 0 && (flags_of(ring) & IORING_SQ_NEED_WAKEUP) != 0;
 }
 
 /* One call: submits, wakes, polls, and waits for `wanted` completions until the end of `argument`.
  */
 static int enter(struct uring *ring, bool wakes, uint32_t wanted,
                  struct io_uring_getevents_arg *argument) {
-  unsigned flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
+  unsigned flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG | ring->enter_flags;
   flags |= wakes ? IORING_ENTER_SQ_WAKEUP : 0;
   ring->wakes += wakes;
-  uint32_t count = is_submitted_for(ring) ? 0 : waiting(ring);
-  long rc = syscall(SYS_io_uring_enter, ring->fd, count, wanted, flags, argument, sizeof *argument);
+  uint32_t count = is_submitted_for(ring) ? 0 : uring_waiting(ring);
+  long rc =
+      syscall(SYS_io_uring_enter, ring->enter_fd, count, wanted, flags, argument, sizeof *argument);
   return rc < 0 && !is_harmless(errno) ? -errno : 0;
 }
 
@@ -170,7 +184,7 @@ static bool needs_call(const struct uring *ring) {
   if (is_submitted_for(ring))
     return is_owed;
   bool must_poll = !uring_can_sleep(ring) && ring->in_flight > 0;
-  return is_owed || must_poll || waiting(ring) > 0;
+  return is_owed || must_poll || uring_waiting(ring) > 0;
 }
 
 int uring_go(struct uring *ring) {
@@ -210,6 +224,10 @@ int uring_register(const struct uring *ring, unsigned operation, void *argument,
 }
 
 void uring_close(struct uring *ring) {
+  if (ring->enter_flags != 0) {
+    struct io_uring_rsrc_update update = {.offset = (uint32_t)ring->enter_fd};
+    (void)uring_register(ring, IORING_UNREGISTER_RING_FDS, &update, 1);
+  }
   if (ring->sqes != NULL)
     (void)munmap(ring->sqes, ring->entries * sizeof *ring->sqes);
   if (ring->rings != NULL)

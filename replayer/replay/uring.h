@@ -11,6 +11,8 @@
 
 struct uring {
   int fd;
+  int enter_fd;               /* what io_uring_enter gets: fd, or its place in the thread's table */
+  uint32_t enter_flags;       /* IORING_ENTER_REGISTERED_RING if it is that place */
   uint32_t setup_flags;       /* IORING_SETUP_*, as the kernel accepted them */
   uint32_t features;          /* IORING_FEAT_* */
   uint32_t tail;              /* submission entries filled so far; published by uring_enter */
@@ -34,8 +36,9 @@ struct uring {
  * when the kernel is too old (before 5.11), -EINVAL when it refuses the modes. */
 int uring_open(struct uring *ring, uint32_t entries, const struct uring_modes *modes);
 
-/* Returns how many submission entries are free. */
+/* Returns how many submission entries are free, and how many the kernel has not taken yet. */
 uint32_t uring_room(const struct uring *ring);
+uint32_t uring_waiting(const struct uring *ring);
 
 /* Returns a zeroed entry; there must be room. Each has one completion. */
 struct io_uring_sqe *uring_next_sqe(struct uring *ring);

@@ -2,9 +2,10 @@
 
 Random reads of 4 KiB, 32 in flight, by io_uring with registered files and buffers and O_DIRECT, on
 a loop device over a file in memory (needs root) and on a file of FOLDER. This program logs every
-completion; fio runs without a log of its own and with one (`write_lat_log`). Both in turn, in the
-same run; ratios of each round, then their median. At the end the cost of a request by itself, on
-the null engine: timed (all of them due at once) and as fast as possible.
+completion; fio runs without a log of its own and with one (`write_lat_log`). All three in turn, in
+many short rounds that begin with another of them each time; ratios of each round, then their
+median and the middle half. First the cost of a request by itself, on the null engine: timed (all
+of them due at once) and as fast as possible.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,9 +26,12 @@ from tests.replay.disk import call
 from tests.replay.program import READ, record, run, write_plan
 
 MIB = 512
-REQUESTS = 200_000
+REQUESTS = 50_000
+COST_REQUESTS = 1_000_000
 DEPTH = 32
-ROUNDS = 7
+ROUNDS = 25
+COST_ROUNDS = 7
+LOG = ("--write_lat_log=lat", "--log_offset=1")
 
 
 def write_file(path: Path) -> Path:
@@ -73,16 +77,21 @@ def loop_in_memory(place: Path) -> Iterator[Path]:
 
 def compare(name: str, plan: Path, target: Path, place: Path) -> None:
     """Print our rate and the ratios to fio's."""
-    log = ("--write_lat_log=lat", "--log_offset=1")
-    rounds = [
-        (ours(plan, target), fio(place, target), fio(place, target, *log)) for _ in range(ROUNDS)
+    programs: list[Callable[[], float]] = [
+        lambda: ours(plan, target),
+        lambda: fio(place, target),
+        lambda: fio(place, target, *LOG),
     ]
-    rate = statistics.median(one for one, _, _ in rounds)
-    plain = statistics.median(one / other for one, other, _ in rounds)
-    logged = statistics.median(one / other for one, _, other in rounds)
-    spread = f"{min(a / b for a, b, _ in rounds):.2f} to {max(a / b for a, b, _ in rounds):.2f}"
-    print(f"{name}: {rate:,.0f} requests/s, {plain:.3f} of fio ({spread})", end="")
-    print(f", {logged:.3f} of fio that logs")
+    rounds = []
+    for number in range(ROUNDS):
+        order = [(number + turn) % 3 for turn in range(3)]
+        rates = {which: programs[which]() for which in order}
+        rounds.append([rates[which] for which in range(3)])
+    print(f"{name}: {statistics.median(row[0] for row in rounds):,.0f} requests/s", end="")
+    for peer, what in ((1, "fio"), (2, "fio that logs")):
+        low, half, high = statistics.quantiles([row[0] / row[peer] for row in rounds], n=4)
+        print(f", {half:.3f} of {what} ({low:.2f} to {high:.2f})", end="")
+    print(flush=True)
 
 
 def costs(plan: Path) -> None:
@@ -90,10 +99,12 @@ def costs(plan: Path) -> None:
     for name, pace in (("timed", "trace"), ("as fast as possible", "fast")):
         took = [
             run(plan, "--engine", "null", "--pace", pace, "--no-calibration").summary["timing"]
-            for _ in range(ROUNDS)
+            for _ in range(COST_ROUNDS)
         ]
-        ns = statistics.median(one["elapsed_ns"] for one in took) / REQUESTS
-        print(f"{name}, null engine, every completion logged: {ns:.0f} ns a request")
+        costs_ns = [one["elapsed_ns"] / COST_REQUESTS for one in took]
+        half, least = statistics.median(costs_ns), min(costs_ns)
+        print(f"{name}, null engine, every completion logged: {half:.0f} ns a request", end="")
+        print(f" (at best {least:.0f})", flush=True)
 
 
 def main() -> None:
@@ -107,7 +118,7 @@ def main() -> None:
         place = Path(disk)
         rows = [record(READ, int(sector), 8) for sector in sectors]
         plan = write_plan(place / "a.plan", rows, needed_sectors=MIB << 20 >> 9)
-        costs(plan)
+        costs(write_plan(place / "b.plan", rows * (COST_REQUESTS // REQUESTS)))
         with loop_in_memory(Path(memory)) as device:
             compare("loop device over memory", plan, device, place)
         compare("file on a disk", plan, write_file(place / "target"), place)
