@@ -1,61 +1,15 @@
-"""`tracekit sweep` from the command line: points, repeats, resuming and what goes wrong."""
+"""`tracekit sweep` from the command line: points, repeats, and what makes no sense."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import signal
 import statistics
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from tests.replay.disk import needs_root, small_file_system
-from tracekit.cli import app
-from tracekit.errors import TracekitError
-from tracekit.schema.file_runs import FILE_RUNS
-
-QUICK = ("--duration", "100ms", "--runs", "2", "--cache", "keep", "--no-report")
-SMALL = ("--files", "100", "--threads", "2", "--vary", "mean_size=4KiB")
-
-
-@dataclass(frozen=True)
-class Ended:
-    stdout: str
-    stderr: str
-
-
-def tracekit(*arguments: str | Path, code: int = 0) -> Ended:
-    ended = CliRunner().invoke(app, [*map(str, arguments)])
-    error = ended.exception
-    told = f"{error} {error.hint}" if isinstance(error, TracekitError) else ended.stderr
-    found = error.exit_code if isinstance(error, TracekitError) else ended.exit_code
-    assert found == code, f"{told} {ended.output}"
-    return Ended(ended.stdout, told)
-
-
-def rows(folder: Path) -> list[dict[str, Any]]:
-    table = pq.read_table(folder / "files/file_runs.parquet")
-    assert table.schema.names == FILE_RUNS.names
-    return list(table.to_pylist())
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Iterator[Path]:
-    """Yield a directory in memory where there is one: a busy disk does little in 100 ms."""
-    memory = Path("/dev/shm")  # noqa: S108 - a directory of its own below it
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as place:
-        yield Path(place)
+from tests.sweep.command import QUICK, SMALL, rows, tracekit
 
 
 def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
@@ -120,6 +74,22 @@ def test_one_size_of_calls_is_of_reads_and_writes(tmp_path: Path, target: Path) 
     )
     told = {row["io_bytes"]: json.loads(row["settings"]) for row in rows(out)}
     assert {size: values["append_size"] for size, values in told.items()} == {64: 64, 4096: 4096}
+
+
+def test_errors_of_operations_are_told_with_their_counts(tmp_path: Path, target: Path) -> None:
+    # GIVEN a sweep of two runs, and errors in what they left
+    out = tmp_path / "out"
+    command = ("sweep", "varmail", "--target", f"a={target}", "-o", out, *SMALL, *QUICK)
+    assert json.loads(tracekit(*command, "--json").stdout)["failures"] == []
+    error = {"operation": "read", "errno": 5, "name": "EIO", "meaning": "Input/output error"}
+    for count, file in enumerate(out.glob("files/runs/*.json"), start=1000):
+        told = json.loads(file.read_text())
+        told["summary"]["errors"] = [error | {"count": count}]
+        file.write_text(json.dumps(told))
+    # THEN they are added up in one line
+    line = "  varmail on a: read failed 2,001 times: Input/output error (EIO)"
+    assert line in tracekit(*command).stdout.splitlines()
+    assert json.loads(tracekit(*command, "--json").stdout)["failures"] == [line]
 
 
 def test_operations_are_kept_one_by_one(tmp_path: Path, target: Path) -> None:
@@ -189,52 +159,15 @@ def test_a_run_that_cannot_be_is_told_and_the_others_are_made(tmp_path: Path, ta
     assert {row["threads"] for row in rows(out)} == {1, 2}
 
 
-def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, target: Path) -> None:
-    out = tmp_path / "out"
-    command = ["sweep", "varmail", "--target", str(target), "-o", str(out), *SMALL]
-    long = [*command, "--runs", "20", "--duration", "300ms", "--cache", "keep", "--no-report"]
-    child = subprocess.Popen([sys.executable, "-m", "tracekit", *long], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and len(list(out.glob("files/runs/*.json"))) < 2:
-        time.sleep(0.02)
-    os.kill(child.pid, signal.SIGINT)
-    assert child.wait(30) in (3, 130)
-    done = len(list(out.glob("files/runs/*.json")))
-    assert 2 <= done < 20
-    assert list(target.iterdir()) == []
-    told = json.loads(
-        tracekit(
-            *command, "--runs", str(done + 1), "--duration", "300ms", "--cache", "keep", "--json"
-        ).stdout
-    )
-    assert (told["kept"], told["made"]) == (done, 1)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    with small_file_system(tmp_path / "small") as place:
-        yield place
-
-
-@needs_root
-def test_a_target_that_is_too_small_is_told(tmp_path: Path, small_disk: Path) -> None:
-    out = tmp_path / "out"
-    ended = tracekit(
-        "sweep", "fileserver", "--target", small_disk, "-o", out, "--files", "1000", *QUICK, code=3
-    )
-    assert "MiB are free" in ended.stderr
-    assert list(small_disk.iterdir()) == []
-
-
 def test_bench_runs_a_personality_once(tmp_path: Path, target: Path) -> None:
     out = tmp_path / "out"
     arguments = ("bench", "varmail", "--target", target, "-o", out, "--duration", "100ms")
     small = ("--files", "100", "--threads", "2", "--set", "mean_size=4KiB")
-    assert "1 runs made" in tracekit(*arguments, *small).stdout
+    assert "1 run made" in tracekit(*arguments, *small).stdout
     assert {(row["threads"], row["files"], row["run"]) for row in rows(out)} == {(2, 100, 1)}
     # AND the same again replaces nothing, unless it is told to
     assert "0 runs made, 1 there before" in tracekit(*arguments, *small).stdout
-    assert "1 runs made, 0 there before" in tracekit(*arguments, *small, "--force").stdout
+    assert "1 run made, 0 there before" in tracekit(*arguments, *small, "--force").stdout
     assert (out / "report.html").is_file()
 
 

@@ -221,3 +221,49 @@ def test_wrong_definitions(tmp_path: Path, text: str, words: str) -> None:
         open_personality(str(file), {})
     assert words in f"{error.value} {error.value.hint}"
     assert str(file) in str(error.value)
+
+
+def direct_flow(call: str, *, mean_size: str = "16384", more: str = "") -> str:
+    return (
+        f"[parameters]\nthreads = 1\n[[files]]\nname = 'a'\ncount = 9\nmean_size = {mean_size}\n"
+        f"{more}\n[[operation]]\ndo = 'open'\nfiles = 'a'\ndirect = true\n"
+        f"[[operation]]\n{call}\n[[operation]]\ndo = 'close'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (direct_flow("do = 'read'\nsize = 1000"), "operation 2 (read): calls of 1,000 bytes"),
+        (direct_flow("do = 'append'\nsize = 512\nrandom = true"), "calls of a random size"),
+        (
+            direct_flow("do = 'append'\nsize = 512", mean_size="700"),
+            "files 'a' have 700 bytes each",
+        ),
+        (
+            direct_flow("do = 'write_file'\nsize = 4096", more="size_shape = 1.5"),
+            "the files 'a' have sizes that are drawn, so that writes end within a sector",
+        ),
+    ],
+)
+def test_what_direct_io_refuses_is_told_before_a_run(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match="refuses") as error:
+        open_personality(str(file), {})
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        direct_flow("do = 'read'\nsize = 4096"),
+        direct_flow("do = 'read_file'\nsize = 4096", mean_size="700"),  # reads may end early
+        direct_flow("do = 'append'\nsize = 512"),
+        direct_flow("do = 'append'\nsize = 5").replace("direct = true", ""),
+    ],
+)
+def test_what_direct_io_takes_is_taken(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    assert open_personality(str(file), {}).threads == 1

@@ -22,6 +22,7 @@ from tracekit.plan.files import (
     Setting,
     new_records,
 )
+from tracekit.store import beside
 
 RECORDS = 1_000_000  # of a plan, when the number of turns is not given
 LEAST_TURNS = 4
@@ -81,7 +82,7 @@ def write_personality(
     chosen = min(most, turns or max(LEAST_TURNS, _turns(personality)))
     needed = sum(row[0] for row in table.rows() if row[3])
     next_id = 0
-    with path.open("wb") as file:
+    with beside(path) as part, part.open("wb") as file:
         writer = FilePlanWriter(file)
         for number, thread in enumerate(threads):
             drawn = thread.draw(chosen, np.random.default_rng([seed, 2, number]))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.errors import InputError, UsageError
+from tracekit.personality.direct import check_direct
 from tracekit.personality.model import (
     ACTIONS,
     HANDLES,
@@ -71,6 +72,7 @@ def open_personality(name: str, settings: Mapping[str, str]) -> Personality:
         parameters=values,
     )
     _check(found, file)
+    check_direct(found, file)
     return found
 
 

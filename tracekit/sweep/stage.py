@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ from tracekit.errors import TracekitError
 from tracekit.native.files import run_files
 from tracekit.native.replay import Outcome
 from tracekit.personality.plan import write_personality
-from tracekit.store import TraceFolder, measurement_folder, write_json
+from tracekit.sizes import format_duration
+from tracekit.store import TraceFolder, measurement_folder, scratch_folder, write_json
 from tracekit.sweep.answer import of_run, write_runs
 from tracekit.sweep.grid import Run
 from tracekit.sweep.guest import run_in_guest
@@ -23,6 +23,7 @@ from tracekit.sweep.operations import write_operations
 
 RUNS = "files/runs"
 TABLE = "files/file_runs"
+FULL = "full"  # what a run is that ended because nothing more could be written
 Tell = Callable[[str], None]
 
 
@@ -82,15 +83,17 @@ def _run_all(
 ) -> list[str]:
     """Do the runs, each on disk when it ends; return what is missing and why."""
     missing: list[str] = []
-    with tempfile.TemporaryDirectory(prefix=".plan-", dir=folder.path) as scratch:
+    with scratch_folder(folder.path / "plan") as scratch:
         for number, run in enumerate(runs, start=1):
             tell(f"run {number} of {len(runs)}: {words(run)}")
             try:
-                done = Path(scratch) / "done.bin" if keeps_operations else None
-                result = _run_one(run, Path(scratch), replace=replace, tell=tell, results=done)
+                done = scratch / "done.bin" if keeps_operations else None
+                result = _run_one(run, scratch, replace=replace, tell=tell, results=done)
             except TracekitError as error:
                 missing.append(f"{words(run)}: {error}")
                 continue
+            except KeyboardInterrupt:
+                result = None  # before the program could take it
             if result is None:
                 return missing + [f"{words(one)}: interrupted" for one in runs[number - 1 :]]
             if done:
@@ -140,7 +143,18 @@ def _run_one(
         *(["--replace"] if replace else []),
     ]
     outcome, lab = _run_plan(run, plan, arguments, tell=tell, results=results)
+    if outcome and outcome.summary["outcome"] == FULL:
+        raise TracekitError(_full(run, outcome.summary))
     return of_run(run, outcome.summary, lab=lab) if outcome else None
+
+
+def _full(run: Run, summary: Mapping[str, Any]) -> str:
+    """Say when and where a file system was full: its rates are of a part of the time."""
+    elapsed_ns = summary["timing"]["elapsed_ns"]
+    return (
+        f"{run.target.directory} was full after {format_duration(elapsed_ns)}; free space there,"
+        " or use fewer or smaller files"
+    )
 
 
 def _run_plan(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from typing import Any
 
 from tracekit import query
@@ -13,7 +14,7 @@ from tracekit.sweep.answer import ALL
 from tracekit.sweep.dax import find_verdicts
 from tracekit.sweep.dax import summarize as summarize_dax
 from tracekit.sweep.points import percent, rate, setting_name
-from tracekit.sweep.stage import Swept
+from tracekit.sweep.stage import Swept, read_results
 
 POINTS = "files/file_points"
 
@@ -33,18 +34,21 @@ def tell(swept: Swept, *, as_json: bool) -> str:
             "kept": swept.kept,
             "missing": swept.missing,
             "points": summarize(swept.folder) if swept.has_results else [],
+            "failures": failures(swept.folder),
             "dax": find_verdicts(swept.folder) if swept.has_results else [],
         }
         return json.dumps(told, indent=2)
-    lines = [f"{swept.made} runs made, {swept.kept} there before, {swept.folder.path}"]
+    made = f"{swept.made} run{'' if swept.made == 1 else 's'} made"
+    lines = [f"{made}, {swept.kept} there before, {swept.folder.path}"]
     return "\n".join([*lines, *(headline(swept.folder) if swept.has_results else [])])
 
 
 def check_complete(swept: Swept) -> None:
     """Raise PartialError when runs are missing."""
     if swept.missing:
+        count = len(swept.missing)
         raise PartialError(
-            f"{len(swept.missing)} runs are missing: {swept.missing[0]}",
+            f"{count} {'run is' if count == 1 else 'runs are'} missing: {swept.missing[0]}",
             hint="what was done is kept; the same command goes on",
         )
 
@@ -68,7 +72,21 @@ def headline(folder: TraceFolder) -> list[str]:
         ]
         place = f"{row['personality']} on {row['target']}, {setting_name(row)}"
         lines.append(f"  {place}: {rate(row)}{_most(steps)}")
-    return [*lines, *summarize_dax(find_verdicts(folder))]
+    return [*lines, *failures(folder), *summarize_dax(find_verdicts(folder))]
+
+
+def failures(folder: TraceFolder) -> list[str]:
+    """Return a line for each error of each operation, with how often it came in all runs."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for result in read_results(folder):
+        for error in result["summary"]["errors"]:
+            meaning = f"{error['meaning']} ({error['name']})"
+            key = (result["personality"], result["target"], error["operation"], meaning)
+            counts[key] += error["count"]
+    return [
+        f"  {personality} on {target}: {operation} failed {count:,} times: {meaning}"
+        for (personality, target, operation, meaning), count in sorted(counts.items())
+    ]
 
 
 def _most(steps: list[dict[str, Any]]) -> str:

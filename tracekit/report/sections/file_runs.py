@@ -61,6 +61,8 @@ def file_runs(inputs: Inputs) -> Section | None:
     whole = table[table["step"] == ALL].reset_index(drop=True)
     shown = whole if len(whole) <= MOST_BARS else usual(whole)
     steps = table[(table["step"] != ALL) & table["kind"].isin(set(shown["kind"]))]
+    # What all of the shown ones have in common is no part of their names.
+    shown, steps = shown.assign(kind=kinds(shown)), steps.assign(kind=kinds(steps))
     parts = {
         "says": says(whole, shown),
         "figures": [
@@ -75,14 +77,18 @@ def file_runs(inputs: Inputs) -> Section | None:
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
     """Return the points with a `kind` that tells each from the others, and a colour as `role`."""
+    names = list(dict.fromkeys(table["personality"]))
+    roles = [CURVE_COLOURS[names.index(name) % len(CURVE_COLOURS)] for name in table["personality"]]
+    return table.assign(kind=kinds(table), role=roles)
+
+
+def kinds(table: pd.DataFrame) -> list[str]:
+    """Return what tells each point from the others: personality, target, and settings that vary."""
     varied = varied_settings(table)
-    kinds = [
+    return [
         ", ".join([f"{row['personality']} on {row['target']}", *varied_words(row, varied)])
         for row in table.to_dict("records")
     ]
-    names = list(dict.fromkeys(table["personality"]))
-    roles = [CURVE_COLOURS[names.index(name) % len(CURVE_COLOURS)] for name in table["personality"]]
-    return table.assign(kind=kinds, role=roles)
 
 
 def varied_settings(table: pd.DataFrame) -> list[str]:

@@ -1,0 +1,25 @@
+"""Where the tests of sweeps run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.replay.disk import small_file_system
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[Path]:
+    """Yield a directory in memory where there is one: a busy disk does little in 100 ms."""
+    memory = Path("/dev/shm")  # noqa: S108 - a directory of its own below it
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as place:
+        yield Path(place)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    with small_file_system(tmp_path / "small") as place:
+        yield place
