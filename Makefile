@@ -71,6 +71,7 @@ fuzz: ## Fuzz decoder and readers of texts under sanitizers, a minute each; FUZZ
 	tests/fuzz/run decode $(FUZZ_S)
 	tests/fuzz/run texts $(FUZZ_S)
 	tests/fuzz/run columns $(FUZZ_S)
+	tests/fuzz/run octf $(FUZZ_S)
 	tests/fuzz/run calls $(FUZZ_S)
 
 sanitize: setup-dev ## Run the replayer's tests under TSan, ASan with UBSan, and valgrind

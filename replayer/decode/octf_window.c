@@ -5,8 +5,6 @@
 
 #include "common/hash.h"
 
-#define FIRST_ROWS (1u << 12)
-
 static int allocate(struct octf_window *window, uint64_t rows) {
   window->rows = calloc(rows, sizeof(struct octf_row));
   window->buckets = calloc(rows, sizeof(struct octf_bucket));
@@ -16,7 +14,7 @@ static int allocate(struct octf_window *window, uint64_t rows) {
 
 int octf_window_open(struct octf_window *window) {
   *window = (struct octf_window){0};
-  return allocate(window, FIRST_ROWS);
+  return allocate(window, OCTF_FIRST_ROWS);
 }
 
 void octf_window_close(struct octf_window *window) {

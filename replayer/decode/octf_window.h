@@ -8,7 +8,12 @@
 
 #include "decode/octf_event.h"
 
-#define OCTF_WINDOW_ROWS (1u << 20) /* a power of two; a request that waits longer is given up */
+/* Requests at most between the oldest that waits and the newest, and how many there is room for at
+ * first; powers of two. The fuzzer makes them small. */
+#ifndef OCTF_WINDOW_ROWS
+#define OCTF_WINDOW_ROWS (1u << 20)
+#define OCTF_FIRST_ROWS (1u << 12)
+#endif
 
 struct octf_row {
   uint64_t time_ns, end_ns; /* end_ns: see is_complete */

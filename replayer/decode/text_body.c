@@ -36,7 +36,7 @@ static bool two_letters(const char *letters, struct record *record) {
 bool text_action(const char **at, struct record *record) {
   const char *letters = *at = skip_blanks(*at);
   unsigned char letter = (unsigned char)letters[0];
-  if (letter >= sizeof(actions))
+  if (letter == '\n' || letter >= sizeof(actions))
     return false;
   if (letters[1] < 'A' || letters[1] > 'Z') {
     *at += 1;

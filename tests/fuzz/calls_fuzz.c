@@ -1,16 +1,13 @@
 /* libFuzzer harness of the decoder of strace's output: the first byte of an input says whether rows
  * are left out. See README.md. */
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "calls/calls.h"
+#include "input.h"
 
 #define ROWS 64
 #define BELOW 0x80
 
 /* Rows must come in the order of their starts, and name files that there are. */
-static void consume(struct tk_calls *calls) {
+static void consume_calls(struct tk_calls *calls) {
   struct tk_operation rows[ROWS];
   int64_t last_ns = INT64_MIN;
   int64_t count;
@@ -27,26 +24,22 @@ static void consume(struct tk_calls *calls) {
     abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size == 0)
     return 0;
   uint8_t options = *data++;
   size--;
-  int fd = memfd_create("text", 0);
-  if (fd < 0 || write(fd, data, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET) != 0)
-    abort();
+  int32_t fd = make_file(data, size);
   struct tk_calls_options given = {.folder = "/w", .below = options & BELOW ? "/w" : NULL};
   struct tk_calls *calls;
   if (tk_calls_open(fd, &given, &calls))
     abort();
   if (tk_calls_know(calls, "/w/a", 4, 1, 100, 2) || tk_calls_inherit(calls, 1, "/w/out", 7, 0))
     abort();
-  consume(calls);
+  consume_calls(calls);
   struct tk_calls_stats stats;
   tk_calls_stats(calls, &stats);
   tk_calls_close(calls);
-  (void)close(fd); /* a file in memory has nothing left to write */
+  close_files(&fd, 1);
   return 0;
 }

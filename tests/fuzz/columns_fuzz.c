@@ -1,9 +1,9 @@
 /* libFuzzer harness of the reader of columns: the first byte of an input chooses the columns and
  * the delimiter, the rest is a block of lines. See README.md. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "decode/columns.h"
+#include "input.h"
 
 #define COLUMNS 5
 
@@ -30,8 +30,6 @@ static void check(const struct tk_columns_block *block) {
         block->wrong_lines[i] >= block->lines)
       abort();
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2)

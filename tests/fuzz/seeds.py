@@ -1,5 +1,6 @@
 """Write the fuzzer's first inputs: every scene of the decoder's tests in every form of the format,
-the recorded texts of events, and lines of the importers' tests.
+the recorded texts of events, lines of the importers' tests, and
+messages of OCTF.
 
 python tests/fuzz/seeds.py
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "tests" / "fuzz" / "corpus" / "decode"
 TEXTS, COLUMNS = CORPUS.with_name("texts"), CORPUS.with_name("columns")
+OCTF = CORPUS.with_name("octf")
 RECORDED = ROOT / "tests" / "import_" / "recorded"
 SEED_BYTES = 3000
 ONE_FILE, TWO_FILES, SALVAGE = b"\x00", b"\x01", b"\x80"
@@ -33,6 +35,7 @@ def main() -> None:
     (CORPUS / "seed-cut").write_bytes(SALVAGE + joined[:-7])
     write_texts()
     write_columns()
+    write_octf()
 
 
 def write_texts() -> None:
@@ -56,6 +59,24 @@ def write_columns() -> None:
     (COLUMNS / "seed-commas").write_bytes(b"\x00" + lines)
     (COLUMNS / "seed-blanks").write_bytes(b"\x02" + lines.replace(b",", b" "))
     (COLUMNS / "seed-points").write_bytes(b"\x0f1.5;01;any;word;7;more\n2.;1;;w;8\n")
+
+
+def write_octf() -> None:
+    from tests.import_ import octf
+
+    OCTF.mkdir(parents=True, exist_ok=True)
+    plain = octf.described(1, 1, device=1, name="sda", sectors=1 << 20)
+    for n in range(20):
+        plain += octf.io(10 + n, 2 + 2 * n, number=n + 1, lba=8 * n)
+        plain += octf.done(15 + n, 3 + 2 * n, number=n + 1, lba=8 * n)
+    begun = (octf.io(10 + n, 0, number=0, lba=8 * (n % 3), flags=(6, 7)) for n in range(90))
+    ended = (octf.done(500 + n, 0, number=0, lba=8 * (n % 3), error=n % 2 > 0) for n in range(30))
+    others = octf.event(5, 1, octf.FILE_META, {1: 7, 2: 8}) + octf.event(6, 2, 9, {1: 1})
+    (OCTF / "seed-plain").write_bytes(b"\x80" + plain)
+    (OCTF / "seed-without-numbers").write_bytes(b"\x00" + b"".join((*begun, *ended)))
+    (OCTF / "seed-two-files").write_bytes(b"\x01" + plain * 2)
+    (OCTF / "seed-cut").write_bytes(b"\x00" + plain[:-3])
+    (OCTF / "seed-others").write_bytes(b"\x00" + others + plain)
 
 
 if __name__ == "__main__":

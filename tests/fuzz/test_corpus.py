@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,15 @@ from tests.decode.records import Decoded, decode
 from tests.decode.test_texts import decode_text
 from tracekit.native.columns import ColumnReader, Kind
 from tracekit.native.decode import DecodeError, Place, Problem, Text, detect_text
+from tracekit.native.octf import OctfError, OctfReader
+from tracekit.native.octf import Place as OctfPlace
+from tracekit.native.octf import Problem as OctfProblem
 
 FOLDER = Path(__file__).parent / "corpus"
 CORPUS = sorted((FOLDER / "decode").iterdir())
 TEXTS, COLUMNS = sorted((FOLDER / "texts").iterdir()), sorted((FOLDER / "columns").iterdir())
+OCTF = sorted((FOLDER / "octf").iterdir())
+HAS_HEAD, HEAD_BYTES = 0x80, 64
 KNOWN = 0x80
 FORMS = (
     "%D %2c %8s %5T.%9t %5p %2a %3d %S + %n [%C] %e\\n",
@@ -29,17 +35,13 @@ SALVAGE = 0x80
 
 
 def test_the_corpus_is_there() -> None:
-    assert min(len(CORPUS), len(TEXTS), len(COLUMNS)) > 50
+    assert min(map(len, (CORPUS, TEXTS, COLUMNS, OCTF))) > 50
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
 def test_input_ends_in_rows_or_a_problem(path: Path) -> None:
     # GIVEN an input as decode_fuzz.c cuts it
-    options, data = path.read_bytes()[0], path.read_bytes()[1:]
-    count = options % MOST_FILES + 1
-    share = len(data) // count
-    begins = [share * place for place in range(count)]
-    files = [data[begin:end] for begin, end in zip(begins, [*begins[1:], None], strict=True)]
+    options, files = cut(path)
 
     # WHEN it is decoded
     found = outcome(files, keeps_whole=bool(options & SALVAGE))
@@ -50,6 +52,16 @@ def test_input_ends_in_rows_or_a_problem(path: Path) -> None:
         assert 0 <= found.offset <= len(files[found.file])
     else:
         assert [row["request_id"] for row in found.rows] == list(range(found.stats.rows))
+
+
+def cut(path: Path) -> tuple[int, list[bytes]]:
+    """Return an input's first byte, and the rest as the files that it says."""
+    options, data = path.read_bytes()[0], path.read_bytes()[1:]
+    count = options % MOST_FILES + 1
+    share = len(data) // count
+    begins = [share * place for place in range(count)]
+    ends = [*begins[1:], None]
+    return options, [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
 
 def outcome(files: list[bytes], *, keeps_whole: bool) -> Decoded | Place:
@@ -104,3 +116,38 @@ def test_columns_of_any_lines(path: Path) -> None:
     assert found.rows + len(found.wrong) + empty == found.lines
     words = reader.words(3).to_pylist()
     assert all(0 <= index < len(words) for index in found.values[3].tolist())
+
+
+@pytest.mark.parametrize("path", OCTF, ids=lambda path: path.name)
+def test_octf_ends_in_rows_or_a_problem(path: Path, tmp_path: Path) -> None:
+    # GIVEN an input as octf_fuzz.c cuts it
+    options, files = cut(path)
+    fds = []
+    for number, data in enumerate(files):
+        (tmp_path / str(number)).write_bytes(data)
+        fds.append(os.open(tmp_path / str(number), os.O_RDONLY))
+    head = os.read(fds[0], HEAD_BYTES) if options & HAS_HEAD else b""
+    # WHEN it is read
+    with OctfReader(fds, head) as reader:
+        found = octf_outcome(reader)
+        # THEN there is a row of each request, or the problem has a name and a place
+        if isinstance(found, int):
+            assert found == reader.stats().requests <= reader.stats().messages
+        else:
+            assert found.kind not in {OctfProblem.NONE, OctfProblem.MEMORY}
+            assert 0 <= found.offset <= len(files[found.file])
+    for fd in fds:
+        os.close(fd)
+
+
+def octf_outcome(reader: OctfReader) -> int | OctfPlace:
+    """Return how many rows came, or where they ended too early."""
+    rows = 0
+    try:
+        while count := len((found := reader.read())["time"]):
+            rows += count
+            assert found["device"].max() < len(reader.devices())
+            assert found["response"].min() >= -1
+    except OctfError as error:
+        return error.place
+    return rows

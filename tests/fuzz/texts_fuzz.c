@@ -1,13 +1,9 @@
 /* libFuzzer harness of the texts of events: the first byte of an input says as which format the
  * rest is read, and how much of it was read before. See README.md. */
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "decode/decode.h"
 #include "decode/text.h"
+#include "input.h"
 
 #define KNOWN 0x80 /* the format is the one that the text is found to be */
 #define HEAD_BYTES (64u << 10)
@@ -17,33 +13,6 @@ static const char *const forms[] = {
     "%M:%m;%c;%T;%t;%p;%a;%d;%S;%N\n",
     "%T|%C|%a|%d|%S|%n|%g%U",
 };
-
-/* Puts the bytes into a new file in memory; aborts when the machine, not the decoder, fails. */
-static int make_file(const uint8_t *data, size_t size) {
-  int fd = memfd_create("trace", 0);
-  if (fd < 0 || write(fd, data, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET) != 0)
-    abort();
-  return fd;
-}
-
-/* Rows must come in order, and everything must be released. */
-static void consume(struct tk_decoder *decoder) {
-  struct ArrowArrayStream stream;
-  if (tk_decode_stream(decoder, &stream))
-    abort();
-  int64_t next_id = 0;
-  for (;;) {
-    struct ArrowArray batch = {0};
-    if (stream.get_next(&stream, &batch) || !batch.release)
-      break;
-    const int64_t *ids = batch.children[0]->buffers[1];
-    for (int64_t i = 0; i < batch.length; i++)
-      if (ids[i] != next_id++)
-        abort();
-    batch.release(&batch);
-  }
-  stream.release(&stream);
-}
 
 /* Every line is an event, passed over or wrong; a wrong one that is kept has a number. */
 static void check(const struct tk_decoder *decoder) {
@@ -62,14 +31,12 @@ static void check(const struct tk_decoder *decoder) {
     abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2)
     return 0;
   uint8_t options = *data++;
   size--;
-  int fd = make_file(data, size);
+  int32_t fd = make_file(data, size);
   /* A copy of just the head's size, so that a read beyond it is seen. */
   size_t head_size = options & KNOWN || size < HEAD_BYTES ? size : HEAD_BYTES;
   if (head_size > HEAD_BYTES)
@@ -81,8 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   int64_t format = options & KNOWN ? found : 1 + options % 4;
   const char *form = format == TEXT_FORM ? forms[(options >> 2) % 3] : NULL;
   struct tk_decoder *decoder;
-  int32_t fds[] = {fd};
-  if (tk_decode_open(fds, 1, 0, &decoder))
+  if (tk_decode_open(&fd, 1, 0, &decoder))
     abort();
   if (format != TEXT_NONE) {
     if (tk_decode_set_text(decoder, 0, format, form, head, (int64_t)head_size))
@@ -92,6 +58,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   tk_decode_close(decoder);
   free(head);
-  (void)close(fd); /* a file in memory has nothing left to write */
+  close_files(&fd, 1);
   return 0;
 }

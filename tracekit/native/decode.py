@@ -6,12 +6,11 @@ import ctypes
 import errno
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from tracekit.errors import TracekitError
-from tracekit.native import library
+from tracekit.native import library, stopped
 from tracekit.native.owned import Owned
 
 # Letters of blkparse, in the order of the native enum; the first has no action.
@@ -104,23 +103,12 @@ class _Stream(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("schema", "next", "error", "release", "data")]
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where and why an input cannot be read on; `struct problem` tells what the numbers mean."""
-
-    kind: Problem
-    file: int
-    offset: int
-    value: int
-    other: int
+class Place(stopped.Place[Problem]):
+    """Where and why a capture cannot be read on."""
 
 
-class DecodeError(Exception):
-    """The decoder stopped; `place` says where. The caller knows the file's name."""
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self.place = place
+class DecodeError(stopped.StoppedError[Problem]):
+    """The decoder stopped."""
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from tracekit.errors import TracekitError
-from tracekit.native import library
+from tracekit.native import library, stopped
 from tracekit.native.owned import Owned
 
 if TYPE_CHECKING:
@@ -80,22 +80,12 @@ class Device:
     name: str
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where and why an input cannot be read on; `struct octf_problem`."""
-
-    kind: Problem
-    file: int
-    offset: int
-    value: int
+class Place(stopped.Place[Problem]):
+    """Where and why a trace cannot be read on."""
 
 
-class OctfError(Exception):
-    """The reader stopped; `place` says where. The caller knows the file's name."""
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self.place = place
+class OctfError(stopped.StoppedError[Problem]):
+    """The reader stopped."""
 
 
 @functools.cache
