@@ -107,7 +107,7 @@ class Place(stopped.Place[Problem]):
     """Where and why a capture cannot be read on."""
 
 
-class DecodeError(stopped.StoppedError[Problem]):
+class DecodeError(stopped.StoppedError[Place]):
     """The decoder stopped."""
 
 

@@ -84,7 +84,7 @@ class Place(stopped.Place[Problem]):
     """Where and why a trace cannot be read on."""
 
 
-class OctfError(stopped.StoppedError[Problem]):
+class OctfError(stopped.StoppedError[Place]):
     """The reader stopped."""
 
 

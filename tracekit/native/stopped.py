@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Kind = TypeVar("Kind", bound=IntEnum)
 
@@ -21,9 +21,12 @@ class Place(Generic[Kind]):
     other: int = 0
 
 
-class StoppedError(Exception, Generic[Kind]):
+Where = TypeVar("Where", bound=Place[Any])
+
+
+class StoppedError(Exception, Generic[Where]):
     """The reader stopped; `place` says where. The caller knows the file's name."""
 
-    def __init__(self, place: Place[Kind]) -> None:
+    def __init__(self, place: Where) -> None:
         super().__init__(place)
         self.place = place
