@@ -2,6 +2,7 @@
 #ifndef TRACEKIT_FUZZ_INPUT_H
 #define TRACEKIT_FUZZ_INPUT_H
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
