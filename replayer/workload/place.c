@@ -32,8 +32,8 @@ static int setup_is_valid(const struct place_setup *setup) {
          shares_are_valid(setup->requests_to, setup->count);
 }
 
-int place_init(struct place *place, const struct place_setup *setup, struct recency *shared) {
-  *place = (struct place){.setup = *setup, .recency = shared};
+int place_init(struct place *place, const struct place_setup *setup, int remembers) {
+  *place = (struct place){.setup = *setup};
   if (!setup_is_valid(setup))
     return -EINVAL;
   if (setup->kind != PLACE_UNIFORM) {
@@ -43,9 +43,8 @@ int place_init(struct place *place, const struct place_setup *setup, struct rece
     if (setup->kind == PLACE_ZIPF)
       zipf_init(&place->zipf, setup->exponent, place->blocks);
   }
-  if (shared != NULL || setup->reuse_ratio == 0.0)
+  if (!remembers || setup->reuse_ratio == 0.0)
     return 0;
-  place->owns_recency = 1;
   return recency_new(setup->most_places, &place->recency);
 }
 
@@ -75,8 +74,7 @@ static uint64_t choices(const struct place_setup *setup, uint64_t room, uint64_t
   return room > sectors ? (room - sectors) / setup->align_sectors + 1 : 1;
 }
 
-/* Returns a place of the region, from its start. */
-static uint64_t draw(const struct place *place, uint64_t sectors, struct rng *rng) {
+uint64_t place_draw(const struct place *place, uint64_t sectors, struct rng *rng) {
   const struct place_setup *setup = &place->setup;
   uint64_t start = 0;
   uint64_t room = setup->sectors;
@@ -90,16 +88,16 @@ static uint64_t draw(const struct place *place, uint64_t sectors, struct rng *rn
 }
 
 static uint64_t draw_fresh(const struct place *place, uint64_t sectors, struct rng *rng) {
-  uint64_t start = draw(place, sectors, rng);
+  uint64_t start = place_draw(place, sectors, rng);
   for (int left = FRESH_TRIES; left > 0 && recency_has(place->recency, start); left--)
-    start = draw(place, sectors, rng);
+    start = place_draw(place, sectors, rng);
   return start;
 }
 
 int place_next(struct place *place, uint64_t sectors, struct rng *rng, uint64_t *sector) {
   const struct place_setup *setup = &place->setup;
   if (place->recency == NULL) {
-    *sector = setup->first_sector + draw(place, sectors, rng);
+    *sector = setup->first_sector + place_draw(place, sectors, rng);
     return 0;
   }
   uint64_t start = UINT64_MAX;
@@ -114,12 +112,4 @@ int place_next(struct place *place, uint64_t sectors, struct rng *rng, uint64_t 
   return recency_use(place->recency, start);
 }
 
-int place_use(struct place *place, uint64_t sector) {
-  return place->recency == NULL ? 0
-                                : recency_use(place->recency, sector - place->setup.first_sector);
-}
-
-void place_end(struct place *place) {
-  if (place->owns_recency)
-    recency_free(place->recency);
-}
+void place_end(struct place *place) { recency_free(place->recency); }

@@ -37,19 +37,18 @@ struct place {
   struct zipf zipf;
   struct recency *recency; /* NULL without reuse */
   uint64_t blocks;
-  int owns_recency;
 };
 
-/* With `shared` (not NULL), places used are those of all that share it. Returns 0, -EINVAL or
- * -ENOMEM. What the setup points to is not copied. Release with place_end in any case. */
-int place_init(struct place *place, const struct place_setup *setup, struct recency *shared);
+/* Without `remembers` places used before are not its matter. Returns 0, -EINVAL or -ENOMEM. What
+ * the setup points to is not copied. Release with place_end in any case. */
+int place_init(struct place *place, const struct place_setup *setup, int remembers);
 
 /* Finds where a request of so many sectors, which the region holds, begins. Returns 0 or -ENOMEM.
  */
 int place_next(struct place *place, uint64_t sectors, struct rng *rng, uint64_t *sector);
 
-/* Notes that a request began at the sector without having asked. Returns 0 or -ENOMEM. */
-int place_use(struct place *place, uint64_t sector);
+/* Returns a place by the kind alone, from the region's start. */
+uint64_t place_draw(const struct place *place, uint64_t sectors, struct rng *rng);
 
 void place_end(struct place *place);
 

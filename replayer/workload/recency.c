@@ -85,6 +85,15 @@ uint64_t recency_at(const struct recency *recency, uint64_t distance) {
   return recency->places[slot_at(recency, recency->count - 1 - distance)];
 }
 
+uint64_t recency_back(const struct recency *recency, uint64_t place) {
+  uint32_t entry = *entry_of(recency, place);
+  uint64_t before = 0;
+  /* An entry is the slot + 1, which is the slot's place in the tree. */
+  for (uint32_t at = entry; at > 0; at -= at & (0U - at))
+    before += recency->tree[at];
+  return entry == 0 ? 0 : recency->count - before + 1;
+}
+
 int recency_has(const struct recency *recency, uint64_t place) {
   return *entry_of(recency, place) != 0;
 }

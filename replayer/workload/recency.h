@@ -16,6 +16,9 @@ uint64_t recency_count(const struct recency *recency);
 /* Returns the place that `distance` others were used after, which is below the count. */
 uint64_t recency_at(const struct recency *recency, uint64_t distance);
 
+/* Returns which one the place is by its last use, 1: the last used one; 0: it is not held. */
+uint64_t recency_back(const struct recency *recency, uint64_t place);
+
 /* Says whether the place is held. */
 int recency_has(const struct recency *recency, uint64_t place);
 

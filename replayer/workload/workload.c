@@ -4,28 +4,37 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define PLANNED 1024U /* requests ahead, a power of two */
+
 struct class_state {
   struct workload_class setup;
   struct place place;
   uint64_t next_sector; /* where its run goes on */
-  uint64_t end_sector;  /* of its last request, if it follows; UINT64_MAX before the first */
   uint64_t left;        /* requests of the run */
+  uint32_t *cards;      /* what is left of `then`; NULL without */
+  uint64_t cards_left;
+};
+
+struct planned {
+  struct class_state *class;
+  uint32_t sectors;
 };
 
 struct stream {
   struct arrival arrival;
   struct rng rng;
   struct class_state *classes;
+  struct class_state *last_class; /* that was chosen; NULL before the first */
   uint32_t class_count;
   int64_t next_ns;
   /* Of the classes that follow. */
-  struct recency *recency;
+  struct follower follower;
+  struct planned *planned; /* a ring; NULL where nothing follows */
+  uint64_t planned_from;
+  uint64_t planned_to;
   uint64_t first_sector; /* the region, and its sectors */
   uint64_t sectors;
-  int owns_recency;
-  uint64_t end_sector;  /* of the last request; UINT64_MAX before the first */
-  uint64_t left_sector; /* where the run before the last one ended; likewise */
-  int went_on;
+  int owns_territory;
 };
 
 struct workload {
@@ -34,52 +43,70 @@ struct workload {
   uint64_t next_id;
 };
 
-static int is_ratio(double ratio) { return ratio >= 0.0 && ratio <= 1.0; }
-
 static int class_is_valid(const struct workload_class *setup) {
   if (setup->operation == WORKLOAD_FLUSH)
     return 1;
-  if (setup->follows && !(is_ratio(setup->goes_on[0]) && is_ratio(setup->goes_on[1]) &&
-                          is_ratio(setup->resumes[0]) && is_ratio(setup->resumes[1])))
-    return 0;
   return dist_is_valid(&setup->size) && (!setup->has_runs || dist_is_valid(&setup->run)) &&
          setup->size_unit > 0 && setup->size_least > 0 &&
          setup->size_least % setup->size_unit == 0 && setup->size_most % setup->size_unit == 0 &&
-         setup->size_least <= setup->size_most && setup->size_most <= setup->place.sectors;
+         setup->size_least <= setup->size_most && setup->size_most <= setup->place.sectors &&
+         follow_is_valid(&setup->follow, setup->size_most, setup->place.sectors) &&
+         (!setup->follow.is_used || dist_is_valid(&setup->place.distance));
+}
+
+static int begin_dealing(struct class_state *state, uint32_t class_count) {
+  if (state->setup.then == NULL)
+    return 0;
+  uint64_t total = 0;
+  for (uint32_t at = 0; at < class_count; at++)
+    total += state->setup.then[at];
+  if (total == 0)
+    return -EINVAL;
+  state->cards = calloc(class_count, sizeof *state->cards);
+  return state->cards == NULL ? -ENOMEM : 0;
 }
 
 static int class_init(struct class_state *state, const struct workload_class *setup,
-                      struct recency *shared) {
+                      uint32_t class_count) {
   state->setup = *setup;
   if (!class_is_valid(setup))
     return -EINVAL;
+  int status = begin_dealing(state, class_count);
+  if (status != 0)
+    return status;
   if (setup->operation == WORKLOAD_FLUSH)
     return 0;
   state->next_sector = setup->place.first_sector;
-  state->end_sector = UINT64_MAX;
   state->left = setup->has_runs ? 0 : UINT64_MAX;
-  return place_init(&state->place, &setup->place, setup->follows ? shared : NULL);
+  return place_init(&state->place, &setup->place, setup->follow.mode == FOLLOW_NOT);
 }
 
-/* Shares the places used by classes that follow with an earlier stream of the same region. */
-static int share_places(struct workload *workload, struct stream *stream,
-                        const struct workload_stream *setup) {
+/* Starts the stream on its region, whose used pages it shares with earlier streams. */
+static int begin_following(struct workload *workload, struct stream *stream,
+                           const struct workload_stream *setup) {
   const struct place_setup *region = NULL;
   for (uint32_t at = 0; at < setup->class_count && region == NULL; at++)
-    if (setup->classes[at].follows && setup->classes[at].operation != WORKLOAD_FLUSH)
+    if (setup->classes[at].follow.mode != FOLLOW_NOT &&
+        setup->classes[at].operation != WORKLOAD_FLUSH)
       region = &setup->classes[at].place;
   if (region == NULL)
     return 0;
   stream->first_sector = region->first_sector;
   stream->sectors = region->sectors;
+  stream->planned = calloc(PLANNED, sizeof *stream->planned);
+  if (stream->planned == NULL)
+    return -ENOMEM;
   for (const struct stream *other = workload->streams; other < stream; other++)
-    if (other->recency != NULL && other->first_sector == stream->first_sector &&
+    if (other->follower.territory != NULL && other->first_sector == stream->first_sector &&
         other->sectors == stream->sectors) {
-      stream->recency = other->recency;
+      follow_init(&stream->follower, other->follower.territory);
       return 0;
     }
-  stream->owns_recency = 1;
-  return recency_new(region->most_places, &stream->recency);
+  struct territory *territory = NULL;
+  int status = tk_territory_new(region->sectors, region->most_places, &territory);
+  stream->owns_territory = status == 0;
+  follow_init(&stream->follower, territory);
+  return status;
 }
 
 static int stream_init(struct workload *workload, struct stream *stream,
@@ -91,11 +118,9 @@ static int stream_init(struct workload *workload, struct stream *stream,
     return -ENOMEM;
   stream->class_count = setup->class_count;
   stream->rng = rng_of(&setup->seed);
-  stream->end_sector = UINT64_MAX;
-  stream->left_sector = UINT64_MAX;
-  int status = share_places(workload, stream, setup);
+  int status = begin_following(workload, stream, setup);
   for (uint32_t at = 0; status == 0 && at < setup->class_count; at++)
-    status = class_init(&stream->classes[at], &setup->classes[at], stream->recency);
+    status = class_init(&stream->classes[at], &setup->classes[at], setup->class_count);
   if (status != 0)
     return status;
   status = arrival_init(&stream->arrival, &setup->arrival, rng_of(&setup->arrival_seed));
@@ -123,14 +148,36 @@ int tk_workload_new(const struct workload_stream *streams, uint32_t count, struc
   return 0;
 }
 
-static struct class_state *choose(struct stream *stream) {
-  if (stream->class_count == 1)
-    return stream->classes;
-  double unit = rng_unit(&stream->rng);
+static struct class_state *by_share(const struct stream *stream, double unit) {
   struct class_state *found = stream->classes;
   while (found->setup.share_to <= unit)
     found++;
   return found;
+}
+
+/* Deals what comes behind a class: as often as it says, in any order. */
+static struct class_state *deal(struct stream *stream, struct class_state *last) {
+  if (last->cards_left == 0)
+    for (uint32_t at = 0; at < stream->class_count; at++) {
+      last->cards[at] = last->setup.then[at];
+      last->cards_left += last->cards[at];
+    }
+  uint64_t number = rng_below(&stream->rng, last->cards_left--);
+  uint32_t at = 0;
+  for (; number >= last->cards[at]; at++)
+    number -= last->cards[at];
+  last->cards[at]--;
+  return &stream->classes[at];
+}
+
+static struct class_state *choose(struct stream *stream) {
+  if (stream->class_count == 1)
+    return stream->classes;
+  struct class_state *last = stream->last_class;
+  stream->last_class = last != NULL && last->cards != NULL
+                           ? deal(stream, last)
+                           : by_share(stream, rng_unit(&stream->rng));
+  return stream->last_class;
 }
 
 static uint32_t draw_sectors(const struct class_state *state, struct rng *rng) {
@@ -153,35 +200,6 @@ static int begin_run(struct class_state *state, uint32_t sectors, struct rng *rn
   return place_next(&state->place, sectors, rng, &state->next_sector);
 }
 
-static int fits(const struct class_state *state, uint64_t sector, uint32_t sectors) {
-  const struct place_setup *region = &state->setup.place;
-  return sector != UINT64_MAX && sector + sectors <= region->first_sector + region->sectors;
-}
-
-/* Goes on where the stream's last request ended, or resumes where the class's own last request
- * ended or the run before that one, as likely as the class says, or begins elsewhere. What would
- * pass the end of the region begins again at its start. */
-static int follow(struct stream *stream, struct class_state *state, uint32_t sectors) {
-  const struct workload_class *setup = &state->setup;
-  if (rng_unit(&stream->rng) < setup->goes_on[stream->went_on] &&
-      stream->end_sector != UINT64_MAX) {
-    stream->went_on = fits(state, stream->end_sector, sectors);
-    state->next_sector = stream->went_on ? stream->end_sector : setup->place.first_sector;
-    return place_use(&state->place, state->next_sector);
-  }
-  const uint64_t ends[2] = {state->end_sector, stream->left_sector};
-  stream->went_on = 0;
-  stream->left_sector = stream->end_sector;
-  for (int which = 0; which < 2; which++)
-    if (setup->resumes[which] > 0.0 && rng_unit(&stream->rng) < setup->resumes[which] &&
-        ends[which] != UINT64_MAX) {
-      int goes = fits(state, ends[which], sectors);
-      state->next_sector = goes ? ends[which] : setup->place.first_sector;
-      return place_use(&state->place, state->next_sector);
-    }
-  return place_next(&state->place, sectors, &stream->rng, &state->next_sector);
-}
-
 static int run_on(struct stream *stream, struct class_state *state, uint32_t sectors) {
   const struct place_setup *region = &state->setup.place;
   uint64_t end = region->first_sector + region->sectors;
@@ -190,32 +208,94 @@ static int run_on(struct stream *stream, struct class_state *state, uint32_t sec
   return 0;
 }
 
+static struct planned *planned_at(const struct stream *stream, uint64_t number) {
+  return &stream->planned[number & (PLANNED - 1)];
+}
+
+/* Returns the planned request of that number; NULL if it is too far ahead. */
+static const struct planned *look_ahead(struct stream *stream, uint64_t number) {
+  if (number >= stream->planned_from + PLANNED)
+    return NULL;
+  for (; stream->planned_to <= number; stream->planned_to++) {
+    struct planned *planned = planned_at(stream, stream->planned_to);
+    planned->class = choose(stream);
+    planned->sectors = planned->class->setup.operation == WORKLOAD_FLUSH
+                           ? 0
+                           : draw_sectors(planned->class, &stream->rng);
+  }
+  return planned_at(stream, number);
+}
+
+static int is_of_a_run(const struct workload_class *setup) {
+  return setup->operation != WORKLOAD_FLUSH && setup->follow.mode != FOLLOW_NOT &&
+         setup->follow.mode != FOLLOW_CIRCLE;
+}
+
+/* Says how the run of the request taken last goes on; what is of no run may lie between. */
+static struct territory_ahead ahead_of(struct stream *stream) {
+  struct territory_ahead ahead = {0};
+  for (uint64_t number = stream->planned_from;; number++) {
+    const struct planned *next = look_ahead(stream, number);
+    if (next == NULL)
+      return ahead;
+    const struct workload_class *setup = &next->class->setup;
+    if (!is_of_a_run(setup))
+      continue;
+    int is_used = setup->follow.is_used != 0;
+    if (setup->follow.mode != FOLLOW_ON || (ahead.sectors > 0 && is_used != ahead.is_used))
+      return ahead;
+    if (ahead.sectors == 0) {
+      ahead.is_used = is_used;
+      ahead.back = setup->follow.back;
+    }
+    ahead.sectors += next->sectors;
+  }
+}
+
+static int follow(struct stream *stream, const struct class_state *state, uint32_t sectors,
+                  uint64_t *sector) {
+  struct follow_request request = {.sectors = sectors};
+  if (state->setup.follow.mode == FOLLOW_RESUMED || state->setup.follow.mode == FOLLOW_ELSEWHERE)
+    request.ahead = ahead_of(stream);
+  int status = follow_next(&stream->follower, &state->setup.follow, &state->place, &stream->rng,
+                           &request, sector);
+  *sector += stream->first_sector;
+  return status;
+}
+
+static int run_to(struct stream *stream, struct class_state *state, uint32_t sectors,
+                  uint64_t *sector) {
+  const struct place_setup *region = &state->setup.place;
+  int status = run_on(stream, state, sectors);
+  *sector = state->next_sector;
+  uint64_t align = region->align_sectors;
+  uint64_t past = state->next_sector + sectors - region->first_sector;
+  state->next_sector = region->first_sector + (past + align - 1) / align * align;
+  if (state->setup.has_runs)
+    state->left--;
+  return status;
+}
+
 static int fill_record(struct stream *stream, struct workload_record *record) {
-  struct class_state *state = choose(stream);
-  record->operation = state->setup.operation;
-  record->flags = state->setup.flags;
+  struct planned next;
+  if (stream->planned != NULL) {
+    next = *look_ahead(stream, stream->planned_from);
+    stream->planned_from++;
+  } else {
+    next.class = choose(stream);
+    next.sectors = 0;
+  }
+  const struct workload_class *setup = &next.class->setup;
+  record->operation = setup->operation;
+  record->flags = setup->flags;
   if (record->operation == WORKLOAD_FLUSH)
     return 0;
-  const struct place_setup *region = &state->setup.place;
-  uint32_t sectors = draw_sectors(state, &stream->rng);
-  int status =
-      state->setup.follows ? follow(stream, state, sectors) : run_on(stream, state, sectors);
-  if (status != 0)
-    return status;
-  record->sector = state->next_sector;
-  record->length_sectors = sectors;
-  uint64_t past = state->next_sector + sectors;
-  if (state->setup.follows) {
-    stream->end_sector = past;
-    state->end_sector = past;
-  } else {
-    uint64_t align = region->align_sectors;
-    past -= region->first_sector;
-    state->next_sector = region->first_sector + (past + align - 1) / align * align;
-    if (state->setup.has_runs)
-      state->left--;
-  }
-  return 0;
+  if (stream->planned == NULL)
+    next.sectors = draw_sectors(next.class, &stream->rng);
+  record->length_sectors = next.sectors;
+  if (setup->follow.mode != FOLLOW_NOT)
+    return follow(stream, next.class, next.sectors, &record->sector);
+  return run_to(stream, next.class, next.sectors, &record->sector);
 }
 
 static uint32_t earliest(const struct workload *workload) {
@@ -249,10 +329,13 @@ void tk_workload_free(struct workload *workload) {
     return;
   for (uint32_t at = 0; at < workload->stream_count; at++) {
     struct stream *stream = &workload->streams[at];
-    for (uint32_t class = 0; stream->classes && class < stream->class_count; class++)
+    for (uint32_t class = 0; stream->classes && class < stream->class_count; class++) {
       place_end(&stream->classes[class].place);
-    if (stream->owns_recency)
-      recency_free(stream->recency);
+      free(stream->classes[class].cards);
+    }
+    if (stream->owns_territory)
+      tk_territory_free(stream->follower.territory);
+    free(stream->planned);
     free(stream->classes);
   }
   free(workload->streams);

@@ -2,8 +2,8 @@
  *
  * A profile has streams with arrivals of their own; a request is of one of its stream's classes,
  * by their shares. A class has an operation, sizes, and places: each run begins at a place that is
- * drawn, and its further requests go on where the one before of the class ended, or, of classes
- * that follow, the one before of the stream. All random numbers of a stream come from two
+ * drawn, and its further requests go on where the one before of the class ended; or they follow the
+ * stream's (follow.h). All random numbers of a stream come from two
  * generators of its own, one for its arrivals, so the requests are the same however many are asked
  * for at a time. */
 #ifndef TRACEKIT_WORKLOAD_WORKLOAD_H
@@ -14,6 +14,7 @@
 #include "common/export.h"
 #include "workload/arrival.h"
 #include "workload/dist.h"
+#include "workload/follow.h"
 #include "workload/place.h"
 #include "workload/rng.h"
 
@@ -38,20 +39,16 @@ struct workload_class {
   double share_to; /* shares of the stream's classes, cumulated to 1 */
   struct dist size;
   struct dist run; /* requests of a run, at least 1 */
-  /* Of a class that follows: how likely it goes on after a jump and after going on, and if not,
-   * how likely it resumes where its own last request ended, and if not there, where the run
-   * before that one ended. */
-  double goes_on[2];
-  double resumes[2];
-  uint32_t follows;    /* 1: goes on where the stream's last such request ended; the places used are
-                        * those of all streams with the same region */
-  uint32_t has_runs;   /* 0: one run without end, from the start of the region, over and over */
-  uint32_t size_unit;  /* sizes are rounded to multiples of so many sectors, at least 1 */
-  uint32_t size_least; /* in sectors, a multiple of the unit */
-  uint32_t size_most;  /* the same; at most the sectors of the region */
+  struct follow_setup follow;
+  const uint32_t *then; /* of the stream's classes, how often each comes behind this one: dealt like
+                         * cards, anew when all are; NULL: by their shares */
+  uint32_t has_runs;    /* 0: one run without end, from the start of the region, over and over */
+  uint32_t size_unit;   /* sizes are rounded to multiples of so many sectors, at least 1 */
+  uint32_t size_least;  /* in sectors, a multiple of the unit */
+  uint32_t size_most;   /* the same; at most the sectors of the region */
   uint8_t operation;
   uint8_t flags;
-  uint8_t unused[2];
+  uint8_t unused[6];
   struct place_setup place;
 };
 

@@ -17,8 +17,7 @@ from typer.testing import CliRunner, Result
 from tests.replay.trace import trace
 from tracekit.cli import app
 from tracekit.fit.fidelity import compared
-from tracekit.fit.kinds import fit_kinds
-from tracekit.fit.requests import ROWS
+from tracekit.fit.requests import OPERATIONS
 from tracekit.schema.fidelity import FIDELITY, FIDELITY_CURVE
 from tracekit.workload.reader import read_profile
 
@@ -82,15 +81,19 @@ def test_what_is_known_is_found_again(fitted: tuple[Path, dict[str, Any]]) -> No
     assert (journal.start_bytes, journal.size_bytes) in ((0, 8 << 20), (56 << 20, 8 << 20))
     assert {fs.size_bytes, journal.size_bytes} == {56 << 20, 8 << 20}
     # AND kinds have their shares, sizes and flags
-    read, write = fs.requests
-    assert (read.operation, write.operation, write.flags) == ("read", "write", ("sync",))
-    assert (read.share, write.share) == pytest.approx((0.7, 0.3), abs=0.01)
-    assert read.size.up_to == pytest.approx((0.75, 1), abs=0.01)
-    # AND reuse is known, as a share and by distance
-    assert read.locality.reuse_ratio == pytest.approx(0.7, abs=0.05)
-    goes_on = journal.requests[0].goes_on
-    assert goes_on is not None
-    assert goes_on[1] == pytest.approx(1, abs=0.01)
+    read, write = ([one for one in fs.requests if one.operation == name] for name in OPERATIONS[:2])
+    assert {one.flags for one in read} == {()}
+    assert {one.flags for one in write} == {("sync",)}
+    shares = [sum(one.share for one in kinds) for kinds in (read, write)]
+    assert shares == pytest.approx([0.7, 0.3], abs=0.01)
+    small = sum(one.share * one.size.up_to[0] for one in read) / shares[0]
+    assert small == pytest.approx(0.75, abs=0.01)
+    # AND reads on used pages are known: those that were asked for, and some that hit by chance
+    used = sum(one.share for one in read if one.is_used) / shares[0]
+    assert 0.7 < used < 0.85
+    # AND a journal is known by its going round
+    (only,) = journal.requests
+    assert only.circle == (0, 8 << 20)
 
 
 def test_the_sheet_is_kept_and_small(fitted: tuple[Path, dict[str, Any]]) -> None:
@@ -101,11 +104,12 @@ def test_the_sheet_is_kept_and_small(fitted: tuple[Path, dict[str, Any]]) -> Non
     assert table.to_pylist() == told["fidelity"]
     rows = {row["measure"]: row for row in told["fidelity"] if row["role"] == "all"}
     # THEN requests made of the profile are close to the trace, which is of known distributions
-    limits = {"mix": 0.01, "size": 0.01, "gap": 0.03, "run_length": 0.05, "miss_ratio": 0.12}
+    # (the journal goes round: two seeds of the very profile are up to 0.06 apart where it fits)
+    limits = {"mix": 0.01, "size": 0.01, "gap": 0.03, "run_length": 0.05, "miss_ratio": 0.09}
     assert {name: rows[name]["largest_gap_ratio"] < limit for name, limit in limits.items()} == (
         dict.fromkeys(limits, True)
     )
-    assert rows["miss_ratio"]["mean_gap"] < 0.04
+    assert rows["miss_ratio"]["mean_gap"] < 0.03
     assert {row["role"] for row in told["fidelity"]} == {"all", "fs", "journal"}
     assert set(curve["source"].to_pylist()) == {"original", "synthetic"}
     assert not [path.name for path in (folder / "trace").iterdir() if "synthetic" in path.name]
@@ -151,54 +155,6 @@ def test_fio_takes_the_job_of_the_profile(fitted: tuple[Path, dict[str, Any]]) -
     for line in zones:
         parts = [part.split("/") for part in line.partition("zoned:")[2].split(":")]
         assert [sum(map(int, column)) for column in zip(*parts, strict=True)] == [100, 100]
-
-
-def rows_of(*requests: tuple[int, int, int]) -> np.ndarray[Any, np.dtype[np.void]]:
-    """Return rows of sector, sectors and operation."""
-    rows = np.zeros(len(requests), ROWS)
-    for row, (sector, sectors, operation) in zip(rows, requests, strict=True):
-        row["sector"], row["sectors"], row["operation"] = sector, sectors, operation
-    return rows
-
-
-def test_places_by_hand() -> None:
-    # GIVEN writes 0-8-16, a jump to 800, back to 24 where the first run ended, and 800 again,
-    # between them a flush and a read of another stream at 800
-    rows = rows_of((0, 8, 1), (8, 8, 1), (16, 8, 1), (800, 8, 1), (0, 0, 2), (24, 8, 1),
-                   (800, 8, 0), (800, 8, 1))  # fmt: skip
-    mine = np.array([True] * 6 + [False, True])
-    flush, write = sorted(
-        (one.keys for one in fit_kinds(rows, mine, region=(0, 1 << 12))), key=lambda k: k["share"]
-    )
-    assert (flush["operation"], flush["share"]) == ("flush", pytest.approx(1 / 7))
-    # THEN of six writes two went on after a jump or going on: of those after a jump (the first, 16
-    # is after going on) one of four, of those after going on one of two
-    assert write["goes_on"] == [0.25, 0.5]
-    # AND of the three jumps behind the first, 24 resumes: one of the four jumps
-    assert write["resumes"] == [0, 0.25]
-    # AND one of the three others goes to a used place, the very last one
-    assert write["reuse"]["share"] == pytest.approx(1 / 3, abs=1e-5)
-    assert write["reuse"]["distance"] == {"shares": [0, 1.0], "values": [1.0, 2.0]}
-
-
-def test_distances_are_those_of_a_stack_kept_by_hand() -> None:
-    random = np.random.default_rng(4)
-    places = (random.zipf(1.4, 3000) % 97) * 16
-    rows = rows_of(*((int(place), 8, 0) for place in places))
-    (read,) = (one.keys for one in fit_kinds(rows, np.ones(len(rows), bool), region=(0, 1 << 12)))
-    stack: list[int] = []
-    backs: list[int] = []
-    for place in places.tolist():
-        if place in stack:
-            backs.append(stack[::-1].index(place) + 1)
-            stack.remove(place)
-        stack.append(place)
-    jumps = len(places)
-    # THEN share and quantiles are those of the list, where the profile has a value
-    assert read["reuse"]["share"] == pytest.approx(len(backs) / jumps, abs=1e-5)
-    found = read["reuse"]["distance"]
-    for share, value in zip(found["shares"][1:], found["values"][1:], strict=True):
-        assert share == pytest.approx(np.mean(np.array(backs) < value), abs=1e-5)
 
 
 def test_distances_between_samples_are_scipys() -> None:

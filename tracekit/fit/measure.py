@@ -64,21 +64,22 @@ def measure(path: Path, *, limit: int, window_ns: float) -> Measured:
 
 
 def _scope(requests: Requests, mine: npt.NDArray[np.bool_], window_ns: float) -> Scope:
-    rows = requests.rows[mine]
+    """Return what was seen of some requests; columns are taken one by one, not rows as a whole."""
+    rows = requests.rows
     kinds, counts = np.unique(
-        rows["operation"].astype(np.int64) * 32 + rows["flags"], return_counts=True
+        rows["operation"][mine].astype(np.int64) * 32 + rows["flags"][mine], return_counts=True
     )
-    data = rows[rows["sectors"] > 0]
-    times = rows["time_ns"].astype(np.float64)
+    times = rows["time_ns"][mine].astype(np.float64)
     gaps = np.diff(times)
+    data = mine & (rows["sectors"] > 0)
     return Scope(
         mix={
             divmod(kind, 32): count
             for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True)
         },
-        sizes=data["sectors"].astype(np.float64) * SECTOR_BYTES,
+        sizes=rows["sectors"][data].astype(np.float64) * SECTOR_BYTES,
         gaps=gaps,
-        run_lengths=_run_lengths(data["region"], data["sector"], data["sectors"]),
+        run_lengths=_run_lengths(rows["region"][data], rows["sector"][data], rows["sectors"][data]),
         dispersion=dispersion(times, window_ns),
         correlation=correlation(np.maximum(gaps, 1.0)) if len(gaps) else 0.0,
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from tracekit.fit.arrivals import fit_arrival
 from tracekit.fit.kinds import fit_kinds
+from tracekit.fit.places import Region, look_at
 from tracekit.fit.requests import SECTOR_BYTES, Requests
 from tracekit.schema import ROLES
 
@@ -45,13 +46,17 @@ def fit_profile(requests: Requests, options: FitOptions) -> Fitted:
     regions = _regions(requests)
     span_ns = float(rows["time_ns"][-1]) + 1
     streams, facts = [], []
+    looked: dict[int, Region] = {}
     for region, process, mine in _streams(requests, options):
         first, start, size = regions[region]
         arrival = fit_arrival(
             rows["time_ns"][mine].astype(np.float64), span_ns, measured=options.measured
         )
-        here = rows["region"] == region
-        kinds = fit_kinds(rows[here], mine[here], region=(first, size // SECTOR_BYTES))
+        # A trace of one region is not copied.
+        here = rows["region"] == region if len(regions) > 1 else slice(None)
+        if region not in looked:
+            looked[region] = look_at(rows[here], first_sector=first, sectors=size // SECTOR_BYTES)
+        kinds = fit_kinds(looked[region], mine[here])
         role = requests.regions[region][1]
         stream: dict[str, Any] = {"role": role if role in ROLES else "unknown"}
         stream |= {} if process is None else {"process": process}

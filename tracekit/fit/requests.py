@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 SECTOR_BYTES = 512
 FLAGS = {"is_fua": 1, "is_preflush": 2, "is_sync": 4, "is_meta": 8, "is_readahead": 16}
 NAMES = ("fua", "preflush", "sync", "meta", "readahead")
@@ -53,20 +54,23 @@ def read_requests(path: Path, limit: int = LIMIT) -> Requests:
 
     Raise InputError when none is left.
     """
-    found = Requests(np.empty(0, ROWS), [], [])
-    parts: list[Rows] = []
+    from tracekit.columns import open_table
+
+    with open_table(path) as table:
+        limit = min(limit, table.metadata.num_rows)
+    # Memory that is not filled is not taken.
+    found = Requests(np.empty(limit, ROWS), [], [])
     taken = 0
     for batch in _batches(path):
         rows = _rows(batch, found)
-        if taken + len(rows) > limit:
-            found.left_out["beyond the limit"] += taken + len(rows) - limit
-            rows = rows[: limit - taken]
-        taken += len(rows)
-        if len(rows):
-            parts.append(rows)
+        left = limit - taken
+        if len(rows) > left:
+            found.left_out["beyond the limit"] += len(rows) - left
+        found.rows[taken : taken + len(rows)] = rows[:left]
+        taken += min(len(rows), left)
     if not taken:
         raise InputError(f"{path}: there is no read, write or flush to make a profile of")
-    found.rows = np.concatenate(parts)
+    found.rows = found.rows[:taken]
     times = found.rows["time_ns"]
     if (times[1:] < times[:-1]).any():
         found.rows = found.rows[np.argsort(times, kind="stable")]

@@ -22,9 +22,10 @@ from tracekit.workload.reader import read_profile
 
 ABOUT = """\
 A work profile of {requests:,} requests, made by tracekit {version} fit. It holds shares, sizes,
-rates and gaps, how requests go on, how far back places were used before, and how new places are
-shared among extents, by role and process; {names}. It holds no address,
-no content and no time of day: the parts of the target have the size of what the trace touched.
+rates and gaps, which requests follow which and how, how far back pages were used before, and how
+new ones are shared among extents, by role and process; {names}. It holds
+no address, no content and no time of day: the parts of the target have the size of what the trace
+touched.
 """
 
 

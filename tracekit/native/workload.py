@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import TracekitError
 from tracekit.native import library
+from tracekit.native import workload_layout as layout
 from tracekit.native.owned import Owned
 from tracekit.workload.model import (
     ONE,
+    QUANTILES,
     Arrival,
     Distribution,
     Locality,
@@ -28,91 +30,21 @@ if TYPE_CHECKING:
 SECTOR_BYTES = 512
 OPERATIONS = ("read", "write", "flush")
 FLAGS = {"fua": 1, "preflush": 2, "sync": 4, "meta": 8, "readahead": 16}
+MODES = (None, "on", "resumed", "elsewhere")
+CIRCLE = len(MODES)
+RARE = 0.02  # of the used pages: those nearer or farther than all others
+NEAR = 8  # times: as far back as another one
 MOST_PLACES = 1 << 24  # that a class remembers: up to a GiB of memory
 NEVER_NS = 1 << 62
-
-_U8, _U16, _U32, _U64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
-_F64, _POINTER = ctypes.c_double, ctypes.c_void_p
-
-
-class _Dist(ctypes.Structure):
-    _fields_ = [
-        ("kind", _U32),
-        ("count", _U32),
-        ("scale", _F64),
-        ("shape", _F64),
-        ("values", _POINTER),
-        ("up_to", _POINTER),
-    ]
-
-
-class _Arrival(ctypes.Structure):
-    _fields_ = [
-        ("gap", _Dist),
-        ("off", _Dist),
-        ("burst", _Dist),
-        ("correlation", _F64),
-        ("has_bursts", _U32),
-        ("phase_count", _U32),
-        ("phase_ns", _POINTER),
-        ("phase_rates", _POINTER),
-    ]
-
-
-class _Place(ctypes.Structure):
-    _fields_ = [
-        ("kind", _U32),
-        ("count", _U32),
-        *((name, _U64) for name in ("first_sector", "sectors", "align_sectors")),
-        ("block_sectors", _U64),
-        ("key", _U64),
-        ("exponent", _F64),
-        ("blocks_to", _POINTER),
-        ("requests_to", _POINTER),
-        ("reuse_ratio", _F64),
-        ("distance", _Dist),
-        ("most_places", _U64),
-    ]
-
-
-class _Class(ctypes.Structure):
-    _fields_ = [
-        ("share_to", _F64),
-        ("size", _Dist),
-        ("run", _Dist),
-        ("goes_on", _F64 * 2),
-        ("resumes", _F64 * 2),
-        ("follows", _U32),
-        *((name, _U32) for name in ("has_runs", "size_unit", "size_least", "size_most")),
-        ("operation", _U8),
-        ("flags", _U8),
-        ("unused", _U8 * 2),
-        ("place", _Place),
-    ]
-
-
-class _Seed(ctypes.Structure):
-    _fields_ = [("state", _U64 * 2), ("increment", _U64 * 2)]
-
-
-class _Stream(ctypes.Structure):
-    _fields_ = [
-        ("arrival", _Arrival),
-        ("classes", ctypes.POINTER(_Class)),
-        ("class_count", _U32),
-        ("unused", _U32),
-        ("arrival_seed", _Seed),
-        ("seed", _Seed),
-    ]
 
 
 @functools.cache
 def _functions() -> ctypes.CDLL:
     native = library()
-    native.tk_workload_new.argtypes = [_POINTER, _U32, _POINTER]
-    native.tk_workload_fill.argtypes = [_POINTER, _POINTER, _U64, ctypes.c_int64]
+    native.tk_workload_new.argtypes = [layout.POINTER, layout.U32, layout.POINTER]
+    native.tk_workload_fill.argtypes = [layout.POINTER, layout.POINTER, layout.U64, ctypes.c_int64]
     native.tk_workload_fill.restype = ctypes.c_int64
-    native.tk_workload_free.argtypes = [_POINTER]
+    native.tk_workload_free.argtypes = [layout.POINTER]
     native.tk_workload_free.restype = None
     return native
 
@@ -128,7 +60,7 @@ class Workload(Owned):
         self._kept: list[Any] = []  # what the kernel points to
         super().__init__()
         unit = profile.sector_bytes if profile.is_direct else SECTOR_BYTES
-        streams = (_Stream * len(profile.streams))(
+        streams = (layout.Stream * len(profile.streams))(
             *(
                 self._stream(stream, unit, seed=(seed, number))
                 for number, stream in enumerate(profile.streams)
@@ -153,9 +85,9 @@ class Workload(Owned):
             raise TracekitError(f"no requests could be made: {os.strerror(-done)}")
         return int(done)
 
-    def _stream(self, stream: Stream, unit: int, *, seed: tuple[int, int]) -> _Stream:
+    def _stream(self, stream: Stream, unit: int, *, seed: tuple[int, int]) -> layout.Stream:
         shares = _cumulated([request.share for request in stream.requests])
-        classes = (_Class * len(stream.requests))(
+        classes = (layout.Class * len(stream.requests))(
             *(
                 self._class(request, share, stream=stream, unit=unit, seed=(*seed, number))
                 for number, (request, share) in enumerate(zip(stream.requests, shares, strict=True))
@@ -163,12 +95,12 @@ class Workload(Owned):
         )
         self._kept.append(classes)
         arrival_seed, other_seed = _seeds(seed)
-        return _Stream(
+        return layout.Stream(
             self._arrival(stream.arrival), classes, len(classes), 0, arrival_seed, other_seed
         )
 
-    def _arrival(self, arrival: Arrival) -> _Arrival:
-        return _Arrival(
+    def _arrival(self, arrival: Arrival) -> layout.Arrival:
+        return layout.Arrival(
             self._dist(arrival.gap),
             self._dist(arrival.off or ONE),
             self._dist(arrival.burst or ONE),
@@ -181,31 +113,30 @@ class Workload(Owned):
 
     def _class(
         self, request: Request, share_to: float, *, stream: Stream, unit: int, seed: tuple[int, ...]
-    ) -> _Class:
+    ) -> layout.Class:
         unit_sectors = unit // SECTOR_BYTES
-        return _Class(
+        return layout.Class(
             share_to,
             self._dist(_in_sectors(request.size)),
             self._dist(request.run or ONE),
-            (_F64 * 2)(*(request.goes_on or (0, 0))),
-            (_F64 * 2)(*request.resumes),
-            int(request.goes_on is not None),
+            _follow(request),
+            self._counts(request.then),
             int(request.run is not None),
             unit_sectors,
             max(request.least_bytes // SECTOR_BYTES, unit_sectors),
             max(request.most_bytes // SECTOR_BYTES, unit_sectors),
             OPERATIONS.index(request.operation),
             sum(FLAGS[flag] for flag in request.flags),
-            (_U8 * 2)(),
+            (layout.U8 * 6)(),
             self._place(request.locality, request.align_bytes, stream=stream, seed=seed),
         )
 
     def _place(
         self, locality: Locality, align_bytes: int, *, stream: Stream, seed: tuple[int, ...]
-    ) -> _Place:
+    ) -> layout.Place:
         from numpy.random import SeedSequence
 
-        return _Place(
+        return layout.Place(
             locality.kind,
             len(locality.blocks_to),
             stream.start_bytes // SECTOR_BYTES,
@@ -222,16 +153,41 @@ class Workload(Owned):
             MOST_PLACES,
         )
 
-    def _dist(self, of: Distribution) -> _Dist:
+    def _dist(self, of: Distribution) -> layout.Dist:
         tables = self._table(of.values), self._table(of.up_to)
-        return _Dist(of.kind, len(of.values), of.scale, of.shape, *tables)
+        return layout.Dist(of.kind, len(of.values), of.scale, of.shape, *tables)
+
+    def _counts(self, numbers: Sequence[int]) -> int | None:
+        if not numbers:
+            return None
+        table = (layout.U32 * len(numbers))(*numbers)
+        self._kept.append(table)
+        return ctypes.addressof(table)
 
     def _table(self, numbers: Sequence[float]) -> int | None:
         if not numbers:
             return None
-        table = (_F64 * len(numbers))(*numbers)
+        table = (layout.F64 * len(numbers))(*numbers)
         self._kept.append(table)
         return ctypes.addressof(table)
+
+
+def _follow(request: Request) -> layout.Follow:
+    if request.circle is not None:
+        first, size = request.circle
+        return layout.Follow(CIRCLE, 0, 0, 0, first // SECTOR_BYTES, size // SECTOR_BYTES)
+    mode, used = MODES.index(request.begins), int(request.is_used)
+    return layout.Follow(mode, used, *_back(request.locality.distance), 0, 0)
+
+
+def _back(distance: Distribution) -> tuple[int, int]:
+    """Return how far back most used pages are: farther or less far ones are not meant."""
+    if distance.kind != QUANTILES:
+        return 0, (1 << 64) - 1
+    values = zip(distance.up_to, distance.values, strict=True)
+    inner = [value for share, value in values if RARE <= share <= 1 - RARE]
+    ends = inner or distance.values
+    return int(ends[0] / NEAR), int(ends[-1] * NEAR)
 
 
 def _cumulated(shares: Sequence[float]) -> list[float]:
@@ -251,14 +207,14 @@ def _in_sectors(sizes: Distribution) -> Distribution:
     )
 
 
-def _seeds(seed: tuple[int, int]) -> tuple[_Seed, _Seed]:
+def _seeds(seed: tuple[int, int]) -> tuple[layout.Seed, layout.Seed]:
     """Return the starts of two independent generators, for arrivals and for all else."""
     from numpy.random import PCG64, SeedSequence
 
-    def start(number: int) -> _Seed:
+    def start(number: int) -> layout.Seed:
         state = PCG64(SeedSequence(seed, spawn_key=(number,))).state["state"]
-        halves = {name: (_U64 * 2)(state[name] >> 64, state[name] & ((1 << 64) - 1))
+        halves = {name: (layout.U64 * 2)(state[name] >> 64, state[name] & ((1 << 64) - 1))
                   for name in ("state", "inc")}  # fmt: skip
-        return _Seed(halves["state"], halves["inc"])
+        return layout.Seed(halves["state"], halves["inc"])
 
     return start(0), start(1)

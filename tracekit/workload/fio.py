@@ -130,12 +130,16 @@ def _tell_arrival(arrival: Arrival, told: _Told) -> None:
 
 
 def _how(request: Request, told: _Told) -> dict[str, Any]:
-    is_random = request.run is not None
+    is_random = request.run is not None and request.begins != "on" and request.circle is None
+    if request.then:
+        told.add("which kind comes behind which is left to chance")
+    if request.circle is not None:
+        told.add("what goes round does so in its whole part, each kind by itself")
     options: dict[str, Any] = {"rw": f"{'rand' if is_random else ''}{request.operation}"}
     length = _run_length(request)
     if is_random and length >= 1.5:
         options["rw"] += f":{round(length)}"
-        if request.goes_on is not None or (request.run and request.run.kind != CONSTANT):
+        if request.run and request.run.kind != CONSTANT:
             told.add("runs have their mean length")
     options |= _sizes(request, told)
     if is_random:
@@ -146,10 +150,7 @@ def _how(request: Request, told: _Told) -> dict[str, Any]:
 
 
 def _run_length(request: Request) -> float:
-    """Return the mean requests of a run; one that follows goes on again and again."""
-    if request.goes_on is not None:
-        after_jump, after_run = request.goes_on
-        return 1 + after_jump / max(1 - after_run, 1e-6)
+    """Return the mean requests of a run."""
     return 1.0 if request.run is None else mean(request.run)
 
 
@@ -184,7 +185,7 @@ def _percents(shares: list[float]) -> list[int]:
 
 def _places(request: Request, told: _Told) -> dict[str, Any]:
     locality: Locality = request.locality
-    if locality.reuse_ratio:
+    if locality.reuse_ratio or request.is_used:
         told.add("places are not used again by their recency")
     if locality.kind == ZIPF:
         told.add("Zipf's law is of places, not of blocks")

@@ -115,11 +115,26 @@ class Keys:
         sums = [math.fsum(weights[: at + 1]) / total for at in range(count - 1)]
         return (*sums, 1.0)
 
+    def counts(self, key: str, count: int) -> tuple[int, ...]:
+        """Return `count` whole numbers below 2^32, not all 0."""
+        numbers = self.numbers(key, low=0, high=(1 << 32) - 1)
+        if len(numbers) != count:
+            raise self.wrong(key, f"has {len(numbers)} numbers for {count} kinds of requests")
+        if any(number != int(number) for number in numbers):
+            raise self.wrong(key, "has a number that is not whole", hint="write how often")
+        if not any(numbers):
+            raise self.wrong(key, "are all 0")
+        return tuple(int(number) for number in numbers)
+
     def size(self, key: str, default: int | None = None) -> int:
         """Return bytes of a text such as 4KiB, above 0."""
         if default is not None and not self.has(key):
             return default
         return self.size_of(key, self.value(key))
+
+    def offset(self, key: str) -> int:
+        """Return bytes of a text such as 4KiB; 0 is the start."""
+        return 0 if self.value(key) in (0, "0") else self.size(key)
 
     def size_of(self, key: str, value: Any) -> int:
         """Return the bytes that one value of the key means, above 0."""

@@ -18,7 +18,10 @@ KNOWN = {
 
 
 def read_locality(keys: Keys, align_bytes: int) -> Locality:
-    """Return the locality of the keys `locality` and `reuse`; without them all places are even."""
+    """Return the locality of the keys `locality`, `reuse` and `distance`.
+
+    Without them all places are even.
+    """
     found = Locality()
     if keys.has("locality") and keys.value("locality") != "uniform":
         found = _spatial(keys, align_bytes)
@@ -26,6 +29,8 @@ def read_locality(keys: Keys, align_bytes: int) -> Locality:
         own = Keys(keys.value("reuse"), f"{keys.place}, key 'reuse'", known=("share", "distance"))
         share = own.number("share", low=0, high=1)
         found = replace(found, reuse_ratio=share, distance=read_count(own, "distance"))
+    if keys.has("distance"):
+        found = replace(found, distance=read_count(keys, "distance"))
     return found
 
 

@@ -51,7 +51,8 @@ class Arrival:
 class Locality:
     """Where requests begin: ranks of blocks by Zipf's law or by shares, or where one began before.
 
-    `distance` says how many places back, counted from 1, by their last use.
+    `distance` says how many places back, counted from 1, by their last use: places where requests
+    began, or of requests that follow all pages of 4 KiB.
     """
 
     kind: int = UNIFORM
@@ -68,9 +69,10 @@ class Request:
     """A kind of requests: its share of the stream, sizes in bytes, and where they go.
 
     `run` is how many of them go on one after the other from one place: one of random access, None
-    of sequential access without end. With `goes_on` a request goes on where the stream's last such
-    request ended, as likely as that says after one that did not and after one that did; else, as
-    likely as `resumes`, where its own kind's last request ended, or the run before that one.
+    of sequential access without end. A request that follows `begins` "on" where the stream's last
+    such request ended, "resumed" where the run before that one ended, or "elsewhere", on pages that
+    were used before (`is_used`) or not. With `circle`, the start and the bytes of a part of the
+    stream's, it goes round there. `then` says how often each of the stream's kinds comes behind it.
     """
 
     share: float
@@ -80,8 +82,10 @@ class Request:
     most_bytes: int = 0
     align_bytes: int = 512
     run: Distribution | None = ONE
-    goes_on: tuple[float, float] | None = None
-    resumes: tuple[float, float] = (0.0, 0.0)
+    begins: str | None = None
+    is_used: bool = False
+    circle: tuple[int, int] | None = None
+    then: tuple[int, ...] = ()
     locality: Locality = Locality()
     flags: tuple[str, ...] = ()
 

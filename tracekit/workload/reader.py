@@ -17,14 +17,18 @@ from tracekit.workload.model import ONE, Arrival, Distribution, Phase, Profile, 
 SHIPPED = Path(__file__).parents[1] / "workloads"
 SECTOR_BYTES = 512
 MOST_BYTES = 64 << 20  # of one request, as in a plan
-ACCESSES = ("random", "sequential", "following")
+ACCESSES = ("random", "sequential", "following", "circular")
 OPERATIONS = ("read", "write", "flush")
 FLAGS = ("fua", "preflush", "sync", "meta", "readahead")
 SHARE_ERROR = 1e-6
 PROFILE_KEYS = ("name", "about", "target_size", "sector", "direct", "pace", "depth")
 STREAM_KEYS = ("arrival", "request", "phase")
-PLACE_KEYS = ("access", "size", "align", "run", "goes_on", "resumes", "locality", "reuse")
-REQUEST_KEYS = ("share", "operation", "flags", *PLACE_KEYS)
+FOLLOWING_KEYS = ("begins", "pages", "distance")
+PLACE_KEYS = (
+    "access", "size", "align", "run", *FOLLOWING_KEYS, "circle", "locality", "reuse"
+)  # fmt: skip
+REQUEST_KEYS = ("share", "operation", "flags", "then", *PLACE_KEYS)
+BEGINS = ("on", "resumed", "elsewhere")
 
 
 def shipped() -> dict[str, Path]:
@@ -96,8 +100,7 @@ class _Reader:
 
     def _stream(self, table: Any, place: str) -> Stream:
         keys = Keys(table, place, known=(*STREAM_KEYS, "role", "process", "start", "size"))
-        is_first = keys.has("start") and keys.value("start") in (0, "0")
-        start = 0 if is_first else keys.size("start", 0)
+        start = keys.offset("start") if keys.has("start") else 0
         size = keys.size("size", self.target_bytes - start)
         for key, value in (("start", start), ("size", size)):
             self._check_unit(keys, key, value)
@@ -109,10 +112,15 @@ class _Reader:
         if not tables:
             raise InputError(f"{place}: there is no request", hint="add [[request]]")
         requests = [
-            self._request(one, f"{place}: [[request]] {number}", size)
+            self._request(one, f"{place}: [[request]] {number}", size, kinds=len(tables))
             for number, one in enumerate(tables, 1)
         ]
         _check_shares(place, requests)
+        if len({one.circle for one in requests} - {None}) > 1:
+            raise InputError(
+                f"{place}: its circular requests have different keys 'circle'",
+                hint="they go round together: make two streams, or give them the same",
+            )
         return Stream(
             arrival=_arrival(keys.value("arrival"), keys.tables("phase"), place),
             requests=tuple(requests),
@@ -122,16 +130,17 @@ class _Reader:
             process=keys.text("process") if keys.has("process") else None,
         )
 
-    def _request(self, table: Any, place: str, size_bytes: int) -> Request:
+    def _request(self, table: Any, place: str, size_bytes: int, *, kinds: int) -> Request:
         keys = Keys(table, place, known=REQUEST_KEYS)
         share = keys.number("share", low=0, high=1)
         operation = keys.choice("operation", OPERATIONS)
         flags = _flags(keys)
+        then = keys.counts("then", kinds) if keys.has("then") else ()
         if operation == "flush":
             for key in PLACE_KEYS:
                 if keys.has(key):
                     raise keys.wrong(key, "is not for a flush", hint=f"leave {key} out")
-            return Request(share, operation, flags=flags)
+            return Request(share, operation, flags=flags, then=then)
         sizes, least, most = read_sizes(keys)
         listed = sizes.values or (float(least), float(most))
         for size in listed:
@@ -151,11 +160,34 @@ class _Reader:
             most_bytes=most,
             align_bytes=align,
             run=_run(keys),
-            goes_on=_goes_on(keys),
-            resumes=_pair(keys, "resumes", "[its own kind, the run before]"),
+            begins=_begins(keys),
+            is_used=keys.has("pages") and keys.value("pages") == "used",
+            circle=self._circle(keys, size_bytes, most_bytes=most),
             locality=read_locality(keys, align),
             flags=flags,
+            then=then,
         )
+
+    def _circle(self, keys: Keys, size_bytes: int, *, most_bytes: int) -> tuple[int, int] | None:
+        """Return start and size of the part of the stream's where a request goes round."""
+        if keys.value("access") != "circular":
+            if keys.has("circle"):
+                raise keys.wrong("circle", "is for circular access", hint="leave circle out")
+            return None
+        for key in ("locality", "reuse"):
+            if keys.has(key):
+                raise keys.wrong(key, "is not for circular access", hint=f"leave {key} out")
+        if not keys.has("circle"):
+            return 0, size_bytes
+        own = Keys(keys.value("circle"), f"{keys.place}, key 'circle'", known=("start", "size"))
+        start, size = own.offset("start"), own.size("size")
+        for key, value in (("start", start), ("size", size)):
+            self._check_unit(own, key, value)
+        if start + size > size_bytes:
+            raise own.wrong("size", f"passes the end of the {size_bytes:,} bytes that there are")
+        if size < most_bytes:
+            raise own.wrong("size", f"is below the largest request, {most_bytes:,} bytes")
+        return start, size
 
     def _check_unit(self, keys: Keys, key: str, size: int) -> None:
         if size % self.unit:
@@ -175,24 +207,23 @@ def _flags(keys: Keys) -> tuple[str, ...]:
     return tuple(dict.fromkeys(flags))
 
 
-def _goes_on(keys: Keys) -> tuple[float, float] | None:
-    """Return how likely a request that follows goes on, after a jump and after going on."""
+def _begins(keys: Keys) -> str | None:
+    """Return where a request that follows begins, None for one that does not."""
     if keys.choice("access", ACCESSES) != "following":
-        for key in ("goes_on", "resumes"):
+        for key in FOLLOWING_KEYS:
             if keys.has(key):
                 raise keys.wrong(key, "is for following access", hint=f"leave {key} out")
         return None
-    keys.value("goes_on")
-    return _pair(keys, "goes_on", "[after a jump, after going on]")
-
-
-def _pair(keys: Keys, key: str, meaning: str) -> tuple[float, float]:
-    if not keys.has(key):
-        return 0.0, 0.0
-    ratios = keys.numbers(key, low=0, high=1)
-    if len(ratios) != 2:
-        raise keys.wrong(key, "is not two numbers", hint=f"write {meaning}, such as [0.2, 0.9]")
-    return ratios[0], ratios[1]
+    pages = keys.choice("pages", ("new", "used"))
+    for key, of in (("locality", "new"), ("distance", "used")):
+        if keys.has(key) and pages != of:
+            raise keys.wrong(key, f"is for pages = {of!r}", hint=f"leave {key} out")
+    if keys.has("reuse"):
+        hint = 'write pages = "used" and distance'
+        raise keys.wrong("reuse", "is not for following access", hint=hint)
+    if pages == "used":
+        keys.value("distance")
+    return keys.choice("begins", BEGINS)
 
 
 def _run(keys: Keys) -> Distribution | None:
