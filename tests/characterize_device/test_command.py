@@ -24,8 +24,8 @@ from tracekit.schema.device import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.store import TraceFolder
 
 SMALL = Amounts(
-    precondition=400, writes=1000, reads=2000, sizes=200, flushes=200, surface=300,
-    write_percents=(0, 100), depths=(1, 8, 32),
+    precondition=200, writes=500, reads=1000, sizes=100, flushes=100, surface=200,
+    write_percents=(0, 100), depths=(1, 16),
 )  # fmt: skip
 FEW = [
     "--precondition", "50", "--writes", "50", "--reads", "50", "--sizes", "20", "--flushes", "20",
@@ -149,8 +149,8 @@ def test_the_tables_are_as_the_schema_says(measured: Path) -> None:
         )
         found = [row for batch in rows.batches for row in batch.to_pylist()]
     assert found == [
-        {"counted": 2000, "told": 2000, "kind": "random_read"},
-        {"counted": 1000, "told": 1000, "kind": "random_write"},
+        {"counted": 1000, "told": 1000, "kind": "random_read"},
+        {"counted": 500, "told": 500, "kind": "random_write"},
     ]
 
 

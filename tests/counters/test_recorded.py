@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -39,6 +42,71 @@ def test_the_column_of_a_repeated_run_is_not_taken_for_a_time() -> None:
         Count("page-faults", 49.0, "", 1.0, "", is_mean=True),
         Count("task-clock", 1.0, "msec", 1.0, "", is_mean=True),
     ]  # fmt: skip
+
+
+def test_what_never_ran_in_a_real_run_is_not_counted() -> None:
+    counts, _ = read_counts(RECORDED / "not-counted.json")
+    assert [(one.event, one.count) for one in counts] == [
+        ("page-faults", None),
+        ("task-clock", None),
+    ]
+    assert {one.reason for one in counts} == {"no counter was free while it ran"}
+
+
+def test_json_lines_of_a_repeated_real_run_of_user_space() -> None:
+    counts, _ = read_counts(RECORDED / "repeated.json")
+    assert [one.event for one in counts] == ["page-faults", "minor-faults"]
+    assert all(one.is_mean and one.is_user and one.count for one in counts)
+
+
+def shape(line: str) -> tuple[tuple[str, str], ...]:
+    """Return keys and kinds of values of a line of perf stat -j, in their order."""
+    told = json.loads(line)
+    value = told["counter-value"]
+    kind = value if value.startswith("<") else f"{len(value.partition('.')[2])} decimals"
+    return tuple(
+        (key, kind if key == "counter-value" else type(told[key]).__name__) for key in told
+    )
+
+
+def lines_of(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
+def test_files_made_by_hand_have_the_shape_that_perf_writes(tmp_path: Path) -> None:
+    # GIVEN lines of the perf that is here: counted, never run, and, where there are no hardware
+    # counters, not supported; and lines that were recorded
+    told = tmp_path / "told"
+    real = [line for name in ("software", "not-counted", "repeated")
+            for line in lines_of((RECORDED / f"{name}.json").read_text())]  # fmt: skip
+    for more in ((), ("-D", "-1")):
+        events = ["page-faults:u", "task-clock"]
+        command = [
+            "perf",
+            "stat",
+            "-j",
+            *more,
+            "-e",
+            ",".join(events),
+            "-o",
+            str(told),
+            "--",
+            "true",
+        ]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("perf may not count here")
+        found = lines_of(told.read_text())
+        # THEN those of here are read, whatever more a newer perf writes
+        assert [one.event for one in parse_counts(told.read_text(), place="a")] == [
+            "page-faults", "task-clock"
+        ]  # fmt: skip
+        real += found
+    # AND each line of a file that was made by hand has a shape that perf gave to another event
+    made = [line for n in range(1, 7)
+            for line in lines_of((RECORDED / f"hardware-{n}.json").read_text())]  # fmt: skip
+    assert len(made) == 36
+    assert {shape(line) for line in made} <= {shape(line) for line in real}
 
 
 def test_events_that_took_turns() -> None:
