@@ -176,7 +176,14 @@ def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
         raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None
     relation.create_view(name)
     for view in VIEWS_SQL.get(name, ()):
-        connection.execute(read(view).text)
+        try:
+            connection.execute(read(view).text)
+        except duckdb.BinderException as error:
+            maker = MADE_BY.get(name, "replay")
+            raise InputError(
+                f"{files[0]} was made by another version: {first_line(error)}",
+                hint=f"make it anew: the same tracekit {maker} again",
+            ) from None
 
 
 def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:

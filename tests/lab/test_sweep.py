@@ -60,6 +60,29 @@ def test_durable_writes_wait_for_a_slow_disk_and_hardly_on_dax(tmp_path: Path) -
     assert found["hdd", "fsync"]["time_ratio"] > 0.9
 
 
+def test_slower_memory_adds_its_time_to_each_line_that_is_read(tmp_path: Path) -> None:
+    skip_unless_guests_run()
+    # GIVEN files of 64 KiB, so of 1,024 lines, on DAX, and on DAX that takes 100 ns more for a line
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "tracekit", "sweep", "webserver", "--exact", "-o", str(out)]
+    for target in ("dram=lab:dax=512MiB", "pcm=lab:dax=512MiB:100ns:450ns"):
+        command += ["--target", target]
+    command += ["--files", "50", "--vary", "mean_size=64KiB", "--vary", "size_shape=0"]
+    command += ["--threads", "1", "--duration", "500ms", "--runs", "1", "--no-report"]
+    # WHEN whole files are read there
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    found = {
+        (row["target"], row["step"]): row["p50_ns"]
+        for row in pq.read_table(out / "files/file_runs.parquet").to_pylist()
+    }
+    # THEN half of the reads take these 102,400 ns longer; buckets of times are 0.8 % wide
+    added_ns = found["pcm", "read_file"] - found["dram", "read_file"]
+    assert 0.95 * 102_400 < added_ns < 1.15 * 102_400
+    # AND what is neither read nor written takes as long as before
+    assert found["pcm", "open"] < 1.1 * found["dram", "open"]
+
+
 @pytest.mark.parametrize(("disk", "low_ms", "high_ms"), [("5ms:1", 400, 800), ("5ms", 50, 300)])
 def test_a_disk_serves_as_many_at_once_as_it_may(
     tmp_path: Path, disk: str, low_ms: int, high_ms: int

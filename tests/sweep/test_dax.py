@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from tests.analyzers.folder import FIXTURES, make, rows_of
 from tracekit.cli import app
+from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.dax import MOST_KINDS, dax, named
 from tracekit.sweep.dax import explain, find_verdicts, paragraphs, summarize
@@ -29,7 +31,7 @@ def test_each_workload_is_told_with_its_reason(tmp_path: Path) -> None:
     # THEN each pair of targets has a headline, and each workload its ratio and the step behind it
     assert lines == [
         "dax beside cache: DAX does not pay for webproxy; makes no difference for webserver;"
-        " is not decided for noisy, once and stuck",
+        " may or may not pay for noisy, once and stuck",
         "  noisy: not decided, 0.943 times the steps (0.0115 to 77.1 with 95 % confidence,"
         " 2 runs each)",
         "  once: not decided, 3 times the steps of one run each: more --runs tell how sure that is",
@@ -73,11 +75,18 @@ def test_settings_of_a_workload_are_counted_and_its_ends_told() -> None:
         verdict(None, "not decided", io_bytes=128),
     ]
     ((title, (line,)),) = paragraphs(rows)
-    assert title == "dax beside hdd: DAX depends on the setting for varmail"
+    assert title == "dax beside hdd: DAX differs by the setting for varmail"
     assert line == (
         "varmail, 4 settings: pays in 2, no difference in 1, not decided in 1; 1 times the steps"
         " (1 thread, 1,000 files, 1 KiB a call) to 12 times (8 threads, 16 KiB a call)"
     )
+
+
+def test_settings_of_one_run_each_are_told_to_be_so() -> None:
+    once = {"run_count": 1, "ratio_low": None, "ratio_high": None}
+    rows = [verdict(float(n), "not decided", threads=n, **once) for n in (1, 2)]
+    ((_, (line,)),) = paragraphs(rows)
+    assert "not decided in 2 by one run each: more --runs tell; 1 times" in line
 
 
 def test_a_step_that_one_target_never_did_is_no_reason() -> None:
@@ -186,3 +195,14 @@ def test_a_sweep_with_dax_says_for_what_it_pays(
     assert "dax-ratios" in page
     asked = "select target, other, count(*) as n from dax_steps group by all"
     assert "pm" in CliRunner().invoke(app, ["sql", str(tmp_path / "out"), asked]).stdout
+
+
+def test_a_table_of_an_older_version_says_how_to_make_it_anew(tmp_path: Path) -> None:
+    # GIVEN a table that was made before targets were told apart
+    folder = make(tmp_path / "out", {"file_runs": ROWS})
+    table = pq.read_table(folder.table("files/file_runs"))
+    pq.write_table(table.drop_columns(["is_dax"]), folder.table("files/file_runs"))
+    # THEN it is named, with the command that makes it of the runs that are there
+    with pytest.raises(InputError, match="made by another version") as error:
+        find_verdicts(folder)
+    assert error.value.hint == "make it anew: the same tracekit sweep again"

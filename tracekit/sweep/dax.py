@@ -16,7 +16,7 @@ HEADS = {
     "pays": "pays for {}",
     "does not pay": "does not pay for {}",
     "no difference": "makes no difference for {}",
-    "not decided": "is not decided for {}",
+    "not decided": "may or may not pay for {}",
 }
 Row = Mapping[str, Any]
 
@@ -62,7 +62,7 @@ def _heads(workloads: Sequence[Sequence[Row]]) -> str:
         names = [name for name, verdicts in found.items() if verdicts == {verdict}]
         parts += [head.format(_listed(names))] if names else []
     mixed = [name for name, verdicts in found.items() if len(verdicts) > 1]
-    parts += [f"depends on the setting for {_listed(mixed)}"] if mixed else []
+    parts += [f"differs by the setting for {_listed(mixed)}"] if mixed else []
     return f"DAX {'; '.join(parts)}"
 
 
@@ -80,6 +80,8 @@ def _workload(rows: Sequence[Row]) -> str:
         if (count := sum(row["verdict"] == verdict for row in rows))
     ]
     text = f"{rows[0]['personality']}, {len(rows)} settings: {', '.join(counts)}"
+    if all(row["run_count"] == 1 for row in rows):
+        text += " by one run each: more --runs tell"
     known = sorted((row for row in rows if row["ratio"] is not None), key=lambda row: row["ratio"])
     if not known:
         return text
