@@ -11,7 +11,7 @@
 #include "replay/target.h"
 #include "replay/uring_modes.h"
 
-#define ENGINE_FEATURES_MAX 8U
+#define ENGINE_FEATURES_MAX 12U
 
 /* One request in flight; the run owns it and keeps it unchanged until it is reaped. */
 struct request {

@@ -8,6 +8,7 @@
 
 #define PIECE 2U                       /* submissions that a slow device gets at once */
 #define SLOW_NS 50000U                 /* it is slow when a sleep for its completions was longer */
+#define DISCARD_THREADS 4U             /* where the kernel has no command for it */
 #define FLUSH_PART (UINT64_C(1) << 32) /* in user_data: the flush before the data */
 
 /* A request in flight and how far it is. */
@@ -18,8 +19,10 @@ struct task {
 };
 
 struct engine {
-  struct port main;  /* its ring is polled if that was asked for */
-  struct port aside; /* for what cannot be polled; not open when nothing is */
+  struct port main;        /* its ring is polled if that was asked for */
+  struct port aside;       /* for what cannot be polled; not open when nothing is */
+  struct engine *discards; /* threads that discard on devices; NULL where the ring can */
+  uint32_t discarding;     /* requests in flight there */
   struct engine_config config;
   struct task *tasks; /* one a slot */
   uint64_t resubmitted;
@@ -67,7 +70,18 @@ static int go_on(struct engine *engine, const struct task *task) {
   return rc == 0 && is_piece ? uring_go(&port->ring) : rc;
 }
 
+/* Whether the ring would punch a hole, which asks a device for zeroes and is no discard. */
+static bool is_for_threads(const struct engine *engine, const struct request *request) {
+  bool is_device = engine->config.targets[request->target].kind == TARGET_DEVICE;
+  return engine->discards != NULL && is_device && request->operation == PLAN_DISCARD;
+}
+
 static int uring_submit(struct engine *engine, const struct request *request) {
+  if (is_for_threads(engine, request)) {
+    engine->discarding++;
+    engine->aside_count += has_aside(engine);
+    return engine_threads()->submit(engine->discards, request);
+  }
   struct task *task = &engine->tasks[request->slot];
   *task = (struct task){.request = *request};
   if (request->operation != PLAN_WRITE || (request->flags & PLAN_PREFLUSH) == 0)
@@ -132,12 +146,26 @@ static int take_ready(struct engine *engine, struct uring *ring, struct completi
   return (int)count;
 }
 
+static int take_discards(struct engine *engine, struct completion *out, uint32_t room) {
+  if (engine->discarding == 0 || room == 0)
+    return 0;
+  int count = engine_threads()->reap(engine->discards, out, room, 0);
+  engine->discarding -= count > 0 ? (uint32_t)count : 0;
+  return count;
+}
+
 static int take_all(struct engine *engine, struct completion *out, uint32_t room) {
   int count = take_ready(engine, &engine->main.ring, out, room);
-  if (count < 0 || !has_aside(engine))
-    return count;
-  int more = take_ready(engine, &engine->aside.ring, out + count, room - (uint32_t)count);
-  return more < 0 ? more : count + more;
+  int more = count;
+  if (more >= 0 && has_aside(engine)) {
+    more = take_ready(engine, &engine->aside.ring, out + count, room - (uint32_t)count);
+    count += more;
+  }
+  if (more >= 0) {
+    more = take_discards(engine, out + count, room - (uint32_t)count);
+    count += more;
+  }
+  return more < 0 ? more : count;
 }
 
 /* Sleeps in a ring for some completions, never for more than can come. */
@@ -156,29 +184,35 @@ static bool has_completions(const struct engine *engine) {
          (has_aside(engine) && uring_peek(&engine->aside.ring) != NULL);
 }
 
-/* Lets both rings go on, and looks for completions until there are some. */
-static int look(struct engine *engine, uint64_t until_ns) {
-  int rc = 0;
+/* Lets all go on, and looks for completions until there are some. */
+static int look(struct engine *engine, struct completion *out, uint32_t room, uint64_t until_ns) {
+  int count;
   do {
-    rc = uring_go(&engine->main.ring);
+    int rc = uring_go(&engine->main.ring);
     if (rc == 0 && has_aside(engine))
       rc = uring_go(&engine->aside.ring);
-  } while (rc == 0 && until_ns != 0 && !has_completions(engine) && clock_now_ns() < until_ns);
-  return rc;
+    count = rc != 0 ? rc : take_all(engine, out, room);
+  } while (count == 0 && until_ns != 0 && clock_now_ns() < until_ns);
+  return count;
+}
+
+/* The ring whose completions end a sleep; NULL when others could come meanwhile. */
+static struct uring *only_busy(struct engine *engine) {
+  bool is_aside_idle = !has_aside(engine) || engine->aside.ring.in_flight == 0;
+  if (engine->discarding > 0)
+    return NULL;
+  if (is_aside_idle)
+    return uring_can_sleep(&engine->main.ring) ? &engine->main.ring : NULL;
+  return engine->main.ring.in_flight == 0 ? &engine->aside.ring : NULL;
 }
 
 static int uring_reap(struct engine *engine, struct completion *out, uint32_t room,
                       uint64_t until_ns) {
-  struct uring *main = &engine->main.ring;
   bool must_wait = until_ns != 0 && !has_completions(engine);
-  bool is_main_alone = !has_aside(engine) || engine->aside.ring.in_flight == 0;
-  int rc;
-  if (must_wait && is_main_alone && uring_can_sleep(main))
-    rc = sleep_in(engine, main, until_ns);
-  else if (must_wait && main->in_flight == 0 && !is_main_alone)
-    rc = sleep_in(engine, &engine->aside.ring, until_ns);
-  else
-    rc = look(engine, must_wait ? until_ns : 0);
+  struct uring *ring = must_wait ? only_busy(engine) : NULL;
+  if (ring == NULL)
+    return look(engine, out, room, must_wait ? until_ns : 0);
+  int rc = sleep_in(engine, ring, until_ns);
   return rc != 0 ? rc : take_all(engine, out, room);
 }
 
@@ -187,6 +221,7 @@ static void uring_engine_close(struct engine *engine) {
     return;
   port_close(&engine->main);
   port_close(&engine->aside);
+  engine_threads()->close(engine->discards);
   free(engine->tasks);
   free(engine);
 }
@@ -200,6 +235,19 @@ static int open_ports(struct engine *engine) {
   return rc;
 }
 
+/* Before Linux 6.12 only a call that blocks discards on a device. */
+static int open_discards(struct engine *engine) {
+  struct engine_config config = engine->config;
+  config.threads = DISCARD_THREADS;
+  const struct port *port = has_aside(engine) ? &engine->aside : &engine->main;
+  for (uint32_t i = 0; i < config.target_count && !port->has_discard; i++) {
+    const struct target *target = &config.targets[i];
+    if (target->kind == TARGET_DEVICE && target->may_write && target->can_discard)
+      return engine_threads()->open(&engine->discards, &config);
+  }
+  return 0;
+}
+
 static int uring_engine_open(struct engine **out, const struct engine_config *config) {
   struct engine *engine = calloc(1, sizeof *engine);
   if (engine == NULL)
@@ -210,6 +258,8 @@ static int uring_engine_open(struct engine **out, const struct engine_config *co
   engine->aside.ring.fd = -1;
   engine->tasks = calloc(config->depth, sizeof *engine->tasks);
   int rc = engine->tasks == NULL ? -ENOMEM : open_ports(engine);
+  if (rc == 0)
+    rc = open_discards(engine);
   if (rc != 0) {
     uring_engine_close(engine);
     return rc;
@@ -230,6 +280,7 @@ static void uring_describe(const struct engine *engine, struct engine_report *re
       {"registered_files", main->has_files},
       {"registered_buffers", main->has_buffers},
       {"discard_command", main->has_discard || engine->aside.has_discard},
+      {"discard_threads", engine->discards != NULL},
   };
   report->feature_count = sizeof features / sizeof *features;
   memcpy(report->features, features, sizeof features);

@@ -13,6 +13,7 @@ import pytest
 
 from tests.lab.guests import lab, skip_unless_guests_run
 from tests.replay.program import (
+    DISCARD,
     FLUSH,
     FUA,
     PREFLUSH,
@@ -35,7 +36,7 @@ WAYS = {
     "sqpoll": "--sqpoll --sqpoll-idle-ms 50",
     "both": "--sqpoll --sqpoll-idle-ms 50 --iopoll",
 }
-KINDS = (READ, WRITE, WRITE, FLUSH, WRITE, WRITE_ZEROES, READ)
+KINDS = (READ, WRITE, WRITE, FLUSH, WRITE, DISCARD, WRITE_ZEROES, READ)
 SLOW_NS = 200_000_000
 SCRIPT = f"""
 set -e
@@ -43,7 +44,7 @@ make() {{  # NAME NS: a disk in memory that interrupts so long after, where it d
   folder=/sys/kernel/config/nullb/$1
   mkdir $folder
   echo {MIB} > $folder/size
-  for switch in memory_backed poll_queues cache_size; do echo 1 > $folder/$switch; done
+  for switch in memory_backed discard poll_queues cache_size; do echo 1 > $folder/$switch; done
   echo 4096 > $folder/blocksize
   echo 2 > $folder/irqmode
   echo $2 > $folder/completion_nsec
@@ -95,7 +96,8 @@ def mixed() -> list[tuple[int, ...]]:
 
 ROWS = mixed()
 UNPOLLED = sum(
-    (row[4] in (FLUSH, WRITE_ZEROES)) + bool(row[5] & FUA) + bool(row[5] & PREFLUSH) for row in ROWS
+    (row[4] in (FLUSH, DISCARD, WRITE_ZEROES)) + bool(row[5] & FUA) + bool(row[5] & PREFLUSH)
+    for row in ROWS
 )
 """Entries that no ring can poll: what is no transfer, what must be durable, flushes before data."""
 
@@ -166,4 +168,6 @@ def test_the_summary_says_what_was_polled(files: Path, way: str) -> None:
     is_polled = way in ("iopoll", "both")
     assert engine["features"]["iopoll"] == is_polled
     assert engine["features"]["sqpoll"] == (way in ("sqpoll", "both"))
+    # This kernel is older than the command that discards by a ring.
+    assert engine["features"]["discard_threads"] != engine["features"]["discard_command"]
     assert engine["unpolled"] == (UNPOLLED if is_polled else 0)
