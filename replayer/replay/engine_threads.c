@@ -9,6 +9,7 @@
 #include "replay/blocking.h"
 #include "replay/clock.h"
 #include "replay/engine.h"
+#include "replay/priority.h"
 #include "replay/ring.h"
 #include "replay/stop.h"
 
@@ -26,6 +27,7 @@ struct worker {
   pthread_t thread;
   struct engine *engine;
   unsigned char *sink; /* where its reads go */
+  uint16_t priority;   /* that it has; changed by the thread alone */
 };
 
 struct engine {
@@ -45,8 +47,14 @@ static void wait_for(sem_t *semaphore) {
   }
 }
 
+/* A priority is the thread's and not the call's; it was found to be granted before. */
+static void take_priority(struct worker *worker, uint16_t priority) {
+  if (worker->priority != priority && priority_take(priority) == 0)
+    worker->priority = priority;
+}
+
 static void *work(void *argument) {
-  const struct worker *worker = argument;
+  struct worker *worker = argument;
   struct engine *engine = worker->engine;
   for (;;) {
     uint32_t slot;
@@ -55,8 +63,10 @@ static void *work(void *argument) {
     if (!ring_pop(engine->waiting, &slot))
       return NULL;
     struct task *task = &engine->tasks[slot];
-    task->error = (int32_t)blocking_run(&engine->config.targets[task->request.target],
-                                        engine->config.buffers, worker->sink, &task->request);
+    const struct target *target = &engine->config.targets[task->request.target];
+    take_priority(worker, target->priority);
+    task->error =
+        (int32_t)blocking_run(target, engine->config.buffers, worker->sink, &task->request);
     task->complete_ns = clock_now_ns();
     (void)ring_push(engine->finished, slot); /* has room for every slot */
     (void)sem_post(&engine->done);           /* overflows only beyond 2^31 */

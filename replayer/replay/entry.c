@@ -61,6 +61,7 @@ static void fill_transfer(struct port *port, const struct request *request, uint
   sqe->off = offset;
   sqe->len = (uint32_t)(left < limit ? left : limit);
   sqe->addr = (uint64_t)(uintptr_t)memory_of(buffers, buffer, offset);
+  sqe->ioprio = port->config->targets[request->target].priority;
   sqe->buf_index = port->has_buffers ? (uint16_t)buffer : 0;
   sqe->rw_flags = (request->flags & PLAN_FUA) != 0 && !is_read ? RWF_DSYNC : 0;
 }

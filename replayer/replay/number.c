@@ -17,7 +17,7 @@ static const char *digits(const char *text, uint64_t maximum, uint64_t *value) {
     return NULL;
   for (*value = 0; digit(*text); text++) {
     uint64_t next = (uint64_t)(*text - '0');
-    if (*value > (maximum - next) / 10)
+    if (next > maximum || *value > (maximum - next) / 10)
       return NULL;
     *value = *value * 10 + next;
   }

@@ -113,6 +113,8 @@ static const struct command_option table[] = {
      AT(uring.idle_ms), 1, IDLE_MS_MAX},
     {"iopoll", NULL, "io_uring: look for completions, without interrupts", command_flag,
      AT(uring.is_polled)},
+    {"priority", "[LABEL=]CLASS", "of reads and writes: rt, be or idle, and :0 to :7", take_listed,
+     AT(priority)},
     {"direct", "WHEN", "O_DIRECT: auto, on or off (default auto)", command_word, AT(direct),
      .words = direct_words},
     {"write-to", "TOKEN", "confirm that this existing target may be written", take_listed,
@@ -154,8 +156,9 @@ static const struct command command = {
     .count = sizeof table / sizeof *table,
     .take_place = take_plan};
 
-/* Ways of io_uring mean nothing to the other engines. */
-static int check_uring(const struct options *options) {
+/* Ways of io_uring mean nothing to the other engines, priorities only to those that call the kernel
+ * for each request. */
+static int check_ways(const struct options *options) {
   const struct uring_modes *modes = &options->uring;
   bool is_uring = strcmp(options->engine, "auto") == 0 || strcmp(options->engine, "io_uring") == 0;
   bool has_detail = modes->cpu != URING_ANY_CPU || modes->idle_ms > 0;
@@ -167,6 +170,8 @@ static int check_uring(const struct options *options) {
     diag("--sqpoll-cpu and --sqpoll-idle-ms need --sqpoll");
   else if (modes->is_polled && options->direct == DIRECT_OFF)
     diag("--iopoll needs O_DIRECT: leave --direct off out");
+  else if (options->priority.count > 0 && !is_uring && strcmp(options->engine, "threads") != 0)
+    diag("--priority needs --engine io_uring or threads");
   else
     return 0;
   return -EINVAL;
@@ -190,7 +195,7 @@ static int check(const struct options *options) {
   else if (!is_null && !is_emulated && options->target_count == 0)
     diag("where should the requests go? name a --target");
   else
-    return check_uring(options);
+    return check_ways(options);
   return -EINVAL;
 }
 

@@ -37,6 +37,7 @@ struct options {
   uint32_t device_count;
   struct options_list write_to;  /* confirmations */
   struct options_list overwrite; /* names of signatures */
+  struct options_list priority;  /* [LABEL=]CLASS[:LEVEL] */
   const char *engine;            /* "auto", "io_uring", "threads", "emulated" or "null" */
   struct pace_rules pace;
   struct fraction speed;

@@ -8,6 +8,7 @@
 
 #include "replay/ability.h"
 #include "replay/diag.h"
+#include "replay/priority.h"
 #include "replay/progress.h"
 #include "replay/range.h"
 #include "replay/stop.h"
@@ -188,6 +189,9 @@ static int prepare(struct session *session) {
     rc = check_kinds(session, session->options->engine);
   if (rc == 0)
     rc = check_polling(session);
+  const struct options_list *asked = &session->options->priority;
+  if (rc == 0)
+    rc = priority_assign(session->targets, session->target_count, asked->texts, asked->count);
   return rc == 0 ? range_check(session) : rc;
 }
 

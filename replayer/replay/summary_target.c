@@ -1,5 +1,7 @@
 #include "replay/summary_target.h"
 
+#include "replay/priority.h"
+
 static void write_disk(struct json *json, const struct device_spec *spec) {
   json_number(json, "seek_track_ns", spec->seek_track_ns);
   json_number(json, "seek_root_ns", spec->seek_root_ns);
@@ -37,6 +39,9 @@ void summary_target(struct json *json, const struct session *session, uint32_t i
   json_bool(json, "is_kept", target->kind != TARGET_MADE_FILE || session->options->keep);
   json_text(json, "confirm_with", target->token[0] == '\0' ? NULL : target->token);
   json_bool(json, "may_write", target->may_write);
+  char priority[PRIORITY_TEXT_BYTES];
+  priority_name(target->priority, priority);
+  json_text(json, "priority", priority);
   json_bool(json, "is_direct", target->is_direct);
   json_bool(json, "expands", target->expands);
   json_text(json, "direct_note", target->direct_note[0] == '\0' ? NULL : target->direct_note);

@@ -25,6 +25,7 @@ struct target {
   uint64_t size_bytes;            /* UINT64_MAX for the null engine */
   uint32_t align_bytes;           /* of addresses and lengths with O_DIRECT */
   uint64_t map_align_bytes;       /* lengths of mappings are multiples of it; 1: any */
+  uint16_t priority;              /* of its reads and writes, as ioprio_set(2) takes it; 0: none */
   bool is_direct;                 /* opened with O_DIRECT */
   bool expands;                   /* transfers are widened to multiples of align_bytes */
   bool may_write;                 /* opened for writing */

@@ -135,6 +135,14 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
             " without interrupts.",
         ),
     ] = False,
+    priority: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="I/O priority of reads and writes: rt, be or idle, with a level such as be:7, or"
+            " ROLE=CLASS for one role. Can be repeated.",
+            metavar="[ROLE=]CLASS",
+        ),
+    ] = None,
     level: Annotated[
         str, typer.Option(help="queued: what was asked for; issued: what the device got.")
     ] = "queued",
@@ -192,13 +200,13 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         _run_files(trace, chosen, as_json=as_json)
         return
     _refuse_cache(asked)
-    lists = {"--write-to": write_to, "--overwrite-signature": overwrite_signature}
     arguments = ["--speed", speed, "--threads", str(threads), "--direct", direct]
     arguments += ["--out-of-range", out_of_range, "--overlaps", overlaps]
     arguments += [*(["--keep"] if keep else []), *(["--expand"] if expand else [])]
     arguments += polling(sqpoll, iopoll=iopoll)
     arguments += [] if depth is None else ["--depth", str(depth)]
-    arguments += _repeated(lists)
+    lists = {"--overwrite-signature": overwrite_signature, "--priority": priority}
+    arguments += _repeated({"--write-to": write_to, **lists})
     options = Options(
         name=name,
         level=level,

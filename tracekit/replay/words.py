@@ -86,6 +86,7 @@ def _targets(summary: dict[str, Any]) -> list[str]:
         if target["kind"] == "none":
             continue
         how = "O_DIRECT" if target["is_direct"] else "buffered"
+        how += "" if target["priority"] == "none" else f", priority {target['priority']}"
         fate = "" if target["is_kept"] else " and removed"
         lines.append(
             f"{target['label']}: {PLACE[target['kind']]}{fate} {target['path']},"
