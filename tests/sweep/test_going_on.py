@@ -24,7 +24,9 @@ def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, ta
     out = tmp_path / "out"
     command = ["sweep", "varmail", "--target", str(target), "-o", str(out), *SMALL]
     long = [*command, "--runs", "20", "--duration", "300ms", "--cache", "keep", "--no-report"]
-    child = subprocess.Popen([sys.executable, "-m", "tracekit", *long], stderr=subprocess.DEVNULL)
+    # Tests that run in the background of a shell have inherited that SIGINT is ignored.
+    plain = ["env", "--default-signal", sys.executable, "-m", "tracekit"]
+    child = subprocess.Popen([*plain, *long], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and len(list(out.glob("files/runs/*.json"))) < 2:
         time.sleep(0.02)
