@@ -30,6 +30,8 @@ class Kept:
     foreign_bytes: int
     """Bytes in the tracer's stream that were no record."""
     files: tuple[str, ...]
+    missed_at_most: int = 0
+    """Events of all disks that the kernel did not show the source; which disk's is not known."""
 
 
 @dataclass(frozen=True)

@@ -8,30 +8,22 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from tracekit.capture.block_events import EVENTS, disk_numbers, known_events
 from tracekit.capture.keep import SUFFIXES, Kept, packing_writer
-from tracekit.capture.tracefs import tracefs_folder
+from tracekit.capture.program import Program, first_line, pipe_of, size_of
 from tracekit.errors import TracekitError
 from tracekit.store import write_json
 
 REMEDY = "install perf (Debian: linux-perf) of this kernel, run as root"
 PROBE_S = 20.0
-STOP_S = 120.0
 READ_BYTES = 1 << 20
-_EVENTS = (
-    *("bio_queue", "bio_remap", "bio_backmerge", "bio_frontmerge", "bio_complete", "split"),
-    *("getrq", "rq_insert", "rq_issue", "rq_merge", "rq_requeue", "rq_complete"),
-)
-# A command that says that recording has begun, and ends when its input does: with this process,
-# however that ends. So no perf is left behind, even after SIGKILL.
-_WORKLOAD = ("sh", "-c", "echo; exec cat >/dev/null")
 _LOST = re.compile(rb"PERF_RECORD_LOST(?:_SAMPLES)? lost (\d+)")
 
 
@@ -40,7 +32,7 @@ def probe() -> str | None:
     if shutil.which("perf") is None:
         return "perf is not installed"
     with tempfile.TemporaryDirectory(prefix="tracekit-perf-") as folder:
-        event = ("-e", f"block:block_{_EVENTS[0]}")
+        event = ("-e", f"block:block_{EVENTS[0]}")
         command = ["perf", "record", "-q", "-B", "-a", *event, "-o", f"{folder}/perf.data", "true"]
         try:
             ran = subprocess.run(
@@ -48,7 +40,7 @@ def probe() -> str | None:
             )
         except subprocess.TimeoutExpired:
             return f"perf record did not end within {PROBE_S:.0f} s"
-    return _first_line(ran.stderr) if ran.returncode != 0 else None
+    return first_line(ran.stderr) if ran.returncode != 0 else None
 
 
 class Perf:
@@ -58,64 +50,33 @@ class Perf:
 
     def __init__(self, disk: Path, spool: Path, *, buffer_kib: int) -> None:
         """Prepare to record `disk`, a folder in /sys/block, into files in the folder `spool`."""
-        self._filter = " || ".join(f"dev == {number}" for number in _numbers(disk))
+        self._filter = " || ".join(f"dev == {number}" for number in disk_numbers(disk))
         self._data, self._log = spool / "perf.data", spool / "perf.log"
         self._buffer_kib = buffer_kib
-        self._perf: subprocess.Popen[bytes] | None = None
+        self._program = Program("perf record", self._log, remedy=REMEDY)
         self._seen_bytes = 0
 
     def start(self) -> None:
         """Begin to record; raise TracekitError when perf does not."""
-        events = ",".join(f"block:block_{name}" for name in _EVENTS if _exists(name))
+        events = ",".join(f"block:block_{name}" for name in known_events())
         what = ("-a", "-k", "mono", "-m", f"{self._buffer_kib}K", "-e", events)
         command = ["perf", "record", "-q", "-B", *what, "--filter", self._filter]
-        with self._log.open("wb") as log:
-            self._perf = subprocess.Popen(
-                [*command, "-o", str(self._data), "--", *_WORKLOAD],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                process_group=0,
-            )
-        if not _pipe(self._perf.stdout).readline():
-            raise self._failure("perf record did not begin")
+        self._program.start([*command, "-o", str(self._data), "--", "cat"])
 
     def drain(self) -> int:
         """Return the bytes that perf wrote since the last call."""
-        if self._perf is None or self._perf.poll() is not None:
-            raise self._failure("perf record ended by itself")
-        before, self._seen_bytes = self._seen_bytes, _size(self._data)
+        self._program.check()
+        before, self._seen_bytes = self._seen_bytes, size_of(self._data)
         return self._seen_bytes - before
 
     def stop(self) -> Script:
         """Stop recording; perf writes the rest. Raise TracekitError when it fails."""
-        running = self._perf
-        if running is None:
-            raise self._failure("perf record was not started")
-        _pipe(running.stdin).close()
-        try:
-            status = running.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            raise self._failure(f"perf record did not end within {STOP_S:.0f} s") from None
-        if status != 0:
-            raise self._failure(f"perf record ended with status {status}")
+        self._program.stop()
         return Script(self._data, self._log)
 
     def close(self) -> None:
         """End perf, whatever state it is in; its events in the kernel go with it."""
-        running = self._perf
-        if running is None:
-            return
-        if running.poll() is None:
-            os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
-        for pipe in (running.stdin, running.stdout):
-            if pipe is not None:
-                pipe.close()
-
-    def _failure(self, what: str) -> TracekitError:
-        told = _first_line(self._log.read_text(errors="replace") if self._log.exists() else "")
-        return TracekitError(f"{what}: {told}", hint=REMEDY)
+        self._program.close()
 
 
 @dataclass
@@ -148,14 +109,14 @@ class Script:
             self.log.open("wb") as log,
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as running,
         ):
-            pipe = _pipe(running.stdout)
+            pipe = pipe_of(running.stdout)
             while data := pipe.read(READ_BYTES):
                 target.write(data)
                 whole, newline, tail = (rest + data).rpartition(b"\n")
                 self._count(whole + newline)
                 rest = tail
         if running.returncode != 0:
-            told = _first_line(self.log.read_text(errors="replace"))
+            told = first_line(self.log.read_text(errors="replace"))
             raise TracekitError(f"perf script cannot read what perf recorded: {told}", hint=REMEDY)
 
     def _count(self, lines: bytes) -> None:
@@ -164,33 +125,3 @@ class Script:
         self.counts["lost"] += sum(map(int, lost))
         own = rb" %d \[\d+\] +[\d.]+: +block:block_bio_queue:" % os.getpid()
         self.counts["own"] += len(re.findall(own, lines))
-
-
-def _numbers(disk: Path) -> list[int]:
-    """Return the device numbers of the disk and its partitions, as the kernel's events have them.
-
-    An event of a partition's request may carry the partition's number (include/linux/kdev_t.h:
-    major << 20 | minor).
-    """
-    files = [disk / "dev", *sorted(disk.glob(f"{disk.name}*/dev"))]
-    pairs = [file.read_text().split(":") for file in files]
-    return [int(major) << 20 | int(minor) for major, minor in pairs]
-
-
-def _exists(event: str) -> bool:
-    return (tracefs_folder() / f"events/block/block_{event}").is_dir()
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    if pipe is None:
-        raise ValueError("the process was started without this pipe")
-    return pipe
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else "it gave no reason"

@@ -13,6 +13,7 @@ from typing import Any
 
 from tracekit.capture.blk_tracer import BlkTracer
 from tracekit.capture.blktrace import Blktrace
+from tracekit.capture.bpftrace import Bpftrace
 from tracekit.capture.command import Stop, end, signals_held, start
 from tracekit.capture.held import held_by_probes
 from tracekit.capture.keep import Kept
@@ -112,6 +113,8 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
 def _source(name: str, disk: Path, spool: Path, *, settings: Settings, options: Options) -> Source:
     if name == Perf.name:
         return Perf(disk, spool, buffer_kib=options.buffer_kib)
+    if name == Bpftrace.name:
+        return Bpftrace(disk, spool, buffer_kib=options.buffer_kib)
     if name == Blktrace.name:
         return Blktrace(disk, spool, settings, buffer_kib=options.buffer_kib)
     tracefs = tracefs_folder()

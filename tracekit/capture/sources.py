@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracekit.capture import blk_tracer, blktrace, perf
+from tracekit.capture import blk_tracer, blktrace, bpftrace, perf
 from tracekit.errors import TracekitError, UsageError
 
 
@@ -24,6 +24,7 @@ KNOWN = (
     Known(blktrace.Blktrace.name, lambda _tracefs, disk: blktrace.why_not(disk), blktrace.REMEDY),
     Known(blk_tracer.BlkTracer.name, blk_tracer.why_not, blk_tracer.REMEDY),
     Known(perf.Perf.name, lambda _tracefs, _disk: perf.probe(), perf.REMEDY),
+    Known(bpftrace.Bpftrace.name, lambda _tracefs, _disk: bpftrace.probe(), bpftrace.REMEDY),
 )
 NAMES = tuple(known.name for known in KNOWN)
 

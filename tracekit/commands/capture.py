@@ -16,6 +16,7 @@ from tracekit.progress import byte_progress
 
 if TYPE_CHECKING:
     from tracekit.capture.file_info import FileCapture
+    from tracekit.capture.keep import Kept
     from tracekit.capture.session import Captured, Options
 
 BUFFER_MIB = 32
@@ -40,8 +41,8 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     source: Annotated[
         str | None,
         typer.Option(
-            help="How to record: blktrace, tracefs-blk (the kernel's tracer) or perf (its text is"
-            " kept). [default: the first that works here]"
+            help="How to record: blktrace, tracefs-blk (the kernel's tracer), perf or bpftrace"
+            " (of both the text is kept). [default: the first that works here]"
         ),
     ] = None,
     compress: Annotated[
@@ -125,10 +126,19 @@ def _capture_blocks(device: str, output: Path, *, options: Options, as_json: boo
 
     with _progress(options) as watched:
         captured = run_capture(device, output, options=watched)
-    for note in captured.notes:
+    for note in (*captured.notes, *_doubts(captured.kept)):
         typer.echo(note, err=True)
     _print(captured, output, as_json=as_json)
     _complain(captured, output)
+
+
+def _doubts(kept: Kept) -> list[str]:
+    if not kept.missed_at_most:
+        return []
+    return [
+        f"up to {kept.missed_at_most:,} events, of all disks, happened while the kernel was in a"
+        " BPF program, and were not seen; parse counts the requests that lack one"
+    ]
 
 
 def _capture_files(
@@ -205,6 +215,7 @@ def _print(captured: Captured, output: Path, *, as_json: bool) -> None:
             "overrun": kept.overrun,
             "dropped": kept.dropped,
             "foreign_bytes": kept.foreign_bytes,
+            "missed_at_most": kept.missed_at_most,
             "duration_ns": round(captured.duration_s * 1e9),
             "overhead": captured.overhead,
         }

@@ -124,7 +124,7 @@ SOURCES = Group(
         Check("tracefs blk tracer", "tracekit capture --source tracefs-blk", blk_tracer),
         Check("blktrace(8)", "tracekit capture --source blktrace", blktrace),
         Check("perf block events", "tracekit capture --source perf", perf),
-        Check("bpftrace block events", "captures with bpftrace", bpftrace),
+        Check("bpftrace block events", "tracekit capture --source bpftrace", bpftrace),
         Check("strace file operations", "tracekit capture --files", files),
     ),
 )

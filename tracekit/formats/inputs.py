@@ -14,8 +14,7 @@ LAYOUT_NAME = "layout.json"
 TRACE_NAME = re.compile(r"(?P<stem>.+)\.blktrace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
 
 TEXT_NAME = re.compile(r"(?P<stem>.+)\.perf\.txt(\.(gz|xz|zst|bz2))?")
-"""What `tracekit capture --source perf` keeps."""
-
+"""What `tracekit capture` keeps with the sources perf and bpftrace."""
 
 OCTF_NAME = re.compile(r"octf\.trace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
 """Files of a trace of the Open CAS telemetry framework."""
@@ -24,9 +23,9 @@ OCTF_NAME = re.compile(r"octf\.trace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
 def find_files(inputs: Sequence[Path]) -> list[Path]:
     """Return the trace files that the inputs name: a file is itself, a folder its *.blktrace.*.
 
-    A folder of a capture with perf has one *.perf.txt in their place, one of an OCTF trace its
-    octf.trace.*. Raise InputError for what
-    does not exist, a folder without a trace, or a file given twice.
+    A folder of a capture with perf or bpftrace has one *.perf.txt in their place, one of an OCTF
+    trace its octf.trace.*. Raise InputError for what does not exist, a folder without a trace, or
+    a file given twice.
     """
     found: list[Path] = []
     for path in inputs:
