@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.capture.machine import (
     tracing_settings,
     wait_until_tracing,
 )
+from tracekit.capture import perf
 
 pytestmark = pytest.mark.root
 
@@ -97,6 +99,59 @@ def test_after_a_kill_the_next_capture_cleans_up(disk: Disk, tmp_path: Path) -> 
     assert tracing_settings() == settings
     assert list(tmp_path.glob(".killed.*")) == []
     assert (tmp_path / "next" / "layout.json").exists()
+
+
+def test_a_disk_that_goes_away(disk: Disk, tmp_path: Path) -> None:
+    settings = tracing_settings()
+    # GIVEN a loop device that its command reads, detaches and removes
+    image = tmp_path / "image"
+    image.write_bytes(bytes(1 << 20))
+    made = subprocess.run(["losetup", "-f", "--show", image], check=True, capture_output=True)
+    device = made.stdout.decode().strip()
+    assert device != disk.device
+    remove = f"import fcntl; fcntl.ioctl(open('/dev/loop-control'), 0x4C81, {device[9:]})"
+    read = f"dd if={device} of=/dev/null bs=4k count=5 iflag=direct status=none"
+    script = f'{read}; losetup -d {device}; sleep 0.5; {sys.executable} -c "{remove}"'
+    # WHEN that is captured
+    output = tmp_path / "trace"
+    done = run_capture(device, *TRACER, "-o", str(output), "--", "sh", "-c", script)
+    # THEN what was recorded is kept with the layout of before, which is said
+    assert done.returncode == 0, done.stderr
+    assert f"{device} went away during the capture" in done.stderr
+    assert read_layout(output)["devices"][0]["device"] == Path(device).name
+    assert read_layout(output)["capture"]["records"] >= 20
+    assert tracing_settings() == settings
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--source", "tracefs-blk"), "/trace: No space left on device"),
+        (("--source", "perf"), "no space is left on the file system of"),
+        (("--files",), "less than 4 MiB are left for the capture"),
+    ],
+    ids=("tracefs-blk", "perf", "files"),
+)
+def test_a_full_disk(disk: Disk, tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
+    settings = tracing_settings()
+    if "perf" in options and (why := perf.probe()):
+        pytest.skip(why)
+    # GIVEN a small file system for the output, and a command of many requests
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", small], check=True)
+    reader = ("dd", f"if={disk.device}", "of=/dev/null", "bs=512", "count=30000", "iflag=direct")
+    try:
+        words = options if "--files" in options else (disk.device, *options)
+        done = run_capture(*words, "-o", str(small / "trace"), "--", *reader, "status=none")
+        # THEN one line says so, and nothing is left
+        assert done.returncode == 1
+        assert reason in done.stderr
+        assert done.stderr.count("\n") == 2
+        assert list(small.iterdir()) == []
+    finally:
+        subprocess.run(["umount", small], check=True)
+    assert tracing_settings() == settings
 
 
 def test_a_command_that_cannot_start_leaves_nothing(disk: Disk, tmp_path: Path) -> None:

@@ -123,6 +123,17 @@ def test_a_command_and_a_time(disk: Disk, tmp_path: Path) -> None:
     assert "--for and a command were both given" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("time", "complaint"),
+    [("1x", "'1x' is not a time"), ("-1", "'-1' is not a time"), ("1ms", "'1ms' is too short")],
+)
+def test_a_time_that_is_none(disk: Disk, tmp_path: Path, time: str, complaint: str) -> None:
+    done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--for", time)
+    assert done.returncode == 2
+    assert f"--for: {complaint}" in done.stderr
+    assert done.stderr.count("\n") == 2
+
+
 def test_a_second_capture_at_the_same_time(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a capture that runs
     first = subprocess.Popen([*CAPTURE, disk.device, *TRACER, "-o", str(tmp_path / "first")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tracekit.capture.keep import Recording
@@ -78,7 +78,8 @@ class BlkTracer:
 
     def stop(self) -> Recording:
         """Stop recording, move the rest, and say what was lost."""
-        (self._disk / "trace/enable").write_text("0")
+        with suppress(FileNotFoundError):  # the disk went away, and what is recorded is kept
+            (self._disk / "trace/enable").write_text("0")
         while self.drain() > 0:
             pass
         self._names.update(saved_names(self._tracefs))

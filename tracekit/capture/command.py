@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
-from tracekit.errors import UsageError
+from tracekit.errors import TracekitError, UsageError
 
 STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_S = 3.0
@@ -56,6 +56,56 @@ def start(command: Sequence[str], *, is_stdout_ours: bool) -> subprocess.Popen[b
         return subprocess.Popen(command, process_group=0, stdout=stdout)
     except OSError as error:
         raise UsageError(f"{command[0]}: cannot be started: {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    exit_status: int
+    """Negative for a signal."""
+    command_s: float
+
+
+def run(
+    command: Sequence[str],
+    stop: Stop,
+    *,
+    is_stdout_ours: bool,
+    each: Callable[[], object] = lambda: None,
+    pause_s: float = 0.02,
+) -> Ran:
+    """Run the command to its end, or end it when a signal comes; call `each` between pauses."""
+    began_s = time.perf_counter()
+    child = start(command, is_stdout_ours=is_stdout_ours)
+    try:
+        while not stop.signals:
+            each()
+            try:
+                child.wait(pause_s)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+        command_s = time.perf_counter() - began_s
+        end(child, each)
+        return Ran(child.returncode, command_s)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def run_untraced(command: Sequence[str], *, is_stdout_ours: bool) -> float:
+    """Run the command as it is, waited for as under a trace; return how long it took.
+
+    Raise TracekitError when a signal ends it or it fails: its time would say nothing.
+    """
+    with signals_held() as stop:
+        ran = run(command, stop, is_stdout_ours=is_stdout_ours)
+    if stop.name:
+        raise TracekitError(f"the untraced run was ended by {stop.name}")
+    if ran.exit_status:
+        raise TracekitError(f"the untraced run failed with status {ran.exit_status}")
+    return ran.command_s
 
 
 def end(child: subprocess.Popen[bytes], while_waiting: Callable[[], object]) -> None:

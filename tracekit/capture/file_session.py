@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
 import time
 from pathlib import Path
 
 from tracekit.capture import strace
-from tracekit.capture.command import end, signals_held, start
+from tracekit.capture.command import run, run_untraced, signals_held
 from tracekit.capture.file_info import FileCapture, FileOptions, trace_info
 from tracekit.capture.file_tables import Hashes, decode
 from tracekit.capture.snapshot import files_below, standard_files
@@ -20,6 +18,7 @@ from tracekit.store import INFO_NAME, new_folder, write_json
 
 # The kernel's times of files are those of its last tick, 10 ms at the most.
 TICK_S = 0.02
+LEAST_FREE_BYTES = 4 << 20
 
 
 def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
@@ -35,7 +34,9 @@ def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
         raise TracekitError(f"file operations cannot be captured: {reason}", hint=strace.REMEDY)
     cost = strace.cost()
     with new_folder(output, overwrite=options.overwrite) as part:
-        untraced_s = _untraced(options) if options.runs_untraced else None
+        untraced_s = None
+        if options.runs_untraced:
+            untraced_s = run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
         known = files_below(below) if below else ()
         began = Start(
             folder=str(Path.cwd()),
@@ -64,38 +65,23 @@ def _resolved(folder: Path | None) -> Path | None:
     return folder.resolve()
 
 
-def _untraced(options: FileOptions) -> float:
-    """Run the command as it is; return how long it took."""
-    with signals_held() as stop:
-        began_s = time.perf_counter()
-        child = start(options.command, is_stdout_ours=options.is_stdout_ours)
-        _wait(child, stop.signals)
-        taken_s = time.perf_counter() - began_s
-    if stop.name:
-        raise TracekitError(f"the untraced run was ended by {stop.name}")
-    return taken_s
-
-
-def _wait(child: subprocess.Popen[bytes], signals: list[int]) -> None:
-    """Wait until the command has ended, or end it when a signal comes."""
-    try:
-        while not signals:
-            try:
-                child.wait(0.05)
-            except subprocess.TimeoutExpired:
-                continue
-            return
-        end(child, lambda: None)
-    finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-
-
 def _record(text: Path, options: FileOptions) -> tuple[float, int, str | None]:
     """Run the command under strace; return seconds, exit status and the signal that ended it."""
     with signals_held() as stop:
-        began_s = time.perf_counter()
-        traced = strace.command(text, options.command)
-        child = start(traced, is_stdout_ours=options.is_stdout_ours)
-        _wait(child, stop.signals)
-        return time.perf_counter() - began_s, child.returncode, stop.name
+        ran = run(
+            strace.command(text, options.command),
+            stop,
+            is_stdout_ours=options.is_stdout_ours,
+            each=lambda: _refuse_full(text.parent),
+        )
+    return ran.command_s, ran.exit_status, stop.name
+
+
+def _refuse_full(folder: Path) -> None:
+    """Raise TracekitError before strace finds its disk full: it would say so at every call."""
+    found = os.statvfs(folder)
+    if found.f_bavail * found.f_frsize < LEAST_FREE_BYTES:
+        raise TracekitError(
+            f"{folder.parent}: less than {LEAST_FREE_BYTES >> 20} MiB are left for the capture",
+            hint="free some space, or choose an --output elsewhere",
+        )

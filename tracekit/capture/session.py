@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from tracekit.capture.blk_tracer import BlkTracer
 from tracekit.capture.blktrace import Blktrace
 from tracekit.capture.bpftrace import Bpftrace
-from tracekit.capture.command import Stop, end, signals_held, start
+from tracekit.capture.command import Ran, Stop, run, run_untraced, signals_held
 from tracekit.capture.held import held_by_probes
 from tracekit.capture.keep import Kept
 from tracekit.capture.layout import find_disk, read_layout
@@ -82,19 +81,26 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
     tracefs = tracefs_folder()
     with (
         only_capture(tracefs, options.state_folder) as (settings, notes),
+        _named_failure(output),
         new_folder(output) as part,
     ):
         settings.leave(part)
         with settings.holding(*held_by_probes(f"/dev/{disk.name}")):
             choice = choose(options.source, tracefs=tracefs, disk=disk)
-        untraced_s = _untraced(options) if options.runs_untraced else None
+        untraced_s = None
+        if options.runs_untraced:
+            untraced_s = run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
         source = _source(choice.name, disk, part, settings=settings, options=options)
         mounts = read_mounts()
+        layout = read_layout(disk, mounts)
         with signals_held() as stop:
             started_s = time.monotonic()
             recorded, ran = _record(source, settings, options, stop)
             duration_s = time.monotonic() - started_s
-        layout = read_layout(disk, [*mounts, *read_mounts()])
+        if disk.is_dir():
+            layout = read_layout(disk, [*mounts, *read_mounts()])
+        else:
+            notes.append(f"{device} went away during the capture: its layout is that of before")
         about = {"source": source.name, "command": list(options.command)}
         overhead = _overhead(ran, untraced_s)
         layout["capture"] = about | ({"overhead": overhead} if overhead else {})
@@ -110,6 +116,17 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
     )
 
 
+@contextmanager
+def _named_failure(output: Path) -> Iterator[None]:
+    """Name the output in an error of the system that names no file, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(output)) from error
+
+
 def _source(name: str, disk: Path, spool: Path, *, settings: Settings, options: Options) -> Source:
     if name == Perf.name:
         return Perf(disk, spool, buffer_kib=options.buffer_kib)
@@ -121,7 +138,7 @@ def _source(name: str, disk: Path, spool: Path, *, settings: Settings, options: 
     return BlkTracer(disk, spool, settings, tracefs=tracefs, buffer_kib=options.buffer_kib)
 
 
-def _overhead(ran: _Ran | None, untraced_s: float | None) -> dict[str, Any] | None:
+def _overhead(ran: Ran | None, untraced_s: float | None) -> dict[str, Any] | None:
     """Return what the layout says of the cost of tracing; None when it was not measured."""
     if ran is None or untraced_s is None:
         return None
@@ -143,69 +160,40 @@ def _refuse_output(output: Path, disk: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Ran:
-    """How the command ended."""
-
-    exit_status: int
-    command_s: float
-
-
-def _untraced(options: Options) -> float:
-    """Run the command as it is, waited for as under a trace; return how long it took."""
-    with signals_held() as stop:
-        ran = _run(options, stop, lambda: 0)
-    if stop.name:
-        raise TracekitError(f"the untraced run was ended by {stop.name}")
-    if ran.exit_status:
-        raise TracekitError(f"the untraced run failed with status {ran.exit_status}")
-    return ran.command_s
-
-
 def _record(
     source: Source, settings: Settings, options: Options, stop: Stop
-) -> tuple[Recorded, _Ran | None]:
+) -> tuple[Recorded, Ran | None]:
     """Run the source until it is time to stop; the settings are given back at once."""
+    total_bytes = 0
+
+    def drain() -> None:
+        nonlocal total_bytes
+        total_bytes += source.drain()
+        options.on_bytes(total_bytes)
+
     try:
         source.start()
         ran = None
         if options.command:
-            ran = _run(options, stop, source.drain)
+            ran = run(
+                options.command,
+                stop,
+                is_stdout_ours=options.is_stdout_ours,
+                each=drain,
+                pause_s=options.poll_s,
+            )
         else:
-            _drain_until_done(source.drain, None, options, stop)
+            _drain_until_done(drain, options, stop)
         return source.stop(), ran
     finally:
         source.close()
         settings.restore()
 
 
-def _run(options: Options, stop: Stop, drain: Callable[[], int]) -> _Ran:
-    """Run the command to its end, or end it when a signal comes."""
-    began_s = time.monotonic()
-    child = start(options.command, is_stdout_ours=options.is_stdout_ours)
-    try:
-        _drain_until_done(drain, child, options, stop)
-        command_s = time.monotonic() - began_s
-        end(child, drain)
-        return _Ran(child.returncode, command_s)
-    finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-
-
-def _drain_until_done(
-    drain: Callable[[], int],
-    child: subprocess.Popen[bytes] | None,
-    options: Options,
-    stop: Stop,
-) -> None:
+def _drain_until_done(drain: Callable[[], None], options: Options, stop: Stop) -> None:
     end_s = time.monotonic() + options.duration_s if options.duration_s else None
-    total_bytes = 0
     while not stop.signals:
-        total_bytes += drain()
-        options.on_bytes(total_bytes)
-        if child is not None and child.poll() is not None:
-            return
+        drain()
         if end_s is not None and time.monotonic() >= end_s:
             return
         time.sleep(options.poll_s)

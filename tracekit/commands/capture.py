@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +14,7 @@ import typer
 
 from tracekit.errors import PartialError, UsageError
 from tracekit.progress import byte_progress
+from tracekit.sizes import parse_duration
 
 if TYPE_CHECKING:
     from tracekit.capture.file_info import FileCapture
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from tracekit.capture.session import Captured, Options
 
 BUFFER_MIB = 32
+LEAST_NS = 10**7
+SECONDS = re.compile(r"\d{1,9}(\.\d+)?")
 
 
 def capture(  # noqa: PLR0913 - a command's parameters are its options
@@ -35,8 +39,11 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     output: Annotated[
         Path, typer.Option("--output", "-o", help="New folder, on a disk that is not traced.")
     ],
-    seconds: Annotated[
-        float | None, typer.Option("--for", help="Capture for this many seconds.", min=0.01)
+    duration: Annotated[
+        str | None,
+        typer.Option(
+            "--for", metavar="TIME", help="Capture for so long: 90 (seconds), 90s, 500ms, 5min."
+        ),
     ] = None,
     source: Annotated[
         str | None,
@@ -87,7 +94,7 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     words = [*([device] if device else []), *(command or ())]
     given = {"--below": below, "--hash-names": hash_names, "--untraced": untraced, "--force": force}
     if files:
-        if seconds is not None or not words:
+        if duration is not None or not words:
             raise UsageError("--files records one command", hint="give it behind --")
         _refuse_with_files({"--source": source, "--compress": compress, "--buffer": buffer_mib})
         _capture_files(words, output, given=given, as_json=as_json)
@@ -97,7 +104,7 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
         raise UsageError(f"{wrong[0]} belongs to --files", hint="add --files, or leave it away")
     if device is None:
         raise UsageError("which disk?", hint="name one, such as /dev/sda, or give --files")
-    if command and seconds is not None:
+    if command and duration is not None:
         raise UsageError("--for and a command were both given", hint="choose one of the two")
     if untraced and not command:
         raise UsageError("--untraced needs a command", hint="give it behind --")
@@ -106,13 +113,25 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     options = Options(
         command=tuple(command or ()),
         is_stdout_ours=as_json,
-        duration_s=seconds,
+        duration_s=_seconds(duration),
         source=source,
         runs_untraced=untraced,
         compress=compress or "none",
         buffer_kib=(buffer_mib or BUFFER_MIB) << 10,
     )
     _capture_blocks(device, output, options=options, as_json=as_json)
+
+
+def _seconds(text: str | None) -> float | None:
+    """Return what --for means in seconds; a number without a unit is that already."""
+    if text is None:
+        return None
+    duration_ns = round(float(text) * 1e9) if SECONDS.fullmatch(text) else None
+    if duration_ns is None:
+        duration_ns = parse_duration(text, option="--for")
+    if duration_ns < LEAST_NS:
+        raise UsageError(f"--for: '{text}' is too short", hint="it is at least 10ms")
+    return duration_ns / 1e9
 
 
 def _refuse_with_files(given: dict[str, object]) -> None:
