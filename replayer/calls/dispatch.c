@@ -61,6 +61,8 @@ static const struct known_call calls[] = {
     {"splice", on_copy, 0, true},
     {"stat", on_stat, FORM_PATH, true},
     {"statx", on_stat, FORM_AT, true},
+    {"symlink", on_symlink, FORM_PATH, false},
+    {"symlinkat", on_symlink, FORM_AT, false},
     {"sync", on_sync, OP_SYNC, true},
     {"sync_file_range", on_sync, OP_SYNC_FILE_RANGE, true},
     {"syncfs", on_sync, OP_SYNC, true},

@@ -99,6 +99,7 @@ int on_stat(struct step *step);
 int on_two_names(struct step *step);
 int on_remove(struct step *step);
 int on_mkdir(struct step *step);
+int on_symlink(struct step *step);
 int on_map(struct step *step);
 int on_unmap(struct step *step);
 int on_clone(struct step *step);

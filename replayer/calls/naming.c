@@ -1,4 +1,4 @@
-/* Calls on names: stat, rename, link, remove, mkdir. */
+/* Calls on names: stat, rename, link, symlink, remove, mkdir. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -143,4 +143,21 @@ int on_mkdir(struct step *step) {
   if (step->call.value == 0 || step->call.error == EEXIST)
     step->calls->files.files[number].kind = KIND_DIRECTORY;
   return add_row(step->calls, row);
+}
+
+/* A symbolic link has no row: what it leads to is named by its own path in every other row. That
+ * its name is no plain file is kept, so that a replay leaves out what is done to the link itself.
+ */
+int on_symlink(struct step *step) {
+  struct files *files = &step->calls->files;
+  cursor_skip(&step->at); /* the target, as it was written */
+  int32_t number = read_file(step, step->detail & FORM_AT);
+  if (number < 0)
+    return number;
+  if (step->call.value == 0) {
+    if (files_present(files, number) < 0)
+      return -ENOMEM;
+    files->files[number].kind = KIND_OTHER;
+  }
+  return leave_out(step->calls, step->name);
 }

@@ -234,3 +234,30 @@ def test_mappings_are_known_by_their_addresses(tmp_path: Path) -> None:
         ("msync", "/w/a", 0x3000, 4096, True),
         ("munmap", "/w/a", 0x3000, 4096, False),
     ]
+
+
+def test_a_symbolic_link_is_counted_and_no_plain_file(tmp_path: Path) -> None:
+    # GIVEN a link that is made, renamed and removed, and one that could not be made
+    text = lines(
+        'symlink("some where/a", "/w/l") = 0 <0.000000001>',
+        'symlinkat("a, b", -100</w>, "k") = -1 EEXIST (File exists) <0.000000001>',
+        opened("a", 0o101),
+        'rename("/w/l", "/w/m") = 0 <0.000000001>',
+        'unlink("/w/m") = 0 <0.000000001>',
+        'symlinkat("a", -100</w>, "n") = 0 <0.000000001>',
+        'unlink("/w/n") = 0 <0.000000001>',
+    )
+    # WHEN it is decoded
+    rows, found = decode_text(tmp_path, text)
+    # THEN its names are known for what they are, and its making is counted
+    assert found.left_out == {"symlink": 1, "symlinkat": 2}
+    named = [(row["operation"], row["path"], row["other"]) for row in rows if row["end_ns"]]
+    assert named == [
+        ("open", "/w/a", None),
+        ("rename", "/w/l", "/w/m"),
+        ("unlink", "/w/m", None),
+        ("unlink", "/w/n", None),
+    ]
+    kinds = {path: kind for path, (kind, _, _) in sizes_of(tmp_path).items()}
+    assert kinds == {"/w/a": "file", "/w/l": "other", "/w/m": "other", "/w/n": "other"}
+    assert found.stats["bad_lines"] == 0

@@ -87,9 +87,7 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
         settings.leave(part)
         with settings.holding(*held_by_probes(f"/dev/{disk.name}")):
             choice = choose(options.source, tracefs=tracefs, disk=disk)
-        untraced_s = None
-        if options.runs_untraced:
-            untraced_s = run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
+        untraced_s = _untraced(options)
         source = _source(choice.name, disk, part, settings=settings, options=options)
         mounts = read_mounts()
         layout = read_layout(disk, mounts)
@@ -101,19 +99,23 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
             layout = read_layout(disk, [*mounts, *read_mounts()])
         else:
             notes.append(f"{device} went away during the capture: its layout is that of before")
-        about = {"source": source.name, "command": list(options.command)}
         overhead = _overhead(ran, untraced_s)
-        layout["capture"] = about | ({"overhead": overhead} if overhead else {})
+        layout["capture"] = _about(source.name, options, overhead)
         kept = recorded.keep(part, name=output.name, layout=layout, compress=options.compress)
-    return Captured(
-        kept,
-        duration_s,
-        ran.exit_status if ran else None,
-        stop.name,
-        (*notes, *choice.notes),
-        source.name,
-        overhead,
-    )
+    status = ran.exit_status if ran else None
+    said = (*notes, *choice.notes)
+    return Captured(kept, duration_s, status, stop.name, said, source.name, overhead)
+
+
+def _untraced(options: Options) -> float | None:
+    if not options.runs_untraced:
+        return None
+    return run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
+
+
+def _about(source: str, options: Options, overhead: dict[str, Any] | None) -> dict[str, Any]:
+    about = {"source": source, "command": list(options.command)}
+    return about | ({"overhead": overhead} if overhead else {})
 
 
 @contextmanager

@@ -101,9 +101,8 @@ def describe(summary: dict[str, Any]) -> str:
     ]
     for entry in summary["operations"]:
         latency = entry["latency"]
-        lines.append(
-            f"  {entry['name']:<16}{entry['done']:>10,}{latency['mean_ns'] / 1e3:>12,.1f} us mean"
-        )
+        mean = f"{latency['mean_ns'] / 1e3:>12,.1f} us mean" if latency else ""
+        lines.append(f"  {entry['name']:<16}{entry['done']:>10,}{mean}")
     left_out = sum(compiled["skipped"].values())
     if left_out:
         reasons = ", ".join(f"{why} {count:,}" for why, count in compiled["skipped"].items())
