@@ -48,6 +48,24 @@ def test_places_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_used_places_of_one_page_and_of_several_are_kinds_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # GIVEN three pages at 0, then a page of them and all of them again, from elsewhere each time
+    monkeypatch.setattr(places, "RARE", 0)
+    rows = rows_of((0, 24, 1), (800, 8, 1), (8, 4, 1), (1600, 8, 1), (0, 24, 1))
+    kinds = [one.keys for one in fit_kinds(look_at(rows, first_sector=0, sectors=1 << 12),
+                                           np.ones(len(rows), bool))]  # fmt: skip
+    assert [(one["pages"], one["share"]) for one in kinds] == [
+        ("new", 0.6), ("used", 0.2), ("used", 0.2)
+    ]  # fmt: skip
+    new, one, several = kinds
+    assert new["size"] == {"values": ["4096", "12288"], "weights": [2, 1]}
+    # THEN the page was used three pages before, and the three five pages before
+    assert (one["size"], one["distance"]["values"]) == ("2048", [3.0, 4.0])
+    assert (several["size"], several["distance"]["values"]) == ("12288", [5.0, 6.0])
+
+
 def test_rare_kinds_begin_elsewhere_on_such_pages() -> None:
     on, resumed, elsewhere, run = places.ON, places.RESUMED, places.ELSEWHERE, places.GOES_ON
     kinds = np.array([on] * 20 + [on + 1] * 3 + [resumed] * 2 + [elsewhere] + [run + 3] * 4)

@@ -97,7 +97,9 @@ def test_a_profile_with_everything(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "shares": (("share = 1", "share = 0.9"), "0.9 = 0.9, not 1", "0.1 is missing"),
+    "share": (("share = 1", "share = 0.9"), "only [[request]] is 0.9, not 1", "0.1 is missing"),
+    "shares": ((READS, READS + READS.replace("= 1", "= 0.2")), "are 1 + 0.2 = 1.2, not 1",
+               "0.2 is too much"),
     "unknown key": (("share = 1", "share = 1\nalighn = 3"), "unknown key 'alighn'", "'align'"),
     "unknown top key": (("name =", "nam ="), "unknown key 'nam'", "'name'"),
     "no sector": (('"4KiB"', '"1000"'), "'1000' is 1,000 bytes, no multiple", "round it"),

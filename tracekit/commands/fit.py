@@ -71,7 +71,8 @@ def fit(  # noqa: PLR0913 - a command's parameters are its options
 def _lines(result: dict[str, Any]) -> Iterator[str]:
     from tracekit.printable import printable
 
-    yield f"{result['requests']:,} requests, {len(result['streams'])} streams"
+    streams = len(result["streams"])
+    yield f"{result['requests']:,} requests, {streams} {'stream' if streams == 1 else 'streams'}"
     for why, count in result["left_out"].items():
         yield f"  left out, {why}: {count:,}"
     for stream in result["streams"]:

@@ -17,12 +17,14 @@ EXTENTS = 2048
 SMALLEST_EXTENT = 64 << 10
 FLUSH = 2
 SURE = 0.95  # of the places are multiples of the alignment
+PAGE_SECTORS = 8
 STEPS = np.unique((2 ** (np.arange(0, 8 * 26) / 8)).astype(np.int64))
 # How a request begins: 1 more if on used pages. Those that begin elsewhere are kinds of their own
-# where the run goes on, with new pages or with used ones: places differ by what is done there.
-ON, RESUMED, ELSEWHERE, GOES_ON, CIRCLE, FLUSHES = 0, 2, 4, 6, 10, 11
-MODES = 16
-BEGINS = ("on", "resumed", "elsewhere", "elsewhere", "elsewhere")
+# where the run goes on, with new pages or with used ones, and on used pages where they take
+# several: places differ by what is done there.
+ON, RESUMED, ELSEWHERE, GOES_ON, CIRCLE, FLUSHES, SEVERAL = 0, 2, 4, 6, 10, 11, 8
+MODES = 32
+BEGINS = ("on", "resumed", "elsewhere")
 PAGES = ("new", "used")
 RARE, RARE_SHARE = 8, 0.002  # requests of a kind, and of the stream's
 
@@ -94,6 +96,8 @@ class Places:
         how = np.where(went_on, ON, np.where(resumed, RESUMED, ELSEWHERE))
         ahead = np.flatnonzero((how[:-1] == ELSEWHERE) & went_on[1:])
         how[ahead] = GOES_ON + 2 * is_used[ahead + 1]
+        pages = (end - 1) // PAGE_SECTORS - start // PAGE_SECTORS
+        how[is_used & (how >= ELSEWHERE) & (pages > 0)] += SEVERAL
         modes[follows] = how + is_used
         return modes
 
@@ -106,7 +110,7 @@ class Places:
             return {"access": "circular", "size": size, "circle": _circle(self.ring)}
         keys: dict[str, Any] = {
             "access": "following",
-            "begins": BEGINS[mode // 2],
+            "begins": BEGINS[min(mode, ELSEWHERE) // 2],
             "pages": PAGES[mode % 2],
             "size": size,
             "align": f"{_alignment(self.start[mine]) * SECTOR_BYTES}",
@@ -123,7 +127,7 @@ def kept_kinds(kinds: Integers) -> Integers:
     kept = kinds.copy()
     for kind, count in zip(found.tolist(), counts.tolist(), strict=True):
         mode = kind % MODES
-        if mode < CIRCLE and count < max(RARE, RARE_SHARE * len(kinds)):
+        if mode not in (CIRCLE, FLUSHES) and count < max(RARE, RARE_SHARE * len(kinds)):
             kept[kinds == kind] = kind - mode + ELSEWHERE + mode % 2
     return kept
 
