@@ -233,3 +233,18 @@ def test_places_in_bytes_that_were_taken_for_sectors(tmp_path: Path) -> None:
     made = import_trace(stored(tmp_path / "y", "\n".join(lines)), tmp_path / "doubted")
     doubts = [one["message"] for one in made.info["warnings"] if one["code"] == "doubtful_units"]
     assert "multiple of 512 sectors" in doubts[0]
+
+
+def test_a_file_that_is_still_being_written(tmp_path: Path) -> None:
+    # GIVEN a trace to which lines are added while it is read
+    path = stored(tmp_path / "x", TEXTS["alibaba"][0])
+
+    def add(_done: int, _total: int | None) -> None:
+        with path.open("a") as file:
+            file.write("419,W,8192,16384,1577808144360999\n")
+
+    # WHEN it is imported THEN it is refused, and nothing is left behind
+    with pytest.raises(InputError, match="it changed while it was read, from 66 to") as refused:
+        import_trace(path, tmp_path / "out", on_bytes=add)
+    assert "head -c 66 FILE" in (refused.value.hint or "")
+    assert not (tmp_path / "out").exists()

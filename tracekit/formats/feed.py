@@ -47,6 +47,8 @@ class Feed:
     total_bytes: int | None = None
     """Of the stored file; None for a pipe."""
     compression: str | None = None
+    stored: tuple[int, os.stat_result] | None = None
+    """Descriptor of the stored file, and what was known of it at first; None for a pipe."""
     hashed_bytes: int = 0
     is_empty: bool = True
     """Nothing was in it, after decompression; known when it was finished."""
@@ -82,7 +84,16 @@ class Feed:
             self.thread.join(timeout=1.0)
 
     def problem(self) -> InputError | None:
-        """Return what went wrong with reading or decompressing the stored file."""
+        """Return what went wrong with reading or decompressing the stored file.
+
+        A file that changes meanwhile is one that is still being written: what was decoded and what
+        was hashed may differ.
+        """
+        if changed := self._change():
+            hint = f"wait until it is complete, or take what is there: head -c {changed[0]} FILE"
+            sizes = f"from {changed[0]:,} to {changed[1]:,} bytes"
+            message = f"{self.name}: it changed while it was read, {sizes}: it is still written"
+            return InputError(message, hint=hint)
         if self.failure is None:
             return None
         kind = f"{self.compression} data" if self.compression else "the file"
@@ -90,6 +101,15 @@ class Feed:
             f"{self.name}: byte {self.hashed_bytes}: {kind} cannot be read: {self.failure}",
             hint="copy the file again: it is damaged or cut short",
         )
+
+    def _change(self) -> tuple[int, int] | None:
+        """Return the sizes before and now of a stored file that changed."""
+        if self.stored is None:
+            return None
+        descriptor, before = self.stored
+        now = os.fstat(descriptor)
+        same = (before.st_size, before.st_mtime_ns) == (now.st_size, now.st_mtime_ns)
+        return None if same else (before.st_size, now.st_size)
 
 
 class _Hashing(io.RawIOBase):
@@ -193,6 +213,7 @@ def _open(path: Path, stack: ExitStack) -> Feed:
     is_file = stat.S_ISREG(info.st_mode)
     hashing = _Hashing(feed, source)
     if is_file:
+        feed.stored = (raw, info)
         feed.total_bytes = info.st_size
         feed.compression = _compression(first)
     if is_file and feed.compression is None:
