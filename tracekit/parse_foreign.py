@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 1 << 16
 BLOCKS_AHEAD = 1
-BATCHES_AHEAD = 5  # of the requests of a block; a row group is written in one go
+BATCHES_AHEAD = 8  # of the requests of a block; a row group is written in one go
 
 
 @dataclass(frozen=True)

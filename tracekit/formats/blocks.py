@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from tracekit.errors import InputError
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 LONGEST_LINE_BYTES = 64 << 20
 
 Whole = Callable[[bytearray, int], int]
