@@ -7,6 +7,7 @@
 
 #include "replay/command.h"
 #include "replay/diag.h"
+#include "replay/places.h"
 
 #define INTERFACE_VERSION 1
 #define THREADS_MAX 64U
@@ -89,4 +90,13 @@ int options_parse(struct options *options, int count, char **arguments) {
   bool shows = !options->is_quiet && isatty(options->progress_fd) == 1;
   options->run.progress_fd = shows ? options->progress_fd : -1;
   return rc != 0 ? rc : check(options);
+}
+
+int options_check_outputs(const struct options *options) {
+  const struct place_use uses[] = {
+      {"the results", options->results_path, true},
+      {"the summary", options->summary_path, true},
+      {"the plan", options->plan_path, false},
+  };
+  return places_check(uses, sizeof uses / sizeof *uses);
 }

@@ -28,4 +28,8 @@ struct options {
  * line on stderr. */
 int options_parse(struct options *options, int count, char **arguments);
 
+/* Refuses outputs that are also something else which the run needs.
+ * Returns 0 or -errno after a line on stderr. */
+int options_check_outputs(const struct options *options);
+
 #endif

@@ -99,7 +99,7 @@ int session_run(struct session *session, const struct options *options) {
   memset(session, 0, sizeof *session);
   session->folder = (struct folder){.target_fd = -1, .own_fd = -1, .mark_fd = -1, .run_fd = -1};
   session->options = options;
-  if (plan_open(&session->plan, options->plan_path) != 0)
+  if (options_check_outputs(options) != 0 || plan_open(&session->plan, options->plan_path) != 0)
     return 1;
   int rc = prepare(session);
   /* A preparation that a signal ended is told as such, by a summary without a run. */

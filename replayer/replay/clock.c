@@ -44,6 +44,7 @@ void clock_exact_timers(void) {
 }
 
 static bool read_schedule(struct sched_attr *out) {
+  *out = (struct sched_attr){.size = sizeof *out};
   return syscall(SYS_sched_getattr, 0, out, sizeof *out, 0U) == 0 &&
          out->sched_policy == SCHED_NORMAL;
 }

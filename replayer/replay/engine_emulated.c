@@ -151,6 +151,7 @@ static int rest(struct engine *engine, uint64_t until_ns, uint64_t now_ns) {
   uint64_t wake_ns = clock_wake_ns(now_ns, next_ns, engine->config.spin_lead_ns);
   if (engine->in_backing > 0)
     return collect(engine, wake_ns);
+  clock_before_sleep(wake_ns - now_ns);
   clock_sleep_until(wake_ns);
   return 0;
 }

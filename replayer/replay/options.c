@@ -8,6 +8,7 @@
 #include "common/version.h"
 #include "replay/command.h"
 #include "replay/diag.h"
+#include "replay/places.h"
 
 #define DEPTH_MAX 16384U
 #define THREADS_MAX 1024U
@@ -213,4 +214,15 @@ int options_parse(struct options *options, int count, char **arguments) {
   if (options->depth == 0)
     options->depth = options->pace.kind == PACE_FAST ? 32 : 4096;
   return rc != 0 ? rc : check(options);
+}
+
+int options_check_outputs(const struct options *options) {
+  struct place_use uses[OPTIONS_LIST_MAX + 3] = {
+      {"the completions", options->completions_path, true},
+      {"the summary", options->summary_path, true},
+      {"the plan", options->plan_path, false},
+  };
+  for (uint32_t i = 0; i < options->target_count; i++)
+    uses[3 + i] = (struct place_use){"a target", options->targets[i].path, false};
+  return places_check(uses, 3 + options->target_count);
 }

@@ -65,4 +65,8 @@ struct options {
  * 0, 1 when all that was asked for is printed, or -EINVAL after a line on stderr. */
 int options_parse(struct options *options, int count, char **arguments);
 
+/* Refuses outputs that are also something else which the run needs; before the targets are made.
+ * Returns 0 or -errno after a line on stderr. */
+int options_check_outputs(const struct options *options);
+
 #endif

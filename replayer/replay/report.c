@@ -42,6 +42,18 @@ uint64_t report_peak_memory_bytes(void) {
   return (uint64_t)kib * 1024;
 }
 
+/* Writes to `file` and closes it. */
+static int write_body(FILE *file, report_body *body, const void *context) {
+  struct json json = {.out = file};
+  body(&json, context);
+  /* What did not fit once may fit at the second try: the file would have a hole. */
+  bool is_bad = ferror(file) != 0;
+  int rc = fflush(file) != 0 ? -errno : is_bad ? -EIO : 0;
+  if (fclose(file) != 0 && rc == 0)
+    rc = -errno;
+  return rc;
+}
+
 /* Whether there is something at `path` that a rename would destroy. */
 static bool is_special(const char *path) {
   struct stat status;
@@ -59,10 +71,7 @@ static int write_through(const char *path, report_body *body, const void *contex
     (void)close(fd); /* nothing was written */
     return -EINVAL;
   }
-  struct json json = {.out = file};
-  body(&json, context);
-  bool is_bad = ferror(file) != 0;
-  return fclose(file) != 0 || is_bad ? -EIO : 0;
+  return write_body(file, body, context);
 }
 
 /* Writes to a file beside `path` and renames it. */
@@ -74,28 +83,31 @@ static int write_file(const char *path, report_body *body, const void *context) 
   FILE *file = fopen(beside, "wxe");
   if (file == NULL)
     return -errno;
-  struct json json = {.out = file};
-  body(&json, context);
-  bool is_bad = ferror(file) != 0;
-  if (fclose(file) != 0 || is_bad || rename(beside, path) != 0) {
-    int rc = errno == 0 ? -EIO : -errno;
+  int rc = write_body(file, body, context);
+  if (rc == 0 && rename(beside, path) != 0)
+    rc = -errno;
+  if (rc != 0)
     (void)unlink(beside); /* our own unfinished file */
-    return rc;
-  }
-  return 0;
+  return rc;
+}
+
+/* stdout has nothing else when the summary goes to a file. */
+static int write_stdout(report_body *body, const void *context) {
+  struct json json = {.out = stdout};
+  body(&json, context);
+  return fflush(stdout) != 0 || ferror(stdout) != 0 ? -EIO : 0;
 }
 
 int report_write(const char *path, report_body *body, const void *context) {
-  int rc = 0;
-  if (path != NULL) {
+  int rc;
+  if (path == NULL)
+    rc = write_stdout(body, context);
+  else
     rc = is_special(path) ? write_through(path, body, context) : write_file(path, body, context);
-  } else {
-    struct json json = {.out = stdout};
-    body(&json, context);
-    if (fflush(stdout) != 0 || ferror(stdout) != 0)
-      rc = -EIO;
-  }
-  if (rc != 0)
-    diag("cannot write the summary to %s: %s", path == NULL ? "stdout" : path, strerror(-rc));
+  if (rc == 0)
+    return 0;
+  bool is_saved = path != NULL && write_stdout(body, context) == 0;
+  diag("cannot write the summary to %s: %s%s", path == NULL ? "stdout" : path, strerror(-rc),
+       is_saved ? "; it is on stdout instead" : "");
   return rc;
 }

@@ -9,7 +9,8 @@
 typedef void report_body(struct json *json, const void *context);
 
 /* Writes what `body` writes to the file `path`, which is complete or not there; NULL: to stdout.
- * Returns 0 or -errno after a line on stderr. */
+ * Where the file cannot be written it goes to stdout as well, so that it is not lost. Returns 0 or
+ * -errno after a line on stderr. */
 int report_write(const char *path, report_body *body, const void *context);
 
 /* Writes count, percentiles, extremes and mean; null without values. */

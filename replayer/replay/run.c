@@ -168,10 +168,10 @@ static int wait_for(struct run *run, uint64_t due_ns, uint64_t now_ns) {
     return rc;
   }
   uint64_t until_ns = nap_end(now_ns, clock_wake_ns(now_ns, due_ns, lead_ns));
-  if (run->handled > 0) /* the wait before the first says nothing about the others */
-    clock_before_sleep(until_ns - now_ns);
   if (run->in_flight > 0)
     return reap(run, until_ns);
+  if (run->handled > 0) /* the wait before the first says nothing about the others */
+    clock_before_sleep(until_ns - now_ns);
   clock_sleep_until(until_ns);
   return 0;
 }

@@ -371,10 +371,9 @@ static int exit_code(const struct session *session, int rc) {
 int session_run(struct session *session, const struct options *options) {
   memset(session, 0, sizeof *session);
   session->options = options;
-  int rc = plan_open(&session->plan, options->plan_path);
-  if (rc != 0)
+  if (options_check_outputs(options) != 0 || plan_open(&session->plan, options->plan_path) != 0)
     return 1;
-  rc = prepare(session);
+  int rc = prepare(session);
   if (rc == 0 && !options->is_dry_run)
     rc = run_for_real(session);
   /* A run that was given up still says how far it came. */

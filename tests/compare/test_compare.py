@@ -100,13 +100,30 @@ def test_the_trace_counts_with_the_requests_that_were_replayed(folder: TraceFold
 
 
 def test_a_role_that_only_one_has_is_compared_with_nothing(folder: TraceFolder) -> None:
-    add_replay(folder, "more", {0: 5, 4: 7}, 10)
+    add_replay(folder, "more", {0: 5, 1: 6, 4: 7}, 10)
     assert compare(folder, "fast", "more").exit_code == 0
     assert rows_of(folder)["more", "service_avg", "swap", "write"]["ratio"] is None
     section = comparison(Inputs(TraceFolder(folder.path)))
     assert section is not None
     kinds = points(section.parts["figure"].evidence.table, ["fast", "more"])["kind"].tolist()
     assert kinds == ["more: elapsed", "more: file system read"]
+
+
+def test_runs_of_other_requests_are_not_compared_in_length(folder: TraceFolder) -> None:
+    # GIVEN a run that was ended early, beside one of the same requests, of which one failed
+    for name, count in (("whole", 1000), ("again", 991), ("ended", 400)):
+        add_replay(folder, name, {0: 5, 1: 7}, 1_000_000 + count)
+        file = folder.path / "replays" / name / "summary.json"
+        write_json(file, {**json.loads(file.read_text()), "counts": {"done": count}})
+    done = compare(folder, "whole", "again", "ended")
+    # THEN only the lengths of those of the same work have a ratio
+    rows = rows_of(folder)
+    assert rows["again", "elapsed", "all", "all"]["ratio"] == pytest.approx(1.000991 / 1.001)
+    assert rows["ended", "elapsed", "all", "all"]["ratio"] is None
+    assert rows["ended", "service_avg", "fs", "read"]["ratio"] == 1
+    words = " ".join(done.stdout.split())
+    assert "ended took 1 ms for 400 requests, whole 1 ms for 1,000: not the same work" in words
+    assert "again took 1 ms: against whole" in words
 
 
 def test_the_answer_is_kept_in_words_too(folder: TraceFolder) -> None:

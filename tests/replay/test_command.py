@@ -18,6 +18,7 @@ from tests.replay.trace import trace
 from tracekit.cli import app
 from tracekit.errors import TracekitError
 from tracekit.schema import COMPLETIONS
+from tracekit.store import TraceFolder
 
 ROWS: list[dict[str, Any]] = [
     {"queue_ns": 0, "sector": 2048, "role": "fs"},
@@ -200,27 +201,49 @@ def test_the_words_tell_a_file_that_is_kept_from_one_that_is_removed(tmp_path: P
     assert target.exists()
 
 
-def test_what_a_killed_program_completed_is_kept_and_told(tmp_path: Path) -> None:
-    # GIVEN a replay of 100 s
+def killed(place: Path) -> tuple[TraceFolder, int, str]:
+    """Kill the program of a replay of 100 s and return trace, exit code and what was said."""
     rows = [{"queue_ns": n * 10_000_000, "sector": 8, "role": "fs"} for n in range(10_000)]
-    folder = trace(tmp_path / "trace", rows)
+    folder = trace(place, rows)
     command = [sys.executable, "-m", "tracekit", "replay", str(folder.path), "--engine", "null"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         records = _wait_for_records(folder.path / "replays")
         time.sleep(0.5)
-        # WHEN its program is killed
         os.kill(int(records.suffixes[-2].removeprefix(".")), signal.SIGKILL)
         said = running.communicate()[1]
+    return folder, running.returncode, " ".join(said.split())
+
+
+def test_what_a_killed_program_completed_is_kept_and_told(tmp_path: Path) -> None:
+    folder, code, said = killed(tmp_path / "trace")
     # THEN that is told, and what completed is a table beside the finished replays
     kept = folder.path / "replays/latest.unfinished"
     about = json.loads((kept / "unfinished.json").read_text())
-    assert running.returncode == 1
+    assert code == 1
     assert "tracekit-replay was killed by SIGKILL" in about["error"]
-    assert f"{about['completions']} completions kept in {kept}" in " ".join(said.split())
+    assert f"{about['completions']} completions kept in {kept}" in said
     ids = pq.read_table(kept / "unfinished.parquet")["request_id"].to_pylist()
     assert sorted(ids) == list(range(len(ids)))
-    assert len(ids) == about["completions"] > 10
+    assert len(ids) == about["completions"] == about["next"] > 10
     assert [path.name for path in (folder.path / "replays").iterdir()] == [kept.name]
+
+
+def test_another_replay_goes_on_behind_a_killed_one(tmp_path: Path) -> None:
+    folder, _, said = killed(tmp_path / "trace")
+    assert "go on with --resume latest.unfinished" in said
+    replays = folder.path / "replays"
+    reached = json.loads((replays / "latest.unfinished/unfinished.json").read_text())["next"]
+    # WHEN the rest runs under another name, as fast as possible
+    fast = ("--engine", "null", "--pace", "fast", "--resume")
+    rest = tracekit(folder.path, *fast, "latest", "--name", "rest")
+    # THEN each request was completed once in both together
+    assert rest.returncode == 0, rest.stderr
+    ids = pq.read_table(replays / "rest/completions.parquet")["request_id"].to_pylist()
+    assert sorted(ids) == list(range(reached, 10_000))
+    # AND what was kept is not replaced by another run of its name
+    again = tracekit(folder.path, *fast, "latest.unfinished")
+    assert again.returncode == 2
+    assert "its own results would be replaced" in again.stderr
 
 
 def _wait_for_records(replays: Path) -> Path:

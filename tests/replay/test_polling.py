@@ -99,6 +99,7 @@ def test_a_thread_that_fell_asleep_is_woken_and_counted(tmp_path: Path) -> None:
     assert awake.summary["engine"]["sqpoll_wakes"] <= 1
 
 
+@pytest.mark.plain
 def test_failures_come_back_from_a_thread_that_submits(tmp_path: Path) -> None:
     # GIVEN a file that becomes shorter in the middle of two seconds of requests
     rows = [record(READ, 8 * n, 8, at_ns=n * 5_000_000) for n in range(400)]

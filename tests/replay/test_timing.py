@@ -140,6 +140,7 @@ def _write_reads(path: Path, count: int) -> None:
         writer.finish(file.Tables(("default",), (4096,), extents, bytes(32), "queued"))
 
 
+@pytest.mark.plain
 def test_the_thread_that_waits_for_deadlines_takes_short_turns(tmp_path: Path) -> None:
     # GIVEN a kernel that shows the length of turns, and lets it be chosen
     own = _slice_ns("self")
@@ -176,6 +177,7 @@ def _slice_ns(process: int | str) -> int | None:
     return int(found[1]) if found else None
 
 
+@pytest.mark.plain
 def test_long_waits_take_little_of_the_processor(tmp_path: Path) -> None:
     # GIVEN 100 requests, 20 ms apart
     plan = write_plan(

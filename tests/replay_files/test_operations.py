@@ -195,6 +195,7 @@ def calls_of(plan: Path, directory: Path) -> list[str]:
     return [name for name in names[start + 1 :] if name not in ENDING]
 
 
+@pytest.mark.plain  # beside strace nothing else can trace the program, as the sanitizers do
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 def test_an_operation_is_one_call_and_nothing_else_is_called(tmp_path: Path) -> None:
     # GIVEN the loop of a mail server

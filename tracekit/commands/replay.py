@@ -105,7 +105,9 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(help="Go on where the interrupted replay of this name ended.", metavar="NAME"),
+        typer.Option(
+            help="Go on where the interrupted or killed replay of this name ended.", metavar="NAME"
+        ),
     ] = None,
     budget: Annotated[
         list[str] | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit import query
 from tracekit.compare.confidence import mean_of, ratio_of
-from tracekit.compare.words import says
+from tracekit.compare.words import is_same_work, says
 from tracekit.contract import read_object
 from tracekit.errors import UsageError
 from tracekit.schema.comparison import COMPARISON
@@ -94,12 +94,12 @@ def _candidate(name: str, present: Sequence[str]) -> Candidate:
     return Candidate(name, tuple(sorted(found, key=lambda one: int(one.rpartition(".")[2]))))
 
 
-Values = Mapping[Key, tuple[list[float], int]]
-"""The times of each repeat, and the requests of the first."""
+Values = Mapping[Key, list[tuple[float, int]]]
+"""The time of each repeat, and of how many requests."""
 
 
 def _replay_values(folder: TraceFolder, candidate: Candidate, times: pd.DataFrame) -> Values:
-    found: dict[Key, tuple[list[float], int]] = {}
+    found: dict[Key, list[tuple[float, int]]] = {}
     for replay in candidate.replays:
         file = folder.path / "replays" / replay / "summary.json"
         summary = read_object(file, hint="replay again")
@@ -110,7 +110,7 @@ def _replay_values(folder: TraceFolder, candidate: Candidate, times: pd.DataFram
 
 
 def _trace_values(times: pd.DataFrame) -> Values:
-    found: dict[Key, tuple[list[float], int]] = {}
+    found: dict[Key, list[tuple[float, int]]] = {}
     if len(times):
         elapsed = float(times["last_ns"].max() - times["first_ns"].min())
         _add(found, ("elapsed", "all", "all"), elapsed, int(times["request_count"].sum()))
@@ -118,22 +118,25 @@ def _trace_values(times: pd.DataFrame) -> Values:
     return found
 
 
-def _add_services(found: dict[Key, tuple[list[float], int]], times: pd.DataFrame) -> None:
+def _add_services(found: dict[Key, list[tuple[float, int]]], times: pd.DataFrame) -> None:
     for row in times.to_dict("records"):
         for measure in MEASURES:
             key = (f"service_{measure}", str(row["role"]), str(row["operation"]))
             _add(found, key, float(row[f"time_{measure}_ns"]), int(row["request_count"]))
 
 
-def _add(found: dict[Key, tuple[list[float], int]], key: Key, value: float, count: int) -> None:
-    found.setdefault(key, ([], count))[0].append(value)
+def _add(found: dict[Key, list[tuple[float, int]]], key: Key, value: float, count: int) -> None:
+    found.setdefault(key, []).append((value, count))
 
 
 def _rows(candidates: Sequence[Candidate], values: Sequence[Values]) -> Iterator[dict[str, Any]]:
     for candidate, mine in zip(candidates, values, strict=True):
-        for (measure, role, operation), (times, count) in sorted(mine.items()):
-            first = values[0].get((measure, role, operation))
-            ratio = None if first is None else ratio_of(times, first[0])
+        for (measure, role, operation), pairs in sorted(mine.items()):
+            times = [time for time, _ in pairs]
+            first = values[0].get((measure, role, operation), [])
+            both = [*pairs, *first] if candidate.replays and candidates[0].replays else []
+            can_compare = measure != "elapsed" or is_same_work([count for _, count in both])
+            ratio = ratio_of(times, [time for time, _ in first]) if first and can_compare else None
             mean = mean_of(times)
             yield {
                 "name": candidate.name,
@@ -141,7 +144,7 @@ def _rows(candidates: Sequence[Candidate], values: Sequence[Values]) -> Iterator
                 "role": role,
                 "operation": operation,
                 "repeats": len(times),
-                "request_count": count,
+                "request_count": pairs[0][1],
                 "time_ns": mean.mean,
                 "time_low_ns": mean.low,
                 "time_high_ns": mean.high,

@@ -8,6 +8,13 @@ from typing import Any
 from tracekit.sizes import format_duration
 
 MANY_TIMES = 2.0
+SAME_WORK = 0.01
+"""Share of the requests by which runs may differ, such as by some that failed."""
+
+
+def is_same_work(counts: Sequence[int]) -> bool:
+    """Say whether runs of so many requests did the same, so that their lengths can be compared."""
+    return not counts or max(counts) - min(counts) <= SAME_WORK * max(counts)
 
 
 def says(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
@@ -40,13 +47,7 @@ def _band(row: Mapping[str, Any]) -> str:
 
 def _of(rows: Sequence[Mapping[str, Any]], name: str, first: str) -> list[str]:
     mine = [row for row in rows if row["name"] == name and row["ratio"] is not None]
-    elapsed = next((row for row in mine if row["measure"] == "elapsed"), None)
-    found = []
-    if elapsed is not None:
-        found.append(
-            f"{name} took {format_duration(elapsed['time_ns'])}: against {first}"
-            f" {_change(elapsed)}."
-        )
+    found = _of_lengths(rows, name, first)
     changed = [row for row in mine if row["measure"] == "service_avg" and _is_sure(row)]
     parts = [f"{row['role']} {row['operation']} {_change(row)}" for row in changed]
     if parts:
@@ -56,6 +57,23 @@ def _of(rows: Sequence[Mapping[str, Any]], name: str, first: str) -> list[str]:
         which = ", ".join(f"{row['role']} {row['operation']}" for row in unsure)
         found.append(f"No difference beyond the spread of the repeats: {which}.")
     return found
+
+
+def _of_lengths(rows: Sequence[Mapping[str, Any]], name: str, first: str) -> list[str]:
+    of = {row["name"]: row for row in rows if row["measure"] == "elapsed"}
+    if name not in of or first not in of:
+        return []
+    mine, other = of[name], of[first]
+    took = f"{name} took {format_duration(mine['time_ns'])}"
+    if mine["ratio"] is not None:
+        return [f"{took}: against {first} {_change(mine)}."]
+    if is_same_work([mine["request_count"], other["request_count"]]):
+        return []
+    return [
+        f"{took} for {mine['request_count']:,} requests, {first}"
+        f" {format_duration(other['time_ns'])} for {other['request_count']:,}: not the same work,"
+        " so neither these times nor the service times below say which is faster."
+    ]
 
 
 def _is_sure(row: Mapping[str, Any]) -> bool:

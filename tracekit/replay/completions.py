@@ -53,19 +53,24 @@ def write_completions(records: Path, table: Path, *, is_timed: bool) -> int:
     Without intended times, in a run as fast as possible, the column is null.
     """
     return store.write_batches(
-        table, _batches(records, is_timed=is_timed), schema=schema.COMPLETIONS
+        table,
+        (_batch(rows, is_timed=is_timed) for rows in read_records(records)),
+        schema=schema.COMPLETIONS,
     )
 
 
-def _batches(records: Path, *, is_timed: bool) -> Iterator[Any]:
+def read_records(records: Path) -> Iterator[Any]:
+    """Yield the program's records in arrays of at most CHUNK_RECORDS.
+
+    The last record of a program that was killed may be cut off, and is left out. Raises InputError
+    for another file.
+    """
     with records.open("rb") as file:
         header = np.frombuffer(file.read(HEADER.itemsize), HEADER)[0]
         if header["magic"] != MAGIC or header["record_bytes"] != RECORD.itemsize:
             raise InputError(f"{records} is no file of completions of this version")
         while data := file.read(CHUNK_RECORDS * RECORD.itemsize):
-            # The last record of a program that was killed may be cut off.
-            whole = len(data) // RECORD.itemsize
-            yield _batch(np.frombuffer(data, RECORD, whole), is_timed=is_timed)
+            yield np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
 
 
 def _batch(rows: Any, *, is_timed: bool) -> Any:

@@ -40,6 +40,11 @@ class Schedule:
         """Whether each request has a time at which it is due."""
         return self.pace != "fast"
 
+    @property
+    def start_ns(self) -> int:
+        """From which time of the trace on it is replayed."""
+        return 0 if self.start is None else parse_duration(self.start, option="--start")
+
     def arguments(self, first: int) -> list[str]:
         """Return the options of the replay program; `first` requests of the plan are left out."""
         times = {

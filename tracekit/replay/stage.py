@@ -25,13 +25,19 @@ from tracekit.replay.emulated import ENGINE as EMULATED
 from tracekit.replay.emulated import device_arguments, split_device
 from tracekit.replay.placement import place_answer
 from tracekit.replay.schedule import Schedule, requests_handled
-from tracekit.replay.unfinished import keeping_unfinished
+from tracekit.replay.unfinished import (
+    ABOUT,
+    PLAN,
+    SUFFIX,
+    Begun,
+    keeping_unfinished,
+    unfinished_of,
+)
 from tracekit.schema import ROLES
 from tracekit.store import TraceFolder
 
 LATEST = "latest"
 SUMMARY = "summary.json"
-PLAN = "plan.bin"
 OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
 
 
@@ -65,7 +71,7 @@ class Options:
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit {self.limit}: not a number of requests")
         parse_budget(self.budget)
-        if self.resume is not None and self.resume == self.name:
+        if self.resume in (self.name, f"{self.name}{SUFFIX}"):
             raise UsageError(
                 f"--resume {self.resume}: its own results would be replaced",
                 hint="choose another --name for what is left",
@@ -186,8 +192,11 @@ def replay(
         arguments = [*options.arguments, *_target_arguments(options, compiled, place)]
         arguments += ["--engine", options.engine, *options.schedule.arguments(first)]
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
-        kept = folder.path / "replays" / f"{options.name}.unfinished"
-        with keeping_unfinished(kept, records, is_timed=options.schedule.is_timed):
+        kept = folder.path / "replays" / f"{options.name}{SUFFIX}"
+        schedule = options.schedule
+        from_ns, is_timed = schedule.start_ns, schedule.is_timed
+        begun = Begun(plan, records, asdict(compiled), first, from_ns, is_timed)
+        with keeping_unfinished(kept, begun):
             outcome = run_program(plan, place / SUMMARY, arguments=arguments)
         summary = _summary(outcome, asdict(compiled), options)
         if not options.is_dry_run:
@@ -206,19 +215,28 @@ def _plan(
         placed = None if options.placement is None else place_answer(folder, options.placement)[0]
         chosen = PlanOptions(options.level, options.own_roles, options.limit, placed)
         return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
-    before = folder.path / "replays" / options.resume
-    if not (before / SUMMARY).is_file() or not (before / PLAN).is_file():
-        raise UsageError(
-            f"--resume {options.resume}: {before} holds no replay", hint=_names(before.parent)
-        )
-    summary = read_object(before / SUMMARY, hint="replay again without --resume")
-    first = requests_handled(summary)
+    before, compiled, first = _resumed(folder.path / "replays", options.resume)
     shutil.copyfile(before / PLAN, plan)
-    return PlanReport(**summary["compiled"]), first
+    return PlanReport(**compiled), first
+
+
+def _resumed(replays: Path, name: str) -> tuple[Path, dict[str, Any], int]:
+    """Return the folder of the replay to resume, what its plan is, and how much of it is done."""
+    before, hint = replays / name, "replay again without --resume"
+    left = unfinished_of(replays, name)
+    if (before / SUMMARY).is_file() and (before / PLAN).is_file():
+        summary = read_object(before / SUMMARY, hint=hint)
+        return before, summary["compiled"], requests_handled(summary)
+    if left is None or not (left / PLAN).is_file():
+        raise UsageError(f"--resume {name}: {before} holds no replay", hint=_names(replays))
+    about = read_object(left / ABOUT, hint=hint)
+    return left, about["compiled"], int(about["next"])
 
 
 def _names(replays: Path) -> str:
-    names = sorted(place.parent.name for place in replays.glob(f"*/{SUMMARY}"))
+    names = sorted(
+        place.parent.name for file in (SUMMARY, ABOUT) for place in replays.glob(f"*/{file}")
+    )
     return f"there are: {', '.join(names)}" if names else "there is none in this trace folder"
 
 
