@@ -1,6 +1,8 @@
 #include <errno.h>
+#include <linux/major.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "replay/clock.h"
 #include "replay/engine.h"
@@ -27,7 +29,7 @@ struct engine {
   struct task *tasks; /* one a slot */
   uint64_t resubmitted;
   uint64_t aside_count; /* entries of the ring aside */
-  bool is_pipelined;    /* as fast as possible: a slow device gets requests in pieces */
+  bool is_pipelined;    /* a slow device gets requests in pieces */
   bool is_slow;         /* the last sleep for completions was long */
 };
 
@@ -248,12 +250,21 @@ static int open_discards(struct engine *engine) {
   return 0;
 }
 
+/* Whether a slow device gets pieces: as fast as possible, and unless it is a loop device, whose
+ * threads need the processors that the calls take. */
+static bool may_pipeline(const struct engine_config *config) {
+  bool is_looped = false;
+  for (uint32_t i = 0; i < config->target_count; i++)
+    is_looped = is_looped || major(config->targets[i].device) == LOOP_MAJOR;
+  return config->wake_count > 1 && !is_looped;
+}
+
 static int uring_engine_open(struct engine **out, const struct engine_config *config) {
   struct engine *engine = calloc(1, sizeof *engine);
   if (engine == NULL)
     return -ENOMEM;
   engine->config = *config;
-  engine->is_pipelined = config->wake_count > 1;
+  engine->is_pipelined = may_pipeline(config);
   engine->main.ring.fd = -1;
   engine->aside.ring.fd = -1;
   engine->tasks = calloc(config->depth, sizeof *engine->tasks);
