@@ -137,3 +137,17 @@ def test_notes_say_the_wall_clock_and_the_names() -> None:
         b"a name that is \0",
         b"jbd2/loop0p2\0\0\0\0",
     ]
+
+
+def test_records_of_version_8_are_surveyed(tmp_path: Path) -> None:
+    # GIVEN records as Linux 6.19 makes them: 64 bytes, then a payload; a cut one at the end
+    spool = b""
+    for time_ns, pid, action in ((10, 7, QUEUE_WRITE), (11, 9, QUEUE_WRITE), (12, 0, COMPLETE)):
+        fields = (0x65617408, 0, time_ns, 8, 4096, pid, action, 7 << 20, 0, 0, 8)
+        spool += struct.pack("=IIQQIIQIIHH12x", *fields) + b"payload."
+    (tmp_path / "spool").write_bytes(spool + spool[:50])
+    # WHEN they are counted
+    found = survey([tmp_path / "spool"])
+    # THEN each is, with who queued it
+    assert (found.records, found.foreign_bytes, found.queued_by_pid) == (3, 50, {7: 1, 9: 1})
+    assert (found.first_ns, found.last_ns, found.pids) == (10, 12, {7, 9})

@@ -31,9 +31,13 @@ _COLUMNS = [
     ("error", "u2"),
     ("pdu_len", "u2"),
 ]
-_MAGIC_BYTES = struct.pack("=I", MAGIC)
+_COLUMNS_8 = [
+    *_COLUMNS[:5],
+    ("pid", "u4"),
+    ("action", "u8"),
+    *(("device", "u4"), ("cpu", "u4"), ("error", "u2"), ("pdu_len", "u2"), ("padding", "V12")),
+]
 _PDU_LENGTH = struct.Struct("=H")
-_PDU_LENGTH_AT = 46
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
 _ACTION_MASK = 0xFFFF
 _QUEUED = 1
@@ -41,6 +45,21 @@ _COMPLETED = 8
 _NOTIFY = 0x400 << 16
 _NOTIFY_PROCESS = _NOTIFY
 _NOTIFY_TIMESTAMP = _NOTIFY | 1
+
+
+@dataclass(frozen=True)
+class Header:
+    """How records of one version begin."""
+
+    magic: bytes
+    size: int
+    pdu_length_at: int
+    columns: list[tuple[str, str]]
+
+
+HEADER_7 = Header(struct.pack("=I", MAGIC), HEADER.size, 46, _COLUMNS)
+HEADER_8 = Header(struct.pack("=I", MAGIC + 1), 64, 50, _COLUMNS_8)
+"""Of Linux 6.19 and newer, where blktrace(8) asks for it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +73,7 @@ class Block:
     """Records that the kernel lost between the last block and this one."""
     foreign_bytes: int
     """Bytes that are no record, passed over before this block."""
+    header: Header
 
 
 @dataclass
@@ -74,34 +94,41 @@ class Survey:
 
 def read_blocks(spool: Path) -> Iterator[Block]:
     """Yield the whole records of a spool in blocks of bounded size."""
+    header = header_of(spool)
     with spool.open("rb") as file:
         data = bytearray()
         lost = foreign = 0
         while chunk := file.read(BLOCK_BYTES):
             data += chunk
             while True:
-                starts, end = _walk(data)
+                starts, end = _walk(data, header)
                 if starts:
-                    yield Block(data[:end], starts, lost, foreign)
+                    yield Block(data[:end], starts, lost, foreign, header)
                     lost = foreign = 0
                 del data[:end]
-                passed, newly_lost = _pass_over(data)
+                passed, newly_lost = _pass_over(data, header)
                 lost += newly_lost
                 foreign += 0 if newly_lost else passed
                 del data[:passed]
                 if not passed:
                     break
         if data or lost or foreign:
-            yield Block(bytearray(), [], lost, foreign + len(data))
+            yield Block(bytearray(), [], lost, foreign + len(data), header)
 
 
-def _walk(data: bytearray) -> tuple[list[int], int]:
+def header_of(spool: Path) -> Header:
+    """Return how the records of a spool begin, told by its first one."""
+    with spool.open("rb") as file:
+        return HEADER_8 if file.read(len(HEADER_8.magic)) == HEADER_8.magic else HEADER_7
+
+
+def _walk(data: bytearray, header: Header) -> tuple[list[int], int]:
     """Return where whole records start, from offset 0, and where the last of them ends."""
     starts = []
     at = 0
     size = len(data)
-    while at + HEADER.size <= size and data[at : at + 4] == _MAGIC_BYTES:
-        end = at + HEADER.size + _PDU_LENGTH.unpack_from(data, at + _PDU_LENGTH_AT)[0]
+    while at + header.size <= size and data[at : at + 4] == header.magic:
+        end = at + header.size + _PDU_LENGTH.unpack_from(data, at + header.pdu_length_at)[0]
         if end > size:
             break
         starts.append(at)
@@ -109,14 +136,14 @@ def _walk(data: bytearray) -> tuple[list[int], int]:
     return starts, at
 
 
-def _pass_over(data: bytearray) -> tuple[int, int]:
+def _pass_over(data: bytearray, header: Header) -> tuple[int, int]:
     """Return how many leading bytes are no record, and how many records they say were lost."""
-    if len(data) < HEADER.size or data.startswith(_MAGIC_BYTES):
+    if len(data) < header.size or data.startswith(header.magic):
         return 0, 0
     line = _LOST.match(data)
     if line is not None:
         return line.end(), int(line.group(1) or 1)
-    found = data.find(_MAGIC_BYTES)
+    found = data.find(header.magic)
     return (found if found > 0 else len(data)), 0
 
 
@@ -125,8 +152,8 @@ def _headers(block: Block) -> tuple[Any, Any, Any]:
     import numpy as np
 
     raw = np.frombuffer(block.data, dtype=np.uint8)
-    places = np.asarray(block.starts, dtype=np.int64)[:, None] + np.arange(HEADER.size)
-    headers = raw[places].view(np.dtype(_COLUMNS))[:, 0]
+    places = np.asarray(block.starts, dtype=np.int64)[:, None] + np.arange(block.header.size)
+    headers = raw[places].view(np.dtype(block.header.columns))[:, 0]
     return raw, places, headers
 
 
