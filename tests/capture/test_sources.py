@@ -41,7 +41,6 @@ SAME = (
     *("is_sync", "is_meta", "is_fua", "is_preflush", "is_readahead", "error"),
     *("requeue_count", "split_count"),
 )
-MOST_UNSEEN = 8
 CLOCKS_NS = 500_000
 """The two tracers see an event one after the other; one may be interrupted in between."""
 
@@ -133,12 +132,7 @@ def test_a_program_and_the_tracer_see_the_same_requests(
     theirs = requests_of(folder, "fio")
     # THEN the requests are the same, apart from bytes of a last sector, which none has
     assert ours.num_rows == theirs.num_rows >= 400
-    # and from a few completions that the kernel does not show perf or a BPF program
-    ends = [rows["complete_ns"].is_valid() for rows in (ours, theirs)]
-    is_seen = pc.or_(pc.invert(ends[0]), ends[1])
-    unseen = pc.sum(pc.invert(is_seen)).as_py()
-    assert unseen <= MOST_UNSEEN
-    ours, theirs = ours.filter(is_seen), theirs.filter(is_seen)
+    # and from completions that the kernel hides from a program beside another tracer
     for name in SAME:
         assert theirs[name].equals(ours[name]), name
     # AND their latencies, as the clocks tell them
@@ -177,6 +171,8 @@ def test_a_capture_with_a_program(disk: Disk, tmp_path: Path, source: str) -> No
     assert folder.info["devices"][0]["device"] == disk.name
     rows = requests_of(folder, "dd")
     assert rows.num_rows >= 50
+    # AND alone it sees all completions, or says how many it may not have seen
+    assert rows["complete_ns"].null_count <= result["missed_at_most"]
     assert set(rows["partition"].to_pylist()) == {layout["partitions"][0]["partition"]}
 
 
