@@ -36,6 +36,10 @@ class InputError(TracekitError):
     """The input is not what it should be; the message names the file, the place and the value."""
 
 
+class UnorderedError(InputError):
+    """Requests are further from their order than can be mended while they are read."""
+
+
 class UsageError(TracekitError):
     """The options contradict each other or name something that does not exist."""
 

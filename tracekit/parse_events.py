@@ -22,7 +22,7 @@ from tracekit.native.decode import Text, detect_text
 from tracekit.parse import EventText, OnBytes, Options, decode_feeds
 
 if TYPE_CHECKING:
-    from tracekit.parse_foreign import Choice
+    from tracekit.parse_blocks import Choice
 
 
 def event_text(head: bytes, choice: Choice) -> EventText | None:

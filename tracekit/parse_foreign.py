@@ -2,145 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit import __version__
-from tracekit.errors import InputError, UsageError
-from tracekit.formats.blocks import blocks_of, whole_lines, whole_records
-from tracekit.formats.catalogue import Format, choose_format
+from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.formats.feed import Feed, open_feeds, stop_feeds, take_head
 from tracekit.formats.fio import FioLog
-from tracekit.formats.foreign import Columns, Units
-from tracekit.formats.headed import contradicts, headed_format
 from tracekit.formats.heads import is_blktrace, readable_head
 from tracekit.formats.inputs import find_files
-from tracekit.formats.own import own_format
-from tracekit.formats.pattern import own_pattern
 from tracekit.formats.text import BadLines, TextFormat
 from tracekit.parse import ahead
+from tracekit.parse_blocks import HEAD_BYTES, PLAIN, Choice, OnBytes, Reading
 from tracekit.parse_events import event_text, import_capture, import_events
 from tracekit.parse_octf import import_octf, is_chosen
 from tracekit.schema import REQUESTS, SCHEMA_VERSION
-from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
+from tracekit.store import (
+    INFO_NAME,
+    TraceFolder,
+    new_folder,
+    scratch_folder,
+    write_batches,
+    write_json,
+)
 from tracekit.warnings import warning
 
 if TYPE_CHECKING:
-    from tracekit.formats.assemble import Assembler
+    from tracekit.formats.sorting import Sorting
 
-HEAD_BYTES = 1 << 16
-BLOCKS_AHEAD = 1
+__all__ = ["Choice", "import_trace"]
+
 BATCHES_AHEAD = 8  # of the requests of a block; a row group is written in one go
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How to import; the defaults are those of the command."""
-
-    form: str | None = None
-    columns: str | None = None
-    delimiter: str = ","
-    units: tuple[str, ...] = ()
-    forces_units: bool = False
-    most_bad_ratio: float = 0.01
-    overwrite: bool = False
-    regex: str | None = None
-    """A line of the user's own text, with named groups; in place of `columns`."""
-    blkparse_format: str | None = None
-    """What was given to `blkparse -f`."""
-    layout_file: Path | None = None
-    """Of a text of events; default: layout.json beside it."""
-
-
-OnBytes = Callable[[int, int | None], None]
-
-
-class _Import:
-    """One import while it runs."""
-
-    def __init__(self, feed: Feed, choice: Choice, *, start: bytes, on_bytes: OnBytes) -> None:
-        from tracekit.formats.assemble import Assembler
-
-        self._feed, self._choice, self._on_bytes = feed, choice, on_bytes
-        self.lines = BadLines()
-        self._rest = head = start
-        whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
-        self.format: Format = _own(choice) or _matching(head, whole, feed.name, choice)
-        self.units: Units = self.format.units.overridden(choice.units)
-        self.preamble = 0
-        operations = {}
-        if isinstance(self.format, TextFormat):
-            self.format = replace(self.format, units=self.units)
-            self.preamble = self.lines.lines = self.format.preamble(whole)
-            operations = dict(self.format.operations)
-            self._rest = self._rest.split(b"\n", self.preamble)[-1]
-        self.assembler: Assembler = Assembler(self.units, operations, "trace")
-
-    def batches(self) -> Generator[Any]:
-        """Yield the batches of requests, to the end of the file; the next are decoded meanwhile."""
-        with closing(ahead(self._decoded(), most=BLOCKS_AHEAD)) as decoded:
-            for columns in decoded:
-                if (batch := self.assembler.add(columns)) is not None:
-                    yield batch
-        if (batch := self.assembler.finish()) is not None:
-            yield batch
-
-    def _decoded(self) -> Generator[Columns]:
-        form = self.format
-        whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
-        for block in blocks_of(self._feed.fd, self._rest, whole=whole):
-            if isinstance(form, TextFormat):
-                columns = form.decode(_ended(block), self.lines)
-            else:
-                records = self._uncut(block, form.record_bytes)
-                columns = form.decode(records) if records else None
-            self._on_bytes(self._feed.done_bytes, self._feed.total_bytes)
-            if columns is not None:
-                yield columns
-
-    def _uncut(self, block: memoryview, record_bytes: int) -> memoryview:
-        """Return the block without a cut record at its end, which is counted."""
-        if cut := len(block) % record_bytes:
-            self.lines.bad += 1
-            self.lines.add(0, f"{cut} bytes at the end are no whole record")
-        return block[: len(block) - cut]
-
-
-def _ended(block: memoryview) -> bytes | memoryview:
-    return block if block[-1] == ord("\n") else bytes(block) + b"\n"
-
-
-def _own(choice: Choice) -> TextFormat | None:
-    if choice.columns and choice.regex:
-        message = "--columns and --regex both name the columns"
-        raise UsageError(message, hint="give one of them")
-    if choice.regex:
-        return own_pattern(choice.regex, units=choice.units)
-    if choice.columns:
-        return own_format(choice.columns, choice.delimiter, units=choice.units)
-    return None
-
-
-def _matching(head: bytes, whole: bytes, name: str, choice: Choice) -> Format:
-    try:
-        found = choose_format(whole, name, given=choice.form)
-    except InputError:
-        if headed := headed_format(head, units=choice.units):
-            return headed
-        return choose_format(head, name, given=choice.form)
-    if choice.form is None and isinstance(found, TextFormat) and contradicts(head, found):
-        return headed_format(head, units=choice.units) or found
-    return found
 
 
 def import_trace(
     source: Path | Sequence[Path],
     output: Path,
     *,
-    choice: Choice = Choice(),
+    choice: Choice = PLAIN,
     on_bytes: OnBytes = lambda _done, _total: None,
 ) -> TraceFolder:
     """Import the trace into the new trace folder `output`, and return it.
@@ -155,30 +56,66 @@ def import_trace(
         with open_feeds(files) as opened:
             feeds, head = take_head(opened, HEAD_BYTES)
             head = readable_head(head, feeds[0].name)
-            is_capture = is_blktrace(head)
-            text = None if is_capture else event_text(head, choice)
-            is_octf = not is_capture and text is None and is_chosen(head, choice)
-            if not (is_octf or is_capture) and len(feeds) > 1:
-                message = f"{len(feeds)} files: only a blktrace or OCTF trace is of several"
-                raise UsageError(message, hint="import each file by itself")
-            if is_capture:
-                stop_feeds(feeds)
-                info = import_capture(files, folder=folder, choice=choice, on_bytes=on_bytes)
-            elif is_octf:
-                info = import_octf(feeds, head, folder=folder, choice=choice, on_bytes=on_bytes)
-            elif text is not None:
-                info = import_events(
-                    feeds[0], text, folder=folder, choice=choice, on_bytes=on_bytes
-                )
-            else:
-                run = _Import(feeds[0], choice, start=head, on_bytes=on_bytes)
-                info = _import_requests(run, feeds[0], folder=folder, choice=choice)
+            info = _import_feeds(
+                files, feeds, head, folder=folder, choice=choice, on_bytes=on_bytes
+            )
         write_json(folder / INFO_NAME, info)
     return TraceFolder(output)
 
 
-def _import_requests(run: _Import, feed: Feed, *, folder: Path, choice: Choice) -> dict[str, Any]:
-    with closing(ahead(run.batches(), most=BATCHES_AHEAD)) as batches:
+def _import_feeds(
+    files: Sequence[Path],
+    feeds: Sequence[Feed],
+    head: bytes,
+    *,
+    folder: Path,
+    choice: Choice,
+    on_bytes: OnBytes,
+) -> dict[str, Any]:
+    """Import by what the trace is; return what trace.json shall say."""
+    if is_blktrace(head):
+        stop_feeds(feeds)
+        return import_capture(files, folder=folder, choice=choice, on_bytes=on_bytes)
+    text = event_text(head, choice)
+    if text is None and is_chosen(head, choice):
+        return import_octf(feeds, head, folder=folder, choice=choice, on_bytes=on_bytes)
+    if len(feeds) > 1:
+        message = f"{len(feeds)} files: only a blktrace or OCTF trace is of several"
+        raise UsageError(message, hint="import each file by itself")
+    if text is not None:
+        return import_events(feeds[0], text, folder=folder, choice=choice, on_bytes=on_bytes)
+    run = Reading(feeds[0], choice, start=head, on_bytes=on_bytes)
+    try:
+        return _import_requests(run, feeds[0], folder=folder, choice=choice)
+    except UnorderedError as error:
+        _refuse_pipe(feeds[0], error)
+    return _import_sorted(files, folder=folder, choice=choice, on_bytes=on_bytes)
+
+
+def _import_sorted(
+    files: Sequence[Path], *, folder: Path, choice: Choice, on_bytes: OnBytes
+) -> dict[str, Any]:
+    """Import a trace once more, all of whose requests are put in order first."""
+    from tracekit.formats.sorting import Sorting
+
+    with scratch_folder(folder / "sorting") as scratch, open_feeds(files) as opened:
+        feeds, head = take_head(opened, HEAD_BYTES)
+        head = readable_head(head, feeds[0].name)
+        run = Reading(feeds[0], choice, start=head, on_bytes=on_bytes)
+        sorting = Sorting(scratch)
+        return _import_requests(run, feeds[0], folder=folder, choice=choice, sorting=sorting)
+
+
+def _refuse_pipe(feed: Feed, error: UnorderedError) -> None:
+    if feed.total_bytes is None:
+        hint = "give the trace as a file, which can be read once more, or sort it by time first"
+        raise InputError(f"{feed.name}: {error}", hint=hint) from None
+
+
+def _import_requests(
+    run: Reading, feed: Feed, *, folder: Path, choice: Choice, sorting: Sorting | None = None
+) -> dict[str, Any]:
+    with closing(ahead(run.batches(sorting=sorting), most=BATCHES_AHEAD)) as batches:
         try:
             write_batches(folder / "requests.parquet", batches, schema=REQUESTS)
         except BaseException:
@@ -191,7 +128,7 @@ def _import_requests(run: _Import, feed: Feed, *, folder: Path, choice: Choice) 
     return _info(run, feed, choice)
 
 
-def _refuse(run: _Import, name: str, choice: Choice) -> None:
+def _refuse(run: Reading, name: str, choice: Choice) -> None:
     lines, rows = run.lines, run.assembler.rows
     if lines.bad > choice.most_bad_ratio * (rows + lines.bad):
         shown = "".join(f"\n  line {number}: {text}" for number, text in lines.examples)
@@ -208,12 +145,12 @@ def _refuse(run: _Import, name: str, choice: Choice) -> None:
         raise InputError(f"{name}: the units contradict the numbers{told}", hint=hint)
 
 
-def _contradictions(run: _Import) -> list[str]:
+def _contradictions(run: Reading) -> list[str]:
     made = run.assembler
     return made.evidence.contradictions(span_ns=made.last_ns, first_ns=made.first_ns)
 
 
-def _info(run: _Import, feed: Feed, choice: Choice) -> dict[str, Any]:
+def _info(run: Reading, feed: Feed, choice: Choice) -> dict[str, Any]:
     made, units, pairs = run.assembler, run.units, run.assembler.evidence.pairs
     evidence = f"sequential pairs: {pairs['bytes']:,} as bytes, {pairs['sectors']:,} as sectors"
     given = (
@@ -254,7 +191,7 @@ def _info(run: _Import, feed: Feed, choice: Choice) -> dict[str, Any]:
     }
 
 
-def _format_evidence(run: _Import) -> str:
+def _format_evidence(run: Reading) -> str:
     return run.format.evidence if isinstance(run.format, TextFormat) else "the first records"
 
 
@@ -266,7 +203,7 @@ def _line_counts(lines: BadLines) -> dict[str, Any]:
     }
 
 
-def _time_evidence(run: _Import, given: str) -> str:
+def _time_evidence(run: Reading, given: str) -> str:
     if isinstance(run.format, FioLog) and run.format.version == 2:
         return f"{given}; waits count from fio's start, requests between two share the time"
     if isinstance(run.format, TextFormat) and "time" not in run.format.columns:
@@ -274,7 +211,7 @@ def _time_evidence(run: _Import, given: str) -> str:
     return given
 
 
-def _warnings(run: _Import) -> list[dict[str, Any]]:
+def _warnings(run: Reading) -> list[dict[str, Any]]:
     made = run.assembler
     doubts = _contradictions(run) + made.evidence.doubts(span_ns=made.last_ns)
     found = [

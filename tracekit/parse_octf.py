@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from tracekit import __version__
 from tracekit.errors import InputError, UsageError
 from tracekit.formats import octf
 from tracekit.formats.feed import Feed, stop_feeds
+from tracekit.formats.foreign import Columns
 from tracekit.formats.text import BadLines
 from tracekit.native.octf import OctfError, OctfReader, is_octf
 from tracekit.parse import ahead
@@ -19,7 +20,7 @@ from tracekit.store import write_batches
 
 if TYPE_CHECKING:
     from tracekit.formats.assemble import Assembler
-    from tracekit.parse_foreign import Choice
+    from tracekit.parse_blocks import Choice
 
 OnBytes = Callable[[int, int | None], None]
 BATCHES_AHEAD = 1
@@ -49,13 +50,12 @@ class _Run:
 
     def batches(self) -> Generator[Any]:
         """Yield the batches of requests; raise InputError for what cannot be read on."""
+        yield from self.assembler.batches(self._decoded())
+
+    def _decoded(self) -> Iterator[Columns]:
         while len((found := self._read())["time"]):
             self._tell_progress()
-            columns = octf.columns_of(found, self._reader.devices())
-            if (batch := self.assembler.add(columns)) is not None:
-                yield batch
-        if (batch := self.assembler.finish()) is not None:
-            yield batch
+            yield octf.columns_of(found, self._reader.devices())
 
     def _read(self) -> dict[str, Any]:
         try:

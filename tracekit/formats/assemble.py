@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, UnorderedError
 from tracekit.formats.foreign import FILETIME_OF_1970, SIZE_BYTES, TIME_NS, Columns, Units
 from tracekit.formats.plausible import Evidence
 from tracekit.formats.rows import request_batch
+from tracekit.formats.sorting import Sorting
 from tracekit.schema import OPERATIONS
 
 Numbers = NDArray[np.int64]
@@ -40,7 +41,26 @@ class Assembler:
         self._processes: list[str] = []
         self._emitted_ns: int | None = None
 
-    def add(self, columns: Columns) -> Any:
+    def batches(
+        self, blocks: Iterable[Columns], *, sorting: Sorting | None = None
+    ) -> Iterator[Any]:
+        """Yield the batches of the requests of all blocks.
+
+        Raise UnorderedError for requests that lie further back than a block, unless there is a
+        `sorting`, which puts all of them in order before the first batch.
+        """
+        if sorting is None:
+            batches = (self._add(columns) for columns in blocks)
+        else:
+            rows = sorting.in_order(self._decoded(columns) for columns in blocks)
+            batches = (self._batch(found) for found in rows)
+        yield from (batch for batch in batches if batch is not None)
+        if sorting is not None:
+            self.reordered = sorting.behind
+        elif (batch := self._finish()) is not None:
+            yield batch
+
+    def _add(self, columns: Columns) -> Any:
         """Take columns; return the batch of the rows that nothing can precede any more."""
         found = self._decoded(columns)
         held = self._held
@@ -56,7 +76,7 @@ class Assembler:
         self._held = {name: values[len(order) - keep :] for name, values in found.items()}
         return self._batch({name: values[: len(order) - keep] for name, values in found.items()})
 
-    def finish(self) -> Any:
+    def _finish(self) -> Any:
         """Return the batch of the rows that waited."""
         held, self._held = self._held, {}
         return self._batch(held) if held else None
@@ -159,10 +179,9 @@ class Assembler:
         if self._emitted_ns is None:
             self.first_ns = int(times[0])
         elif times[0] < self._emitted_ns:
-            raise InputError(
+            raise UnorderedError(
                 f"time runs backwards by {(self._emitted_ns - int(times[0])) / 1e9:,.6f} s, near"
-                f" request {self.rows}, over more requests than are put in order here",
-                hint="sort the trace by time first",
+                f" request {self.rows}, over more requests than are put in order as they come",
             )
         self._emitted_ns = int(times[-1])
         self.evidence.add_times(times)

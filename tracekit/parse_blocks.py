@@ -1,0 +1,124 @@
+"""A foreign trace while it is read: which format it has, its blocks, and the requests of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit.errors import InputError, UsageError
+from tracekit.formats.blocks import blocks_of, whole_lines, whole_records
+from tracekit.formats.catalogue import Format, choose_format
+from tracekit.formats.feed import Feed
+from tracekit.formats.foreign import Columns, Units
+from tracekit.formats.headed import contradicts, headed_format
+from tracekit.formats.own import own_format
+from tracekit.formats.pattern import own_pattern
+from tracekit.formats.text import BadLines, TextFormat
+from tracekit.parse import ahead
+
+if TYPE_CHECKING:
+    from tracekit.formats.assemble import Assembler
+    from tracekit.formats.sorting import Sorting
+
+HEAD_BYTES = 1 << 16
+BLOCKS_AHEAD = 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How to import; the defaults are those of the command."""
+
+    form: str | None = None
+    columns: str | None = None
+    delimiter: str = ","
+    units: tuple[str, ...] = ()
+    forces_units: bool = False
+    most_bad_ratio: float = 0.01
+    overwrite: bool = False
+    regex: str | None = None
+    """A line of the user's own text, with named groups; in place of `columns`."""
+    blkparse_format: str | None = None
+    """What was given to `blkparse -f`."""
+    layout_file: Path | None = None
+    """Of a text of events; default: layout.json beside it."""
+
+
+PLAIN = Choice()
+OnBytes = Callable[[int, int | None], None]
+
+
+class Reading:
+    """One import while it runs."""
+
+    def __init__(self, feed: Feed, choice: Choice, *, start: bytes, on_bytes: OnBytes) -> None:
+        from tracekit.formats.assemble import Assembler
+
+        self._feed, self._choice, self._on_bytes = feed, choice, on_bytes
+        self.lines = BadLines()
+        self._rest = head = start
+        whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
+        self.format: Format = _own(choice) or _matching(head, whole, feed.name, choice)
+        self.units: Units = self.format.units.overridden(choice.units)
+        self.preamble = 0
+        operations = {}
+        if isinstance(self.format, TextFormat):
+            self.format = replace(self.format, units=self.units)
+            self.preamble = self.lines.lines = self.format.preamble(whole)
+            operations = dict(self.format.operations)
+            self._rest = self._rest.split(b"\n", self.preamble)[-1]
+        self.assembler: Assembler = Assembler(self.units, operations, "trace")
+
+    def batches(self, *, sorting: Sorting | None = None) -> Generator[Any]:
+        """Yield the batches of requests, to the end of the file; the next are decoded meanwhile."""
+        with closing(ahead(self._decoded(), most=BLOCKS_AHEAD)) as decoded:
+            yield from self.assembler.batches(decoded, sorting=sorting)
+
+    def _decoded(self) -> Generator[Columns]:
+        form = self.format
+        whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
+        for block in blocks_of(self._feed.fd, self._rest, whole=whole):
+            if isinstance(form, TextFormat):
+                columns = form.decode(_ended(block), self.lines)
+            else:
+                records = self._uncut(block, form.record_bytes)
+                columns = form.decode(records) if records else None
+            self._on_bytes(self._feed.done_bytes, self._feed.total_bytes)
+            if columns is not None:
+                yield columns
+
+    def _uncut(self, block: memoryview, record_bytes: int) -> memoryview:
+        """Return the block without a cut record at its end, which is counted."""
+        if cut := len(block) % record_bytes:
+            self.lines.bad += 1
+            self.lines.add(0, f"{cut} bytes at the end are no whole record")
+        return block[: len(block) - cut]
+
+
+def _ended(block: memoryview) -> bytes | memoryview:
+    return block if block[-1] == ord("\n") else bytes(block) + b"\n"
+
+
+def _own(choice: Choice) -> TextFormat | None:
+    if choice.columns and choice.regex:
+        message = "--columns and --regex both name the columns"
+        raise UsageError(message, hint="give one of them")
+    if choice.regex:
+        return own_pattern(choice.regex, units=choice.units)
+    if choice.columns:
+        return own_format(choice.columns, choice.delimiter, units=choice.units)
+    return None
+
+
+def _matching(head: bytes, whole: bytes, name: str, choice: Choice) -> Format:
+    try:
+        found = choose_format(whole, name, given=choice.form)
+    except InputError:
+        if headed := headed_format(head, units=choice.units):
+            return headed
+        return choose_format(head, name, given=choice.form)
+    if choice.form is None and isinstance(found, TextFormat) and contradicts(head, found):
+        return headed_format(head, units=choice.units) or found
+    return found
