@@ -76,6 +76,12 @@ def bench(
 
     settings = _settings(profile, options)
     runs = repeats(settings, options.repeat)
+    if options.target is not None and options.target.is_dir():
+        raise UsageError(
+            f"--target {options.target} is a directory, the work profile {profile.name} needs a"
+            " file or block device",
+            hint=f"name a file in it, such as {options.target / 'bench.target'}",
+        )
     if options.target is not None and options.target.exists():
         check_size(profile, options.target)
     folder = write_folder(

@@ -238,12 +238,19 @@ def test_names_of_profiles(tmp_path: Path) -> None:
         checked_name("a b", path=None, device="")
 
 
+def test_a_small_scale_leaves_as_many_requests_as_say_something() -> None:
+    few = Amounts(scale=1e-3).quick()
+    assert [few.scaled(count) for count in (few.reads, few.sizes, few.flushes)] == [200, 200, 200]
+
+
 @pytest.mark.parametrize(
     ("amounts", "message"),
     [
         ({"scale": 0.0}, "--scale 0"),
         ({"fill_percent": 101}, "--fill 101"),
         ({"reads": 0}, "--reads 0"),
+        ({"reads": 2 << 40}, "--reads 2199023255552: not a number"),
+        ({"reads": 1 << 40, "scale": 2.0}, "--scale 2: too many requests of --reads"),
         ({"precondition": -1}, "--precondition -1"),
         ({"depths": ()}, "--depths"),
         ({"depths": (0,)}, "--depths 0"),

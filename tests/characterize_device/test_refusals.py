@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.characterize_device.test_command import FEW, tracekit
-from tracekit.errors import UsageError
+from tracekit.errors import InputError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,17 @@ def test_a_file_smaller_than_the_size_and_a_folder_are_refused(tmp_path: Path) -
     ran = tracekit("--device", "ssd-emlc", *FEW, "-o", tmp_path / "docs")
     assert "is no trace folder" in str(ran.exception)
     assert [path.name for path in (tmp_path / "docs").iterdir()] == ["a.txt"]
+
+
+def test_a_disk_without_room_is_told_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a disk with 10 MiB free
+    fields = list(os.statvfs(tmp_path))
+    fields[0] = fields[1] = 4096
+    fields[4] = 10 * 256
+    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(fields))
+    ran = tracekit(tmp_path / "new.img", "--size", "12MiB", *FEW, "-o", tmp_path / "out")
+    assert isinstance(ran.exception, InputError)
+    assert "new.img: 12 MiB are needed, 10 MiB are free on its disk" in str(ran.exception)
+    assert list(tmp_path.iterdir()) == []

@@ -131,6 +131,34 @@ def test_a_modifier_is_no_part_of_the_name(name: str, event: str) -> None:
     assert (one.event, one.count) == (event, 7.0)
 
 
+def test_decimal_commas_of_another_locale() -> None:
+    # GIVEN what perf writes with LC_ALL=de_DE.UTF-8: by -x';', and by -j with numbers in no quotes
+    separated = (
+        "<not counted>;;LLC-loads;0;0,00;;\n"
+        "1234,56;msec;task-clock;1234560000;100,00;1,234;CPUs utilized\n"
+        "1000000;;dTLB-loads;600000000;48,60;810,000;K/sec\n"
+    )
+    lines = (
+        '{"counter-value" : "<not counted>", "unit" : "", "event" : "LLC-loads"}\n'
+        '{"counter-value" : "1234,560000", "unit" : "msec", "event" : "task-clock",'
+        ' "event-runtime" : 1234560000, "pcnt-running" : 100,00, "metric-value" : 1,234567}\n'
+        '{"counter-value" : "1000000,000000", "unit" : "", "event" : "dTLB-loads",'
+        ' "event-runtime" : 600000000, "pcnt-running" : 48,60}\n'
+    )
+    for text in (separated, lines):
+        assert parse_counts(text, place="a") == [
+            Count("LLC-loads", None, "", None, "no counter was free while it ran"),
+            Count("task-clock", 1234.56, "msec", 1.0, ""),
+            Count("dTLB-loads", 1e6, "", 0.486, ""),
+        ]
+
+
+def test_decimal_commas_between_commas_are_told() -> None:
+    with pytest.raises(InputError, match="line 1: 'msec' ran") as told:
+        parse_counts("1234,56,msec,task-clock,1234560000,100,00,,", place="a")
+    assert "LC_ALL=C" in (told.value.hint or "")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -145,6 +173,7 @@ def test_a_modifier_is_no_part_of_the_name(name: str, event: str) -> None:
         ('{"cpu" : "0", "counter-value" : "1", "event" : "x"}', "by cpu, not over the run"),
         ("CPU0,1,,x,5,100.00,,", r"by processor or interval \(CPU0\)"),
         ("0.100187358,1,,x,5,100.00,,", "by processor or interval"),
+        ("1,234;;x;9;100.00;;", "'1,234' is not a number"),
         ("hello", "line 1: not a line of perf stat -x"),
         ("1,,x,5,100.00,,\n1,,x,5,100.00,,", "line 2: 'x' is counted a second time"),
     ],

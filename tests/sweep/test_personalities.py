@@ -221,6 +221,8 @@ def test_wrong_definitions(tmp_path: Path, text: str, words: str) -> None:
         open_personality(str(file), {})
     assert words in f"{error.value} {error.value.hint}"
     assert str(file) in str(error.value)
+    # AND bench takes it for a personality, not for a work profile with unknown keys
+    assert is_personality(str(file))
 
 
 def direct_flow(call: str, *, mean_size: str = "16384", more: str = "") -> str:

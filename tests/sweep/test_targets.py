@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sweep.command import tracekit
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.disks import Disk, Part
 from tracekit.lab.session import Ended
@@ -114,3 +115,14 @@ def test_a_refusal_in_the_guest_is_told(
 def test_a_full_file_system_in_the_guest_keeps_what_was_done(tmp_path: Path) -> None:
     found = _outcome(ended(tmp_path, 3))
     assert (found.summary["outcome"], found.is_partial) == ("full", True)
+
+
+def test_a_directory_is_for_personalities_not_for_work_profiles(tmp_path: Path) -> None:
+    # WHEN a work profile is given the directory that a personality would run in
+    place = tmp_path / "here"
+    place.mkdir()
+    told = tracekit("bench", "paging", "--target", place, "-o", tmp_path / "out", code=2).stderr
+    # THEN it is told what to name, and nothing was made
+    assert f"{place} is a directory" in told
+    assert f"such as {place / 'bench.target'}" in told
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]

@@ -84,8 +84,10 @@ class Amounts:
         for option in ("precondition", "writes", "reads", "sizes", "flushes", "surface"):
             count = getattr(self, option)
             least = 0 if option == "precondition" else 1
-            if not least <= count * self.scale <= REQUESTS_MAX or count < least:
+            if not least <= count <= REQUESTS_MAX:
                 raise UsageError(f"--{option} {count}: not a number of requests")
+            if count * self.scale > REQUESTS_MAX:
+                raise UsageError(f"--scale {self.scale:g}: too many requests of --{option} {count}")
         for option, values, low, high in (
             ("write-percents", self.write_percents, 0, 100),
             ("depths", self.depths, 1, DEPTH_MAX),

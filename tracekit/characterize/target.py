@@ -9,7 +9,7 @@ from typing import Any
 
 from tracekit.characterize.plans import write_plan
 from tracekit.characterize.steps import FILL_BYTES, PAGE_BYTES, Step
-from tracekit.errors import UsageError
+from tracekit.errors import InputError, UsageError
 from tracekit.native.replay import run_program
 from tracekit.profiles import Profile, choose_profile, load_profiles
 from tracekit.replay.emulated import ENGINE as EMULATED
@@ -102,6 +102,8 @@ def open_target(asked: Asked, scratch: Path, *, made: Path | None) -> Target:
         )
     there = None if is_ours and made is None else int(told["size_bytes"])
     size = _size(asked.size_bytes or there or DEFAULT_BYTES, there, str(asked.path))
+    if there is None:
+        _check_room(asked.path, size)
     return Target(
         tuple(arguments), size, is_ours or bool(told["may_write"]), asked.path, is_ours, told
     )
@@ -130,6 +132,18 @@ def _size(size_bytes: int, there_bytes: int | None, name: str) -> int:
             hint=f"from {format_size(LEAST_BYTES)} on; --size says how much is used",
         )
     return _whole(size_bytes)
+
+
+def _check_room(path: Path, size_bytes: int) -> None:
+    """Raise InputError when a new file would fill its disk: requests would fail, or meet holes."""
+    room = os.statvfs(path.parent)
+    free_bytes = room.f_bavail * room.f_frsize
+    if free_bytes < size_bytes:
+        raise InputError(
+            f"{path}: {format_size(size_bytes)} are needed, {format_size(free_bytes)} are free"
+            " on its disk",
+            hint="choose a smaller --size, or a file elsewhere",
+        )
 
 
 def _whole(size_bytes: int) -> int:

@@ -22,7 +22,10 @@ NOT_COUNTED = {
 }
 SEPARATORS = (",", ";", "\t", "|", " ")
 MODIFIER = re.compile(r"(?<=.):[ukhGHpPSDWIe]+$")
-VARIANCE = re.compile(r"\d+(\.\d+)?%")
+VARIANCE = re.compile(r"\d+([.,]\d+)?%")
+# What perf writes where the locale has decimal commas: two decimals, in values of -j six.
+DECIMAL_COMMA = re.compile(r"(?<!\w)(?<!\w,)(\d+),(\d\d|\d{6})(?!\w|,\w)")
+LOCALE_HINT = "numbers with decimal commas: record with LC_ALL=C perf stat, or with -x ';'"
 PARTIAL_KEYS = ("interval", "cpu", "core", "socket", "die", "node", "thread", "cgroup")
 
 
@@ -84,7 +87,7 @@ def _of_json(line: str, at: str) -> Count | None:
     try:
         told = json.loads(line)
     except ValueError:
-        raise InputError(f"{at}: not a line of perf stat -j: {line[:60]!r}") from None
+        told = _with_decimal_points(line)
     if not isinstance(told, dict):
         raise InputError(f"{at}: not a line of perf stat -j: {line[:60]!r}")
     partial = [key for key in PARTIAL_KEYS if key in told]
@@ -96,6 +99,14 @@ def _of_json(line: str, at: str) -> Count | None:
     if "event" not in told or "counter-value" not in told:
         return None  # a line of a metric alone
     return _count(told, at)
+
+
+def _with_decimal_points(line: str) -> Any:
+    """Take a line whose numbers the locale wrote with decimal commas; None when it is no JSON."""
+    try:
+        return json.loads(DECIMAL_COMMA.sub(r"\1.\2", line))
+    except ValueError:
+        return None
 
 
 def _of_fields(fields: list[str], at: str) -> Count | None:
@@ -126,14 +137,14 @@ def _count(told: Mapping[str, Any], at: str) -> Count:
     count = _number(value, f"{at}: count of '{name}'")
     share = _number(str(told.get("pcnt-running", 100)), f"{at}: share of '{name}'") / 100
     if not 0 <= share <= 1.001:
-        raise InputError(f"{at}: '{name}' ran {share:.0%} of the time")
+        raise InputError(f"{at}: '{name}' ran {share:.0%} of the time", hint=LOCALE_HINT)
     unit = str(told.get("unit") or "")
     return Count(event, count, unit, min(share, 1.0), "", is_user, "variance" in told)
 
 
 def _number(text: str, place: str) -> float:
     try:
-        value = float(text)
+        value = float(DECIMAL_COMMA.sub(r"\1.\2", text))
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value < 0:

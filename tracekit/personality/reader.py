@@ -19,7 +19,7 @@ from tracekit.personality.model import (
     Personality,
 )
 from tracekit.sizes import parse_size
-from tracekit.workload.keys import Keys, has_flow, load
+from tracekit.workload.keys import Keys, load
 
 SHIPPED = Path(__file__).resolve().parents[1] / "personalities"
 TOP = ("about", "parameters", "files", "operation")
@@ -37,9 +37,11 @@ def shipped() -> tuple[str, ...]:
 
 
 def is_personality(name: str) -> bool:
-    """Say whether it is a shipped personality, or a TOML file with operations of files."""
+    """Say whether it is a shipped personality, or a TOML file with what only these have."""
     file = Path(name)
-    return name in shipped() or (file.is_file() and has_flow(file))
+    return name in shipped() or (
+        file.is_file() and not load(file)[1].keys().isdisjoint(("parameters", "files", "operation"))
+    )
 
 
 def open_personality(name: str, settings: Mapping[str, str]) -> Personality:
