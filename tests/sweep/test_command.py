@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.sweep.command import QUICK, SMALL, rows, tracekit
+from tracekit.report.sections.file_times import COLOURS
 
 
 def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
@@ -110,7 +111,22 @@ def test_operations_are_kept_one_by_one(tmp_path: Path, target: Path) -> None:
         assert math.isclose(kept[key]["mean_ns"], row["mean_ns"], rel_tol=1e-3)
     # AND the report draws them
     tracekit("report", out)
-    assert "file-call-times" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "file-call-times" in page
+    assert "no curve here" not in page
+
+
+def test_curves_without_a_colour_are_counted(tmp_path: Path) -> None:
+    # GIVEN two targets more than there are colours
+    places = [tmp_path / f"t{number}" for number in range(len(COLOURS) + 2)]
+    for place in places:
+        place.mkdir()
+    targets = [word for place in places for word in ("--target", f"{place.name}={place}")]
+    out = tmp_path / "out"
+    brief = ("--runs", "1", "--duration", "20ms", "--operations")
+    tracekit("sweep", "webproxy", *targets, "-o", out, *SMALL, *QUICK, *brief)
+    tracekit("report", out)
+    assert "2 more workloads and targets have no curve here" in (out / "report.html").read_text()
 
 
 OF_STEPS = """

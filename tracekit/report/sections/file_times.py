@@ -27,18 +27,23 @@ def call_times(inputs: Inputs, shown: pd.DataFrame, *, steps: pd.DataFrame) -> l
     if not any(inputs.folder.path.glob("files/operations/*.parquet")):
         return []
     calls = inputs.computed("files/call_distribution")
-    table = costliest(calls.table.merge(shown[[*POINT, "kind"]], on=POINT), steps)
+    known = calls.table.merge(shown[[*POINT, "kind"]], on=POINT)
+    table = costliest(known, steps)
     if table.empty:
         return []
     legend = [
         Key(str(part["role"].iloc[0]), str(kind), "solid")
         for kind, part in table.groupby("kind", sort=False)
     ]
+    says = ["Calls of the step that takes most of the time of each workload, over all targets."]
+    left_out = known["kind"].nunique() - table["kind"].nunique()
+    if left_out:
+        says.append(f"{left_out} more workloads and targets have no curve here, for lack of room.")
     drawn = figure(
         _draw,
         replace(calls, table=table),
         title="How long a call takes at the costliest step",
-        says=["Calls of the step that takes most of the time of each workload."],
+        says=says,
         legend=legend,
         name="file-call-times",
     )
