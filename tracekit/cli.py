@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from tracekit import __version__
-from tracekit.commands import COMMANDS, GROUPS
+from tracekit.commands import CLASSES, COMMANDS, GROUPS
 from tracekit.errors import TracekitError, foreign_error
 from tracekit.printable import printable
 
@@ -49,7 +49,7 @@ app = typer.Typer(
 def _add(command: Callable[..., Any]) -> None:
     """Register a command, or a group under its own name with its sub-commands."""
     if command not in GROUPS:
-        app.command()(command)
+        app.command(cls=CLASSES.get(command))(command)
         return
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     group.callback()(command)

@@ -237,7 +237,7 @@ def test_loss_is_measured_and_leaves_a_gap(disk: Disk, tmp_path: Path) -> None:
     # GIVEN the smallest buffer, and nobody who reads it for a second
     options = Options(command=tuple(disk.writer(400)), buffer_kib=8, poll_s=1.0)
     # WHEN more is written than fits
-    captured = capture(disk.device, tmp_path / "trace", options=options)
+    captured = capture([disk.device], tmp_path / "trace", options=options)
     # THEN the loss is counted
     lost = captured.kept.overrun
     assert lost > 0

@@ -44,7 +44,7 @@ def test_the_best_source_is_blktrace_then_the_tracer(disk: Disk) -> None:
     folder = find_disk(disk.device)
     reason = blktrace.why_not(folder)
     # THEN it is the best, and else the kernel's tracer, with the reason
-    found = choose(None, tracefs=tracefs_folder(), disk=folder)
+    found = choose(None, tracefs=tracefs_folder(), disks=[folder])
     refused = {"blktrace": reason} if reason else {}
     assert found == Choice("tracefs-blk" if reason else "blktrace", refused)
 
@@ -68,7 +68,7 @@ def test_a_source_that_is_not_known_or_not_there(
 
 def skip_unless_it_works(source: str, disk: Disk) -> None:
     try:
-        choose(source, tracefs=tracefs_folder(), disk=find_disk(disk.device))
+        choose(source, tracefs=tracefs_folder(), disks=[find_disk(disk.device)])
     except TracekitError as error:
         pytest.skip(str(error))
 

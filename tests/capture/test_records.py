@@ -16,9 +16,11 @@ QUEUE_WRITE = 2 << 16 | 1
 COMPLETE = 2 << 16 | 8
 
 
-def record(time_ns: int, *, pid: int = 7, cpu: int = 0, action: int = QUEUE_WRITE) -> bytes:
+def record(
+    time_ns: int, *, pid: int = 7, cpu: int = 0, action: int = QUEUE_WRITE, device: int = 7 << 20
+) -> bytes:
     payload = b"\0" * (time_ns % 3 * 8)
-    header = (0x65617407, 0, time_ns, 8, 4096, action, pid, 7 << 20, cpu, 0, len(payload))
+    header = (0x65617407, 0, time_ns, 8, 4096, action, pid, device, cpu, 0, len(payload))
     return struct.pack("=IIQQIIIIIHH", *header) + payload
 
 
@@ -106,7 +108,7 @@ def test_survey_counts_who_queued_and_leaves_completions_out(tmp_path: Path) -> 
         records=4,
         first_ns=10,
         last_ns=22,
-        device=7 << 20,
+        devices={7 << 20},
         pids={7, 8},
         queued_by_pid={7: 2, 8: 1},
     )
@@ -114,10 +116,10 @@ def test_survey_counts_who_queued_and_leaves_completions_out(tmp_path: Path) -> 
 
 def test_notes_say_the_wall_clock_and_the_names() -> None:
     # GIVEN a trace that began at 5 ns, at 3.25 s of unix time
-    found = Survey(first_ns=5, device=7 << 20)
+    found = Survey(first_ns=5, devices={7 << 20})
     names = {9: "jbd2/loop0p2", 4: "a name that is longer than fifteen"}
     # WHEN its notes are written
-    notes = notify_records(found, 0, processes=names, wall_ns=3_250_000_000)
+    notes = notify_records(found, 7 << 20, processes=names, wall_ns=3_250_000_000)
     target = io.BytesIO()
     write_cpu_file(target, None, cpu=0, notes=notes)
     # THEN they are as blktrace(8) writes them, numbered, at the trace's start

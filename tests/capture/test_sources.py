@@ -65,7 +65,7 @@ def recording(
     source: str, disk: Disk, folder: Path, *, buffer_kib: int = 4096
 ) -> Iterator[Perf | Bpftrace]:
     folder.mkdir()
-    running = SOURCES[source](find_disk(disk.device), folder, buffer_kib=buffer_kib)
+    running = SOURCES[source]([find_disk(disk.device)], folder, buffer_kib=buffer_kib)
     try:
         running.start()
         yield running
@@ -121,7 +121,7 @@ def test_a_program_and_the_tracer_see_the_same_requests(
     layout = {"layout_version": LAYOUT_VERSION, "capture": {"source": source}}
     with recording(source, disk, tmp_path / "text") as running:
         options = Options(command=tuple(fio_job(disk)), source="tracefs-blk")
-        captured = capture(disk.device, tmp_path / "blk", options=options)
+        captured = capture([disk.device], tmp_path / "blk", options=options)
         recorded = running.stop()
     kept = recorded.keep(tmp_path / "text", name="text", layout=layout, compress="zstd")
     assert (kept.files, kept.dropped, captured.kept.overrun) == (("text.perf.txt.zst",), 0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -32,15 +33,21 @@ _FIXED = {
 
 
 class BlkTracer:
-    """Record one disk with the tracer `blk`; a `Source`."""
+    """Record disks with the tracer `blk`; a `Source`."""
 
     name = "tracefs-blk"
 
     def __init__(
-        self, disk: Path, spool: Path, settings: Settings, *, tracefs: Path, buffer_kib: int
+        self,
+        disks: Sequence[Path],
+        spool: Path,
+        *,
+        settings: Settings,
+        tracefs: Path,
+        buffer_kib: int,
     ) -> None:
-        """Prepare to trace `disk`, a folder in /sys/block, into files in the folder `spool`."""
-        self._disk = disk
+        """Prepare to trace `disks`, folders in /sys/block, into files in the folder `spool`."""
+        self._disks = disks
         self._spool = spool
         self._settings = settings
         self._tracefs = tracefs
@@ -66,7 +73,7 @@ class BlkTracer:
                 self._open(root / f"per_cpu/cpu{cpu}/trace_pipe", os.O_RDONLY | os.O_NONBLOCK),
                 self._open(self._spool / f"cpu{cpu}", os.O_WRONLY | os.O_CREAT | os.O_EXCL),
             )
-        self._settings.change({self._disk / "trace/enable": "1"})
+        self._settings.change({disk / "trace/enable": "1" for disk in self._disks})
 
     def drain(self) -> int:
         """Move what the kernel's buffers hold to the spool files; return the bytes moved."""
@@ -78,8 +85,9 @@ class BlkTracer:
 
     def stop(self) -> Recording:
         """Stop recording, move the rest, and say what was lost."""
-        with suppress(FileNotFoundError):  # the disk went away, and what is recorded is kept
-            (self._disk / "trace/enable").write_text("0")
+        for disk in self._disks:
+            with suppress(FileNotFoundError):  # it went away, and what is recorded is kept
+                (disk / "trace/enable").write_text("0")
         while self.drain() > 0:
             pass
         self._names.update(saved_names(self._tracefs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tracekit.capture.tracefs import tracefs_folder
@@ -19,12 +20,14 @@ def known_events() -> list[str]:
     return [name for name in EVENTS if (folder / f"block_{name}").is_dir()]
 
 
-def disk_numbers(disk: Path) -> list[int]:
-    """Return the device numbers of the disk and its partitions, as the kernel's events have them.
+def disk_numbers(disks: Sequence[Path]) -> list[int]:
+    """Return the device numbers of disks and their partitions, as the kernel's events have them.
 
     An event of a partition's request may carry the partition's number (include/linux/kdev_t.h:
     major << 20 | minor).
     """
-    files = [disk / "dev", *sorted(disk.glob(f"{disk.name}*/dev"))]
+    files: list[Path] = []
+    for disk in disks:
+        files += [disk / "dev", *sorted(disk.glob(f"{disk.name}*/dev"))]
     pairs = [file.read_text().split(":") for file in files]
     return [int(major) << 20 | int(minor) for major, minor in pairs]

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,13 +68,13 @@ def probe() -> str | None:
 
 
 class Bpftrace:
-    """Record one disk and its partitions with bpftrace; a `Source`."""
+    """Record disks and their partitions with bpftrace; a `Source`."""
 
     name = "bpftrace"
 
-    def __init__(self, disk: Path, spool: Path, *, buffer_kib: int) -> None:
-        """Prepare to record `disk`, a folder in /sys/block, into files in the folder `spool`."""
-        self._numbers = disk_numbers(disk)
+    def __init__(self, disks: Sequence[Path], spool: Path, *, buffer_kib: int) -> None:
+        """Prepare to record `disks`, folders in /sys/block, into files in the folder `spool`."""
+        self._numbers = disk_numbers(disks)
         self._text, self._log = spool / "bpftrace.text", spool / "bpftrace.log"
         self._script = spool / "bpftrace.bt"
         self._buffer_kib = buffer_kib

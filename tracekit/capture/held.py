@@ -97,10 +97,10 @@ def _control(disk: int, request: int) -> None:
             raise
 
 
-def held_by_probes(device: str) -> list[tuple[str, str]]:
+def held_by_probes(devices: list[str]) -> list[tuple[str, str]]:
     """Return what looking for a source holds in the kernel for a moment, as `LET_GO` knows it."""
     mount = [] if mounted_debugfs() else [("mount", str(DEBUGFS))]
-    return mount if _is_traced(device) else [*mount, ("trace", device)]
+    return mount + [("trace", device) for device in devices if not _is_traced(device)]
 
 
 def _is_traced(device: str) -> bool:

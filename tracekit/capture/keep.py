@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lzma
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +50,10 @@ class Recording:
     """To be added to a record's time to get unix time."""
 
     def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
-        """Write NAME.blktrace.<cpu> and layout.json into `folder` and remove the spool files."""
+        """Write the files of records and layout.json into `folder` and remove the spool files.
+
+        They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
+        """
         return _keep(self, folder, name=name, layout=layout, compress=compress)
 
 
@@ -60,13 +63,11 @@ def _keep(
     found = survey(list(recording.spools.values()))
     processes = _names(recording, found.pids)
     files: list[str] = []
-    for cpu in range(max(recording.spools) + 1):
-        # A CPU without records has its file too: blkparse stops at the first number it misses.
-        spool = recording.spools.get(cpu)
-        notes = _notes(found, cpu, processes, recording) if cpu == 0 else []
-        files.append(f"{name}.blktrace.{cpu}{SUFFIXES[compress]}")
-        with packing_writer(folder / files[-1], compress) as target:
-            write_cpu_file(target, spool, cpu=cpu, notes=notes)
+    for disk in layout["devices"]:
+        path = folder / _stem_of(name, disk["device"], layout)
+        notes = _notes(found, _number_of(disk), processes, recording)
+        is_ours = _chooser(disk, layout["devices"])
+        files += _write_disk(recording, path, compress=compress, notes=notes, is_ours=is_ours)
     for spool in recording.spools.values():
         spool.unlink()
     overrun = max(recording.overrun, found.lost)
@@ -94,6 +95,49 @@ def _keep(
     )
 
 
+def _write_disk(
+    recording: Recording,
+    path: Path,
+    *,
+    compress: str,
+    notes: list[bytes],
+    is_ours: Callable[[Any], Any] | None,
+) -> list[str]:
+    """Write PATH.blktrace.CPU of each CPU and return the names."""
+    names = []
+    for cpu in range(max(recording.spools) + 1):
+        # A CPU without records has its file too: blkparse stops at the first number it misses.
+        names.append(f"{path.name}.blktrace.{cpu}{SUFFIXES[compress]}")
+        with packing_writer(path.parent / names[-1], compress) as target:
+            spool, first = recording.spools.get(cpu), notes if cpu == 0 else []
+            write_cpu_file(target, spool, cpu=cpu, notes=first, is_ours=is_ours)
+    return names
+
+
+def _stem_of(name: str, device: str, layout: dict[str, Any]) -> str:
+    """Return how a disk's files begin: NAME, or NAME-DISK where several disks were captured."""
+    return name if len(layout["devices"]) == 1 else f"{name}-{device}"
+
+
+def _number_of(disk: dict[str, Any]) -> int:
+    return int(disk["major"]) << 20 | int(disk["minor"])
+
+
+def _chooser(disk: dict[str, Any], disks: list[dict[str, Any]]) -> Callable[[Any], Any] | None:
+    """Return what tells a disk's records by their device numbers; one disk has them all.
+
+    What is of no captured disk goes with the first one, so that nothing is left out in silence.
+    """
+    if len(disks) == 1:
+        return None
+    number, others = _number_of(disk), [_number_of(other) for other in disks if other != disk]
+    if disk is not disks[0]:
+        return lambda column: column == number
+    import numpy as np
+
+    return lambda column: ~np.isin(column, others)
+
+
 def _names(recording: Recording, pids: set[int]) -> dict[int, str]:
     """Return the name of each process in the records, as far as it can be known."""
     names = {pid: recording.processes[pid] for pid in pids if pid in recording.processes}
@@ -108,11 +152,13 @@ def _names(recording: Recording, pids: set[int]) -> dict[int, str]:
     return names
 
 
-def _notes(found: Survey, cpu: int, processes: dict[int, str], recording: Recording) -> list[bytes]:
-    if found.first_ns is None:
+def _notes(
+    found: Survey, device: int, processes: dict[int, str], recording: Recording
+) -> list[bytes]:
+    if found.first_ns is None or device not in found.devices:
         return []
     wall_ns = found.first_ns + recording.clock_to_wall_ns
-    return notify_records(found, cpu, processes=processes, wall_ns=wall_ns)
+    return notify_records(found, device, processes=processes, wall_ns=wall_ns)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -51,26 +52,59 @@ def find_disk(device: str) -> Path:
             hint=f"trace the whole disk, /dev/{whole}: its requests are told apart by partition",
         )
     raise UsageError(
-        f"{device} is not a block device", hint="lsblk lists the disks of this machine"
+        f"{device} is not a block device",
+        hint="lsblk lists the disks of this machine; a command stands behind --",
     )
 
 
-def read_layout(disk: Path, mounts: list[Mount]) -> dict[str, Any]:
-    """Return the parts of layout.json that describe the disk."""
-    parts = sorted(disk.glob(f"{disk.name}*/partition"), key=lambda file: _number(file, ""))
-    folders = [file.parent for file in parts] or [disk]
-    signatures = {folder.name: read_signature(Path("/dev") / folder.name) for folder in folders}
+def find_disks(devices: Sequence[str]) -> list[Path]:
+    """Return the folder in /sys/block of each disk.
+
+    Raise UsageError as `find_disk` does, and for a disk that is named twice.
+    """
+    found: dict[Path, str] = {}
+    for device in devices:
+        disk = find_disk(device)
+        if disk in found:
+            also = "" if found[disk] == device else f", also as {found[disk]}"
+            raise UsageError(f"{device} is named twice{also}", hint="name each disk once")
+        found[disk] = device
+    return list(found)
+
+
+def read_layout(disks: Sequence[Path], mounts: list[Mount]) -> dict[str, Any]:
+    """Return the parts of layout.json that describe the disks."""
+    folders = [(disk, folder) for disk in disks for folder in _parts_of(disk)]
+    # Of all disks: the journal of a file system may lie on another one.
+    signatures = {folder.name: read_signature(Path("/dev") / folder.name) for _, folder in folders}
     mounted, swaps = by_device(mounts), active_swaps()
     partitions: list[Partition] = []
-    for folder in folders:
+    for disk, folder in folders:
         facts = _Facts(folder, disk.name, signatures, mounted.get(_numbers(folder)), swaps)
         partitions += [facts.partition(), *facts.journal_pieces()]
     return {
         "layout_version": LAYOUT_VERSION,
         "kernel": platform.release(),
-        "devices": [_describe_disk(disk)],
+        "devices": [_describe_disk(disk) for disk in disks],
         "partitions": [asdict(partition) for partition in partitions],
     }
+
+
+def read_again(
+    before: dict[str, Any], disks: Sequence[Path], *, mounts: list[Mount]
+) -> dict[str, Any]:
+    """Return the layout as it is now; a disk that went away keeps what was read before."""
+    there = [disk for disk in disks if disk.is_dir()]
+    now, names = read_layout(there, mounts), [disk.name for disk in there]
+    for key in ("devices", "partitions"):
+        now[key] += [entry for entry in before[key] if entry["device"] not in names]
+    return now
+
+
+def _parts_of(disk: Path) -> list[Path]:
+    """Return the folders of a disk's partitions, or the disk itself where it has none."""
+    parts = sorted(disk.glob(f"{disk.name}*/partition"), key=lambda file: _number(file, ""))
+    return [file.parent for file in parts] or [disk]
 
 
 def _describe_disk(disk: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,13 +45,13 @@ def probe() -> str | None:
 
 
 class Perf:
-    """Record one disk and its partitions with perf; a `Source`."""
+    """Record disks and their partitions with perf; a `Source`."""
 
     name = "perf"
 
-    def __init__(self, disk: Path, spool: Path, *, buffer_kib: int) -> None:
-        """Prepare to record `disk`, a folder in /sys/block, into files in the folder `spool`."""
-        self._filter = " || ".join(f"dev == {number}" for number in disk_numbers(disk))
+    def __init__(self, disks: Sequence[Path], spool: Path, *, buffer_kib: int) -> None:
+        """Prepare to record `disks`, folders in /sys/block, into files in the folder `spool`."""
+        self._filter = " || ".join(f"dev == {number}" for number in disk_numbers(disks))
         self._data, self._log = spool / "perf.data", spool / "perf.log"
         self._buffer_kib = buffer_kib
         self._program = Program("perf record", self._log, remedy=REMEDY)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -85,7 +85,8 @@ class Survey:
     foreign_bytes: int = 0
     first_ns: int | None = None
     last_ns: int = 0
-    device: int = 0
+    devices: set[int] = field(default_factory=set)
+    """Numbers as the kernel has them, major << 20 | minor."""
     pids: set[int] = field(default_factory=set)
     """Of all records but completions, which run in whatever process they interrupt."""
     queued_by_pid: dict[int, int] = field(default_factory=dict)
@@ -172,7 +173,7 @@ def survey(spools: list[Path]) -> Survey:
             total.first_ns = first_ns if total.first_ns is None else min(total.first_ns, first_ns)
             total.last_ns = max(total.last_ns, int(times[-1]))
             total.records += len(block.starts)
-            total.device = int(headers["device"][0])
+            total.devices.update(headers["device"].tolist())
             action = headers["action"] & _ACTION_MASK
             total.pids.update(headers["pid"][action != _COMPLETED].tolist())
             for pid in headers["pid"][action == _QUEUED].tolist():
@@ -181,9 +182,12 @@ def survey(spools: list[Path]) -> Survey:
 
 
 def notify_records(
-    found: Survey, cpu: int, *, processes: dict[int, str], wall_ns: int
+    found: Survey, device: int, *, processes: dict[int, str], wall_ns: int
 ) -> list[bytes]:
-    """Return the records that say the wall clock at the trace's start, and each process's name."""
+    """Return the records that say the wall clock at the trace's start, and each process's name.
+
+    They are those of CPU 0 for the disk of that number.
+    """
     seconds, nanoseconds = divmod(wall_ns, 1_000_000_000)
     notes = [(_NOTIFY_TIMESTAMP, 0, struct.pack("=II", seconds, nanoseconds))]
     notes += [
@@ -192,17 +196,26 @@ def notify_records(
         for pid, name in sorted(processes.items())
     ]
     return [
-        HEADER.pack(MAGIC, 0, found.first_ns, 0, 0, action, pid, found.device, cpu, 0, len(payload))
+        HEADER.pack(MAGIC, 0, found.first_ns, 0, 0, action, pid, device, 0, 0, len(payload))
         + payload
         for action, pid, payload in notes
     ]
 
 
-def write_cpu_file(target: BinaryIO, spool: Path | None, *, cpu: int, notes: list[bytes]) -> int:
+def write_cpu_file(
+    target: BinaryIO,
+    spool: Path | None,
+    *,
+    cpu: int,
+    notes: list[bytes],
+    is_ours: Callable[[Any], Any] | None = None,
+) -> int:
     """Write one CPU's file, the notes first; return the last sequence number.
 
-    The tracer notes the CPU just before it reserves room in that CPU's buffer; a task that moved in
-    between has the older number. The buffer's number is written, as readers require.
+    `is_ours` says of a column of device numbers which records belong into the file (None: all). A
+    loss leaves its gap in the file of the record behind it. The tracer notes the CPU just before it
+    reserves room in that CPU's buffer; a task that moved in between has the older number. The
+    buffer's number is written, as readers require.
     """
     import numpy as np
 
@@ -210,15 +223,16 @@ def write_cpu_file(target: BinaryIO, spool: Path | None, *, cpu: int, notes: lis
     for number, note in enumerate(notes, start=1):
         target.write(note[:4] + struct.pack("=I", number) + note[8:])
     for block in read_blocks(spool) if spool else ():
-        sequence += block.lost_before
         if not block.starts:
             continue
         raw, places, headers = _headers(block)
         count = len(block.starts)
-        numbers = np.arange(sequence + 1, sequence + count + 1, dtype=np.uint64)
-        headers["sequence"] = numbers & 0xFFFFFFFF
+        ours = is_ours(headers["device"]) if is_ours else np.ones(count, dtype=bool)
+        sequence += block.lost_before if ours[0] else 0
+        headers["sequence"] = (sequence + np.cumsum(ours, dtype=np.uint64)) & 0xFFFFFFFF
         headers["cpu"] = cpu
         raw[places] = headers.view(np.uint8).reshape(count, HEADER.size)
-        target.write(raw.data)
-        sequence += count
+        lengths = np.diff(block.starts, append=len(block.data))
+        target.write((raw if ours.all() else raw[np.repeat(ours, lengths)]).data)
+        sequence += int(np.count_nonzero(ours))
     return sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from tracekit.capture.bpftrace import Bpftrace
 from tracekit.capture.command import Ran, Stop, run, run_untraced, signals_held
 from tracekit.capture.held import held_by_probes
 from tracekit.capture.keep import Kept
-from tracekit.capture.layout import find_disk, read_layout
+from tracekit.capture.layout import find_disks, read_again, read_layout
 from tracekit.capture.mounts import disks_below, read_mounts
 from tracekit.capture.perf import Perf
 from tracekit.capture.settings import STATE_FOLDER, Settings, only_capture
@@ -68,16 +68,16 @@ class Captured:
     """Nanoseconds of the command traced and untraced and their ratio, where that was asked for."""
 
 
-def capture(device: str, output: Path, *, options: Options) -> Captured:
-    """Record the block events of `device` into the new folder `output`.
+def capture(devices: list[str], output: Path, *, options: Options) -> Captured:
+    """Record the block events of the disks `devices` into the new folder `output`.
 
     Raise UsageError for a bad device or output, TracekitError when the machine does not allow it.
     Kernel settings are given back on every way out, and by the next capture after a kill.
     """
-    disk = find_disk(device)
+    disks = find_disks(devices)
     if os.geteuid() != 0:
         raise TracekitError("a capture needs root", hint="run it with sudo")
-    _refuse_output(output, disk.name)
+    _refuse_output(output, disks)
     tracefs = tracefs_folder()
     with (
         only_capture(tracefs, options.state_folder) as (settings, notes),
@@ -85,20 +85,22 @@ def capture(device: str, output: Path, *, options: Options) -> Captured:
         new_folder(output) as part,
     ):
         settings.leave(part)
-        with settings.holding(*held_by_probes(f"/dev/{disk.name}")):
-            choice = choose(options.source, tracefs=tracefs, disk=disk)
+        with settings.holding(*held_by_probes([f"/dev/{disk.name}" for disk in disks])):
+            choice = choose(options.source, tracefs=tracefs, disks=disks)
         untraced_s = _untraced(options)
-        source = _source(choice.name, disk, part, settings=settings, options=options)
+        source = _source(choice.name, disks, part, settings=settings, options=options)
         mounts = read_mounts()
-        layout = read_layout(disk, mounts)
+        layout = read_layout(disks, mounts)
         with signals_held() as stop:
             started_s = time.monotonic()
             recorded, ran = _record(source, settings, options, stop)
             duration_s = time.monotonic() - started_s
-        if disk.is_dir():
-            layout = read_layout(disk, [*mounts, *read_mounts()])
-        else:
-            notes.append(f"{device} went away during the capture: its layout is that of before")
+        layout = read_again(layout, disks, mounts=[*mounts, *read_mounts()])
+        notes += [
+            f"{device} went away during the capture: its layout is that of before"
+            for device, disk in zip(devices, disks, strict=True)
+            if not disk.is_dir()
+        ]
         overhead = _overhead(ran, untraced_s)
         layout["capture"] = _about(source.name, options, overhead)
         kept = recorded.keep(part, name=output.name, layout=layout, compress=options.compress)
@@ -129,15 +131,18 @@ def _named_failure(output: Path) -> Iterator[None]:
         raise OSError(error.errno, os.strerror(error.errno), str(output)) from error
 
 
-def _source(name: str, disk: Path, spool: Path, *, settings: Settings, options: Options) -> Source:
+def _source(
+    name: str, disks: Sequence[Path], spool: Path, *, settings: Settings, options: Options
+) -> Source:
+    size = options.buffer_kib
     if name == Perf.name:
-        return Perf(disk, spool, buffer_kib=options.buffer_kib)
+        return Perf(disks, spool, buffer_kib=size)
     if name == Bpftrace.name:
-        return Bpftrace(disk, spool, buffer_kib=options.buffer_kib)
+        return Bpftrace(disks, spool, buffer_kib=size)
     if name == Blktrace.name:
-        return Blktrace(disk, spool, settings, buffer_kib=options.buffer_kib)
+        return Blktrace(disks[0], spool, settings, buffer_kib=size)
     tracefs = tracefs_folder()
-    return BlkTracer(disk, spool, settings, tracefs=tracefs, buffer_kib=options.buffer_kib)
+    return BlkTracer(disks, spool, settings=settings, tracefs=tracefs, buffer_kib=size)
 
 
 def _overhead(ran: Ran | None, untraced_s: float | None) -> dict[str, Any] | None:
@@ -149,15 +154,16 @@ def _overhead(ran: Ran | None, untraced_s: float | None) -> dict[str, Any] | Non
     return {"traced_ns": traced_ns, "untraced_ns": untraced_ns, "ratio": ratio}
 
 
-def _refuse_output(output: Path, disk: str) -> None:
+def _refuse_output(output: Path, disks: Sequence[Path]) -> None:
     if output.exists():
         raise UsageError(f"{output} exists already", hint="choose another --output")
     folder = output.absolute().parent
     while not folder.exists():
         folder = folder.parent
-    if disk in disks_below(folder, read_mounts()):
+    below = disks_below(folder, read_mounts())
+    for name in [disk.name for disk in disks if disk.name in below]:
         raise UsageError(
-            f"{output} is on the traced disk {disk}: the capture would record itself",
+            f"{output} is on the traced disk {name}: the capture would record itself",
             hint="choose an --output on another disk, or on a tmpfs such as /dev/shm",
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +17,31 @@ class Known:
     name: str
     why_not: Callable[[Path, Path | None], str | None]
     """Given tracefs and a disk's folder in /sys/block (None: any), the reason or None."""
+    asks_each_disk: bool
+    """Whether the answer depends on the disk."""
     remedy: str
+    takes_several: bool = True
+    """Whether it records more than one disk at once."""
+
+    def first_reason(self, tracefs: Path, disks: Sequence[Path]) -> str | None:
+        """Return why it cannot record these disks (none: any) together, or None."""
+        if len(disks) > 1 and not self.takes_several:
+            return f"it records one disk at a time, and {len(disks)} were named"
+        asked: Sequence[Path | None] = disks if disks and self.asks_each_disk else [None]
+        return next(filter(None, (self.why_not(tracefs, disk) for disk in asked)), None)
 
 
 KNOWN = (
-    Known(blktrace.Blktrace.name, lambda _tracefs, disk: blktrace.why_not(disk), blktrace.REMEDY),
-    Known(blk_tracer.BlkTracer.name, blk_tracer.why_not, blk_tracer.REMEDY),
-    Known(perf.Perf.name, lambda _tracefs, _disk: perf.probe(), perf.REMEDY),
-    Known(bpftrace.Bpftrace.name, lambda _tracefs, _disk: bpftrace.probe(), bpftrace.REMEDY),
+    Known(
+        blktrace.Blktrace.name,
+        lambda _tracefs, disk: blktrace.why_not(disk),
+        asks_each_disk=True,
+        remedy=blktrace.REMEDY,
+        takes_several=False,
+    ),
+    Known(blk_tracer.BlkTracer.name, blk_tracer.why_not, True, blk_tracer.REMEDY),
+    Known(perf.Perf.name, lambda _tracefs, _disk: perf.probe(), False, perf.REMEDY),
+    Known(bpftrace.Bpftrace.name, lambda _tracefs, _disk: bpftrace.probe(), False, bpftrace.REMEDY),
 )
 NAMES = tuple(known.name for known in KNOWN)
 
@@ -46,8 +63,8 @@ class Choice:
         ]
 
 
-def choose(given: str | None, *, tracefs: Path, disk: Path | None = None) -> Choice:
-    """Return the given source, or the best one that works here.
+def choose(given: str | None, *, tracefs: Path, disks: Sequence[Path] = ()) -> Choice:
+    """Return the given source, or the best one that records all the disks here.
 
     Raise UsageError for an unknown name, TracekitError with the reasons when none works.
     """
@@ -56,7 +73,7 @@ def choose(given: str | None, *, tracefs: Path, disk: Path | None = None) -> Cho
     refused: dict[str, str] = {}
     wanted = [known for known in KNOWN if given in (None, known.name)]
     for known in wanted:
-        reason = known.why_not(tracefs, disk)
+        reason = known.first_reason(tracefs, disks)
         if reason is None:
             return Choice(known.name, refused)
         refused[known.name] = reason

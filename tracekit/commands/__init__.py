@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from typer.core import TyperCommand
+
 from tracekit.commands.analyze import analyze
 from tracekit.commands.bench import bench
-from tracekit.commands.capture import capture
+from tracekit.commands.capture import DevicesAndCommand, capture
 from tracekit.commands.characterize_device import characterize_device
 from tracekit.commands.classify import classify
 from tracekit.commands.compare import compare
@@ -52,6 +54,9 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     run,
     doctor,
 )
+
+# Commands that read their words in a way of their own.
+CLASSES: dict[Callable[..., Any], type[TyperCommand]] = {capture: DevicesAndCommand}
 
 # A command that is a group, and its sub-commands.
 GROUPS: dict[Callable[..., Any], tuple[Callable[..., Any], ...]] = {lab: LAB, simulate: SIMULATIONS}

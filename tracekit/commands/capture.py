@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
 from tracekit.errors import PartialError, UsageError
 from tracekit.progress import byte_progress
@@ -26,14 +27,37 @@ LEAST_NS = 10**7
 SECONDS = re.compile(r"\d{1,9}(\.\d+)?")
 
 
+class DevicesAndCommand(TyperCommand):
+    """A command of two lists of words: `device` in front of the first `--`, `command` behind it."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return a parser that leaves `command` out: it would not know where that begins."""
+        whole = self.params
+        self.params = [param for param in whole if param.name != "command"]
+        try:
+            return super().make_parser(ctx)
+        finally:
+            self.params = whole
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words in front of the first `--`; those behind it are the command as it is."""
+        at = args.index("--") if "--" in args else len(args)
+        rest = super().parse_args(ctx, args[:at])
+        ctx.params["command"] = args[at + 1 :]
+        return rest
+
+
 def capture(  # noqa: PLR0913 - a command's parameters are its options
     device: Annotated[
-        str | None,
-        typer.Argument(help="Whole disk to trace, such as /dev/loop0; none with --files."),
+        list[str] | None,
+        typer.Argument(help="Whole disks to trace, such as /dev/loop0; none with --files."),
     ] = None,
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="Command to run, after `--`; the capture ends when it ends."),
+        typer.Argument(
+            metavar="-- command",
+            help="Command to run, after `--`; the capture ends when it ends.",
+        ),
     ] = None,
     *,
     output: Annotated[
@@ -90,8 +114,8 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Record a disk's block events and layout while a command runs, or the command's file calls."""
-    words = [*([device] if device else []), *(command or ())]
+    """Record disks' block events and layout while a command runs, or the command's file calls."""
+    words = [*(device or ()), *(command or ())]
     given = {"--below": below, "--hash-names": hash_names, "--untraced": untraced, "--force": force}
     if files:
         if duration is not None or not words:
@@ -102,7 +126,7 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     wrong = [name for name, value in given.items() if value and name != "--untraced"]
     if wrong:
         raise UsageError(f"{wrong[0]} belongs to --files", hint="add --files, or leave it away")
-    if device is None:
+    if not device:
         raise UsageError("which disk?", hint="name one, such as /dev/sda, or give --files")
     if command and duration is not None:
         raise UsageError("--for and a command were both given", hint="choose one of the two")
@@ -140,11 +164,11 @@ def _refuse_with_files(given: dict[str, object]) -> None:
             raise UsageError(f"{name} is of block events", hint="leave it away with --files")
 
 
-def _capture_blocks(device: str, output: Path, *, options: Options, as_json: bool) -> None:
+def _capture_blocks(devices: list[str], output: Path, *, options: Options, as_json: bool) -> None:
     from tracekit.capture.session import capture as run_capture
 
     with _progress(options) as watched:
-        captured = run_capture(device, output, options=watched)
+        captured = run_capture(devices, output, options=watched)
     for note in (*captured.notes, *_doubts(captured.kept)):
         typer.echo(note, err=True)
     _print(captured, output, as_json=as_json)

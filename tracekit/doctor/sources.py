@@ -86,7 +86,7 @@ def chosen() -> Finding:
         return Finding("limited", "tracefs is not mounted; a capture mounts it")
     try:
         with _idle_disk() as disk:
-            choice = choose(None, tracefs=folder, disk=disk)
+            choice = choose(None, tracefs=folder, disks=[disk])
     except TracekitError as error:
         return Finding("missing", str(error), error.hint or "")
     if choice.refused:

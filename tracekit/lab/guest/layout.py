@@ -9,17 +9,14 @@ import json
 import sys
 from pathlib import Path
 
-from tracekit.capture.layout import find_disk, read_layout
+from tracekit.capture.layout import find_disks, read_layout
 from tracekit.capture.mounts import read_mounts
 
 
 def main() -> None:
-    """Print one layout of all disks: what each has is added to the first one's."""
-    disks = Path(sys.argv[1]).read_text().split()
-    layouts = [read_layout(find_disk(disk), read_mounts()) for disk in disks]
-    for key in ("devices", "partitions"):
-        layouts[0][key] = [entry for layout in layouts for entry in layout[key]]
-    sys.stdout.write(json.dumps(layouts[0]))
+    """Print one layout of all disks."""
+    disks = find_disks(Path(sys.argv[1]).read_text().split())
+    sys.stdout.write(json.dumps(read_layout(disks, read_mounts())))
 
 
 main()

@@ -1,0 +1,270 @@
+"""Captures of several disks at once: each disk's requests, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.capture.machine import (
+    TRACER,
+    Disk,
+    read_layout,
+    records_of,
+    run_capture,
+    skip_unless_it_can_trace,
+    tracer_turn,
+    tracing_settings,
+)
+from tests.capture.test_records import record
+from tests.recipes.three_roles import loop_disk
+from tracekit.capture.layout import find_disk
+from tracekit.capture.records import write_cpu_file
+from tracekit.capture.sources import NAMES, choose
+from tracekit.capture.tracefs import tracefs_folder
+from tracekit.classify import Options, classify
+from tracekit.errors import TracekitError
+from tracekit.parse import parse
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture(scope="module")
+def made_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Disk, Disk]]:
+    """Yield a whole disk with an ext4, not mounted, and a whole disk with its journal."""
+    skip_unless_it_can_trace()
+    folder = tmp_path_factory.mktemp("disks")
+    with (
+        loop_disk(folder / "fs.img", 32 << 20) as fs,
+        loop_disk(folder / "journal.img", 8 << 20) as journal,
+    ):
+        for options in (("-O", "journal_dev", journal), ("-J", f"device={journal}", fs)):
+            subprocess.run(["mkfs.ext4", "-q", "-b", "4096", *options], check=True)
+        yield Disk(fs, folder), Disk(journal, folder)
+
+
+@pytest.fixture
+def pair(made_pair: tuple[Disk, Disk]) -> Iterator[tuple[Disk, Disk]]:
+    with tracer_turn():
+        yield made_pair
+
+
+def direct(disk: Disk, kind: str, *, size: int, count: int) -> str:
+    """Return a command of `count` direct requests behind the disk's super block."""
+    ends = {
+        "read": (disk.device, "/dev/null", "iflag"),
+        "write": ("/dev/zero", disk.device, "oflag"),
+    }
+    source, target, flag = ends[kind]
+    place = "skip" if kind == "read" else "conv=notrunc seek"
+    what = f"if={source} of={target} bs={size} count={count} {flag}=direct {place}=100"
+    return f"dd {what} status=none"
+
+
+def flow(pair: tuple[Disk, Disk]) -> tuple[list[str], Counter[tuple[str, str, int]]]:
+    """Return a command that uses both disks at once, and how many requests it makes of which."""
+    fs, journal = pair
+    kinds = {
+        (fs, "read", 4096): 60,
+        (journal, "write", 8192): 50,
+        (fs, "write", 1024): 40,
+        (journal, "read", 512): 30,
+    }
+    pieces = [
+        direct(disk, kind, size=size, count=count) for (disk, kind, size), count in kinds.items()
+    ]
+    script = " & ".join(pieces) + " & wait"
+    made = {(disk.name, kind, size): count for (disk, kind, size), count in kinds.items()}
+    return ["sh", "-c", script], Counter(made)
+
+
+def requests_of(table: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(table).to_pylist()
+    return [row for row in rows if row["process"] == "dd"]
+
+
+@pytest.mark.parametrize("source", [name for name in NAMES if name != "blktrace"])
+def test_requests_by_disk_are_those_that_were_made(
+    pair: tuple[Disk, Disk], tmp_path: Path, source: str
+) -> None:
+    fs, journal = pair
+    try:
+        disks = [find_disk(disk.device) for disk in pair]
+        choose(source, tracefs=tracefs_folder(), disks=disks)
+    except TracekitError as error:
+        pytest.skip(str(error))
+    # WHEN a command that uses two disks at once is captured
+    settings = tracing_settings()
+    command, made = flow(pair)
+    options = ("-o", str(tmp_path / "trace"), "--source", source, "--json", "--")
+    done = run_capture(fs.device, journal.device, *options, *command)
+    assert done.returncode == 0, done.stderr
+    assert tracing_settings() == settings
+    # THEN parse finds each disk's requests, and no gap in the numbers
+    folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")
+    rows = requests_of(folder.table("requests"))
+    found = Counter((row["device"], row["operation"], row["length_bytes"]) for row in rows)
+    assert found == made
+    assert {entry["device"] for entry in folder.info["devices"]} == {fs.name, journal.name}
+    assert (folder.info["loss"]["sequence_gaps"], folder.info["loss"]["dropped"]) == (0, 0)
+    # AND classify knows what lies on each
+    classify(folder, Options())
+    roles = {(row["device"], row["role"]) for row in requests_of(folder.table("requests"))}
+    assert roles == {(fs.name, "fs"), (journal.name, "journal")}
+    # AND the layout has both, the journal with the disk that it belongs to
+    layout = read_layout(tmp_path / "trace")
+    assert [entry["device"] for entry in layout["devices"]] == [fs.name, journal.name]
+    evidence = {part["device"]: part["evidence"] for part in layout["partitions"]}
+    assert evidence[journal.name].startswith(f"external journal of {fs.name}, ")
+
+
+@pytest.mark.skipif(shutil.which("blkparse") is None, reason="needs blkparse")
+def test_blkparse_reads_the_files_of_each_disk(pair: tuple[Disk, Disk], tmp_path: Path) -> None:
+    # WHEN two disks are captured into binary records
+    command, made = flow(pair)
+    options = ("-o", str(tmp_path / "trace"), *TRACER, "--json", "--")
+    done = run_capture(*(disk.device for disk in pair), *options, *command)
+    result = json.loads(done.stdout)
+    # THEN blkparse finds all records of each in that disk's files, and the names
+    entries = 0
+    for disk in pair:
+        parsed = subprocess.run(
+            ["blkparse", "-i", f"trace-{disk.name}", "-f", "%a %C\n"],
+            cwd=tmp_path / "trace",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "Skips: 0 forward" in parsed.stdout
+        queued = sum(count for (name, _, _), count in made.items() if name == disk.name)
+        assert parsed.stdout.count("Q dd\n") == queued
+        entries += int(parsed.stdout.rpartition("Events (")[2].split()[1])
+    assert entries == result["records"]
+    assert all(name.startswith(f"trace-{pair[0].name}.") for name in result["files"][:1])
+
+
+def test_a_disk_of_two_that_goes_away_is_named(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN a loop device that is read, detached and removed while another is written to
+    image = tmp_path / "image"
+    image.write_bytes(bytes(1 << 20))
+    made = subprocess.run(["losetup", "-f", "--show", image], check=True, capture_output=True)
+    device = made.stdout.decode().strip()
+    remove = f"import fcntl; fcntl.ioctl(open('/dev/loop-control'), 0x4C81, {device[9:]})"
+    read = f"dd if={device} of=/dev/null bs=4k count=5 iflag=direct status=none"
+    script = f'{read}; losetup -d {device}; sleep 0.5; {sys.executable} -c "{remove}"; '
+    script += shlex.join(disk.writer(10))
+    # WHEN both are captured
+    output = tmp_path / "trace"
+    done = run_capture(device, disk.device, *TRACER, "-o", str(output), "--", "sh", "-c", script)
+    # THEN it is the one that is named, the layout has both, and both are recorded
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(f"{device} went away during the capture")
+    assert "\n" not in done.stderr.strip()
+    names = {entry["device"] for entry in read_layout(output)["devices"]}
+    assert names == {Path(device).name, disk.name}
+    folder, _ = parse([output], tmp_path / "parsed")
+    rows = Counter(row["device"] for row in requests_of(folder.table("requests")))
+    assert rows[Path(device).name] == 5
+    assert rows[disk.name] >= 10
+
+
+def test_blktrace_takes_one_disk_and_is_passed_over(
+    pair: tuple[Disk, Disk], tmp_path: Path
+) -> None:
+    devices = [disk.device for disk in pair]
+    reason = "it records one disk at a time, and 2 were named"
+    asked = ("--source", "blktrace", "-o", str(tmp_path / "trace"), "--", "true")
+    done = run_capture(*devices, *asked)
+    assert (done.returncode, f"blktrace: {reason}" in done.stderr) == (1, True)
+    assert list(tmp_path.iterdir()) == []
+    done = run_capture(*devices, "-o", str(tmp_path / "trace"), "--", "true")
+    assert done.returncode == 0, done.stderr
+    assert f"because blktrace does not work here: {reason}" in done.stderr
+
+
+def refused(*words: str) -> str:
+    done = run_capture(*words)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 2
+    return done.stderr
+
+
+def test_a_disk_that_is_named_twice(pair: tuple[Disk, Disk], tmp_path: Path) -> None:
+    rest = ("-o", str(tmp_path / "trace"), "--", "true")
+    fs, journal = (disk.device for disk in pair)
+    assert f"{fs} is named twice\n" in refused(fs, journal, fs, *rest)
+    link = tmp_path / "disk"
+    link.symlink_to(fs)
+    assert f"{link} is named twice, also as {fs}\n" in refused(fs, str(link), *rest)
+    assert not (tmp_path / "trace").exists()
+
+
+def test_one_of_two_that_is_no_whole_disk(disk: Disk, tmp_path: Path) -> None:
+    rest = ("-o", str(tmp_path / "trace"))
+    told = refused(disk.device, f"{disk.device}p1", *rest, "--", "true")
+    assert f"{disk.device}p1 is a partition" in told
+    # AND a command without -- in front of it
+    told = refused(disk.device, "true", *rest)
+    assert "true is not a block device" in told
+    assert "a command stands behind --" in told
+
+
+def test_output_on_the_second_disk(made_pair: tuple[Disk, Disk], disk: Disk) -> None:
+    output = disk.point / "new" / "trace"
+    told = refused(made_pair[0].device, disk.device, "-o", str(output), "--", "true")
+    assert f"is on the traced disk {disk.name}" in told
+    assert not output.exists()
+
+
+def test_a_second_disk_that_is_traced_already(pair: tuple[Disk, Disk], tmp_path: Path) -> None:
+    fs, journal = pair
+    enable = Path(f"/sys/block/{journal.name}/trace/enable")
+    enable.write_text("1")
+    try:
+        options = ("-o", str(tmp_path / "trace"), *TRACER, "--", "true")
+        done = run_capture(fs.device, journal.device, *options)
+        assert done.returncode == 1
+        assert f"{journal.name} is being traced already" in done.stderr
+        assert Path(f"/sys/block/{fs.name}/trace/enable").read_text().strip() == "0"
+    finally:
+        enable.write_text("0")
+
+
+def test_words_behind_the_dashes_are_the_command_as_they_are(tmp_path: Path) -> None:
+    # GIVEN a command with options of its own and dashes
+    script = 'printf "%s|" "$@" >"$0"'
+    target = tmp_path / "words"
+    command = ("sh", "-c", script, str(target), "--json", "-o", "x", "--", "-y")
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace")
+    done = run_capture("--files", "-o", str(tmp_path / "trace"), "--", *command)
+    assert done.returncode == 0, done.stderr
+    assert target.read_text() == "--json|-o|x|--|-y|"
+
+
+def test_records_of_two_disks_in_a_spool_are_parted(tmp_path: Path) -> None:
+    # GIVEN records of the disks 7:0 and 7:1 by turns, a loss before one of 7:1, one of 9:9
+    spool = tmp_path / "spool"
+    numbers = [7 << 20, 7 << 20 | 1, 7 << 20 | 1, 7 << 20, 9 << 20 | 9, 7 << 20 | 1]
+    records = [record(10 + place, device=number) for place, number in enumerate(numbers)]
+    loss = b"CPU:0 [LOST 3 EVENTS]\n"
+    spool.write_bytes(b"".join([*records[:2], loss, *records[2:]]))
+    # WHEN one file is written of all but 7:1, one of 7:1
+    found = []
+    for is_ours in (lambda column: column != numbers[1], lambda column: column == numbers[1]):
+        target = io.BytesIO()
+        last = write_cpu_file(target, spool, cpu=0, notes=[], is_ours=is_ours)
+        found.append([(one.sequence, one.time_ns) for one in records_of(target.getvalue())])
+        assert last == found[-1][-1][0]
+    # THEN each has its own numbers, and the gap is in that of the record behind the loss
+    assert found == [[(1, 10), (2, 13), (3, 14)], [(1, 11), (5, 12), (6, 15)]]
