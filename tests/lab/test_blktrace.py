@@ -90,7 +90,7 @@ def test_however_it_ends_the_kernel_is_as_before(ran: tuple[dict[str, Any], Path
         assert found[name]["status"] == 3
         assert f"ended early by {name}" in found[name]["stderr"]
     # AND a debugfs that was not mounted is not mounted afterwards
-    assert found["without_debugfs"]["status"] == 0
+    assert found["without_debugfs"]["status"] == 0, found["without_debugfs"]["stderr"]
     assert not found["without_debugfs"]["has_debugfs"]
 
 
@@ -101,7 +101,7 @@ def test_after_a_kill(ran: tuple[dict[str, Any], Path]) -> None:
     found = ran[0]["killed_with_blktrace"]
     assert found["was_left"]
     # THEN the next capture ends that, says so, and works
-    assert found["status"] == 0
+    assert found["status"] == 0, found["stderr"]
     assert "gave back the kernel settings of a capture that was killed" in found["stderr"]
     assert ran[0]["left"] == ["SIGINT", "SIGTERM", "lossy", "mounted", "next", "other", "whole"]
 
