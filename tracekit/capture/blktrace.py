@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from tracekit.store import write_json
 REMEDY = "apt install blktrace, run as root, on a kernel that is not locked down"
 START_S = 20.0
 STOP_S = 120.0
+ASK_AGAIN_S = 5.0
 POLL_S = 0.02
 MOST_BUFFER_KIB = 512
 LEAST_BUFFERS = 4
@@ -107,11 +109,8 @@ class Blktrace:
         running = self._check()
         threads = [int(path.name) for path in Path(f"/proc/{running.pid}/task").iterdir()]
         dropped = self._dropped()
-        running.send_signal(signal.SIGINT)
-        try:
-            running.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            raise self._failure(f"blktrace did not end within {STOP_S:.0f} s") from None
+        if not _interrupted(running):
+            raise self._failure(f"blktrace did not end within {STOP_S:.0f} s")
         found = SUMMARY.search(self._log.read_text(errors="replace"))
         if found is None:
             raise self._failure(f"blktrace left no whole trace (status {running.returncode})")
@@ -144,6 +143,19 @@ class Blktrace:
         killed = f"by {signal.Signals(-status).name}" if status and status < 0 else ""
         reason = next(filter(None, told), killed or "it gave no reason")
         return TracekitError(f"{what}: {reason}", hint=REMEDY)
+
+
+def _interrupted(running: subprocess.Popen[bytes]) -> bool:
+    """Ask blktrace to end until it does; return whether it did in time.
+
+    A thread of its that has begun a moment ago may not be told of the first signal.
+    """
+    for _ in range(round(STOP_S / ASK_AGAIN_S)):
+        running.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            running.wait(ASK_AGAIN_S)
+            return True
+    return False
 
 
 @dataclass(frozen=True)
