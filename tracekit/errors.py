@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 DAMAGED = "the table may be damaged: parse the capture again"
 HINTS = {
@@ -56,6 +60,23 @@ class BudgetError(TracekitError):
     """The work was done, but not within the limits that were asked for."""
 
     exit_code = 4
+
+
+@contextmanager
+def named_for(path: Path) -> Iterator[None]:
+    """Let what the system refuses in the block name `path`, not a temporary name beside it.
+
+    So does what names nothing: a full disk does not say which file was being written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        elif isinstance(error.filename, str | os.PathLike):
+            hidden = rf"\.({re.escape(path.name)})\.tracekit-\d+-[0-9a-f]+"
+            error.filename = re.sub(hidden, r"\1", os.fspath(error.filename))
+        raise
 
 
 def foreign_error(error: Exception) -> TracekitError | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from tracekit import __version__
 from tracekit.contract import TABLES, check_object, check_table, read_object
-from tracekit.errors import InputError, UsageError
+from tracekit.errors import InputError, UsageError, named_for
 from tracekit.schema import COMPLETIONS, ROW_GROUP_ROWS, SCHEMA_VERSION
 
 INFO_NAME = "trace.json"
@@ -129,7 +129,7 @@ def new_folder(path: Path, *, overwrite: bool = False, marker: str = INFO_NAME) 
         hint = "choose another --output" if overwrite else "choose another --output or pass --force"
         raise UsageError(f"{path} exists already", hint=hint)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_folder(path) as beside:
+    with named_for(path), scratch_folder(path) as beside:
         yield beside
         if path.exists():
             shutil.rmtree(path)
@@ -152,15 +152,9 @@ def beside(path: Path) -> Iterator[Path]:
             with (Path(place) / path.name).open("rb") as whole, path.open("wb") as out:
                 shutil.copyfileobj(whole, out)
         return
-    try:
-        with _claimed(path, Path.touch) as part:
-            yield part
-            part.replace(path)
-    except OSError as error:
-        # A full disk does not say which file was being written.
-        if error.errno is not None and error.filename is None:
-            error.filename = str(path)
-        raise
+    with named_for(path), _claimed(path, Path.touch) as part:
+        yield part
+        part.replace(path)
 
 
 def scratch_folder(path: Path) -> AbstractContextManager[Path]:

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tracekit import query
+from tracekit.characterize.latencies import read_latencies
 from tracekit.characterize.stage import Options, characterize
 from tracekit.characterize.steps import Amounts
 from tracekit.characterize.target import Asked
@@ -262,3 +263,24 @@ def test_a_target_that_was_replaced_is_not_written(
     result = characterize(tmp_path / "out", options(target, overwrite=True))
     assert not result["may_write"]
     assert target.read_bytes() == b"theirs" * 4_000_000
+
+
+def test_requests_that_failed_are_told_by_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a device on which two requests of each step of reads fail
+    def failing(*given: Any, **named: Any) -> Any:
+        found, pace = read_latencies(*given, **named)
+        if set(found) == {"all", "read"}:
+            found["all"].failed = found["read"].failed = 2
+        return found, pace
+
+    monkeypatch.setattr("tracekit.characterize.stage.read_latencies", failing)
+    ran = tracekit("--device", "ssd-emlc", "--size", "8MiB", *FEW, "-o", tmp_path / "out")
+    told = json.loads((tmp_path / "out/device/device.json").read_text())
+    table = pq.read_table(tmp_path / "out/device/device_steps.parquet").to_pylist()
+    failed = sum(row["failed"] for row in table if row["operation"] == "all")
+    # THEN the results are kept, and the error says how many
+    assert told["failed"] == failed >= 2
+    assert isinstance(ran.exception, PartialError)
+    assert str(ran.exception).startswith(f"{failed} requests failed")

@@ -65,6 +65,7 @@ def _facts(state: State, target: Target, options: Options) -> dict[str, Any]:
         "confirm_with": target.told.get("confirm_with"),
         "size_bytes": target.size_bytes,
         "steps": len(state.results),
+        "failed": sum(result["operations"]["all"]["failed"] for result in state.results),
         "is_filled": "fill" in kinds,
         "scale": options.amounts.scale,
         "seed": options.seed,

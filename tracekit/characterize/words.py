@@ -99,9 +99,8 @@ def _doubts(told: Result, results: Sequence[Result]) -> Iterator[str]:
         )
     if told["taken"]:
         yield f"not measured, taken from the profile that --like names: {', '.join(told['taken'])}"
-    failed = sum(result["operations"]["all"]["failed"] for result in results)
-    if failed:
-        yield f"{failed:,} requests failed and are in no latency"
+    if told["failed"]:
+        yield f"{told['failed']:,} requests failed and are in no latency"
     late = [r for r in results if r["overruns"] > OVERRUN_SHARE * r["step"]["requests"]]
     if late:
         yield (

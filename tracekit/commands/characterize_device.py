@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tracekit.errors import UsageError
+from tracekit.errors import PartialError, UsageError
 
 
 def characterize_device(  # noqa: PLR0913 - a command's parameters are its options
@@ -140,6 +140,8 @@ def _run(output: Path, options: Any, *, context: typer.Context, as_json: bool) -
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
     for doubt in result["warnings"]:
         typer.echo(f"warning: {doubt}", err=True)
+    if result["failed"]:
+        raise PartialError(f"{result['failed']:,} requests failed; the others are in {output}")
 
 
 def _confirmations(
