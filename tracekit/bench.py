@@ -13,7 +13,7 @@ from tracekit.store import TraceFolder
 from tracekit.workload.blocks import Extent
 from tracekit.workload.folder import write_folder
 from tracekit.workload.model import Profile
-from tracekit.workload.target import check_size, filled_file
+from tracekit.workload.target import check_size, check_target_room, filled_file
 
 OnRows = Callable[[int], None]
 
@@ -70,7 +70,8 @@ def bench(
     """Run the profile's requests on a target; the trace folder `output` has all that came of it.
 
     Without a target a file is made beside the folder, filled, and removed afterwards. Raise
-    UsageError for a target that is smaller than the profile's.
+    UsageError for a target that is smaller than the profile's, InputError for one that the disk
+    has no room for, both before anything is made.
     """
     from tracekit.replay.stage import repeats, replay
 
@@ -82,7 +83,9 @@ def bench(
             " file or block device",
             hint=f"name a file in it, such as {options.target / 'bench.target'}",
         )
-    if options.target is not None and options.target.exists():
+    if options.moves_data and not (path := _path(output, options)).exists():
+        check_target_room(path, profile.target_bytes)
+    elif options.target is not None:
         check_size(profile, options.target)
     folder = write_folder(
         profile, output, extent=extent, overwrite=options.overwrite, on_rows=on_rows
@@ -123,7 +126,7 @@ def _target(profile: Profile, folder: TraceFolder, options: Options) -> Iterator
         yield {"arguments": tuple(arguments)}
         return
     arguments += ["--direct", "auto" if profile.is_direct else "off"]
-    path = options.target or folder.path.with_name(f"{folder.path.name}.target")
+    path = _path(folder.path, options)
     if path.exists():
         confirmed = [part for place in options.write_to for part in ("--write-to", place)]
         yield {"targets": (f"default={path}",), "arguments": (*arguments, *confirmed)}
@@ -131,6 +134,10 @@ def _target(profile: Profile, folder: TraceFolder, options: Options) -> Iterator
     with filled_file(path, profile.target_bytes, keep=options.keep) as made:
         confirmed = ["--write-to", str(made.resolve())]
         yield {"targets": (f"default={made}",), "arguments": (*arguments, *confirmed)}
+
+
+def _path(output: Path, options: Options) -> Path:
+    return options.target or output.with_name(f"{output.name}.target")
 
 
 def _report(folder: TraceFolder) -> Path:

@@ -63,3 +63,14 @@ def test_a_disk_without_room_is_told_before_anything_is_made(
     assert isinstance(ran.exception, InputError)
     assert "new.img: 12 MiB are needed, 10 MiB are free on its disk" in str(ran.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_read_only_disk_is_told_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "disk").mkdir()
+    monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
+    target = tmp_path / "disk/new.img"
+    ran = tracekit(target, "--size", "12MiB", *FEW, "-o", tmp_path / "out")
+    assert f"{target}: {target.parent} cannot be written to" in str(ran.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["disk"]

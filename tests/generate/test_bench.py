@@ -132,4 +132,9 @@ def test_a_disk_without_room_is_told_before_anything_is_written(
     monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(fields))
     result = bench("paging", "-o", str(tmp_path / "out"), "--target-size", "8MiB")
     assert "8 MiB are needed, 6 MiB are free" in str(result.exception)
-    assert not (tmp_path / "out.target").exists()
+    # AND the same command can be given again: there is no trace folder either
+    assert list(tmp_path.iterdir()) == []
+    target = str(tmp_path / "disk/target")
+    again = bench("paging", "-o", str(tmp_path / "out"), "--target", target, *SMALL)
+    assert "8 MiB are needed, 6 MiB are free" in str(again.exception)
+    assert list(tmp_path.iterdir()) == []

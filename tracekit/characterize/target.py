@@ -14,6 +14,7 @@ from tracekit.native.replay import run_program
 from tracekit.profiles import Profile, choose_profile, load_profiles
 from tracekit.replay.emulated import ENGINE as EMULATED
 from tracekit.replay.emulated import device_spec
+from tracekit.room import check_writable
 from tracekit.sizes import format_size
 
 DEFAULT_BYTES = 1 << 30
@@ -135,7 +136,11 @@ def _size(size_bytes: int, there_bytes: int | None, name: str) -> int:
 
 
 def _check_room(path: Path, size_bytes: int) -> None:
-    """Raise InputError when a new file would fill its disk: requests would fail, or meet holes."""
+    """Raise InputError when a new file would fill its disk: requests would fail, or meet holes.
+
+    A disk that takes no file at all is told, too, before there is a folder of results.
+    """
+    check_writable(path.parent, path)
     room = os.statvfs(path.parent)
     free_bytes = room.f_bavail * room.f_frsize
     if free_bytes < size_bytes:

@@ -45,6 +45,11 @@ class Extent:
             return self.requests
         return DEFAULT_REQUESTS if self.duration_ns is None else 1 << 40
 
+    @property
+    def known_requests(self) -> int | None:
+        """How many requests come, None where a time ends them: that is only known at its end."""
+        return self.limit if self.duration_ns is None else None
+
 
 def blocks(profile: Profile, extent: Extent) -> Iterator[NDArray[np.void]]:
     """Yield the requests as records of a plan, whose `target` is the number of their stream.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit import __version__
+from tracekit.room import check_room
 from tracekit.schema import OPERATIONS, REQUESTS, ROLES, SCHEMA_VERSION
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
 from tracekit.workload.blocks import Extent, blocks
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 SECTOR_BYTES = 512
 PROFILE_NAME = "profile.toml"
 DEVICE = "profile"
+REQUEST_BYTES = 6
+"""About what a request takes: of the columns only its time (4), its place (1 to 3) and its length
+(0 to 1) differ much, the others fold into nothing. The shipped profiles take 5.8 to 7.3 bytes."""
 
 
 def write_folder(
@@ -33,8 +37,13 @@ def write_folder(
 ) -> TraceFolder:
     """Write a new trace folder of the profile's requests, with the profile beside them.
 
-    Raise InputError when no request comes in the time asked for.
+    Raise InputError when no request comes in the time asked for, and before anything is made when
+    the disk has no room for the requests that are asked for by their number.
     """
+    if extent.known_requests is not None:
+        needed_bytes = extent.known_requests * REQUEST_BYTES
+        hint = "choose fewer --requests, or an --output on another disk"
+        check_room(output, needed_bytes, hint=hint, is_estimate=True)
     table = _Table(profile, extent, on_rows)
     with new_folder(output, overwrite=overwrite) as folder:
         write_batches(folder / "requests.parquet", table.batches(), schema=REQUESTS)

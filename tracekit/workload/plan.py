@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.errors import InputError
+from tracekit.room import check_room
 from tracekit.store import beside
 from tracekit.workload.blocks import Extent, blocks
 from tracekit.workload.model import Profile
@@ -32,11 +33,16 @@ def write_plan(
 ) -> dict[str, Any]:
     """Write the plan; return counts and the time of the last request.
 
-    Raise InputError when no request comes in the time asked for.
+    Raise InputError when no request comes in the time asked for, and before anything is made when
+    the disk has no room for the records that are asked for by their number.
     """
     from tracekit.plan import file
     from tracekit.plan.final import FinalPlanWriter
 
+    if extent.known_requests is not None:
+        needed_bytes = file.HEADER.itemsize + extent.known_requests * file.RECORD.itemsize
+        hint = "choose fewer --requests, or an --output on another disk"
+        check_room(output, needed_bytes, hint=hint)
     whole = file.Extent(profile.name, 0, profile.target_bytes // SECTOR_BYTES, 0, 0)
     tables = file.Tables(
         labels=("default",),

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tracekit.errors import InputError, UsageError
+from tracekit.errors import UsageError
+from tracekit.room import check_room
 from tracekit.sizes import format_size
 from tracekit.workload.model import Profile
 
@@ -32,21 +33,20 @@ def check_size(profile: Profile, path: Path) -> None:
         )
 
 
+def check_target_room(path: Path, size_bytes: int) -> None:
+    """Raise InputError when the file cannot be made, or its disk has no room for it."""
+    hint = "choose a smaller --target-size, or a --target elsewhere"
+    check_room(path, size_bytes, hint=hint, spare_bytes=FREE_BYTES)
+
+
 @contextmanager
 def filled_file(path: Path, size_bytes: int, *, keep: bool) -> Iterator[Path]:
     """Make a file with random content of that size, and remove it afterwards unless `keep`.
 
     Raise InputError before anything is written when the disk has no room for it.
     """
+    check_target_room(path, size_bytes)
     path.parent.mkdir(parents=True, exist_ok=True)
-    room = os.statvfs(path.parent)
-    free_bytes = room.f_bavail * room.f_frsize - FREE_BYTES
-    if free_bytes < size_bytes:
-        raise InputError(
-            f"{path}: {format_size(size_bytes)} are needed, {format_size(max(free_bytes, 0))} are"
-            " free on its disk",
-            hint="choose a smaller --target-size, or a --target elsewhere",
-        )
     is_done = False
     try:
         _fill(path, size_bytes)
