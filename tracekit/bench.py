@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.errors import UsageError
+from tracekit.room import Need, check_rooms
 from tracekit.store import TraceFolder
 from tracekit.workload.blocks import Extent
-from tracekit.workload.folder import write_folder
+from tracekit.workload.folder import folder_bytes, write_folder
 from tracekit.workload.model import Profile
-from tracekit.workload.target import check_size, check_target_room, filled_file
+from tracekit.workload.plan import FEWER
+from tracekit.workload.target import FREE_BYTES, check_size, filled_file, target_need
 
 OnRows = Callable[[int], None]
 
@@ -83,10 +85,7 @@ def bench(
             " file or block device",
             hint=f"name a file in it, such as {options.target / 'bench.target'}",
         )
-    if options.moves_data and not (path := _path(output, options)).exists():
-        check_target_room(path, profile.target_bytes)
-    elif options.target is not None:
-        check_size(profile, options.target)
+    _check_room(profile, output, extent=extent, options=options)
     folder = write_folder(
         profile, output, extent=extent, overwrite=options.overwrite, on_rows=on_rows
     )
@@ -99,6 +98,27 @@ def bench(
     if options.with_report:
         result.report = _report(folder)
     return result
+
+
+def _check_room(profile: Profile, output: Path, *, extent: Extent, options: Options) -> None:
+    """Raise when a target that is there is too small, or a disk for what is to be made on it."""
+    needs = [_folder_need(profile, output, extent=extent, repeats=options.repeat)]
+    if options.moves_data and not (path := _path(output, options)).exists():
+        needs = [target_need(path, profile.target_bytes), *needs]
+    elif options.target is not None:
+        check_size(profile, options.target)
+    check_rooms(needs, spare_bytes=FREE_BYTES)
+
+
+def _folder_need(profile: Profile, output: Path, *, extent: Extent, repeats: int) -> Need:
+    """Return what the trace folder takes at most, with the plans and results of all repeats."""
+    from tracekit.plan.file import RECORD
+    from tracekit.replay.completions import RECORD as COMPLETION
+    from tracekit.replay.completions import ROW_BYTES
+
+    kept_bytes = repeats * (RECORD.itemsize + ROW_BYTES) + COMPLETION.itemsize
+    size_bytes = folder_bytes(profile, extent) + kept_bytes * extent.expected_requests(profile)
+    return Need(output, size_bytes, FEWER, is_estimate=True)
 
 
 def _settings(profile: Profile, options: Options) -> Any:

@@ -4,29 +4,59 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tracekit.errors import InputError
 from tracekit.sizes import format_size
 
 
-def check_room(
-    path: Path, needed_bytes: int, *, hint: str, spare_bytes: int = 0, is_estimate: bool = False
-) -> None:
-    """Raise InputError when `path`, which need not exist, cannot get so many bytes on its disk.
+@dataclass(frozen=True)
+class Need:
+    """What is to be written at `path`, which need not exist; `hint` is for too little room."""
 
-    `spare_bytes` are to stay free; `hint` says what to do about too little room.
+    path: Path
+    size_bytes: int
+    hint: str
+    is_estimate: bool = False
+
+    def __str__(self) -> str:
+        """Say the size, and whether it is one of before."""
+        return f"{'an estimated ' if self.is_estimate else ''}{format_size(self.size_bytes)}"
+
+
+def check_room(path: Path, needed_bytes: int, *, hint: str, is_estimate: bool = False) -> None:
+    """Raise InputError when `path`, which need not exist, cannot get so many bytes on its disk."""
+    check_rooms([Need(path, needed_bytes, hint, is_estimate)])
+
+
+def check_rooms(needs: Sequence[Need], *, spare_bytes: int = 0) -> None:
+    """Raise InputError when a disk has no room for one of the needs, or for all that it is to take.
+
+    `spare_bytes` are to stay free on each disk.
     """
-    place = _folder_of(path)
-    check_writable(place, path)
-    room = os.statvfs(place)
-    free_bytes = max(room.f_bavail * room.f_frsize - spare_bytes, 0)
-    if free_bytes < needed_bytes:
-        needed = f"{'an estimated ' if is_estimate else ''}{format_size(needed_bytes)}"
-        raise InputError(
-            f"{path}: {needed} are needed, {format_size(free_bytes)} are free on its disk",
-            hint=hint,
-        )
+    disks: dict[int, list[Need]] = {}
+    for need in needs:
+        place = _folder_of(need.path)
+        check_writable(place, need.path)
+        room = os.statvfs(place)
+        free_bytes = max(room.f_bavail * room.f_frsize - spare_bytes, 0)
+        if free_bytes < need.size_bytes:
+            raise _too_little(need, f"{need} are needed", free_bytes)
+        shared = disks.setdefault(place.stat().st_dev, [])
+        shared.append(need)
+        if free_bytes < sum(one.size_bytes for one in shared):
+            others = " and ".join(f"{one} for {one.path}" for one in shared[:-1])
+            raise _too_little(
+                need, f"{need} are needed, beside {others} on the same disk", free_bytes
+            )
+
+
+def _too_little(need: Need, needed: str, free_bytes: int) -> InputError:
+    return InputError(
+        f"{need.path}: {needed}, {format_size(free_bytes)} are free on its disk", hint=need.hint
+    )
 
 
 def check_writable(folder: Path, path: Path) -> None:

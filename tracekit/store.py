@@ -157,6 +157,12 @@ def beside(path: Path) -> Iterator[Path]:
         part.replace(path)
 
 
+def refuse_folder(path: Path, name: str) -> None:
+    """Raise UsageError where a file is to be and a folder is; `name` suggests a file in it."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a file", hint=f"write to {path / name}")
+
+
 def scratch_folder(path: Path) -> AbstractContextManager[Path]:
     """Yield an empty folder beside `path` that is gone when the block ends."""
     return _claimed(path, Path.mkdir)

@@ -212,6 +212,11 @@ def test_what_cannot_be_told_is_counted(tmp_path: Path) -> None:
         "left_out"
     ] == {"operation": 1, "beyond the limit": 2}
     assert "exists already" in str(run(*asked).exception)
+    # AND a folder is no place for a profile, which the hint names one in
+    for more in ((), ("--force",)):
+        refused = run("fit", str(folder.path), "-o", str(tmp_path), *more).exception
+        assert str(refused) == f"{tmp_path} is a folder, not a file"
+        assert getattr(refused, "hint", "") == f"write to {tmp_path / 'trace.toml'}"
     assert run(*asked, "--force").exit_code == 0
 
 

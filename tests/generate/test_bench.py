@@ -134,6 +134,16 @@ def test_a_disk_without_room_is_told_before_anything_is_written(
     assert "8 MiB are needed, 6 MiB are free" in str(result.exception)
     # AND the same command can be given again: there is no trace folder either
     assert list(tmp_path.iterdir()) == []
+    # AND trace, plans and results count beside the target: 10,000 of 103 and, run twice, 160 bytes
+    asked = ("paging", "-o", str(tmp_path / "out"), "--target-size", "5MiB")
+    both = bench(*asked, "--requests", "10000", "--repeat", "2")
+    says = "an estimated 1.53 MiB are needed, beside 5 MiB for"
+    assert f"{tmp_path / 'out'}: {says} {tmp_path / 'out.target'} on the same" in str(
+        both.exception
+    )
+    alone = bench("paging", "-o", str(tmp_path / "out"), "--engine", "null", "--requests", "99999")
+    assert "out: an estimated 9.82 MiB are needed, 6 MiB are free" in str(alone.exception)
+    assert list(tmp_path.iterdir()) == []
     target = str(tmp_path / "disk/target")
     again = bench("paging", "-o", str(tmp_path / "out"), "--target", target, *SMALL)
     assert "8 MiB are needed, 6 MiB are free" in str(again.exception)

@@ -184,8 +184,8 @@ def test_too_few_files_for_the_threads(tmp_path: Path) -> None:
         ("mailserver", {}, "no personality 'mailserver'"),
         ("varmail", {"file": "3"}, "did you mean 'files'"),
         ("varmail", {"files": "many"}, "--set files"),
-        ("varmail", {"files": "0"}, "count"),
-        ("varmail", {"threads": "5000"}, "threads"),
+        ("varmail", {"files": "0"}, "--set files: 0 is no number from 1"),
+        ("varmail", {"threads": "5000"}, "--set threads: 5000 is no number from 1 to 4096"),
         ("varmail", {"io_size": "1GiB"}, "more than 64 MiB"),
     ],
 )
@@ -196,6 +196,7 @@ def test_wrong_names_and_values(name: str, settings: dict[str, str], words: str)
 
 
 HEAD = '[parameters]\nthreads = 1\n[[files]]\nname = "a"\ncount = 9\nmean_size = 5\n'
+STAT = '[[operation]]\ndo = "stat"\nfiles = "a"\n'
 
 
 @pytest.mark.parametrize(
@@ -207,6 +208,7 @@ HEAD = '[parameters]\nthreads = 1\n[[files]]\nname = "a"\ncount = 9\nmean_size =
         (HEAD + '[[operation]]\ndo = "open"\nfile = "a"\n', "did you mean 'files'"),
         (HEAD + '[[operation]]\ndo = "stat"\nfiles = "b"\n', "there are no files 'b'"),
         (HEAD + '[[operation]]\ndo = "close"\n', "nothing is open as handle 1"),
+        (HEAD.replace("9", "9.5") + STAT, "[[files]] 1, key 'count': 9.5 is no whole number"),
         (HEAD + '[[operation]]\ndo = "open"\nfiles = "a"\n', "without closing handle 1"),
         (HEAD + '[[operation]]\ndo = "stat"\nfiles = "a"\nsize = 3\n', "takes no size"),
         (HEAD + '[[operation]]\ndo = "append"\nfiles = "a"\nsize = 3\n', "must be shared"),

@@ -111,10 +111,10 @@ def test_the_page_has_figures_and_the_command(tmp_path: Path) -> None:
 
 
 def test_runs_of_one_setting_have_ids_of_their_own(tmp_path: Path) -> None:
-    from tracekit.sweep.grid import Timing
+    from tracekit.sweep.grid import Axis, Timing
 
     targets = (Target("a", tmp_path), Target("b", tmp_path))
-    vary = {"threads": ("1", "2"), "files": ("100",)}
+    vary = {"threads": Axis(("1", "2"), "--threads"), "files": Axis(("100",), "--files")}
     runs = plan_runs(["varmail", "zip"], targets, vary=vary, timing=Timing(), repeats=3)
     assert len({run.run_id for run in runs}) == len(runs) == 2 * 2 * 2 * 3
     again = plan_runs(["varmail", "zip"], targets, vary=vary, timing=Timing(), repeats=3)

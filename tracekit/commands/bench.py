@@ -11,8 +11,11 @@ import typer
 from tracekit.errors import PartialError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tracekit.bench import Result
-    from tracekit.sweep.grid import Run
+    from tracekit.sweep.grid import Axis, Run, Timing
+    from tracekit.sweep.stage import Swept
 
 OF_PROFILES = ("requests", "target_size", "speed", "pace", "depth", "engine", "device", "write_to")
 OF_PERSONALITIES = ("threads", "files", "settings", "warm_up", "cache")
@@ -109,19 +112,19 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
     from tracekit.personality.reader import is_personality
     from tracekit.progress import row_progress
     from tracekit.sweep.finish import finish
+    from tracekit.sweep.grid import asked_axes, asked_timing
     from tracekit.sweep.stage import sweep
-    from tracekit.sweep.words import check_complete, show, tell
+    from tracekit.sweep.words import show
     from tracekit.workload.asked import asked_extent, asked_profile
 
     if is_personality(definition):
         _refuse(context, ("keep", *OF_PROFILES), f"{definition} is a personality")
-        given = [*_named(threads=threads, files=files), *(settings or ())]
-        timing = (duration or "60s", warm_up, cache, seed)
+        given = asked_axes({"threads": threads, "files": files}, settings or (), option="--set")
+        timing = asked_timing(duration or "60s", warm_up, cache=cache, seed=seed)
         planned = _planned(definition, target, given=given, timing=timing, repeats=repeat)
         swept = sweep(output, planned, again=force, tell=show)
         finish(swept, ["bench", definition, *words(context)], with_report=report)
-        typer.echo(tell(swept, as_json=as_json))
-        check_complete(swept)
+        _tell_swept(swept, as_json=as_json)
         return
     _refuse(context, OF_PERSONALITIES, f"{definition} is no personality")
     extent = asked_extent(requests, duration, seed=seed, default="60s")
@@ -144,30 +147,32 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
     _tell(result, as_json=as_json)
 
 
-def _named(**options: str) -> list[str]:
-    return [f"{name}={value}" for name, value in options.items() if value]
+def _tell_swept(swept: Swept, *, as_json: bool) -> None:
+    from tracekit.sweep.words import check_complete, tell
+
+    typer.echo(tell(swept, as_json=as_json))
+    check_complete(swept)
 
 
 def _planned(
     definition: str,
     target: Path | None,
     *,
-    given: list[str],
-    timing: tuple[str, str, str, int],
+    given: Mapping[str, Axis],
+    timing: Timing,
     repeats: int,
 ) -> list[Run]:
     """Return the repeats of one point: a personality with the parameters that are given."""
-    from tracekit.sweep.grid import asked_timing, plan_runs, split_values
+    from tracekit.sweep.grid import plan_runs
     from tracekit.sweep.target import split_targets
 
     if target is None:
         raise UsageError(f"{definition} needs --target, the directory to run in")
-    duration, warm_up, cache, seed = timing
     return plan_runs(
         [definition],
         split_targets([str(target)]),
-        vary=split_values(given, option="--set"),
-        timing=asked_timing(duration, warm_up, cache=cache, seed=seed),
+        vary=given,
+        timing=timing,
         repeats=repeats,
     )
 

@@ -77,17 +77,16 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     """Run personalities on directories: throughput and latency by step, mean and spread."""
     from tracekit.asked import words
     from tracekit.sweep.finish import finish
-    from tracekit.sweep.grid import asked_timing, plan_runs, split_values
+    from tracekit.sweep.grid import asked_axes, asked_timing, plan_runs
     from tracekit.sweep.stage import sweep as run
     from tracekit.sweep.target import split_targets
     from tracekit.sweep.words import check_complete, show, tell
 
     named = {"files": files, "io_size": io_size, "threads": threads}
-    texts = [*(f"{key}={text}" for key, text in named.items() if text), *(vary or ())]
     planned = plan_runs(
         personality,
         split_targets(target, is_exact=exact),
-        vary=split_values(texts, option="--vary"),
+        vary=asked_axes(named, vary or (), option="--vary"),
         timing=asked_timing(duration, warm_up, cache=cache, seed=seed),
         repeats=runs,
     )

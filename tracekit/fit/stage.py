@@ -20,6 +20,7 @@ from tracekit.workload.blocks import Extent
 from tracekit.workload.folder import write_folder
 from tracekit.workload.reader import read_profile
 
+THERE = "choose another --output or pass --force"
 ABOUT = """\
 A work profile of {requests:,} requests, made by tracekit {version} fit. It holds shares, sizes,
 rates and gaps, which requests follow which and how, how far back pages were used before, and how
@@ -50,12 +51,12 @@ def fit(
 ) -> dict[str, Any]:
     """Write the profile; keep `fidelity`, `fidelity_curve` and `fidelity.json` in the trace.
 
-    Raise UsageError for a file that is there.
+    Raise UsageError for a file or folder that is there.
     """
     table = folder.require("requests", made_by="parse")
+    store.refuse_folder(output, f"{folder.path.resolve().name}.toml")
     if output.is_file() and not options.overwrite:
-        hint = "choose another --output or pass --force"
-        raise UsageError(f"{output} exists already", hint=hint)
+        raise UsageError(f"{output} exists already", hint=THERE)
     on_stage("fit")
     requests = read_requests(table, options.limit)
     fitted = fit_profile(requests, options.fit)

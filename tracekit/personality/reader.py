@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tracekit.errors import InputError, UsageError
@@ -31,6 +33,14 @@ MOST_BYTES = 1 << 46
 MOST_TRANSFER_BYTES = 64 << 20
 
 
+@dataclass(frozen=True)
+class _Given:
+    """The values of parameters, and the options that gave some of them."""
+
+    values: Mapping[str, int | float]
+    options: Mapping[str, str]
+
+
 def shipped() -> tuple[str, ...]:
     """Return the names of the shipped personalities."""
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
@@ -44,8 +54,12 @@ def is_personality(name: str) -> bool:
     )
 
 
-def open_personality(name: str, settings: Mapping[str, str]) -> Personality:
+def open_personality(
+    name: str, settings: Mapping[str, str], *, given_by: Mapping[str, str] = MappingProxyType({})
+) -> Personality:
     """Return a shipped personality, or that of a TOML file, with other values of parameters.
+
+    `given_by` has the option that gave each of `settings`, `--set KEY` where it has none.
 
     Raises UsageError for a name or parameter that does not exist, InputError naming file, place,
     key and value for whatever is wrong in the file.
@@ -59,16 +73,18 @@ def open_personality(name: str, settings: Mapping[str, str]) -> Personality:
     content = load(file)[1]
     top = Keys(content, str(file), known=TOP)
     values = _parameters(content.get("parameters", {}), f"{file}, [parameters]")
-    _set(values, settings, name=file.stem)
+    options = {key: given_by.get(key, f"--set {key}") for key in settings}
+    _set(values, settings, options, name=file.stem)
     if values.get("threads") is None:
         raise InputError(f"{file}, [parameters]: the key 'threads' is missing")
-    sets = _tables(content, "files", values, file)
-    flow = _tables(content, "operation", values, file)
-    threads = Keys({"threads": values["threads"]}, f"{file}, [parameters]", known=("threads",))
+    sets = _tables(content, "files", _Given(values, options), file)
+    flow = _tables(content, "operation", _Given(values, options), file)
+    place = f"{file}, [parameters]"
+    threads = Keys({"threads": values["threads"]}, place, known=("threads",), given_by=options)
     found = Personality(
         name=file.stem,
         about=top.text("about", ""),
-        threads=int(threads.number("threads", low=1, high=MOST_THREADS)),
+        threads=threads.whole("threads", low=1, high=MOST_THREADS),
         file_sets=tuple(_file_set(keys) for keys in sets),
         flow=tuple(one for keys in flow for one in _operations(keys)),
         parameters=values,
@@ -92,7 +108,13 @@ def _value(value: Any, place: str) -> int | float:
     raise InputError(f"{place}: {value!r} is neither a number nor a size such as 16KiB")
 
 
-def _set(values: dict[str, int | float], settings: Mapping[str, str], *, name: str) -> None:
+def _set(
+    values: dict[str, int | float],
+    settings: Mapping[str, str],
+    options: Mapping[str, str],
+    *,
+    name: str,
+) -> None:
     for key, text in settings.items():
         if key not in values:
             close = get_close_matches(key, values, n=1)
@@ -103,12 +125,10 @@ def _set(values: dict[str, int | float], settings: Mapping[str, str], *, name: s
         try:
             values[key] = int(text) if text.isdigit() else float(text)
         except ValueError:
-            values[key] = parse_size(text, option=f"--set {key}")
+            values[key] = parse_size(text, option=options[key])
 
 
-def _tables(
-    content: Mapping[str, Any], kind: str, values: Mapping[str, int | float], file: Path
-) -> list[Keys]:
+def _tables(content: Mapping[str, Any], kind: str, given: _Given, file: Path) -> list[Keys]:
     """Return the tables of a kind, `$name` replaced by the value of that parameter."""
     found = content.get(kind)
     if not isinstance(found, list) or not found:
@@ -118,8 +138,18 @@ def _tables(
     for number, table in enumerate(found, start=1):
         place = f"{file}, [[{kind}]] {number}"
         keys = Keys(table, place, known=known)
-        tables.append(Keys(_filled(table, values, keys), place, known=known))
+        given_by = {
+            key: given.options[value[1:]]
+            for key, value in table.items()
+            if _is_parameter(value) and value[1:] in given.options
+        }
+        filled = _filled(table, given.values, keys)
+        tables.append(Keys(filled, place, known=known, given_by=given_by))
     return tables
+
+
+def _is_parameter(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("$")
 
 
 def _filled(
@@ -127,7 +157,7 @@ def _filled(
 ) -> dict[str, Any]:
     filled = dict(table)
     for key, value in table.items():
-        if isinstance(value, str) and value.startswith("$"):
+        if _is_parameter(value):
             if value[1:] not in values:
                 raise keys.wrong(key, "names no parameter", hint=f"there are {', '.join(values)}")
             filled[key] = values[value[1:]]
@@ -137,10 +167,10 @@ def _filled(
 def _file_set(keys: Keys) -> FileSet:
     return FileSet(
         name=_plain(keys, "name"),
-        count=int(keys.number("count", low=1, high=MOST_FILES)),
+        count=keys.whole("count", low=1, high=MOST_FILES),
         mean_bytes=int(_size(keys, "mean_size", MOST_BYTES)),
         shape=keys.number("size_shape", low=0, high=1e6, default=0),
-        directory_width=int(keys.number("directory_width", low=1, high=1e9, default=1e6)),
+        directory_width=keys.whole("directory_width", low=1, high=1e9, default=1_000_000),
         present_ratio=keys.number("present_ratio", low=0, high=1, default=1),
         is_shared=keys.flag("shared", default=False),
     )
@@ -177,14 +207,14 @@ def _operations(keys: Keys) -> list[Operation]:
     one = Operation(
         action=action,
         files=files,
-        handle=int(keys.number("handle", low=1, high=HANDLES, default=1)),
+        handle=keys.whole("handle", low=1, high=HANDLES, default=1),
         size_bytes=_size(keys, "size", MOST_TRANSFER_BYTES) if action in MOVES_DATA else 0,
         is_random=keys.flag("random", default=False),
         is_direct=keys.flag("direct", default=False),
         is_sync=keys.flag("sync", default=False),
         label=_plain(keys, "label") if keys.has("label") else action,
     )
-    return [one] * int(keys.number("times", low=1, high=10_000, default=1))
+    return [one] * keys.whole("times", low=1, high=10_000, default=1)
 
 
 def _check(personality: Personality, file: Path) -> None:

@@ -36,6 +36,8 @@ RECORD = np.dtype(
         ("operation", "u1"),
     ]
 )
+ROW_BYTES = 9
+"""About what a request takes in the table: up to 8.6 bytes where all its times differ."""
 STATUSES = (
     "done",
     "failed",

@@ -13,6 +13,7 @@ from tracekit.personality.model import Personality
 from tracekit.personality.reader import open_personality
 from tracekit.sizes import parse_duration
 from tracekit.sweep.target import Target
+from tracekit.workload.blocks import SEED_MOST
 
 CACHES = ("keep", "sync", "cold")
 CALL_SIZES = ("io_size", "append_size")
@@ -34,6 +35,8 @@ class Timing:
             raise UsageError(f"--cache {self.cache}: not one of {', '.join(CACHES)}")
         if self.duration_ns <= 0:
             raise UsageError("--duration: must be above 0")
+        if not 0 <= self.seed <= SEED_MOST:
+            raise UsageError(f"--seed {self.seed}: not a number from 0 to 2^63 - 1")
 
 
 @dataclass(frozen=True)
@@ -71,25 +74,48 @@ def asked_timing(duration: str, warm_up: str, *, cache: str, seed: int) -> Timin
     return Timing(parse_duration(duration, option="--duration"), warm_up_ns, cache, seed)
 
 
-def split_values(texts: Sequence[str], *, option: str) -> dict[str, tuple[str, ...]]:
-    """Return the values by key of KEY=V1,V2,...; raise UsageError for what is none."""
-    found: dict[str, tuple[str, ...]] = {}
+@dataclass(frozen=True)
+class Axis:
+    """The values of a parameter, and the option that gave them, as the user wrote it."""
+
+    values: tuple[str, ...]
+    option: str
+
+
+def asked_axes(named: Mapping[str, str], texts: Sequence[str], *, option: str) -> dict[str, Axis]:
+    """Return the axes by parameter: of options of their own, and KEY=V1,V2,... of `option`.
+
+    An empty text of `named` is an option that was not given. Raise UsageError for what is no list
+    of values, and for a parameter or a value that comes twice.
+    """
+    found: dict[str, Axis] = {}
+    given = [(key, f"--{key.replace('_', '-')}", text) for key, text in named.items() if text]
     for text in texts:
         key, equals, values = text.partition("=")
-        parts = tuple(part.strip() for part in values.split(","))
-        if not equals or not key or "" in parts:
-            raise UsageError(f"{option} {text}: not KEY=VALUE", hint="such as files=1000,10000")
+        if not equals or not key or not values:
+            raise UsageError(f"{option} {text}: not KEY=VALUE", hint="such as mean_size=4KiB,16KiB")
+        given.append((key, f"{option} {key}", values))
+    for key, word, text in given:
         if key in found:
-            raise UsageError(f"{option}: {key} comes twice")
-        found[key] = parts
+            raise UsageError(f"{word}: {found[key].option} gives its values already")
+        found[key] = Axis(_split(text, word), word)
     return found
+
+
+def _split(text: str, option: str) -> tuple[str, ...]:
+    values = tuple(part.strip() for part in text.split(","))
+    if "" in values:
+        raise UsageError(f"{option} {text}: a value is missing", hint="write them as 1,2,4")
+    if len(set(values)) < len(values):
+        raise UsageError(f"{option} {text}: a value comes twice", hint="--runs repeats")
+    return values
 
 
 def plan_runs(
     names: Sequence[str],
     targets: Sequence[Target],
     *,
-    vary: Mapping[str, Sequence[str]],
+    vary: Mapping[str, Axis],
     timing: Timing,
     repeats: int,
 ) -> list[Run]:
@@ -103,19 +129,25 @@ def plan_runs(
     runs = []
     for name in names:
         for settings in _settings(name, vary):
-            personality = open_personality(name, settings)
+            personality = open_personality(name, settings, given_by=_options(vary))
             for number, target in itertools.product(range(1, repeats + 1), targets):
                 runs.append(Run(personality, name, target, timing, number, settings))
-    for key in vary:
+    for key, axis in vary.items():
         if not any(key in run.settings or _sets(key, run) for run in runs):
-            raise UsageError(f"no personality has the parameter '{key}'")
+            raise UsageError(f"{axis.option}: no personality has the parameter '{key}'")
     return runs
 
 
-def _settings(name: str, vary: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+def _options(vary: Mapping[str, Axis]) -> dict[str, str]:
+    """Return by parameter the option that gives it, also where one option gives two."""
+    options = {key: axis.option for key, axis in vary.items()}
+    return {"append_size": vary["io_size"].option, **options} if "io_size" in vary else options
+
+
+def _settings(name: str, vary: Mapping[str, Axis]) -> Iterator[dict[str, str]]:
     known = open_personality(name, {}).parameters
     keys = [key for key in vary if key in known]
-    for values in itertools.product(*(vary[key] for key in keys)):
+    for values in itertools.product(*(vary[key].values for key in keys)):
         chosen = dict(zip(keys, values, strict=True))
         if "io_size" in chosen and "append_size" in known:
             chosen.setdefault("append_size", chosen["io_size"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tracekit.errors import UsageError
 from tracekit.sizes import format_size
+from tracekit.workload.means import expected_requests
 from tracekit.workload.model import Profile, Stream
 
 if TYPE_CHECKING:
@@ -46,9 +48,15 @@ class Extent:
         return DEFAULT_REQUESTS if self.duration_ns is None else 1 << 40
 
     @property
-    def known_requests(self) -> int | None:
-        """How many requests come, None where a time ends them: that is only known at its end."""
-        return self.limit if self.duration_ns is None else None
+    def has_known_end(self) -> bool:
+        """Whether the number of requests is known before they are made: no time ends them."""
+        return self.duration_ns is None
+
+    def expected_requests(self, profile: Profile) -> int:
+        """Return how many requests come: exactly, or where a time ends them on average."""
+        if self.duration_ns is None:
+            return self.limit
+        return min(self.limit, math.ceil(expected_requests(profile, self.duration_ns)))
 
 
 def blocks(profile: Profile, extent: Extent) -> Iterator[NDArray[np.void]]:

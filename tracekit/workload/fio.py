@@ -13,7 +13,7 @@ from typing import Any
 from tracekit.errors import InputError
 from tracekit.store import beside
 from tracekit.workload.blocks import Extent
-from tracekit.workload.means import mean
+from tracekit.workload.means import mean, mean_gap_ns
 from tracekit.workload.model import (
     CHOICES,
     CONSTANT,
@@ -88,7 +88,7 @@ def _sections(
     profile: Profile, extent: Extent, told: _Told
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, stream in enumerate(profile.streams, 1):
-        rate = 1 / mean_gap_s(stream.arrival)
+        rate = NS / mean_gap_ns(stream.arrival)
         _tell_arrival(stream.arrival, told)
         for place, request in enumerate(stream.requests, 1):
             if request.operation == "flush":
@@ -106,18 +106,6 @@ def _sections(
             role = "" if stream.role == "unknown" else stream.role
             words = (role, stream.process or "", request.operation, f"{number}.{place}")
             yield ODD.sub("-", "-".join(word for word in words if word)), options
-
-
-def mean_gap_s(arrival: Arrival) -> float:
-    """Return the mean time between two requests of a stream, all phases together."""
-    gap = mean(arrival.gap)
-    if arrival.burst is not None and arrival.off is not None:
-        requests = max(mean(arrival.burst), 1)
-        gap = (gap * (requests - 1) + mean(arrival.off)) / requests
-    if arrival.phases:
-        cycle = sum(phase.duration_ns for phase in arrival.phases)
-        gap *= cycle / sum(phase.duration_ns * phase.rate for phase in arrival.phases)
-    return gap / NS
 
 
 def _tell_arrival(arrival: Arrival, told: _Told) -> None:
@@ -226,8 +214,8 @@ def _when(profile: Profile, rate: float, *, told: _Told, arrival: Arrival) -> di
 
 def _how_long(profile: Profile, stream: Stream, request: Request, extent: Extent) -> dict[str, Any]:
     if extent.requests is not None:
-        total_rate = sum(1 / mean_gap_s(one.arrival) for one in profile.streams)
-        share = request.share / mean_gap_s(stream.arrival) / total_rate
+        total_rate = sum(1 / mean_gap_ns(one.arrival) for one in profile.streams)
+        share = request.share / mean_gap_ns(stream.arrival) / total_rate
         return {"number_ios": max(1, round(extent.requests * share)), "io_size": 1 << 60}
     duration_ns = extent.duration_ns or DEFAULT_NS
     return {"time_based": 1, "runtime": f"{max(1, round(duration_ns / NS))}s"}

@@ -13,7 +13,7 @@ from tracekit.schema import OPERATIONS, REQUESTS, ROLES, SCHEMA_VERSION
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
 from tracekit.workload.blocks import Extent, blocks
 from tracekit.workload.model import Profile
-from tracekit.workload.plan import digest, nothing
+from tracekit.workload.plan import FEWER, digest, nothing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,12 +38,9 @@ def write_folder(
     """Write a new trace folder of the profile's requests, with the profile beside them.
 
     Raise InputError when no request comes in the time asked for, and before anything is made when
-    the disk has no room for the requests that are asked for by their number.
+    the disk has no room for the requests; of a time, for those that come in it on average.
     """
-    if extent.known_requests is not None:
-        needed_bytes = extent.known_requests * REQUEST_BYTES
-        hint = "choose fewer --requests, or an --output on another disk"
-        check_room(output, needed_bytes, hint=hint, is_estimate=True)
+    check_room(output, folder_bytes(profile, extent), hint=FEWER, is_estimate=True)
     table = _Table(profile, extent, on_rows)
     with new_folder(output, overwrite=overwrite) as folder:
         write_batches(folder / "requests.parquet", table.batches(), schema=REQUESTS)
@@ -52,6 +49,11 @@ def write_folder(
         (folder / PROFILE_NAME).write_text(profile.text, encoding="utf-8")
         write_json(folder / INFO_NAME, _info(profile, extent, table))
     return TraceFolder(output)
+
+
+def folder_bytes(profile: Profile, extent: Extent) -> int:
+    """Return about what the folder takes on its disk."""
+    return extent.expected_requests(profile) * REQUEST_BYTES
 
 
 class _Table:

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tracekit.errors import InputError, UsageError
@@ -33,11 +34,23 @@ def has_flow(file: Path) -> bool:
 
 
 class Keys:
-    """A table of which only the known keys are read; `place` begins every message."""
+    """A table of which only the known keys are read; `place` begins every message.
 
-    def __init__(self, table: Any, place: str, *, known: Sequence[str]) -> None:
+    `given_by` has the option of each key whose value comes from the command line: its message
+    begins with that.
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        place: str,
+        *,
+        known: Sequence[str],
+        given_by: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Raise InputError when it is no table or has a key that is not known."""
         self.place = place
+        self._given_by = given_by
         if not isinstance(table, Mapping):
             raise InputError(f"{place}: {table!r} is no table", hint="write it as [table]")
         self._table = table
@@ -52,8 +65,10 @@ class Keys:
         """Say whether the key is there."""
         return key in self._table
 
-    def wrong(self, key: str, says: str, *, hint: str = "") -> InputError:
+    def wrong(self, key: str, says: str, *, hint: str = "") -> InputError | UsageError:
         """Return the error of a value, with what is wrong about it."""
+        if key in self._given_by:
+            return UsageError(f"{self._given_by[key]}: {self._table[key]!r} {says}", hint=hint)
         return InputError(f"{self.place}, key '{key}': {self._table.get(key)!r} {says}", hint=hint)
 
     def value(self, key: str) -> Any:
@@ -92,6 +107,13 @@ class Keys:
         if not is_number or not low <= value <= high:
             raise self.wrong(key, f"is no number from {low:g} to {high:g}")
         return float(value)
+
+    def whole(self, key: str, *, low: float, high: float, default: int | None = None) -> int:
+        """Return a whole number from `low` to `high`."""
+        number = self.number(key, low=low, high=high, default=default)
+        if number != int(number):
+            raise self.wrong(key, "is no whole number")
+        return int(number)
 
     def numbers(self, key: str, *, low: float, high: float) -> tuple[float, ...]:
         """Return a list of numbers from `low` to `high`, at least one."""

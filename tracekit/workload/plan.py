@@ -14,6 +14,7 @@ from tracekit.workload.blocks import Extent, blocks
 from tracekit.workload.model import Profile
 
 SECTOR_BYTES = 512
+FEWER = "choose fewer --requests or a shorter --duration, or an --output on another disk"
 
 
 def digest(profile: Profile) -> bytes:
@@ -34,15 +35,13 @@ def write_plan(
     """Write the plan; return counts and the time of the last request.
 
     Raise InputError when no request comes in the time asked for, and before anything is made when
-    the disk has no room for the records that are asked for by their number.
+    the disk has no room for the records; of a time, for those that come in it on average.
     """
     from tracekit.plan import file
     from tracekit.plan.final import FinalPlanWriter
 
-    if extent.known_requests is not None:
-        needed_bytes = file.HEADER.itemsize + extent.known_requests * file.RECORD.itemsize
-        hint = "choose fewer --requests, or an --output on another disk"
-        check_room(output, needed_bytes, hint=hint)
+    size_bytes = file.HEADER.itemsize + extent.expected_requests(profile) * file.RECORD.itemsize
+    check_room(output, size_bytes, hint=FEWER, is_estimate=not extent.has_known_end)
     whole = file.Extent(profile.name, 0, profile.target_bytes // SECTOR_BYTES, 0, 0)
     tables = file.Tables(
         labels=("default",),

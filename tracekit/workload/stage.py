@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.errors import UsageError
+from tracekit.store import refuse_folder
 from tracekit.workload.blocks import Extent, resized
 from tracekit.workload.fio import write_job
 from tracekit.workload.folder import write_folder
@@ -34,7 +35,8 @@ def generate(
 ) -> dict[str, Any]:
     """Write the requests of a profile in a form of FORMS; return what was made.
 
-    Raise UsageError for a file that is there, InputError when no request comes in the time.
+    Raise UsageError for a file that is there and for a folder that a file cannot replace,
+    InputError when no request comes in the time.
     """
     result: dict[str, Any] = {"profile": profile.name, "format": form, "output": str(output)}
     if form == "trace":
@@ -45,6 +47,7 @@ def generate(
             "operations": folder.info["counts"]["operations"],
         }
         return {**result, "seed": extent.seed, **made}
+    refuse_folder(output, f"{profile.name}.{form}")
     if output.is_file() and not overwrite:
         hint = "choose another --output or pass --force"
         raise UsageError(f"{output} exists already", hint=hint)

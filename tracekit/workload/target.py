@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tracekit.errors import UsageError
-from tracekit.room import check_room
+from tracekit.room import Need, check_rooms
 from tracekit.sizes import format_size
 from tracekit.workload.model import Profile
 
@@ -33,10 +33,9 @@ def check_size(profile: Profile, path: Path) -> None:
         )
 
 
-def check_target_room(path: Path, size_bytes: int) -> None:
-    """Raise InputError when the file cannot be made, or its disk has no room for it."""
-    hint = "choose a smaller --target-size, or a --target elsewhere"
-    check_room(path, size_bytes, hint=hint, spare_bytes=FREE_BYTES)
+def target_need(path: Path, size_bytes: int) -> Need:
+    """Return what the file takes on its disk."""
+    return Need(path, size_bytes, hint="choose a smaller --target-size, or a --target elsewhere")
 
 
 @contextmanager
@@ -45,7 +44,7 @@ def filled_file(path: Path, size_bytes: int, *, keep: bool) -> Iterator[Path]:
 
     Raise InputError before anything is written when the disk has no room for it.
     """
-    check_target_room(path, size_bytes)
+    check_rooms([target_need(path, size_bytes)], spare_bytes=FREE_BYTES)
     path.parent.mkdir(parents=True, exist_ok=True)
     is_done = False
     try:
