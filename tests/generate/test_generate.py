@@ -209,12 +209,12 @@ def test_fio_runs_the_job_without_complaint(tmp_path: Path, form: str) -> None:
         jobs = {one["jobname"]: one for one in json.loads(outcome.stdout)["jobs"]}
         assert len(jobs) == 4
         assert all(one["error"] == 0 for one in jobs.values())
-        if form != "everything" or jobs["read-1.1"]["read"]["iops"] > 1800:
+        reads, writes = jobs["read-1.1"]["read"], jobs["write-1.2"]["write"]
+        if form != "everything" or (reads["iops"] > 1800 and writes["total_ios"] > 1350):
             break
     if form == "everything":
         # AND it does what the profile says
-        assert jobs["read-1.1"]["read"]["iops"] == pytest.approx(2000, rel=0.1)
-        writes = jobs["write-1.2"]["write"]
+        assert reads["iops"] == pytest.approx(2000, rel=0.1)
         assert writes["total_ios"] == pytest.approx(1500, rel=0.1)
         assert writes["io_bytes"] / writes["total_ios"] == pytest.approx(8192, rel=0.1)
 

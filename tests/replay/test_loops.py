@@ -105,13 +105,17 @@ def test_a_faster_device_shortens_a_closed_loop(tmp_path: Path) -> None:
     rows = [record(READ, 0, 8)]
     rows += [record(READ, 0, 8, at_ns=n * MS, after=1, think_ns=100_000) for n in range(1, 20)]
     plan = write_plan(tmp_path / "a.plan", rows)
-    took = []
+    fastest = []
     for setup_ns in (2_000_000, 500_000):
         device = DEVICE.replace("read_setup_ns=3000000", f"read_setup_ns={setup_ns}")
-        ran = run(plan, "--engine", "emulated", "--emulate", device, "--pace", "closed")
-        took.append(ran.summary["timing"]["elapsed_ns"])
-        assert took[-1] >= 20 * setup_ns + 19 * 100_000
-    assert took[1] < 0.7 * took[0]
+        took = []
+        # Several times: a processor that others have makes a run longer, never shorter.
+        for _ in range(5):
+            ran = run(plan, "--engine", "emulated", "--emulate", device, "--pace", "closed")
+            took.append(ran.summary["timing"]["elapsed_ns"])
+        assert min(took) >= 20 * setup_ns + 19 * 100_000
+        fastest.append(min(took))
+    assert fastest[1] < 0.7 * fastest[0]
 
 
 def test_what_waits_for_a_skipped_request_goes_on(tmp_path: Path) -> None:
