@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.errors import InputError, UsageError
+from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.formats.blocks import blocks_of, whole_lines, whole_records
 from tracekit.formats.catalogue import Format, choose_format
 from tracekit.formats.feed import Feed
@@ -66,15 +66,20 @@ class Reading:
         operations = {}
         if isinstance(self.format, TextFormat):
             self.format = replace(self.format, units=self.units)
-            self.preamble = self.lines.lines = self.format.preamble(whole)
+            self.preamble = self.format.preamble(whole, self.lines)
             operations = dict(self.format.operations)
-            self._rest = self._rest.split(b"\n", self.preamble)[-1]
+            self._rest = self._rest.split(b"\n", self.lines.lines)[-1]
         self.assembler: Assembler = Assembler(self.units, operations, "trace")
 
     def batches(self, *, sorting: Sorting | None = None) -> Generator[Any]:
         """Yield the batches of requests, to the end of the file; the next are decoded meanwhile."""
         with closing(ahead(self._decoded(), most=BLOCKS_AHEAD)) as decoded:
-            yield from self.assembler.batches(decoded, sorting=sorting)
+            try:
+                yield from self.assembler.batches(decoded, sorting=sorting)
+            except UnorderedError:
+                raise
+            except InputError as problem:
+                raise InputError(f"{self._feed.name}: {problem}", hint=problem.hint) from problem
 
     def _decoded(self) -> Generator[Columns]:
         form = self.format
@@ -118,7 +123,7 @@ def _matching(head: bytes, whole: bytes, name: str, choice: Choice) -> Format:
     except InputError:
         if headed := headed_format(head, units=choice.units):
             return headed
-        return choose_format(head, name, given=choice.form)
+        return choose_format(head, name, given=choice.form, is_lenient=True)
     if choice.form is None and isinstance(found, TextFormat) and contradicts(head, found):
         return headed_format(head, units=choice.units) or found
     return found

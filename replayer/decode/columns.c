@@ -58,7 +58,7 @@ static int add_choices(struct tk_columns *reader, const char *choices) {
 
 static bool is_known(const struct tk_column *column) {
   return column->kind >= 0 && column->kind < COLUMN_TEXT_END && column->digits >= 0 &&
-         column->digits <= NUMBER_MOST_DIGITS;
+         column->digits <= NUMBER_MOST_DIGITS && column->most >= 0;
 }
 
 int tk_columns_open(const struct tk_column *columns, int64_t count, int32_t delimiter,
@@ -202,7 +202,7 @@ static bool read_number(const struct tk_columns *reader, const struct tk_column 
               (has_point || column->kind != COLUMN_TEXT_POINT);
   if (!reader->is_blank)
     *at = skip(reader, *at);
-  return is_good;
+  return is_good && (!column->most || *out <= column->most);
 }
 
 /* Reads the column's value at `*at` into `out`, up to the delimiter behind it. */

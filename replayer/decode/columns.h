@@ -28,6 +28,7 @@ enum tk_column_kind {
 struct tk_column {
   int32_t kind;   /* enum tk_column_kind */
   int32_t digits; /* of a decimal: how many behind the point count, 0 to 9; others are cut off */
+  int64_t most;   /* larger numbers, in units of the last digit, are wrong; 0: there is no limit */
 };
 
 /* One block on its way; the arrays are the caller's. */

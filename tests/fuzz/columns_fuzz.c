@@ -8,16 +8,16 @@
 #define COLUMNS 5
 
 static const struct tk_column shapes[][COLUMNS] = {
-    {{COLUMN_TEXT_INTEGER, 0},
-     {COLUMN_TEXT_DECIMAL, 9},
-     {COLUMN_TEXT_CHOICE, 0},
-     {COLUMN_TEXT_WORD, 0},
-     {COLUMN_TEXT_MAYBE, 6}},
-    {{COLUMN_TEXT_POINT, 3},
-     {COLUMN_TEXT_DIGITS, 0},
-     {COLUMN_TEXT_PASSED, 0},
-     {COLUMN_TEXT_WORD, 0},
-     {COLUMN_TEXT_INTEGER, 0}},
+    {{COLUMN_TEXT_INTEGER, 0, 1000},
+     {COLUMN_TEXT_DECIMAL, 9, 0},
+     {COLUMN_TEXT_CHOICE, 0, 0},
+     {COLUMN_TEXT_WORD, 0, 0},
+     {COLUMN_TEXT_MAYBE, 6, INT64_MAX / 4}},
+    {{COLUMN_TEXT_POINT, 3, 0},
+     {COLUMN_TEXT_DIGITS, 0, 0},
+     {COLUMN_TEXT_PASSED, 0, 0},
+     {COLUMN_TEXT_WORD, 0, 0},
+     {COLUMN_TEXT_INTEGER, 0, 0}},
 };
 static const char delimiters[] = {',', ' ', '\t', ';'};
 

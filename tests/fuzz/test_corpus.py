@@ -26,8 +26,14 @@ FORMS = (
     "%M:%m;%c;%T;%t;%p;%a;%d;%S;%N\n",
     "%T|%C|%a|%d|%S|%n|%g%U",
 )
-SHAPES = (
-    [(Kind.INTEGER, 0), (Kind.DECIMAL, 9), (Kind.CHOICE, 0), (Kind.WORD, 0), (Kind.MAYBE, 6)],
+SHAPES: tuple[list[tuple[Kind, int] | tuple[Kind, int, int]], ...] = (
+    [
+        (Kind.INTEGER, 0, 1000),
+        (Kind.DECIMAL, 9),
+        (Kind.CHOICE, 0),
+        (Kind.WORD, 0),
+        (Kind.MAYBE, 6, (1 << 61) - 1),
+    ],
     [(Kind.POINT, 3), (Kind.DIGITS, 0), (Kind.PASSED, 0), (Kind.WORD, 0), (Kind.INTEGER, 0)],
 )
 MOST_FILES = 3

@@ -13,6 +13,7 @@ import pytest
 
 from tests.import_.test_import import TEXTS
 from tracekit.formats.catalogue import FORMATS
+from tracekit.formats.own import own_format
 from tracekit.formats.text import DECIMALS, BadLines, TextFormat
 from tracekit.native.columns import ColumnReader, Kind
 from tracekit.parse_foreign import Choice, import_trace
@@ -71,10 +72,29 @@ def words_of(line: str, form: TextFormat) -> list[str]:
 
 
 def fits(line: str, form: TextFormat) -> bool:
-    """Say whether the line's numbers are 64-bit numbers, decimals in nanoseconds."""
+    """Say whether the line's numbers are within the limits, which are written out below."""
     words = zip(form.columns, words_of(line, form), strict=False)
     numbers = ((word, key) for key, word in words if form.columns[key] in ("int", *DECIMALS))
-    return all(exact(word, form, key) < 1 << 63 for word, key in numbers)
+    return all(exact(word, form, key) <= form.largest(key) for word, key in numbers)
+
+
+def test_the_largest_numbers_by_hand() -> None:
+    # GIVEN times of 100 ns since 1601, places and lengths in bytes, and responses of 100 ns
+    msr, spc, own = (
+        FORMATS["msr"],
+        FORMATS["spc"],
+        own_format("time,op,offset,length,pid", ",", units=()),
+    )
+    assert isinstance(msr, TextFormat)
+    assert isinstance(spc, TextFormat)
+    # THEN two of them in ns or bytes have a 64-bit sum, and three of times
+    half = (1 << 62) - 1
+    expected = {"offset": half, "length": half, "response": half // 200, "device": 0}
+    assert {name: msr.largest(name) for name in expected} == expected
+    assert msr.largest("time") == 116_444_736_000_000_000 + half // 100
+    # AND decimals are ns already, places sectors, and a pid a 32-bit number
+    assert (spc.largest("time"), spc.largest("offset")) == (half, half // 512)
+    assert (own.largest("pid"), own.largest("op")) == ((1 << 31) - 1, 0)
 
 
 def exact(word: str, form: TextFormat, name: str) -> int:

@@ -39,6 +39,15 @@ BIOSNOOP_QUEUE = """TIME(s)     COMM    PID    DISK    T   SECTOR     BYTES  QUE
 1.000000    jbd2/a  9      sda     FWFS  16       4096   0.250   0.750
 1.002000    cp      10     sda     RA  64       8192   1.000   1.000
 """
+BIOSNOOP_ODD = """Tracing block device I/O... Hit Ctrl-C to end.
+TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(ms)
+1.000000    jbd2/sda1-8    300     sda     FF   -1         0        -1.000   1.000
+2.000000    jbd2/sda1-8    300     sda     R    18446744073709551615 0        0.250   0.750
+3.000000    fstrim         301     Unknown DE   2048       1048576  -1.000   1.000
+4.000000    ?              0               W    0          4096     0.500   0.500
+5.000000    dd             302     nvme0n1 WS   64         1048576S    1.000   1.000
+^C
+"""
 
 
 def run(tmp_path: Path, content: str | bytes, **choice: object) -> Path:
@@ -159,3 +168,18 @@ def test_own_text_by_regex(tmp_path: Path) -> None:
 def test_wrong_regexes_are_refused(tmp_path: Path, regex: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         run(tmp_path, "at 1: r 8@8\n", regex=regex)
+
+
+def test_biosnoop_without_a_place_a_queue_or_a_disk(tmp_path: Path) -> None:
+    # GIVEN flushes, whose place is printed as -1, a queue not seen, no disk, and the pattern of -P
+    found = import_trace(stored(tmp_path / "x", BIOSNOOP_ODD), tmp_path / "out")
+    # THEN each is a request, which began its queue and its latency before
+    assert rows(found.path) == [
+        (0, 1_000_000, "sda", 0, 0, "flush"),
+        (1_000_000_000, 1_001_000_000, "sda", 0, 0, "read"),
+        (2_000_000_000, 2_001_000_000, "Unknown", 2048, 1048576, "discard"),
+        (3_000_000_000, 3_001_000_000, "?", 0, 4096, "write"),
+        (3_999_000_000, 4_001_000_000, "nvme0n1", 64, 1048576, "write"),
+    ]
+    counts = found.info["counts"]
+    assert (counts["bad_lines"], counts["passed_lines"], counts["preamble_lines"]) == (0, 1, 2)

@@ -66,6 +66,43 @@ def test_variants_of_the_texts(
             assert made.info["counts"]["bad_lines"] == 0
 
 
+LETTERS = {",R,": ",Read,", ",r,": ",read,", ",W,": ",Write,", ",w,": ",write,"}
+WORDS = {",Read,": ",R,", ",Write,": ",w,", ",0,1063": ",R,1063", ",1,1360": ",W,1360"}
+
+
+@pytest.mark.parametrize("name", BY_COMMAS)
+@pytest.mark.parametrize("words", [LETTERS, WORDS], ids=["words", "letters"])
+def test_operations_as_words_or_letters(tmp_path: Path, name: str, words: dict[str, str]) -> None:
+    text, expected = TEXTS[name]
+    for old, new in words.items():
+        text = text.replace(old, new)
+    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
+    assert made.info["source"]["format"] == name
+    assert rows(made.path) == expected
+
+
+def test_spc_and_tencent_with_letters_are_told_by_the_first_number(tmp_path: Path) -> None:
+    # GIVEN lines of five numbers and a letter, of which the first is a number of a unit, or a time
+    for form, first in (("spc", 3), ("tencent", 1538323200)):
+        text = "".join(f"{first},{n * 8},8,R,{n}\n" for n in range(30))
+        source, choice = stored(tmp_path / form, text), Choice(forces_units=True)
+        made = import_trace(source, tmp_path / f"{form}-out", choice=choice)
+        assert made.info["source"]["format"] == form
+
+
+def test_disksim_times_may_be_whole(tmp_path: Path) -> None:
+    # GIVEN times in ms without a point where they are whole
+    text = "0 1 100 8 0\n1.5 1 108 8 1\n3 1 116 8 1\n"
+    expected = [(0, "write"), (1_500_000, "read"), (3_000_000, "read")]
+    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
+    assert made.info["source"]["format"] == "disksim"
+    assert [(row[0], row[5]) for row in rows(made.path)] == expected
+    # AND all of them, which the name of the format tells from MQSim's
+    source = stored(tmp_path / "y", text.replace("1.5", "2"))
+    made = import_trace(source, tmp_path / "whole", choice=Choice(form="disksim"))
+    assert [row[0] for row in rows(made.path)] == [0, 2_000_000, 3_000_000]
+
+
 @pytest.mark.parametrize("squeeze", [gzip.compress, lzma.compress, bz2.compress, zstd])
 def test_files_that_were_joined_after_compression(
     tmp_path: Path, squeeze: Callable[[bytes], bytes]

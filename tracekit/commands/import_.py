@@ -100,6 +100,8 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
         )
         for name, rows in counts["operations"].items():
             typer.echo(f"  {name:<13}{rows:>12,}")
+        if counts.get("preamble_lines"):
+            typer.echo(f"  {counts['preamble_lines']:,} lines before the first request passed over")
         if counts["passed_lines"]:
             typer.echo(f"  {counts['passed_lines']:,} lines without a request passed over")
         typer.echo(f"  {counts['bad_lines']:,} wrong lines left out")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tracekit.formats.foreign import Units
-from tracekit.formats.text import TextFormat
+from tracekit.formats.text import READ_OR_WRITE, TextFormat
 
 FORMAT = TextFormat(
     "alibaba",
     {"device": "word", "op": "op", "offset": "int", "length": "int", "time": "int"},
     Units("us", "bytes", "bytes", is_wall=True),
-    {"r": "read", "w": "write"},
+    READ_OR_WRITE,
 )

@@ -14,11 +14,11 @@ from tracekit.formats.foreign import FILETIME_OF_1970, SIZE_BYTES, TIME_NS, Colu
 from tracekit.formats.plausible import Evidence
 from tracekit.formats.rows import request_batch
 from tracekit.formats.sorting import Sorting
+from tracekit.formats.text import LARGEST_SUM
 from tracekit.schema import OPERATIONS
 
 Numbers = NDArray[np.int64]
 Codes = NDArray[np.int32]
-LARGEST = (1 << 63) - 1
 SECTOR_SHIFT = 9
 NONE = -1
 FACTS = ("is_preflush", "is_fua", "is_meta", "error", "pid")
@@ -223,7 +223,7 @@ def _is_ordered(times: Numbers, *, after: Numbers | None) -> bool:
 def _in_ns(values: Numbers, unit: str, *, is_scaled: bool) -> Numbers:
     if is_scaled:
         return values
-    if int(values.max()) > LARGEST // TIME_NS[unit]:
+    if int(values.max()) > LARGEST_SUM // TIME_NS[unit]:
         message = f"a time in {unit} of {int(values.max())} is too large"
         raise InputError(message, hint="is the unit right? see --unit")
     return values * TIME_NS[unit]
@@ -232,7 +232,7 @@ def _in_ns(values: Numbers, unit: str, *, is_scaled: bool) -> Numbers:
 def _refuse_large(values: Numbers, factor: int, what: str) -> None:
     """Raise InputError for a number that is negative, or no 64-bit number of the smallest unit."""
     largest = int(values.view(np.uint64).max())
-    if largest > LARGEST // factor:
+    if largest > LARGEST_SUM // factor:
         message = f"a {what} of {largest} is too large"
         raise InputError(message, hint="is the unit right? see --unit")
 

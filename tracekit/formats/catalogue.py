@@ -23,7 +23,7 @@ from tracekit.formats import (
 from tracekit.formats.events import EVENT_TEXTS
 from tracekit.formats.octf import NAME as OCTF
 from tracekit.formats.oracle import OracleFormat
-from tracekit.formats.text import TextFormat
+from tracekit.formats.text import MOST_OF_THEM, TextFormat
 from tracekit.formats.vscsi import VscsiFormat
 
 Format = TextFormat | VscsiFormat | OracleFormat
@@ -54,10 +54,11 @@ def _variants() -> Iterator[TextFormat]:
             yield other.because(f"the first lines, whose columns {name} delimits")
 
 
-def choose_format(head: bytes, name: str, *, given: str | None) -> Format:
+def choose_format(head: bytes, name: str, *, given: str | None, is_lenient: bool = False) -> Format:
     """Return the given format, or the one that the file's first bytes are of.
 
-    Raise UsageError for an unknown name, InputError when no format or several match.
+    A lenient choice takes the format that most lines are of, so that the others can be shown as
+    wrong. Raise UsageError for an unknown name, InputError when no format or several match.
     """
     if given is not None:
         if given not in FORMATS:
@@ -67,6 +68,8 @@ def choose_format(head: bytes, name: str, *, given: str | None) -> Format:
         return FORMATS[given] if FORMATS[given].matches(head) or not alike else alike[0]
     found = [known for known in FORMATS.values() if known.matches(head)]
     found = found or [other for other in _variants() if other.matches(head)]
+    if not found and is_lenient:
+        found = [known for known in TEXTS if known.matches(head, least=MOST_OF_THEM)]
     if len(found) == 1:
         return found[0]
     if found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracekit.formats.foreign import Units
-from tracekit.formats.text import TextFormat
+from tracekit.formats.text import POINT, TextFormat
 
 HEX_DIGITS = 16
 FLAGS = {
@@ -15,7 +15,7 @@ FLAGS = {
 FORMAT = TextFormat(
     "disksim",
     {
-        "time": "point",
+        "time": "decimal",
         "device": "digits",
         "offset": "int",
         "length": "int",
@@ -24,4 +24,5 @@ FORMAT = TextFormat(
     Units("ms", "sectors", "sectors"),
     FLAGS,
     delimiter=" ",
+    telling=rf"^{POINT}",  # MQSim's times are whole numbers
 )

@@ -31,9 +31,13 @@ class FioLog(TextFormat):
 
     version: int = 3
 
-    def matches(self, head: bytes) -> bool:
+    def matches(self, head: bytes, *, least: float = 0.0) -> bool:  # noqa: ARG002 - one line tells
         """Say whether the first line names this version."""
         return head.startswith(f"fio version {self.version} iolog".encode())
+
+    def is_request(self, line: str) -> bool:
+        """Say whether a line that is no good one is a request, and not the log's first."""
+        return not line.startswith("fio version") and super().is_request(line)
 
     def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; a flush has no place, and the waits of version 2 become times.

@@ -6,7 +6,7 @@ There is one MD5 of each 4 KiB, or of each sector, or none.
 from __future__ import annotations
 
 from tracekit.formats.foreign import Units
-from tracekit.formats.text import TextFormat
+from tracekit.formats.text import READ_OR_WRITE, TextFormat
 
 FORMAT = TextFormat(
     "fiu",
@@ -21,7 +21,7 @@ FORMAT = TextFormat(
         "volume": "digits",
     },
     Units("ns", "sectors", "sectors"),
-    {"r": "read", "w": "write"},
+    READ_OR_WRITE,
     delimiter=" ",
     may_have_more=True,
 )

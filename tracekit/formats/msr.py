@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracekit.formats.foreign import Units
-from tracekit.formats.text import TextFormat
+from tracekit.formats.text import READ_OR_WRITE, TextFormat
 
 FORMAT = TextFormat(
     "msr",
@@ -17,5 +17,5 @@ FORMAT = TextFormat(
         "response": "int",
     },
     Units("filetime", "bytes", "bytes", is_wall=True, response="filetime"),
-    {"read": "read", "write": "write"},
+    READ_OR_WRITE,
 )

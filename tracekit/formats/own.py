@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tracekit.errors import UsageError
 from tracekit.formats.foreign import Units
@@ -62,5 +63,10 @@ def own_format(columns: str, delimiter: str, *, units: Iterable[str]) -> TextFor
         raise UsageError(message, hint="name the columns in their order")
     if len(delimiter) != 1 or delimiter in '"\n\r':
         raise UsageError(f"--delimiter {delimiter!r} is not one character", hint="such as ';'")
-    base = Units("s", "bytes", "bytes", response="s")
-    return TextFormat("own", found, base.overridden(units), OPERATIONS, delimiter)
+    return TextFormat("own", found, own_units(units), OPERATIONS, delimiter)
+
+
+def own_units(units: Iterable[str]) -> Units:
+    """Return the units of a text of one's own; filetimes count from 1601, others from anywhere."""
+    found = Units("s", "bytes", "bytes", response="s").overridden(units)
+    return replace(found, is_wall=found.time == "filetime")

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tracekit.errors import UsageError
-from tracekit.formats.foreign import Columns, Units, bad_operation
-from tracekit.formats.own import KINDS, NEEDED, OPERATIONS
-from tracekit.formats.text import (
-    DECIMALS,
-    KEPT_EXAMPLES,
-    NUMBERS,
-    WORDS,
-    BadLines,
-    TextFormat,
-)
+from tracekit.formats.foreign import Columns
+from tracekit.formats.own import KINDS, NEEDED, OPERATIONS, own_units
+from tracekit.formats.text import BadLines, TextFormat
 
-NANO_DIGITS = 9
-LARGEST = 1 << 63
+SEPARATOR = "\x1f"
+"""Between the groups of a line, once they were found: no text has it."""
+UNKNOWN = "?"
+"""The word of a group that took no part in a line."""
 
 
 @dataclass(frozen=True)
 class PatternFormat(TextFormat):
     """A text format whose lines are told by `pattern`, in RE2's and Python's common syntax.
 
-    `columns` has the pattern's named groups with their kinds, which say how a value is converted.
+    `columns` has the pattern's named groups with their kinds, which say how a value is converted;
+    of kind int? a number that is not there is 0.
     """
 
     pattern: str = ""
@@ -36,90 +32,54 @@ class PatternFormat(TextFormat):
         """Return the regular expression of a good line."""
         return self.pattern
 
+    def is_request(self, line: str) -> bool:  # noqa: ARG002 - nothing is known of other lines
+        """Say that what stands before the first good line are no requests."""
+        return False
+
     def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
-        whole = bytes(block)
-        try:
-            whole.decode()
-        except UnicodeDecodeError:
-            whole = whole.decode(errors="replace").encode()
-        table = self._typed(whole)
-        if table is None:
-            kept = self._good_lines(whole, lines)
-            table = self._typed(kept) if kept else None
-        lines.lines += whole.count(b"\n")
-        if table is None or not table.num_rows:
-            return None
-        found = {name: table.column(name).chunk(0) for name in table.column_names}
-        return Columns(
-            numbers={name: _numbers(found[name]) for name in NUMBERS if name in found},
-            words={name: found[name] for name in WORDS if name in found},
-            rows=table.num_rows,
-            scaled=self.scaled(),
-        )
+        import numpy as np
 
-    def _typed(self, block: bytes) -> Any:
-        """Return the block's groups as columns, or None when a line does not match."""
+        text = text_lines(_utf8(block))
+        columns = self._decoded(
+            self._separated(text), lines, lambda number, _text: text[number].as_py().encode()
+        )
+        if columns is None:
+            return None
+        numbers = {
+            name: np.maximum(values, 0) if self.columns[name] == "int?" else values
+            for name, values in columns.numbers.items()
+        }
+        return replace(columns, numbers=numbers)
+
+    def _separated(self, text: Any) -> Any:
+        """Return for each line its groups between separators; empty lines stay so."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        text = text_lines(block)
-        text = text.filter(pc.greater(pc.binary_length(pc.ascii_trim_whitespace(text)), 0))
         found = pc.extract_regex(text, self.pattern)
-        if found.null_count:
-            return None
-        columns = {}
-        try:
-            for name, kind in self.columns.items():
-                values = pc.ascii_trim_whitespace(found.field(name))
-                if kind in ("op", "word"):
-                    columns[name] = pc.dictionary_encode(values)
-                else:
-                    values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
-                    exact = pa.int64() if kind == "int" else pa.decimal128(38, NANO_DIGITS)
-                    columns[name] = values.cast(exact)
-                    if kind in DECIMALS:
-                        cut = pa.decimal128(38, self._digits(name))
-                        columns[name] = columns[name].cast(cut, safe=False)
-        except pa.ArrowInvalid:
-            return None
-        table = pa.table(columns).combine_chunks()
-        return table if self._is_sound(table) else None
-
-    def _is_sound(self, table: Any) -> bool:
-        import pyarrow.compute as pc
-
+        groups = []
         for name, kind in self.columns.items():
-            column = table.column(name)
-            if kind != "decimal?" and column.null_count:
-                return False
-            if kind not in ("op", "word") and len(column) > column.null_count:
-                most = (LARGEST - 1) // 10 ** (self._digits(name) if kind in DECIMALS else 0)
-                if not 0 <= pc.min(column).as_py() <= pc.max(column).as_py() <= most:
-                    return False
-        if not table.num_rows:
-            return True
-        words = table.column("op").chunk(0).dictionary.to_pylist()
-        return not bad_operation(words, self.operations)
+            values = pc.ascii_trim_whitespace(pc.struct_field(found, name))
+            if kind == "word":
+                values = pc.if_else(pc.equal(values, ""), UNKNOWN, values)
+            groups.append(pc.fill_null(values, ""))
+        rows = pc.binary_join_element_wise(*groups, SEPARATOR)
+        is_empty = pc.equal(pc.binary_length(pc.ascii_trim_whitespace(text)), 0)
+        rows = pc.if_else(is_empty, "", rows)
+        ended = pa.concat_arrays([rows, pa.array([""])])
+        whole = pa.ListArray.from_arrays(pa.array([0, len(ended)], pa.int32()), ended)
+        return memoryview(pc.binary_join(whole, "\n")[0].as_buffer())
 
-    def _good_lines(self, block: bytes, lines: BadLines) -> bytes:
-        """Return the block without its wrong lines, which are counted; empty ones are no lines."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
 
-        text = text_lines(block)
-        good = pc.match_substring_regex(text, self.line())
-        wrong = pc.and_(
-            pc.invert(good), pc.greater(pc.utf8_length(pc.ascii_trim_whitespace(text)), 0)
-        )
-        places = pc.indices_nonzero(wrong)
-        for place in places[:KEPT_EXAMPLES].to_pylist():
-            lines.add(lines.lines + place + 1, text[place].as_py())
-        lines.bad += len(places)
-        kept = text.filter(good)
-        whole = pa.ListArray.from_arrays(pa.array([0, len(kept)], pa.int32()), kept)
-        joined = pc.binary_join(whole, "\n")[0].as_py()
-        return joined.encode() + b"\n" if joined else b""
+def _utf8(block: bytes | memoryview) -> bytes:
+    """Return the block with other characters in place of bytes that are no text."""
+    whole = bytes(block)
+    try:
+        whole.decode()
+    except UnicodeDecodeError:
+        return whole.decode(errors="replace").encode()
+    return whole
 
 
 def text_lines(block: bytes) -> Any:
@@ -135,22 +95,6 @@ def text_lines(block: bytes) -> Any:
         pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string(), safe=False),
         "\r\n",
     )
-
-
-def _numbers(column: Any) -> Any:
-    """Return int64 values; -1 in place of what is empty."""
-    import numpy as np
-    import pyarrow as pa
-
-    values = np.frombuffer(column.buffers()[1], np.int64)
-    if pa.types.is_decimal(column.type):
-        # The low half of each 128-bit number, of which the high half is zero here.
-        values = values[::2]
-    values = values[column.offset : column.offset + len(column)]
-    if column.null_count:
-        is_there = np.asarray(column.is_valid().to_pylist(), np.bool_)
-        values = np.where(is_there, values, -1)
-    return values
 
 
 def own_pattern(pattern: str, *, units: Iterable[str]) -> PatternFormat:
@@ -173,6 +117,7 @@ def own_pattern(pattern: str, *, units: Iterable[str]) -> PatternFormat:
     if unknown or missing:
         told = f"unknown groups {', '.join(unknown)}" if unknown else f"no {', '.join(missing)}"
         raise UsageError(f"--regex {pattern}: {told}", hint=f"known groups are {', '.join(KINDS)}")
-    columns: Mapping[str, str] = {name: KINDS[name] for name in groups}
-    base = Units("s", "bytes", "bytes", response="s").overridden(units)
-    return PatternFormat("own", columns, base, OPERATIONS, pattern=pattern)
+    columns: Mapping[str, str] = {name: "int?" if name == "pid" else KINDS[name] for name in groups}
+    return PatternFormat(
+        "own", columns, own_units(units), OPERATIONS, delimiter=SEPARATOR, pattern=pattern
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracekit.formats.foreign import Units
-from tracekit.formats.text import TextFormat
+from tracekit.formats.text import READ_OR_WRITE, TextFormat
 
 FORMAT = TextFormat(
     "systor",
@@ -16,5 +16,5 @@ FORMAT = TextFormat(
         "length": "int",
     },
     Units("s", "bytes", "bytes", is_wall=True, response="s"),
-    {"r": "read", "w": "write"},
+    READ_OR_WRITE,
 )

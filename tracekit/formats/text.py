@@ -6,11 +6,11 @@ A format is known by a regular expression that is made of the same table of colu
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tracekit.formats.foreign import TIME_NS, Columns, Units
+from tracekit.formats.foreign import FILETIME_OF_1970, SIZE_BYTES, TIME_NS, Columns, Units
 from tracekit.native.columns import Block, ColumnReader, Kind
 
 INT = r"\s*(?:0[xX][0-9A-Fa-f]+|[0-9]{1,19})\s*"
@@ -24,6 +24,13 @@ KINDS = {
     "point": POINT,
     "decimal?": f"(?:{DECIMAL}|\\s*)",
 }
+NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
+LARGEST_SUM = (1 << 62) - 1
+"""Of ns or bytes: two such numbers, as a place and a length, have a 64-bit sum."""
+READ_OR_WRITE = {"r": "read", "w": "write", "read": "read", "write": "write"}
+LARGEST_PID = (1 << 31) - 1
+NEARLY_ALL = 0.9
+MOST_OF_THEM = 0.5
 SHOWN_CHARACTERS = 120
 KEPT_EXAMPLES = 5
 NUMBERS = ("time", "offset", "length", "response", "pid", "queue")
@@ -35,6 +42,7 @@ KIND_OF = {
     "decimal": Kind.DECIMAL,
     "point": Kind.POINT,
     "decimal?": Kind.MAYBE,
+    "int?": Kind.MAYBE,
     "op": Kind.CHOICE,
     "digits": Kind.DIGITS,
     "word": Kind.WORD,
@@ -83,6 +91,9 @@ class TextFormat:
     """A regular expression of lines that are no requests, and not wrong."""
     evidence: str = "the first lines or records"
     """What tells the format."""
+    telling: str = ""
+    """A regular expression that a good line of the head must match, where another format's lines
+    are good ones, too."""
 
     def because(self, evidence: str) -> TextFormat:
         """Return the format with what tells it."""
@@ -113,28 +124,50 @@ class TextFormat:
             part = r'[^"\0\n]+'
         return rf'\s*"{part}"\s*'
 
-    def matches(self, head: bytes) -> bool:
-        """Say whether nearly all lines of the head, after its preamble, are good ones."""
+    def matches(self, head: bytes, *, least: float = NEARLY_ALL) -> bool:
+        """Say whether this share of the lines of the head, after its preamble, are good ones."""
         lines = head.decode("latin-1").splitlines()
-        good_line = re.compile(self.line())
+        good_line, telling = re.compile(self.line()), re.compile(self.telling)
         good = [bool(good_line.match(line)) for line in lines if line.strip()]
         first = good.index(True) if True in good else len(good)
-        return first < len(good) and sum(good) >= 0.9 * (len(good) - first)
+        if first == len(good) or sum(good) < least * (len(good) - first):
+            return False
+        return any(telling.match(line) and good_line.match(line) for line in lines)
 
-    def preamble(self, head: bytes) -> int:
-        """Return how many lines stand before the first good one, as a licence or a header."""
+    def preamble(self, head: bytes, lines: BadLines) -> int:
+        """Return how many lines stand before the first good one, as a licence or a header.
+
+        Requests among them are wrong lines, and counted in `lines`, not in what is returned.
+        """
         good_line = re.compile(self.line())
-        for number, line in enumerate(head.decode("latin-1").split("\n")):
-            if good_line.match(line):
-                return number
-        return 0
+        before = head.decode("latin-1").split("\n")
+        first = next((at for at, line in enumerate(before) if good_line.match(line)), 0)
+        wrong = [at for at, line in enumerate(before[:first]) if self.is_request(line)]
+        for at in wrong:
+            lines.add(at + 1, before[at].rstrip("\r"))
+        lines.bad, lines.lines = len(wrong), first
+        return first - len(wrong)
+
+    def is_request(self, line: str) -> bool:
+        """Say whether a line that is no good one has a number where the format has one."""
+        if line.lstrip().startswith("#") or (self.passed and re.match(self.passed, line)):
+            return False
+        words = line.split() if self.delimiter == " " else line.split(self.delimiter)
+        pairs = zip(words, self.columns, strict=False)
+        return any(NUMBER.fullmatch(word.strip(' \t\r"')) for word, at in pairs if at in NUMBERS)
 
     def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
+        return self._decoded(block, lines, lambda _number, text: text)
+
+    def _decoded(
+        self, block: bytes | memoryview, lines: BadLines, shown: Callable[[int, bytes], bytes]
+    ) -> Columns | None:
+        """Decode; `shown` returns a wrong line as it stands in the file, by its number and text."""
         if lines.reader is None:
             lines.reader = ColumnReader(
                 [
-                    (self._kind(name, kind), self._digits(name))
+                    (self._kind(name, kind), self._digits(name), self.largest(name))
                     for name, kind in self.columns.items()
                 ],
                 self.delimiter,
@@ -142,7 +175,7 @@ class TextFormat:
                 has_more=self.may_have_more,
             )
         found = lines.reader.read(block)
-        self._count(found, lines)
+        self._count([(at, shown(at, text)) for at, text in found.wrong], lines, of=found.lines)
         if not found.rows:
             return None
         places = {name: place for place, name in enumerate(self.columns)}
@@ -169,7 +202,27 @@ class TextFormat:
         Nanoseconds since 1601 are no 64-bit number: of a filetime none is read.
         """
         unit = self._unit(name)
-        return 0 if unit == "filetime" else len(str(TIME_NS.get(unit, 1))) - 1
+        if self.columns[name] not in DECIMALS or unit == "filetime":
+            return 0
+        return len(str(TIME_NS.get(unit, 1))) - 1
+
+    def largest(self, name: str) -> int:
+        """Return the largest number of the column that can be one; 0 where any can.
+
+        Times and places with what follows them must be 64-bit numbers of ns and bytes.
+        """
+        if name == "pid":
+            return LARGEST_PID
+        if name in ("offset", "length"):
+            unit = self.units.offset if name == "offset" else self.units.length
+            return LARGEST_SUM // SIZE_BYTES[unit]
+        if name not in ("time", *RESPONSES):
+            return 0
+        unit = self._unit(name)
+        if name == "time" and unit == "filetime" and self.units.is_wall:
+            return FILETIME_OF_1970 + LARGEST_SUM // TIME_NS[unit]
+        most = LARGEST_SUM if name == "time" else LARGEST_SUM // len(RESPONSES)
+        return most if name in self.scaled() else most // TIME_NS.get(unit, 1)
 
     def _kind(self, name: str, kind: str) -> Kind:
         if name.startswith("_"):
@@ -187,13 +240,13 @@ class TextFormat:
         words = reader.words(place)
         return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), words)
 
-    def _count(self, found: Block, lines: BadLines) -> None:
-        """Count the block's lines, and tell those that are no requests from wrong ones."""
+    def _count(self, wrong: Sequence[tuple[int, bytes]], lines: BadLines, *, of: int) -> None:
+        """Count a block `of` so many lines, and tell those that are no requests from wrong ones."""
         known = re.compile(self.passed.encode()) if self.passed else None
-        for number, text in found.wrong:
+        for number, text in wrong:
             if known is not None and known.match(text):
                 lines.passed += 1
                 continue
             lines.bad += 1
             lines.add(lines.lines + number + 1, text.decode("utf-8", "replace"))
-        lines.lines += found.lines
+        lines.lines += of

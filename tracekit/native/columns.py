@@ -36,7 +36,7 @@ class Kind(IntEnum):
 
 
 class _Column(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_int32), ("digits", ctypes.c_int32)]
+    _fields_ = [("kind", ctypes.c_int32), ("digits", ctypes.c_int32), ("most", ctypes.c_int64)]
 
 
 class _Block(ctypes.Structure):
@@ -89,13 +89,13 @@ class ColumnReader:
 
     def __init__(
         self,
-        columns: Sequence[tuple[Kind, int]],
+        columns: Sequence[tuple[Kind, int] | tuple[Kind, int, int]],
         delimiter: str,
         *,
         choices: Sequence[str] = (),
         has_more: bool = False,
     ) -> None:
-        """Take kind and digits of each column, and the words that a CHOICE may be."""
+        """Take kind, digits and, if any, the largest number of each column; a CHOICE's words."""
         self._columns = list(columns)
         self._handle = ctypes.c_void_p()
         native = _native()
@@ -116,7 +116,8 @@ class ColumnReader:
         # Each column of a line has a delimiter or the ending. Pages not used cost nothing.
         capacity = len(block) // len(self._columns) + 1
         values = [
-            np.empty(capacity if kind != Kind.PASSED else 0, np.int64) for kind, _ in self._columns
+            np.empty(capacity if column[0] != Kind.PASSED else 0, np.int64)
+            for column in self._columns
         ]
         wrong = np.empty((2, len(block) // 2 + 1), np.int64)
         found = Block(values, 0, 0, [])
