@@ -5,6 +5,34 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_SHOWN: ContextVar[Any] = ContextVar("shown", default=None)
+
+
+@contextmanager
+def hidden() -> Iterator[None]:
+    """Take the line that is shown away, while a program writes its own to the terminal."""
+    line = _SHOWN.get()
+    if line is None:
+        yield
+        return
+    line.stop()
+    try:
+        yield
+    finally:
+        line.start()
+
+
+@contextmanager
+def _shown(line: Any) -> Iterator[Any]:
+    before = _SHOWN.set(line)
+    try:
+        with line:
+            yield line
+    finally:
+        _SHOWN.reset(before)
 
 
 @contextmanager
@@ -22,7 +50,7 @@ def row_progress(label: str) -> Iterator[Callable[[int], None]]:
         TextColumn("{task.completed:,.0f} rows"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with _shown(Progress(*columns, console=Console(stderr=True), transient=True)) as bar:
         task = bar.add_task(label, total=None)
         yield lambda rows: bar.advance(task, rows)
 
@@ -42,7 +70,7 @@ def byte_progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
         DownloadColumn(binary_units=True),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with _shown(Progress(*columns, console=Console(stderr=True), transient=True)) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -63,7 +91,7 @@ def step_progress(label: str) -> Iterator[Callable[[str, int, int], None]]:
         TimeElapsedColumn(),
         TextColumn("{task.description}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with _shown(Progress(*columns, console=Console(stderr=True), transient=True)) as bar:
         task = bar.add_task("", total=None)
         yield lambda name, number, total: bar.update(
             task, description=name, completed=number, total=total
@@ -78,5 +106,5 @@ def stage_progress() -> Iterator[Callable[[str], None]]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("starting") as status:
+    with _shown(Console(stderr=True).status("starting")) as status:
         yield status.update

@@ -7,17 +7,9 @@
 #include "replay/json.h"
 #include "replay/report.h"
 
-#define SUMMARY_VERSION 1U
-
 static const char *const pace_names[] = {"fast", "trace", "closed"};
 static const char *const cache_names[] = {"keep", "sync", "cold"};
 static const char *const end_names[] = {"nothing", "plan", "time", "signal", "full", "results"};
-
-/* What report_write writes. */
-struct told {
-  const struct session *session;
-  int error; /* of the run */
-};
 
 static void write_plan(struct json *json, const struct plan *plan) {
   json_open(json, "plan", '{');
@@ -63,10 +55,7 @@ static void write_preparation(struct json *json, const struct session *session) 
 
 static void write_settings(struct json *json, const struct crew_settings *run) {
   json_text(json, "pace", pace_names[run->pace]);
-  json_open(json, "speed", '{');
-  json_number(json, "numerator", run->speed.numerator);
-  json_number(json, "denominator", run->speed.denominator);
-  json_close(json, '}');
+  report_speed(json, &run->speed);
   json_number(json, "repeats", run->repeats);
   json_number(json, "duration_limit_ns", run->duration_ns);
   json_number(json, "warm_up_ns", run->warm_up_ns);
@@ -147,10 +136,7 @@ static void write_error(struct json *json, enum plan_operation operation, unsign
     return;
   json_open(json, NULL, '{');
   json_text(json, "operation", plan_operation_name(operation));
-  json_number(json, "errno", number);
-  json_text(json, "name", number == 0 ? NULL : strerrorname_np((int)number));
-  json_text(json, "meaning",
-            number == 0 ? "no error, where one was expected" : strerrordesc_np((int)number));
+  report_error(json, number);
   json_number(json, "count", count);
   json_close(json, '}');
 }
@@ -187,13 +173,7 @@ static const char *outcome_name(const struct session *session, int error) {
 }
 
 static void write_all(struct json *json, const void *context) {
-  const struct told *told = context;
-  const struct session *session = told->session;
-  json_open(json, NULL, '{');
-  json_number(json, "summary_version", SUMMARY_VERSION);
-  json_text(json, "outcome", outcome_name(session, told->error));
-  json_text(json, "ended_by", end_names[session->report.end]);
-  json_text(json, "error", told->error == 0 ? NULL : strerrordesc_np(-told->error));
+  const struct session *session = context;
   write_plan(json, &session->plan);
   write_directory(json, session);
   write_preparation(json, session);
@@ -207,10 +187,11 @@ static void write_all(struct json *json, const void *context) {
     write_timeline(json, &session->timeline);
   }
   json_number(json, "peak_memory_bytes", report_peak_memory_bytes());
-  json_close(json, '}');
 }
 
 int summary_write(const struct session *session, int error) {
-  struct told told = {.session = session, .error = error};
-  return report_write(session->options->summary_path, write_all, &told);
+  struct report_head head = {.outcome = outcome_name(session, error),
+                             .ended_by = end_names[session->report.end],
+                             .error = error};
+  return report_write(session->options->summary_path, &head, write_all, session);
 }

@@ -1,5 +1,6 @@
 #include "replay/ability.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/falloc.h>
@@ -15,7 +16,28 @@
 
 #define PAGE_BYTES 4096
 
-/* Opens a nameless file in the directory of the file behind `fd`; -1 where that is impossible. */
+int ability_folder_of(const char *path, char *folder, size_t size) {
+  size_t length = strlen(path);
+  while (length > 0 && path[length - 1] != '/')
+    length--;
+  const char *parent = length == 0 ? "." : path;
+  length = length == 0 ? 1 : length > 1 ? length - 1 : length;
+  if (length >= size)
+    return -ENAMETOOLONG;
+  memcpy(folder, parent, length);
+  folder[length] = '\0';
+  return 0;
+}
+
+int ability_scratch_file(const char *path) {
+  char folder[PATH_MAX];
+  int rc = ability_folder_of(path, folder, sizeof folder);
+  int fd = rc == 0 ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : rc;
+  return fd == -1 ? -errno : fd;
+}
+
+/* Opens a nameless file in the directory of the file behind `fd`; below 0 where that is impossible.
+ */
 static int scratch_file(int fd) {
   char link[64];
   char path[PATH_MAX];
@@ -24,11 +46,7 @@ static int scratch_file(int fd) {
   if (length <= 0)
     return -1;
   path[length] = '\0';
-  char *slash = strrchr(path, '/');
-  if (slash == NULL)
-    return -1;
-  slash[slash == path ? 1 : 0] = '\0';
-  return open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  return ability_scratch_file(path);
 }
 
 static void find_of_file(int fd, bool *can_discard, bool *can_zero) {

@@ -3,12 +3,20 @@
 #define TRACEKIT_REPLAY_ABILITY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 /* Finds whether discards (punch hole on a file, BLKDISCARD on a device) and zero range work at the
  * object behind `fd`. A file's abilities are tried on a nameless file in the same directory. */
 void ability_find(int fd, bool *can_discard, bool *can_zero);
+
+/* Writes the directory that holds `path`, "." where it names none. Returns 0 or -ENAMETOOLONG. */
+int ability_folder_of(const char *path, char *folder, size_t size);
+
+/* Opens a nameless file where a file `path` would be made. Returns its descriptor, which the caller
+ * closes, or -errno; -EOPNOTSUPP or -EISDIR where the file system has no such files. */
+int ability_scratch_file(const char *path);
 
 /* Returns the alignment in bytes that O_DIRECT needs at the object behind `fd`, 0 when the file
  * system refuses it. */

@@ -42,6 +42,12 @@ static int32_t result_of_probe(struct uring *ring) {
   return result;
 }
 
+/* A filter of system calls may allow rings and refuse the call that submits. */
+static int probe_submission(struct port *port) {
+  uring_next_sqe(&port->ring)->opcode = IORING_OP_NOP;
+  return result_of_probe(&port->ring);
+}
+
 /* A discard of nothing is an error that tells apart who knows the command and who does not. */
 static bool probe_discard(struct port *port) {
   for (uint32_t i = 0; i < port->config->target_count; i++) {
@@ -102,8 +108,9 @@ int port_open(struct port *port, const struct engine_config *config,
   port->has_buffers = register_buffers(port);
   if (modes->is_polled)
     return probe_polling(port);
-  port->has_discard = probe_discard(port);
-  return 0;
+  rc = probe_submission(port);
+  port->has_discard = rc == 0 && probe_discard(port);
+  return rc;
 }
 
 void port_close(struct port *port) {

@@ -10,6 +10,8 @@
 
 #include "replay/diag.h"
 
+#define SUMMARY_VERSION 1U /* of both programs */
+
 void report_histogram(struct json *json, const char *key, const struct histogram *histogram) {
   static const struct {
     const char *key;
@@ -42,10 +44,43 @@ uint64_t report_peak_memory_bytes(void) {
   return (uint64_t)kib * 1024;
 }
 
-/* Writes to `file` and closes it. */
-static int write_body(FILE *file, report_body *body, const void *context) {
+void report_speed(struct json *json, const struct fraction *speed) {
+  json_open(json, "speed", '{');
+  json_number(json, "numerator", speed->numerator);
+  json_number(json, "denominator", speed->denominator);
+  json_close(json, '}');
+}
+
+void report_error(struct json *json, unsigned number) {
+  json_number(json, "errno", number);
+  json_text(json, "name", number == 0 ? NULL : strerrorname_np((int)number));
+  json_text(json, "meaning",
+            number == 0 ? "no error, where one was expected" : strerrordesc_np((int)number));
+}
+
+/* A summary that can be written more than once. */
+struct content {
+  const struct report_head *head;
+  report_body *body;
+  const void *session;
+};
+
+static void write_json(FILE *file, const struct content *content) {
+  const struct report_head *head = content->head;
   struct json json = {.out = file};
-  body(&json, context);
+  json_open(&json, NULL, '{');
+  json_number(&json, "summary_version", SUMMARY_VERSION);
+  json_text(&json, "outcome", head->outcome);
+  if (head->ended_by != NULL)
+    json_text(&json, "ended_by", head->ended_by);
+  json_text(&json, "error", head->error == 0 ? NULL : strerrordesc_np(-head->error));
+  content->body(&json, content->session);
+  json_close(&json, '}');
+}
+
+/* Writes to `file` and closes it. */
+static int write_and_close(FILE *file, const struct content *content) {
+  write_json(file, content);
   /* What did not fit once may fit at the second try: the file would have a hole. */
   bool is_bad = ferror(file) != 0;
   int rc = fflush(file) != 0 ? -errno : is_bad ? -EIO : 0;
@@ -61,7 +96,7 @@ static bool is_special(const char *path) {
 }
 
 /* Writes to what is no file, such as a pipe; never to a disk. */
-static int write_through(const char *path, report_body *body, const void *context) {
+static int write_through(const char *path, const struct content *content) {
   int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
   struct stat status;
   if (fd < 0)
@@ -71,11 +106,11 @@ static int write_through(const char *path, report_body *body, const void *contex
     (void)close(fd); /* nothing was written */
     return -EINVAL;
   }
-  return write_body(file, body, context);
+  return write_and_close(file, content);
 }
 
 /* Writes to a file beside `path` and renames it. */
-static int write_file(const char *path, report_body *body, const void *context) {
+static int write_file(const char *path, const struct content *content) {
   char beside[PATH_MAX];
   int length = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
   if (length < 0 || (size_t)length >= sizeof beside)
@@ -83,7 +118,7 @@ static int write_file(const char *path, report_body *body, const void *context) 
   FILE *file = fopen(beside, "wxe");
   if (file == NULL)
     return -errno;
-  int rc = write_body(file, body, context);
+  int rc = write_and_close(file, content);
   if (rc == 0 && rename(beside, path) != 0)
     rc = -errno;
   if (rc != 0)
@@ -92,21 +127,22 @@ static int write_file(const char *path, report_body *body, const void *context) 
 }
 
 /* stdout has nothing else when the summary goes to a file. */
-static int write_stdout(report_body *body, const void *context) {
-  struct json json = {.out = stdout};
-  body(&json, context);
+static int write_stdout(const struct content *content) {
+  write_json(stdout, content);
   return fflush(stdout) != 0 || ferror(stdout) != 0 ? -EIO : 0;
 }
 
-int report_write(const char *path, report_body *body, const void *context) {
+int report_write(const char *path, const struct report_head *head, report_body *body,
+                 const void *session) {
+  const struct content content = {head, body, session};
   int rc;
   if (path == NULL)
-    rc = write_stdout(body, context);
+    rc = write_stdout(&content);
   else
-    rc = is_special(path) ? write_through(path, body, context) : write_file(path, body, context);
+    rc = is_special(path) ? write_through(path, &content) : write_file(path, &content);
   if (rc == 0)
     return 0;
-  bool is_saved = path != NULL && write_stdout(body, context) == 0;
+  bool is_saved = path != NULL && write_stdout(&content) == 0;
   diag("cannot write the summary to %s: %s%s", path == NULL ? "stdout" : path, strerror(-rc),
        is_saved ? "; it is on stdout instead" : "");
   return rc;

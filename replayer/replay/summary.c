@@ -8,8 +8,6 @@
 #include "replay/report.h"
 #include "replay/summary_target.h"
 
-#define SUMMARY_VERSION 1U
-
 static const char *const pace_names[] = {"trace", "fast", "closed"};
 static const char *const overlap_names[] = {"allow", "order", "drop"};
 static const char *const range_names[] = {"refuse", "wrap", "skip", "fold", "scale", "clip"};
@@ -194,9 +192,7 @@ static void write_errors(struct json *json, const struct stats *stats) {
     if (stats->errors[number] == 0)
       continue;
     json_open(json, NULL, '{');
-    json_number(json, "errno", number);
-    json_text(json, "name", strerrorname_np((int)number));
-    json_text(json, "meaning", strerrordesc_np((int)number));
+    report_error(json, number);
     json_number(json, "count", stats->errors[number]);
     json_close(json, '}');
   }
@@ -236,27 +232,13 @@ static const char *outcome_name(const struct session *session, int error) {
   return "failed";
 }
 
-/* What report_write writes. */
-struct told {
-  const struct session *session;
-  int error; /* of the run */
-};
-
 static void write_all(struct json *json, const void *context) {
-  const struct told *told = context;
-  const struct session *session = told->session;
+  const struct session *session = context;
   const struct options *options = session->options;
-  json_open(json, NULL, '{');
-  json_number(json, "summary_version", SUMMARY_VERSION);
-  json_text(json, "outcome", outcome_name(session, told->error));
-  json_text(json, "error", told->error == 0 ? NULL : strerrordesc_np(-told->error));
   write_plan(json, &session->plan);
   write_window(json, session);
   json_text(json, "pace", pace_names[options->pace.kind]);
-  json_open(json, "speed", '{');
-  json_number(json, "numerator", options->speed.numerator);
-  json_number(json, "denominator", options->speed.denominator);
-  json_close(json, '}');
+  report_speed(json, &options->speed);
   json_text(json, "out_of_range", range_names[options->out_of_range]);
   json_text(json, "overlaps", overlap_names[options->overlaps]);
   json_number(json, "depth", options->depth);
@@ -267,10 +249,9 @@ static void write_all(struct json *json, const void *context) {
   for (uint32_t i = 0; i < session->target_count; i++)
     summary_target(json, session, i);
   json_close(json, ']');
-  json_close(json, '}');
 }
 
 int summary_write(const struct session *session, int error) {
-  struct told told = {.session = session, .error = error};
-  return report_write(session->options->summary_path, write_all, &told);
+  struct report_head head = {.outcome = outcome_name(session, error), .error = error};
+  return report_write(session->options->summary_path, &head, write_all, session);
 }

@@ -122,15 +122,38 @@ static int make_file(struct target *target, uint64_t needed_bytes) {
   return fail(target, "cannot make it as long as the plan needs", -rc);
 }
 
-/* A dry run makes nothing: it only says what would be made. */
-static int plan_file(struct target *target, uint64_t needed_bytes) {
+/* A dry run makes nothing: it only says what would be made, by a nameless file in its place. */
+static int plan_file(struct target *target, const struct plan_target *plan_target,
+                     const struct target_rules *rules) {
   target->kind = TARGET_MADE_FILE;
-  target->size_bytes = needed_bytes;
+  target->size_bytes = plan_target->needed_bytes;
   target->may_write = true;
   target->can_discard = true;
   target->can_zero = true;
-  target->direct_note = "";
-  return 0;
+  target->fd = ability_scratch_file(target->path);
+  int error = target->fd < 0 ? -target->fd : 0;
+  if (error == EOPNOTSUPP || error == EISDIR) { /* the file system has no nameless files */
+    target->direct_note = "only a run can tell whether the file system takes O_DIRECT";
+    return 0;
+  }
+  if (error != 0)
+    return fail(target, "cannot make the file", error);
+  int rc = choose_direct(target, plan_target, rules);
+  ability_find(target->fd, &target->can_discard, &target->can_zero);
+  (void)close(target->fd); /* nothing in it */
+  target->fd = -1;
+  return rc;
+}
+
+/* Whether a new file would stand among the nodes of devices, where only a mistyped name is new. */
+static bool is_among_devices(const char *path) {
+  char folder[PATH_MAX];
+  struct stat place;
+  struct stat devices;
+  struct stat root;
+  return ability_folder_of(path, folder, sizeof folder) == 0 && stat(folder, &place) == 0 &&
+         stat("/dev", &devices) == 0 && stat("/", &root) == 0 && place.st_dev == devices.st_dev &&
+         devices.st_dev != root.st_dev;
 }
 
 static int check_use(const struct target *target) {
@@ -249,15 +272,28 @@ static int open_existing(struct target *target, const struct plan_target *plan_t
   return 0;
 }
 
+/* Whole sectors need a file of whole sectors. */
+static int round_up(struct target *target) {
+  uint64_t rest = target->size_bytes % target->align_bytes;
+  uint64_t size_bytes = target->size_bytes + (rest == 0 ? 0 : target->align_bytes - rest);
+  if (ftruncate(target->fd, (off_t)size_bytes) != 0)
+    return fail(target, "cannot make it as long as its sectors need", errno);
+  target->size_bytes = size_bytes;
+  return 0;
+}
+
 static int open_made(struct target *target, const struct plan_target *plan_target,
                      const struct target_rules *rules) {
-  uint64_t needed_bytes = plan_target->needed_bytes;
+  if (is_among_devices(target->path))
+    return refuse(target, ENOENT, "there is no such device");
   if (!rules->may_create)
-    return plan_file(target, needed_bytes);
-  int rc = make_file(target, needed_bytes);
+    return plan_file(target, plan_target, rules);
+  int rc = make_file(target, plan_target->needed_bytes);
   if (rc != 0)
     return rc;
   rc = choose_direct(target, plan_target, rules);
+  if (rc == 0 && target->expands)
+    rc = round_up(target);
   if (rc != 0) {
     target_close(target, false);
     return rc;

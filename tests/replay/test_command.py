@@ -162,6 +162,30 @@ def test_a_dry_run_keeps_nothing(tmp_path: Path) -> None:
     assert not (folder.path / "replays").exists()
 
 
+def test_a_dry_run_tells_what_would_be_done(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "trace", ROWS)
+    (tmp_path / "small").write_bytes(bytes(2 << 20))
+    small = ("--target", tmp_path / "small", "--out-of-range", "wrap")
+    done = tracekit(folder.path, "--dry-run", *small)
+    assert done.returncode == 0, done.stderr
+    # ROWS: a read and two writes of 4 KiB, a flush; one write lies behind 2 MiB
+    assert "planned: 1 reads of 4 KiB, 2 writes of 8 KiB, 1 flushes\n" in done.stdout
+    assert "beyond its end: 1 requests, wrapped\n" in done.stdout
+    fitting = tracekit(folder.path, "--dry-run", "--engine", "null")
+    assert "beyond" not in fitting.stdout
+    assert "planned: 1 reads of 4 KiB" in fitting.stdout
+
+
+def test_a_missed_budget_ends_no_other_repeat(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "trace", ROWS)
+    ways = ("--engine", "null", "--repeat", "3", "--name", "often", "--budget", "max=0ns")
+    done = tracekit(folder.path, *ways)
+    assert done.returncode == 4
+    assert "often.1 missed its timing budget: max" in done.stderr
+    names = sorted(path.name for path in (folder.path / "replays").iterdir())
+    assert names == ["often.1", "often.2", "often.3"]
+
+
 def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
     # GIVEN a trace of a minute
     rows = [{"queue_ns": number * 10_000_000, "sector": 0} for number in range(6000)]

@@ -135,6 +135,31 @@ def test_a_dry_run_makes_and_writes_nothing(tmp_path: Path) -> None:
     assert not ran.completions.exists()
 
 
+def test_a_dry_run_says_of_a_new_file_what_a_run_would(tmp_path: Path) -> None:
+    plan = write_plan_of(tmp_path)
+    told = ("--target", str(tmp_path / "new"))
+    dry, real = run(plan, *told, "--dry-run"), run(plan, *told)
+    keys = ("kind", "is_direct", "direct_note", "align_bytes", "size_bytes", "can_zero")
+    for key in (*keys, "can_discard", "may_write", "out_of_range"):
+        assert dry.summary["targets"][0][key] == real.summary["targets"][0][key], key
+    # and where no file can be made, both say so
+    nowhere = ("--target", str(tmp_path / "none/new"))
+    for ran in (run(plan, *nowhere, "--dry-run"), run(plan, *nowhere)):
+        refused(ran, "cannot make the file", "No such file or directory")
+
+
+def test_no_file_is_made_among_devices(tmp_path: Path) -> None:
+    # GIVEN the name of a device that is not there
+    if os.stat("/dev").st_dev == os.stat("/").st_dev:
+        pytest.skip("needs a /dev of its own")
+    target = Path("/dev/tracekit-no-such-disk")
+    # WHEN it is the target, THEN no file in memory takes its place
+    for more in ([], ["--dry-run"]):
+        ran = run(write_plan_of(tmp_path), "--target", str(target), *more)
+        refused(ran, "there is no such device")
+        assert not target.exists()
+
+
 def test_two_targets_on_the_same_file_are_refused(tmp_path: Path) -> None:
     target = image(tmp_path / "one", mib=16)
     (tmp_path / "two").hardlink_to(target)

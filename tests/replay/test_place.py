@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.replay.disk import image, loop, needs_root, token_of
+from tests.replay.disk import call, image, loop, mounted, needs_root, token_of
 from tests.replay.program import (
     FLUSH,
     READ,
@@ -109,6 +109,53 @@ def test_a_dry_run_counts_before_the_first_request(tmp_path: Path) -> None:
     assert ran.code == 0
     beyond = sum(row[1] + row[3] > 300 for row in plan_rows)
     assert ran.summary["targets"][0]["out_of_range"] == beyond
+
+
+def test_only_what_runs_must_fit(tmp_path: Path) -> None:
+    # GIVEN a target on which only the first and the last of the requests do not fit
+    target = tmp_path / "t"
+    target.write_bytes(bytes(300 * 512))
+    plan_rows = [
+        record(WRITE, 400, 8),
+        *(record(WRITE, 8 * n, 8, at_ns=1000 + n) for n in range(20)),
+        record(WRITE, 296, 8, at_ns=10_000),
+    ]
+    plan = write_plan(tmp_path / "a.plan", plan_rows)
+    told = ("--target", str(target), "--write-to", str(target))
+    part = ("--from-ns", "1000", "--until-ns", "10000")
+    # WHEN all of it, or only the part between them, is to run
+    whole, between = run(plan, *told), run(plan, *told, *part)
+    # THEN the part does
+    assert whole.code == 1
+    assert "2 requests lie beyond its 153600 bytes" in whole.messages
+    assert between.code == 0, between.messages
+    assert between.summary["counts"]["done"] == 20
+    assert between.summary["targets"][0]["out_of_range"] == 0
+
+
+@needs_root
+def test_places_stay_whole_sectors_where_the_target_does_not_end_with_one(tmp_path: Path) -> None:
+    # GIVEN a file of 1,001 sectors of 512 bytes on a file system of 4 KiB sectors
+    disk = image(tmp_path / "disk")
+    plan_rows = [record(WRITE, 8 * n, 8) for n in range(400)]
+    plan = write_plan(tmp_path / "a.plan", plan_rows, needed_sectors=3200)
+    with loop(disk, "--sector-size", "4096") as device:
+        call("mkfs.ext4", "-q", str(device))
+        with mounted(device, tmp_path / "mnt"):
+            target = tmp_path / "mnt/t"
+            target.write_bytes(bytes(1001 * 512))
+            told = ("--target", str(target), "--write-to", str(target), "--direct", "on")
+            for policy in ("wrap", "fold", "scale", "clip", "skip"):
+                ran = run(plan, *told, "--out-of-range", policy, "--pace", "fast")
+                # THEN no request fails for a place between sectors
+                assert ran.code == 0, ran.messages
+                assert ran.summary["targets"][0]["out_of_range"] == 275
+            # and one made for the run has whole sectors to widen requests to
+            odd = write_plan(tmp_path / "b.plan", [record(WRITE, 9, 1), record(READ, 2, 3)])
+            made = run(odd, "--target", str(tmp_path / "mnt/new"), "--direct", "on", "--expand")
+    assert made.code == 0, made.messages
+    assert made.summary["counts"]["expanded"] == 2
+    assert made.summary["targets"][0]["size_bytes"] == 8192
 
 
 @needs_root

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tracekit.errors import BudgetError, PartialError, UsageError
+from tracekit.errors import BudgetError, PartialError, TracekitError, UsageError
 
 OF_FILES = ("--files", "--pace", "--speed", "--limit", "--cache", "--name", "--force", "--keep")
 TARGET_HELP = (
@@ -226,8 +226,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         is_dry_run=dry_run,
         overwrite=force,
     )
-    for one in repeats(options, repeat):
-        _run(trace, one, as_json=as_json)
+    _run_all(trace, repeats(options, repeat), as_json=as_json)
 
 
 def _repeated(lists: dict[str, list[str] | None]) -> list[str]:
@@ -235,7 +234,14 @@ def _repeated(lists: dict[str, list[str] | None]) -> list[str]:
     return [part for option, values in lists.items() for v in values or () for part in (option, v)]
 
 
-def _run(trace: Path, options: Any, *, as_json: bool) -> None:
+def _run_all(trace: Path, runs: list[Any], *, as_json: bool) -> None:
+    ends = [end for one in runs if (end := _run(trace, one, as_json=as_json)) is not None]
+    if ends:
+        raise ends[0]
+
+
+def _run(trace: Path, options: Any, *, as_json: bool) -> TracekitError | None:
+    """Replay once; return what was not done or not in time, which ends no other repeat."""
     from tracekit.progress import row_progress
     from tracekit.replay.budget import missed
     from tracekit.replay.stage import replay as run_replay
@@ -248,13 +254,15 @@ def _run(trace: Path, options: Any, *, as_json: bool) -> None:
     typer.echo(json.dumps(summary, indent=2) if as_json else describe(summary))
     if is_partial:
         place = folder.path / "replays" / options.name
-        raise PartialError(
+        partial = PartialError(
             f"the replay is not complete: {summary['outcome']}, {summary['counts']['failed']:,}"
             f" requests failed; what was done is in {place}"
         )
+        if summary["outcome"] == "interrupted":
+            raise partial  # who ends one repeat wants no other
+        return partial
     over = missed(summary.get("budget", ()))
-    if over:
-        raise BudgetError(f"the replay missed its timing budget: {over}")
+    return BudgetError(f"{options.name} missed its timing budget: {over}") if over else None
 
 
 def _refuse_others(asked: tuple[str, ...]) -> None:

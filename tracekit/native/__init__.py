@@ -13,7 +13,7 @@ from tracekit.errors import TracekitError
 LIBRARY = "libtracekit.so"
 PROGRAM = "tracekit-replay"
 FILE_PROGRAM = "tracekit-file-replay"
-INTERFACE_VERSION = 2  # TK_INTERFACE_VERSION in replayer/common/version.h
+INTERFACE_VERSION = 3  # TK_INTERFACE_VERSION in replayer/common/version.h
 
 
 def _find(name: str, folders: list[Path]) -> Path:

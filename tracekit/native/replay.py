@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.errors import TracekitError, UsageError
-from tracekit.native import PROGRAM, program_path
+from tracekit.native import INTERFACE_VERSION, PROGRAM, program_path
+from tracekit.progress import hidden
 
-INTERFACE = "tracekit-replay interface 2"
+INTERFACE = f"{PROGRAM} interface {INTERFACE_VERSION}"
 DONE, USAGE, PARTIAL = 0, 2, 3
 
 
@@ -95,13 +96,17 @@ def _failure(program: str, code: int, messages: str) -> TracekitError:
 
 @contextmanager
 def terminal() -> Iterator[int | None]:
-    """Yield a descriptor of the terminal on stderr, for the progress line, or None."""
+    """Yield a descriptor of the terminal on stderr, for the progress line, or None.
+
+    Two lines would overwrite each other, so that of this process is gone meanwhile.
+    """
     if not sys.stderr.isatty():
         yield None
         return
     copy = os.dup(sys.stderr.fileno())
     try:
-        yield copy
+        with hidden():
+            yield copy
     finally:
         os.close(copy)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tracekit.errors import UsageError
 from tracekit.plan.compile import PlanReport
-from tracekit.sizes import parse_duration
+from tracekit.sizes import format_duration, parse_duration
 
 PACES = ("trace", "closed", "fast")
 LATE = ("catch-up", "slip", "drop")
@@ -33,6 +33,10 @@ class Schedule:
             raise UsageError(f"--late {self.late}: not one of {', '.join(LATE)}")
         if self.late != "catch-up" and self.pace != "trace":
             raise UsageError(f"--late {self.late} needs --pace trace: the others are never late")
+        if self.end is not None and parse_duration(self.end, option="--end") <= self.start_ns:
+            raise UsageError(
+                f"--end {self.end}: not later than --start {self.start or 0}: nothing is between"
+            )
         self.arguments(0)
 
     @property
@@ -60,7 +64,15 @@ class Schedule:
         return [*found, *(["--first", str(first)] if first else [])]
 
     def check(self, compiled: PlanReport) -> None:
-        """Raise UsageError for a closed loop on a trace that does not say when requests ended."""
+        """Raise UsageError for what the trace does not have.
+
+        That is a part behind its end, or a closed loop when it does not say when requests ended.
+        """
+        if self.start_ns > compiled.duration_ns:
+            raise UsageError(
+                f"--start {self.start}: the last request is"
+                f" {format_duration(compiled.duration_ns)} after the first"
+            )
         if self.pace == "closed" and compiled.without_completion == compiled.requests:
             raise UsageError(
                 "--pace closed: the trace has no completions, so nothing tells what a request"

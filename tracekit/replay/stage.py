@@ -76,6 +76,11 @@ class Options:
                 f"--resume {self.resume}: its own results would be replaced",
                 hint="choose another --name for what is left",
             )
+        if self.resume is not None and self.schedule.start is not None:
+            raise UsageError(
+                f"--resume {self.resume} goes on where that replay ended",
+                hint="leave --start out",
+            )
         if self.engine == "null" and self.targets:
             raise UsageError("the null engine takes no --target")
         if (self.engine == EMULATED) != bool(self.devices):

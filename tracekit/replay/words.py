@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracekit.polling import describe_polling
+from tracekit.sizes import format_size
 
 MIB = 1 << 20
 PACE = {
@@ -19,12 +20,26 @@ PLACE = {
     "dax device": "persistent memory, mapped",
     "none": "no target",
 }
+PLANNED = (
+    ("read", "reads", "read"),
+    ("write", "writes", "write"),
+    ("flush", "flushes", ""),
+    ("discard", "discards", "discard"),
+    ("write_zeroes", "write zeroes", ""),
+)
+BEYOND = {
+    "wrap": "wrapped",
+    "fold": "folded back",
+    "scale": "brought back as all addresses are scaled",
+    "clip": "clipped, or left out when nothing is left",
+    "skip": "skipped",
+}
 
 
 def describe(summary: dict[str, Any]) -> str:
     """Return the lines that `tracekit replay` prints."""
     if summary["outcome"] == "dry_run":
-        return "\n".join([*_plan(summary), *_targets(summary), "dry run: no request was made"])
+        return "\n".join([*_plan(summary), *_planned(summary), "dry run: no request was made"])
     return "\n".join(
         [
             *_run(summary),
@@ -81,19 +96,45 @@ def _devices(summary: dict[str, Any]) -> list[str]:
 
 
 def _targets(summary: dict[str, Any]) -> list[str]:
+    is_mapped = summary.get("engine", {}).get("used") == "dax"
+    return [
+        line
+        for target in summary["targets"]
+        if target["kind"] != "none"
+        for line in _target(target, is_mapped=is_mapped)
+    ]
+
+
+def _target(target: dict[str, Any], *, is_mapped: bool = False) -> list[str]:
+    how = "mapped" if is_mapped else "O_DIRECT" if target["is_direct"] else "buffered"
+    how += "" if target["priority"] == "none" else f", priority {target['priority']}"
+    fate = "" if target["is_kept"] else " and removed"
+    line = (
+        f"{target['label']}: {PLACE[target['kind']]}{fate} {target['path']},"
+        f" {target['size_bytes'] / MIB:,.0f} MiB, {how}"
+    )
+    if not target["confirm_with"] or target["may_write"]:
+        return [line]
+    return [line, f"  reads only; to write there: --write-to {target['confirm_with']}"]
+
+
+def _planned(summary: dict[str, Any]) -> list[str]:
+    """Return each target with what a run would do to it."""
     lines = []
     for target in summary["targets"]:
-        if target["kind"] == "none":
-            continue
-        how = "O_DIRECT" if target["is_direct"] else "buffered"
-        how += "" if target["priority"] == "none" else f", priority {target['priority']}"
-        fate = "" if target["is_kept"] else " and removed"
-        lines.append(
-            f"{target['label']}: {PLACE[target['kind']]}{fate} {target['path']},"
-            f" {target['size_bytes'] / MIB:,.0f} MiB, {how}"
-        )
-        if target["confirm_with"] and not target["may_write"]:
-            lines.append(f"  reads only; to write there: --write-to {target['confirm_with']}")
+        is_shown = target["kind"] != "none"
+        lines += _target(target) if is_shown else [f"{target['label']}: no target"]
+        planned = target["planned"]
+        counts = [
+            f"{planned[key]:,} {word}"
+            + (f" of {format_size(planned[f'{size}_bytes'])}" if size else "")
+            for key, word, size in PLANNED
+            if planned[key]
+        ]
+        lines.append(f"  planned: {', '.join(counts)}")
+        if target["out_of_range"]:
+            fate = BEYOND[summary["out_of_range"]]
+            lines.append(f"  beyond its end: {target['out_of_range']:,} requests, {fate}")
     return lines
 
 
