@@ -21,7 +21,10 @@ class Interval:
 
 
 def mean_of(values: Sequence[float]) -> Interval:
-    """Return the mean of repeats and its interval by Student's t."""
+    """Return the mean of times of repeats and its interval by Student's t, as far as times go.
+
+    The low end is at least 0: few repeats with much spread would put it below.
+    """
     import numpy as np
     from scipy import stats
 
@@ -32,7 +35,7 @@ def mean_of(values: Sequence[float]) -> Interval:
     if error == 0:
         return Interval(mean, mean, mean)
     low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=error)
-    return Interval(mean, float(low), float(high))
+    return Interval(mean, max(float(low), 0.0), float(high))
 
 
 def ratio_of(values: Sequence[float], to: Sequence[float]) -> Interval | None:

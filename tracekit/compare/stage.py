@@ -22,6 +22,7 @@ TABLE = "comparison"
 RESULT = "comparison.json"
 TRACE = "trace"
 MEASURES = ("avg", "p50", "p99")
+ELAPSED = ("elapsed", "all", "all")
 _REPEAT = re.compile(r"(?P<name>.+)\.(?P<number>[1-9]\d*)")
 
 Key = tuple[str, str, str]
@@ -54,7 +55,7 @@ def compare(folder: TraceFolder, names: Sequence[str]) -> dict[str, Any]:
         else _trace_values(traced[traced["replay"] == first])
         for candidate in candidates
     ]
-    rows = list(_rows(candidates, values))
+    rows = list(_rows(candidates, values, _work(candidates, values)))
     result = {
         "names": [candidate.name for candidate in candidates],
         "replays": {candidate.name: list(candidate.replays) for candidate in candidates},
@@ -104,7 +105,7 @@ def _replay_values(folder: TraceFolder, candidate: Candidate, times: pd.DataFram
         file = folder.path / "replays" / replay / "summary.json"
         summary = read_object(file, hint="replay again")
         elapsed = float(summary["timing"]["elapsed_ns"])
-        _add(found, ("elapsed", "all", "all"), elapsed, int(summary["counts"]["done"]))
+        _add(found, ELAPSED, elapsed, int(summary["counts"]["done"]))
         _add_services(found, times[times["replay"] == replay])
     return found
 
@@ -113,7 +114,7 @@ def _trace_values(times: pd.DataFrame) -> Values:
     found: dict[Key, list[tuple[float, int]]] = {}
     if len(times):
         elapsed = float(times["last_ns"].max() - times["first_ns"].min())
-        _add(found, ("elapsed", "all", "all"), elapsed, int(times["request_count"].sum()))
+        _add(found, ELAPSED, elapsed, int(times["request_count"].sum()))
     _add_services(found, times)
     return found
 
@@ -129,13 +130,30 @@ def _add(found: dict[Key, list[tuple[float, int]]], key: Key, value: float, coun
     found.setdefault(key, []).append((value, count))
 
 
-def _rows(candidates: Sequence[Candidate], values: Sequence[Values]) -> Iterator[dict[str, Any]]:
-    for candidate, mine in zip(candidates, values, strict=True):
+def _work(candidates: Sequence[Candidate], values: Sequence[Values]) -> list[list[int]]:
+    """Return how many requests each repeat did.
+
+    What is counted of the trace is that of the first replay: in the trace some were merged, so that
+    its own number is another one.
+    """
+    done = [[count for _, count in mine.get(ELAPSED, [])] for mine in values]
+    first = next(
+        (did for candidate, did in zip(candidates, done, strict=True) if candidate.replays), []
+    )
+    return [
+        did if candidate.replays else first[:1]
+        for candidate, did in zip(candidates, done, strict=True)
+    ]
+
+
+def _rows(
+    candidates: Sequence[Candidate], values: Sequence[Values], work: Sequence[Sequence[int]]
+) -> Iterator[dict[str, Any]]:
+    for candidate, mine, did in zip(candidates, values, work, strict=True):
         for (measure, role, operation), pairs in sorted(mine.items()):
             times = [time for time, _ in pairs]
             first = values[0].get((measure, role, operation), [])
-            both = [*pairs, *first] if candidate.replays and candidates[0].replays else []
-            can_compare = measure != "elapsed" or is_same_work([count for _, count in both])
+            can_compare = measure != "elapsed" or is_same_work([*did, *work[0]])
             ratio = ratio_of(times, [time for time, _ in first]) if first and can_compare else None
             mean = mean_of(times)
             yield {

@@ -20,14 +20,14 @@ def says(result: Mapping[str, Any]) -> list[str]:
     spread = ""
     if measured["repeats"] > 1:
         spread = (
-            f" ({_percent(measured['gain_low_ratio'])} to {_percent(measured['gain_high_ratio'])}"
+            f" ({_change(measured['gain_low_ratio'])} to {_change(measured['gain_high_ratio'])}"
             f" in {measured['repeats']} repeats)"
         )
     found = [
         f"The prediction {verdict}: with {format_size(answer['capacity_bytes'])} of"
         f" {result['nvm_profile']} {_took(result)} {part} took"
-        f" {_percent(measured['gain_ratio'])} less time{spread}, the model says"
-        f" {_percent(predicted['gain_ratio'])} for them;"
+        f" {_change(measured['gain_ratio'])} time{spread}, the model says"
+        f" {_change(predicted['gain_ratio'])} for them;"
         f" {_points(result['gain_error_ratio'])} apart,"
         f" {_points(result['tolerance_ratio'])} are allowed.",
         f"On the base device alone: {format_duration(measured['base_ns'])}, predicted"
@@ -55,8 +55,8 @@ def _took(result: Mapping[str, Any]) -> str:
     return "the replay of"
 
 
-def _percent(ratio: float) -> str:
-    return f"{ratio:.1%}"
+def _change(gain_ratio: float) -> str:
+    return f"{abs(gain_ratio):.1%} {'less' if gain_ratio >= 0 else 'more'}"
 
 
 def _points(ratio: float) -> str:
