@@ -12,13 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.analyzers.folder import FIXTURES, make, rows_of
+from tests.sweep.command import rows, tracekit
 from tracekit.cli import app
 from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.dax import MOST_KINDS, dax, named
+from tracekit.store import TraceFolder
 from tracekit.sweep.dax import explain, find_verdicts, paragraphs, summarize
 from tracekit.sweep.medium import has_flag, is_dax
 from tracekit.sweep.points import percent
+from tracekit.sweep.stage import read_results
 
 ROWS = rows_of(FIXTURES / "files/dax_verdicts/input.csv")
 
@@ -195,6 +198,38 @@ def test_a_sweep_with_dax_says_for_what_it_pays(
     assert "dax-ratios" in page
     asked = "select target, other, count(*) as n from dax_steps group by all"
     assert "pm" in CliRunner().invoke(app, ["sql", str(tmp_path / "out"), asked]).stdout
+
+
+def test_memory_that_stands_for_dax_has_its_times_and_is_told(tmp_path: Path, target: Path) -> None:
+    # GIVEN a sweep over a disk and memory that takes 2 us for 64 bytes read, 5 us for those written
+    out, disk, memory = tmp_path / "out", tmp_path / "disk", target / "memory"
+    disk.mkdir()
+    memory.mkdir()
+    ended = tracekit(
+        *("sweep", "varmail", "-o", out, "--runs", "2", "--cache", "keep", "--duration", "100ms"),
+        *("--files", "40", "--threads", "1", "--vary", "mean_size=4KiB"),
+        *("--target", f"pcm=memory:{memory}:2us:5us", "--target", f"disk={disk}"),
+    )
+    # THEN no call of its was faster than that, all its lines together
+    calls = [row for row in rows(out) if row["target"] == "pcm" and row["steps"]]
+    for step, line_ns in (("read_file", 2000), ("append", 5000)):
+        for row in (one for one in calls if one["step"] == step):
+            assert row["mean_ns"] * row["steps"] >= row["bytes"] / 64 * line_ns
+    assert {row["step"] for row in calls} >= {"read_file", "append"}
+    # AND it is compared as DAX, and both the answer and the page say what it stands for
+    assert "pcm beside disk: DAX " in ended.stdout
+    note = (
+        "pcm stands for a file system with DAX: it is one in memory alone, with 2 us more for each"
+        " 64 bytes that a call reads, 5 us for those it writes; its fsync"
+    )
+    assert note in ended.stdout
+    assert note in " ".join((out / "report.html").read_text().split())
+    (told,) = {json.dumps(run.get("memory")) for run in read_results(TraceFolder(out)) if
+               run["target"] == "pcm"}  # fmt: skip
+    assert json.loads(told) == {
+        "stands_for_dax": True,
+        "medium": {"read_line_ns": 2000, "write_line_ns": 5000},
+    }
 
 
 def test_a_table_of_an_older_version_says_how_to_make_it_anew(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from tracekit.lab.session import Ended
 from tracekit.plan.files import Medium
 from tracekit.sweep.grid import Timing, plan_runs
 from tracekit.sweep.guest import _outcome
-from tracekit.sweep.target import Guest, Target, split_targets
+from tracekit.sweep.medium import file_system, is_memory
+from tracekit.sweep.target import Guest, Memory, Target, split_targets
 
 
 def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> None:
@@ -77,6 +79,55 @@ def test_a_slower_medium_is_another_run_with_another_plan() -> None:
     ]
     assert len(set(runs)) == 2
     assert repr(dram.guest) == ("Guest(disk=None, memory_mib=64, is_dax=True, is_exact=False)")
+
+
+def test_memory_of_this_machine_stands_for_dax(target: Path) -> None:
+    # GIVEN a directory in memory, as one of DAX, and with what slower memory adds
+    texts = [f"plain={target}", f"memory:{target}", f"pcm=memory:{target}:100ns:450ns"]
+    plain, dram, pcm = split_targets(texts)
+    assert (plain.is_dax, dram.is_dax, pcm.is_dax) == (False, True, True)
+    assert (plain.medium, dram.medium, pcm.medium) == (None, None, Medium(100, 450))
+    assert (dram.name, pcm.name, pcm.directory) == (texts[1], "pcm", target)
+    assert pcm.memory == Memory(stands_for_dax=True, medium=Medium(100, 450))
+    # THEN none of them is taken for another one that was run before, under the same name
+    names = {
+        plan_runs(
+            ["varmail"],
+            [Target("t", each.directory, memory=each.memory)],
+            vary={},
+            timing=Timing(),
+            repeats=1,
+        )[0].run_id
+        for each in (plain, dram, pcm)
+    }
+    assert len(names) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("memory:/nonexistent", "memory:/nonexistent: /nonexistent does not exist"),
+        ("memory:HERE:100ns", "two times are needed"),
+        ("memory:HERE:100ns:2", "'2' is not a time"),
+        ("memory:HERE:2ms:1ns", "more than a millisecond"),
+        ("x=memory:/proc", "/proc is on proc, which is no memory"),
+    ],
+)
+def test_what_is_no_memory_is_named(target: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        split_targets([text.replace("HERE", str(target))])
+
+
+def test_a_mount_says_whether_it_is_memory(tmp_path: Path) -> None:
+    device = os.stat(tmp_path).st_dev
+    table = tmp_path / "mountinfo"
+    for name, expected in (("tmpfs", True), ("ramfs", True), ("ext4", False)):
+        table.write_text(
+            "30 1 250:7 / /elsewhere rw shared:2 - tmpfs none rw\n"
+            f"31 1 {os.major(device)}:{os.minor(device)} / / rw - {name} none rw\n"
+        )
+        assert is_memory(tmp_path, mounts=table) == expected
+        assert file_system(tmp_path, mounts=table) == name
 
 
 def test_exact_time_needs_a_guest(tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     target: Annotated[
         list[str],
         typer.Option(
-            help="Directory to run in, of any file system, or a new ext4 in a virtual machine:"
-            " lab:dax=SIZE[:READ:WRITE] (DAX on persistent memory; times that slower memory adds to"
-            " each 64 bytes), lab:pmem=SIZE (without DAX),"
+            help="Directory to run in, of any file system; memory:DIRECTORY[:READ:WRITE], one"
+            " of memory (tmpfs, DAX) as persistent memory, with times that slower memory adds to"
+            " each 64 bytes; or a new ext4 in a virtual machine: lab:dax=SIZE[:READ:WRITE] (DAX on"
+            " persistent memory; the same times), lab:pmem=SIZE (without DAX),"
             " lab:fs=SIZE[:LATENCY[:DEPTH]] (a disk). NAME= names it in tables.",
             metavar="[NAME=]TARGET",
         ),

@@ -15,7 +15,7 @@ FILE_RUNS = pa.schema(
             "is_dax",
             pa.bool_(),
             meaning="the file system there gives programs persistent memory itself, not copies in"
-            " the page cache",
+            " the page cache, or stands for one that does (memory:)",
         ),
         field("run", pa.int32(), meaning="number of the repeat, from 1"),
         field("threads", pa.int32(), meaning="threads"),

@@ -12,6 +12,7 @@ from tracekit.store import write_table
 
 if TYPE_CHECKING:
     from tracekit.sweep.grid import Run
+    from tracekit.sweep.target import Memory
 
 STEPS = ("p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns")
 ALL = "all"
@@ -37,7 +38,13 @@ def of_run(run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | Non
         "directory_told": summary["directory"],
         "preparation": summary["preparation"],
         **({"lab": dict(lab)} if lab else {}),
+        **({"memory": _of_memory(memory)} if (memory := run.target.memory) else {}),
     }
+
+
+def _of_memory(memory: Memory) -> Row:
+    medium = {"medium": vars(memory.medium)} if memory.medium else {}
+    return {"stands_for_dax": memory.stands_for_dax, **medium}
 
 
 def write_runs(path: Path, results: Sequence[Mapping[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from tracekit import query
 from tracekit.sizes import format_duration
 from tracekit.store import TraceFolder
 from tracekit.sweep.points import percent, setting_name, times
+from tracekit.sweep.stage import read_results
 
 VERDICTS = "files/dax_verdicts"
 HEADS = {
@@ -25,6 +26,27 @@ def find_verdicts(folder: TraceFolder) -> list[dict[str, Any]]:
     """Return one row a setting and pair of targets with and without DAX; none without both."""
     with query.connect(folder) as connection:
         return list(query.run(connection, VERDICTS).to_pylist())
+
+
+def stand_ins(folder: TraceFolder) -> list[str]:
+    """Return a sentence for each target that only stands for DAX: what it leaves out."""
+    found = {
+        run["target"]: run["memory"].get("medium")
+        for run in read_results(folder)
+        if run.get("memory", {}).get("stands_for_dax")
+    }
+    return [_stand_in(target, medium) for target, medium in sorted(found.items())]
+
+
+def _stand_in(target: str, medium: Mapping[str, int] | None) -> str:
+    speed = "at the speed of this machine's"
+    if medium:
+        read, write = (format_duration(medium[f"{way}_line_ns"]) for way in ("read", "write"))
+        speed = f"with {read} more for each 64 bytes that a call reads, {write} for those it writes"
+    return (
+        f"{target} stands for a file system with DAX: it is one in memory alone, {speed}; its fsync"
+        " and its own bookkeeping cost no medium anything, so DAX gains at most what is said."
+    )
 
 
 def summarize(verdicts: Sequence[Row]) -> list[str]:

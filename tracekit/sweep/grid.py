@@ -62,8 +62,10 @@ class Run:
         }
         if self.target.guest:
             told["guest"] = repr(self.target.guest)
-            if self.target.guest.medium:
-                told["medium"] = vars(self.target.guest.medium)
+        if self.target.memory:
+            told["memory"] = True
+        if self.target.medium:
+            told["medium"] = vars(self.target.medium)
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
         return f"{self.personality.name}-{digest[:12]}-{self.number}"
 

@@ -124,7 +124,7 @@ def _run_one(
     """Make the plan, unless the run before had the same, and run it; None: interrupted."""
     plan = scratch / "plan.bin"
     key = scratch / "plan.json"
-    medium = run.target.guest.medium if run.target.guest else None
+    medium = run.target.medium
     told = json.dumps([repr(run.personality), run.timing.seed, repr(medium)])
     if not key.is_file() or key.read_text() != told:
         key.unlink(missing_ok=True)

@@ -10,9 +10,11 @@ from tracekit.errors import UsageError
 from tracekit.lab.disks import MIB, Disk, dax_start_mib, parse_disks
 from tracekit.plan.files import MOST_LINE_NS, Medium
 from tracekit.sizes import parse_duration, parse_size
-from tracekit.sweep.medium import is_dax
+from tracekit.sweep.medium import file_system, is_dax, is_memory
 
 LAB = "lab:"
+MEMORY = "memory:"
+MEMORY_HINT = "memory:/dev/shm/NAME, or memory:/dev/shm/NAME:100ns:450ns with times of 64 bytes"
 LAB_HINT = "lab:dax=1GiB, lab:pmem=1GiB, lab:fs=1GiB or lab:fs=1GiB:5ms:1"
 MEMORY_MIB = 1024
 """Of a guest, the page cache of its file system included."""
@@ -32,17 +34,35 @@ class Guest:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """A directory of this machine's memory: of real DAX, or standing for it."""
+
+    stands_for_dax: bool
+    medium: Medium | None = None
+
+
+@dataclass(frozen=True)
 class Target:
     """A directory and the name that it has in tables; with a guest, a directory in there."""
 
     name: str
     directory: Path
     guest: Guest | None = None
+    memory: Memory | None = None
+    """That its files are, as persistent memory is used by DAX."""
 
     @property
     def is_dax(self) -> bool:
         """Say whether its files are persistent memory itself, without the page cache."""
-        return self.guest.is_dax if self.guest else is_dax(self.directory)
+        if self.guest:
+            return self.guest.is_dax
+        return self.memory is not None or is_dax(self.directory)
+
+    @property
+    def medium(self) -> Medium | None:
+        """Return what slower memory adds to reads and writes; None: nothing."""
+        of = self.guest or self.memory
+        return of.medium if of else None
 
 
 def split_targets(texts: Sequence[str], *, is_exact: bool = False) -> tuple[Target, ...]:
@@ -60,20 +80,41 @@ def split_targets(texts: Sequence[str], *, is_exact: bool = False) -> tuple[Targ
 
 def _target(text: str, *, is_exact: bool) -> Target:
     name, equals, path = text.partition("=")
-    if not equals or "/" in name or name.startswith(LAB):
+    if not equals or "/" in name or name.startswith((LAB, MEMORY)):
         name, path = text, text
     if not name or not name.isprintable():
         raise UsageError(f"--target {text}: a target needs a name", hint="NAME=DIRECTORY")
     if path.startswith(LAB):
         return Target(name, Path(path), _guest(path.removeprefix(LAB), is_exact=is_exact))
-    directory = Path(path)
+    if path.startswith(MEMORY):
+        return _memory_target(name, path.removeprefix(MEMORY), text)
+    return Target(name, _directory(Path(path), text))
+
+
+def _directory(directory: Path, text: str) -> Path:
     if not directory.is_dir():
         reason = "is no directory" if directory.exists() else "does not exist"
         raise UsageError(
-            f"--target {text}: {path} {reason}",
+            f"--target {text}: {directory} {reason}",
             hint=f"make it (mkdir -p), name another one, or a file system of a guest: {LAB_HINT}",
         )
-    return Target(name, directory)
+    return directory
+
+
+def _memory_target(name: str, path: str, text: str) -> Target:
+    delays: list[str] = []
+    if not Path(path).is_dir():
+        path, *delays = path.rsplit(":", 2)
+    directory = _directory(Path(path), text)
+    if len(delays) == 1:
+        raise UsageError(f"--target {text}: two times are needed", hint=MEMORY_HINT)
+    has_dax = is_dax(directory)
+    if not (has_dax or is_memory(directory)):
+        raise UsageError(
+            f"--target {text}: {directory} is on {file_system(directory)}, which is no memory",
+            hint=MEMORY_HINT,
+        )
+    return Target(name, directory, memory=Memory(not has_dax, _medium(delays)))
 
 
 def _guest(text: str, *, is_exact: bool) -> Guest:
@@ -92,8 +133,12 @@ def _guest(text: str, *, is_exact: bool) -> Guest:
     if memory_mib < 1:
         raise UsageError(f"--target {LAB}{text}: less than a MiB", hint=LAB_HINT)
     dax_start_mib(memory_mib, MEMORY_MIB)
-    medium = Medium(*map(_line_ns, delays)) if delays else None
+    medium = _medium(delays)
     return Guest(None, memory_mib, is_dax=kind == "dax", is_exact=is_exact, medium=medium)
+
+
+def _medium(delays: Sequence[str]) -> Medium | None:
+    return Medium(*map(_line_ns, delays)) if delays else None
 
 
 def _line_ns(text: str) -> int:

@@ -11,7 +11,7 @@ from tracekit import query
 from tracekit.errors import PartialError
 from tracekit.store import TraceFolder
 from tracekit.sweep.answer import ALL
-from tracekit.sweep.dax import find_verdicts
+from tracekit.sweep.dax import find_verdicts, stand_ins
 from tracekit.sweep.dax import summarize as summarize_dax
 from tracekit.sweep.points import percent, rate, setting_name
 from tracekit.sweep.stage import Swept, read_results
@@ -72,7 +72,9 @@ def headline(folder: TraceFolder) -> list[str]:
         ]
         place = f"{row['personality']} on {row['target']}, {setting_name(row)}"
         lines.append(f"  {place}: {rate(row)}{_most(steps)}")
-    return [*lines, *failures(folder), *summarize_dax(find_verdicts(folder))]
+    verdicts = find_verdicts(folder)
+    told = [*summarize_dax(verdicts), *stand_ins(folder)] if verdicts else []
+    return [*lines, *failures(folder), *told]
 
 
 def failures(folder: TraceFolder) -> list[str]:

@@ -10,7 +10,7 @@ from tracekit.report.figures.dax import dax_ratios, dax_savings
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Section, figure
 from tracekit.report.sections.file_runs import step_colour, varied_settings, varied_words
-from tracekit.sweep.dax import paragraphs
+from tracekit.sweep.dax import paragraphs, stand_ins
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,8 @@ def dax(inputs: Inputs) -> Section | None:
         for row in verdicts.table.to_dict("records")
     ]
     figures = [_ratios(verdicts), _savings(inputs.computed("files/dax_savings"))]
-    return Section("dax", TITLE, {"pairs": paragraphs(rows), "figures": figures})
+    parts = {"pairs": paragraphs(rows), "figures": figures, "notes": stand_ins(inputs.folder)}
+    return Section("dax", TITLE, parts)
 
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
