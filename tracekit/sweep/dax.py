@@ -45,7 +45,7 @@ def _stand_in(target: str, medium: Mapping[str, int] | None) -> str:
         speed = f"with {read} more for each 64 bytes that a call reads, {write} for those it writes"
     return (
         f"{target} stands for a file system with DAX: it is one in memory alone, {speed}; its fsync"
-        " and its own bookkeeping cost no medium anything, so DAX gains at most what is said."
+        " and its own bookkeeping cost no medium anything, so DAX gains there at most what is said."
     )
 
 
