@@ -48,6 +48,8 @@ class Options:
     """Keep what is before a place that cannot be decoded."""
     text: EventText | None = None
     """The one input is a text of events."""
+    head: bytes = b""
+    """First bytes of the one input, a pipe of binary records, which were read already."""
 
 
 @dataclass
@@ -126,7 +128,7 @@ def decode_feeds(
     """
     tally = Tally()
     with Decoder([feed.fd for feed in feeds], keeps_whole=options.keeps_whole) as decoder:
-        _prepare(decoder, layout, options.text)
+        _prepare(decoder, layout, options)
         with closing(ahead(_counted(decoder, tally, feeds, on_bytes))) as batches:
             try:
                 write_batches(table, batches, schema=REQUESTS)
@@ -155,14 +157,13 @@ def decode_feeds(
     return facts, tally
 
 
-def _prepare(decoder: Decoder, layout: Layout, text: EventText | None) -> None:
+def _prepare(decoder: Decoder, layout: Layout, options: Options) -> None:
     for device in layout.devices:
         if device["major"] is not None and device["minor"] is not None:
             decoder.name_device((device["major"], device["minor"]), device["device"])
     for pid, name in layout.processes.items():
         decoder.name_process(pid, name)
-    if text is None:
-        return
+    text = options.text or EventText(Text.NONE, options.head)
     try:
         decoder.set_text(text.kind, text.head, form=text.form)
     except ValueError as error:

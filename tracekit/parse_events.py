@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,11 @@ from tracekit.formats.events import (
     format_name,
     line_counts,
     refuse_bad_lines,
+    refuse_disorder,
     text_info,
 )
 from tracekit.formats.feed import Feed, open_feeds
-from tracekit.formats.inputs import STANDARD_INPUT, find_layout
+from tracekit.formats.inputs import find_layout
 from tracekit.formats.summary import trace_info
 from tracekit.layout import Layout, read_layout
 from tracekit.native.decode import Text, detect_text
@@ -71,27 +73,34 @@ def import_events(
     )
     name = format_name(text.kind, facts.stats)
     refuse_bad_lines(facts, feed.name, name=name, most_bad_ratio=choice.most_bad_ratio)
+    if not choice.forces_units:
+        refuse_disorder(facts, feed.name)
     return text_info(facts, tally.rows, layout=layout, name=name)
 
 
 def import_capture(
-    files: Sequence[Path], *, folder: Path, choice: Choice, on_bytes: OnBytes
+    files: Sequence[Path],
+    pipe: tuple[Feed, bytes] | None,
+    *,
+    folder: Path,
+    choice: Choice,
+    on_bytes: OnBytes,
 ) -> dict[str, Any]:
-    """Decode captures of blktrace as `parse` does; return the content of trace.json."""
-    if STANDARD_INPUT in files:
-        message = "standard input: a capture of blktrace"
-        raise InputError(message, hint="run in place of import: tracekit parse -")
+    """Decode captures of blktrace as `parse` does; return the content of trace.json.
+
+    A `pipe`, of which the head was read, cannot be opened again as the files are.
+    """
     if choice.form or choice.units or choice.columns or choice.regex:
         message = f"{files[0]}: a capture of blktrace, whose columns and units are known"
         raise UsageError(message, hint="leave --format, --unit, --columns and --regex out")
     layout_file = choice.layout_file or find_layout(files)
     layout = read_layout(layout_file) if layout_file else Layout()
-    with open_feeds(files) as feeds:
+    with nullcontext([pipe[0]]) if pipe else open_feeds(files) as feeds:
         facts, tally = decode_feeds(
             feeds,
             layout,
             table=folder / "requests.parquet",
-            options=Options(),
+            options=Options(head=pipe[1] if pipe else b""),
             on_bytes=on_bytes,
         )
     info = trace_info(facts, layout)

@@ -74,8 +74,7 @@ def _import_feeds(
 ) -> dict[str, Any]:
     """Import by what the trace is; return what trace.json shall say."""
     if is_blktrace(head):
-        stop_feeds(feeds)
-        return import_capture(files, folder=folder, choice=choice, on_bytes=on_bytes)
+        return _import_capture(files, feeds, head, folder=folder, choice=choice, on_bytes=on_bytes)
     text = event_text(head, choice)
     if text is None and is_chosen(head, choice):
         return import_octf(feeds, head, folder=folder, choice=choice, on_bytes=on_bytes)
@@ -90,6 +89,26 @@ def _import_feeds(
     except UnorderedError as error:
         _refuse_pipe(feeds[0], error)
     return _import_sorted(files, folder=folder, choice=choice, on_bytes=on_bytes)
+
+
+def _import_capture(
+    files: Sequence[Path],
+    feeds: Sequence[Feed],
+    head: bytes,
+    *,
+    folder: Path,
+    choice: Choice,
+    on_bytes: OnBytes,
+) -> dict[str, Any]:
+    """Import a capture of blktrace: files are read from their beginning again, a pipe goes on."""
+    pipes = [feed for feed in feeds if feed.total_bytes is None]
+    if pipes and len(feeds) > 1:
+        message = f"{pipes[0].name}: a pipe among several files of blktrace"
+        raise InputError(message, hint="run in place of import: tracekit parse")
+    if not pipes:
+        stop_feeds(feeds)
+    pipe = (pipes[0], head) if pipes else None
+    return import_capture(files, pipe, folder=folder, choice=choice, on_bytes=on_bytes)
 
 
 def _import_sorted(

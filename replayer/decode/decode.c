@@ -53,7 +53,7 @@ int64_t tk_decode_detect_text(const char *head, int64_t size) {
 
 int tk_decode_set_text(struct tk_decoder *decoder, int64_t file, int64_t format, const char *form,
                        const char *head, int64_t size) {
-  if (file < 0 || (size_t)file >= decoder->merge.count || size < 0 || format <= TEXT_NONE ||
+  if (file < 0 || (size_t)file >= decoder->merge.count || size < 0 || format < TEXT_NONE ||
       format > TEXT_KERNEL || (format == TEXT_FORM) != (form != NULL))
     return -EINVAL;
   struct source *source = &decoder->merge.sources[file];

@@ -55,9 +55,9 @@ TK_EXPORT int tk_decode_open(const int32_t *fds, int64_t count, int32_t keeps_wh
  * Returns the format, or 0. */
 TK_EXPORT int64_t tk_decode_detect_text(const char *head, int64_t size);
 
-/* Makes input `file` one of text; before the first batch only. `head` are the bytes, at most 64
- * KiB, that were read from its descriptor. `form` is the format of blkparse -f for TEXT_FORM, else
- * NULL. Returns 0, -EINVAL, or what text_form_open returns. */
+/* Makes input `file` one of text, or with TEXT_NONE of binary records; before the first batch only.
+ * `head` are the bytes, at most 64 KiB, that were read from its descriptor. `form` is the format of
+ * blkparse -f for TEXT_FORM, else NULL. Returns 0, -EINVAL, or what text_form_open returns. */
 TK_EXPORT int tk_decode_set_text(struct tk_decoder *decoder, int64_t file, int64_t format,
                                  const char *form, const char *head, int64_t size);
 

@@ -41,8 +41,9 @@ struct source {
   struct problem cut;       /* where keeps_whole ended the file; kind NONE when it did not */
 };
 
-/* Makes a source that was not read yet one of text in the format, which begins with the `size`
- * bytes of `head` that were read from its descriptor already; more than 64 KiB are -EINVAL. */
+/* Makes a source that was not read yet one of text in the format, or with TEXT_NONE of binary
+ * records, which begins with the `size` bytes of `head` that were read from its descriptor already;
+ * more than 64 KiB are -EINVAL. */
 int source_set_text(struct source *source, enum text_format format, const char *head, size_t size);
 
 /* Prepares a source of the open `fd`. Returns 0 or -ENOMEM; source_close in both cases. */

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,10 @@ from tracekit.formats import blocks
 from tracekit.parse_foreign import import_trace
 from tracekit.store import TraceFolder
 
+SMALL = (
+    "from tracekit.formats import blocks; blocks.BLOCK_BYTES = 4096;"
+    "from tracekit.cli import main; main()"
+)
 TICK = 128166372003061629  # in filetime, of 100 ns
 COUNT = 6000
 
@@ -91,6 +98,27 @@ def test_volumes_one_after_the_other_become_one_trace(tmp_path: Path) -> None:
     (tmp_path / "trace.csv.gz").write_bytes(gzip.compress(text.encode()))
     got = columns(import_trace(tmp_path / "trace.csv.gz", tmp_path / "found"))
     assert got["queue_ns"] == [time * 100 for time, *_ in whole]
+
+
+def test_a_file_on_standard_input_can_be_read_twice(tmp_path: Path) -> None:
+    # GIVEN a trace in no order, plain and compressed, behind a first line that was read already
+    import gzip
+
+    text = "".join(f"{row[3]}\n" for row in reversed(lines())).encode()
+    title = b"a title of my own\n"
+    for name, data in (("plain", title + text), ("packed", title + gzip.compress(text))):
+        (tmp_path / name).write_bytes(data)
+        command = [sys.executable, "-c", SMALL, "import", "-", "-o", str(tmp_path / f"{name}-out")]
+        # WHEN it is imported from standard input
+        with (tmp_path / name).open("rb") as file:
+            os.lseek(file.fileno(), len(title), os.SEEK_SET)
+            subprocess.run(command, stdin=file, capture_output=True, check=True)
+        # THEN all requests are there in order, and the digest is of what was read
+        folder = TraceFolder(tmp_path / f"{name}-out")
+        assert columns(folder)["queue_ns"] == [time * 100 for time, *_ in lines()]
+        stored = folder.info["source"]["files"][0]
+        assert stored["bytes"] == len(data) - len(title)
+        assert stored["sha256"] == hashlib.sha256(data[len(title) :]).hexdigest()
 
 
 def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:

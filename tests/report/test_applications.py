@@ -58,7 +58,15 @@ def test_a_difference_is_told_with_the_traces_own_numbers() -> None:
         "This trace is most like video and browser in the study: 3 of 4 traits.",
         "There the file system has most requests, here the journal; of all sectors the file system"
         " has 75.0 % here.",
+        "A request has 15 KiB in the file system and 1.67 KiB in the journal on average.",
     ]
+
+
+HOT = (
+    "here the journal: a sector is touched 1.00 times in the file system and 4.00 times in the"
+    " journal on average. A role is hot where its share of the different sectors is 5.0 % of the"
+    " whole or more below its share of all."
+)
 
 
 def test_what_is_like_two_or_none_is_told_so() -> None:
@@ -68,7 +76,13 @@ def test_what_is_like_two_or_none_is_told_so() -> None:
     found = applications.shape(table, "fs", large="fs")
     assert plain(applications.says(table, found)) == [
         "This trace is equally like \u201cOLTP\u201d and \u201cvideo and browser\u201d:"
-        " 2 of 4 traits each."
+        " 2 of 4 traits each.",
+        "Beside \u201cOLTP\u201d: There much NVM serves best as journal, which has only 5 KiB of"
+        f" different sectors here. There the role with hot sectors is the file system, {HOT}",
+        "Beside \u201cvideo and browser\u201d: There the file system has most requests, here the"
+        " journal; of all sectors the file system has 60.0 % here. A request has 3 KiB in the file"
+        " system and 683 B in the journal on average. There the role with hot sectors is none,"
+        f" {HOT}",
     ]
     # and with none of the study's roles as the best one, or with swap hot, none
     swapped = applications.Shape("other", ("swap",), "other", "other")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracekit.errors import InputError, TracekitError
 from tracekit.native.decode import Place, Problem
 
-KEEP_HINT = "pass --salvage to keep the records before that place"
+KEEP_HINT = "keep the records before that place: tracekit parse --salvage"
 
 
 def decode_error(place: Place, name: str, *, unit: str = "byte") -> TracekitError:

@@ -11,6 +11,8 @@ from tracekit.native.decode import DecodeStats, Text
 from tracekit.warnings import warning
 
 BLKPARSE, BLKPARSE_FORMAT, BLK, PERF, FTRACE = "blkparse", "blkparse -f", "blk", "perf", "ftrace"
+FEWEST_ORDERED = 100
+"""Events from which on their order tells something."""
 EVENT_TEXTS = {
     BLKPARSE: Text.BLKPARSE,
     BLK: Text.NONE,
@@ -66,6 +68,17 @@ def refuse_bad_lines(facts: Facts, file: str, *, name: str, most_bad_ratio: floa
         raise InputError(
             f"{file}: {stats.bad_lines:,} of {told:,} lines are wrong for {name}{shown}",
             hint="choose another --format, or allow more with --max-bad PERCENT",
+        )
+
+
+def refuse_disorder(facts: Facts, file: str) -> None:
+    """Raise InputError when most events stand behind a later one, as no clock's times do."""
+    stats = facts.stats
+    if stats.records >= FEWEST_ORDERED and stats.reordered_records > stats.records // 2:
+        message = f"{file}: {stats.reordered_records:,} of {stats.records:,} events stand behind a"
+        raise InputError(
+            f"{message} later one: their times look like differences, not like a clock's",
+            hint="print it again without --deltatime; or go on all the same with --force-units",
         )
 
 

@@ -30,7 +30,9 @@ COMPRESSIONS = {
     b"\xfd7zXZ\x00": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
     b"BZh": "bz2",
+    **{bytes([first]) + b"\x2a\x4d\x18": "zstd" for first in range(0x50, 0x60)},
 }
+"""By the first bytes; zstd's parallel compressors begin with a frame to be skipped."""
 LONGEST_MAGIC = 6
 STOP_SECONDS = 0.2
 
@@ -203,14 +205,15 @@ def stop_feeds(feeds: Sequence[Feed]) -> None:
 def _open(path: Path, stack: ExitStack) -> Feed:
     feed = Feed(path)
     try:
-        raw = os.dup(0) if path == STANDARD_INPUT else os.open(path, os.O_RDONLY)
-        first = os.pread(raw, LONGEST_MAGIC, 0) if stat.S_ISREG(os.fstat(raw).st_mode) else b""
+        raw = _standard_input() if path == STANDARD_INPUT else os.open(path, os.O_RDONLY)
+        is_file = stat.S_ISREG(os.fstat(raw).st_mode)
+        start = os.lseek(raw, 0, os.SEEK_CUR) if is_file else 0
+        first = os.pread(raw, LONGEST_MAGIC, start) if is_file else b""
     except OSError as error:
         message = f"{feed.name}: cannot be opened: {error.strerror}"
         raise InputError(message, hint="check the permissions") from None
     source = stack.enter_context(os.fdopen(raw, "rb", buffering=0))
     info = os.fstat(raw)
-    is_file = stat.S_ISREG(info.st_mode)
     hashing = _Hashing(feed, source)
     if is_file:
         feed.stored = (raw, info)
@@ -219,6 +222,7 @@ def _open(path: Path, stack: ExitStack) -> Feed:
     if is_file and feed.compression is None:
         feed.is_direct = True
         feed.fd = os.open(f"/proc/self/fd/{raw}", os.O_RDONLY)
+        os.lseek(feed.fd, start, os.SEEK_SET)
         feed.thread = threading.Thread(target=_hash_all, args=(feed, hashing))
     else:
         feed.fd, write_fd = os.pipe()
@@ -227,6 +231,17 @@ def _open(path: Path, stack: ExitStack) -> Feed:
         feed.thread = threading.Thread(target=_pump, args=(feed, hashing, write_fd))
     feed.thread.start()
     return feed
+
+
+def _standard_input() -> int:
+    """Return a descriptor of standard input, of a file one with a place of its own: it is read
+    twice when its requests must be put in order.
+    """
+    if not stat.S_ISREG(os.fstat(0).st_mode):
+        return os.dup(0)
+    raw = os.open("/proc/self/fd/0", os.O_RDONLY)
+    os.lseek(raw, os.lseek(0, 0, os.SEEK_CUR), os.SEEK_SET)
+    return raw
 
 
 def _compression(first: bytes) -> str | None:

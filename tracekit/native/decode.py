@@ -177,6 +177,7 @@ class Decoder(Owned):
     def set_text(self, text: Text, head: bytes, *, form: str | None = None) -> None:
         """Read the one input as text, of which `head` was taken from its descriptor already.
 
+        With Text.NONE it has binary records.
         `form` is the format of `blkparse -f`; raise ValueError when it cannot be read by it.
         """
         shape = form.encode() if form is not None else None

@@ -6,7 +6,7 @@ roles. Video player and browser have the same shape there, so three shapes remai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -135,8 +135,12 @@ def says(table: pd.DataFrame, found: Shape) -> list[str]:
     if most == 0:
         return ["This trace is like none of the study's applications."]
     if len(nearest) > 1:
-        names = fmt.listing([f"\u201c{name}\u201d" for name in nearest])
-        return [f"This trace is equally like {names}: {most} of {len(TRAITS)} traits each."]
+        names = fmt.listing([_quoted(name) for name in nearest])
+        sentences = [f"This trace is equally like {names}: {most} of {len(TRAITS)} traits each."]
+        for name in nearest:
+            told = " ".join(differences(table, found, known=STUDY[name]))
+            sentences.append(f"Beside {_quoted(name)}: {told}")
+        return sentences
     sentences = [
         f"This trace is most like {nearest[0]} in the study: {most} of {len(TRAITS)} traits."
     ]
@@ -153,6 +157,7 @@ def differences(table: pd.DataFrame, found: Shape, *, known: Shape) -> list[str]
             f" {roles.title(found.busiest)}; of all sectors the {roles.title(known.busiest)} has"
             f" {fmt.share(_share(table, known.busiest))} here."
         )
+        sentences += _sizes(table, (known.busiest, found.busiest))
     for trait, amount in (("small", "little"), ("large", "much")):
         if not same[trait]:
             role = getattr(known, trait)
@@ -161,11 +166,44 @@ def differences(table: pd.DataFrame, found: Shape, *, known: Shape) -> list[str]
                 f" {fmt.data(_distinct_bytes(table, role))} of different sectors here."
             )
     if not same["hot"]:
-        sentences.append(
-            "Hot sectors are judged by shares: a role is hot where its share of the different"
-            f" sectors is {fmt.share(HOT_POINTS)} of the whole or more below its share of all."
-        )
+        sentences.append(_hot_difference(table, found, known=known))
     return sentences
+
+
+def _quoted(name: str) -> str:
+    return f"\u201c{name}\u201d"
+
+
+def _sizes(table: pd.DataFrame, compared: Sequence[str]) -> list[str]:
+    """Say how long the requests of the roles are, which makes requests and sectors differ."""
+    there = table.loc[[role for role in compared if role in table.index]]
+    requests = there["read_count"] + there["write_count"]
+    if len(there) < len(compared) or not (requests > 0).all():
+        return []
+    means = 512 * there["total_sectors"] / requests
+    told = [
+        f"{fmt.data(round(mean))} in the {roles.title(str(role))}" for role, mean in means.items()
+    ]
+    return [f"A request has {fmt.listing(told)} on average."]
+
+
+def _hot_difference(table: pd.DataFrame, found: Shape, *, known: Shape) -> str:
+    """Say which roles have hot sectors in the study and here, and how often theirs are touched."""
+    there, here = titles(known)["hot"], titles(found)["hot"]
+    touches = table["total_sectors"] / table["distinct_sectors"]
+    told = [
+        f"{count:.2f} times in the {roles.title(str(role))}"
+        for role, count in touches[list(roles.in_order(touches.index))].items()
+    ]
+    return (
+        f"There the role with hot sectors is {_none(there)}, here {_none(here)}: a sector is"
+        f" touched {fmt.listing(told)} on average. A role is hot where its share of the different"
+        f" sectors is {fmt.share(HOT_POINTS)} of the whole or more below its share of all."
+    )
+
+
+def _none(listed: str) -> str:
+    return listed if listed == "none" else f"the {listed}"
 
 
 def _share(table: pd.DataFrame, role: str) -> float:
