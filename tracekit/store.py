@@ -168,6 +168,13 @@ def scratch_folder(path: Path) -> AbstractContextManager[Path]:
     return _claimed(path, Path.mkdir)
 
 
+def left_behind(path: Path) -> Iterator[Path]:
+    """Yield what killed processes left beside `path`, each while nobody else may take it."""
+    for stale in sorted(path.parent.glob(f".{glob.escape(path.name)}.tracekit-*")):
+        with suppress(OSError), _locked(stale):
+            yield stale
+
+
 @contextmanager
 def _claimed(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """Yield a new temporary name beside `path`, which is gone when the block ends.
@@ -175,8 +182,8 @@ def _claimed(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     A lock on what it names tells that its process lives; what a killed one left beside the same
     path is removed first.
     """
-    for stale in path.parent.glob(f".{glob.escape(path.name)}.tracekit-*"):
-        with suppress(OSError), _locked(stale):
+    for stale in left_behind(path):
+        with suppress(OSError):
             _remove(stale)
     part, lock = _claim(path, make)
     try:

@@ -22,6 +22,7 @@ struct options {
   bool replaces;
   bool ignores_space;
   bool is_quiet;
+  uint32_t parent; /* process whose end stops the run; 0: none */
 };
 
 /* Reads the command line. Returns 0, 1 when all that was asked for is printed, or -EINVAL after a

@@ -14,7 +14,6 @@
 
 #include "replay/mapping.h"
 #include "replay/number.h"
-#include "replay/signature.h"
 
 /* Reads the attribute `name` of a character device, without its final newline. */
 static int read_attribute(dev_t device, const char *name, char *text, size_t size) {
@@ -131,13 +130,13 @@ int dax_device_check(dev_t device, char why[GUARD_REASON_BYTES]) {
   return rc;
 }
 
-int dax_device_signature(int fd, uint64_t size_bytes, const char **name) {
+int dax_device_signatures(int fd, uint64_t size_bytes, struct signature_set *found) {
   void *bytes = mmap(NULL, (size_t)size_bytes, PROT_READ, MAP_SHARED, fd, 0);
   if (bytes == MAP_FAILED)
     return -errno;
   int rc = mapping_guard_faults();
   if (rc == 0)
-    rc = signature_find_mapped(bytes, size_bytes, name);
+    rc = signature_find_mapped(bytes, size_bytes, found);
   (void)munmap(bytes, (size_t)size_bytes); /* ours, so it cannot fail */
   return rc;
 }

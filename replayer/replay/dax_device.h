@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "replay/guard.h"
+#include "replay/signature.h"
 
 /* Returns whether the character device is one of the kernel's dax bus. */
 bool dax_device_is(dev_t device);
@@ -25,6 +26,6 @@ int dax_device_identity(dev_t device, char *text, size_t size);
 int dax_device_check(dev_t device, char why[GUARD_REASON_BYTES]);
 
 /* As signature_find, for a device open for reading. */
-int dax_device_signature(int fd, uint64_t size_bytes, const char **name);
+int dax_device_signatures(int fd, uint64_t size_bytes, struct signature_set *found);
 
 #endif

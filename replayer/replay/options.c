@@ -135,6 +135,8 @@ static const struct command_option table[] = {
     {"progress-fd", "N", "terminal for the progress line (default 2, stderr)", command_terminal,
      AT(progress_fd)},
     {"quiet", NULL, "no progress line", command_flag, AT(is_quiet)},
+    {"parent", "PID", "stop when this process, which started the program, ends", command_small,
+     AT(parent), 1, INT32_MAX},
 };
 
 static int take_plan(struct options *options, char *path) {

@@ -59,6 +59,7 @@ struct options {
   bool is_dry_run;
   int progress_fd; /* a progress line goes there when it is a terminal */
   bool is_quiet;
+  uint32_t parent; /* process whose end stops the run; 0: none */
 };
 
 /* Reads the command line; strings are borrowed from `arguments`, which it may cut at "=". Returns

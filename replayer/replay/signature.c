@@ -18,20 +18,53 @@ struct signature {
   const char *magic;    /* bytes */
 };
 
-/* Offsets are those of the formats' own documentation. Kept to one line each. */
+/* Offsets are those of the formats' own documentation and of libblkid. Kept to one line each. */
 static const struct signature signatures[] = {
     {"ext", 1080, false, 2, "\x53\xEF"},
     {"xfs", 0, false, 4, "XFSB"},
     {"xfs_log", 0, false, 4, "\xFE\xED\xBA\xBE"},
     {"btrfs", 65600, false, 8, "_BHRfS_M"},
     {"f2fs", 1024, false, 4, "\x10\x20\xF5\xF2"},
-    {"bcachefs", 4120, false, 16,
-     "\xC6\x85\x73\xF6\x4E\x1A\x45\xCA\x82\x65\xF5\x7F\x48\xBA\x6D\x81"},
+    {"bcache", 4120, false, 16, "\xC6\x85\x73\xF6\x4E\x1A\x45\xCA\x82\x65\xF5\x7F\x48\xBA\x6D\x81"},
     {"bcachefs", 4120, false, 16,
      "\xC6\x85\x73\xF6\x66\xCE\x90\xA9\xD9\x6A\x60\xCF\x80\x3D\xF7\xEF"},
     {"zfs", 131072, false, 8, "\x0C\xB1\xBA\x00\x00\x00\x00\x00"},
     {"ntfs", 3, false, 8, "NTFS    "},
     {"exfat", 3, false, 8, "EXFAT   "},
+    {"bitlocker", 3, false, 8, "-FVE-FS-"},
+    {"refs", 3, false, 8, "ReFS\0\0\0\0"},
+    {"jfs", 32768, false, 4, "JFS1"},
+    {"reiserfs", 8244, false, 6, "ReIsEr"},
+    {"reiserfs", 65588, false, 6, "ReIsEr"},
+    {"reiserfs", 65536, false, 7, "ReIsEr4"},
+    {"gfs2", 65536, false, 4, "\x01\x16\x19\x70"},
+    {"ocfs2", 1024, false, 6, "OCFSV2"},
+    {"ocfs2", 2048, false, 6, "OCFSV2"},
+    {"ocfs2", 4096, false, 6, "OCFSV2"},
+    {"ocfs2", 8192, false, 6, "OCFSV2"},
+    {"ufs", 9564, false, 4, "\x54\x19\x01\x00"},
+    {"ufs", 66908, false, 4, "\x54\x19\x01\x00"},
+    {"hfsplus", 1024, false, 4, "H+\0\x04"},
+    {"hfsplus", 1024, false, 4, "HX\0\x05"},
+    {"apfs", 32, false, 4, "NXSB"},
+    {"nilfs2", 1030, false, 2, "\x34\x34"},
+    {"minix", 1040, false, 2, "\x7F\x13"},
+    {"minix", 1040, false, 2, "\x8F\x13"},
+    {"minix", 1040, false, 2, "\x68\x24"},
+    {"minix", 1040, false, 2, "\x78\x24"},
+    {"minix", 1048, false, 2, "\x5A\x4D"},
+    {"cramfs", 0, false, 4, "\x45\x3D\xCD\x28"},
+    {"bfs", 0, false, 4, "\xCE\xFA\xAD\x1B"},
+    {"erofs", 1024, false, 4, "\xE2\xE1\xF5\xE0"},
+    {"vmfs", 1048576, false, 4, "\x0D\xD0\x01\xC0"},
+    {"bluestore", 0, false, 22, "bluestore block device"},
+    {"stratis", 516, false, 16, "!Stra0tis\x86\xFF\x02^\x41rh"},
+    {"stratis", 4612, false, 16, "!Stra0tis\x86\xFF\x02^\x41rh"},
+    {"vdo", 0, false, 8, "dmvdo001"},
+    {"oracleasm", 32, false, 8, "ORCLDISK"},
+    {"ddf", 512, true, 4, "\xDE\x11\xDE\x11"},
+    {"isw", 1024, true, 23, "Intel Raid ISM Cfg Sig."},
+    {"udf", 32769, false, 5, "BEA01"},
     {"iso9660", 32769, false, 5, "CD001"},
     {"squashfs", 0, false, 4, "hsqs"},
     {"swap", 4086, false, 10, "SWAPSPACE2"},
@@ -53,6 +86,9 @@ static const struct signature signatures[] = {
     {"gpt", 512, true, 8, "EFI PART"},
     {"gpt", 4096, true, 8, "EFI PART"},
     {"qcow2", 0, false, 4, "QFI\xFB"},
+    {"vhdx", 0, false, 8, "vhdxfile"},
+    {"vmdk", 0, false, 4, "KDMV"},
+    {"vdi", 64, false, 4, "\x7F\x10\xDA\xBE"},
     {"sqlite", 0, false, 16, "SQLite format 3"},
     {"mbr", 510, false, 2, "\x55\xAA"},
 };
@@ -100,26 +136,34 @@ static int matches(const struct source *source, uint64_t size_bytes,
   return rc;
 }
 
-static int find(const struct source *source, uint64_t size_bytes, const char **name) {
+static void add(struct signature_set *found, const char *name) {
+  for (uint32_t i = 0; i < found->count; i++)
+    if (strcmp(found->names[i], name) == 0)
+      return;
+  found->names[found->count++] = name;
+}
+
+static int find(const struct source *source, uint64_t size_bytes, struct signature_set *found) {
   unsigned char *pages = malloc(2 * PAGE);
-  *name = NULL;
+  found->count = 0;
   if (pages == NULL)
     return -ENOMEM;
   int rc = 0;
-  bool match = false;
-  for (size_t i = 0; i < sizeof signatures / sizeof *signatures && rc == 0 && !match; i++) {
+  for (size_t i = 0; i < sizeof signatures / sizeof *signatures && rc == 0; i++) {
+    bool match;
     rc = matches(source, size_bytes, &signatures[i], pages, &match);
-    if (match)
-      *name = signatures[i].name;
+    if (match && found->count < SIGNATURE_NAMES)
+      add(found, signatures[i].name);
   }
   free(pages);
   return rc;
 }
 
-int signature_find(int fd, uint64_t size_bytes, const char **name) {
-  return find(&(struct source){.fd = fd}, size_bytes, name);
+int signature_find(int fd, uint64_t size_bytes, struct signature_set *found) {
+  return find(&(struct source){.fd = fd}, size_bytes, found);
 }
 
-int signature_find_mapped(const unsigned char *bytes, uint64_t size_bytes, const char **name) {
-  return find(&(struct source){.fd = -1, .mapped = bytes}, size_bytes, name);
+int signature_find_mapped(const unsigned char *bytes, uint64_t size_bytes,
+                          struct signature_set *found) {
+  return find(&(struct source){.fd = -1, .mapped = bytes}, size_bytes, found);
 }

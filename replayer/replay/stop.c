@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "replay/diag.h"
 
@@ -44,6 +46,20 @@ int stop_install(void) {
   if (rc != 0)
     diag("cannot handle signals: %s", strerror(-rc));
   return rc;
+}
+
+int stop_with(uint32_t parent) {
+  if (parent == 0)
+    return 0;
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0) {
+    int rc = -errno;
+    diag("cannot learn when process %u ends: %s", parent, strerror(-rc));
+    return rc;
+  }
+  /* It may have ended before it could be told. */
+  if (getppid() != (pid_t)parent)
+    on_signal(SIGTERM);
+  return 0;
 }
 
 bool stop_requested(void) { return atomic_load_explicit(&stop_flag, memory_order_relaxed) != 0; }

@@ -235,21 +235,39 @@ static int open_object(struct target *target, const struct target_rules *rules) 
   return 0;
 }
 
+/* Refuses a target that holds something which the user has not named. */
+static int refuse_unnamed(const struct target *target, const struct target_rules *rules,
+                          const struct signature_set *found) {
+  char names[512] = "";
+  char options[1024] = "";
+  for (uint32_t i = 0; i < found->count; i++) {
+    const char *name = found->names[i];
+    if (listed(rules->overwrite, rules->overwrite_count, name))
+      continue;
+    size_t told = strlen(names);
+    size_t typed = strlen(options);
+    (void)snprintf(names + told, sizeof names - told, "%s%s", told == 0 ? "" : " and ", name);
+    (void)snprintf(options + typed, sizeof options - typed, " --overwrite-signature %s", name);
+  }
+  if (names[0] == '\0')
+    return 0;
+  diag("target %s=%s is refused: it holds %s; to destroy it:%s", target->label, target->path, names,
+       options);
+  return -EPERM;
+}
+
 static int check_content(const struct target *target, const struct target_rules *rules) {
-  const char *name;
+  struct signature_set found;
   if (!target->may_write)
     return 0;
   if (target->kind == TARGET_FILE && guard_file_is_open(target->fd))
     return refuse(target, EBUSY, "another process has the file open");
-  int rc = target->kind == TARGET_DAX ? dax_device_signature(target->fd, target->size_bytes, &name)
-                                      : signature_find(target->fd, target->size_bytes, &name);
+  int rc = target->kind == TARGET_DAX
+               ? dax_device_signatures(target->fd, target->size_bytes, &found)
+               : signature_find(target->fd, target->size_bytes, &found);
   if (rc != 0)
     return fail(target, "cannot look for signatures", -rc);
-  if (name == NULL || listed(rules->overwrite, rules->overwrite_count, name))
-    return 0;
-  diag("target %s=%s is refused: it holds %s; to destroy it: --overwrite-signature %s",
-       target->label, target->path, name, name);
-  return -EPERM;
+  return refuse_unnamed(target, rules, &found);
 }
 
 static int open_existing(struct target *target, const struct plan_target *plan_target,

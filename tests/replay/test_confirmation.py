@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.replay.disk import call, image
-from tests.replay.program import READ, WRITE, content, expected_content, record, run, write_plan
+from tests.replay.program import (
+    READ,
+    WRITE,
+    Ran,
+    content,
+    expected_content,
+    record,
+    run,
+    write_plan,
+)
 from tests.replay.refusal import RECORDS, refused, unchanged, write_plan_of
 
 
@@ -68,10 +78,51 @@ def test_a_file_with_a_signature_is_not_overwritten(tmp_path: Path) -> None:
     assert ran.summary["counts"]["done"] == 3
 
 
+def test_each_signature_must_be_named(tmp_path: Path) -> None:
+    # GIVEN a file system on what was a disk with partitions, and part of a RAID
+    target = image(tmp_path / "disk.img", mib=16)
+    call("mkfs.ext4", "-q", "-F", str(target))
+    with target.open("r+b") as file:
+        for offset, magic in ((510, b"\x55\xaa"), ((16 << 20) - 65536, b"\xfc\x4e\x2b\xa9")):
+            file.seek(offset)
+            file.write(magic)
+    told = ("--target", str(target), "--write-to", str(target))
+    plan = write_plan_of(tmp_path)
+
+    def allowed(*names: str) -> Ran:
+        words = [word for name in names for word in ("--overwrite-signature", name)]
+        return run(plan, *told, *words)
+
+    # WHEN all but one of them are named, THEN that one still refuses
+    with unchanged(target):
+        refused(allowed(), "it holds ext and md and mbr; to destroy it: --overwrite-signature ext")
+        for name in ("ext", "md", "mbr"):
+            others = {"ext", "md", "mbr"} - {name}
+            refused(allowed(*others), f"it holds {name}; to destroy it: --overwrite-signature")
+    assert allowed("mbr", "md", "ext").summary["counts"]["done"] == 3
+
+
+@pytest.mark.parametrize("maker", ["mkfs.minix", "mkfs.bfs", "mkfs.ext2 -q -F", "mkswap"])
+def test_what_the_makers_of_file_systems_leave_is_recognised(tmp_path: Path, maker: str) -> None:
+    target = image(tmp_path / "disk.img", mib=16)
+    words = maker.split()
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"needs {words[0]}")
+    call(*words, str(target))
+    name = {"mkfs.ext2": "ext", "mkswap": "swap"}.get(words[0], words[0].removeprefix("mkfs."))
+    with unchanged(target):
+        ran = run(write_plan_of(tmp_path), "--target", str(target), "--write-to", str(target))
+        refused(ran, f"it holds {name};")
+
+
 SIGNATURES = [
     ("swap", 4086, b"SWAPSPACE2"), ("xfs", 0, b"XFSB"), ("btrfs", 65600, b"_BHRfS_M"),
     ("lvm", 512, b"LABELONE"), ("md", 4096, b"\xfc\x4e\x2b\xa9"), ("luks", 0, b"LUKS\xba\xbe"),
     ("gpt", 512, b"EFI PART"), ("gpt", (16 << 20) - 512, b"EFI PART"), ("mbr", 510, b"\x55\xaa"),
+    ("jfs", 32768, b"JFS1"), ("reiserfs", 65588, b"ReIsEr2Fs"), ("apfs", 32, b"NXSB"),
+    ("udf", 32769, b"BEA01"), ("bluestore", 0, b"bluestore block device"),
+    ("stratis", 4612, b"!Stra0tis\x86\xff\x02^Arh"), ("ddf", (16 << 20) - 512, b"\xde\x11" * 2),
+    ("isw", (16 << 20) - 1024, b"Intel Raid ISM Cfg Sig. 1.2"), ("vmdk", 0, b"KDMV"),
     ("md", (16 << 20) - 8192, b"\xfc\x4e\x2b\xa9"), ("md", (16 << 20) - 65536, b"\xfc\x4e\x2b\xa9"),
 ]  # fmt: skip
 

@@ -74,7 +74,7 @@ def _watched(command: Sequence[str]) -> tuple[int, str]:
         with (
             forwarded_signals() as forward,
             subprocess.Popen(
-                [*command, *progress],
+                [*command, "--parent", str(os.getpid()), *progress],
                 stderr=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=() if shown is None else (shown,),

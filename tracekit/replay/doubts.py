@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 LATE_SHARE = 0.001
@@ -9,6 +11,7 @@ STOLEN_SHARE = 0.02
 
 ADVICE = {
     "interrupted": "run it again to the end",
+    "rescued": "go on behind it with --resume and its name, or remove it",
     "failed": "look at the errors below: their latencies are not counted",
     "fallback": "allow io_uring (sysctl kernel.io_uring_disabled=0) or ask for --engine threads",
     "late": "use fewer busy processes, a higher --depth or a faster target",
@@ -39,6 +42,18 @@ def find_doubts(summary: dict[str, Any], compiled: dict[str, Any]) -> list[dict[
     """Return warnings as `{"code", "message", "advice"}` for a finished run."""
     found = [*_of_run(summary), *_of_schedule(summary), *_of_targets(summary), *_of_plan(compiled)]
     return [{"code": code, "message": text, "advice": ADVICE[code]} for code, text in found]
+
+
+def find_rescued(places: Sequence[Path]) -> list[dict[str, str]]:
+    """Return a warning for each folder of completions that a killed replay had left."""
+    return [
+        {
+            "code": "rescued",
+            "message": f"an earlier replay was killed; what it completed is in {place}",
+            "advice": ADVICE["rescued"],
+        }
+        for place in places
+    ]
 
 
 def _of_run(summary: dict[str, Any]) -> list[tuple[str, str]]:

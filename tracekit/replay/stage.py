@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tracekit import store
-from tracekit.contract import read_object
 from tracekit.errors import UsageError
 from tracekit.native.replay import Outcome, checked_program, run_program
 from tracekit.plan.compile import PlanOptions, PlanReport, compile_plan
@@ -20,24 +19,25 @@ from tracekit.plan.file import LEVELS
 from tracekit.plan.routes import DEFAULT, NVM
 from tracekit.replay.budget import check_budget, parse_budget
 from tracekit.replay.completions import write_completions
-from tracekit.replay.doubts import find_doubts
+from tracekit.replay.doubts import find_doubts, find_rescued
 from tracekit.replay.emulated import ENGINE as EMULATED
 from tracekit.replay.emulated import device_arguments, split_device
 from tracekit.replay.placement import place_answer
-from tracekit.replay.schedule import Schedule, requests_handled
+from tracekit.replay.schedule import Schedule
 from tracekit.replay.unfinished import (
-    ABOUT,
     PLAN,
+    RECORDS,
     SUFFIX,
+    SUMMARY,
     Begun,
     keeping_unfinished,
-    unfinished_of,
+    rescue,
+    resumed,
 )
 from tracekit.schema import ROLES
 from tracekit.store import TraceFolder
 
 LATEST = "latest"
-SUMMARY = "summary.json"
 OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
 
 
@@ -189,11 +189,12 @@ def replay(
     _refuse_own_files(folder, options.targets)
     checked_program()
     folder.require("requests", made_by="parse")
+    rescued = rescue(folder.path / "replays", {options.name, options.resume or options.name})
     with _place(folder, options) as place:
         plan = place / PLAN
         compiled, first = _plan(folder, options, plan, on_rows)
         options.schedule.check(compiled)
-        records = place / "completions.bin"
+        records = place / RECORDS
         arguments = [*options.arguments, *_target_arguments(options, compiled, place)]
         arguments += ["--engine", options.engine, *options.schedule.arguments(first)]
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
@@ -204,6 +205,7 @@ def replay(
         with keeping_unfinished(kept, begun):
             outcome = run_program(plan, place / SUMMARY, arguments=arguments)
         summary = _summary(outcome, asdict(compiled), options)
+        summary["warnings"] += find_rescued(rescued)
         if not options.is_dry_run:
             table = place / "completions.parquet"
             write_completions(records, table, is_timed=options.schedule.is_timed)
@@ -220,29 +222,9 @@ def _plan(
         placed = None if options.placement is None else place_answer(folder, options.placement)[0]
         chosen = PlanOptions(options.level, options.own_roles, options.limit, placed)
         return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
-    before, compiled, first = _resumed(folder.path / "replays", options.resume)
+    before, compiled, first = resumed(folder.path / "replays", options.resume)
     shutil.copyfile(before / PLAN, plan)
     return PlanReport(**compiled), first
-
-
-def _resumed(replays: Path, name: str) -> tuple[Path, dict[str, Any], int]:
-    """Return the folder of the replay to resume, what its plan is, and how much of it is done."""
-    before, hint = replays / name, "replay again without --resume"
-    left = unfinished_of(replays, name)
-    if (before / SUMMARY).is_file() and (before / PLAN).is_file():
-        summary = read_object(before / SUMMARY, hint=hint)
-        return before, summary["compiled"], requests_handled(summary)
-    if left is None or not (left / PLAN).is_file():
-        raise UsageError(f"--resume {name}: {before} holds no replay", hint=_names(replays))
-    about = read_object(left / ABOUT, hint=hint)
-    return left, about["compiled"], int(about["next"])
-
-
-def _names(replays: Path) -> str:
-    names = sorted(
-        place.parent.name for file in (SUMMARY, ABOUT) for place in replays.glob(f"*/{file}")
-    )
-    return f"there are: {', '.join(names)}" if names else "there is none in this trace folder"
 
 
 @contextmanager

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tracekit import store
-from tracekit.errors import TracekitError
+from tracekit.contract import read_object
+from tracekit.errors import TracekitError, UsageError
 from tracekit.replay.completions import HEADER, write_completions
 from tracekit.replay.reached import first_without_completion
+from tracekit.replay.schedule import requests_handled
 
 ABOUT = "unfinished.json"
 TABLE = "unfinished.parquet"
 PLAN = "plan.bin"
+RECORDS = "completions.bin"
+SUMMARY = "summary.json"
 SUFFIX = ".unfinished"
+RESERVE_BYTES = 1 << 16
+"""Kept free while the program runs: what is told of a run whose disk became full needs room."""
 
 
 @dataclass(frozen=True)
@@ -41,23 +49,52 @@ def keeping_unfinished(place: Path, begun: Begun) -> Iterator[None]:
     `place` then holds the plan, from which another run can go on, unfinished.parquet and
     unfinished.json (outcome, error, completions, compiled, next: the first record of the plan that
     was not completed), or the program's own file where the disk has no room for a table. The error
-    goes on, and names the folder.
+    goes on, and names the folder. What a killed process of this program leaves, `rescue` finds.
     """
+    about = begun.plan.parent / ABOUT
+    told = {**asdict(begun), "plan": begun.plan.name, "records": begun.records.name}
+    about.write_bytes(json.dumps(told).encode().ljust(RESERVE_BYTES))
     try:
         yield
+        about.unlink()
     except TracekitError as error:
-        parts = [
-            part
-            for part in begun.records.parent.glob(f"{begun.records.name}.*.part")
-            if part.stat().st_size > HEADER.itemsize
-        ]
-        if not parts:
+        about.unlink()
+        part = _records_of(begun.plan.parent)
+        if part is None:
             raise
-        count = _keep(place, parts[0], begun, error=str(error))
+        count = _keep(place, part, begun, error=str(error))
         said = "what completed" if count is None else f"{count:,} completions"
         raise TracekitError(
             f"{error}; {said} kept in {place}", hint=f"go on with --resume {place.name}"
         ) from error
+
+
+def rescue(replays: Path, names: set[str]) -> list[Path]:
+    """Keep what replays of these names left that were killed; return the folders with it."""
+    return [
+        kept
+        for name in sorted(names)
+        for left in store.left_behind(replays / name)
+        if (kept := _rescue(left, replays / f"{name}{SUFFIX}")) is not None
+    ]
+
+
+def _rescue(left: Path, place: Path) -> Path | None:
+    records = _records_of(left)
+    if records is None or not (left / ABOUT).is_file() or not (left / PLAN).is_file():
+        return None
+    told = json.loads((left / ABOUT).read_bytes())
+    (left / ABOUT).unlink()
+    begun = Begun(**{**told, "plan": left / PLAN, "records": records})
+    _keep(place, records, begun, error="tracekit was killed")
+    shutil.rmtree(left, ignore_errors=True)
+    return place
+
+
+def _records_of(folder: Path) -> Path | None:
+    """Return the program's file if it holds completions."""
+    files = [folder / RECORDS, *folder.glob(f"{RECORDS}.*.part")]
+    return next((f for f in files if f.is_file() and f.stat().st_size > HEADER.itemsize), None)
 
 
 def _keep(place: Path, part: Path, begun: Begun, *, error: str) -> int | None:
@@ -66,7 +103,7 @@ def _keep(place: Path, part: Path, begun: Begun, *, error: str) -> int | None:
         reached = first_without_completion(
             begun.plan, part, begin=begun.first, from_ns=begun.from_ns
         )
-        moved = part.rename(folder / "completions.bin")
+        moved = part.rename(folder / RECORDS)
         begun.plan.rename(folder / PLAN)
         rows: int | None = None
         try:
@@ -84,3 +121,26 @@ def unfinished_of(replays: Path, name: str) -> Path | None:
     """Return the folder of what the replay `name` left unfinished, None when it left nothing."""
     places = (replays / name, replays / f"{name}{SUFFIX}")
     return next((place for place in places if (place / ABOUT).is_file()), None)
+
+
+def resumed(replays: Path, name: str) -> tuple[Path, dict[str, Any], int]:
+    """Return the folder of the replay to resume, what its plan is, and how much of it is done.
+
+    Raises UsageError when it is not there or left nothing to do.
+    """
+    before, hint = replays / name, "replay again without --resume"
+    left = unfinished_of(replays, name)
+    if (before / SUMMARY).is_file() and (before / PLAN).is_file():
+        summary = read_object(before / SUMMARY, hint=hint)
+        return before, summary["compiled"], requests_handled(summary)
+    if left is None or not (left / PLAN).is_file():
+        raise UsageError(f"--resume {name}: {before} holds no replay", hint=_names(replays))
+    about = read_object(left / ABOUT, hint=hint)
+    return left, about["compiled"], int(about["next"])
+
+
+def _names(replays: Path) -> str:
+    names = sorted(
+        place.parent.name for file in (SUMMARY, ABOUT) for place in replays.glob(f"*/{file}")
+    )
+    return f"there are: {', '.join(names)}" if names else "there is none in this trace folder"
