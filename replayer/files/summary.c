@@ -87,22 +87,6 @@ static void write_timing(struct json *json, const struct session *session) {
   json_close(json, '}');
 }
 
-/* The steps of the histogram that hold values: their largest value, and how many. */
-static void write_steps(struct json *json, const struct histogram *histogram) {
-  uint64_t end_ns = 0;
-  json_open(json, "histogram", '[');
-  for (unsigned step = 0; step < HISTOGRAM_STEPS; step++) {
-    end_ns += histogram_step_width(step);
-    if (histogram->steps[step] == 0)
-      continue;
-    json_open(json, NULL, '{');
-    json_number(json, "up_to_ns", end_ns - 1);
-    json_number(json, "count", histogram->steps[step]);
-    json_close(json, '}');
-  }
-  json_close(json, ']');
-}
-
 static void write_class(struct json *json, const char *name, const struct tally_class *class) {
   if (class == NULL || class->done + class->failed == 0)
     return;
@@ -114,7 +98,7 @@ static void write_class(struct json *json, const char *name, const struct tally_
   json_number(json, "bytes", class->bytes);
   json_number(json, "short", class->short_count);
   report_histogram(json, "latency", &class->latency);
-  write_steps(json, &class->latency);
+  report_steps(json, "histogram", &class->latency);
   json_close(json, '}');
 }
 

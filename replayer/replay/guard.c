@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/loop.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -113,21 +115,69 @@ static int check_swaps(const struct subject *subject, char *why) {
   return rc;
 }
 
-/* Whether the loop device in sysfs folder `name` stands on the subject. */
-static bool loop_stands_on(const char *name, const struct subject *subject) {
+/* A device number as the kernel's loop driver writes it. */
+static dev_t decoded(uint64_t number) {
+  return makedev((unsigned)(number >> 8 & 0xfff),
+                 (unsigned)((number & 0xff) | (number >> 12 & 0xfff00)));
+}
+
+/* Asks the loop device `name` for the numbers of what is behind it. Returns 0 or -errno. */
+static int ask_loop(const char *name, struct stat *behind) {
+  char path[PATH_MAX];
+  char told[32];
+  struct loop_info64 info;
+  int length = snprintf(path, sizeof path, "/dev/%s", name);
+  if (length < 0 || (size_t)length >= sizeof path)
+    return -ENAMETOOLONG;
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0)
+    return -errno;
+  int rc = ioctl(fd, LOOP_GET_STATUS64, &info) == 0 ? 0 : -errno;
+  (void)close(fd); /* only read */
+  if (rc != 0)
+    return rc;
+  (void)snprintf(told, sizeof told, "loop%u", info.lo_number); /* always fits */
+  if (strcmp(told, name) != 0)                                 /* another device bears its name */
+    return -ENODEV;
+  behind->st_mode = info.lo_rdevice != 0 ? S_IFBLK : S_IFREG;
+  behind->st_rdev = decoded(info.lo_rdevice);
+  behind->st_dev = decoded(info.lo_device);
+  behind->st_ino = info.lo_inode;
+  return 0;
+}
+
+/* Looks at what is behind a loop device by the name that it had. Returns 0, 1 when the device has
+ * nothing behind it, or -errno. */
+static int look_behind(const char *name, struct stat *behind) {
   char path[PATH_MAX];
   char backing[PATH_MAX];
-  struct stat status;
   int length = snprintf(path, sizeof path, "/sys/block/%s/loop/backing_file", name);
   FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, "re") : NULL;
   if (file == NULL)
-    return false;
+    return 1;
   bool has_line = fgets(backing, sizeof backing, file) != NULL;
   (void)fclose(file); /* only read */
   if (!has_line)
-    return false;
+    return 1;
   backing[strcspn(backing, "\n")] = '\0';
-  return stat(backing, &status) == 0 && concerns(subject, &status);
+  return stat(backing, behind) == 0 ? 0 : -errno;
+}
+
+/* Refuses what the loop device in sysfs folder `name` stands on. A name may be gone, or be that of
+ * something else by now, so the numbers count where the device may be asked. */
+static int check_loop(const char *name, const struct subject *subject, char *why) {
+  struct stat named;
+  struct stat asked;
+  int looked = look_behind(name, &named);
+  if (looked == 1)
+    return 0;
+  int rc = ask_loop(name, &asked);
+  if ((looked == 0 && concerns(subject, &named)) || (rc == 0 && concerns(subject, &asked)))
+    return busy(why, "it is behind the loop device", name);
+  /* Of a file the kernel will say whether anything else has it open. */
+  return looked != 0 && rc != 0 && subject->devices != NULL
+             ? busy(why, "cannot find out what is behind the loop device", name)
+             : 0;
 }
 
 static int check_loops(const struct subject *subject, char *why) {
@@ -136,8 +186,8 @@ static int check_loops(const struct subject *subject, char *why) {
     return busy(why, "cannot list the block devices:", strerror(errno));
   int rc = 0;
   for (struct dirent *entry = readdir(folder); entry != NULL && rc == 0; entry = readdir(folder))
-    if (strncmp(entry->d_name, "loop", 4) == 0 && loop_stands_on(entry->d_name, subject))
-      rc = busy(why, "it is behind the loop device", entry->d_name);
+    if (strncmp(entry->d_name, "loop", 4) == 0)
+      rc = check_loop(entry->d_name, subject, why);
   (void)closedir(folder); /* only read */
   return rc;
 }

@@ -31,6 +31,21 @@ void report_histogram(struct json *json, const char *key, const struct histogram
   json_close(json, '}');
 }
 
+void report_steps(struct json *json, const char *key, const struct histogram *histogram) {
+  uint64_t end_ns = 0;
+  json_open(json, key, '[');
+  for (unsigned step = 0; step < HISTOGRAM_STEPS; step++) {
+    end_ns += histogram_step_width(step);
+    if (histogram->steps[step] == 0)
+      continue;
+    json_open(json, NULL, '{');
+    json_number(json, "up_to_ns", end_ns - 1);
+    json_number(json, "count", histogram->steps[step]);
+    json_close(json, '}');
+  }
+  json_close(json, ']');
+}
+
 uint64_t report_peak_memory_bytes(void) {
   FILE *file = fopen("/proc/self/status", "re");
   if (file == NULL)

@@ -33,6 +33,9 @@ void report_error(struct json *json, unsigned number);
 /* Writes count, percentiles, extremes and mean; null without values. */
 void report_histogram(struct json *json, const char *key, const struct histogram *histogram);
 
+/* Writes the steps that hold values: the largest value of each, and how many are in it. */
+void report_steps(struct json *json, const char *key, const struct histogram *histogram);
+
 /* Returns the largest resident memory of this program so far, 0 when the kernel does not tell. */
 uint64_t report_peak_memory_bytes(void);
 

@@ -174,6 +174,8 @@ static void write_class(struct json *json, const struct stats_class *class, cons
   json_number(json, "bytes", class->bytes);
   report_histogram(json, "service", &class->service);
   report_histogram(json, "response", &class->response);
+  report_steps(json, "service_histogram", &class->service);
+  report_steps(json, "response_histogram", &class->response);
   json_close(json, '}');
 }
 

@@ -134,6 +134,35 @@ def test_what_is_behind_a_loop_device_is_refused(tmp_path: Path) -> None:
         refused(lower, "behind the loop device", upper.name)
 
 
+@contextmanager
+def settled(*devices: Path) -> Iterator[None]:
+    """Have everything written that the caches hold for these devices, one after the other."""
+    for device in devices:
+        call("blockdev", "--flushbufs", str(device))
+    yield
+
+
+@needs_root
+@pytest.mark.root
+def test_what_is_behind_a_loop_device_is_refused_when_its_name_is_gone(tmp_path: Path) -> None:
+    # GIVEN a mounted loop device on a device whose node was removed, or means another by now
+    backing, other = image(tmp_path / "img"), image(tmp_path / "other")
+    plan = write_plan_of(tmp_path)
+    with loop(backing) as device, loop(other) as free:
+        node = tmp_path / "node"
+        os.mknod(node, 0o600 | stat.S_IFBLK, device.stat().st_rdev)
+        with loop(node) as upper:
+            node.unlink()
+            call("mkfs.ext4", "-q", str(upper))
+            with mounted(upper, tmp_path / "mnt"), settled(upper, device), unchanged(backing):
+                # WHEN the lower device is the target, THEN it is refused by its number
+                gone = run(plan, *everything_confirmed(device))
+                refused(gone, "behind the loop device", upper.name)
+                os.mknod(node, 0o600 | stat.S_IFBLK, free.stat().st_rdev)
+                taken = run(plan, *everything_confirmed(device))
+                refused(taken, "behind the loop device", upper.name)
+
+
 @needs_root
 @pytest.mark.root
 def test_a_device_that_somebody_claimed_is_refused(tmp_path: Path) -> None:

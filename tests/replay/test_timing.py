@@ -82,6 +82,23 @@ def test_percentiles_are_those_of_the_completions(tmp_path: Path) -> None:
         assert told["mean_ns"] == pytest.approx(values.mean(), rel=1e-6, abs=0.1)
 
 
+def test_the_histograms_hold_every_latency(tmp_path: Path) -> None:
+    # GIVEN a run with thousands of different latencies
+    records = [record(WRITE, 8 * (i % 512), 8, at_ns=i * 20_000) for i in range(3000)]
+    plan = write_plan(tmp_path / "a.plan", records)
+    ran = run(plan, "--target", str(tmp_path / "t"), "--engine", "threads")
+    rows, found = ran.rows(), ran.summary["operations"][0]
+    for name, since in (("service", "submit_ns"), ("response", "intended_ns")):
+        values = (rows["complete_ns"] - rows[since]).astype(np.int64)
+        steps = found[f"{name}_histogram"]
+        # THEN as many latencies are up to the end of each step as the steps until there hold
+        ends = np.array([step["up_to_ns"] for step in steps])
+        upto = np.cumsum([step["count"] for step in steps])
+        assert (np.diff(ends) > 0).all()
+        assert upto.tolist() == [int((values <= end).sum()) for end in ends]
+        assert upto[-1] == len(values) == 3000
+
+
 def test_late_requests_are_caught_up_and_their_cause_is_told(tmp_path: Path) -> None:
     # GIVEN 500 writes due at once, then one after 50 ms
     records = [record(WRITE, 8 * i, 8) for i in range(500)]
