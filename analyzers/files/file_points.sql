@@ -9,6 +9,7 @@
 -- column: low_per_second, high_per_second: the slowest and the fastest repeat
 -- column: bytes_per_second: mean of the repeats
 -- column: mean_ns: mean latency, of the repeats by their steps
+-- column: low_ns, high_ns: the least and the largest mean latency of a repeat
 -- column: p99_ns: the largest of the repeats; null for all
 -- column: time_ratio: mean share of the time of all steps
 with points as (
@@ -28,6 +29,8 @@ with points as (
         max(steps_per_second) as high_per_second,
         avg(bytes_per_second) as bytes_per_second,
         sum(mean_ns * steps) / nullif(sum(steps), 0) as mean_ns,
+        min(mean_ns) filter (where steps > 0) as low_ns,
+        max(mean_ns) filter (where steps > 0) as high_ns,
         max(p99_ns) as p99_ns,
         avg(time_ratio) as time_ratio
     from file_runs

@@ -5,12 +5,23 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 from typer.testing import CliRunner
 
 from tracekit.cli import app
-from tracekit.report.sections.file_runs import named, one_varied, says, step_colour, usual
+from tracekit.report.figures.file_curves import rate_over_files
+from tracekit.report.sections.file_runs import (
+    CURVE_COLOURS,
+    named,
+    one_varied,
+    says,
+    step_colour,
+    usual,
+)
+from tracekit.report.svg import WIDE
 from tracekit.sweep.grid import plan_runs
 from tracekit.sweep.target import Target
 
@@ -81,6 +92,44 @@ def test_a_curve_holds_all_else(column: str, expected: dict[str, list[float]]) -
         for kind, part in found.groupby("kind")
     }
     assert curves == expected
+
+
+def test_personalities_have_colours_and_targets_lines() -> None:
+    # GIVEN two personalities on five targets, one more than there are lines
+    rows = [
+        point(personality, f"t{number}", 10.0, threads=threads)
+        for personality in ("varmail", "zip")
+        for number in range(5)
+        for threads in (1, 2)
+    ]
+    found = one_varied(named(pd.DataFrame(rows)), "threads")
+    looks = {
+        str(kind): (part["role"].iloc[0], part["line"].iloc[0])
+        for kind, part in found.groupby("kind")
+    }
+    # THEN no two curves look alike, and the fifth target has colours of its own
+    assert len(set(looks.values())) == 10
+    lines = ("solid", "dashed", "dotted", "dashdot")
+    for number, line in enumerate(lines):
+        assert looks[f"varmail on t{number}"] == (CURVE_COLOURS[0], line)
+        assert looks[f"zip on t{number}"] == (CURVE_COLOURS[1], line)
+    assert looks["varmail on t4"] == (CURVE_COLOURS[2], "solid")
+    assert looks["zip on t4"] == (CURVE_COLOURS[3], "solid")
+
+
+def test_a_point_of_a_curve_has_the_spread_of_its_repeats() -> None:
+    rows = [
+        point("varmail", "ssd", 20.0, threads=1) | {"low_per_second": 15.0, "high_per_second": 30.0}
+        | {"files": files, "line": "dashed", "role": "fs", "kind": "varmail on ssd"}
+        for files in (100, 10)
+    ]  # fmt: skip
+    axes = rate_over_files(pd.DataFrame(rows), WIDE).axes[0]
+    (spread,) = axes.collections
+    assert isinstance(spread, LineCollection)
+    ends = [[(float(x), float(y)) for x, y in line] for line in spread.get_segments()]
+    assert ends == [[(10, 15), (10, 30)], [(100, 15), (100, 30)]]
+    (curve,) = axes.lines
+    assert (curve.get_linestyle(), np.asarray(curve.get_ydata()).tolist()) == ("--", [20, 20])
 
 
 def test_targets_are_compared_under_the_same_settings() -> None:

@@ -43,6 +43,7 @@ STEP_COLOURS = {
 }
 AXES = ("threads", "files", "io_bytes")
 MOST_BARS = 12  # more settings than that are told by the curves
+CURVE_LINES = ("solid", "dashed", "dotted", "dashdot")
 CURVES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("io_bytes", "Rate against the size of a call", rate_over_size),
     ("threads", "Time of a step against threads", latency_over_threads),
@@ -204,7 +205,7 @@ def _curves(points: Evidence, whole: pd.DataFrame) -> list[Figure]:
         if table.empty:
             continue
         legend = [
-            Key(str(part["role"].iloc[0]), str(kind), "solid")
+            Key(str(part["role"].iloc[0]), str(kind), str(part["line"].iloc[0]))
             for kind, part in table.groupby("kind", sort=False)
         ]
         found.append(
@@ -212,7 +213,10 @@ def _curves(points: Evidence, whole: pd.DataFrame) -> list[Figure]:
                 draw,
                 replace(points, table=table),
                 title=title,
-                says=["Both axes are logarithmic; all else is as it is in most of the settings."],
+                says=[
+                    "Both axes are logarithmic; all else is as it is in most of the settings.",
+                    "The line at a point goes from the lowest repeat to the highest.",
+                ],
                 legend=tuple(legend),
                 name=f"file-{column.replace('_', '-')}",
             )
@@ -221,7 +225,7 @@ def _curves(points: Evidence, whole: pd.DataFrame) -> list[Figure]:
 
 
 def one_varied(whole: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return curves over one column, of a personality and target each with its own colour.
+    """Return curves over one column; personalities have a colour each, targets a `line` each.
 
     What else differs is held at its most frequent value; a curve has two points or more.
     """
@@ -232,6 +236,14 @@ def one_varied(whole: pd.DataFrame, column: str) -> pd.DataFrame:
     for (personality, target), group in whole.groupby(["personality", "target"], sort=False):
         held = _held(group, others).dropna(subset=[column]).drop_duplicates(column)
         if len(held) > 1:
-            colour = CURVE_COLOURS[len(curves) % len(CURVE_COLOURS)]
-            curves.append(held.assign(kind=f"{personality} on {target}", role=colour))
+            colour, line = _look(whole, str(personality), str(target))
+            curves.append(held.assign(kind=f"{personality} on {target}", role=colour, line=line))
     return pd.concat(curves, ignore_index=True) if curves else whole.iloc[:0]
+
+
+def _look(whole: pd.DataFrame, personality: str, target: str) -> tuple[str, str]:
+    """Return colour and line of a curve; more targets than lines take further colours."""
+    personalities = list(dict.fromkeys(whole["personality"]))
+    round_, line = divmod(list(dict.fromkeys(whole["target"])).index(target), len(CURVE_LINES))
+    colour = personalities.index(personality) + round_ * len(personalities)
+    return CURVE_COLOURS[colour % len(CURVE_COLOURS)], CURVE_LINES[line]
