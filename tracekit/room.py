@@ -41,22 +41,20 @@ def check_rooms(needs: Sequence[Need], *, spare_bytes: int = 0) -> None:
         place = _folder_of(need.path)
         check_writable(place, need.path)
         room = os.statvfs(place)
-        free_bytes = max(room.f_bavail * room.f_frsize - spare_bytes, 0)
-        if free_bytes < need.size_bytes:
-            raise _too_little(need, f"{need} are needed", free_bytes)
+        free_bytes = room.f_bavail * room.f_frsize
+        free = f"{format_size(free_bytes)} are free on its disk"
+        if spare_bytes:
+            free += f", of which {format_size(spare_bytes)} must stay free"
+        if free_bytes - spare_bytes < need.size_bytes:
+            raise InputError(f"{need.path}: {need} are needed, {free}", hint=need.hint)
         shared = disks.setdefault(place.stat().st_dev, [])
         shared.append(need)
-        if free_bytes < sum(one.size_bytes for one in shared):
+        if free_bytes - spare_bytes < sum(one.size_bytes for one in shared):
             others = " and ".join(f"{one} for {one.path}" for one in shared[:-1])
-            raise _too_little(
-                need, f"{need} are needed, beside {others} on the same disk", free_bytes
+            raise InputError(
+                f"{need.path}: {need} are needed, beside {others} on the same disk, {free}",
+                hint=need.hint,
             )
-
-
-def _too_little(need: Need, needed: str, free_bytes: int) -> InputError:
-    return InputError(
-        f"{need.path}: {needed}, {format_size(free_bytes)} are free on its disk", hint=need.hint
-    )
 
 
 def check_writable(folder: Path, path: Path) -> None:

@@ -69,6 +69,8 @@ class Personality:
     file_sets: tuple[FileSet, ...]
     flow: tuple[Operation, ...]
     parameters: dict[str, int | float] = field(default_factory=dict)
+    definition: str = ""
+    """Digest of its files and operations, before parameters are put in."""
 
     def file_set(self, name: str) -> FileSet:
         """Return the file set of that name, which must be there."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -88,10 +90,17 @@ def open_personality(
         file_sets=tuple(_file_set(keys) for keys in sets),
         flow=tuple(one for keys in flow for one in _operations(keys)),
         parameters=values,
+        definition=_digest(content),
     )
+    _check_used(content, values, file)
     _check(found, file)
     check_direct(found, file)
     return found
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    told = json.dumps([content["files"], content["operation"]], sort_keys=True, default=str)
+    return hashlib.sha256(told.encode()).hexdigest()[:8]
 
 
 def _parameters(table: Any, place: str) -> dict[str, int | float]:
@@ -162,6 +171,18 @@ def _filled(
                 raise keys.wrong(key, "names no parameter", hint=f"there are {', '.join(values)}")
             filled[key] = values[value[1:]]
     return filled
+
+
+def _check_used(content: Mapping[str, Any], values: Mapping[str, Any], file: Path) -> None:
+    """Raise InputError for a parameter that changes nothing, as a misspelt one."""
+    tables = [*content["files"], *content["operation"]]
+    used = {value for table in tables for value in table.values() if isinstance(value, str)}
+    for key in values:
+        if key != "threads" and f"${key}" not in used:
+            raise InputError(
+                f"{file}, [parameters], key '{key}': nothing uses it",
+                hint=f'write "${key}" where it belongs, or remove it',
+            )
 
 
 def _file_set(keys: Keys) -> FileSet:

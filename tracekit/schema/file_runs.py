@@ -23,7 +23,12 @@ FILE_RUNS = pa.schema(
         field(
             "io_bytes", pa.int64(), meaning="parameter `io_size`: bytes of a call", nullable=True
         ),
-        field("settings", pa.string(), meaning="all parameters of the personality, as JSON"),
+        field(
+            "settings",
+            pa.string(),
+            meaning="all parameters of the personality, as JSON, and what its runs in this folder"
+            " differ in beside them, such as --cache",
+        ),
         field("outcome", TEXT, meaning="finished, interrupted or full"),
         field(
             "step",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.schema.file_runs import FILE_RUNS
 from tracekit.store import write_table
+from tracekit.sweep.conditions import told_settings
 
 if TYPE_CHECKING:
     from tracekit.sweep.grid import Run
@@ -33,6 +34,7 @@ def of_run(run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | Non
         "run": run.number,
         "threads": run.personality.threads,
         "settings": dict(parameters),
+        "definition": run.personality.definition,
         "timing_asked": vars(run.timing),
         "summary": {key: summary[key] for key in kept},
         "directory_told": summary["directory"],
@@ -51,12 +53,13 @@ def write_runs(path: Path, results: Sequence[Mapping[str, Any]]) -> None:
     """Write the table FILE_RUNS of all results."""
     import pyarrow as pa
 
-    rows = [row for result in results for row in _rows(result)]
+    settings = told_settings(results)
+    rows = [row for pair in zip(results, settings, strict=True) for row in _rows(*pair)]
     write_table(path, pa.Table.from_pylist(rows, FILE_RUNS))
 
 
-def _rows(result: Mapping[str, Any]) -> Iterator[Row]:
-    summary, settings = result["summary"], result["settings"]
+def _rows(result: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Row]:
+    summary = result["summary"]
     counts = summary["counts"]
     restored_ns = counts["untimed_ns"] / result["threads"]
     elapsed_ns = max(round(summary["timing"]["elapsed_ns"] - restored_ns), 1)

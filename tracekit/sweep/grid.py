@@ -7,6 +7,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from tracekit.errors import UsageError
 from tracekit.personality.model import Personality
@@ -136,7 +137,12 @@ def plan_runs(
                 runs.append(Run(personality, name, target, timing, number, settings))
     for key, axis in vary.items():
         if not any(key in run.settings or _sets(key, run) for run in runs):
-            raise UsageError(f"{axis.option}: no personality has the parameter '{key}'")
+            known = list(dict.fromkeys(name for run in runs for name in run.personality.parameters))
+            close = get_close_matches(key, known, n=1)
+            raise UsageError(
+                f"{axis.option}: no personality has the parameter '{key}'",
+                hint=f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}",
+            )
     return runs
 
 

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tracekit.sizes import format_size
 
 Row = Mapping[str, Any]
+NAMED = ("threads", "files", "io_size", "append_size")
+"""Settings that the name of a point has anyway; those of appends change with those of calls."""
 
 
-def setting_name(row: Row) -> str:
-    """Name a setting by what is varied most."""
+def varied_settings(texts: Iterable[str]) -> list[str]:
+    """Return the keys that differ between the settings, as JSON, of one personality's points."""
+    settings = [json.loads(text) for text in dict.fromkeys(texts)]
+    keys = dict.fromkeys(key for one in settings for key in one)
+    return [key for key in keys if len({one.get(key) for one in settings}) > 1]
+
+
+def setting_word(key: str, value: Any) -> str:
+    """Write one setting: a size with its unit, a number with separators, an option as it is."""
+    if isinstance(value, str):
+        return f"{key} {value}"
+    return f"{key} {format_size(value) if key.endswith('_size') else f'{value:,}'}"
+
+
+def setting_name(row: Row, varied: Sequence[str] = ()) -> str:
+    """Name a setting by what is varied most, and by those of the `varied` ones that it has."""
     parts = [f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"]
     if row["files"] is not None:
         parts.append(f"{row['files']:,} files")
     if row["io_bytes"] is not None:
         parts.append(f"{format_size(row['io_bytes'])} a call")
-    return ", ".join(parts)
+    settings = json.loads(row["settings"]) if varied else {}
+    more = [key for key in varied if key in settings and key not in NAMED]
+    return ", ".join([*parts, *(setting_word(key, settings[key]) for key in more)])
 
 
 def rate(row: Row) -> str:

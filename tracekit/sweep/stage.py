@@ -16,6 +16,7 @@ from tracekit.personality.plan import write_personality
 from tracekit.sizes import format_duration
 from tracekit.store import TraceFolder, measurement_folder, scratch_folder, write_json
 from tracekit.sweep.answer import of_run, write_runs
+from tracekit.sweep.conditions import check_places
 from tracekit.sweep.grid import Run
 from tracekit.sweep.guest import run_in_guest
 from tracekit.sweep.operations import PLACE as OPERATIONS
@@ -52,11 +53,12 @@ def sweep(
     `replace` removes what a killed run left on a target; `again` makes runs that are there anew;
     `keeps_operations` keeps a row an operation, and makes runs anew that have none. A run that
     fails is told and the next one goes on; an interruption ends the sweep. Raises UsageError for a
-    folder that is another thing.
+    folder that is another thing, and for a target whose name was another place there.
     """
     folder = measurement_folder(output)
     place = folder.path / RUNS
     place.mkdir(parents=True, exist_ok=True)
+    check_places(read_results(folder), runs)
     needed = [place, *([folder.path / OPERATIONS] if keeps_operations else [])]
     wanted = [run for run in runs if again or not _is_there(run, needed)]
     missing = _run_all(

@@ -13,7 +13,7 @@ from tracekit.store import TraceFolder
 from tracekit.sweep.answer import ALL
 from tracekit.sweep.dax import find_verdicts, stand_ins
 from tracekit.sweep.dax import summarize as summarize_dax
-from tracekit.sweep.points import percent, rate, setting_name
+from tracekit.sweep.points import percent, rate, setting_name, varied_settings
 from tracekit.sweep.stage import Swept, read_results
 
 POINTS = "files/file_points"
@@ -62,6 +62,10 @@ def summarize(folder: TraceFolder) -> list[dict[str, Any]]:
 def headline(folder: TraceFolder) -> list[str]:
     """Return a line a point, its rate with spread and what takes most of the time, and of DAX."""
     rows = summarize(folder)
+    varied = {
+        name: varied_settings(one["settings"] for one in rows if one["personality"] == name)
+        for name in {row["personality"] for row in rows}
+    }
     lines = []
     for row in rows:
         if row["step"] != ALL:
@@ -70,7 +74,8 @@ def headline(folder: TraceFolder) -> list[str]:
         steps = [
             one for one in rows if one["step"] != ALL and all(one[key] == row[key] for key in same)
         ]
-        place = f"{row['personality']} on {row['target']}, {setting_name(row)}"
+        name = setting_name(row, varied[row["personality"]])
+        place = f"{row['personality']} on {row['target']}, {name}"
         lines.append(f"  {place}: {rate(row)}{_most(steps)}")
     verdicts = find_verdicts(folder)
     told = [*summarize_dax(verdicts), *stand_ins(folder)] if verdicts else []

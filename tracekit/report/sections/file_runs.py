@@ -18,6 +18,8 @@ from tracekit.report.figures.file_rates import file_rates
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Section, figure
 from tracekit.report.sections.file_times import call_times
+from tracekit.sweep.points import NAMED, setting_word
+from tracekit.sweep.points import varied_settings as settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +44,10 @@ STEP_COLOURS = {
     "close": "other",
 }
 AXES = ("threads", "files", "io_bytes")
+TIMES = (
+    *("kind", "step", "run_count", "mean_ns", "p99_ns", "time_ratio", "steps_per_second"),
+    *("deviation_per_second", "failed"),
+)
 MOST_BARS = 12  # more settings than that are told by the curves
 CURVE_LINES = ("solid", "dashed", "dotted", "dashdot")
 CURVES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
@@ -72,6 +78,7 @@ def file_runs(inputs: Inputs) -> Section | None:
             *call_times(inputs, shown, steps=steps),
             *_curves(points, whole),
         ],
+        "times": replace(points, table=step_times(table)),
     }
     return Section("file_runs", TITLE, parts)
 
@@ -94,13 +101,8 @@ def kinds(table: pd.DataFrame) -> list[str]:
 
 def varied_settings(table: pd.DataFrame) -> list[str]:
     """Return the parameters that differ between points of one personality."""
-    found: list[str] = []
-    for _, group in table.groupby("personality"):
-        settings = [json.loads(text) for text in group["settings"].unique()]
-        for key in settings[0]:
-            if len({one.get(key) for one in settings}) > 1 and key not in found:
-                found.append(key)
-    return found
+    groups = table.groupby("personality")["settings"]
+    return list(dict.fromkeys(key for _, texts in groups for key in settings_of(texts)))
 
 
 def varied_words(row: Mapping[Any, Any], keys: list[str]) -> list[str]:
@@ -110,11 +112,8 @@ def varied_words(row: Mapping[Any, Any], keys: list[str]) -> list[str]:
     for key in keys:
         if key in settings and not (key == "append_size" and "io_size" in keys):
             value = settings[key]
-            is_size = key.endswith("_size")
             words.append(
-                f"{fmt.data(value)} a call"
-                if key == "io_size"
-                else f"{key} {fmt.data(value) if is_size else f'{value:,}'}"
+                f"{fmt.data(value)} a call" if key == "io_size" else setting_word(key, value)
             )
     return words
 
@@ -145,6 +144,16 @@ def _in_brackets(words: list[str]) -> str:
     return f" ({', '.join(words)})" if words else ""
 
 
+def step_times(table: pd.DataFrame) -> pd.DataFrame:
+    """Return every step of every point, the costliest first, with what a reader compares."""
+    order = {kind: place for place, kind in enumerate(dict.fromkeys(table["kind"]))}
+    ranked = table.assign(place=table["kind"].map(order), kind=kinds(table))
+    ranked = ranked[ranked["step"] != ALL].sort_values(
+        ["place", "time_ratio"], ascending=[True, False]
+    )
+    return ranked[list(TIMES)].reset_index(drop=True)
+
+
 def usual(whole: pd.DataFrame) -> pd.DataFrame:
     """Return of each personality and target the points whose settings are the most frequent."""
     import pandas as pd
@@ -155,10 +164,19 @@ def usual(whole: pd.DataFrame) -> pd.DataFrame:
 
 def _held(group: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
     for column in columns:
-        common = group[column].mode()
-        if len(common):
-            group = group[group[column] == common.iloc[-1]]
-    return group
+        group = _most_frequent(group, group[column])
+    # What no axis names, such as other files or caches: mixed, a curve would be of neither.
+    return _most_frequent(group, group["settings"].map(_other_settings))
+
+
+def _most_frequent(group: pd.DataFrame, values: pd.Series[Any]) -> pd.DataFrame:
+    common = values.mode()
+    return group[values == common.iloc[-1]] if len(common) else group
+
+
+def _other_settings(text: str) -> str:
+    settings = json.loads(text)
+    return json.dumps({key: value for key, value in settings.items() if key not in NAMED})
 
 
 def _rates(shown: Evidence, settings: int) -> Figure:
