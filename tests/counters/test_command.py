@@ -209,6 +209,10 @@ def test_recorded_files_of_another_machine(tmp_path: Path) -> None:
     with query.connect_locked(TraceFolder(out), memory_mib=256) as connection:
         counted = query.ask(connection, "select count(*) as n from counters where count is null")
         assert next(iter(counted.batches)).to_pylist() == [{"n": 6}]
+    # AND the most telling events are told also when another workload is counted into the folder
+    other = tracekit("-o", out, "--workload", "zip", *hardware(1))
+    assert "zip: 1 run, " in other.stdout
+    assert "most telling of varmail: dTLB-load-misses -0.99" in other.stdout
 
 
 def test_means_of_several_runs_are_told(tmp_path: Path) -> None:

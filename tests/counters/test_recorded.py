@@ -109,6 +109,68 @@ def test_files_made_by_hand_have_the_shape_that_perf_writes(tmp_path: Path) -> N
     assert {shape(line) for line in made} <= {shape(line) for line in real}
 
 
+REAL_PARTS = {
+    "-A": (
+        '{"cpu" : "0", "counter-value" : "6296.000000", "unit" : "", "event" : "page-faults",'
+        ' "event-runtime" : 112007671, "pcnt-running" : 100.00}\n'
+        '{"cpu" : "1", "counter-value" : "213.000000", "unit" : "", "event" : "page-faults",'
+        ' "event-runtime" : 119934451, "pcnt-running" : 40.00}\n'
+        '{"cpu" : "0", "counter-value" : "<not supported>", "unit" : "", "event" : "cycles"}\n'
+        '{"cpu" : "1", "counter-value" : "<not supported>", "unit" : "", "event" : "cycles"}\n'
+    ),
+    "-x, -A": (
+        "CPU0,6296,,page-faults,112007671,100.00,,\n"
+        "CPU1,213,,page-faults,119934451,40.00,,\n"
+        "CPU2,<not counted>,,page-faults,0,0.00,,\n"
+        "CPU0,<not supported>,,cycles,0,100.00,,\n"
+    ),
+    "--per-core": (
+        '{"core" : "S0-D0-C0", "aggregate-number" : 2, "counter-value" : "6296.000000",'
+        ' "unit" : "", "event" : "page-faults", "pcnt-running" : 40.00}\n'
+        '{"core" : "S0-D0-C0", "aggregate-number" : 1, "counter-value" : "<not supported>",'
+        ' "unit" : "", "event" : "cycles", "pcnt-running" : 100.00}\n'
+        '{"core" : "S0-D0-C1", "aggregate-number" : 2, "counter-value" : "213.000000",'
+        ' "unit" : "", "event" : "page-faults", "pcnt-running" : 100.00}\n'
+    ),
+    "-x; --per-socket": (
+        "S0;4;6296;;page-faults;443307760;100.00;;\nS0;1;<not supported>;;cycles;0;100.00;;\n"
+        "S1;4;213;;page-faults;443307760;40.00;;\n"
+    ),
+    "-x, --per-cache": (
+        "S0-D0-L3-ID0,4,6296,,page-faults,44,100.00,,\n"
+        "S0-D0-L3-ID4,4,213,,page-faults,44,40.00,,\nS0-D0-L3-ID0,1,<not supported>,,cycles,0,,,\n"
+    ),
+    "-x, --per-node": (
+        "N0,4,6296,,page-faults,44,100.00,,\nN1,4,213,,page-faults,44,40.00,,\n"
+        "N0,1,<not supported>,,cycles,0,100.00,,\n"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REAL_PARTS.values(), ids=list(REAL_PARTS))
+def test_counts_by_processor_are_added_up(text: str) -> None:
+    # THEN what was counted is 6,296 + 213, and what took turns most tells how sure that is
+    assert parse_counts(text, place="a") == [
+        Count("page-faults", 6509.0, "", 0.4, ""),
+        Count("cycles", None, "", None, HIDDEN),
+    ]
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
+@pytest.mark.parametrize("option", ["-A", "--per-core", "--per-socket", "--per-node"])
+@pytest.mark.parametrize("form", [("-j",), ("-x", ",")])
+def test_counts_by_processor_of_the_perf_that_is_here(
+    tmp_path: Path, option: str, form: tuple[str, ...]
+) -> None:
+    told = tmp_path / "told"
+    command = ["perf", "stat", *form, "-a", option, "-e", "page-faults,task-clock", "-o", str(told)]
+    if subprocess.run([*command, "--", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("perf may not count all processors here")
+    counts = parse_counts(told.read_text(), place="a")
+    assert [one.event for one in counts] == ["page-faults", "task-clock"]
+    assert all(one.count and one.running_ratio == 1 for one in counts)
+
+
 def test_events_that_took_turns() -> None:
     counts, _ = read_counts(RECORDED / "hardware-1.json")
     found = {one.event: one for one in counts}
@@ -170,9 +232,15 @@ def test_decimal_commas_between_commas_are_told() -> None:
         ('{"counter-value" : "-1", "event" : "x"}', "'-1' is not a number"),
         ('{"counter-value" : "1", "event" : "x", "pcnt-running" : 900}', "'x' ran 900%"),
         ('{"interval" : 0.1, "counter-value" : "1", "event" : "x"}', "by interval, not over"),
-        ('{"cpu" : "0", "counter-value" : "1", "event" : "x"}', "by cpu, not over the run"),
-        ("CPU0,1,,x,5,100.00,,", r"by processor or interval \(CPU0\)"),
-        ("0.100187358,1,,x,5,100.00,,", "by processor or interval"),
+        ('{"thread" : "a-1", "counter-value" : "1", "event" : "x"}', "by thread, not over the run"),
+        ('{"cgroup" : "a", "counter-value" : "1", "event" : "x"}', "by cgroup, not over the run"),
+        (
+            "CPU0,1,,x,5,100.00,,\nCPU0,1,,x,5,100.00,,",
+            "line 2: 'x' is counted a second time for CPU0",
+        ),
+        ("CPU0,1,,x,5,100.00,,\n1,,x,5,100.00,,", "line 2: 'x' is counted a second time"),
+        ("1,,x,5,100.00,,\nS0,4,1,,x,5,100.00,,", "line 2: 'x' is counted a second time for S0"),
+        ("0.100187358,1,,x,5,100.00,,", r"by interval \(0.100187358\)"),
         ("1,234;;x;9;100.00;;", "'1,234' is not a number"),
         ("hello", "line 1: not a line of perf stat -x"),
         ("1,,x,5,100.00,,\n1,,x,5,100.00,,", "line 2: 'x' is counted a second time"),

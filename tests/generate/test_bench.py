@@ -34,6 +34,9 @@ def test_a_profile_is_run_on_a_file_made_for_it(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     # AND the report has latency and throughput over time, a histogram and cumulative shares
     page = Path(told["report"]).read_text()
+    # AND sections of what a made trace has not say so
+    assert "none is known to be under way" in page
+    assert "has both its issue and its completion event" in page
     names = ("service", "throughput-over-time", "service-over-time", "histogram")
     assert [n for n in names if f'id="figure-replay-latest-{n}"' not in page] == []
     assert "tracekit generate profile.toml --requests 300 --target-size 8388608 -o out" in page

@@ -1,7 +1,8 @@
 """What `perf stat` writes: JSON lines (-j) and the separated values of -x, of this machine or any.
 
-Both are in perf-stat(1). A file holds one run; what is no count of the whole run is refused, as
-a sum over processors or intervals would be a guess.
+Both are in perf-stat(1). A file holds one run. What was counted by processor, core, die, socket or
+node (-A, --per-...) is added up, as perf does without these; intervals, threads and control groups
+are refused, as they can leave out or count twice what a run did.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,11 @@ VARIANCE = re.compile(r"\d+([.,]\d+)?%")
 # What perf writes where the locale has decimal commas: two decimals, in values of -j six.
 DECIMAL_COMMA = re.compile(r"(?<!\w)(?<!\w,)(\d+),(\d\d|\d{6})(?!\w|,\w)")
 LOCALE_HINT = "numbers with decimal commas: record with LC_ALL=C perf stat, or with -x ';'"
-PARTIAL_KEYS = ("interval", "cpu", "core", "socket", "die", "node", "thread", "cgroup")
+PART_KEYS = ("cpu", "core", "cluster", "cache", "die", "socket", "node")
+PARTIAL_KEYS = ("interval", "thread", "cgroup")
+PROCESSOR = re.compile(r"CPU\d+")
+# Such as S0-D0-C3 of --per-core; the number of processors in it is a field of its own behind it.
+PROCESSORS = re.compile(r"(S\d+(-[A-Z]+\d+)*|N\d+)")
 
 
 @dataclass(frozen=True)
@@ -63,27 +68,42 @@ def parse_counts(text: str, *, place: str) -> list[Count]:
     ]
     is_json = bool(lines) and lines[0][1].startswith("{")
     separator = "" if is_json or not lines else _separator(lines[0][1])
-    found: dict[str, Count] = {}
+    found: dict[str, dict[str, Count]] = {}
     for number, line in lines:
         at = f"{place}, line {number}"
-        one = _of_json(line, at) if is_json else _of_fields(line.split(separator), at)
+        part, one = _of_json(line, at) if is_json else _of_fields(line.split(separator), at)
         if one is None:
             continue
-        if one.event in found:
+        parts = found.setdefault(one.event, {})
+        if part in parts or (parts and "" in (part, *parts)):
             raise InputError(
-                f"{at}: '{one.event}' is counted a second time",
-                hint="one file is one run: without -A, -I and --per-..., and not appended",
+                f"{at}: '{one.event}' is counted a second time{f' for {part}' * bool(part)}",
+                hint="one file is one run: without -I, and not appended",
             )
-        found[one.event] = one
+        parts[part] = one
     if not found:
         raise InputError(
             f"{place} holds no event of perf stat",
             hint="record with: perf stat -j -o FILE -- COMMAND, or with -x, in place of -j",
         )
-    return list(found.values())
+    return [_sum(list(parts.values())) for parts in found.values()]
 
 
-def _of_json(line: str, at: str) -> Count | None:
+def _sum(parts: list[Count]) -> Count:
+    """Add up the counts of processors; those where nothing was counted ran nothing of it."""
+    counts = [one.count for one in parts if one.count is not None]
+    if len(parts) == 1 or not counts:
+        return parts[0]
+    known = [one for one in parts if one.count is not None]
+    shares = [one.running_ratio for one in known if one.running_ratio is not None]
+    return replace(known[0], count=math.fsum(counts), running_ratio=min(shares, default=None))
+
+
+Part = tuple[str, Count | None]
+"""Of which processors a line is, `` of all, and what was counted; None for a metric alone."""
+
+
+def _of_json(line: str, at: str) -> Part:
     try:
         told = json.loads(line)
     except ValueError:
@@ -94,11 +114,12 @@ def _of_json(line: str, at: str) -> Count | None:
     if partial:
         raise InputError(
             f"{at}: counted by {partial[0]}, not over the run",
-            hint="record without -I, -A and --per-...",
+            hint="record without -I, --per-thread and --for-each-cgroup",
         )
+    part = " ".join(f"{key} {told[key]}" for key in PART_KEYS if key in told)
     if "event" not in told or "counter-value" not in told:
-        return None  # a line of a metric alone
-    return _count(told, at)
+        return part, None
+    return part, _count(told, at)
 
 
 def _with_decimal_points(line: str) -> Any:
@@ -109,22 +130,31 @@ def _with_decimal_points(line: str) -> Any:
         return None
 
 
-def _of_fields(fields: list[str], at: str) -> Count | None:
-    """Take value, unit, event, [variance,] run time, share, metric and its unit."""
+def _of_fields(fields: list[str], at: str) -> Part:
+    """Take [processors,] value, unit, event, [variance,] run time, share, metric and its unit."""
+    part, fields = _of_processors(fields)
     if len(fields) < 3:
         raise InputError(f"{at}: not a line of perf stat -x: {','.join(fields)[:60]!r}")
     if not fields[2] and not fields[0]:
-        return None  # a line of a metric alone
-    if re.fullmatch(r"(CPU|S|D)\d.*", fields[0]) or re.fullmatch(r"\d+\.\d{9}", fields[0]):
+        return part, None
+    if re.fullmatch(r"\d+\.\d{9}", fields[0].strip()):
         raise InputError(
-            f"{at}: counted by processor or interval ({fields[0]}), not over the run",
-            hint="record without -I, -A and --per-...",
+            f"{at}: counted by interval ({fields[0].strip()}), not over the run",
+            hint="record without -I",
         )
     rest = fields[3:]
     told = {"counter-value": fields[0], "unit": fields[1], "event": fields[2]}
     if rest and VARIANCE.fullmatch(rest[0]):
         told["variance"], rest = rest[0], rest[1:]
-    return _count(told | ({"pcnt-running": rest[1]} if len(rest) > 1 else {}), at)
+    return part, _count(told | ({"pcnt-running": rest[1]} if len(rest) > 1 else {}), at)
+
+
+def _of_processors(fields: list[str]) -> tuple[str, list[str]]:
+    if PROCESSOR.fullmatch(fields[0]):
+        return fields[0], fields[1:]
+    if PROCESSORS.fullmatch(fields[0]):
+        return fields[0], fields[2:]
+    return "", fields
 
 
 def _count(told: Mapping[str, Any], at: str) -> Count:
@@ -157,6 +187,7 @@ def _separator(line: str) -> str:
     fitting: Iterator[str] = (
         separator
         for separator in SEPARATORS
-        if len(fields := line.split(separator)) >= 5 and re.search(r"[A-Za-z]", fields[2])
+        if len(fields := _of_processors(line.split(separator))[1]) >= 5
+        and re.search(r"[A-Za-z]", fields[2])
     )
     return next(fitting, SEPARATORS[0])

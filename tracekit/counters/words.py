@@ -17,16 +17,19 @@ def headline(told: Mapping[str, Any], found: Mapping[str, Sequence[Statistics]])
     lines = [line for one in mine for line in _workload(one, found[one["workload"]])]
     if len(told["workloads"]) > 1:
         lines.append("in this folder: " + ", ".join(
-            f"{one['workload']} ({one['runs']} runs)" for one in told["workloads"]
+            f"{one['workload']} ({_many(one['runs'], 'run')})" for one in told["workloads"]
         ))  # fmt: skip
-    return lines
+    others = {name: _sure(more) for name, more in found.items() if name != told["workload"]}
+    return lines + [
+        f"most telling of {name}: {_shown(sure)}" for name, sure in others.items() if sure
+    ]
 
 
 def _workload(told: Mapping[str, Any], found: Sequence[Statistics]) -> Iterator[str]:
     counted = [one for one in found if one.mean > 0]
     yield (
-        f"{told['workload']}: {told['runs']} runs, {len(found)} events counted,"
-        f" {len(told['not_counted'])} not; throughput: {told['unit']}"
+        f"{told['workload']}: {_many(told['runs'], 'run')}, {_many(len(found), 'event')}"
+        f" counted, {len(told['not_counted'])} not; throughput: {told['unit']}"
     )
     basics = [one for one in counted if one.event in BASICS]
     if basics:
@@ -36,9 +39,10 @@ def _workload(told: Mapping[str, Any], found: Sequence[Statistics]) -> Iterator[
     yield from _telling(told, found)
     if told["took_turns"]:
         least = min(one.least_running_ratio or 1.0 for one in found)
+        turns = _many(len(told["took_turns"]), "event")
         yield (
-            f"{len(told['took_turns'])} events took turns, the least counted {least:.0%} of the"
-            " time: their counts are extrapolated; fewer --events at a time are exact"
+            f"{turns} took turns, the least counted {least:.0%} of the time:"
+            " their counts are extrapolated; fewer --events at a time are exact"
         )
     if told["means"]:
         yield (
@@ -64,22 +68,33 @@ def _telling(told: Mapping[str, Any], found: Sequence[Statistics]) -> Iterator[s
         yield f"too few runs for a confidence interval: it needs {LEAST_INTERVAL}, more tell more"
         return
     tried = [one for one in found if one.rank is not None]
-    sure = sorted((one for one in tried if one.surely), key=lambda one: one.rank or 0)
+    sure = _sure(found)
     if not sure:
         yield (
             f"no correlation with the throughput is told from none with {told['runs']} runs"
             f" ({len(tried)} events tried)"
         )
         return
-    shown = ", ".join(
+    yield (
+        f"most telling of the throughput: {_shown(sure)}; of {len(tried)} events tried, about"
+        f" {len(tried) * 0.05:.1g} would seem so by chance"
+    )
+
+
+def _sure(found: Sequence[Statistics]) -> list[Statistics]:
+    return sorted((one for one in found if one.surely), key=lambda one: one.rank or 0)
+
+
+def _shown(sure: Sequence[Statistics]) -> str:
+    return ", ".join(
         f"{title(one.event)} {one.correlation:+.2f}"
         f" ({one.correlation_low:+.2f} to {one.correlation_high:+.2f})"
         for one in sure[:MOST_TELLING]
     )
-    yield (
-        f"most telling of the throughput: {shown}; of {len(tried)} events tried, about"
-        f" {len(tried) * 0.05:.1g} would seem so by chance"
-    )
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def title(event: str) -> str:
