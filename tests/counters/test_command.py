@@ -40,6 +40,7 @@ for event in $(echo "$wanted" | tr -d '{}' | sed 's/:W//g' | tr ',' ' '); do
   case $event in
     L1-dcache-loads) value=$((runs * 1000)) share=50.00 ;;
     page-faults) value=7 share=100.00 ;;
+    of:the-kernel) value=0 share=100.00 event=of:the-kernelu ;;
     *) value="<not supported>" share=0.00 ;;
   esac
   echo "{\"counter-value\" : \"$value\", \"unit\" : \"\", \"event\" : \"$event\","\
@@ -154,6 +155,13 @@ def test_what_perf_does_not_know_or_may_not_do(
     )
     assert ran.exit_code == 0, ran.output
     assert "not counted (this perf does not know it): no-such-event" in ran.stdout
+    # GIVEN a tracepoint of which perf may count the user's part alone, THEN that is said
+    ran = tracekit(
+        "-o", tmp_path / "c", "--events", "page-faults of:the-kernel", "--runs", "1", "--", "true"
+    )
+    assert ran.exit_code == 0, ran.output
+    reason = "no permission: perf counts user space alone, and this happens in the kernel"
+    assert f"not counted ({reason}): of:the-kernel" in ran.stdout
     # GIVEN that perf may count nothing, THEN the error says what to change
     monkeypatch.setenv("FORBIDDEN", "1")
     monkeypatch.setattr("tracekit.counters.perf.PLAIN", {**os.environ, "FORBIDDEN": "1"})

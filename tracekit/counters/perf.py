@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,12 +92,17 @@ def _probed(perf: str, events: Sequence[str]) -> dict[str, str] | None:
         counts = {one.event: one for one in parse_counts(ended.stderr, place="perf")}
     except InputError:
         return None
-    # An event of /bin/true that never happened is one that can be counted.
-    return {
-        event: "perf says nothing of it" if event not in counts
-        else "" if "free" in counts[event].reason else counts[event].reason
-        for event in events
-    }  # fmt: skip
+    return {event: _reason(event, counts) for event in events}
+
+
+def _reason(event: str, counts: Mapping[str, Count]) -> str:
+    if event in counts:
+        # An event of /bin/true that never happened is one that can be counted.
+        return "" if "free" in counts[event].reason else counts[event].reason
+    if f"{event}u" in counts:
+        # So perf names a tracepoint of user space alone, as if that were part of its name.
+        return NO_LEAVE + "perf counts user space alone, and this happens in the kernel"
+    return "perf says nothing of it"
 
 
 def _why(perf: str, event: str) -> str:
