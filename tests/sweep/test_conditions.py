@@ -145,3 +145,14 @@ def test_a_curve_is_of_one_condition_and_the_table_of_all() -> None:
     times = step_times(table)
     assert list(times["step"]) == ["append", "open"] * 4
     assert times["kind"].iloc[0] == "mail on ssd, --cache cold, threads 1"
+
+
+def test_memory_of_other_times_is_another_place(tmp_path: Path, target: Path) -> None:
+    out, file = tmp_path / "out", tmp_path / "logger.toml"
+    file.write_text(LOGGER.format(times=1))
+    command: list[str | Path] = ["sweep", file, "-o", out, *QUICK]
+    slow = f"m=memory:{target}:100ns:450ns"
+    tracekit(*command, "--runs", "1", "--target", slow)
+    tracekit(*command, "--runs", "2", "--target", slow)
+    ended = tracekit(*command, "--runs", "2", "--target", f"m=memory:{target}", code=2)
+    assert f"in this folder m is memory:{target}:100ns:450ns" in ended.stderr

@@ -50,12 +50,26 @@ def _conditions(result: Result) -> Iterator[tuple[str, Any]]:
 
 def check_places(results: Sequence[Result], runs: Sequence[Run]) -> None:
     """Raise UsageError when a target of that name was another place in the runs that are there."""
-    known = {result["target"]: result["directory"] for result in results}
+    known = {
+        result["target"]: _place(result["directory"], result.get("memory")) for result in results
+    }
     for target in {run.target.name: run.target for run in runs}.values():
-        place = str(target.directory)
-        if Path(known.get(target.name, place)).absolute() != Path(place).absolute():
+        memory = target.memory
+        medium = {"medium": vars(memory.medium)} if memory and memory.medium else {}
+        place = _place(str(target.directory), medium if memory else None)
+        if known.get(target.name, place) != place:
             raise UsageError(
                 f"--target {target.name}={place}: in this folder {target.name} is"
                 f" {known[target.name]}",
                 hint="give it another name, or the results another --output",
             )
+
+
+def _place(directory: str, memory: Mapping[str, Any] | None) -> str:
+    """Name a place as `--target` does, memory with the times that its medium adds."""
+    if directory.startswith("lab:"):
+        return directory
+    place = str(Path(directory).absolute())
+    medium = (memory or {}).get("medium", {})
+    times = [f"{medium[key]}ns" for key in ("read_line_ns", "write_line_ns") if key in medium]
+    return place if memory is None else ":".join(["memory", place, *times])
