@@ -102,7 +102,14 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Analyze the run and write report.html.")
     ] = True,
-    force: Annotated[bool, typer.Option("--force", help="Replace the trace folder.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Replace the trace folder. Of a personality: run again what is there; runs of"
+            " other settings stay.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run a work profile on a target by the replayer; its report has times and throughput."""

@@ -247,7 +247,10 @@ def _check(personality: Personality, file: Path) -> None:
     for number, one in enumerate(personality.flow, start=1):
         place = f"{file}, operation {number} ({one.action})"
         if one.files is not None and one.files not in names:
-            raise InputError(f"{place}: there are no files '{one.files}'")
+            raise InputError(
+                f"{place}: there are no files '{one.files}'",
+                hint=f"[[files]] are named {', '.join(sorted(names))}",
+            )
         is_shared = one.files is not None and personality.file_set(one.files).is_shared
         if is_shared and one.action in ("create", "delete"):
             raise InputError(f"{place}: threads create and delete only in files of their own")
@@ -260,4 +263,7 @@ def _check(personality: Personality, file: Path) -> None:
         elif one.action == "close":
             opened.discard(one.handle)
     if opened:
-        raise InputError(f"{file}: the flow ends without closing handle {min(opened)}")
+        raise InputError(
+            f"{file}: the flow ends without closing handle {min(opened)}",
+            hint='add an [[operation]] with do = "close" for it',
+        )
