@@ -108,7 +108,7 @@ def test_a_role_with_its_own_target_starts_at_its_beginning(tmp_path: Path) -> N
         {"queue_ns": 3, "sector": 200_000, "role": "journal"},
         {"queue_ns": 4, "operation": "flush", "length_bytes": 0, "role": "journal"},
     ]
-    records, report = compiled(tmp_path, rows, own_roles=("journal", "swap"))
+    records, report = compiled(tmp_path, rows, own_labels=("journal", "swap"))
     assert [(row[1], row[6]) for row in records] == [(8, 0), (4096, 2), (0, 1), (0, 0), (0, 0)]
     assert report.targets == [
         {"label": "journal", "needed_bytes": 16 * 512},
@@ -125,7 +125,7 @@ def test_several_devices_and_parts_follow_each_other(tmp_path: Path) -> None:
         {"queue_ns": 2, "sector": 3000, "device": "sda"},
         {"queue_ns": 3, "sector": 7, "device": "sdb", "length_bytes": 512},
     ]
-    records, report = compiled(tmp_path, rows, own_roles=("journal",))
+    records, report = compiled(tmp_path, rows, own_labels=("journal",))
     # THEN each area starts at the next MiB of its target
     assert [(row[1], row[6]) for row in records] == [
         (2048 + 500_000 - 499_712, 0),
@@ -178,9 +178,9 @@ def test_nothing_to_replay_and_unknown_roles_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no request to replay at level 'queued'"):
         compile_plan(folder, tmp_path / "a.bin", options=PlanOptions())
     with pytest.raises(UsageError, match="there is no role 'log'"):
-        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions(own_roles=("log",)))
+        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions(own_labels=("log",)))
     (tmp_path / "b").mkdir()
     folder = trace(tmp_path / "b" / "trace", [{"role": "fs"}])
     with pytest.raises(UsageError, match="no requests of role 'swap'"):
-        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions(own_roles=("swap",)))
+        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions(own_labels=("swap",)))
     assert list(tmp_path.glob("*.bin")) == []

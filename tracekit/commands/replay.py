@@ -12,8 +12,9 @@ from tracekit.errors import BudgetError, PartialError, TracekitError, UsageError
 
 OF_FILES = ("--files", "--pace", "--speed", "--limit", "--cache", "--name", "--force", "--keep")
 TARGET_HELP = (
-    "Where requests go: PATH, or ROLE=PATH for the requests of one role; a file that does not exist"
-    " is made for the run and removed afterwards. Can be repeated."
+    "Where requests go: PATH; ROLE=PATH for those of one role; DEVICE=PATH, or"
+    " DEVICE@FIRST+SECTORS=PATH, for those that begin on a traced device or in a part of it. A file"
+    " that does not exist is made for the run and removed afterwards. Can be repeated."
 )
 WRITE_HELP = (
     "Confirm that this existing target may be written: the absolute path of a file, or what"

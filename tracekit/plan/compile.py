@@ -13,11 +13,13 @@ import numpy.typing as npt
 
 from tracekit.errors import InputError
 from tracekit.plan import file
+from tracekit.plan.part import known_devices, parts_of
 from tracekit.plan.pieces import Integers, Pieces, Steps, together
 from tracekit.plan.placed import Placed
 from tracekit.plan.routes import NVM, Routes
 from tracekit.plan.source import Rows, Source
 from tracekit.plan.waits import Waits
+from tracekit.schema import ROLES
 from tracekit.store import TraceFolder, beside
 
 ADDRESS_MAX = 1 << 52
@@ -46,12 +48,13 @@ class PlanOptions:
     """What goes into a plan.
 
     `level` is `queued` (every request of the application's side) or `issued` (what the device got,
-    merged requests as one). Roles in `own_roles` have targets of their own; blocks in `placed` lie
-    on the target `nvm`. `limit` is a number of requests of the trace.
+    merged requests as one). Roles, devices and parts of devices (`parts_of`) in `own_labels` have
+    targets of their own; blocks in `placed` lie on the target `nvm`. `limit` is a number of
+    requests of the trace.
     """
 
     level: str = "queued"
-    own_roles: tuple[str, ...] = ()
+    own_labels: tuple[str, ...] = ()
     limit: int | None = None
     placed: Placed | None = None
 
@@ -197,7 +200,12 @@ def compile_plan(
     """
     requests = folder.require("requests", made_by="parse")
     source = Source(requests, options.level)
-    routes = Routes(folder.info.get("layout", []), options.own_roles)
+    own = options.own_labels
+    routes = Routes(
+        folder.info.get("layout", []),
+        tuple(label for label in own if label in ROLES),
+        parts_of(own, known_devices(folder.info)),
+    )
     with beside(path) as part, file.open_new(part) as out:
         compiler = _Compiler(source, routes, file.PlanWriter(out), options)
         for rows in source.rows():

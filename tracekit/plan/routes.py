@@ -1,8 +1,9 @@
 """Decides to which target a request goes, and at which address.
 
 A role with a target of its own starts at address 0 of it: its partitions lie there one after the
-other, each from its own start. Everything else keeps its address on the target `default`; where a
-trace has several devices they lie there one after the other.
+other, each from its own start. A device, or some of its sectors, with a target of its own starts at
+address 0, too; what begins there goes to it, whatever its role. Everything else keeps its address
+on the target `default`; where a trace has several devices they lie there one after the other.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from tracekit.errors import InputError, UsageError
 from tracekit.plan.file import SECTOR_BYTES, Extent, Tables
-from tracekit.schema import ROLES
+from tracekit.plan.part import Part
 
 DEFAULT = "default"
 NVM = "nvm"
@@ -26,7 +27,7 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _Partitions:
     """A device cut at the edges of its partitions; where these overlap, the smallest counts."""
 
     starts: list[int]
@@ -35,7 +36,7 @@ class _Parts:
     """The partition before the first edge, between each two and behind the last; -1 for none."""
 
 
-def _cut(entries: list[dict[str, Any]]) -> _Parts:
+def _cut(entries: list[dict[str, Any]]) -> _Partitions:
     parts = sorted(
         (part["start_sector"], part["start_sector"] + part["sectors"]) for part in entries
     )
@@ -45,7 +46,7 @@ def _cut(entries: list[dict[str, Any]]) -> _Parts:
     for one in sorted(range(len(parts)), key=lambda one: parts[one][0] - parts[one][1]):
         first, behind = np.searchsorted(edges, parts[one])
         of_piece[first + 1 : behind + 1] = one
-    return _Parts([start for start, _ in parts], edges, of_piece)
+    return _Partitions([start for start, _ in parts], edges, of_piece)
 
 
 @dataclass
@@ -65,24 +66,30 @@ class Routes:
 
     layout: list[dict[str, Any]]
     own_roles: tuple[str, ...]
+    own_parts: tuple[Part, ...] = ()
     areas: list[_Area] = field(default_factory=list)
     _numbers: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    _parts: dict[str, _Parts] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Check the roles."""
-        for role in self.own_roles:
-            if role not in ROLES:
-                raise UsageError(
-                    f"there is no role '{role}' to give a target to",
-                    hint=f"roles are {', '.join(ROLES)}; or give a path without a role",
-                )
+    _cuts: dict[str, _Partitions] = field(default_factory=dict)
 
     def number(self, device: str, role: str, *, sector: Integers, end: Integers) -> Integers:
         """Return the area's number of each request; all are of one device and one role.
 
-        `end` is the sector after the last; a flush has `end` equal to `sector`.
+        `end` is the sector after the last; a flush has `end` equal to `sector`: it goes to a target
+        of the whole device, and to none of a part of it.
         """
+        numbers = np.full(len(sector), -1)
+        for part in (one for one in self.own_parts if one.device == device):
+            mask = (numbers < 0) & (sector >= part.first_sector)
+            if part.end_sector is not None:
+                mask &= (end > sector) & (sector < part.end_sector)
+            if mask.any():
+                numbers[mask] = self._touch(part.label, device, -1, sector[mask], end[mask])
+        rest = numbers < 0
+        if rest.any():
+            numbers[rest] = self._number_by_role(device, role, sector[rest], end[rest])
+        return numbers
+
+    def _number_by_role(self, device: str, role: str, sector: Integers, end: Integers) -> Integers:
         if role not in self.own_roles:
             return np.full(len(sector), self._touch(DEFAULT, device, -1, sector, end))
         parts = self._partitions(device)
@@ -97,9 +104,9 @@ class Routes:
         """Return the area's number of requests that have their address on the target `label`."""
         return self._touch(label, "", -1, sector, end)
 
-    def _partitions(self, device: str) -> _Parts:
-        if device not in self._parts:
-            self._parts[device] = _cut(
+    def _partitions(self, device: str) -> _Partitions:
+        if device not in self._cuts:
+            self._cuts[device] = _cut(
                 [
                     part
                     for part in self.layout
@@ -108,7 +115,7 @@ class Routes:
                     and part["sectors"]
                 ]
             )
-        return self._parts[device]
+        return self._cuts[device]
 
     def _touch(self, label: str, device: str, part: int, sector: Integers, end: Integers) -> int:
         key = (label, device, part)
@@ -116,8 +123,9 @@ class Routes:
             if len(self.areas) == EXTENTS_MAX:
                 raise InputError("the trace has more than 65,536 devices and partitions")
             start = self._partitions(device).starts[part] if part >= 0 else None
+            known = {DEFAULT: 0, NVM: 0, **{own.label: own.first_sector for own in self.own_parts}}
             self._numbers[key] = len(self.areas)
-            self.areas.append(_Area(label, device, 0 if label in (DEFAULT, NVM) else start))
+            self.areas.append(_Area(label, device, known.get(label, start)))
         number = self._numbers[key]
         area = self.areas[number]
         has_place = end > sector
@@ -168,6 +176,12 @@ class Routes:
                 raise UsageError(
                     f"the trace has no requests of role '{role}' for its target",
                     hint="leave that --target out, or run tracekit classify first",
+                )
+        for part in self.own_parts:
+            if part.label not in labels:
+                raise UsageError(
+                    f"the trace has no requests on '{part.label}' for its target",
+                    hint="leave that --target out",
                 )
 
 

@@ -5,29 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracekit.errors import UsageError
-from tracekit.plan.routes import NVM
 from tracekit.profiles import MIB, Profile, choose_profile, load_profiles
-from tracekit.schema import ROLES
 
 ENGINE = "emulated"
 
 
 def device_arguments(devices: tuple[str, ...], profiles: Path | None) -> list[str]:
-    """Return `--emulate` for each `PROFILE` or `ROLE=PROFILE` of `devices`.
+    """Return `--emulate` for each `PROFILE` or `LABEL=PROFILE` of `devices`.
 
-    Raises UsageError for a role or profile that does not exist or comes twice, InputError for a
-    damaged file of profiles.
+    Raises UsageError for a profile that does not exist and a label that comes twice, InputError for
+    a damaged file of profiles. Which labels there are, the plan knows.
     """
     known = load_profiles(profiles)
     arguments: list[str] = []
     seen: set[str] = set()
     for device in devices:
         role, name = split_device(device)
-        if role and role not in (*ROLES, NVM):
-            raise UsageError(
-                f"--device {device}: there is no role '{role}'",
-                hint=f"roles are {', '.join(ROLES)}",
-            )
         if role in seen:
             raise UsageError(f"--device {device}: {role or 'what is left'} has a device already")
         seen.add(role)

@@ -94,8 +94,8 @@ class Options:
         return bool(self.name) and self.name.isprintable()
 
     @property
-    def own_roles(self) -> tuple[str, ...]:
-        """Roles that have a target of their own."""
+    def own_labels(self) -> tuple[str, ...]:
+        """Roles, devices and parts of devices that have a target of their own."""
         labels = [target.split("=", 1)[0] for target in self.targets if _has_label(target)]
         labels += [split_device(device)[0] for device in self.devices]
         return tuple(dict.fromkeys(label for label in labels if label not in (DEFAULT, NVM, "")))
@@ -120,20 +120,18 @@ def repeats(options: Options, count: int) -> list[Options]:
 
 
 def _has_label(target: str) -> bool:
-    """A target is ROLE=PATH when a word without a slash stands before the first `=`."""
+    """A target is LABEL=PATH when a word without a slash stands before the first `=`."""
     label, equals, _ = target.partition("=")
     return bool(equals) and "/" not in label
 
 
 def check_targets(targets: tuple[str, ...], *, has_placement: bool = False) -> None:
-    """Raise UsageError for a target that is neither PATH nor ROLE=PATH."""
-    known = (*ROLES, DEFAULT, *([NVM] if has_placement else []))
+    """Raise UsageError for a target of NVM without a placement; the plan knows all other labels."""
     for target in targets:
-        label = target.split("=", 1)[0]
-        if _has_label(target) and label not in known:
+        if target.startswith(f"{NVM}=") and not has_placement:
             raise UsageError(
-                f"--target {target}: there is no role '{label}'",
-                hint=f"roles are {', '.join(ROLES)}; a path with '=' needs a slash before it",
+                f"--target {target}: there is no role '{NVM}' without a placement",
+                hint=f"add --placement answer; roles are {', '.join(ROLES)}",
             )
 
 
@@ -220,7 +218,7 @@ def _plan(
     """Make the plan, or take that of the replay to resume; return how much of it is done."""
     if options.resume is None:
         placed = None if options.placement is None else place_answer(folder, options.placement)[0]
-        chosen = PlanOptions(options.level, options.own_roles, options.limit, placed)
+        chosen = PlanOptions(options.level, options.own_labels, options.limit, placed)
         return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
     before, compiled, first = resumed(folder.path / "replays", options.resume)
     shutil.copyfile(before / PLAN, plan)
