@@ -169,20 +169,25 @@ def _contradictions(run: Reading) -> list[str]:
     return made.evidence.contradictions(span_ns=made.last_ns, first_ns=made.first_ns)
 
 
-def _info(run: Reading, feed: Feed, choice: Choice) -> dict[str, Any]:
-    made, units, pairs = run.assembler, run.units, run.assembler.evidence.pairs
+def _inferences(run: Reading, choice: Choice) -> list[dict[str, Any]]:
+    """Return what was taken of the format and its units, and who said so."""
+    units, pairs = run.units, run.assembler.evidence.pairs
     evidence = f"sequential pairs: {pairs['bytes']:,} as bytes, {pairs['sectors']:,} as sectors"
-    given = (
-        "given by the user"
-        if choice.units or choice.columns or choice.regex
-        else f"format {run.format.name}"
-    )
-    inferences = [
+    lengths = f"{_source(run, choice, 'length')}; {evidence}"
+    return [
         {"what": "format", "value": run.format.name, "evidence": _format_evidence(run)},
-        {"what": "unit of lengths", "value": units.length, "evidence": f"{given}; {evidence}"},
-        {"what": "unit of places", "value": units.offset, "evidence": given},
-        {"what": "unit of times", "value": units.time, "evidence": _time_evidence(run, given)},
+        {"what": "unit of lengths", "value": units.length, "evidence": lengths},
+        {
+            "what": "unit of places",
+            "value": units.offset,
+            "evidence": _source(run, choice, "offset"),
+        },
+        {"what": "unit of times", "value": units.time, "evidence": _time_evidence(run, choice)},
     ]
+
+
+def _info(run: Reading, feed: Feed, choice: Choice) -> dict[str, Any]:
+    made, units = run.assembler, run.units
     facts = dict.fromkeys(("major", "minor", "size_sectors", "logical_sector_bytes", "rotational"))
     return {
         "schema": SCHEMA_VERSION,
@@ -205,7 +210,7 @@ def _info(run: Reading, feed: Feed, choice: Choice) -> dict[str, Any]:
         },
         "loss": {"has_sequence_numbers": False, "sequence_gaps": 0, "lost_records": 0}
         | {"dropped": 0, "unmatched": {}},
-        "inferences": inferences,
+        "inferences": _inferences(run, choice),
         "warnings": _warnings(run),
     }
 
@@ -222,7 +227,18 @@ def _line_counts(lines: BadLines) -> dict[str, Any]:
     }
 
 
-def _time_evidence(run: Reading, given: str) -> str:
+def _source(run: Reading, choice: Choice, name: str) -> str:
+    """Return who says the unit of this: the user, a header, or else the format."""
+    if any(unit.startswith(f"{name}=") for unit in choice.units):
+        return "given by the user"
+    if choice.columns or choice.regex:
+        return "not given, that of a text of one's own"
+    own = run.format.name == "own"
+    return _format_evidence(run) if own else f"format {run.format.name}"
+
+
+def _time_evidence(run: Reading, choice: Choice) -> str:
+    given = _source(run, choice, "time")
     if isinstance(run.format, FioLog) and run.format.version == 2:
         return f"{given}; waits count from fio's start, requests between two share the time"
     if isinstance(run.format, TextFormat) and "time" not in run.format.columns:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tests.import_.test_import import TEXTS, rows, stored
-from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.errors import InputError, TracekitError
 from tracekit.native.columns import ColumnReader, Kind
 from tracekit.parse_foreign import Choice, import_trace
 
@@ -220,39 +220,6 @@ def test_what_must_be_made_readable_first(
     with pytest.raises(InputError, match=told) as refused:
         import_trace(stored(tmp_path / "x", head), tmp_path / "out")
     assert hint in (refused.value.hint or "")
-
-
-ROW = (0, None, "trace", 16, 512, "write")
-
-
-@pytest.mark.parametrize(
-    ("header", "line", "units"),
-    [
-        ("version,time,op,size,lbn", "1,563,2a,512,16", ("time=s",)),
-        ("Timestamp_us;IOType;LBA;Size (bytes)", "563;WS;16;512", ()),
-        ("# ts(ns)\toperation\tOffset\tlength", "563\tW\t8192\t512", ()),
-        ('"Time (ms)","Type","Start Sector","Sectors","Name"', '"563","write","16","1","x,y"', ()),
-    ],
-)
-def test_a_header_names_the_columns(
-    tmp_path: Path, header: str, line: str, units: tuple[str, ...]
-) -> None:
-    source = stored(tmp_path / "x", f"{header}\n{line}\n")
-    made = import_trace(source, tmp_path / "out", choice=Choice(units=units))
-    assert rows(made.path) == [ROW]
-    assert made.info["counts"]["bad_lines"] == 0
-    assert made.info["inferences"][0]["evidence"] == f"its header: {header.lstrip('# ')}"
-
-
-def test_a_header_without_the_unit_of_time_is_not_enough(tmp_path: Path) -> None:
-    source = stored(tmp_path / "x", "time,op,size,lbn,latency\n5,w,512,16,3\n")
-    with pytest.raises(UsageError, match="not the unit of time and response") as refused:
-        import_trace(source, tmp_path / "out")
-    assert "--unit time=UNIT" in (refused.value.hint or "")
-    # AND a header that lacks a column is none
-    source = stored(tmp_path / "y", "time,op,size\n5,w,512\n")
-    with pytest.raises(InputError, match="of no known format"):
-        import_trace(source, tmp_path / "out")
 
 
 def test_a_place_beyond_64_bits_is_refused(tmp_path: Path) -> None:

@@ -24,7 +24,9 @@ NAMES = {
 }
 """What a column may be called, in lower case and without other letters; a sector's are units."""
 MEANING = {name: what for what, names in NAMES.items() for name in names.split()}
-UNIT = re.compile(r"[\W_]*\(?\b(ns|us|ms|s|bytes|sectors)\)?$")
+UNIT = re.compile(r"[\W_]*\b(ns|us|ms|s|bytes|sectors)[\])]?$")
+DELIMITERS = ",;\t| "
+"""In the order in which they are looked for."""
 TIMES = ("time", "response")
 
 
@@ -37,7 +39,7 @@ def headed_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
     first, delimiter = _first_line(head)
     if not delimiter:
         return None
-    columns, told = _columns(first.split(delimiter))
+    columns, told = _columns(_titles(first, delimiter))
     if not set(NEEDED) <= set(columns):
         return None
     given = [*told, *units]
@@ -53,7 +55,7 @@ def headed_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
 def contradicts(head: bytes, form: TextFormat) -> bool:
     """Say whether the first line is a header that names other columns than the format has there."""
     first, delimiter = _first_line(head)
-    columns, _ = _columns(first.split(delimiter)) if delimiter else ([], [])
+    columns, _ = _columns(_titles(first, delimiter)) if delimiter else ([], [])
     known = ["device" if name == "volume" else name for name in form.columns]
     pairs = zip(columns, known, strict=False)
     return set(NEEDED) <= set(columns) and any(ours not in ("-", own) for ours, own in pairs)
@@ -62,8 +64,12 @@ def contradicts(head: bytes, form: TextFormat) -> bool:
 def _first_line(head: bytes) -> tuple[str, str]:
     """Return the first line and what delimits it, which is nothing if it can be no header."""
     first = head.decode("latin-1").lstrip("#").partition("\n")[0].strip()
-    delimiter = next((one for one in ",;\t" if one in first), "")
+    delimiter = next((one for one in DELIMITERS if one in first), "")
     return first, "" if first[:1].isdigit() else delimiter
+
+
+def _titles(first: str, delimiter: str) -> list[str]:
+    return first.split() if delimiter == " " else first.split(delimiter)
 
 
 def _columns(titles: Iterable[str]) -> tuple[list[str], list[str]]:
