@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -12,9 +13,11 @@ import typer
 from typer.core import TyperGroup
 
 from tracekit import __version__
-from tracekit.commands import CLASSES, COMMANDS, GROUPS
+from tracekit.commands import CLASSES, COMMANDS, GROUPS, RUN_PROGRAMS
 from tracekit.errors import TracekitError, foreign_error
 from tracekit.printable import printable
+
+OBJECTS_A_COLLECTION = 50_000
 
 
 class _Program(TyperGroup):
@@ -23,6 +26,16 @@ class _Program(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
         """Return the names in the order of COMMANDS."""
         return [command.__name__ for command in COMMANDS]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command; numpy, loaded behind this, gets no threads that nothing here uses.
+
+        They wait for work in a loop for a moment: a tenth of a second of a short command.
+        """
+        found = super().resolve_command(ctx, args)
+        if found[0] not in {command.__name__ for command in RUN_PROGRAMS}:
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        return found
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; typer itself would take a reader who went away for a failure."""
@@ -82,6 +95,8 @@ def main() -> None:
     try:
         _open_standard_streams()
         _stop_in_order()
+        # Modules are most of what a short command makes, and none of it becomes garbage.
+        gc.set_threshold(OBJECTS_A_COLLECTION)
         app()
     except TracekitError as error:
         _fail(error)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import queue
-import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +12,15 @@ from typing import Any
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.formats.blktrace import decode_error, describe_cut
 from tracekit.formats.events import format_name, refuse_bad_lines, text_info
-from tracekit.formats.feed import STOP_SECONDS, Feed, open_feeds, stop_feeds
+from tracekit.formats.feed import Feed, open_feeds, stop_feeds
 from tracekit.formats.inputs import TEXT_NAME, find_files, find_layout
 from tracekit.formats.summary import Facts, trace_info
 from tracekit.layout import Layout, read_layout
 from tracekit.native.decode import DecodeError, Decoder, Text
+from tracekit.read_ahead import ahead
 from tracekit.schema import OPERATIONS, REQUESTS
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
 
-# A row group is written in one go; decoding goes on meanwhile.
-BATCHES_AHEAD = 12
 MOST_BAD_RATIO = 0.01
 
 
@@ -129,21 +126,17 @@ def decode_feeds(
     tally = Tally()
     with Decoder([feed.fd for feed in feeds], keeps_whole=options.keeps_whole) as decoder:
         _prepare(decoder, layout, options)
-        with closing(ahead(_counted(decoder, tally, feeds, on_bytes))) as batches:
+        decoded = _counted(decoder, tally, feeds, on_bytes)
+        with closing(ahead(decoded, on_stop=lambda: stop_feeds(feeds))) as batches:
             try:
                 write_batches(table, batches, schema=REQUESTS)
             except DecodeError as error:
                 raise _explain(error, feeds, is_text=options.text is not None) from None
             except OSError as error:
-                stop_feeds(feeds)
                 reason = os.strerror(error.errno) if error.errno else str(error)
                 message = f"the table of requests cannot be written: {reason}"
                 hint = "free some space, or choose an --output elsewhere"
                 raise TracekitError(message, hint=hint) from None
-            except BaseException:
-                # Ctrl-C: the decoding thread may wait for a pipe that says nothing.
-                stop_feeds(feeds)
-                raise
         problems = _finish(feeds, keeps_whole=options.keeps_whole)
         facts = Facts(
             stats=decoder.stats(),
@@ -183,54 +176,6 @@ def _counted(
         tally.add(batch)
         on_bytes(sum(feed.done_bytes for feed in feeds), total)
         yield pa.RecordBatch.from_arrays(batch.columns, schema=REQUESTS)
-
-
-def ahead(batches: Generator[Any], *, most: int = BATCHES_AHEAD) -> Generator[Any]:
-    """Yield batches while a thread makes at `most` so many more, and close them; pass on errors."""
-    ready: queue.Queue[tuple[Any, Exception | None]] = queue.Queue(most)
-    is_wanted = threading.Event()
-    is_wanted.set()
-
-    def put(batch: Any, error: Exception | None = None) -> None:
-        while is_wanted.is_set():
-            try:
-                ready.put((batch, error), timeout=0.1)
-            except queue.Full:
-                continue
-            return
-
-    def work() -> None:
-        try:
-            for batch in batches:
-                put(batch)
-                if not is_wanted.is_set():
-                    return
-            put(None)
-        # Whatever it is, the thread that waits for the batches shall have it.
-        except Exception as error:
-            put(None, error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        while True:
-            batch, error = _next(ready)
-            if error is not None:
-                raise error
-            if batch is None:
-                return
-            yield batch
-    finally:
-        is_wanted.clear()
-        thread.join()
-        batches.close()
-
-
-def _next(ready: queue.Queue[tuple[Any, Exception | None]]) -> tuple[Any, Exception | None]:
-    """Take what is ready first, and look for signals while nothing is."""
-    while True:
-        with suppress(queue.Empty):
-            return ready.get(timeout=STOP_SECONDS)
 
 
 def _explain(error: DecodeError, feeds: list[Feed], *, is_text: bool) -> Exception:

@@ -17,7 +17,7 @@ from tracekit.formats.headed import contradicts, headed_format
 from tracekit.formats.own import own_format
 from tracekit.formats.pattern import own_pattern
 from tracekit.formats.text import BadLines, TextFormat
-from tracekit.parse import ahead
+from tracekit.read_ahead import ahead
 
 if TYPE_CHECKING:
     from tracekit.formats.assemble import Assembler

@@ -14,10 +14,10 @@ from tracekit.formats.fio import FioLog
 from tracekit.formats.heads import is_blktrace, readable_head
 from tracekit.formats.inputs import find_files
 from tracekit.formats.text import BadLines, TextFormat
-from tracekit.parse import ahead
 from tracekit.parse_blocks import HEAD_BYTES, PLAIN, Choice, OnBytes, Reading
 from tracekit.parse_events import event_text, import_capture, import_events
 from tracekit.parse_octf import import_octf, is_chosen
+from tracekit.read_ahead import ahead
 from tracekit.schema import REQUESTS, SCHEMA_VERSION
 from tracekit.store import (
     INFO_NAME,
@@ -134,12 +134,9 @@ def _refuse_pipe(feed: Feed, error: UnorderedError) -> None:
 def _import_requests(
     run: Reading, feed: Feed, *, folder: Path, choice: Choice, sorting: Sorting | None = None
 ) -> dict[str, Any]:
-    with closing(ahead(run.batches(sorting=sorting), most=BATCHES_AHEAD)) as batches:
-        try:
-            write_batches(folder / "requests.parquet", batches, schema=REQUESTS)
-        except BaseException:
-            stop_feeds([feed])
-            raise
+    rows = run.batches(sorting=sorting)
+    with closing(ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds([feed]))) as batches:
+        write_batches(folder / "requests.parquet", batches, schema=REQUESTS)
     feed.finish()
     if problem := feed.problem():
         raise problem

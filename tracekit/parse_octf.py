@@ -14,7 +14,7 @@ from tracekit.formats.feed import Feed, stop_feeds
 from tracekit.formats.foreign import Columns
 from tracekit.formats.text import BadLines
 from tracekit.native.octf import OctfError, OctfReader, is_octf
-from tracekit.parse import ahead
+from tracekit.read_ahead import ahead
 from tracekit.schema import REQUESTS, SCHEMA_VERSION
 from tracekit.store import write_batches
 
@@ -89,12 +89,9 @@ def import_octf(
     """
     with OctfReader([feed.fd for feed in feeds], head) as reader:
         run = _Run(feeds, reader, on_bytes)
-        with closing(ahead(run.batches(), most=BATCHES_AHEAD)) as batches:
-            try:
-                write_batches(folder / "requests.parquet", batches, schema=REQUESTS)
-            except BaseException:
-                stop_feeds(feeds)
-                raise
+        made = ahead(run.batches(), most=BATCHES_AHEAD, on_stop=lambda: stop_feeds(feeds))
+        with closing(made) as batches:
+            write_batches(folder / "requests.parquet", batches, schema=REQUESTS)
         for feed in feeds:
             feed.finish()
             if problem := feed.problem():

@@ -17,6 +17,7 @@ from typing import Any
 
 from tracekit import __version__
 from tracekit.contract import TABLES, check_object, check_table, read_object
+from tracekit.encodings import encodings
 from tracekit.errors import InputError, UsageError, named_for
 from tracekit.schema import COMPLETIONS, ROW_GROUP_ROWS, SCHEMA_VERSION
 
@@ -263,7 +264,7 @@ def write_batches(
     with (
         beside(path) as part,
         pq.ParquetWriter(
-            part, schema, write_batch_size=WRITE_BATCH_ROWS, **_encodings(schema)
+            part, schema, write_batch_size=WRITE_BATCH_ROWS, **encodings(schema)
         ) as writer,
     ):
         for batch in batches:
@@ -278,22 +279,3 @@ def write_batches(
         if pending or total == 0:
             flush()
     return total
-
-
-def _encodings(schema: Any) -> dict[str, Any]:
-    """Return how to store the columns: times and places as differences, the rest by dictionary.
-
-    Measured on a million requests: a fifth less time and space than dictionaries for all columns,
-    and a fifth less time without the extremes of words and flags, which tell nothing of a group.
-    """
-    import pyarrow as pa
-
-    wide = [field.name for field in schema if field.type == pa.int64()]
-    telling = (pa.int64(), pa.int32(), pa.float64())
-    return {
-        "compression": "zstd",
-        "compression_level": 1,
-        "write_statistics": [field.name for field in schema if field.type in telling],
-        "use_dictionary": [field.name for field in schema if field.name not in wide],
-        "column_encoding": dict.fromkeys(wide, "DELTA_BINARY_PACKED"),
-    }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BUFFER_BYTES ((size_t)1 << 18)
+#define BUFFER_BYTES ((size_t)1 << 17)
 #define MOST_LENGTH_BYTES 10
 
 _Static_assert(BUFFER_BYTES > OCTF_MOST_MESSAGE + MOST_LENGTH_BYTES, "a message must fit");
@@ -20,7 +20,7 @@ static int fail(const struct octf_source *source, enum octf_problem_kind kind, u
 }
 
 /* Reads on until `wanted` bytes are at hand or the file ends. Returns 0 or -EBADMSG. */
-static int fill(struct octf_source *source, size_t wanted, struct octf_problem *problem) {
+static int read_on(struct octf_source *source, size_t wanted, struct octf_problem *problem) {
   while (source->end - source->begin < wanted && !source->is_at_end) {
     if (source->begin > 0 && BUFFER_BYTES - source->begin < wanted) {
       memmove(source->bytes, source->bytes + source->begin, source->end - source->begin);
@@ -36,6 +36,11 @@ static int fill(struct octf_source *source, size_t wanted, struct octf_problem *
     source->end += (size_t)got;
   }
   return 0;
+}
+
+/* The same, where nearly always they are at hand. */
+static inline int fill(struct octf_source *source, size_t wanted, struct octf_problem *problem) {
+  return source->end - source->begin < wanted ? read_on(source, wanted, problem) : 0;
 }
 
 /* A file that ends within a message was cut short: its messages up to there count. */

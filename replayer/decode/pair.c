@@ -67,13 +67,18 @@ static int add_device(struct pairing *pairing, uint32_t number) {
 }
 
 static int find_device(struct pairing *pairing, uint32_t number, uint32_t *out) {
+  if (pairing->latest_device < pairing->device_count &&
+      pairing->devices[pairing->latest_device].number == number) {
+    *out = pairing->latest_device;
+    return 0;
+  }
   const uint32_t *known = idmap_get(&pairing->device_index, number);
   if (!known) {
     if (add_device(pairing, number))
       return -ENOMEM;
     known = idmap_get(&pairing->device_index, number);
   }
-  *out = *known;
+  *out = pairing->latest_device = *known;
   return 0;
 }
 

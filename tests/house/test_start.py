@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+
+import pytest
 
 HELP_LIMIT_S = 0.3
 RUNS = 7
@@ -33,3 +36,39 @@ def test_nothing_slow_is_imported_for_help() -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.split()
     assert SLOW & set(loaded) == set()
+
+
+BEGIN = """
+import os, sys
+from tracekit import cli
+sys.argv[1:] = [sys.argv[1]]
+try:
+    cli.main()
+except SystemExit:
+    print(os.environ.get("OPENBLAS_NUM_THREADS"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "threads"),
+    [
+        ("import", None, "1"),
+        ("import", "3", "3"),
+        ("capture", None, "None"),
+        ("counters", None, "None"),
+        ("lab", None, "None"),
+    ],
+)
+def test_numpy_starts_no_threads_and_programs_of_the_user_see_nothing_of_it(
+    command: str, given: str | None, threads: str
+) -> None:
+    # GIVEN an environment, WHEN a command is begun, which lacks its arguments
+    name = "OPENBLAS_NUM_THREADS"
+    environment = {key: value for key, value in os.environ.items() if key != name}
+    environment |= {name: given} if given else {}
+    begun = subprocess.run(
+        [sys.executable, "-c", BEGIN, command], env=environment, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    # THEN one thread is asked for, unless the user said so or the command runs his programs
+    assert begun.stdout.splitlines()[-1] == threads

@@ -60,3 +60,6 @@ CLASSES: dict[Callable[..., Any], type[TyperCommand]] = {capture: DevicesAndComm
 
 # A command that is a group, and its sub-commands.
 GROUPS: dict[Callable[..., Any], tuple[Callable[..., Any], ...]] = {lab: LAB, simulate: SIMULATIONS}
+
+# Commands that run a program of the user's, which inherits our environment.
+RUN_PROGRAMS: tuple[Callable[..., Any], ...] = (capture, counters, lab)

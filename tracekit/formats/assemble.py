@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,11 @@ from tracekit.errors import InputError, UnorderedError
 from tracekit.formats.foreign import FILETIME_OF_1970, SIZE_BYTES, TIME_NS, Columns, Units
 from tracekit.formats.plausible import Evidence
 from tracekit.formats.rows import request_batch
-from tracekit.formats.sorting import Sorting
 from tracekit.formats.text import LARGEST_SUM
 from tracekit.schema import OPERATIONS
+
+if TYPE_CHECKING:
+    from tracekit.formats.sorting import Sorting
 
 Numbers = NDArray[np.int64]
 Codes = NDArray[np.int32]

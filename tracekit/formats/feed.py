@@ -77,7 +77,7 @@ class Feed:
 
     def finish(self) -> None:
         """Wait until the stored file has been read to its end."""
-        if self.thread is not None:
+        if self.thread is not None and self.thread.ident is not None:
             self.thread.join()
 
     def wait_for_failure(self) -> None:
@@ -159,13 +159,15 @@ def open_feeds(files: Sequence[Path]) -> Iterator[list[Feed]]:
     with ExitStack() as stack:
         try:
             for path in files:
-                feeds.append(_open(path, stack))
+                # In the list before it is opened: a signal may come when its thread has begun.
+                feeds.append(Feed(path))
+                _open(feeds[-1], stack)
             yield feeds
         finally:
             stop_feeds(feeds)
             # A thread that waits for room in its pipe ends when the reading end is closed.
-            for feed in feeds:
-                os.close(feed.fd)
+            for fd in (feed.fd for feed in feeds if feed.fd >= 0):
+                os.close(fd)
             for feed in feeds:
                 feed.finish()
 
@@ -202,10 +204,10 @@ def stop_feeds(feeds: Sequence[Feed]) -> None:
         feed.stop.set()
 
 
-def _open(path: Path, stack: ExitStack) -> Feed:
-    feed = Feed(path)
+def _open(feed: Feed, stack: ExitStack) -> None:
     try:
-        raw = _standard_input() if path == STANDARD_INPUT else os.open(path, os.O_RDONLY)
+        is_standard = feed.path == STANDARD_INPUT
+        raw = _standard_input() if is_standard else os.open(feed.path, os.O_RDONLY)
         is_file = stat.S_ISREG(os.fstat(raw).st_mode)
         start = os.lseek(raw, 0, os.SEEK_CUR) if is_file else 0
         first = os.pread(raw, LONGEST_MAGIC, start) if is_file else b""
@@ -230,7 +232,6 @@ def _open(path: Path, stack: ExitStack) -> Feed:
             fcntl.fcntl(write_fd, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
         feed.thread = threading.Thread(target=_pump, args=(feed, hashing, write_fd))
     feed.thread.start()
-    return feed
 
 
 def _standard_input() -> int:

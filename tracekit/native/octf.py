@@ -22,7 +22,8 @@ COLUMNS = (
     *("is_preflush", "is_fua", "is_meta", "is_readahead", "error"),
 )
 """`enum tk_octf_column`, in its order."""
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = (1 << 16) - 8
+"""Columns that lay a power of two apart would take the same lines of a cache."""
 NAME_BYTES = 257
 
 
