@@ -125,7 +125,7 @@ static dev_t decoded(uint64_t number) {
 static int ask_loop(const char *name, struct stat *behind) {
   char path[PATH_MAX];
   char told[32];
-  struct loop_info64 info;
+  struct loop_info64 info = {0};
   int length = snprintf(path, sizeof path, "/dev/%s", name);
   if (length < 0 || (size_t)length >= sizeof path)
     return -ENAMETOOLONG;
