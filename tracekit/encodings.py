@@ -13,7 +13,7 @@ def encodings(schema: Any) -> dict[str, Any]:
     Measured on a million requests of a capture: a fifth less time and space than dictionaries for
     all columns, and a fifth less time without the extremes of words and flags, which tell nothing
     of a group. Pages of a MiB in place of 20,000 rows, and small numbers as they are, take another
-    quarter of the time and a sixth of the space. Splitting places into bytes would take a tenth
+    fifth of the time and a sixth of the space. Splitting places into bytes would take a tenth
     less again, but of the encodings it alone is too new for readers such as Spark's.
     """
     import pyarrow as pa
