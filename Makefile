@@ -11,6 +11,7 @@ FUZZ_S ?= 60
 C_FILES = $(shell find replayer tests -name '*.[ch]')
 PYTHON_FILES := tracekit tests .ci/uv.py
 CHECKS := check-ruff check-types check-c check-sql check-gcc check-clang check-house
+LONGEST_FIRST := tests/lab/test_sweep.py tests/lab/test_blktrace.py tests/lab/test_polling.py
 LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-version 3.11 \
         --fork-strategy fewest --generate-hashes --no-header --no-annotate \
         --no-emit-index-url --no-emit-find-links
@@ -28,7 +29,7 @@ test: setup-dev ## Run all tests; ARGS="tests/decode -k flush" chooses
 	pytest -n auto --dist loadgroup $(ARGS)
 
 lab-test: setup-dev ## Prove the VM lab: boot guests, DAX, a capture of three roles (needs QEMU)
-	TRACEKIT_LAB=1 pytest -n 2 tests/lab $(ARGS)
+	TRACEKIT_LAB=1 pytest -n auto --dist loadgroup --no-loadscope-reorder $(LONGEST_FIRST) tests/lab $(ARGS)
 
 check: setup-dev ## Run linters, types, warnings as errors on two compilers, and the house rules
 	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target --keep-going $(CHECKS)

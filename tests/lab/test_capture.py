@@ -65,24 +65,19 @@ def test_three_roles_are_captured_parsed_and_classified(tmp_path: Path) -> None:
     assert info["source"]["kernel"].endswith("-amd64")
 
 
-def test_a_capture_of_a_failed_command_is_kept_and_told(tmp_path: Path) -> None:
-    skip_unless_guests_run()
-    ran = lab("capture", "--disk", "fs=64M", "-o", str(tmp_path / "a"), "--", "sh", "-c", "exit 4")
-    assert ran.returncode == 3
-    assert "failed with status 4" in ran.stderr
-    assert (tmp_path / "a/layout.json").is_file()
-
-
-def test_disks_have_files_of_their_own(tmp_path: Path) -> None:
+def test_disks_have_files_of_their_own_also_when_the_command_failed(tmp_path: Path) -> None:
     skip_unless_guests_run()
     # GIVEN a journal on a faster disk than its file system, and swap that nothing uses on a third
     ran = lab(
         *("capture", "--disk", "fs=64M:1ms", "--disk", "journal=16M:50us", "--disk", "swap=32M"),
         *("-o", str(tmp_path / "two"), "--", "sh", "-c"),
-        "dd if=/dev/zero of=$LAB_FS/a bs=4k count=20 oflag=dsync",
+        "dd if=/dev/zero of=$LAB_FS/a bs=4k count=20 oflag=dsync; exit 4",
     )
-    assert ran.returncode == 0, ran.stderr
-    # WHEN it is parsed and classified
+    # THEN the failure is told
+    assert ran.returncode == 3
+    assert "failed with status 4" in ran.stderr
+    assert (tmp_path / "two/layout.json").is_file()
+    # WHEN what was kept is parsed and classified
     tracekit("parse", str(tmp_path / "two"), "-o", str(tmp_path / "trace"))
     tracekit("classify", str(tmp_path / "trace"))
     # THEN those that were used are there, each with its role

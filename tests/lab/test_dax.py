@@ -1,8 +1,9 @@
-"""The dax engine in a guest: MAP_SYNC on a DAX file system, and none on a plain disk."""
+"""Persistent memory beside a plain disk in a guest: MAP_SYNC on DAX and nowhere else."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,42 +20,102 @@ from tests.replay.program import (
     record,
     write_plan,
 )
+from tracekit.sweep.guest import WITHOUT_DAX
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-dax")]
 SIZE_BYTES = 1 << 20
-SCRIPT = """
+ROWS = [record(WRITE, 8 * n, 8, flags=FUA * (n % 2)) for n in range(256)]
+ROWS += [record(DISCARD, 512, 512), record(WRITE, 640, 3), record(READ, 512, 512)]
+ROWS += [record(FLUSH)]
+"""Stores all of a target, makes a hole, stores into it, and flushes."""
+MAPPED = """
+import mmap, os
+MAP_SHARED_VALIDATE, MAP_SYNC = 3, 0x80000
+for name in ("LAB_DAX", "LAB_FS"):
+    fd = os.open(os.environ[name] + "/file", os.O_RDWR | os.O_CREAT)
+    os.ftruncate(fd, 4096)
+    try:
+        mmap.mmap(fd, 4096, flags=MAP_SHARED_VALIDATE | MAP_SYNC)[:5] = b"bytes"
+        print(name, os.pread(fd, 5, 0))
+    except OSError as error:
+        print(name, error.strerror)
+"""
+SCRIPT = f"""
 set -e
+python3 mapped.py
 for folder in $LAB_DAX $LAB_FS; do
-  name=${folder##*/}
+  name=${{folder##*/}}
   tracekit-replay a.plan --engine dax --target $folder/t --keep > $LAB_OUT/$name.json
   echo 3 > /proc/sys/vm/drop_caches
   cp $folder/t $LAB_OUT/$name.content
 done
+truncate -s 1M $LAB_DAX/target
+tracekit-replay one.plan --target $LAB_DAX/target > $LAB_OUT/summary.json
+grep /mnt/dax /proc/mounts
+{WITHOUT_DAX}
+grep /mnt/dax /proc/mounts
+echo to stderr >&2
+exit 7
 """
 
 
-def test_stores_are_synchronous_on_dax_only_and_right_on_both(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """Run the script in a guest with persistent memory and a plain disk; return what it brought."""
     skip_unless_guests_run()
-    # GIVEN a plan that stores all of a target, makes a hole, stores into it, and flushes
-    share = tmp_path / "share"
-    share.mkdir()
-    rows = [record(WRITE, 8 * n, 8, flags=FUA * (n % 2)) for n in range(256)]
-    rows += [record(DISCARD, 512, 512), record(WRITE, 640, 3), record(READ, 512, 512)]
-    rows += [record(FLUSH)]
-    write_plan(share / "a.plan", rows)
-    # WHEN the dax engine replays it on ext4 on persistent memory, and on ext4 on a disk
-    ran = lab(
-        *("run", "--pmem", "128MiB", "--disk", "fs=64MiB", "--share", str(share)),
-        *("-o", str(tmp_path / "out"), "--", "sh", "-c", SCRIPT),
+    place = tmp_path_factory.mktemp("dax")
+    (place / "share").mkdir()
+    (place / "share/mapped.py").write_text(MAPPED)
+    write_plan(place / "share/a.plan", ROWS)
+    write_plan(place / "share/one.plan", [record(READ, 0, 8)])
+    done = lab(
+        *("run", "--pmem", "128MiB", "--disk", "fs=64MiB", "--share", str(place / "share")),
+        *("-o", str(place / "out"), "--", "sh", "-c", SCRIPT),
     )
-    assert ran.returncode == 0, ran.stderr
+    return done, place / "out"
+
+
+def test_the_commands_own_failure_is_told_with_what_it_said(
+    ran: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    done, out = ran
+    assert done.returncode == 3
+    assert "to stderr\n" in done.stderr
+    assert "failed in the guest with status 7" in done.stderr
+    assert json.loads((out / "lab.json").read_text())["exit_status"] == 7
+
+
+def test_memory_is_mapped_synchronously_on_dax_only_until_it_is_mounted_without(
+    ran: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    on_dax, on_disk, before, after = ran[0].stdout.splitlines()
+    # MAP_SYNC works on DAX, and not on the disk.
+    assert (on_dax, on_disk) == ("LAB_DAX b'bytes'", "LAB_FS Operation not supported")
+    # What a sweep does to it takes DAX away.
+    assert "dax=always" in before
+    assert "dax=always" not in after
+
+
+def test_the_replayer_and_the_share_are_there(
+    ran: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    summary = json.loads((ran[1] / "files/summary.json").read_text())
+    assert summary["counts"]["done"] == 1
+    assert summary["targets"][0]["path"] == "/mnt/dax/target"
+
+
+def test_stores_are_synchronous_on_dax_only_and_right_on_both(
+    ran: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    # WHEN the dax engine replays it on ext4 on persistent memory, and on ext4 on a disk
+    files = ran[1] / "files"
     # THEN each target holds what the plan wrote, read back past what was cached
-    expected = expected_content(rows, SIZE_BYTES)
+    expected = expected_content(ROWS, SIZE_BYTES)
     features = {}
     for name in ("dax", "fs"):
-        summary = json.loads((tmp_path / f"out/files/{name}.json").read_text())
-        assert summary["counts"]["done"] == len(rows)
-        assert (content(tmp_path / f"out/files/{name}.content") == expected).all()
+        summary = json.loads((files / f"{name}.json").read_text())
+        assert summary["counts"]["done"] == len(ROWS)
+        assert (content(files / f"{name}.content") == expected).all()
         features[name] = summary["engine"]["features"]
     # AND the mapping is durable by itself on DAX, and not on the disk
     assert features["dax"]["map_sync"]

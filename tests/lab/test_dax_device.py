@@ -22,7 +22,7 @@ from tests.replay.program import (
     write_plan,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-dax-device")]
 SIZE_BYTES = (1 << 20) + 4096
 """What the plan needs: no multiple of the 2 MiB in which the device is mapped."""
 MAPPED = """

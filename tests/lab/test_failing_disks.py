@@ -15,10 +15,14 @@ from tests.lab.guests import lab, skip_unless_guests_run
 from tests.replay.program import READ, WRITE, record, write_plan
 from tracekit.replay.completions import HEADER, RECORD, STATUSES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-failing-disks")]
 BLOCKS = 512
 BAD = range(256, 384)
 """Blocks of 4 KiB that the device-mapper target answers with errors."""
+SLOW_REQUESTS = 700
+PERIOD_NS = 5_000_000
+SOME_READS = 100
+"""Reads after which a disk goes; a few of them are of the program before it begins."""
 SCRIPT = """
 set -e
 disk=$(cat /run/disk0)
@@ -34,6 +38,11 @@ replay() {  # NAME PLAN DEVICE ENGINE
   tracekit-replay "$2" --engine "$4" --target "$3" --write-to "$token" \
     --completions $LAB_OUT/$1.done --summary $LAB_OUT/$1.json || [ $? = 3 ]
 }
+reads_of() { read -r reads _ < /sys/class/block/$1/stat; echo "$reads"; }
+wait_for_reads() {  # DISK: until a number more were done than now
+  enough=$(($(reads_of $1) + SOME_READS))
+  while [ "$(reads_of $1)" -lt $enough ]; do sleep 0.1; done
+}
 map bad "0 2048 linear $disk 0
 2048 1024 error
 3072 $((sectors - 3072)) linear $disk 3072"
@@ -44,13 +53,14 @@ map flaky "0 $sectors flakey $disk 0 0 3600 1 error_writes"
 replay flaky all.plan /dev/dm-0 io_uring
 dmsetup --noudevsync remove flaky
 map going "0 $sectors linear $disk 0"
-(sleep 3; dmsetup --noudevsync wipe_table going) &
+(wait_for_reads dm-0; dmsetup --noudevsync wipe_table going) &
 replay wiped slow.plan /dev/dm-0 io_uring
 wait
 dmsetup --noudevsync remove going
-(sleep 3; echo 1 > $(readlink -f /sys/block/${disk##*/}/device/..)/remove) &
+(wait_for_reads ${disk##*/}; echo 1 > $(readlink -f /sys/block/${disk##*/}/device/..)/remove) &
 replay removed slow.plan $disk io_uring
 """
+SCRIPT = SCRIPT.replace("SOME_READS", str(SOME_READS))
 RUNS = ("bad-io_uring", "bad-threads", "flaky", "wiped", "removed")
 
 
@@ -63,7 +73,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[dict[st
     kinds = [READ, WRITE]
     rows = [record(kinds[n % 2], 8 * n, 8, at_ns=n * 100_000) for n in range(BLOCKS)]
     write_plan(place / "share/all.plan", rows)
-    slow = [record(READ, 8 * (n % BLOCKS), 8, at_ns=n * 5_000_000) for n in range(1000)]
+    slow = [record(READ, 8 * (n % BLOCKS), 8, at_ns=n * PERIOD_NS) for n in range(SLOW_REQUESTS)]
     write_plan(place / "share/slow.plan", slow)
     ran = lab(
         *("run", "--disk", "fs=64MiB", "--share", str(place / "share")),
@@ -105,11 +115,11 @@ def test_writes_that_fail_leave_reads_alone(
 def test_a_disk_that_goes_in_the_middle_ends_no_run(
     runs: Mapping[str, tuple[dict[str, Any], Any]], name: str
 ) -> None:
-    # GIVEN a run of 5 s whose disk goes 3 s after the program was started
+    # GIVEN a run of 3.5 s whose disk goes after some of its reads
     summary, rows = runs[name]
     # THEN all requests have their records: done before, failed after, in time
     assert summary["outcome"] == "finished"
-    assert len(rows) == 1000
+    assert len(rows) == SLOW_REQUESTS
     by_id = rows[np.argsort(rows["request_id"])]
     is_done = by_id["status"] == STATUSES.index("done")
     assert is_done[:50].all()
@@ -117,4 +127,4 @@ def test_a_disk_that_goes_in_the_middle_ends_no_run(
     # Linux lets a disk that was taken out end before its first byte: reads get nothing.
     assert {e["name"] for e in summary["errors"]} <= {"EIO", "ENXIO", "ENODEV", "ENODATA"}
     # Each is submitted when it is due; the first one may be late by itself.
-    assert summary["timing"]["actual_duration_ns"] > 998 * 5_000_000
+    assert summary["timing"]["actual_duration_ns"] > (SLOW_REQUESTS - 2) * PERIOD_NS

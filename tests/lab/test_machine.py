@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tracekit.errors import TracekitError
+from tracekit.lab import machine as lab_machine
 from tracekit.lab.build import Image
 from tracekit.lab.machine import Machine, start
 
@@ -51,6 +52,20 @@ def test_a_guest_that_does_not_end_is_ended(
     with pytest.raises(TracekitError, match=r"did not end within 1 s.*\n  it hangs"):
         start(machine(tmp_path), tmp_path / "console", limit_s=1)
     assert time.monotonic() - started_s < 10
+
+
+def test_a_guest_that_hangs_before_it_is_up_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a kernel that hangs in its first two starts, and is slow after it came up in its third
+    monkeypatch.setattr(lab_machine, "PATIENCE_S", (0.3, 0.3, 3.0))
+    begun, console = tmp_path / "begun", tmp_path / "console"
+    script = f"echo >> {begun}; [ $(wc -l < {begun}) = 3 ] || exec sleep 60"
+    up = f"echo tracekit-lab: up > {console}; sleep 3.5; echo tracekit-lab: done >> {console}"
+    fake_qemu(tmp_path, monkeypatch, f"{script}\n{up}")
+    # WHEN it is started, THEN it is once more, and left alone once it is up
+    said = lab_machine.said_lines(start(machine(tmp_path), console, limit_s=30))
+    assert (list(said), begun.read_text()) == (["up", "done"], "\n" * 3)
 
 
 def test_what_qemu_complains_about_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from tests.replay.program import (
 )
 from tracekit.replay.completions import HEADER, RECORD, STATUSES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-polling")]
 MIB = 8
 BLOCKS = MIB << 8
 WAYS = {

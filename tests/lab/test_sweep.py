@@ -1,4 +1,4 @@
-"""A sweep in guests: durable writes on DAX and on a slow disk, and what the disks are."""
+"""A sweep in guests: durable writes on DAX and on a slow disk, and memory that is slower."""
 
 from __future__ import annotations
 
@@ -10,19 +10,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.lab.guests import lab, skip_unless_guests_run
-from tracekit.sweep.guest import WITHOUT_DAX
+from tests.lab.guests import skip_unless_guests_run
 
 pytestmark = pytest.mark.slow
 TARGETS = ("dax=lab:dax=512MiB", "hdd=lab:fs=512MiB:5ms:1")
-EIGHT_READERS = """
-begin=$(date +%s%N)
-for reader in 1 2 3 4 5 6 7 8; do
-  dd if=/dev/nullb0p1 of=/dev/null bs=4k count=10 skip=$((reader * 100)) iflag=direct 2>&1 &
-done
-wait
-echo $((($(date +%s%N) - begin) / 1000000)) > $LAB_OUT/ms
-"""
 
 
 def test_durable_writes_wait_for_a_slow_disk_and_hardly_on_dax(tmp_path: Path) -> None:
@@ -81,25 +72,3 @@ def test_slower_memory_adds_its_time_to_each_line_that_is_read(tmp_path: Path) -
     assert 0.95 * 102_400 < added_ns < 1.15 * 102_400
     # AND what is neither read nor written takes as long as before
     assert found["pcm", "open"] < 1.1 * found["dram", "open"]
-
-
-@pytest.mark.parametrize(("disk", "low_ms", "high_ms"), [("5ms:1", 400, 800), ("5ms", 50, 300)])
-def test_a_disk_serves_as_many_at_once_as_it_may(
-    tmp_path: Path, disk: str, low_ms: int, high_ms: int
-) -> None:
-    skip_unless_guests_run()
-    # GIVEN eight readers of ten blocks each, WHEN a block takes 5 ms
-    arguments = ("--disk", f"fs=64MiB:{disk}", "-o", str(tmp_path / "out"), "--exact")
-    ran = lab("run", *arguments, "--", "sh", "-c", EIGHT_READERS)
-    assert ran.returncode == 0, ran.stderr
-    # THEN they wait for each other, or do not
-    assert low_ms <= int((tmp_path / "out/files/ms").read_text()) <= high_ms
-
-
-def test_persistent_memory_without_dax_goes_through_the_page_cache() -> None:
-    skip_unless_guests_run()
-    script = "grep /mnt/dax /proc/mounts; " + WITHOUT_DAX + "grep /mnt/dax /proc/mounts"
-    ran = lab("run", "--pmem", "128MiB", "--", "sh", "-c", script)
-    before, after = ran.stdout.splitlines()
-    assert "dax=always" in before
-    assert "dax=always" not in after

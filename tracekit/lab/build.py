@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tracekit.errors import TracekitError
 from tracekit.lab.drivers import WANTED, in_loading_order, make_initramfs
+from tracekit.lab.kernel import unpack_kernel
 from tracekit.lab.packages import (
     TOOLS,
     check_names,
@@ -34,7 +35,7 @@ PACKAGES = (
 )
 GUEST = Path(__file__).resolve().parent / "guest"
 ABOUT = "image.json"
-VERSION = 1
+VERSION = 2
 """Raised when an image that was made before can no longer be used."""
 MERGED = ("bin", "sbin", "lib", "lib64")
 FOLDERS = ("dev", "lab", "mnt", "out", "proc", "root", "run", "sys", "tmp", "etc", "opt/busybox")
@@ -51,8 +52,8 @@ class Image:
 
     @property
     def kernel(self) -> Path:
-        """Return the kernel that QEMU starts."""
-        return self.folder / "vmlinuz"
+        """Return the kernel that QEMU starts, unpacked."""
+        return self.folder / "vmlinux"
 
     @property
     def initramfs(self) -> Path:
@@ -141,6 +142,7 @@ def _make(image: Image, on_step: Callable[[str], None]) -> None:
     for archive in found:
         unpack(archive, root)
     _finish_root(root)
+    _compile_python(root)
     kernel_tree.mkdir()
     unpack(kernel, kernel_tree)
     on_step("making images")
@@ -148,7 +150,7 @@ def _make(image: Image, on_step: Callable[[str], None]) -> None:
     make_initramfs(
         image.initramfs, modules=modules, busybox=root / "bin/busybox", init=GUEST / "init"
     )
-    shutil.copy(next(kernel_tree.glob("boot/vmlinuz-*")), image.kernel)
+    unpack_kernel(next(kernel_tree.glob("boot/vmlinuz-*")), image.kernel)
     make_file_system(image.root, root, spare_bytes=64 << 20)
     shutil.rmtree(root)
     shutil.rmtree(kernel_tree)
@@ -182,6 +184,15 @@ def _finish_root(root: Path) -> None:
         for path in (libraries / folder).glob("*.so*"):
             if not (libraries / path.name).exists():
                 (libraries / path.name).symlink_to(f"{folder}/{path.name}")
+
+
+def _compile_python(root: Path) -> None:
+    """Let the guest's own Python compile its library, which a guest would do anew in each run."""
+    loader, libraries = root / "lib64/ld-linux-x86-64.so.2", root / "usr/lib/x86_64-linux-gnu"
+    python = (str(loader), "--library-path", str(libraries), str(root / "usr/bin/python3"))
+    how = ("-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", "/")
+    folders = [str(path) for path in sorted((root / "usr/lib").glob("python3*"))]
+    run_tool("env", f"PYTHONHOME={root}/usr", *python, "-m", "compileall", *how, *folders)
 
 
 def make_file_system(image: Path, tree: Path, *, spare_bytes: int) -> None:

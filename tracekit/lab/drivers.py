@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ WANTED = (
 )
 """Modules that the guest uses; what they depend on comes along."""
 PARAMETERS = {"null_blk": "nr_devices=0"}
+SIGNED = b"~Module signature appended~\n"
+SIGNATURE_FACTS = struct.Struct(">8xI")
+"""The kernel's struct module_signature, of which only the length of the signature is read."""
 _SUFFIX = re.compile(r"\.ko(\.xz)?$")
 _FACT = re.compile(rb"(?:^|\0)(depends|softdep)=([^\0]*)")
 
@@ -52,6 +56,19 @@ def _content(path: Path) -> bytes:
     return lzma.decompress(data) if path.suffix == ".xz" else data
 
 
+def without_signature(module: bytes) -> bytes:
+    """Return a module without the signature behind it.
+
+    A guest without KVM takes longer to check those of all its modules than to load them. It has no
+    secure boot, so the kernel takes a module without one, but not one with a damaged one.
+    """
+    if not module.endswith(SIGNED):
+        return module
+    facts_at = len(module) - len(SIGNED) - SIGNATURE_FACTS.size
+    (length,) = SIGNATURE_FACTS.unpack_from(module, facts_at)
+    return module[: facts_at - length]
+
+
 def _needs(module: bytes) -> Iterator[tuple[str, bool]]:
     """Yield the names of the modules that a module depends on, and whether it can do without."""
     for kind, value in _FACT.findall(module):
@@ -76,7 +93,7 @@ def make_initramfs(target: Path, *, modules: list[Path], busybox: Path, init: Pa
     order = ""
     for path in modules:
         name = _name(path)
-        (tree / f"modules/{name}.ko").write_bytes(_content(path))
+        (tree / f"modules/{name}.ko").write_bytes(without_signature(_content(path)))
         order += f"{name}.ko {PARAMETERS.get(name, '')}\n"
     (tree / "modules/order").write_text(order)
     members = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))

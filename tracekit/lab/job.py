@@ -86,6 +86,7 @@ def _variables(job: Job) -> str:
     values = {
         "LAB_TRACE": "1" if job.is_traced else "",
         "LAB_HAS_DAX": "1" if job.dax_mib else "",
+        "LAB_EXACT": "1" if job.is_exact else "",
         "LAB_PREPARE": job.prepare,
         "LAB_LIMIT_BYTES": str(job.limit_bytes),
         "LAB_MOUNT": job.mount_options,
