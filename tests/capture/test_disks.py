@@ -93,7 +93,7 @@ def requests_of(table: Path) -> list[dict[str, Any]]:
     return [row for row in rows if row["process"] == "dd"]
 
 
-@pytest.mark.parametrize("source", [name for name in NAMES if name != "blktrace"])
+@pytest.mark.parametrize("source", NAMES)
 def test_requests_by_disk_are_those_that_were_made(
     pair: tuple[Disk, Disk], tmp_path: Path, source: str
 ) -> None:
@@ -176,20 +176,6 @@ def test_a_disk_of_two_that_goes_away_is_named(disk: Disk, tmp_path: Path) -> No
     rows = Counter(row["device"] for row in requests_of(folder.table("requests")))
     assert rows[Path(device).name] == 5
     assert rows[disk.name] >= 10
-
-
-def test_blktrace_takes_one_disk_and_is_passed_over(
-    pair: tuple[Disk, Disk], tmp_path: Path
-) -> None:
-    devices = [disk.device for disk in pair]
-    reason = "it records one disk at a time, and 2 were named"
-    asked = ("--source", "blktrace", "-o", str(tmp_path / "trace"), "--", "true")
-    done = run_capture(*devices, *asked)
-    assert (done.returncode, f"blktrace: {reason}" in done.stderr) == (1, True)
-    assert list(tmp_path.iterdir()) == []
-    done = run_capture(*devices, "-o", str(tmp_path / "trace"), "--", "true")
-    assert done.returncode == 0, done.stderr
-    assert f"because blktrace does not work here: {reason}" in done.stderr
 
 
 def refused(*words: str) -> str:

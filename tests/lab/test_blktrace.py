@@ -14,9 +14,10 @@ import pytest
 
 from tests.house.tree import ROOT
 from tests.lab.guests import lab, skip_unless_guests_run
+from tracekit.capture.records import survey
 from tracekit.parse import parse
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-blktrace")]
 GUEST_PYTHON = (3, 11)
 """Of the guest's distribution: libraries with compiled parts must be made for it."""
 LIBRARIES = (
@@ -30,7 +31,7 @@ def share_tracekit(share: Path) -> None:
     """Put tracekit and its libraries where the guest's Python finds them."""
     if sys.version_info[:2] != GUEST_PYTHON:
         pytest.skip(f"the libraries here are not for the guest's Python {GUEST_PYTHON}")
-    passed_over = shutil.ignore_patterns("__pycache__", "tests", "include", "*flight*")
+    passed_over = shutil.ignore_patterns("tests", "include", "*flight*")
     shutil.copytree(ROOT / "tracekit", share / "tracekit", ignore=passed_over)
     for name in LIBRARIES:
         source = Path(site.getsitepackages()[0]) / name
@@ -48,7 +49,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]
     share, out = tmp_path_factory.mktemp("share"), tmp_path_factory.mktemp("guest") / "out"
     share_tracekit(share)
     done = lab(
-        *("run", "--disk", "fs=256MiB", "--share", str(share), "--package", "libstdc++6"),
+        *("run", "--disk", "fs=256MiB", "--disk", "swap=32MiB:50us"),
+        *("--share", str(share), "--package", "libstdc++6"),
         *("--memory", "1536", "-o", str(out), "--", "python3", "captures.py"),
     )
     assert done.returncode == 0, done.stderr + done.stdout
@@ -81,14 +83,43 @@ def test_blktrace_is_taken_and_nothing_is_lost(
     assert [part["role"] for part in layout["partitions"]] == ["fs", "journal"]
 
 
+def test_two_disks_have_files_of_their_own(
+    ran: tuple[dict[str, Any], Path], tmp_path: Path
+) -> None:
+    # GIVEN a capture of 30 writes to one disk and of 25 reads from another
+    found, files = ran[0]["two_disks"], ran[1]
+    assert (found["status"], found["stderr"]) == (0, "")
+    result = json.loads(found["stdout"])
+    first, second = found["disks"]
+    names = [f"two-{disk}.blktrace.{cpu}" for disk in sorted(found["disks"]) for cpu in (0, 1)]
+    assert (result["source"], result["files"]) == ("blktrace", names)
+    assert result["dropped_by_disk"] == {first: 0, second: 0}
+    # THEN each file has the records of its own disk only
+    layout = json.loads((files / "two/layout.json").read_text())
+    assert [disk["device"] for disk in layout["devices"]] == [first, second]
+    numbers = {disk["device"]: disk["major"] << 20 | disk["minor"] for disk in layout["devices"]}
+    for disk in (first, second):
+        paths = [files / "two" / name for name in names if name.startswith(f"two-{disk}.")]
+        assert survey(paths).devices == {numbers[disk]}
+    # AND the layout has the parts of both
+    assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
+    # WHEN it is parsed, THEN each disk has its requests, and none is missing
+    folder, _ = parse([files / "two"], tmp_path / "trace")
+    rows = pq.read_table(folder.table("requests")).to_pylist()
+    made = [(row["device"], row["operation"]) for row in rows if row["process"] == "dd"]
+    assert (made.count((first, "write")), made.count((second, "read"))) == (30, 25)
+    assert folder.info["loss"]["sequence_gaps"] == folder.info["loss"]["dropped"] == 0
+
+
 def test_however_it_ends_the_kernel_is_as_before(ran: tuple[dict[str, Any], Path]) -> None:
     found = ran[0]
-    ended = [found[name] for name in ("whole", "SIGINT", "SIGTERM", "killed_with_blktrace")]
-    assert [one["is_traced"] for one in ended] == [False] * 4
-    assert [one["has_debugfs"] for one in ended] == [True] * 4
-    for name in ("SIGINT", "SIGTERM"):
+    signalled = ("SIGINT", "SIGTERM", "two-SIGINT", "two-SIGTERM")
+    ended = [found[name] for name in ("whole", *signalled, "two_disks", "killed_with_blktrace")]
+    assert [one["is_traced"] for one in ended] == [False] * 7
+    assert [one["has_debugfs"] for one in ended] == [True] * 7
+    for name in signalled:
         assert found[name]["status"] == 3
-        assert f"ended early by {name}" in found[name]["stderr"]
+        assert f"ended early by {name.removeprefix('two-')}" in found[name]["stderr"]
     # AND a debugfs that was not mounted is not mounted afterwards
     assert found["without_debugfs"]["status"] == 0, found["without_debugfs"]["stderr"]
     assert not found["without_debugfs"]["has_debugfs"]
@@ -97,20 +128,26 @@ def test_however_it_ends_the_kernel_is_as_before(ran: tuple[dict[str, Any], Path
 def test_after_a_kill(ran: tuple[dict[str, Any], Path]) -> None:
     # GIVEN a capture that was killed: blktrace ended its trace
     assert ran[0]["killed"]["was_ended"]
-    # GIVEN one that was killed with its blktrace, so that the kernel went on
+    # GIVEN one of two disks that was killed with its blktrace, so that the kernel went on
     found = ran[0]["killed_with_blktrace"]
     assert found["was_left"]
     # THEN the next capture ends that, says so, and works
     assert found["status"] == 0, found["stderr"]
     assert "gave back the kernel settings of a capture that was killed" in found["stderr"]
-    assert ran[0]["left"] == ["SIGINT", "SIGTERM", "lossy", "mounted", "next", "other", "whole"]
+    of_two = ["two", "two-SIGINT", "two-SIGTERM"]
+    ended = ["SIGINT", "SIGTERM", "lossy", "mounted", "next", "other"]
+    assert ran[0]["left"] == [*ended, *of_two, "whole"]
 
 
 def test_loss_is_counted(ran: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
     found = ran[0]["lossy"]
     result = json.loads(found["stdout"])
     assert found["status"] == 3
-    assert f"the kernel lost {result['dropped']:,} records" in found["stderr"]
+    # Only the disk that was written to lost any.
+    first, second = ran[0]["two_disks"]["disks"]
+    assert result["dropped_by_disk"] == {first: result["dropped"], second: 0}
+    lost = f"{result['dropped']:,}"
+    assert f"the kernel lost {lost} records ({lost} of {first})" in found["stderr"]
     assert result["dropped"] > 1000
     folder, _ = parse([ran[1] / "lossy"], tmp_path / "trace")
     assert folder.info["loss"]["dropped"] == result["dropped"]

@@ -1,4 +1,4 @@
-"""blktrace(8) with its relay buffers: changes no setting, names every process, one disk alone."""
+"""blktrace(8) with its relay buffers: changes no setting, names every process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from tracekit.capture.held import (
     mount_debugfs,
     mounted_debugfs,
 )
-from tracekit.capture.keep import SUFFIXES, Kept, packing_writer
+from tracekit.capture.keep import SUFFIXES, Kept, packing_writer, stem_of
 from tracekit.capture.records import survey
 from tracekit.capture.settings import Settings
 from tracekit.capture.tracefs import online_cpus, read_setting
@@ -37,8 +38,8 @@ ASK_AGAIN_S = 5.0
 POLL_S = 0.02
 MOST_BUFFER_KIB = 512
 LEAST_BUFFERS = 4
-SUMMARY = re.compile(r"Total:\s+(\d+) events \(dropped (\d+)\)")
-_FILE = re.compile(r"relay\.blktrace\.(\d+)")
+_TOLD = re.compile(r"^=== (\S+) ===$.*?^\s*Total:\s+\d+ events \(dropped (\d+)\)", re.M | re.S)
+_FILE = re.compile(r"(?P<device>.+)\.blktrace\.(?P<cpu>\d+)")
 # blktrace goes on when its trace runs already.
 _NO_REASON = ("===", "CPU", "Total:", "BLKTRACESTART")
 # include/uapi/linux/blktrace_api.h: name, act_mask, buf_size, buf_nr, start_lba, end_lba, pid
@@ -47,14 +48,16 @@ _SETUP = struct.Struct("@32sHIIQQI4x")
 
 
 class Blktrace:
-    """Record one disk with blktrace(8); a `Source`."""
+    """Record disks with blktrace(8); a `Source`."""
 
     name = "blktrace"
 
-    def __init__(self, disk: Path, spool: Path, settings: Settings, *, buffer_kib: int) -> None:
-        """Prepare to trace `disk`, a folder in /sys/block, into files in the folder `spool`."""
-        self._disk = disk
-        self._device = f"/dev/{disk.name}"
+    def __init__(
+        self, disks: Sequence[Path], spool: Path, *, settings: Settings, buffer_kib: int
+    ) -> None:
+        """Prepare to trace `disks`, folders in /sys/block, into files in the folder `spool`."""
+        self._disks = disks
+        self._devices = [f"/dev/{disk.name}" for disk in disks]
         self._folder, self._log = spool / "relay", spool / "relay.log"
         self._settings = settings
         self._buffer_kib = buffer_kib
@@ -68,13 +71,16 @@ class Blktrace:
             folder = DEBUGFS
             self._settings.hold("mount", str(folder))
             mount_debugfs()
-        self._settings.hold("trace", self._device)
+        for device in self._devices:
+            self._settings.hold("trace", device)
         self._folder.mkdir()
         size_kib = min(MOST_BUFFER_KIB, self._buffer_kib // LEAST_BUFFERS)
         buffers = ("-b", str(size_kib), "-n", str(self._buffer_kib // size_kib))
-        files = ("-r", str(folder), "-D", str(self._folder), "-o", "relay")
+        files = ("-r", str(folder), "-D", str(self._folder))
         # It ends its trace in order when this process dies, also by SIGKILL.
-        command = ["setpriv", "--pdeathsig", "INT", "blktrace", "-d", self._device]
+        command = ["setpriv", "--pdeathsig", "INT", "blktrace"]
+        for device in self._devices:
+            command += ["-d", device]
         with self._log.open("wb") as log:
             self._running = subprocess.Popen(
                 [*command, *files, *buffers],
@@ -84,17 +90,21 @@ class Blktrace:
                 process_group=0,
             )
         self._wait_until_set_up()
-        begin_trace(self._device)
+        for device in self._devices:
+            begin_trace(device)
 
     def _wait_until_set_up(self) -> None:
         """Wait until the kernel's buffers are there and each of blktrace's threads has its file."""
         end_s = time.monotonic() + START_S
-        wanted = len(online_cpus())
-        while len(self._files()) < wanted or read_setting(self._disk / "trace/enable") != "1":
+        wanted = len(online_cpus()) * len(self._disks)
+        while len(self._files()) < wanted or not self._are_set_up():
             self._check()
             if time.monotonic() > end_s:
                 raise self._failure(f"blktrace did not begin within {START_S:.0f} s")
             time.sleep(POLL_S)
+
+    def _are_set_up(self) -> bool:
+        return all(read_setting(disk / "trace/enable") == "1" for disk in self._disks)
 
     def drain(self) -> int:
         """Return the bytes that blktrace wrote since the last call."""
@@ -111,10 +121,11 @@ class Blktrace:
         dropped = self._dropped()
         if not _interrupted(running):
             raise self._failure(f"blktrace did not end within {STOP_S:.0f} s")
-        found = SUMMARY.search(self._log.read_text(errors="replace"))
-        if found is None:
+        told = {name: int(lost) for name, lost in _TOLD.findall(self._said())}
+        if told.keys() != dropped.keys():
             raise self._failure(f"blktrace left no whole trace (status {running.returncode})")
-        return Relayed(self._folder, self._log, max(dropped, int(found[2])), frozenset(threads))
+        dropped = {name: max(lost, told[name]) for name, lost in dropped.items()}
+        return Relayed(self._folder, self._log, dropped, frozenset(threads))
 
     def close(self) -> None:
         """End blktrace, whatever state it is in; the settings let go of the kernel's trace."""
@@ -129,15 +140,22 @@ class Blktrace:
         return self._running
 
     def _files(self) -> list[Path]:
-        return sorted(self._folder.glob("relay.blktrace.*"))
+        return sorted(self._folder.glob("*.blktrace.*"))
 
-    def _dropped(self) -> int:
-        """Return how many records the kernel had no room for so far."""
-        counter = (mounted_debugfs() or DEBUGFS) / "block" / self._disk.name / "dropped"
-        return int(counter.read_text()) if counter.exists() else 0
+    def _dropped(self) -> dict[str, int]:
+        """Return how many records of each disk the kernel had no room for so far."""
+        folder = (mounted_debugfs() or DEBUGFS) / "block"
+        counters = {disk.name: folder / disk.name / "dropped" for disk in self._disks}
+        return {
+            name: int(counter.read_text()) if counter.exists() else 0
+            for name, counter in counters.items()
+        }
+
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def _failure(self, what: str) -> TracekitError:
-        lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+        lines = self._said().splitlines()
         told = [line.strip() for line in lines if not line.strip().startswith(_NO_REASON)]
         status = self._running.poll() if self._running else None
         killed = f"by {signal.Signals(-status).name}" if status and status < 0 else ""
@@ -164,16 +182,26 @@ class Relayed:
 
     folder: Path
     log: Path
-    dropped: int
+    dropped: Mapping[str, int]
+    """Records that the kernel had no room for, by disk."""
     threads: frozenset[int]
     """Of blktrace itself."""
 
     def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
-        """Write NAME.blktrace.<cpu> and layout.json into `folder` and remove the spool files."""
-        spools = {int(match[1]): path for path in self.folder.iterdir() if (match := _named(path))}
+        """Write the files of records and layout.json into `folder` and remove the spool files.
+
+        They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
+        """
+        spools = {
+            (match["device"], int(match["cpu"])): path
+            for path in self.folder.iterdir()
+            if (match := _FILE.fullmatch(path.name))
+        }
         files = []
-        for cpu, path in sorted(spools.items()):
-            files.append(f"{name}.blktrace.{cpu}{SUFFIXES[compress]}")
+        for (device, cpu), path in sorted(spools.items()):
+            files.append(
+                f"{stem_of(name, device, layout=layout)}.blktrace.{cpu}{SUFFIXES[compress]}"
+            )
             with packing_writer(folder / files[-1], compress) as target, path.open("rb") as source:
                 shutil.copyfileobj(source, target)
         found = survey(list(spools.values()))
@@ -182,14 +210,20 @@ class Relayed:
             "own_requests": sum(found.queued_by_pid.get(pid, 0) for pid in self.threads),
             "foreign_bytes": found.foreign_bytes,
         }
-        loss = {"overrun": 0, "dropped": self.dropped}
-        about = {**layout["capture"], **own, "own_pid": os.getpid()}
+        loss = {"overrun": 0, "dropped": sum(self.dropped.values())}
+        about = {
+            **layout["capture"],
+            **own,
+            "own_pid": os.getpid(),
+            "dropped_by_disk": self.dropped,
+        }
         # The records have the names of their processes.
         content = {**layout, "processes": {}, "loss": loss, "capture": about}
         write_json(folder / "layout.json", content)
         shutil.rmtree(self.folder)
         self.log.unlink()
-        return Kept(**own, **loss, files=tuple(files))
+        by_disk = tuple(self.dropped.items())
+        return Kept(**own, **loss, files=tuple(files), disks_dropped=by_disk)
 
 
 def why_not(disk: Path | None) -> str | None:
@@ -229,7 +263,3 @@ def _refusal(name: str, folder: Path) -> str | None:
     finally:
         os.close(device)
     return None
-
-
-def _named(path: Path) -> re.Match[str] | None:
-    return _FILE.fullmatch(path.name)

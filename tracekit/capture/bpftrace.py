@@ -157,7 +157,7 @@ class Lines:
         loss = {"overrun": 0, "dropped": self.counts["lost"]}
         content = {**layout, "processes": {}, "loss": loss, "capture": about}
         write_json(folder / "layout.json", content)
-        return Kept(**own, **loss, files=(file,), missed_at_most=self.missed)
+        return Kept(**own, **loss, files=(file,), missed_at_most=self.missed, disks_dropped=())
 
     def _sort_into(self, target: Any) -> None:
         """Write the lines by their keys, in bounded memory; raise TracekitError when that fails."""

@@ -32,6 +32,8 @@ class Kept:
     files: tuple[str, ...]
     missed_at_most: int = 0
     """Events of all disks that the kernel did not show the source; which disk's is not known."""
+    disks_dropped: tuple[tuple[str, int], ...] = ()
+    """What `dropped` is made of, disk and count, where the source has a buffer for each disk."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def _keep(
     processes = _names(recording, found.pids)
     files: list[str] = []
     for disk in layout["devices"]:
-        path = folder / _stem_of(name, disk["device"], layout)
+        path = folder / stem_of(name, disk["device"], layout=layout)
         notes = _notes(found, _number_of(disk), processes, recording)
         is_ours = _chooser(disk, layout["devices"])
         files += _write_disk(recording, path, compress=compress, notes=notes, is_ours=is_ours)
@@ -114,7 +116,7 @@ def _write_disk(
     return names
 
 
-def _stem_of(name: str, device: str, layout: dict[str, Any]) -> str:
+def stem_of(name: str, device: str, *, layout: dict[str, Any]) -> str:
     """Return how a disk's files begin: NAME, or NAME-DISK where several disks were captured."""
     return name if len(layout["devices"]) == 1 else f"{name}-{device}"
 

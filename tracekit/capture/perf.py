@@ -100,7 +100,7 @@ class Script:
         loss = {"overrun": 0, "dropped": self.counts["lost"]}
         content = {**layout, "processes": {}, "loss": loss, "capture": about}
         write_json(folder / "layout.json", content)
-        return Kept(**own, **loss, foreign_bytes=0, files=(file,))
+        return Kept(**own, **loss, foreign_bytes=0, files=(file,), disks_dropped=())
 
     def _print(self, target: Any) -> None:
         """Write what perf script prints; raise TracekitError when it fails."""

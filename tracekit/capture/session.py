@@ -140,7 +140,7 @@ def _source(
     if name == Bpftrace.name:
         return Bpftrace(disks, spool, buffer_kib=size)
     if name == Blktrace.name:
-        return Blktrace(disks[0], spool, settings, buffer_kib=size)
+        return Blktrace(disks, spool, settings=settings, buffer_kib=size)
     tracefs = tracefs_folder()
     return BlkTracer(disks, spool, settings=settings, tracefs=tracefs, buffer_kib=size)
 

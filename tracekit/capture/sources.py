@@ -20,13 +20,9 @@ class Known:
     asks_each_disk: bool
     """Whether the answer depends on the disk."""
     remedy: str
-    takes_several: bool = True
-    """Whether it records more than one disk at once."""
 
     def first_reason(self, tracefs: Path, disks: Sequence[Path]) -> str | None:
         """Return why it cannot record these disks (none: any) together, or None."""
-        if len(disks) > 1 and not self.takes_several:
-            return f"it records one disk at a time, and {len(disks)} were named"
         asked: Sequence[Path | None] = disks if disks and self.asks_each_disk else [None]
         return next(filter(None, (self.why_not(tracefs, disk) for disk in asked)), None)
 
@@ -37,7 +33,6 @@ KNOWN = (
         lambda _tracefs, disk: blktrace.why_not(disk),
         asks_each_disk=True,
         remedy=blktrace.REMEDY,
-        takes_several=False,
     ),
     Known(blk_tracer.BlkTracer.name, blk_tracer.why_not, True, blk_tracer.REMEDY),
     Known(perf.Perf.name, lambda _tracefs, _disk: perf.probe(), False, perf.REMEDY),

@@ -257,6 +257,7 @@ def _print(captured: Captured, output: Path, *, as_json: bool) -> None:
             "own_requests": kept.own_requests,
             "overrun": kept.overrun,
             "dropped": kept.dropped,
+            "dropped_by_disk": dict(kept.disks_dropped),
             "foreign_bytes": kept.foreign_bytes,
             "missed_at_most": kept.missed_at_most,
             "duration_ns": round(captured.duration_s * 1e9),
@@ -283,10 +284,16 @@ def _complain(captured: Captured, output: Path) -> None:
     lost = captured.kept.overrun + captured.kept.dropped
     if lost:
         raise PartialError(
-            f"{output}: the kernel lost {lost:,} records",
+            f"{output}: the kernel lost {lost:,} records{_where_lost(captured.kept)}",
             hint="capture again with a larger --buffer",
         )
     if captured.exit_status is not None and captured.stopped_by:
         raise PartialError(f"{output}: ended early by {captured.stopped_by}; the command was ended")
     if captured.exit_status:
         raise PartialError(f"{output}: the command failed with status {captured.exit_status}")
+
+
+def _where_lost(kept: Kept) -> str:
+    """Say which of several disks' records were lost, where that is known."""
+    parts = [f"{lost:,} of {disk}" for disk, lost in kept.disks_dropped if lost]
+    return f" ({', '.join(parts)})" if len(kept.disks_dropped) > 1 else ""

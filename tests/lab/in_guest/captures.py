@@ -20,6 +20,7 @@ from tracekit import cli
 SHARE, OUT, FS = (Path(os.environ[name]) for name in ("LAB_SHARE", "LAB_OUT", "LAB_FS"))
 TALK = Path("/run/talk")
 LIMIT_S = 60.0
+ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def output_of(*command: str) -> str:
@@ -27,7 +28,7 @@ def output_of(*command: str) -> str:
 
 
 DISK = "/dev/" + output_of("lsblk", "-no", "pkname", output_of("findmnt", "-no", "SOURCE", str(FS)))
-NAME = Path(DISK).name
+SECOND = Path("/run/disk1").read_text().strip()
 
 
 def write(count: int) -> list[str]:
@@ -35,8 +36,8 @@ def write(count: int) -> list[str]:
     return ["dd", "if=/dev/zero", f"of={FS}/file", *how]
 
 
-def is_traced() -> bool:
-    return Path(f"/sys/block/{NAME}/trace/enable").read_text().strip() == "1"
+def is_traced(disk: str = DISK) -> bool:
+    return Path(f"/sys/block/{Path(disk).name}/trace/enable").read_text().strip() == "1"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Running:
         status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         texts = {name: (self.folder / name).read_text() for name in ("stdout", "stderr")}
         debugfs = os.path.ismount("/sys/kernel/debug")
-        return {"status": status, **texts, "is_traced": is_traced(), "has_debugfs": debugfs}
+        traced = is_traced() or is_traced(SECOND)
+        return {"status": status, **texts, "is_traced": traced, "has_debugfs": debugfs}
 
 
 def import_all() -> None:
@@ -85,10 +87,10 @@ def capture(name: str, *words: str) -> dict[str, Any]:
     return fork_capture(name, *words).result()
 
 
-def start(name: str) -> Running:
+def start(name: str, *disks: str) -> Running:
     """Start a capture of a command that sleeps; return when that runs."""
     mark = TALK / f"{name}-begun"
-    running = fork_capture(name, "--", "sh", "-c", f"touch {mark}; exec sleep 1000")
+    running = fork_capture(name, *disks, "--", "sh", "-c", f"touch {mark}; exec sleep 1000")
     if not wait_until(mark.exists):
         raise RuntimeError((running.folder / "stderr").read_text())
     return running
@@ -104,7 +106,7 @@ def wait_until(condition: Any) -> bool:
 
 
 def completed_writes() -> int:
-    return int(Path(f"/sys/block/{NAME}/stat").read_text().split()[4])
+    return int(Path(f"/sys/block/{Path(DISK).name}/stat").read_text().split()[4])
 
 
 def whole() -> dict[str, Any]:
@@ -120,8 +122,16 @@ def without_debugfs() -> dict[str, Any]:
     return found
 
 
-def signalled(number: signal.Signals) -> dict[str, Any]:
-    running = start(number.name)
+def two_disks() -> dict[str, Any]:
+    """Write to the first disk and read from the second at once."""
+    reads = ["dd", f"if={SECOND}", "of=/dev/null", "bs=4k", "count=25", "iflag=direct"]
+    script = f"{' '.join(write(30))} & {' '.join(reads)} status=none; wait"
+    found = capture("two", SECOND, "--json", "--", "sh", "-c", script)
+    return {**found, "disks": [Path(disk).name for disk in (DISK, SECOND)]}
+
+
+def signalled(number: signal.Signals, name: str, *disks: str) -> dict[str, Any]:
+    running = start(name, *disks)
     os.kill(running.pid, number)
     return running.result()
 
@@ -136,22 +146,22 @@ def killed() -> dict[str, Any]:
 
 def killed_with_blktrace() -> dict[str, Any]:
     """Kill both: the kernel's trace goes on until the next capture."""
-    running = start("both")
+    running = start("both", SECOND)
     pid = int(output_of("pidof", "blktrace"))
     os.kill(pid, signal.SIGSTOP)
     os.kill(running.pid, signal.SIGKILL)
     running.result()
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
-    was_left = is_traced()
+    was_left = is_traced() and is_traced(SECOND)
     return {**capture("next", "--", *write(5)), "was_left": was_left}
 
 
 def lossy() -> dict[str, Any]:
-    """Write while blktrace does not read, with the smallest buffers."""
+    """Write to one disk of two while blktrace does not read, with the smallest buffers."""
     script = "kill -STOP $(pidof blktrace); " + " ".join(write(20000))
     script += "; kill -CONT $(pidof blktrace)"
-    return capture("lossy", "--buffer", "1", "--json", "--", "sh", "-c", script)
+    return capture("lossy", SECOND, "--buffer", "1", "--json", "--", "sh", "-c", script)
 
 
 def used_by_another() -> dict[str, Any]:
@@ -171,7 +181,11 @@ def main() -> None:
     found = {
         "whole": whole(),
         "without_debugfs": without_debugfs(),
-        **{number.name: signalled(number) for number in (signal.SIGINT, signal.SIGTERM)},
+        **{number.name: signalled(number, number.name) for number in ENDS},
+        "two_disks": two_disks(),
+        **{
+            f"two-{number.name}": signalled(number, f"two-{number.name}", SECOND) for number in ENDS
+        },
         "killed": killed(),
         "killed_with_blktrace": killed_with_blktrace(),
         "lossy": lossy(),
