@@ -17,8 +17,8 @@ from tracekit.replay.completions import HEADER, RECORD, STATUSES
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-failing-disks")]
 BLOCKS = 512
-BAD = range(256, 384)
-"""Blocks of 4 KiB that the device-mapper target answers with errors."""
+BAD = range(264, 392)
+"""Blocks of 4 KiB that device mapper answers with errors, behind all places of signatures."""
 SLOW_REQUESTS = 700
 PERIOD_NS = 5_000_000
 SOME_READS = 100
@@ -43,9 +43,9 @@ wait_for_reads() {  # DISK: until a number more were done than now
   enough=$(($(reads_of $1) + SOME_READS))
   while [ "$(reads_of $1)" -lt $enough ]; do sleep 0.1; done
 }
-map bad "0 2048 linear $disk 0
-2048 1024 error
-3072 $((sectors - 3072)) linear $disk 3072"
+map bad "0 2112 linear $disk 0
+2112 1024 error
+3136 $((sectors - 3136)) linear $disk 3136"
 replay bad-io_uring all.plan /dev/dm-0 io_uring
 replay bad-threads all.plan /dev/dm-0 threads
 dmsetup --noudevsync remove bad
