@@ -116,8 +116,16 @@ def _describe_disk(disk: Path) -> dict[str, Any]:
         "size_sectors": _number(disk / "size", ""),
         "logical_sector_bytes": _number(disk, "queue/logical_block_size"),
         "rotational": _number(disk, "queue/rotational") == 1,
-        "scheduler": read_setting(disk / "queue/scheduler"),
+        "scheduler": _scheduler(disk),
     }
+
+
+def _scheduler(disk: Path) -> str:
+    """Return the I/O scheduler's name; disks without queues (dm, md, zram) have no file for it."""
+    try:
+        return read_setting(disk / "queue/scheduler")
+    except FileNotFoundError:
+        return "none"
 
 
 @dataclass(frozen=True)
