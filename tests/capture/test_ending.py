@@ -147,6 +147,7 @@ def test_a_full_disk(disk: Disk, tmp_path: Path, options: tuple[str, ...], reaso
         # THEN one line says so, and nothing is left
         assert done.returncode == 1
         assert reason in done.stderr
+        assert "free some space" in done.stderr
         assert done.stderr.count("\n") == 2
         assert list(small.iterdir()) == []
     finally:

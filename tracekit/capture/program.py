@@ -81,9 +81,12 @@ class Program:
         """Return the error that says what went wrong, with the program's own first words."""
         said = self._log.read_text(errors="replace") if self._log.exists() else ""
         told = first_line(said, noise=self._noise)
-        if os.statvfs(self._log.parent).f_bavail == 0:
-            told = f"no space is left on the file system of {self._log.parent.parent}"
-        return TracekitError(f"{what}: {told}", hint=self._remedy)
+        if os.statvfs(self._log.parent).f_bavail > 0:
+            return TracekitError(f"{what}: {told}", hint=self._remedy)
+        return TracekitError(
+            f"{what}: no space is left on the file system of {self._log.parent.parent}",
+            hint="free some space, or choose an --output on another file system",
+        )
 
 
 def pipe_of(pipe: IO[bytes] | None) -> IO[bytes]:
