@@ -12,16 +12,17 @@ from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.formats.blocks import blocks_of, whole_lines, whole_records
 from tracekit.formats.catalogue import Format, choose_format
 from tracekit.formats.feed import Feed
-from tracekit.formats.foreign import Columns, Units
+from tracekit.formats.foreign import SIZE_BYTES, TIME_NS, Columns, Units
 from tracekit.formats.headed import contradicts, headed_format
 from tracekit.formats.own import own_format
 from tracekit.formats.pattern import own_pattern
-from tracekit.formats.text import BadLines, TextFormat
+from tracekit.formats.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
 from tracekit.read_ahead import ahead
 
 if TYPE_CHECKING:
     from tracekit.formats.assemble import Assembler
     from tracekit.formats.sorting import Sorting
+    from tracekit.formats.strays import Bounds, Strays
 
 HEAD_BYTES = 1 << 16
 BLOCKS_AHEAD = 1
@@ -53,8 +54,18 @@ OnBytes = Callable[[int, int | None], None]
 class Reading:
     """One import while it runs."""
 
-    def __init__(self, feed: Feed, choice: Choice, *, start: bytes, on_bytes: OnBytes) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        choice: Choice,
+        *,
+        start: bytes,
+        on_bytes: OnBytes,
+        bounds: Bounds | None = None,
+    ) -> None:
+        """Take `bounds` of a trace that is read once more: what lies beyond is a wrong line."""
         from tracekit.formats.assemble import Assembler
+        from tracekit.formats.strays import Strays
 
         self._feed, self._choice, self._on_bytes = feed, choice, on_bytes
         self.lines = BadLines()
@@ -70,6 +81,13 @@ class Reading:
             operations = dict(self.format.operations)
             self._rest = self._rest.split(b"\n", self.lines.lines)[-1]
         self.assembler: Assembler = Assembler(self.units, operations, "trace")
+        self.strays: Strays = Strays(self.units, self._is_scaled())
+        self.bounds = bounds
+        self.beyond = self._records = 0
+        """Lines and records with a number beyond the bounds, and records read."""
+
+    def _is_scaled(self) -> bool:
+        return isinstance(self.format, TextFormat) and "time" in self.format.scaled()
 
     def batches(self, *, sorting: Sorting | None = None) -> Generator[Any]:
         """Yield the batches of requests, to the end of the file; the next are decoded meanwhile."""
@@ -91,8 +109,31 @@ class Reading:
                 records = self._uncut(block, form.record_bytes)
                 columns = form.decode(records) if records else None
             self._on_bytes(self._feed.done_bytes, self._feed.total_bytes)
-            if columns is not None:
-                yield columns
+            if columns is not None and (within := self._within(columns)) is not None:
+                yield within
+
+    def _within(self, columns: Columns) -> Columns | None:
+        """Return the rows within the bounds; others are wrong lines. None if there are none."""
+        if columns.block is None:
+            columns = replace(columns, first=self._records)
+            self._records += columns.rows
+            columns = self._without(columns, _possible(self.units))
+        if self.bounds is not None:
+            columns = self._without(columns, self.bounds)
+        self.strays.see(columns)
+        return replace(columns, block=None) if columns.rows else None
+
+    def _without(self, columns: Columns, bounds: Bounds) -> Columns:
+        """Return the columns without the rows beyond the bounds, which are counted and shown."""
+        rows = bounds.outside(columns)
+        if not len(rows):
+            return columns
+        self.beyond += len(rows)
+        self.lines.bad += len(rows)
+        for row in rows[:KEPT_EXAMPLES]:
+            number, text = columns.example(int(row), bounds.reason(columns, int(row)))
+            self.lines.add(number, text)
+        return columns.without(rows)
 
     def _uncut(self, block: memoryview, record_bytes: int) -> memoryview:
         """Return the block without a cut record at its end, which is counted."""
@@ -100,6 +141,19 @@ class Reading:
             self.lines.bad += 1
             self.lines.add(0, f"{cut} bytes at the end are no whole record")
         return block[: len(block) - cut]
+
+
+def _possible(units: Units) -> Bounds:
+    """Return the numbers of records that are 64-bit numbers of ns and bytes with what follows."""
+    from tracekit.formats.strays import Bounds
+
+    factors = {
+        "time": TIME_NS[units.time],
+        "offset": SIZE_BYTES[units.offset],
+        "length": SIZE_BYTES[units.length],
+        "response": 2 * TIME_NS[units.response or "ns"],
+    }
+    return Bounds({name: (0, LARGEST_SUM // factor) for name, factor in factors.items()})
 
 
 def _ended(block: memoryview) -> bytes | memoryview:

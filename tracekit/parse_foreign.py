@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit import __version__
 from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.formats.feed import Feed, open_feeds, stop_feeds, take_head
-from tracekit.formats.fio import FioLog
+from tracekit.formats.foreign import StrayError
 from tracekit.formats.heads import is_blktrace, readable_head
 from tracekit.formats.inputs import find_files
-from tracekit.formats.text import BadLines, TextFormat
 from tracekit.parse_blocks import HEAD_BYTES, PLAIN, Choice, OnBytes, Reading
 from tracekit.parse_events import event_text, import_capture, import_events
 from tracekit.parse_octf import import_octf, is_chosen
+from tracekit.parse_told import contradictions, trace_info
 from tracekit.read_ahead import ahead
-from tracekit.schema import REQUESTS, SCHEMA_VERSION
+from tracekit.schema import REQUESTS
 from tracekit.store import (
     INFO_NAME,
     TraceFolder,
@@ -27,10 +27,10 @@ from tracekit.store import (
     write_batches,
     write_json,
 )
-from tracekit.warnings import warning
 
 if TYPE_CHECKING:
     from tracekit.formats.sorting import Sorting
+    from tracekit.formats.strays import Bounds
 
 __all__ = ["Choice", "import_trace"]
 
@@ -86,9 +86,14 @@ def _import_feeds(
     run = Reading(feeds[0], choice, start=head, on_bytes=on_bytes)
     try:
         return _import_requests(run, feeds[0], folder=folder, choice=choice)
-    except UnorderedError as error:
+    except (UnorderedError, StrayError) as error:
         _refuse_pipe(feeds[0], error)
-    return _import_sorted(files, folder=folder, choice=choice, on_bytes=on_bytes)
+        again = Again().after(error)
+    while True:
+        try:
+            return _import_again(files, again, folder=folder, choice=choice, on_bytes=on_bytes)
+        except (UnorderedError, StrayError) as error:
+            again = again.after(error)
 
 
 def _import_capture(
@@ -111,24 +116,41 @@ def _import_capture(
     return import_capture(files, pipe, folder=folder, choice=choice, on_bytes=on_bytes)
 
 
-def _import_sorted(
-    files: Sequence[Path], *, folder: Path, choice: Choice, on_bytes: OnBytes
+@dataclass(frozen=True)
+class Again:
+    """How to read a trace once more, by what was found the times before."""
+
+    is_sorted: bool = False
+    bounds: Bounds | None = None
+
+    def after(self, error: UnorderedError | StrayError) -> Again:
+        """Return how to read it after this error; each of the two comes once."""
+        if isinstance(error, StrayError):
+            return replace(self, bounds=error.bounds)
+        return replace(self, is_sorted=True)
+
+
+def _import_again(
+    files: Sequence[Path], again: Again, *, folder: Path, choice: Choice, on_bytes: OnBytes
 ) -> dict[str, Any]:
-    """Import a trace once more, all of whose requests are put in order first."""
+    """Import a trace once more: all of its requests put in order first, or without strays."""
     from tracekit.formats.sorting import Sorting
 
     with scratch_folder(folder / "sorting") as scratch, open_feeds(files) as opened:
         feeds, head = take_head(opened, HEAD_BYTES)
         head = readable_head(head, feeds[0].name)
-        run = Reading(feeds[0], choice, start=head, on_bytes=on_bytes)
-        sorting = Sorting(scratch)
+        run = Reading(feeds[0], choice, start=head, on_bytes=on_bytes, bounds=again.bounds)
+        sorting = Sorting(scratch) if again.is_sorted else None
         return _import_requests(run, feeds[0], folder=folder, choice=choice, sorting=sorting)
 
 
-def _refuse_pipe(feed: Feed, error: UnorderedError) -> None:
-    if feed.total_bytes is None:
-        hint = "give the trace as a file, which can be read once more, or sort it by time first"
-        raise InputError(f"{feed.name}: {error}", hint=hint) from None
+def _refuse_pipe(feed: Feed, error: UnorderedError | StrayError) -> None:
+    if feed.total_bytes is not None:
+        return
+    if isinstance(error, StrayError):
+        raise InputError(str(error), hint=error.hint) from None
+    hint = "give the trace as a file, which can be read once more, or sort it by time first"
+    raise InputError(f"{feed.name}: {error}", hint=hint) from None
 
 
 def _import_requests(
@@ -141,124 +163,33 @@ def _import_requests(
     if problem := feed.problem():
         raise problem
     _refuse(run, feed.name, choice)
-    return _info(run, feed, choice)
+    return trace_info(run, feed, choice=choice)
 
 
 def _refuse(run: Reading, name: str, choice: Choice) -> None:
     lines, rows = run.lines, run.assembler.rows
     if lines.bad > choice.most_bad_ratio * (rows + lines.bad):
-        shown = "".join(f"\n  line {number}: {text}" for number, text in lines.examples)
+        shown = "".join(f"\n  {lines.shown(example)}" for example in lines.examples)
+        beyond = f", {run.beyond:,} of them far from the others" if run.bounds else ""
         raise InputError(
-            f"{name}: {lines.bad:,} of {rows + lines.bad:,} lines are wrong{shown}",
-            hint="choose another --format, or allow more with --max-bad PERCENT",
+            f"{name}: {lines.bad:,} of {rows + lines.bad:,} lines are wrong{beyond}{shown}",
+            hint="choose another --format or --unit, or allow more with --max-bad PERCENT",
         )
     if not rows:
         raise InputError(f"{name}: there is no request in it", hint="check the file")
-    found = _contradictions(run)
-    if found and not choice.forces_units:
-        told = "".join(f"\n  {text}" for text in found)
+    if not choice.forces_units:
+        _refuse_units(run, name)
+
+
+def _refuse_units(run: Reading, name: str) -> None:
+    """Raise StrayError where nearly all numbers agree with the units, else InputError."""
+    found = contradictions(run)
+    told = "".join(f"\n  {text}" for text in found) + run.strays.shown()
+    bounds = run.strays.bounds(is_contradicted=bool(found)) if run.bounds is None else None
+    if bounds:
+        message = f"{name}: some lines lie far from all others{told}"
+        hint = "take these lines out, or give it as a file: a few such lines are left out then"
+        raise StrayError(message, bounds=bounds, hint=hint)
+    if found:
         hint = "give the right --unit, or --force-units if it is so"
         raise InputError(f"{name}: the units contradict the numbers{told}", hint=hint)
-
-
-def _contradictions(run: Reading) -> list[str]:
-    made = run.assembler
-    return made.evidence.contradictions(span_ns=made.last_ns, first_ns=made.first_ns)
-
-
-def _inferences(run: Reading, choice: Choice) -> list[dict[str, Any]]:
-    """Return what was taken of the format and its units, and who said so."""
-    units, pairs = run.units, run.assembler.evidence.pairs
-    evidence = f"sequential pairs: {pairs['bytes']:,} as bytes, {pairs['sectors']:,} as sectors"
-    lengths = f"{_source(run, choice, 'length')}; {evidence}"
-    return [
-        {"what": "format", "value": run.format.name, "evidence": _format_evidence(run)},
-        {"what": "unit of lengths", "value": units.length, "evidence": lengths},
-        {
-            "what": "unit of places",
-            "value": units.offset,
-            "evidence": _source(run, choice, "offset"),
-        },
-        {"what": "unit of times", "value": units.time, "evidence": _time_evidence(run, choice)},
-    ]
-
-
-def _info(run: Reading, feed: Feed, choice: Choice) -> dict[str, Any]:
-    made, units = run.assembler, run.units
-    facts = dict.fromkeys(("major", "minor", "size_sectors", "logical_sector_bytes", "rotational"))
-    return {
-        "schema": SCHEMA_VERSION,
-        "tool": {"tracekit": __version__},
-        "source": {"format": run.format.name, "kernel": None, "files": [feed.describe()]},
-        "clock": {
-            "base_ns": made.first_ns,
-            "wall_ns": made.first_ns if units.is_wall and made.first_ns >= 0 else None,
-            "duration_ns": made.last_ns,
-        },
-        "devices": [{"device": name, **facts} for name in made.devices],
-        "layout": [],
-        "counts": {
-            "records": made.rows + run.lines.bad,
-            "requests": made.rows,
-            "operations": dict(made.operations),
-            "preamble_lines": run.preamble,
-            **_line_counts(run.lines),
-            "rounded_places": made.rounded,
-        },
-        "loss": {"has_sequence_numbers": False, "sequence_gaps": 0, "lost_records": 0}
-        | {"dropped": 0, "unmatched": {}},
-        "inferences": _inferences(run, choice),
-        "warnings": _warnings(run),
-    }
-
-
-def _format_evidence(run: Reading) -> str:
-    return run.format.evidence if isinstance(run.format, TextFormat) else "the first records"
-
-
-def _line_counts(lines: BadLines) -> dict[str, Any]:
-    return {
-        "passed_lines": lines.passed,
-        "bad_lines": lines.bad,
-        "bad_examples": [{"line": line, "text": text} for line, text in lines.examples],
-    }
-
-
-def _source(run: Reading, choice: Choice, name: str) -> str:
-    """Return who says the unit of this: the user, a header, or else the format."""
-    if any(unit.startswith(f"{name}=") for unit in choice.units):
-        return "given by the user"
-    if choice.columns or choice.regex:
-        return "not given, that of a text of one's own"
-    own = run.format.name == "own"
-    return _format_evidence(run) if own else f"format {run.format.name}"
-
-
-def _time_evidence(run: Reading, choice: Choice) -> str:
-    given = _source(run, choice, "time")
-    if isinstance(run.format, FioLog) and run.format.version == 2:
-        return f"{given}; waits count from fio's start, requests between two share the time"
-    if isinstance(run.format, TextFormat) and "time" not in run.format.columns:
-        return "the format has no times: a request each microsecond, in its order"
-    return given
-
-
-def _warnings(run: Reading) -> list[dict[str, Any]]:
-    made = run.assembler
-    doubts = _contradictions(run) + made.evidence.doubts(span_ns=made.last_ns)
-    found = [
-        ("no_completions", not made.responses, "no request completes in this trace"),
-        ("bad_lines", run.lines.bad, f"{run.lines.bad:,} lines were wrong and left out"),
-        ("doubtful_units", doubts, "; ".join(doubts)),
-        (
-            "reordered_records",
-            made.reordered,
-            f"{made.reordered:,} requests stood behind a later one",
-        ),
-        (
-            "rounded_places",
-            made.rounded,
-            f"{made.rounded:,} requests begin within a sector: its start is taken",
-        ),
-    ]
-    return [warning(code, message) for code, applies, message in found if applies]

@@ -20,6 +20,7 @@ ADVICE = {
     "no_process_names": "capture with tracekit, which saves the names, or give --layout",
     "bad_lines": "trace.json shows the first of them; the rest was imported",
     "doubtful_units": "import again with the right --unit: sizes, places or rates can be wrong",
+    "lone_times": "take these lines out if their times are wrong: they stretch the trace",
     "rounded_places": "check the unit of places",
     "guessed_roles": "check them; set roles with tracekit classify --role NAME=ROLE or --layout",
     "unknown_roles": "set roles with tracekit classify --role NAME=ROLE, or give a --layout",

@@ -114,7 +114,8 @@ class Assembler:
             return np.arange(first, first + columns.rows, dtype=np.int64) * 1_000
         times = columns.numbers["time"]
         if self._units.time == "filetime" and self._units.is_wall:
-            times = times - FILETIME_OF_1970
+            # Of 64-bit ns none is before 1677; an earlier one is wrong, and told as that.
+            times = np.maximum(times - FILETIME_OF_1970, -(LARGEST_SUM // TIME_NS["filetime"]))
         return _in_ns(times, self._units.time, is_scaled="time" in columns.scaled)
 
     def _responses(self, columns: Columns) -> Numbers:

@@ -86,7 +86,8 @@ def _timed(columns: Columns, is_wait: object, lines: BadLines) -> Columns:
     numbers["time"] = ends[np.cumsum(waits)][~waits]
     kept = pa.array(~waits)
     words = {name: column.filter(kept) for name, column in columns.words.items()}
-    return Columns(numbers=numbers, words=words, rows=int((~waits).sum()), scaled=columns.scaled)
+    block = replace(columns.block, kept=np.flatnonzero(~waits)) if columns.block else None
+    return replace(columns, numbers=numbers, words=words, rows=int((~waits).sum()), block=block)
 
 
 V2 = FioLog(

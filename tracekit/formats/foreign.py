@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tracekit.errors import UsageError
+from tracekit.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.formats.strays import Bounds
 
 TIME_NS = {
     "ns": 1,
@@ -17,7 +20,16 @@ TIME_NS = {
 }
 """Nanoseconds in a unit of time; filetime is 100 ns since 1601."""
 SIZE_BYTES = {"bytes": 1, "sectors": 512, "pages": 4096}
+SHOWN_CHARACTERS = 120
 FILETIME_OF_1970 = 116_444_736_000_000_000
+
+
+class StrayError(InputError):
+    """Numbers contradict the units, and no longer without the lines that lie beyond `bounds`."""
+
+    def __init__(self, message: str, *, bounds: Bounds, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.bounds = bounds
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,30 @@ class Units:
         return units
 
 
+@dataclass(frozen=True)
+class Block:
+    """The block of lines that columns were read from, to show a row as it stands in the file."""
+
+    text: bytes | memoryview
+    first: int
+    """Lines of the file before it."""
+    wrong: frozenset[int]
+    """Lines of the block, from 0, that are no row."""
+    kept: Any = None
+    """Rows of the lines that are left, in their order; None if all are."""
+
+    def lines(self, rows: Sequence[int]) -> list[tuple[int, str]]:
+        """Return number and text of the rows' lines."""
+        texts = bytes(self.text).split(b"\n")
+        places = [at for at, text in enumerate(texts) if text.strip() and at not in self.wrong]
+        if self.kept is not None:
+            rows = [int(self.kept[row]) for row in rows]
+        found = [places[row] for row in rows]
+        return [
+            (self.first + at + 1, texts[at].decode("utf-8", "replace").rstrip()) for at in found
+        ]
+
+
 @dataclass
 class Columns:
     """Some requests as they stand in the file, column by column."""
@@ -61,6 +97,40 @@ class Columns:
     rows: int
     scaled: set[str] = field(default_factory=set)
     """Numbers that are nanoseconds already."""
+    block: Block | None = None
+    """Of a text, while it is decoded."""
+    first: int = 0
+    """Records before them, of what is no text."""
+
+    def shown(self, rows: Sequence[int]) -> list[str]:
+        """Return for each of the rows the line, with its number, or the number of its record."""
+        if self.block is None:
+            return [f"record {self.first + row + 1}" for row in rows]
+        found = self.block.lines(rows) if len(rows) else []
+        return [f"line {number}: {text[:SHOWN_CHARACTERS]}" for number, text in found]
+
+    def example(self, row: int, reason: str) -> tuple[int, str]:
+        """Return a wrong row's line number and text, or 0 and its record with the reason."""
+        if self.block is not None:
+            return self.block.lines([row])[0]
+        return 0, f"record {self.first + row + 1}: {reason}"
+
+    def without(self, rows: Any) -> Columns:
+        """Return the columns without these rows, an array of their places."""
+        import numpy as np
+        import pyarrow as pa
+
+        is_kept = np.ones(self.rows, np.bool_)
+        is_kept[rows] = False
+        kept, before = np.flatnonzero(is_kept), self.block.kept if self.block else None
+        places = kept if before is None else before[kept]
+        return replace(
+            self,
+            numbers={name: values[kept] for name, values in self.numbers.items()},
+            words={name: column.filter(pa.array(is_kept)) for name, column in self.words.items()},
+            rows=len(kept),
+            block=replace(self.block, kept=places) if self.block else None,
+        )
 
 
 def bad_operation(words: Iterable[str], known: Mapping[str, str]) -> bool:

@@ -17,6 +17,8 @@ CHECKED_RECORDS = 1000
 LARGEST_SIZE_BYTES = 1 << 30
 LARGEST_NEXT = 1 << 40
 LARGEST_PLACE = (1 << 63) - 1
+MOST_STRAYS_RATIO = 0.01
+"""Of the records of a block: fewer objects too large for a place are wrong records."""
 
 
 class OracleFormat:
@@ -62,7 +64,7 @@ class OracleFormat:
 
         records = np.frombuffer(block, np.dtype(RECORD))
         largest = int(records["object"].max())
-        if largest > LARGEST_PLACE // 512:
+        if (records["object"] > LARGEST_PLACE // 512).sum() > MOST_STRAYS_RATIO * len(records):
             raise InputError(
                 f"object {largest} is too large for a place: the objects are hashes or keys",
                 hint="import a trace of blocks; places of this one were lost when it was made",

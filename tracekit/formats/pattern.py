@@ -40,7 +40,8 @@ class PatternFormat(TextFormat):
         """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
         import numpy as np
 
-        text = text_lines(_utf8(block))
+        whole = _utf8(block)
+        text = text_lines(whole)
         columns = self._decoded(
             self._separated(text), lines, lambda number, _text: text[number].as_py().encode()
         )
@@ -50,7 +51,8 @@ class PatternFormat(TextFormat):
             name: np.maximum(values, 0) if self.columns[name] == "int?" else values
             for name, values in columns.numbers.items()
         }
-        return replace(columns, numbers=numbers)
+        stands = replace(columns.block, text=whole) if columns.block else None
+        return replace(columns, numbers=numbers, block=stands)
 
     def _separated(self, text: Any) -> Any:
         """Return for each line its groups between separators; empty lines stay so."""

@@ -10,8 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tracekit.formats.foreign import FILETIME_OF_1970, SIZE_BYTES, TIME_NS, Columns, Units
-from tracekit.native.columns import Block, ColumnReader, Kind
+from tracekit.formats.foreign import (
+    FILETIME_OF_1970,
+    SHOWN_CHARACTERS,
+    SIZE_BYTES,
+    TIME_NS,
+    Block,
+    Columns,
+    Units,
+)
+from tracekit.native.columns import Block as Found
+from tracekit.native.columns import ColumnReader, Kind
 
 INT = r"\s*(?:0[xX][0-9A-Fa-f]+|[0-9]{1,19})\s*"
 EXPONENT = r"[eE][+-]?[0-9]{1,2}"
@@ -31,7 +40,6 @@ READ_OR_WRITE = {"r": "read", "w": "write", "read": "read", "write": "write"}
 LARGEST_PID = (1 << 31) - 1
 NEARLY_ALL = 0.9
 MOST_OF_THEM = 0.5
-SHOWN_CHARACTERS = 120
 KEPT_EXAMPLES = 5
 NUMBERS = ("time", "offset", "length", "response", "pid", "queue")
 WORDS = ("op", "device", "volume", "process")
@@ -68,6 +76,12 @@ class BadLines:
         """Keep a wrong line as an example, if there are not enough of them."""
         if len(self.examples) < KEPT_EXAMPLES:
             self.examples.append((number, text[:SHOWN_CHARACTERS]))
+
+    @staticmethod
+    def shown(example: tuple[int, str]) -> str:
+        """Return an example for a message; of what is no line the number is 0."""
+        number, text = example
+        return f"line {number}: {text}" if number else text
 
 
 @dataclass(frozen=True)
@@ -174,7 +188,7 @@ class TextFormat:
                 choices=list(self.operations),
                 has_more=self.may_have_more,
             )
-        found = lines.reader.read(block)
+        found, first = lines.reader.read(block), lines.lines
         self._count([(at, shown(at, text)) for at, text in found.wrong], lines, of=found.lines)
         if not found.rows:
             return None
@@ -185,6 +199,7 @@ class TextFormat:
                    if name in places},
             rows=found.rows,
             scaled=self.scaled(),
+            block=Block(block, first, frozenset(at for at, _ in found.wrong)),
         )  # fmt: skip
 
     def scaled(self) -> set[str]:
@@ -229,7 +244,7 @@ class TextFormat:
             return Kind.PASSED
         return KIND_OF[kind]
 
-    def _words(self, reader: ColumnReader, found: Block, place: int, name: str) -> Any:
+    def _words(self, reader: ColumnReader, found: Found, place: int, name: str) -> Any:
         import pyarrow as pa
 
         from tracekit.columns import number_column, text_column
