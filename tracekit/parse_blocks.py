@@ -14,8 +14,8 @@ from tracekit.formats.catalogue import Format, choose_format
 from tracekit.formats.feed import Feed
 from tracekit.formats.foreign import SIZE_BYTES, TIME_NS, Columns, Units
 from tracekit.formats.headed import contradicts, headed_format
-from tracekit.formats.own import own_format
-from tracekit.formats.pattern import own_pattern
+from tracekit.formats.own import dated, own_format
+from tracekit.formats.pattern import has_dates, own_pattern
 from tracekit.formats.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
 from tracekit.read_ahead import ahead
 
@@ -71,7 +71,7 @@ class Reading:
         self.lines = BadLines()
         self._rest = head = start
         whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
-        self.format: Format = _own(choice) or _matching(head, whole, feed.name, choice)
+        self.format: Format = _own(choice, whole) or _matching(head, whole, feed.name, choice)
         self.units: Units = self.format.units.overridden(choice.units)
         self.preamble = 0
         operations = {}
@@ -160,14 +160,17 @@ def _ended(block: memoryview) -> bytes | memoryview:
     return block if block[-1] == ord("\n") else bytes(block) + b"\n"
 
 
-def _own(choice: Choice) -> TextFormat | None:
+def _own(choice: Choice, head: bytes) -> TextFormat | None:
     if choice.columns and choice.regex:
         message = "--columns and --regex both name the columns"
         raise UsageError(message, hint="give one of them")
     if choice.regex:
-        return own_pattern(choice.regex, units=choice.units)
+        pattern = own_pattern(choice.regex, units=choice.units)
+        return dated(pattern, choice.units) if has_dates(head, choice.regex) else pattern
     if choice.columns:
-        return own_format(choice.columns, choice.delimiter, units=choice.units)
+        own = own_format(choice.columns, choice.delimiter, units=choice.units)
+        other = dated(own, choice.units)
+        return other if not own.matches(head) and other.matches(head) else own
     return None
 
 

@@ -116,6 +116,7 @@ def _refuse(run: _Run, feeds: Sequence[Feed], choice: Choice) -> None:
 
 def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> dict[str, Any]:
     stats, made = reader.stats(), run.assembler
+    dropped = octf.dropped_events(feeds[0].path.parent)
     return {
         "schema": SCHEMA_VERSION,
         "tool": {"tracekit": __version__},
@@ -137,9 +138,9 @@ def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> dict[str, Any
             "bad_examples": [{"line": line, "text": text} for line, text in run.bad.examples],
             "rounded_places": 0,
         },
-        "loss": octf.loss(stats),
+        "loss": octf.loss(stats, dropped=dropped),
         "inferences": octf.inferences(stats, made.operations),
-        "warnings": octf.doubts(stats, responses=made.responses, bad=run.bad.bad),
+        "warnings": octf.doubts(stats, responses=made.responses, bad=run.bad.bad, dropped=dropped),
     }
 
 

@@ -93,6 +93,8 @@ def _source(run: Reading, choice: Choice, name: str) -> str:
 
 def _time_evidence(run: Reading, choice: Choice) -> str:
     given = _source(run, choice, "time")
+    if run.units.time == "date":
+        return f"{_format_evidence(run)}; dates without a zone are taken as UTC"
     if isinstance(run.format, FioLog) and run.format.version == 2:
         return f"{given}; waits count from fio's start, requests between two share the time"
     if isinstance(run.format, TextFormat) and "time" not in run.format.columns:

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/names.h"
+#include "decode/date.h"
 #include "decode/number.h"
 #include "decode/text_scan.h"
 
@@ -173,6 +174,28 @@ static struct value next_value(const struct tk_columns *reader, const char **at,
   return value;
 }
 
+/* Says whether digits and a blank stand behind the blanks here. */
+static bool is_before_digits(const char *at) {
+  at = skip_blanks(at);
+  const char *begin = at;
+  while (is_digit(*at))
+    at++;
+  return at > begin && is_blank(*at);
+}
+
+/* Finds the name at `*at`: between blanks, words up to a column of digits; the first if none is. */
+static struct value next_name(const struct tk_columns *reader, const char **at, const char *end) {
+  struct value name = next_value(reader, at, end), longer = name;
+  const char *after = *at;
+  if (!reader->is_blank)
+    return name;
+  while (longer.end < end && !is_before_digits(longer.end))
+    longer.end = next_value(reader, &after, end).end;
+  if (longer.end < end)
+    *at = (name = longer).end;
+  return name;
+}
+
 enum outcome { GOOD, WRONG, NO_MEMORY };
 
 static enum outcome read_text(struct tk_columns *reader, size_t column, struct value value,
@@ -197,6 +220,8 @@ static bool read_number(const struct tk_columns *reader, const struct tk_column 
     *out = -1;
   else if (column->kind == COLUMN_TEXT_INTEGER)
     is_good = number_integer(at, reader->limit, out);
+  else if (column->kind == COLUMN_TEXT_DATE)
+    is_good = date_read(at, out);
   else
     is_good = number_decimal(at, reader->limit, (unsigned)column->digits, &has_point, out) &&
               (has_point || column->kind != COLUMN_TEXT_POINT);
@@ -217,6 +242,8 @@ static enum outcome read_column(struct tk_columns *reader, size_t column, const 
   case COLUMN_TEXT_DIGITS:
   case COLUMN_TEXT_WORD:
     return read_text(reader, column, next_value(reader, at, end), out);
+  case COLUMN_TEXT_NAME:
+    return read_text(reader, column, next_name(reader, at, end), out);
   default:
     return read_number(reader, what, at, out) ? GOOD : WRONG;
   }
@@ -240,7 +267,7 @@ static enum outcome read_quoted(struct tk_columns *reader, size_t column, const 
   enum outcome outcome = GOOD;
   if (!close)
     return WRONG;
-  if (what->kind >= COLUMN_TEXT_CHOICE) {
+  if (what->kind >= COLUMN_TEXT_CHOICE && what->kind != COLUMN_TEXT_DATE) {
     outcome = read_text(reader, column, (struct value){begin, close}, out);
   } else if (what->kind != COLUMN_TEXT_PASSED) {
     bool is_good = read_number(reader, what, &begin, out);
@@ -268,8 +295,9 @@ static enum outcome read_row(struct tk_columns *reader, const char *at, const ch
   }
   if (reader->is_blank)
     at = skip_blanks(at);
-  return at >= end || (reader->has_more && (reader->is_blank || *at == reader->delimiter)) ? GOOD
-                                                                                           : WRONG;
+  bool has_more = at < end && (reader->is_blank || *at == reader->delimiter);
+  bool is_ended = at >= end || (!reader->is_blank && has_more && skip(reader, at + 1) >= end);
+  return is_ended || (reader->has_more && has_more) ? GOOD : WRONG;
 }
 
 static void note_wrong(struct tk_columns_block *block, const char *line) {

@@ -1,6 +1,6 @@
 /* Texts of one request a line whose values a delimiter separates: blocks of whole lines in, numbers
  * out, column by column. A wrong line is left out and named; nothing else is lost by it. A value
- * may stand in double quotes, unless the delimiter is a blank.
+ * may stand in double quotes, unless the delimiter is a blank. One more delimiter may end a line.
  *
  * A reader is used by one thread at a time. */
 #ifndef TRACEKIT_DECODE_COLUMNS_H
@@ -22,6 +22,8 @@ enum tk_column_kind {
   COLUMN_TEXT_CHOICE,  /* one of the reader's choices in any case; its index */
   COLUMN_TEXT_DIGITS,  /* digits, as a word */
   COLUMN_TEXT_WORD,    /* any character or more but NUL; the index among the column's words */
+  COLUMN_TEXT_NAME,    /* a word; between blanks it may hold some, before a column of digits */
+  COLUMN_TEXT_DATE,    /* as date.h has it; ns since 1970 */
   COLUMN_TEXT_END,
 };
 

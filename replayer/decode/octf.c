@@ -10,6 +10,7 @@
 #define NEAR_DEVICES 256u /* a power of two */
 #define LARGEST_SECTOR (UINT64_C(1) << 53)
 #define EMPTY_FLUSH 4
+#define METADATA_CLASS 1
 
 /* Devices that occurred lately: nearly every event names one of them. */
 struct near_device {
@@ -120,7 +121,7 @@ static int take_request(struct tk_octf *reader, const struct octf_source *source
                          .operation = values[IO_OPERATION] <= 3 ? (uint8_t)values[IO_OPERATION] : 0,
                          .is_flush = values[IO_FLUSH] != 0,
                          .is_fua = values[IO_FUA] != 0,
-                         .is_meta = values[IO_METADATA] != 0,
+                         .is_meta = values[IO_METADATA] != 0 || values[IO_CLASS] == METADATA_CLASS,
                          .is_readahead = values[IO_READAHEAD] != 0};
   if (row.sectors && row.sector > LARGEST_SECTOR)
     return fail(reader, source, OCTF_PROBLEM_PLACE, row.sector);
@@ -145,6 +146,13 @@ static int take_completion(struct tk_octf *reader, const struct octf_source *sou
     reader->stats.unmatched_completions++;
     if (!row)
       return 0;
+  }
+  /* What was done is what counts, as for the framework's own parser: with kernels before 4.10 a
+   * discard has its place only then. */
+  if (like.sector && like.sectors && like.sector <= LARGEST_SECTOR &&
+      source->event.time_ns >= row->time_ns) {
+    row->sector = like.sector;
+    row->sectors = like.sectors;
   }
   row->end_ns = source->event.time_ns;
   row->is_error = values[DONE_ERROR] != 0;

@@ -24,6 +24,7 @@ enum octf_kind {
 enum {
   IO_LBA = 1,
   IO_LENGTH = 2,
+  IO_CLASS = 3, /* of before version 2, in place of the flag for metadata */
   IO_DEVICE = 4,
   IO_OPERATION = 5,
   IO_FLUSH = 6,

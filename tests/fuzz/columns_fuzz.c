@@ -18,7 +18,13 @@ static const struct tk_column shapes[][COLUMNS] = {
      {COLUMN_TEXT_PASSED, 0, 0},
      {COLUMN_TEXT_WORD, 0, 0},
      {COLUMN_TEXT_INTEGER, 0, 0}},
+    {{COLUMN_TEXT_DATE, 0, INT64_MAX / 2},
+     {COLUMN_TEXT_NAME, 0, 0},
+     {COLUMN_TEXT_INTEGER, 0, 0},
+     {COLUMN_TEXT_WORD, 0, 0},
+     {COLUMN_TEXT_DATE, 0, 0}},
 };
+#define DATES 16 /* option: the last shape */
 static const char delimiters[] = {',', ' ', '\t', ';'};
 
 /* All values are there, and what was left out is named. */
@@ -45,7 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (size_t i = 0; i < COLUMNS; i++)
     values[i] = i == 2 && (options & 1) ? NULL : numbers + i * size;
   struct tk_columns *reader;
-  if (tk_columns_open(shapes[options & 1], COLUMNS, delimiters[options >> 1 & 3], options >> 3 & 1,
+  size_t shape = options & DATES ? 2 : options & 1;
+  if (tk_columns_open(shapes[shape], COLUMNS, delimiters[options >> 1 & 3], options >> 3 & 1,
                       "read\nwrite\n\n", &reader))
     abort();
   struct tk_columns_block block = {.text = text,

@@ -59,6 +59,10 @@ def write_columns() -> None:
     (COLUMNS / "seed-commas").write_bytes(b"\x00" + lines)
     (COLUMNS / "seed-blanks").write_bytes(b"\x02" + lines.replace(b",", b" "))
     (COLUMNS / "seed-points").write_bytes(b"\x0f1.5;01;any;word;7;more\n2.;1;;w;8\n")
+    dates = b"2020-02-29T23:59:60.5+02:00,a name,7,x,1999/12/31 00:00:00 UTC\n"
+    dates += b"2020-01-01 00:00:00Z,kworker/0:1 (x) y,0x7,w,2115-12-31t23:59:59\n2020-13-01,a,7,x\n"
+    (COLUMNS / "seed-dates").write_bytes(b"\x10" + dates)
+    (COLUMNS / "seed-names").write_bytes(b"\x12" + dates.replace(b",", b" "))
 
 
 def write_octf() -> None:

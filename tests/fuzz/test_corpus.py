@@ -35,7 +35,15 @@ SHAPES: tuple[list[tuple[Kind, int] | tuple[Kind, int, int]], ...] = (
         (Kind.MAYBE, 6, (1 << 61) - 1),
     ],
     [(Kind.POINT, 3), (Kind.DIGITS, 0), (Kind.PASSED, 0), (Kind.WORD, 0), (Kind.INTEGER, 0)],
+    [
+        (Kind.DATE, 0, (1 << 62) - 1),
+        (Kind.NAME, 0),
+        (Kind.INTEGER, 0),
+        (Kind.WORD, 0),
+        (Kind.DATE, 0),
+    ],
 )
+DATES = 16
 MOST_FILES = 3
 SALVAGE = 0x80
 
@@ -110,7 +118,7 @@ def test_columns_of_any_lines(path: Path) -> None:
     # GIVEN an input as columns_fuzz.c reads it
     options, data = path.read_bytes()[0], path.read_bytes()[1:] + b"\n"
     reader = ColumnReader(
-        SHAPES[options & 1],
+        SHAPES[2 if options & DATES else options & 1],
         ", \t;"[options >> 1 & 3],
         choices=["read", "write", ""],
         has_more=bool(options >> 3 & 1),

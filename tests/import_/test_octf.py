@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 
 from tests.import_.octf import (
     DISCARD,
+    DONE,
     FILE_META,
     FILE_NAME,
+    IO,
     READ,
     WRITE,
     described,
@@ -45,7 +47,7 @@ EVENTS = b"".join(
         done(T + 20, 6, number=6, lba=64, device=7),
         done(T + 30, 7, number=5, lba=64, device=7),
         event(T + 31, 8, FILE_NAME, {3: b"a file"}),
-        done(T + 40, 9, number=7, error=True, device=7),
+        done(T + 40, 9, number=7, lba=0, sectors=1, error=True, device=7),
         io(T + 50, 10, number=8, op=WRITE, lba=999, sectors=0, device=7, flags=(6,)),
         io(T + 60, 11, number=9, op=DISCARD, lba=16, sectors=1024, device=8),
         done(T + 70, 12, number=77, device=7),
@@ -254,3 +256,32 @@ def test_the_command_takes_several_files(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "1 requests of sda in 0.000 s (octf)" in result.output
     assert rows(made) == [(0, 9, "sda", 8, 4096, "read")]
+
+
+def test_the_framework_s_own_semantics(tmp_path: Path) -> None:
+    # GIVEN a discard without a place until it is done (kernels before 4.10), a write of metadata
+    # as versions before 2 tell it, by its class, and a completion without a place
+    discard = event(T + 10, 2, IO, {4: 7, 5: DISCARD, 9: 1})
+    metadata = event(T + 20, 3, IO, {1: 64, 2: 8, 3: 1, 4: 7, 5: WRITE, 9: 2})
+    direct = event(T + 30, 4, IO, {1: 72, 2: 8, 3: 22, 4: 7, 5: WRITE, 9: 3})
+    data = FIRST + discard + metadata + direct + done(T + 40, 5, number=1, lba=512, sectors=256)
+    data += event(T + 50, 6, DONE, {4: 7, 5: 2}) + done(T + 60, 7, number=3, lba=72, device=7)
+    folder = import_trace(stored(tmp_path / "x", data), tmp_path / "out")
+    # THEN the place is that of the completion where it has one
+    assert [row[3:] for row in rows(folder.path)] == [
+        (512, 256 * 512, "discard"),
+        (64, 4096, "write"),
+        (72, 4096, "write"),
+    ]
+    assert [row["is_meta"] for row in table(folder)] == [False, True, False]
+
+
+def test_events_that_the_tracer_dropped_are_told(tmp_path: Path) -> None:
+    # GIVEN a folder whose summary tells 7 dropped events, of which 5 numbers are missing
+    (tmp_path / "octf.trace.0").write_bytes(FIRST + io(T, 2, number=1) + io(T, 8, number=2))
+    texts = {'{"droppedEvents": "7"}': 2, "{}": 0, "no json": 0, "[]": 0}
+    for number, (text, dropped) in enumerate(texts.items()):
+        (tmp_path / "octf.summary").write_text(text)
+        folder = import_trace(tmp_path, tmp_path / f"out{number}")
+        loss = folder.info["loss"]
+        assert (loss["lost_records"], loss["dropped"]) == (5, dropped)

@@ -61,8 +61,8 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
         list[str] | None,
         typer.Option(
             metavar="WHAT=UNIT",
-            help="Unit of time or response (ns, us, filetime, ms, s), offset or length"
-            " (bytes, sectors, pages), in place of the format's; may be repeated.",
+            help="Unit of time (ns, us, filetime, ms, s, date) or response (those but date),"
+            " offset or length (bytes, sectors, pages), in place of the format's; may be repeated.",
         ),
     ] = None,
     force_units: Annotated[

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from tracekit.formats.foreign import Units
+from tracekit.formats.own import OPERATIONS, RWBS
 from tracekit.formats.text import TextFormat
+
+LETTERS = {word: OPERATIONS[word] for word in ("r", "w", "d", "ra", "ff", "n", *RWBS)}
+"""The kernel's, which are copied from blktrace."""
 
 FORMAT = TextFormat(
     "blkreplay",
@@ -16,6 +20,6 @@ FORMAT = TextFormat(
         "_duration": r"[^;\n]*",
     },
     Units("s", "sectors", "sectors"),
-    {"r": "read", "w": "write", "ra": "readahead"},
+    LETTERS,
     delimiter=";",
 )

@@ -40,18 +40,42 @@ FORMATS: dict[str, Format] = {
 WITH_MORE = (msr.FORMAT, alibaba.FORMAT, systor.FORMAT)
 """Whose columns no other format begins with."""
 BY_COMMAS = (msr.FORMAT, spc.FORMAT, alibaba.FORMAT, tencent.FORMAT, systor.FORMAT)
-OTHER_DELIMITERS = {"\t": "a tab", ";": "a semicolon"}
+BY_BLANKS = (fiu.FORMAT, mqsim.FORMAT, disksim.FORMAT)
+DELIMITERS = {"\t": "a tab", ";": "a semicolon", ",": "a comma"}
+NUMBERED = "[0-9]*"
 
 
 def _variants() -> Iterator[TextFormat]:
-    """Yield what others made of the formats: with more columns, or another delimiter."""
+    """Yield what others made of the formats: more or fewer columns, another delimiter, dates."""
     for known in WITH_MORE:
         more = replace(known, may_have_more=True)
         yield more.because("the first lines; columns behind the format's are passed over")
+    for known in (*BY_COMMAS, *BY_BLANKS):
+        for delimiter, name in DELIMITERS.items():
+            if delimiter != known.delimiter and not (known in BY_BLANKS and delimiter == "\t"):
+                other = replace(known, delimiter=delimiter)
+                yield other.because(f"the first lines, whose columns {name} delimits")
+    yield _without(msr.FORMAT, "response").because("the first lines, without response times")
+    few = _without(blkreplay.FORMAT, "_delay", "_duration")
+    yield few.because("the first lines, of four columns")
     for known in BY_COMMAS:
-        for delimiter, name in OTHER_DELIMITERS.items():
-            other = replace(known, delimiter=delimiter)
-            yield other.because(f"the first lines, whose columns {name} delimits")
+        numbered = replace(known, columns={"_number": NUMBERED, **known.columns}, telling="")
+        yield numbered.because("the first lines, each with its number before the format's columns")
+        dated = replace(known, units=known.units.overridden(["time=date"]))
+        yield dated.because("the first lines, whose times are dates")
+
+
+def _blanked() -> Iterator[TextFormat]:
+    """Yield the formats with blanks for commas, which tabs are, too."""
+    for known in BY_COMMAS:
+        other = replace(known, delimiter=" ")
+        yield other.because("the first lines, whose columns blanks delimit")
+
+
+def _without(known: TextFormat, *names: str) -> TextFormat:
+    """Return the format without these columns."""
+    kept = {name: kind for name, kind in known.columns.items() if name not in names}
+    return replace(known, columns=kept)
 
 
 def choose_format(head: bytes, name: str, *, given: str | None, is_lenient: bool = False) -> Format:
@@ -64,13 +88,15 @@ def choose_format(head: bytes, name: str, *, given: str | None, is_lenient: bool
         if given not in FORMATS:
             hint = f"known are {', '.join([*EVENT_TEXTS, OCTF, *FORMATS])}"
             raise UsageError(f"--format {given}: there is no such format", hint=hint)
-        alike = [other for other in _variants() if other.name == given and other.matches(head)]
+        others = (other for other in (*_variants(), *_blanked()) if other.name == given)
+        alike = [other for other in others if other.matches(head)]
         return FORMATS[given] if FORMATS[given].matches(head) or not alike else alike[0]
     found = [known for known in FORMATS.values() if known.matches(head)]
     found = found or [other for other in _variants() if other.matches(head)]
+    found = found or [other for other in _blanked() if other.matches(head)]
     if not found and is_lenient:
         found = [known for known in TEXTS if known.matches(head, least=MOST_OF_THEM)]
-    if len(found) == 1:
+    if len({known.name for known in found}) == 1:
         return found[0]
     if found:
         names = ", ".join(known.name for known in found)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from tracekit.formats.foreign import Units
-from tracekit.formats.text import POINT, TextFormat
+from tracekit.formats.text import POINT, READ_OR_WRITE, TextFormat
 
 HEX_DIGITS = 16
 FLAGS = {
-    f"{prefix}{flags:x}": "read" if flags & 1 else "write"
+    word: "read" if flags & 1 else "write"
     for flags in range(HEX_DIGITS * HEX_DIGITS)
-    for prefix in ("", "0x")
-}
+    for word in (f"{flags:x}", f"0x{flags:x}", f"{flags:08x}"[: 8 if flags < HEX_DIGITS else 2])
+} | {f"0x{flags:08x}": "read" if flags & 1 else "write" for flags in range(HEX_DIGITS)}
+"""Also with leading zeros, as %08x writes them."""
 
 FORMAT = TextFormat(
     "disksim",
@@ -22,7 +23,7 @@ FORMAT = TextFormat(
         "op": "op",
     },
     Units("ms", "sectors", "sectors"),
-    FLAGS,
+    {**FLAGS, **READ_OR_WRITE},
     delimiter=" ",
     telling=rf"^{POINT}",  # MQSim's times are whole numbers
 )

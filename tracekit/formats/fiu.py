@@ -13,7 +13,7 @@ FORMAT = TextFormat(
     {
         "time": "int",
         "pid": "int",
-        "process": "word",
+        "process": "name",
         "offset": "int",
         "length": "int",
         "op": "op",

@@ -17,8 +17,10 @@ TIME_NS = {
     "filetime": 100,
     "ms": 1_000_000,
     "s": 1_000_000_000,
+    "date": 1,
 }
-"""Nanoseconds in a unit of time; filetime is 100 ns since 1601."""
+"""Nanoseconds in a unit of time; filetime is 100 ns since 1601, a date is read as ns of 1970."""
+RESPONSE_UNITS = [name for name in TIME_NS if name != "date"]
 SIZE_BYTES = {"bytes": 1, "sectors": 512, "pages": 4096}
 SHOWN_CHARACTERS = 120
 FILETIME_OF_1970 = 116_444_736_000_000_000
@@ -51,7 +53,9 @@ class Units:
         units = self
         for item in given:
             name, _, unit = item.partition("=")
-            known = TIME_NS if name in ("time", "response") else SIZE_BYTES
+            known = list(TIME_NS if name == "time" else SIZE_BYTES)
+            if name == "response":
+                known = RESPONSE_UNITS
             if name not in ("time", "response", "offset", "length") or unit not in known:
                 raise UsageError(
                     f"--unit {item}: not one of time, response, offset or length with its unit",
@@ -59,7 +63,7 @@ class Units:
                 )
             given_unit: dict[str, Any] = {name: unit}
             units = replace(units, **given_unit)
-        return units
+        return replace(units, is_wall=True) if units.time == "date" else units
 
 
 @dataclass(frozen=True)

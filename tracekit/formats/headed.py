@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from tracekit.errors import UsageError
 from tracekit.formats.foreign import TIME_NS
 from tracekit.formats.own import NEEDED, own_format
-from tracekit.formats.text import TextFormat
+from tracekit.formats.text import DATE, TextFormat
 
 NAMES = {
     "time": "time timestamp ts datetime arrival arrivaltime queuetime optime ctime start starttime",
@@ -42,6 +42,8 @@ def headed_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
     columns, told = _columns(_titles(first, delimiter))
     if not set(NEEDED) <= set(columns):
         return None
+    if _has_date(head, delimiter, columns.index("time")):
+        told = [*(one for one in told if not one.startswith("time=")), "time=date"]
     given = [*told, *units]
     unsaid = [what for what in TIMES if what in columns and not _is_said(what, given)]
     if unsaid:
@@ -55,10 +57,22 @@ def headed_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
 def contradicts(head: bytes, form: TextFormat) -> bool:
     """Say whether the first line is a header that names other columns than the format has there."""
     first, delimiter = _first_line(head)
-    columns, _ = _columns(_titles(first, delimiter)) if delimiter else ([], [])
+    columns, told = _columns(_titles(first, delimiter)) if delimiter else ([], [])
     known = ["device" if name == "volume" else name for name in form.columns]
     pairs = zip(columns, known, strict=False)
-    return set(NEEDED) <= set(columns) and any(ours not in ("-", own) for ours, own in pairs)
+    units = [f"{name}={getattr(form.units, name)}" for name in ("time", "offset", "length")]
+    names = [one.partition("=")[0] for one in units]
+    is_other = any(one not in units for one in told if one.partition("=")[0] in names)
+    if not set(NEEDED) <= set(columns):
+        return False
+    return is_other or any(ours not in ("-", own) for ours, own in pairs)
+
+
+def _has_date(head: bytes, delimiter: str, place: int) -> bool:
+    """Say whether the line behind the header has a date in this column."""
+    line = head.decode("latin-1").split("\n")[1:2]
+    words = _titles(line[0], delimiter) if line else []
+    return len(words) > place and bool(re.fullmatch(DATE, words[place].strip(' "\r')))
 
 
 def _first_line(head: bytes) -> tuple[str, str]:

@@ -24,6 +24,10 @@ OTHERS = (
     (0, b"\xfe\xff", "a text in UTF-16", "run: iconv -f UTF-16 -t UTF-8 FILE | tracekit import -"),
 )  # fmt: skip
 """Place and bytes of the sign, what the file is, and what to do with it."""
+PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
+FEWEST_LETTERS = 32
+UTF16 = [f"run: iconv -f UTF-16{end} -t UTF-8 FILE | tracekit import -" for end in ("LE", "BE")]
+"""Without a mark: of which order the text is, by the place of its letters."""
 
 
 def readable_head(head: bytes, name: str) -> bytes:
@@ -33,7 +37,17 @@ def readable_head(head: bytes, name: str) -> bytes:
     for place, sign, what, hint in OTHERS:
         if head[place:].startswith(sign):
             raise InputError(f"{name}: {what}, not the trace itself", hint=hint)
+    for first, other in ((0, 1), (1, 0)):
+        if len(head) >= FEWEST_LETTERS and not any(head[other::2]) and _is_text(head[first::2]):
+            raise InputError(f"{name}: a text in UTF-16, not the trace itself", hint=UTF16[first])
+    if b"\n" not in head and b"\r" in head and _is_text(head):
+        hint = "run: tr '\\r' '\\n' < FILE | tracekit import -"
+        raise InputError(f"{name}: its lines end with CR alone", hint=hint)
     return head.removeprefix(BYTE_ORDER_MARK)
+
+
+def _is_text(head: bytes) -> bool:
+    return not head.strip(PRINTABLE)
 
 
 def is_blktrace(head: bytes) -> bool:

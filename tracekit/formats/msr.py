@@ -14,7 +14,7 @@ FORMAT = TextFormat(
         "op": "op",
         "offset": "int",
         "length": "int",
-        "response": "int",
+        "response": "decimal?",
     },
     Units("filetime", "bytes", "bytes", is_wall=True, response="filetime"),
     READ_OR_WRITE,

@@ -5,7 +5,9 @@ A trace is a folder of files `octf.trace.CPU` of protobuf messages, each behind 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tracekit.errors import InputError, TracekitError
@@ -14,6 +16,7 @@ from tracekit.native.octf import Device, OctfStats, Place, Problem
 from tracekit.warnings import warning
 
 NAME = "octf"
+SUMMARY_NAME = "octf.summary"
 UNITS = Units("ns", "sectors", "sectors", response="ns")
 OPERATIONS = ("other", "read", "write", "discard", "flush")
 """By the number that the reader gives them."""
@@ -60,8 +63,23 @@ def columns_of(found: dict[str, Any], devices: Sequence[Device]) -> Columns:
     return Columns(numbers=numbers, words=words, rows=len(found["time"]))
 
 
-def loss(stats: OctfStats) -> dict[str, Any]:
-    """Return what the numbers of the events say is missing between the first and the last."""
+def dropped_events(folder: Path) -> int:
+    """Return how many events the tracer says it dropped, in its summary beside the files.
+
+    0 where there is no such summary, or none that can be read.
+    """
+    try:
+        summary = json.loads((folder / SUMMARY_NAME).read_bytes())
+        return max(int(summary.get("droppedEvents", 0)), 0)
+    except (OSError, ValueError, AttributeError, TypeError):
+        return 0
+
+
+def loss(stats: OctfStats, *, dropped: int) -> dict[str, Any]:
+    """Return what the numbers of the events say is missing between the first and the last.
+
+    Of the events that the tracer dropped, those are counted that the numbers do not show.
+    """
     missing = max(stats.last_sid - stats.first_sid + 1 - stats.numbered, 0)
     has_numbers = 0 < stats.numbered == stats.messages
     lost = missing if has_numbers else 0
@@ -70,7 +88,7 @@ def loss(stats: OctfStats) -> dict[str, Any]:
         "has_sequence_numbers": has_numbers,
         "sequence_gaps": int(lost > 0),
         "lost_records": lost,
-        "dropped": 0,
+        "dropped": max(dropped - lost, 0),
         "unmatched": unmatched,
     }
 
@@ -89,11 +107,12 @@ def inferences(stats: OctfStats, operations: dict[str, int]) -> list[dict[str, A
     return [{"what": what, "value": value, "evidence": why} for what, value, why in found]
 
 
-def doubts(stats: OctfStats, *, responses: int, bad: int) -> list[dict[str, Any]]:
+def doubts(stats: OctfStats, *, responses: int, bad: int, dropped: int) -> list[dict[str, Any]]:
     """Return the warnings of trace.json."""
-    told = loss(stats)
+    told = loss(stats, dropped=dropped)
+    missing = told["lost_records"] + told["dropped"]
     found = [
-        ("lost_records", told["lost_records"], f"{told['lost_records']:,} events are missing"),
+        ("lost_records", missing, f"{missing:,} events are missing"),
         ("no_sequence_numbers", not told["has_sequence_numbers"], "events without numbers"),
         ("no_completions", not responses, "no request completes in this trace"),
         (

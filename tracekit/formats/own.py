@@ -39,6 +39,7 @@ OPERATIONS = {
     **dict.fromkeys(("f", "flush", "sync", "fsync", "35", "0x35"), "flush"),
     **dict.fromkeys(("d", "discard", "trim", "unmap", "42", "0x42"), "discard"),
     **dict.fromkeys(("ra", "readahead"), "readahead"),
+    "n": "other",
 }
 """Words and, in hexadecimal, SCSI commands."""
 
@@ -66,7 +67,15 @@ def own_format(columns: str, delimiter: str, *, units: Iterable[str]) -> TextFor
     return TextFormat("own", found, own_units(units), OPERATIONS, delimiter)
 
 
+def dated(form: TextFormat, units: Iterable[str]) -> TextFormat:
+    """Return a format of one's own whose times are dates, unless `units` say another unit."""
+    if any(unit.startswith("time=") for unit in units):
+        return form
+    other = replace(form, units=form.units.overridden(["time=date"]))
+    return other.because("its times are dates")
+
+
 def own_units(units: Iterable[str]) -> Units:
     """Return the units of a text of one's own; filetimes count from 1601, others from anywhere."""
     found = Units("s", "bytes", "bytes", response="s").overridden(units)
-    return replace(found, is_wall=found.time == "filetime")
+    return replace(found, is_wall=found.time in ("filetime", "date"))

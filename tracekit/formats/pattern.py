@@ -10,7 +10,7 @@ from typing import Any
 from tracekit.errors import UsageError
 from tracekit.formats.foreign import Columns
 from tracekit.formats.own import KINDS, NEEDED, OPERATIONS, own_units
-from tracekit.formats.text import BadLines, TextFormat
+from tracekit.formats.text import DATE, BadLines, TextFormat
 
 SEPARATOR = "\x1f"
 """Between the groups of a line, once they were found: no text has it."""
@@ -97,6 +97,13 @@ def text_lines(block: bytes) -> Any:
         pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string(), safe=False),
         "\r\n",
     )
+
+
+def has_dates(head: bytes, pattern: str) -> bool:
+    """Say whether the first line that matches the pattern has a date as its time."""
+    lines = (re.match(pattern, line) for line in head.decode("latin-1").splitlines())
+    first = next((found for found in lines if found), None)
+    return first is not None and bool(re.fullmatch(DATE, first["time"] or ""))
 
 
 def own_pattern(pattern: str, *, units: Iterable[str]) -> PatternFormat:

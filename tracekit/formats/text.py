@@ -19,13 +19,17 @@ from tracekit.formats.foreign import (
     Columns,
     Units,
 )
+from tracekit.native.columns import SHOWN_BYTES, ColumnReader, Kind
 from tracekit.native.columns import Block as Found
-from tracekit.native.columns import ColumnReader, Kind
 
 INT = r"\s*(?:0[xX][0-9A-Fa-f]+|[0-9]{1,19})\s*"
 EXPONENT = r"[eE][+-]?[0-9]{1,2}"
 DECIMAL = rf"\s*[0-9]+(?:\.[0-9]*)?(?:{EXPONENT})?\s*"
 POINT = rf"\s*[0-9]+(?:\.[0-9]*(?:{EXPONENT})?|{EXPONENT})\s*"
+DATE = (
+    r"\s*[0-9]{4}(?:-[0-9]{2}-|/[0-9]{2}/)[0-9]{2}(?:[Tt]|[ \t]+)[0-9]{2}:[0-9]{2}:[0-9]{2}"
+    r"(?:\.[0-9]+)?(?:[Zz]|\s*UTC|\s*[+-][0-9]{2}:?(?:[0-9]{2})?)?\s*"
+)
 KINDS = {
     "int": INT,
     "digits": r"\s*[0-9]+\s*",
@@ -33,6 +37,7 @@ KINDS = {
     "point": POINT,
     "decimal?": f"(?:{DECIMAL}|\\s*)",
 }
+COMMENT = re.compile(rb"\s*#")
 NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
 LARGEST_SUM = (1 << 62) - 1
 """Of ns or bytes: two such numbers, as a place and a length, have a 64-bit sum."""
@@ -54,6 +59,8 @@ KIND_OF = {
     "op": Kind.CHOICE,
     "digits": Kind.DIGITS,
     "word": Kind.WORD,
+    "name": Kind.NAME,
+    "date": Kind.DATE,
 }
 
 
@@ -66,7 +73,9 @@ class BadLines:
     examples: list[tuple[int, str]] = field(default_factory=list)
     """Line number from 1, and the line's beginning."""
     passed: int = 0
-    """Lines that the format knows and that are no requests."""
+    """Lines that are no requests and not wrong: known ones, comments, the header once more."""
+    header: frozenset[bytes] = frozenset()
+    """Lines before the first good one, which stand again where files were joined."""
     carried_time: int = 0
     """The last time, of a format whose times stand on lines of their own."""
     reader: ColumnReader | None = None
@@ -89,8 +98,9 @@ class TextFormat:
     """A format of one request a line; `columns` maps what a column holds to its kind, in order.
 
     Kinds are int, decimal, point (a decimal that has one), decimal? (may be empty), op, digits (a
-    name of them) and word. Columns named `_...` are not read, and have a regular expression. A
-    value may stand in quotes, unless blanks delimit.
+    name of them), word and name (a word that may hold blanks). Times in dates are of their own
+    kind. One more delimiter may end a line. Columns named `_...` are not read, and have a regular
+    expression. A value may stand in quotes, unless blanks delimit.
     """
 
     name: str
@@ -119,8 +129,10 @@ class TextFormat:
         is_blank = self.delimiter == " "
         delimiter = r"[ \t]+" if is_blank else re.escape(self.delimiter)
         word = r"[^ \t\0\n]+" if is_blank else rf'[^{re.escape(self.delimiter)}\0\n"]+'
-        kinds = {**KINDS, "op": rf"\s*(?i:{words})\s*", "word": word}
-        parts = [kinds.get(kind, kind) for kind in self.columns.values()]
+        words_of = rf"{word}(?:[ \t]+[^ \t\0\n]+)*?" if is_blank else word
+        op = rf"\s*(?i:{words})\s*"
+        kinds = {**KINDS, "op": op, "word": word, "name": words_of, "date": DATE}
+        parts = [kinds.get(self._stored(name), kind) for name, kind in self.columns.items()]
         if not is_blank:
             parts = [
                 f"(?:{part}|{self._quoted(name, part)})"
@@ -128,25 +140,28 @@ class TextFormat:
             ]
         if self.delimiter == "\t":
             parts = [part.replace(r"\s*", " *") for part in parts]
-        rest = rf"(?:{delimiter}[^\n]*)?" if self.may_have_more else ""
+        end = "" if is_blank else rf"(?:{delimiter}[ \t]*)?"
+        rest = rf"(?:{delimiter}[^\n]*)?" if self.may_have_more else end
         return "^" + delimiter.join(parts) + rest + "\r?$"
 
     def _quoted(self, name: str, part: str) -> str:
         if name.startswith("_"):
             part = r'[^"\n]*'
-        elif self.columns[name] == "word":
+        elif self.columns[name] in ("word", "name"):
             part = r'[^"\0\n]+'
         return rf'\s*"{part}"\s*'
 
     def matches(self, head: bytes, *, least: float = NEARLY_ALL) -> bool:
         """Say whether this share of the lines of the head, after its preamble, are good ones."""
-        lines = head.decode("latin-1").splitlines()
+        lines = [line for line in head.decode("latin-1").splitlines() if line.strip()]
         good_line, telling = re.compile(self.line()), re.compile(self.telling)
-        good = [bool(good_line.match(line)) for line in lines if line.strip()]
-        first = good.index(True) if True in good else len(good)
-        if first == len(good) or sum(good) < least * (len(good) - first):
+        first = next((at for at, line in enumerate(lines) if good_line.match(line)), len(lines))
+        header, told = set(lines[:first]), re.compile(COMMENT.pattern.decode())
+        rest = [line for line in lines[first:] if line not in header and not told.match(line)]
+        good = [line for line in rest if good_line.match(line)]
+        if not good or len(good) < least * len(rest):
             return False
-        return any(telling.match(line) and good_line.match(line) for line in lines)
+        return any(telling.match(line) for line in good)
 
     def preamble(self, head: bytes, lines: BadLines) -> int:
         """Return how many lines stand before the first good one, as a licence or a header.
@@ -159,6 +174,8 @@ class TextFormat:
         wrong = [at for at, line in enumerate(before[:first]) if self.is_request(line)]
         for at in wrong:
             lines.add(at + 1, before[at].rstrip("\r"))
+        passed = [line.rstrip("\r") for at, line in enumerate(before[:first]) if at not in wrong]
+        lines.header = frozenset(line.encode("latin-1")[:SHOWN_BYTES] for line in passed if line)
         lines.bad, lines.lines = len(wrong), first
         return first - len(wrong)
 
@@ -181,8 +198,8 @@ class TextFormat:
         if lines.reader is None:
             lines.reader = ColumnReader(
                 [
-                    (self._kind(name, kind), self._digits(name), self.largest(name))
-                    for name, kind in self.columns.items()
+                    (self._kind(name), self._digits(name), self.largest(name))
+                    for name in self.columns
                 ],
                 self.delimiter,
                 choices=list(self.operations),
@@ -203,9 +220,14 @@ class TextFormat:
         )  # fmt: skip
 
     def scaled(self) -> set[str]:
-        """Return the numbers that are nanoseconds already: decimals, cut to whole ones."""
-        decimals = [name for name, kind in self.columns.items() if kind in DECIMALS]
+        """Return the numbers that are nanoseconds already: decimals, cut to whole ones; dates."""
+        decimals = [name for name in self.columns if self._stored(name) in (*DECIMALS, "date")]
         return {name for name in decimals if self._unit(name) != "filetime"}
+
+    def _stored(self, name: str) -> str:
+        """Return the kind of a column; a time in dates is of its own."""
+        is_date = name == "time" and self.units.time == "date"
+        return "date" if is_date else self.columns[name]
 
     def _unit(self, name: str) -> str:
         unit = self.units.response if name in RESPONSES else self.units.time
@@ -217,7 +239,7 @@ class TextFormat:
         Nanoseconds since 1601 are no 64-bit number: of a filetime none is read.
         """
         unit = self._unit(name)
-        if self.columns[name] not in DECIMALS or unit == "filetime":
+        if self._stored(name) not in DECIMALS or unit == "filetime":
             return 0
         return len(str(TIME_NS.get(unit, 1))) - 1
 
@@ -239,10 +261,10 @@ class TextFormat:
         most = LARGEST_SUM if name == "time" else LARGEST_SUM // len(RESPONSES)
         return most if name in self.scaled() else most // TIME_NS.get(unit, 1)
 
-    def _kind(self, name: str, kind: str) -> Kind:
+    def _kind(self, name: str) -> Kind:
         if name.startswith("_"):
             return Kind.PASSED
-        return KIND_OF[kind]
+        return KIND_OF[self._stored(name)]
 
     def _words(self, reader: ColumnReader, found: Found, place: int, name: str) -> Any:
         import pyarrow as pa
@@ -259,7 +281,8 @@ class TextFormat:
         """Count a block `of` so many lines, and tell those that are no requests from wrong ones."""
         known = re.compile(self.passed.encode()) if self.passed else None
         for number, text in wrong:
-            if known is not None and known.match(text):
+            is_known = known is not None and known.match(text)
+            if is_known or COMMENT.match(text) or text.rstrip(b"\r") in lines.header:
                 lines.passed += 1
                 continue
             lines.bad += 1

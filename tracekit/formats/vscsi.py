@@ -21,7 +21,7 @@ OPERATIONS = {
     0x42: "discard",
 }
 """SCSI operation codes of 6, 10, 12 and 16 bytes."""
-CHECKED_RECORDS = 100
+CHECKED_RECORDS = 2000
 
 
 class VscsiFormat:
@@ -36,15 +36,18 @@ class VscsiFormat:
         self.units = Units("us", "sectors", "bytes", response=response)
 
     def matches(self, head: bytes) -> bool:
-        """Say whether the first records, two at least, are all of this version."""
+        """Say whether the first records are all of this version, and one is a known command.
+
+        One record alone must be the whole file, and of a known command.
+        """
         import numpy as np
 
         count = min(len(head) // self.record_bytes, CHECKED_RECORDS)
         records = np.frombuffer(head, np.dtype(self.fields), count)
         known = np.isin(records["command"], list(OPERATIONS))
-        return count >= 2 and bool(
-            ((records["version"] >> 8) == self.version).all() and known.any()
-        )
+        if count == 1 and (len(head) != self.record_bytes or not known.all()):
+            return False
+        return count > 0 and bool(((records["version"] >> 8) == self.version).all() and known.any())
 
     def decode(self, block: bytes | memoryview) -> Columns:
         """Decode whole records."""

@@ -33,6 +33,8 @@ class Kind(IntEnum):
     CHOICE = 5
     DIGITS = 6
     WORD = 7
+    NAME = 8
+    DATE = 9
 
 
 class _Column(ctypes.Structure):

@@ -1,0 +1,212 @@
+"""The formats as others write them: dates, names with blanks, comments, more or fewer columns."""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from tests.import_.test_import import TEXTS, Row, rows, stored
+from tests.import_.test_variants import numbers
+from tracekit.errors import InputError, UsageError
+from tracekit.native.columns import Kind
+from tracekit.parse_foreign import Choice, import_trace
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def ns_of(date: datetime) -> int:
+    return (date - EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def test_dates_are_those_of_the_calendar() -> None:
+    # GIVEN random moments of 1970 to 2115 in random zones, as people write them
+    chance = random.Random(2)  # noqa: S311 - a fixed sequence, no secret
+    words, expected = [], []
+    for _ in range(3000):
+        minutes = chance.choice((0, 0, 60, 330, -570, 840, -45))
+        zone = timezone(timedelta(minutes=minutes))
+        moment = datetime.fromtimestamp(chance.randrange(10**5, 4_607_000_000), zone)
+        moment = moment.replace(microsecond=chance.choice((0, 5, 123456, 999999)))
+        word = moment.strftime(chance.choice(("%Y-%m-%dT%H:%M:%S.%f", "%Y/%m/%d %H:%M:%S.%f")))
+        plain = chance.choice(("", "Z", " UTC", "+00:00")) if not minutes else ""
+        ahead = f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+        words.append(word + (plain if not minutes else chance.choice((ahead, f" {ahead}"))))
+        expected.append(ns_of(moment))
+    # WHEN they are read THEN they are the calendar's
+    assert numbers(Kind.DATE, 0, words) == expected
+
+
+def test_dates_by_hand() -> None:
+    words = {
+        "1970-01-01T00:00:00": 0,
+        "1970-01-01 00:00:00.000000001234Z": 1,
+        "2000-02-29t12:00:00+0130": 951_820_200_000_000_000,
+        "2016-12-31T23:59:60Z": 1_483_228_800_000_000_000,
+        "2100-02-29T00:00:00": None,
+        "2023-13-01T00:00:00": None,
+        "2023-00-01T00:00:00": None,
+        "2023-01-32T00:00:00": None,
+        "2023-01-01T24:00:00": None,
+        "2023-01-01T00:60:00": None,
+        "2023-01-01T00:00": None,
+        "2023-01-01": None,
+        "2023-01/01T00:00:00": None,
+        "2023-01-01T00:00:00.": None,
+        "2023-01-01T00:00:00+1": None,
+        "2023-01-01T00:00:00+15:00": None,
+        "1970-01-01T00:00:00+01:00": None,
+        "1969-12-31T23:59:59": None,
+        "2116-01-01T00:00:00": None,
+        '"2023-01-01 00:00:00"': 1_672_531_200_000_000_000,
+        "1672531200": None,
+    }
+    assert numbers(Kind.DATE, 0, list(words)) == list(words.values())
+
+
+COLUMNS = "time,op,offset,length"
+PATTERN = r"\[(?P<time>[^]]+)\] (?P<op>\w) at (?P<offset>\d+): (?P<length>\d+)"
+DATED = [
+    (
+        "2024-02-29T03:04:05.5Z,R,4096,512\n2024-02-29 03:04:06,W,8192,512\n",
+        Choice(columns=COLUMNS),
+    ),
+    (
+        "ts,op,offset,size\n2024-02-29T03:04:05.5,R,4096,512\n2024-02-29T03:04:06,W,8192,512\n",
+        Choice(),
+    ),
+    (
+        "[2024/02/29 03:04:05.5] R at 4096: 512\n[2024/02/29 03:04:06] W at 8192: 512\n",
+        Choice(regex=PATTERN),
+    ),
+    (
+        "2024-02-29 05:04:05.5+02:00 R 4096 512\n2024-02-29 03:04:06 W 8192 512\n",
+        Choice(columns=COLUMNS, delimiter=" "),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "given"), DATED, ids=["columns", "header", "regex", "blanks"])
+@pytest.mark.parametrize("units", [(), ("time=date",)], ids=["known", "told"])
+def test_dates_as_times_of_ones_own(
+    tmp_path: Path, text: str, given: Choice, units: tuple[str, ...]
+) -> None:
+    # GIVEN a text of one's own whose times are dates WHEN it is imported
+    choice = replace(given, units=units)
+    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice)
+    # THEN they count from the first, the clock knows its date, and what was taken is told
+    assert [row[0] for row in rows(made.path)] == [0, 500_000_000]
+    moment = datetime(2024, 2, 29, 3, 4, 5, 500_000, tzinfo=UTC)
+    assert made.info["clock"]["wall_ns"] == ns_of(moment)
+    told = {one["what"]: one for one in made.info["inferences"]}["unit of times"]
+    assert told["value"] == "date"
+    assert "taken as UTC" in told["evidence"]
+
+
+def test_dates_in_a_known_format_and_not_as_responses(tmp_path: Path) -> None:
+    text = "419,W,8192,512,2020-01-01 00:00:00.5\n725,R,512,512,2020-01-01 00:00:01\n"
+    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
+    assert made.info["source"]["format"] == "alibaba"
+    assert [row[0] for row in rows(made.path)] == [0, 500_000_000]
+    choice = Choice(columns="time,op,offset,length", units=("response=date",))
+    with pytest.raises(UsageError, match="not one of time, response"):
+        import_trace(tmp_path / "x", tmp_path / "none", choice=choice)
+
+
+MSR = "128166372003061629,src1,1,Read,5120,4096,"
+OTHERS: list[tuple[str, str, list[Row]]] = [
+    ("msr", f"{MSR}30.5\n{MSR}\n", [(0, 3000, "src1,1", 10, 4096, "read"),
+                                    (0, None, "src1,1", 10, 4096, "read")]),
+    ("msr", f"{MSR[:-1]}\n", [(0, None, "src1,1", 10, 4096, "read")]),
+    ("msr", f"0,{MSR}30,\n1,{MSR}40,\n", [(0, 3000, "src1,1", 10, 4096, "read"),
+                                          (0, 4000, "src1,1", 10, 4096, "read")]),
+    ("tencent", "1538323200,8,8,0,1063,\n", [(0, None, "1063", 8, 4096, "read")]),
+    ("spc", "0 303567 3584 w 0.000000\n", [(0, None, "0", 303567, 3584, "write")]),
+    ("fiu", "89966104,4892,syslogd,8,8,W,6,0,5\n", [(0, None, "6,0", 8, 4096, "write")]),
+    ("fiu", "89966104, 4892, a b, 8, 8, W, 6, 0\n", [(0, None, "6,0", 8, 4096, "write")]),
+    ("fiu", "89966104 4892 amavisd (ch12-P 8 8 W 6 0 5\n", [(0, None, "6,0", 8, 4096, "write")]),
+    ("mqsim", "4851300,1,524288,16,0\n", [(0, None, "1", 524288, 8192, "write")]),
+    ("mqsim", "4851300 1 524288 16 R\n", [(0, None, "1", 524288, 8192, "read")]),
+    ("disksim", "0.5 0 1000 8 00000001\n0.5 0 8 8 0x00000000\n0.5 0 8 8 W\n",
+     [(0, None, "0", 1000, 4096, "read"), *[(0, None, "0", 8, 4096, "write")] * 2]),
+    ("blkreplay", "0.5 ; 100 ; 16 ; RM\n", [(0, None, "trace", 100, 8192, "read")]),
+    ("blkreplay", "0.5;100;16;DS;0;0;\n", [(0, None, "trace", 100, 8192, "discard")]),
+    ("own", "timestamp_ns,hostname,disk,type,offset,size\n0,hm,1,Read,512,512\n",
+     [(0, None, "1", 1, 512, "read")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), OTHERS)
+def test_dialects(tmp_path: Path, name: str, text: str, expected: list[Row]) -> None:
+    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
+    assert made.info["source"]["format"] == name
+    assert rows(made.path) == expected
+    assert made.info["counts"]["bad_lines"] == 0
+
+
+def test_names_may_hold_blanks_before_a_number(tmp_path: Path) -> None:
+    # GIVEN process names of several words, of digits, and one that a number cuts
+    names = ["kworker/0:1 x", "7", "(a b) c", "a 7 b"]
+    text = "".join(f"{9 * n} 48 {name} {8 * n} 8 W 6 0 5\n" for n, name in enumerate(names))
+    made = import_trace(
+        stored(tmp_path / "x", text), tmp_path / "out", choice=Choice("fiu", most_bad_ratio=0.3)
+    )
+    import pyarrow.parquet as pq
+
+    found = pq.read_table(made.table("requests"), columns=["process", "sector"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [(names[0], 0), ("7", 8), (names[2], 16)]
+    assert [one["line"] for one in made.info["counts"]["bad_examples"]] == [4]
+
+
+@pytest.mark.parametrize("name", ["alibaba", "spc", "msr", "systor", "fiu", "mqsim", "disksim"])
+def test_comments_and_headers_within_are_no_requests(tmp_path: Path, name: str) -> None:
+    # GIVEN two files that were joined, each with its header, and a comment
+    text, expected = TEXTS[name]
+    header = "" if text.startswith("Timestamp") else "A,Title,Of,Columns\n"
+    source = stored(tmp_path / "x", f"{header}{text}# a comment\r\n{header}{text}")
+    made = import_trace(source, tmp_path / "out")
+    # THEN neither is a wrong line, and both are counted
+    counts = made.info["counts"]
+    assert (counts["requests"], counts["bad_lines"]) == (2 * len(expected), 0)
+    assert (counts["preamble_lines"], counts["passed_lines"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "told", "hint"),
+    [
+        (TEXTS["msr"][0].encode("utf-16-le"), "UTF-16", "-f UTF-16LE"),
+        (TEXTS["msr"][0].encode("utf-16-be"), "UTF-16", "-f UTF-16BE"),
+        (TEXTS["msr"][0].replace("\n", "\r").encode(), "CR alone", "tr '\\r' '\\n'"),
+    ],
+)
+def test_texts_that_must_be_converted(tmp_path: Path, data: bytes, told: str, hint: str) -> None:
+    with pytest.raises(InputError, match=told) as refused:
+        import_trace(stored(tmp_path / "x", data), tmp_path / "out")
+    assert hint in refused.value.hint
+
+
+def vscsi(version: int, count: int, *, command: int = 0x2A) -> bytes:
+    if version == 1:
+        records = [(n, 4096, 1, command, 0x100, 8 * n, n) for n in range(count)]
+        return b"".join(struct.pack("<IIIHHQQ", *record) for record in records)
+    pieces = [(command, 0x200, n, 4096, 1, 8 * n, n, 7) for n in range(count)]
+    return b"".join(struct.pack("<HHIIIQQQ", *piece) for piece in pieces)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_vscsi_of_few_records(tmp_path: Path, version: int, count: int) -> None:
+    # Also behind a thousand commands that move no data.
+    for number, before in enumerate((0, 1000)):
+        data = vscsi(version, before, command=0x12) + vscsi(version, count)
+        made = import_trace(stored(tmp_path / "x", data), tmp_path / f"out{number}")
+        assert made.info["source"]["format"] == f"vscsi{version}"
+        assert len(rows(made.path)) == before + count
+    # One record that is no whole file, or of no known command, tells nothing.
+    for data in (vscsi(version, 1)[:-1], vscsi(version, 1, command=0x12)):
+        with pytest.raises(InputError, match="no known format"):
+            import_trace(stored(tmp_path / "y", data), tmp_path / "none")
