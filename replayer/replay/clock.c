@@ -1,5 +1,6 @@
 #include "replay/clock.h"
 
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <linux/sched/types.h>
 #include <stdbool.h>
@@ -12,6 +13,7 @@
 #define SECOND_NS 1000000000U
 #define SLEEPS 200U
 #define SLEEP_NS 250000U
+#define SHORT_SLEEP_NS 75000U /* of a wake-up: as a request on a fast device */
 #define LEAD_MIN_NS 50000U
 #define LEAD_MAX_NS 2000000U
 #define SLICE_MIN_NS 100000U /* the shortest that the kernel grants */
@@ -74,29 +76,53 @@ static int compare_ns(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-void clock_calibrate(struct clock_calibration *out) {
+/* Sleeps SLEEPS times; the latenesses in ascending order. */
+static void measure_sleeps(uint64_t *late_ns, uint64_t sleep_ns) {
+  for (unsigned i = 0; i < SLEEPS; i++) {
+    uint64_t deadline = clock_now_ns() + sleep_ns;
+    clock_sleep_until(deadline);
+    uint64_t woken = clock_now_ns();
+    late_ns[i] = woken > deadline ? woken - deadline : 0;
+  }
+  qsort(late_ns, SLEEPS, sizeof *late_ns, compare_ns);
+}
+
+static uint64_t median_read_ns(void) {
   uint64_t reads[SLEEPS];
+  for (unsigned i = 0; i < SLEEPS; i++) {
+    uint64_t before = clock_now_ns();
+    reads[i] = clock_now_ns() - before;
+  }
+  qsort(reads, SLEEPS, sizeof *reads, compare_ns);
+  return reads[SLEEPS / 2];
+}
+
+void clock_calibrate(struct clock_calibration *out) {
   uint64_t wakes[SLEEPS];
   clock_exact_timers();
   uint64_t slice_ns = clock_slice_ns();
   clock_set_slice(SLICE_MIN_NS);
-
-  for (unsigned i = 0; i < SLEEPS; i++) {
-    uint64_t before = clock_now_ns();
-    reads[i] = clock_now_ns() - before;
-    uint64_t deadline = clock_now_ns() + SLEEP_NS;
-    clock_sleep_until(deadline);
-    uint64_t woken = clock_now_ns();
-    wakes[i] = woken > deadline ? woken - deadline : 0;
-  }
+  measure_sleeps(wakes, SLEEP_NS);
   clock_set_slice(slice_ns);
-  qsort(reads, SLEEPS, sizeof *reads, compare_ns);
-  qsort(wakes, SLEEPS, sizeof *wakes, compare_ns);
 
-  out->read_ns = reads[SLEEPS / 2];
+  out->read_ns = median_read_ns();
   out->wake_p50_ns = wakes[SLEEPS / 2];
   out->wake_p99_ns = wakes[SLEEPS * 99 / 100];
   out->wake_max_ns = wakes[SLEEPS - 1];
+  out->wake_up_ns = 0;
   uint64_t lead = 2 * out->wake_p99_ns;
   out->spin_lead_ns = lead < LEAD_MIN_NS ? LEAD_MIN_NS : lead > LEAD_MAX_NS ? LEAD_MAX_NS : lead;
+}
+
+uint64_t clock_wake_up_ns(void) {
+  const int32_t no_halt_us = 0;
+  uint64_t wakes[SLEEPS];
+  int fd = open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  bool is_set = write(fd, &no_halt_us, sizeof no_halt_us) == (ssize_t)sizeof no_halt_us;
+  if (is_set)
+    measure_sleeps(wakes, SHORT_SLEEP_NS);
+  (void)close(fd); /* which takes the wish back */
+  return is_set ? wakes[SLEEPS / 2] : 0;
 }

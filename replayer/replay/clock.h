@@ -10,6 +10,7 @@ struct clock_calibration {
   uint64_t wake_p99_ns;  /* 99th percentile of it */
   uint64_t wake_max_ns;  /* worst of the sleeps tried */
   uint64_t spin_lead_ns; /* how long before a deadline a run stops sleeping and spins */
+  uint64_t wake_up_ns;   /* clock_wake_up_ns, for a run that needs it; else 0 */
 };
 
 /* Returns the time now, in ns. Any thread. */
@@ -43,5 +44,11 @@ void clock_before_sleep(uint64_t sleep_ns);
  * of a thread that sleeps; about 60 ms. The lead is twice the 99th percentile, within 50 us and
  * 2 ms. */
 void clock_calibrate(struct clock_calibration *out);
+
+/* Returns what a wake-up takes: from an interrupt on a processor that waits until a thread that
+ * slept there reads the clock. It is the median lateness of sleeps while no processor may halt,
+ * since leaving a halt comes before the interrupt; about 20 ms. 0 where halting cannot be forbidden
+ * (/dev/cpu_dma_latency, root). */
+uint64_t clock_wake_up_ns(void);
 
 #endif

@@ -27,6 +27,7 @@ struct completion {
   uint64_t complete_ns; /* when the engine saw it, clock_now_ns */
   uint32_t slot;        /* of the request */
   int32_t error;        /* 0 or -errno; -ENODATA: the read met the end of the file */
+  uint32_t late_ns;     /* of that the engine's own: a wake-up, where it slept and knows how long */
 };
 
 struct engine_config {
@@ -34,6 +35,7 @@ struct engine_config {
   const struct buffers *buffers;     /* borrowed while the engine is open */
   const struct device_spec *devices; /* one a target; borrowed; only for the emulated engine */
   uint64_t spin_lead_ns;             /* how long before a deadline sleeping ends */
+  uint32_t wake_up_ns;               /* what a wake-up takes; 0: not known */
   uint32_t target_count;             /* entries in `targets` */
   uint32_t depth;                    /* most requests in flight */
   uint32_t wake_count;               /* completions that a sleep waits for; 1: as they come */

@@ -21,6 +21,7 @@ struct task {
   struct request request;
   uint64_t complete_ns; /* set by the worker */
   int32_t error;        /* set by the worker */
+  uint32_t late_ns;     /* set by the worker: its own waking up */
 };
 
 struct worker {
@@ -65,9 +66,12 @@ static void *work(void *argument) {
     struct task *task = &engine->tasks[slot];
     const struct target *target = &engine->config.targets[task->request.target];
     take_priority(worker, target->priority);
+    uint64_t began_ns = clock_now_ns();
     task->error =
         (int32_t)blocking_run(target, engine->config.buffers, worker->sink, &task->request);
     task->complete_ns = clock_now_ns();
+    uint32_t wake_up_ns = engine->config.wake_up_ns;
+    task->late_ns = task->complete_ns - began_ns > wake_up_ns ? wake_up_ns : 0;
     (void)ring_push(engine->finished, slot); /* has room for every slot */
     (void)sem_post(&engine->done);           /* overflows only beyond 2^31 */
   }
@@ -160,8 +164,10 @@ static int threads_reap(struct engine *engine, struct completion *out, uint32_t 
       break;
     }
     const struct task *task = &engine->tasks[slot];
-    out[count++] =
-        (struct completion){.complete_ns = task->complete_ns, .slot = slot, .error = task->error};
+    out[count++] = (struct completion){.complete_ns = task->complete_ns,
+                                       .slot = slot,
+                                       .error = task->error,
+                                       .late_ns = task->late_ns};
   }
   return (int)count;
 }

@@ -31,6 +31,7 @@ struct engine {
   uint64_t aside_count; /* entries of the ring aside */
   bool is_pipelined;    /* a slow device gets requests in pieces */
   bool is_slow;         /* the last sleep for completions was long */
+  uint32_t late_ns;     /* of what is taken now: the wake-up that it needed */
 };
 
 static bool has_aside(const struct engine *engine) { return engine->aside.ring.fd >= 0; }
@@ -142,8 +143,10 @@ static int take_ready(struct engine *engine, struct uring *ring, struct completi
     if (rc < 0)
       return rc;
     if (rc > 0)
-      out[count++] =
-          (struct completion){.complete_ns = now, .slot = task->request.slot, .error = task->error};
+      out[count++] = (struct completion){.complete_ns = now,
+                                         .slot = task->request.slot,
+                                         .error = task->error,
+                                         .late_ns = engine->late_ns};
   }
   return (int)count;
 }
@@ -175,9 +178,13 @@ static int sleep_in(struct engine *engine, struct uring *ring, uint64_t until_ns
   uint32_t most = engine->config.wake_count;
   if (ring->in_flight < most)
     most = ring->in_flight;
-  uint64_t began_ns = engine->is_pipelined ? clock_now_ns() : 0;
+  uint32_t wake_up_ns = engine->config.wake_up_ns;
+  bool is_measured = engine->is_pipelined || wake_up_ns > 0;
+  uint64_t began_ns = is_measured ? clock_now_ns() : 0;
   int rc = uring_wait(ring, until_ns, most > 0 ? most : 1);
-  engine->is_slow = engine->is_pipelined && clock_now_ns() - began_ns > SLOW_NS;
+  uint64_t took_ns = is_measured ? clock_now_ns() - began_ns : 0;
+  engine->is_slow = engine->is_pipelined && took_ns > SLOW_NS;
+  engine->late_ns = took_ns > wake_up_ns ? wake_up_ns : 0; /* shorter, it was no sleep */
   return rc;
 }
 
@@ -212,6 +219,7 @@ static int uring_reap(struct engine *engine, struct completion *out, uint32_t ro
                       uint64_t until_ns) {
   bool must_wait = until_ns != 0 && !has_completions(engine);
   struct uring *ring = must_wait ? only_busy(engine) : NULL;
+  engine->late_ns = 0;
   if (ring == NULL)
     return look(engine, out, room, must_wait ? until_ns : 0);
   int rc = sleep_in(engine, ring, until_ns);

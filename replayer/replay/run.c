@@ -14,6 +14,7 @@
 #define START_DELAY_NS 1000000U
 #define LOOK_AHEAD 4096U       /* records of a closed loop that wait, at most */
 #define GIVE_WAY_NS 20000U     /* shortest time to a deadline in which others may run */
+#define FEW 2U                 /* requests in flight for which a closed loop sleeps */
 #define HAND_OVER_NS 50000000U /* most that a killed run loses of its log, about */
 
 /* A request in flight. */
@@ -23,6 +24,7 @@ struct slot {
   uint64_t position;    /* in the run */
   uint64_t intended_ns; /* from the run's start */
   uint64_t submit_ns;   /* from the run's start */
+  bool is_hurried;      /* what waits for it is due sooner after it than a sleeper wakes */
 };
 
 /* The record that is due first. */
@@ -42,7 +44,8 @@ struct run {
   uint64_t taken;          /* records that have gone into it */
   uint64_t start_ns;       /* clock value of the run's time 0 */
   uint32_t in_flight;
-  uint32_t *free; /* stack of free slots: depth - in_flight of them */
+  uint32_t hurried; /* of them */
+  uint32_t *free;   /* stack of free slots: depth - in_flight of them */
   struct slot *slots;
   bool was_full;         /* since the last request in time: the depth was reached */
   bool was_underrun;     /* since then: the feed was behind */
@@ -110,6 +113,9 @@ static int submit(struct run *run, const struct next *next, uint64_t now_ns) {
   if (rc != 0)
     return rc;
   run->in_flight++;
+  slot->is_hurried = run->waits != NULL && run->config.wake_up_ns > 0 &&
+                     waits_hurries(run->waits, slot->position, run->config.wake_up_ns / 2);
+  run->hurried += slot->is_hurried;
   overlap_add(run->overlap, slot->request.slot, record);
 
   struct stats *stats = run->config.stats;
@@ -133,7 +139,8 @@ static void complete(struct run *run, const struct completion *completion) {
                              .status = completion->error == 0 ? LOG_DONE : LOG_FAILED,
                              .operation = slot->request.operation};
   stats_end(run->config.stats, out, slot->request.length_bytes);
-  end(run, slot->position, out->complete_ns);
+  end(run, slot->position, out->complete_ns - completion->late_ns);
+  run->hurried -= slot->is_hurried;
   overlap_remove(run->overlap, completion->slot);
   run->in_flight--;
   run->free[run->config.depth - run->in_flight - 1] = completion->slot;
@@ -257,13 +264,19 @@ static uint64_t wait_of(struct run *run, const struct next *next, uint64_t now_n
   return now_ns;
 }
 
-/* Asleep a closed loop would see a completion later than the application did, whose own waking up
- * is part of the think time already: so it looks all the time while a record waits for one. */
+/* A closed loop sleeps for a completion as the application did: the kernel's threads that serve a
+ * device run sooner on the processor of one that sleeps. What the application's waking up took is
+ * part of the think time, so the loop's own is taken off. It looks all the time where that is not
+ * known, where the application went on sooner than a sleeper could, and with many in flight: their
+ * completions come sooner than one can fall asleep and wake. */
 static void follow(struct run *run, uint64_t now_ns, uint64_t *wait_ns) {
   bool follows = run->waits != NULL && waits_follows(run->waits);
   run->gives_way = follows && (*wait_ns == 0 || *wait_ns > now_ns + GIVE_WAY_NS);
-  if (follows)
+  bool looks = run->config.wake_up_ns == 0 || run->hurried > 0 || run->in_flight > FEW;
+  if (follows && looks)
     *wait_ns = now_ns + 1;
+  else if (follows && *wait_ns == 0)
+    *wait_ns = now_ns + NAP_NS;
 }
 
 /* Hands over what may go now, at most a batch. *wait_ns is set to the clock value at which the next

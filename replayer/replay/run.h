@@ -18,6 +18,7 @@ struct run_config {
   enum overlap_policy overlaps;
   uint32_t depth;               /* most requests in flight */
   uint64_t spin_lead_ns;        /* how long before a deadline to stop sleeping */
+  uint32_t wake_up_ns;          /* what a wake-up takes; 0: a closed loop does not sleep */
   const struct engine_ops *ops; /* of `engine` */
   struct engine *engine;        /* borrowed, as all below */
   struct feed *feed;

@@ -210,6 +210,7 @@ static int try_engine(struct session *session, const struct engine_ops *ops) {
                                  .target_count = session->target_count,
                                  .devices = session->devices,
                                  .spin_lead_ns = session->calibration.spin_lead_ns,
+                                 .wake_up_ns = (uint32_t)session->calibration.wake_up_ns,
                                  .depth = session->options->depth,
                                  .wake_count = wake_count(session->options),
                                  .threads = session->options->threads,
@@ -246,6 +247,12 @@ static int open_engine(struct session *session) {
   return rc;
 }
 
+/* Only a closed loop goes by when a completion was seen, and these engines know it exactly. */
+static bool must_know_wake_up(const struct options *options) {
+  return options->pace.kind == PACE_CLOSED && strcmp(options->engine, "null") != 0 &&
+         strcmp(options->engine, "dax") != 0 && strcmp(options->engine, "emulated") != 0;
+}
+
 static int check_targets_again(const struct session *session) {
   int rc = 0;
   for (uint32_t i = 0; i < session->target_count && rc == 0; i++)
@@ -270,6 +277,7 @@ static int run_with_feed(struct session *session, struct feed *feed) {
                               .overlaps = options->overlaps,
                               .depth = options->depth,
                               .spin_lead_ns = session->calibration.spin_lead_ns,
+                              .wake_up_ns = (uint32_t)session->calibration.wake_up_ns,
                               .ops = session->ops,
                               .engine = session->engine,
                               .feed = feed,
@@ -338,6 +346,8 @@ static int run_for_real(struct session *session) {
     return rc;
   }
   clock_calibrate(&session->calibration);
+  if (must_know_wake_up(session->options))
+    session->calibration.wake_up_ns = clock_wake_up_ns();
   rc = log_open(&session->log, session->options->completions_path);
   if (rc == 0)
     rc = open_engine(session);

@@ -73,6 +73,7 @@ static void write_clock(struct json *json, const struct clock_calibration *calib
   json_number(json, "wake_p99_ns", calibration->wake_p99_ns);
   json_number(json, "wake_max_ns", calibration->wake_max_ns);
   json_number(json, "spin_lead_ns", calibration->spin_lead_ns);
+  json_number(json, "wake_up_ns", calibration->wake_up_ns);
   json_close(json, '}');
 }
 

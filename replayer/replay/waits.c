@@ -82,6 +82,14 @@ void waits_end(struct waits *waits, const struct pace *pace, uint64_t position) 
   }
 }
 
+bool waits_hurries(const struct waits *waits, uint64_t position, uint64_t think_ns) {
+  for (uint32_t at = waits->heads[position % HEADS]; at != NONE; at = waits->entries[at].next)
+    if (waits->entries[at].awaited == position &&
+        waits->entries[at].record.plan.think_ns < think_ns)
+      return true;
+  return false;
+}
+
 const struct waiting *waits_first(const struct waits *waits) {
   return waits->due_count == 0 ? NULL : &waits->entries[waits->heap[0]];
 }

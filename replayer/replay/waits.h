@@ -34,6 +34,10 @@ void waits_add(struct waits *waits, const struct pace *pace, const struct feed_r
 /* The request at `position` has ended, and `pace` knows it: those that waited for it are due. */
 void waits_end(struct waits *waits, const struct pace *pace, uint64_t position);
 
+/* Whether a record waits for the request at `position` that is due less than `think_ns` after it.
+ */
+bool waits_hurries(const struct waits *waits, uint64_t position, uint64_t think_ns);
+
 /* Returns the record that is due first, of equals that of the lowest position; NULL if none is. */
 const struct waiting *waits_first(const struct waits *waits);
 

@@ -4,7 +4,8 @@ First on an emulated device, whose speed others cannot change: requests of four 
 times are replayed as they come, what was seen is the trace, and that is replayed in a closed loop.
 Then for real, which needs root, a loop device and fio: two processes with think times, one of them
 with fsyncs, are traced on the loop device, and the trace is replayed there. Its file has data
-everywhere: a hole is read without the disk, by a thread of the kernel, faster where nobody spins.
+everywhere: a hole is read without the disk. Beside each round fio runs again, so that one sees how
+far the device is from itself: as many requests take it that much more or less time.
 """
 
 from __future__ import annotations
@@ -100,10 +101,11 @@ def main() -> None:
 
 def measure(folder: Path, device: str) -> None:
     """Trace the device and replay there."""
-    job = folder / "job.fio"
+    job, told_by_fio = folder / "job.fio", folder / "fio.json"
     job.write_text(JOBS.format(device=device, seconds=SECONDS))
-    output = f"--output={folder / 'fio.txt'}"
-    tracekit("capture", device, "-o", folder / "capture", "--", "fio", job, output)
+    fio = ("fio", job, f"--output={told_by_fio}", "--output-format=json")
+    tracekit("capture", device, "-o", folder / "capture", "--", *fio)
+    traced = requests(told_by_fio)
     tracekit("parse", folder / "capture", "-o", folder / "trace")
     target = ("--target", device)
     told = json.loads(tracekit("replay", folder / "trace", "--dry-run", "--json", *target))
@@ -113,10 +115,19 @@ def measure(folder: Path, device: str) -> None:
             tracekit("replay", folder / "trace", "--pace", "closed", "--json", *confirmed)
         )
         ratio = again["timing"]["actual_duration_ns"] / again["plan"]["duration_ns"]
-        late = again["issue_error"]["p99_ns"]
+        wake_up_us = again["clock"]["wake_up_ns"] / 1000
+        subprocess.run(fio, check=True)
+        others = traced / requests(told_by_fio)
         print(
-            f"{again['counts']['done']:,} requests: {ratio:.4f} of the traced time, p99 {late} ns"
+            f"{again['counts']['done']:,} requests: {ratio:.4f} of the traced time"
+            f" (a wake-up of {wake_up_us:.1f} us taken off), fio again {others:.4f}"
         )
+
+
+def requests(told_by_fio: Path) -> int:
+    """Return how many reads and writes fio did."""
+    jobs = json.loads(told_by_fio.read_text())["jobs"]
+    return sum(job[kind]["total_ios"] for job in jobs for kind in ("read", "write"))
 
 
 if __name__ == "__main__":
