@@ -6,7 +6,7 @@ from typing import Any
 
 from tracekit import __version__
 from tracekit.formats.feed import Feed
-from tracekit.formats.fio import FioLog
+from tracekit.formats.fio import FioLog, same_waits
 from tracekit.formats.text import BadLines, TextFormat
 from tracekit.parse_blocks import Choice, Reading
 from tracekit.schema import SCHEMA_VERSION
@@ -16,7 +16,8 @@ from tracekit.warnings import warning
 def contradictions(run: Reading) -> list[str]:
     """Return what cannot be under the units of a trace that was read, in words."""
     made = run.assembler
-    return made.evidence.contradictions(span_ns=made.last_ns, first_ns=made.first_ns)
+    found = made.evidence.contradictions(span_ns=made.last_ns, first_ns=made.first_ns)
+    return found + same_waits(run.lines)
 
 
 def _inferences(run: Reading, choice: Choice) -> list[dict[str, Any]]:

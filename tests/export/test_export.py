@@ -126,6 +126,28 @@ def test_fio_replays_the_export_without_complaint(tmp_path: Path) -> None:
     assert found["read"]["io_bytes"] == total
 
 
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_fio_replays_the_log_without_the_job(tmp_path: Path) -> None:
+    # GIVEN an export, and files of the sizes that its job makes
+    rows = many(2000, ("read", "write", "flush"), 1000)
+    export(trace(tmp_path / "trace", rows), "fio", output=tmp_path / "t.log")
+    job = (tmp_path / "t.log.fio").read_text()
+    (made,) = [line for line in job.splitlines() if line.startswith("exec_prerun=")]
+    for prepare in made.removeprefix("exec_prerun=").split(" && "):
+        subprocess.run(prepare.split(), cwd=tmp_path, check=True)
+    # WHEN fio reads the log alone
+    command = ["fio", "--name=x", "--read_iolog=t.log", "--ioengine=psync", "--replay_no_stall=1"]
+    command += ["--output-format=json", "--output=out.json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    # THEN it says nothing, and has done each request
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = json.loads((tmp_path / "out.json").read_text())["jobs"]
+    assert found["error"] == 0
+    for name in ("read", "write"):
+        wanted = [row["length_bytes"] for row in rows if row["operation"] == name]
+        assert (found[name]["total_ios"], found[name]["io_bytes"]) == (len(wanted), sum(wanted))
+
+
 def test_no_device_is_called_by_a_path() -> None:
     # GIVEN names of devices as an import may have them, THEN none leaves fio's folder or is twice
     names = ["/dev/sda", "_dev_sda", "..", "a b", "x;rm -rf $HOME", "8,0"]

@@ -124,12 +124,16 @@ OTHERS: list[tuple[str, str, list[Row]]] = [
     ("msr", f"{MSR[:-1]}\n", [(0, None, "src1,1", 10, 4096, "read")]),
     ("msr", f"0,{MSR}30,\n1,{MSR}40,\n", [(0, 3000, "src1,1", 10, 4096, "read"),
                                           (0, 4000, "src1,1", 10, 4096, "read")]),
+    ("alibaba", "7,R,512,512,1577808144.25\n7,W,0,512,1577808144.5\n",
+     [(0, None, "7", 1, 512, "read"), (250_000_000, None, "7", 0, 512, "write")]),
     ("tencent", "1538323200,8,8,0,1063,\n", [(0, None, "1063", 8, 4096, "read")]),
     ("spc", "0 303567 3584 w 0.000000\n", [(0, None, "0", 303567, 3584, "write")]),
     ("fiu", "89966104,4892,syslogd,8,8,W,6,0,5\n", [(0, None, "6,0", 8, 4096, "write")]),
     ("fiu", "89966104, 4892, a b, 8, 8, W, 6, 0\n", [(0, None, "6,0", 8, 4096, "write")]),
     ("fiu", "89966104 4892 amavisd (ch12-P 8 8 W 6 0 5\n", [(0, None, "6,0", 8, 4096, "write")]),
     ("mqsim", "4851300,1,524288,16,0\n", [(0, None, "1", 524288, 8192, "write")]),
+    ("mqsim", "// zones\n4851300 1 524288 0 2\n// 7 1 8 8 2\n",
+     [(0, None, "1", 524288, 0, "zone")]),
     ("mqsim", "4851300 1 524288 16 R\n", [(0, None, "1", 524288, 8192, "read")]),
     ("disksim", "0.5 0 1000 8 00000001\n0.5 0 8 8 0x00000000\n0.5 0 8 8 W\n",
      [(0, None, "0", 1000, 4096, "read"), *[(0, None, "0", 8, 4096, "write")] * 2]),
@@ -210,3 +214,53 @@ def test_vscsi_of_few_records(tmp_path: Path, version: int, count: int) -> None:
     for data in (vscsi(version, 1)[:-1], vscsi(version, 1, command=0x12)):
         with pytest.raises(InputError, match="no known format"):
             import_trace(stored(tmp_path / "y", data), tmp_path / "none")
+
+
+@pytest.mark.parametrize(("ticks", "unit"), [(1577808144, "s"), (1577808144360, "ms")])
+def test_the_unit_that_would_fit_is_named(tmp_path: Path, ticks: int, unit: str) -> None:
+    # GIVEN a format whose times are us, with coarser ones
+    text = "".join(f"419,W,{8192 * n},512,{ticks + n}\n" for n in range(50))
+    source = stored(tmp_path / "x", text)
+    with pytest.raises(InputError, match=f"cannot be us, and can be {unit}: --unit time={unit}"):
+        import_trace(source, tmp_path / "out")
+    made = import_trace(source, tmp_path / "out", choice=Choice(units=(f"time={unit}",)))
+    assert len(rows(made.path)) == 50
+
+
+def test_waits_that_are_all_the_same_count_from_the_one_before(tmp_path: Path) -> None:
+    # GIVEN a log of version 2 whose waits are 5 ms after one another, as its documentation has it
+    text = "fio version 2 iolog\nf add\nf open\n"
+    text += "".join(f"f wait 5 0\nf read {4096 * n} 4096\n" for n in range(300))
+    source = stored(tmp_path / "x", text)
+    with pytest.raises(InputError, match="each of 300 waits is 5: fio takes them as ms since"):
+        import_trace(source, tmp_path / "out")
+    # AND two waits of one moment, or many of different ones, are as fio takes them
+    for fine in (text.splitlines()[:7], text.replace("wait 5 0\nf read 0 ", "wait 1 0\nf read 0 ")):
+        log = fine if isinstance(fine, str) else "\n".join(fine)
+        made = import_trace(stored(tmp_path / "y", log), tmp_path / "fine", choice=OVER)
+        assert made.info["source"]["format"] == "fio2"
+
+
+OVER = Choice(overwrite=True)
+
+
+def test_a_windows_log_by_a_regular_expression(tmp_path: Path) -> None:
+    # GIVEN lines of a Windows trace: us, and bytes in hexadecimal, with other events between them
+    text = "BeginHeader\nDiskRead, TimeStamp, Process Name ( PID), ThreadID, IrpPtr, ByteOffset\n"
+    text += "EndHeader\n"
+    text += (
+        "   DiskRead,  5129,  app.exe (24),  31, 0xfffffa80, 0x0006e2c000, 0x00010000,  52,  4\n"
+    )
+    text += (
+        "  DiskWrite,  6129,  app.exe (24),  31, 0xfffffa80, 0x0006e3c000, 0x00002000,  23,  4\n"
+    )
+    pattern = (
+        r"\s*(?P<op>Disk\w+),\s*(?P<time>\d+),\s*(?P<process>[^(]+?) *\((?P<pid>\d+)\),[^,]*,[^,]*,"
+        r"\s*(?P<offset>0x[0-9a-f]+),\s*(?P<length>0x[0-9a-f]+),\s*(?P<response>\d+),\s*(?P<device>\d+)"
+    )
+    choice = Choice(regex=pattern, units=("time=us", "response=us"))
+    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice)
+    assert rows(made.path) == [
+        (0, 52_000, "4", 0x6E2C000 // 512, 65536, "read"),
+        (1_000_000, 1_023_000, "4", 0x6E3C000 // 512, 8192, "write"),
+    ]

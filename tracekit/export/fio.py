@@ -19,7 +19,8 @@ BLOCK_BYTES = 4096
 JOB = """\
 # Replays {log}, {requests:,} requests exported by tracekit. Run it in this folder:
 #   fio {job}
-# It makes a sparse file for each device of the trace and keeps the trace's own pace; add
+# It makes a sparse file for each device of the trace, which fio --read_iolog={log} needs
+# without this job, too, and keeps the trace's own pace; add
 # replay_no_stall=1 to go as fast as possible. Before you measure: preallocate the files, for reads
 # of holes cost nothing. On a disk, whose content is lost: replace exec_prerun by
 # replay_redirect=/dev/..., which takes all devices of the trace as one. With ioengine=psync one

@@ -63,6 +63,10 @@ def _variants() -> Iterator[TextFormat]:
         yield numbered.because("the first lines, each with its number before the format's columns")
         dated = replace(known, units=known.units.overridden(["time=date"]))
         yield dated.because("the first lines, whose times are dates")
+    for known in (msr.FORMAT, alibaba.FORMAT):
+        in_s = replace(known.units, time="s")
+        exact = replace(known, columns={**known.columns, "time": "point"}, units=in_s)
+        yield exact.because("the first lines, whose times have a point: seconds since 1970")
 
 
 def _blanked() -> Iterator[TextFormat]:

@@ -23,6 +23,7 @@ ACTIONS = {
     "trim": "discard",
 }
 WAIT = "wait"
+FEWEST_WAITS = 3
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,19 @@ class FioLog(TextFormat):
         return replace(columns, numbers=numbers) if columns.rows else None
 
 
+def same_waits(lines: BadLines) -> list[str]:
+    """Return in words that all waits of a log of version 2 are the same, if they are.
+
+    As ms since fio's start, which fio takes them for, all requests would be of one moment.
+    """
+    if lines.times < FEWEST_WAITS or not 0 < lines.first_time == lines.carried_time:
+        return []
+    return [
+        f"each of {lines.times:,} waits is {lines.first_time}: fio takes them as ms since its"
+        " start, and these seem to count from the wait before"
+    ]
+
+
 def _indices(column: Any) -> Any:
     import numpy as np
 
@@ -81,6 +95,9 @@ def _timed(columns: Columns, is_wait: object, lines: BadLines) -> Columns:
             " ms since its start, and these seem to count from the wait before",
             hint="write the log again with a newer fio: version 3 has the time of each request",
         )
+    if len(ends) > 1 and not lines.times:
+        lines.first_time = int(ends[1])
+    lines.times += len(ends) - 1
     lines.carried_time = int(ends[-1])
     numbers = {name: values[~waits] for name, values in columns.numbers.items()}
     numbers["time"] = ends[np.cumsum(waits)][~waits]

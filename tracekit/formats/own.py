@@ -34,6 +34,9 @@ OPERATIONS = {
         for word, name in RWBS.items()
     },
     "ff": "flush",
+    **dict.fromkeys(("diskread", "pread", "pread64", "preadv", "reads"), "read"),
+    **dict.fromkeys(("diskwrite", "pwrite", "pwrite64", "pwritev", "writes"), "write"),
+    **dict.fromkeys(("diskflush", "fdatasync"), "flush"),
     **dict.fromkeys(("r", "rd", "read", "8", "28", "0x28", "88", "0x88", "a8"), "read"),
     **dict.fromkeys(("w", "wr", "write", "a", "2a", "0x2a", "8a", "0x8a", "aa"), "write"),
     **dict.fromkeys(("f", "flush", "sync", "fsync", "35", "0x35"), "flush"),

@@ -154,7 +154,7 @@ class Evidence:
             (
                 units.is_wall and not EPOCH_S[0] <= first_ns / 1e9 <= EPOCH_S[1],
                 f"the first time is {first_ns / 1e9:,.0f} s after 1970, not within 1990 to 2100:"
-                f" times cannot be {units.time}",
+                f" times cannot be {units.time}{_other_clock(first_ns, units.time)}",
             ),
             (
                 units.settled_time not in (None, units.time),
@@ -162,3 +162,16 @@ class Evidence:
                 f" not {units.time}",
             ),
         ]
+
+
+def _other_clock(first_ns: int, unit: str) -> str:
+    """Return the unit in which a first time is one of 1990 to 2100, for a message, if there is one.
+
+    It is none of filetime, which counts from another year.
+    """
+    if unit == "filetime" or first_ns <= 0:
+        return ""
+    ticks = first_ns / TIME_NS[unit]
+    others = [name for name in TIME_NS if name not in ("filetime", "date", unit)]
+    fitting = [name for name in others if EPOCH_S[0] <= ticks * TIME_NS[name] / 1e9 <= EPOCH_S[1]]
+    return f", and can be {fitting[0]}: --unit time={fitting[0]}" if fitting else ""

@@ -37,7 +37,7 @@ KINDS = {
     "point": POINT,
     "decimal?": f"(?:{DECIMAL}|\\s*)",
 }
-COMMENT = re.compile(rb"\s*#")
+COMMENT = re.compile(rb"\s*(?:#|//)")
 NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
 LARGEST_SUM = (1 << 62) - 1
 """Of ns or bytes: two such numbers, as a place and a length, have a 64-bit sum."""
@@ -78,6 +78,9 @@ class BadLines:
     """Lines before the first good one, which stand again where files were joined."""
     carried_time: int = 0
     """The last time, of a format whose times stand on lines of their own."""
+    first_time: int = 0
+    times: int = 0
+    """Of such a format: the first of these times, and how many there are."""
     reader: ColumnReader | None = None
     """What reads the lines, and knows the words that they had."""
 
@@ -181,7 +184,7 @@ class TextFormat:
 
     def is_request(self, line: str) -> bool:
         """Say whether a line that is no good one has a number where the format has one."""
-        if line.lstrip().startswith("#") or (self.passed and re.match(self.passed, line)):
+        if line.lstrip().startswith(("#", "//")) or (self.passed and re.match(self.passed, line)):
             return False
         words = line.split() if self.delimiter == " " else line.split(self.delimiter)
         pairs = zip(words, self.columns, strict=False)
