@@ -1,121 +1,18 @@
-"""The formats as others write them: dates, names with blanks, comments, more or fewer columns."""
+"""The formats as others write them: names with blanks, comments, more or fewer columns."""
 
 from __future__ import annotations
 
-import random
+import gzip
 import struct
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
+from tests.import_ import octf
 from tests.import_.test_import import TEXTS, Row, rows, stored
-from tests.import_.test_variants import numbers
-from tracekit.errors import InputError, UsageError
-from tracekit.native.columns import Kind
+from tests.import_.test_variants import zstd
+from tracekit.errors import InputError
 from tracekit.parse_foreign import Choice, import_trace
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def ns_of(date: datetime) -> int:
-    return (date - EPOCH) // timedelta(microseconds=1) * 1000
-
-
-def test_dates_are_those_of_the_calendar() -> None:
-    # GIVEN random moments of 1970 to 2115 in random zones, as people write them
-    chance = random.Random(2)  # noqa: S311 - a fixed sequence, no secret
-    words, expected = [], []
-    for _ in range(3000):
-        minutes = chance.choice((0, 0, 60, 330, -570, 840, -45))
-        zone = timezone(timedelta(minutes=minutes))
-        moment = datetime.fromtimestamp(chance.randrange(10**5, 4_607_000_000), zone)
-        moment = moment.replace(microsecond=chance.choice((0, 5, 123456, 999999)))
-        word = moment.strftime(chance.choice(("%Y-%m-%dT%H:%M:%S.%f", "%Y/%m/%d %H:%M:%S.%f")))
-        plain = chance.choice(("", "Z", " UTC", "+00:00")) if not minutes else ""
-        ahead = f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
-        words.append(word + (plain if not minutes else chance.choice((ahead, f" {ahead}"))))
-        expected.append(ns_of(moment))
-    # WHEN they are read THEN they are the calendar's
-    assert numbers(Kind.DATE, 0, words) == expected
-
-
-def test_dates_by_hand() -> None:
-    words = {
-        "1970-01-01T00:00:00": 0,
-        "1970-01-01 00:00:00.000000001234Z": 1,
-        "2000-02-29t12:00:00+0130": 951_820_200_000_000_000,
-        "2016-12-31T23:59:60Z": 1_483_228_800_000_000_000,
-        "2100-02-29T00:00:00": None,
-        "2023-13-01T00:00:00": None,
-        "2023-00-01T00:00:00": None,
-        "2023-01-32T00:00:00": None,
-        "2023-01-01T24:00:00": None,
-        "2023-01-01T00:60:00": None,
-        "2023-01-01T00:00": None,
-        "2023-01-01": None,
-        "2023-01/01T00:00:00": None,
-        "2023-01-01T00:00:00.": None,
-        "2023-01-01T00:00:00+1": None,
-        "2023-01-01T00:00:00+15:00": None,
-        "1970-01-01T00:00:00+01:00": None,
-        "1969-12-31T23:59:59": None,
-        "2116-01-01T00:00:00": None,
-        '"2023-01-01 00:00:00"': 1_672_531_200_000_000_000,
-        "1672531200": None,
-    }
-    assert numbers(Kind.DATE, 0, list(words)) == list(words.values())
-
-
-COLUMNS = "time,op,offset,length"
-PATTERN = r"\[(?P<time>[^]]+)\] (?P<op>\w) at (?P<offset>\d+): (?P<length>\d+)"
-DATED = [
-    (
-        "2024-02-29T03:04:05.5Z,R,4096,512\n2024-02-29 03:04:06,W,8192,512\n",
-        Choice(columns=COLUMNS),
-    ),
-    (
-        "ts,op,offset,size\n2024-02-29T03:04:05.5,R,4096,512\n2024-02-29T03:04:06,W,8192,512\n",
-        Choice(),
-    ),
-    (
-        "[2024/02/29 03:04:05.5] R at 4096: 512\n[2024/02/29 03:04:06] W at 8192: 512\n",
-        Choice(regex=PATTERN),
-    ),
-    (
-        "2024-02-29 05:04:05.5+02:00 R 4096 512\n2024-02-29 03:04:06 W 8192 512\n",
-        Choice(columns=COLUMNS, delimiter=" "),
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "given"), DATED, ids=["columns", "header", "regex", "blanks"])
-@pytest.mark.parametrize("units", [(), ("time=date",)], ids=["known", "told"])
-def test_dates_as_times_of_ones_own(
-    tmp_path: Path, text: str, given: Choice, units: tuple[str, ...]
-) -> None:
-    # GIVEN a text of one's own whose times are dates WHEN it is imported
-    choice = replace(given, units=units)
-    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice)
-    # THEN they count from the first, the clock knows its date, and what was taken is told
-    assert [row[0] for row in rows(made.path)] == [0, 500_000_000]
-    moment = datetime(2024, 2, 29, 3, 4, 5, 500_000, tzinfo=UTC)
-    assert made.info["clock"]["wall_ns"] == ns_of(moment)
-    told = {one["what"]: one for one in made.info["inferences"]}["unit of times"]
-    assert told["value"] == "date"
-    assert "taken as UTC" in told["evidence"]
-
-
-def test_dates_in_a_known_format_and_not_as_responses(tmp_path: Path) -> None:
-    text = "419,W,8192,512,2020-01-01 00:00:00.5\n725,R,512,512,2020-01-01 00:00:01\n"
-    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
-    assert made.info["source"]["format"] == "alibaba"
-    assert [row[0] for row in rows(made.path)] == [0, 500_000_000]
-    choice = Choice(columns="time,op,offset,length", units=("response=date",))
-    with pytest.raises(UsageError, match="not one of time, response"):
-        import_trace(tmp_path / "x", tmp_path / "none", choice=choice)
-
 
 MSR = "128166372003061629,src1,1,Read,5120,4096,"
 OTHERS: list[tuple[str, str, list[Row]]] = [
@@ -264,3 +161,48 @@ def test_a_windows_log_by_a_regular_expression(tmp_path: Path) -> None:
         (0, 52_000, "4", 0x6E2C000 // 512, 65536, "read"),
         (1_000_000, 1_023_000, "4", 0x6E3C000 // 512, 8192, "write"),
     ]
+
+
+def test_objects_of_many_equal_seconds_and_no_size(tmp_path: Path) -> None:
+    # GIVEN accesses of a cache simulator's trace, 50 of each second since 1970, some of no size,
+    # and next accesses told by a search, compressed
+    objects = [8 * (n * 7 % 31) for n in range(500)]
+    last = (1 << 63) - 1
+    following = [next((at for at in range(n + 1, 500) if objects[at] == objects[n]), last)
+                 for n in range(500)]  # fmt: skip
+    sizes = [0 if n % 3 == 0 else 4096 for n in range(500)]
+    moments = [1_538_323_200 + n // 50 for n in range(500)]
+    records = zip(moments, objects, sizes, following, strict=True)
+    data = b"".join(struct.pack("<IQIq", *record) for record in records)
+    made = import_trace(stored(tmp_path / "x", zstd(data)), tmp_path / "out")
+    # THEN each is a read of its size, in the order of the file
+    assert made.info["source"]["format"] == "oracleGeneral"
+    assert rows(made.path) == [
+        (n // 50 * 10**9, None, "trace", objects[n], sizes[n], "read") for n in range(500)
+    ]
+
+
+GROWING = {
+    "records": (vscsi(1, 3000), b"abc"),
+    "whole records": (vscsi(2, 3000), vscsi(2, 1)),
+    "octf": (b"".join(octf.io(n + 1, n + 1, number=n + 1) for n in range(900)), b"\x01"),
+    "compressed": (gzip.compress(TEXTS["msr"][0].encode()), gzip.compress(b"1,a,1,Read,5,5,5")),
+    "events": (b"  8,0   0  1  0.000000005 12 Q R 8 + 8 [a]\n" * 2, b"  8,0   0  2  0.1"),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_what_is_still_written_is_told(tmp_path: Path, name: str) -> None:
+    # GIVEN a file that grows while it is read
+    data, more = GROWING[name]
+    path = stored(tmp_path / "x", data)
+
+    def grow(_done: int, _total: int | None) -> None:
+        with path.open("ab") as file:
+            file.write(more)
+
+    # WHEN it is imported THEN it is refused with what is there already, and nothing is left
+    with pytest.raises(InputError, match="it is still written") as refused:
+        import_trace(path, tmp_path / "out", on_bytes=grow)
+    assert f"head -c {len(data)}" in refused.value.hint
+    assert not (tmp_path / "out").exists()
