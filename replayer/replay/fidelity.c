@@ -76,6 +76,16 @@ static uint32_t is_worker(const char *task) {
   return is_read && strncmp(name, "iou-wrk-", 8) == 0;
 }
 
+void fidelity_subtract_host(struct fidelity_host *host, const struct fidelity_host *before) {
+  /* Kernels have been seen to count stolen time down. */
+  bool is_sane = host->steal_ticks >= before->steal_ticks;
+  host->steal_ticks -= is_sane ? before->steal_ticks : host->steal_ticks;
+  host->all_ticks -= before->all_ticks;
+  host->user_ns -= before->user_ns;
+  host->system_ns -= before->system_ns;
+  host->preemptions -= before->preemptions;
+}
+
 uint32_t fidelity_punt_workers(void) {
   DIR *tasks = opendir("/proc/self/task");
   uint32_t count = 0;

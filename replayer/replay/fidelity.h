@@ -39,6 +39,9 @@ struct fidelity_distance fidelity_distance(const struct fidelity *fidelity);
 /* Reads the kernel's counters; what it does not tell is 0. */
 void fidelity_read_host(struct fidelity_host *host);
 
+/* Makes of `host` what was counted since `before`. */
+void fidelity_subtract_host(struct fidelity_host *host, const struct fidelity_host *before);
+
 /* Returns how many threads the kernel has made to carry out requests of io_uring that would have
  * blocked (punts), now. */
 uint32_t fidelity_punt_workers(void);

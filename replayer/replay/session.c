@@ -260,14 +260,10 @@ static int check_targets_again(const struct session *session) {
   return rc;
 }
 
-static void subtract_host(struct fidelity_host *host, const struct fidelity_host *before) {
-  /* Kernels have been seen to count stolen time down. */
-  bool is_sane = host->steal_ticks >= before->steal_ticks;
-  host->steal_ticks -= is_sane ? before->steal_ticks : host->steal_ticks;
-  host->all_ticks -= before->all_ticks;
-  host->user_ns -= before->user_ns;
-  host->system_ns -= before->system_ns;
-  host->preemptions -= before->preemptions;
+static void read_disks(const struct session *session, struct disk_stat *disks) {
+  for (uint32_t i = 0; i < session->target_count; i++)
+    if (session->targets[i].kind == TARGET_DEVICE)
+      disk_stat_read(session->targets[i].device, &disks[i]);
 }
 
 static int run_with_feed(struct session *session, struct feed *feed) {
@@ -291,10 +287,15 @@ static int run_with_feed(struct session *session, struct feed *feed) {
                : NULL;
   int error;
   struct fidelity_host before;
+  struct disk_stat disks_before[PLAN_TARGETS_MAX] = {0};
+  read_disks(session, disks_before);
   fidelity_read_host(&before);
   session->outcome = run_execute(&config, &session->slipped_ns, &error);
   fidelity_read_host(&session->host);
-  subtract_host(&session->host, &before);
+  fidelity_subtract_host(&session->host, &before);
+  read_disks(session, session->disks);
+  for (uint32_t i = 0; i < session->target_count; i++)
+    disk_stat_subtract(&session->disks[i], &disks_before[i]);
   session->punt_workers = fidelity_punt_workers();
   progress_stop(progress);
   if (session->outcome == RUN_FAILED)

@@ -4,6 +4,7 @@
 
 #include "replay/calibrate.h"
 #include "replay/clock.h"
+#include "replay/disk_stat.h"
 #include "replay/options.h"
 #include "replay/run.h"
 #include "replay/target.h"
@@ -15,6 +16,7 @@ struct session {
   struct target targets[PLAN_TARGETS_MAX];
   uint64_t beyond[PLAN_TARGETS_MAX];            /* requests outside of the target */
   struct device_spec devices[PLAN_TARGETS_MAX]; /* of the emulated engine */
+  struct disk_stat disks[PLAN_TARGETS_MAX];     /* what the kernel counted during the run */
   struct buffers buffers;
   struct clock_calibration calibration;
   const struct engine_ops *ops;

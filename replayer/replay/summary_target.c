@@ -29,6 +29,21 @@ static void write_device(struct json *json, const struct device_spec *spec) {
   json_close(json, '}');
 }
 
+static void write_counted(struct json *json, const struct disk_stat *disk) {
+  static const char *const names[DISK_KINDS] = {"reads", "writes", "discards", "flushes"};
+  if (!disk->is_known)
+    return;
+  json_open(json, "counted", '{');
+  for (unsigned kind = 0; kind < DISK_KINDS; kind++) {
+    json_open(json, names[kind], '{');
+    json_number(json, "done", disk->done[kind]);
+    json_number(json, "merged", disk->merged[kind]);
+    json_number(json, "bytes", disk->sectors[kind] * PLAN_SECTOR_BYTES);
+    json_close(json, '}');
+  }
+  json_close(json, '}');
+}
+
 void summary_target(struct json *json, const struct session *session, uint32_t index) {
   const struct target *target = &session->targets[index];
   const struct plan_target *planned = &session->plan.targets[index];
@@ -54,6 +69,7 @@ void summary_target(struct json *json, const struct session *session, uint32_t i
   json_number(json, "out_of_range", session->beyond[index]);
   if (session->options->device_count > 0)
     write_device(json, &session->devices[index]);
+  write_counted(json, &session->disks[index]);
   json_open(json, "planned", '{');
   for (unsigned operation = 0; operation < PLAN_OPERATIONS; operation++)
     json_number(json, plan_operation_name((enum plan_operation)operation),

@@ -34,6 +34,7 @@ ADVICE = {
     "unsupported": "use a target that takes discards",
     "left_out": "nothing: these requests of the trace have no meaning for a target",
     "guessed_times": "capture the queue events as well",
+    "merged": "write 2 into queue/nomerges of the device: it then gets what the trace's device got",
     "rounded": "nothing: lengths are whole sectors on every block device",
 }
 
@@ -123,11 +124,18 @@ def _of_targets(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if engine["used"] == "dax":
         is_durable = engine["features"]["map_sync"]
         return [] if is_durable else [("not_persistent", "the kernel granted no MAP_SYNC")]
-    return [
+    found = [
         ("buffered", f"target {target['label']} is buffered: {target['direct_note']}")
         for target in summary["targets"]
         if target["direct_note"]
     ]
+    for target in summary["targets"]:
+        merged = sum(kind["merged"] for kind in target.get("counted", {}).values())
+        # As queued, what is merged is for the target to say.
+        if merged and summary["plan"]["level"] == "issued":
+            message = f"the kernel merged {merged:,} requests of target {target['label']}"
+            found.append(("merged", f"{message} into their neighbours"))
+    return found
 
 
 def _of_plan(compiled: dict[str, Any]) -> list[tuple[str, str]]:

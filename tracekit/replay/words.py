@@ -27,6 +27,8 @@ PLANNED = (
     ("discard", "discards", "discard"),
     ("write_zeroes", "write zeroes", ""),
 )
+COUNTED = {"reads": "reads", "writes": "writes and flushes", "discards": "discards"}
+"""By the kernel, for which a request that only flushes is a write."""
 BEYOND = {
     "wrap": "wrapped",
     "fold": "folded back",
@@ -113,9 +115,25 @@ def _target(target: dict[str, Any], *, is_mapped: bool = False) -> list[str]:
         f"{target['label']}: {PLACE[target['kind']]}{fate} {target['path']},"
         f" {target['size_bytes'] / MIB:,.0f} MiB, {how}"
     )
+    lines = [line, *_counted(target)]
     if not target["confirm_with"] or target["may_write"]:
-        return [line]
-    return [line, f"  reads only; to write there: --write-to {target['confirm_with']}"]
+        return lines
+    return [*lines, f"  reads only; to write there: --write-to {target['confirm_with']}"]
+
+
+def _counted(target: dict[str, Any]) -> list[str]:
+    """What the kernel counted of the device during the run."""
+    kinds = target.get("counted", {})
+    done = [
+        f"{kinds[kind]['done']:,} {name}"
+        for kind, name in COUNTED.items()
+        if kind in kinds and kinds[kind]["done"]
+    ]
+    merged = sum(kind["merged"] for kind in kinds.values())
+    if not done:
+        return []
+    beside = f"; {merged:,} were merged into neighbours" if merged else ""
+    return [f"  the device got {', '.join(done)}{beside}"]
 
 
 def _planned(summary: dict[str, Any]) -> list[str]:
