@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -10,7 +11,8 @@
 #include "files/remove.h"
 #include "replay/diag.h"
 
-#define MARK "made-by-tracekit-file-replay"
+#define MARK_KEPT "made-by-tracekit-file-replay"
+#define MARK_UNDER_WAY "used-by-tracekit-file-replay"
 #define RUN "run"
 #define DIRECTORY (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
@@ -19,21 +21,48 @@ static int refuse(const char *target, const char *why) {
   return -EEXIST;
 }
 
-/* Removes what an earlier run left, if it is ours and nobody uses it. */
-static int remove_earlier(struct folder *folder, const char *target) {
+/* Opens the mark of what an earlier run left; -1 and errno when there is none. */
+static int open_mark(struct folder *folder, int own) {
+  int fd = openat(own, MARK_UNDER_WAY, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  folder->found = fd < 0 ? FOLDER_KEPT : FOLDER_KILLED;
+  return fd < 0 ? openat(own, MARK_KEPT, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : fd;
+}
+
+/* Returns whether nobody uses what bears the mark, and keeps it so while `mark` is open. */
+static bool is_free(int mark) {
+  struct stat status;
+  /* Without a name it is that of a run that somebody else has just removed. */
+  return flock(mark, LOCK_EX | LOCK_NB) == 0 && fstat(mark, &status) == 0 && status.st_nlink > 0;
+}
+
+/* Removes all below `own`, the mark last: a removal that is killed can be done again. */
+static int remove_marked(const struct folder *folder, int own) {
+  int run = openat(own, RUN, DIRECTORY);
+  int rc = run < 0 ? 0 : remove_below(run);
+  if (run >= 0)
+    (void)close(run); /* only read */
+  if (rc == 0)
+    rc = remove_below(own);
+  return rc == 0 && unlinkat(folder->target_fd, FOLDER_NAME, AT_REMOVEDIR) != 0 ? -errno : rc;
+}
+
+/* Removes what an earlier run left, if it is ours and nobody uses it or asked to keep it. */
+static int remove_earlier(struct folder *folder, const char *target, bool replaces) {
   int own = openat(folder->target_fd, FOLDER_NAME, DIRECTORY);
   if (own < 0)
     return refuse(target, "is no directory");
-  int mark = openat(own, MARK, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  int mark = open_mark(folder, own);
   int rc = 0;
   if (mark < 0)
     rc = refuse(target, "was not made by this program: it lacks the mark; remove it yourself");
-  else if (flock(mark, LOCK_EX | LOCK_NB) != 0)
+  else if (!is_free(mark))
     rc = refuse(target, "is in use by another run");
+  else if (folder->found == FOLDER_KEPT && !replaces)
+    rc = refuse(target, "is there from another run, which kept it; --replace removes it");
   if (rc == 0)
-    rc = remove_below(own);
-  if (rc == 0 && unlinkat(folder->target_fd, FOLDER_NAME, AT_REMOVEDIR) != 0)
-    rc = -errno;
+    rc = remove_marked(folder, own);
+  if (rc == 0 && folder->found == FOLDER_KILLED)
+    diag("removed %s/%s, which a killed run had left", target, FOLDER_NAME);
   if (mark >= 0)
     (void)close(mark); /* only locked */
   (void)close(own);
@@ -43,9 +72,7 @@ static int remove_earlier(struct folder *folder, const char *target) {
 static int make_own(struct folder *folder, const char *target, bool replaces) {
   int made = mkdirat(folder->target_fd, FOLDER_NAME, 0755);
   if (made != 0 && errno == EEXIST) {
-    if (!replaces)
-      return refuse(target, "is there from another run; --replace removes it");
-    int rc = remove_earlier(folder, target);
+    int rc = remove_earlier(folder, target, replaces);
     if (rc != 0)
       return rc;
     made = mkdirat(folder->target_fd, FOLDER_NAME, 0755);
@@ -57,7 +84,8 @@ static int fill_own(struct folder *folder) {
   folder->own_fd = openat(folder->target_fd, FOLDER_NAME, DIRECTORY);
   if (folder->own_fd < 0)
     return -errno;
-  folder->mark_fd = openat(folder->own_fd, MARK, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  folder->mark_fd =
+      openat(folder->own_fd, MARK_UNDER_WAY, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (folder->mark_fd < 0 || flock(folder->mark_fd, LOCK_EX | LOCK_NB) != 0 ||
       mkdirat(folder->own_fd, RUN, 0755) != 0)
     return -errno;
@@ -85,13 +113,12 @@ static void close_one(int *fd) {
 int folder_close(struct folder *folder, bool keeps) {
   int rc = 0;
   close_one(&folder->run_fd);
-  if (folder->own_fd >= 0 && !keeps) {
-    rc = remove_below(folder->own_fd);
-    if (rc == 0 && unlinkat(folder->target_fd, FOLDER_NAME, AT_REMOVEDIR) != 0)
-      rc = -errno;
-    if (rc != 0)
-      diag("cannot remove %s: %s", FOLDER_NAME, strerror(-rc));
-  }
+  if (folder->own_fd >= 0 && keeps)
+    rc = renameat(folder->own_fd, MARK_UNDER_WAY, folder->own_fd, MARK_KEPT) != 0 ? -errno : 0;
+  else if (folder->own_fd >= 0)
+    rc = remove_marked(folder, folder->own_fd);
+  if (rc != 0)
+    diag("cannot %s %s: %s", keeps ? "keep" : "remove", FOLDER_NAME, strerror(-rc));
   close_one(&folder->mark_fd);
   close_one(&folder->own_fd);
   close_one(&folder->target_fd);

@@ -7,19 +7,24 @@
 
 #define FOLDER_NAME "tracekit-files"
 
+/* What was there before the run, and was removed. */
+enum folder_found { FOLDER_NOTHING, FOLDER_KILLED, FOLDER_KEPT };
+
 struct folder {
   int target_fd; /* what the user named */
   int own_fd;    /* FOLDER_NAME in it */
-  int mark_fd;   /* locked while the run is on */
+  int mark_fd;   /* locked while the run is on; its name tells a run under way from one kept */
   int run_fd;    /* where the plan's paths begin */
+  enum folder_found found;
 };
 
-/* Makes FOLDER_NAME below `target`, with a mark that it is ours. `replaces`: one that bears the
- * mark and is not in use is removed first. Returns 0 or -errno after a line on stderr; end it with
- * folder_close in both cases. */
+/* Makes FOLDER_NAME below `target`, with a mark that it is ours. One whose mark says that its run
+ * was killed is removed first, `replaces`: also one that was kept; never one without a mark or in
+ * use. Returns 0 or -errno after a line on stderr; end it with folder_close in both cases. */
 int folder_open(struct folder *folder, const char *target, bool replaces);
 
-/* Removes all that was made unless `keeps`, and closes. Returns 0 or -errno after a line. */
+/* Removes all that was made, or marks it as kept if `keeps`, and closes. Returns 0 or -errno after
+ * a line. */
 int folder_close(struct folder *folder, bool keeps);
 
 #endif

@@ -39,7 +39,7 @@ static const struct command_option table[] = {
     {"results", "FILE", "write one record an operation", command_text, AT(results_path)},
     {"summary", "FILE", "write the summary there, not to stdout", command_text, AT(summary_path)},
     {"keep", NULL, "do not remove the files after the run", command_flag, AT(keeps)},
-    {"replace", NULL, "remove what an earlier run left there", command_flag, AT(replaces)},
+    {"replace", NULL, "remove what an earlier run kept there", command_flag, AT(replaces)},
     {"no-space-check", NULL, "start though the files may not fit", command_flag, AT(ignores_space)},
     {"progress-fd", "N", "terminal for the progress line (default 2, stderr)", command_terminal,
      AT(progress_fd)},

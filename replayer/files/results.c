@@ -48,9 +48,20 @@ void results_add(struct results *results, struct results_block *block,
                  const struct results_record *record) {
   if (results->file.fd < 0)
     return;
-  block->records[block->count++] = *record;
+  struct results_record *place = &block->records[block->count++];
+  *place = *record;
+  place->is_whole = 1;
   if (block->count == RESULTS_BLOCK)
     results_flush(results, block);
+  else
+    results_hand_over(results, block, record->end_ns);
+}
+
+void results_hand_over(struct results *results, struct results_block *block, uint64_t now_ns) {
+  if (block->count == 0 || now_ns - block->written_ns < RESULTS_AGE_NS)
+    return;
+  block->written_ns = now_ns;
+  results_flush(results, block);
 }
 
 int results_error(const struct results *results) {

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-#define RESULTS_BLOCK 1024U /* records that a thread keeps before it writes them */
+#define RESULTS_BLOCK 1024U      /* records that a thread keeps before it writes them ... */
+#define RESULTS_AGE_NS 50000000U /* ... and how long it keeps them */
 
 struct results_record {
   uint64_t operation_id;
@@ -18,11 +19,12 @@ struct results_record {
   uint8_t step;
   uint8_t is_timed;
   uint8_t is_expected;
-  uint32_t reserved;
+  uint32_t is_whole; /* 1, set by results_add: a record that a kill cut off ends with zeroes */
 };
 
 /* What one thread has not yet written. */
 struct results_block {
+  uint64_t written_ns; /* from the start of the run: when records last left it */
   uint32_t count;
   struct results_record records[RESULTS_BLOCK];
 };
@@ -33,9 +35,14 @@ struct results;
  * line on stderr. */
 int results_open(struct results **out, const char *path);
 
-/* Adds a record, and writes the block when it is full. Any thread with a block of its own. */
+/* Adds a record, and writes the block when it is full or old. Any thread with a block of its own.
+ */
 void results_add(struct results *results, struct results_block *block,
                  const struct results_record *record);
+
+/* Writes a block that is old at `now_ns` from the start of the run: for a thread that waits, so
+ * that a kill loses little. Any thread with a block of its own. */
+void results_hand_over(struct results *results, struct results_block *block, uint64_t now_ns);
 
 /* Writes what is left in a block. Any thread. */
 void results_flush(struct results *results, struct results_block *block);

@@ -9,6 +9,7 @@
 
 static const char *const pace_names[] = {"fast", "trace", "closed"};
 static const char *const cache_names[] = {"keep", "sync", "cold"};
+static const char *const found_names[] = {"nothing", "killed run", "kept run"};
 static const char *const end_names[] = {"nothing", "plan", "time", "signal", "full", "results"};
 
 static void write_plan(struct json *json, const struct plan *plan) {
@@ -38,6 +39,7 @@ static void write_directory(struct json *json, const struct session *session) {
   json_number(json, "needed_files", room->needed_files);
   json_number(json, "file_limit", room->file_limit);
   json_bool(json, "is_kept", session->options->keeps);
+  json_text(json, "replaced", found_names[session->folder.found]);
   json_close(json, '}');
 }
 

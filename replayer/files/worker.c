@@ -13,6 +13,12 @@
 #define SPINS 256U
 #define NAP_NS 20000L
 
+/* Lets no results grow old while the thread waits. */
+static void hand_over(struct worker *worker, uint64_t now_ns) {
+  struct crew *crew = worker->crew;
+  results_hand_over(crew->results, worker->block, now_ns - crew->start_ns);
+}
+
 static bool is_over(struct crew *crew, uint64_t now_ns) {
   if (now_ns >= crew->limit_ns)
     crew_stop(crew, CREW_TIME);
@@ -20,7 +26,8 @@ static bool is_over(struct crew *crew, uint64_t now_ns) {
 }
 
 /* Waits until the clock shows `due_ns`; false when the run is over before. */
-static bool wait_until(struct crew *crew, uint64_t due_ns) {
+static bool wait_until(struct worker *worker, uint64_t due_ns) {
+  struct crew *crew = worker->crew;
   for (;;) {
     uint64_t now = clock_now_ns();
     if (now >= due_ns)
@@ -30,13 +37,14 @@ static bool wait_until(struct crew *crew, uint64_t due_ns) {
     uint64_t wake = clock_wake_ns(now, due_ns, crew->spin_ns);
     if (wake <= now)
       continue;
+    hand_over(worker, now);
     clock_before_sleep(wake - now);
     clock_sleep_until(wake < now + NAP_MAX_NS ? wake : now + NAP_MAX_NS);
   }
 }
 
 /* Waits for the record that comes before this one; false when the run is over before. */
-static bool wait_after(const struct worker *worker, const struct plan_record *record) {
+static bool wait_after(struct worker *worker, const struct plan_record *record) {
   struct crew *crew = worker->crew;
   uint32_t number = plan_thread_of(crew->plan, record->after);
   const struct plan_thread *thread = &crew->plan->threads[number];
@@ -45,8 +53,10 @@ static bool wait_after(const struct worker *worker, const struct plan_record *re
     /* Acquire: what the other operation did, such as opening the handle, is seen. */
     if (atomic_load_explicit(&crew->workers[number].ended, memory_order_acquire) >= needed)
       return true;
-    if (is_over(crew, clock_now_ns()))
+    uint64_t now = clock_now_ns();
+    if (is_over(crew, now))
       return false;
+    hand_over(worker, now);
     struct timespec nap = {.tv_nsec = NAP_NS};
     if (tries < SPINS)
       (void)sched_yield(); /* cannot fail on Linux */
@@ -122,7 +132,7 @@ static bool run_cycle(struct worker *worker) {
     if (is_over(crew, worker->last_end_ns))
       return false;
     uint64_t due_ns = due(worker, record);
-    if ((due_ns != 0 && !wait_until(crew, due_ns)) ||
+    if ((due_ns != 0 && !wait_until(worker, due_ns)) ||
         (record->after != PLAN_NONE && !wait_after(worker, record)))
       return false;
     perform(worker, record, due_ns);
@@ -138,7 +148,7 @@ void *worker_run(void *argument) {
   uint64_t repeats = crew->plan->threads[worker->number].count == 0 ? 1 : crew->settings->repeats;
   clock_exact_timers();
   worker->last_end_ns = crew->start_ns;
-  if (wait_until(crew, crew->start_ns))
+  if (wait_until(worker, crew->start_ns))
     while (run_cycle(worker)) {
       worker->cycle++;
       if (worker->cycle == repeats || worker->cycle == UINT32_MAX)

@@ -28,7 +28,7 @@ RESULT = np.dtype(
         ("step", "u1"),
         ("is_timed", "u1"),
         ("is_expected", "u1"),
-        ("reserved", "<u4"),
+        ("is_whole", "<u4"),
     ]
 )
 Operation = dict[str, Any]

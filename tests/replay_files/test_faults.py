@@ -106,11 +106,14 @@ def test_a_killed_run_leaves_what_was_written(tmp_path: Path) -> None:
     data = part.read_bytes()
     assert int.from_bytes(data[20:24], "little") == 0  # not complete
     rows = np.frombuffer(data[64 : 64 + (len(data) - 64) // 48 * 48], RESULT)
-    whole = rows[rows["end_ns"] > 0]
+    whole = rows[rows["is_whole"] == 1]
     assert len(whole) >= 4096
     assert np.all(whole["operation_id"] == np.arange(len(whole)) % 3)
-    # AND the next run replaces its directory when it is told to
-    assert run(endless(tmp_path), tmp_path, "--replace").code == 0
+    # AND the next run removes its directory, and says so
+    ran = run(endless(tmp_path), tmp_path)
+    assert (ran.code, ran.summary["directory"]["replaced"]) == (0, "killed run")
+    assert f"removed {tmp_path / OWN}, which a killed run had left" in ran.messages
+    assert not (tmp_path / OWN).exists()
 
 
 def test_a_signal_in_the_preparation_leaves_nothing(tmp_path: Path) -> None:

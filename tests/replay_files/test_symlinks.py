@@ -58,6 +58,7 @@ def test_an_operation_that_never_succeeded_has_no_mean() -> None:
         "timing": {"elapsed_ns": 1_000_000_000},
         "compiled": {"skipped": {}},
         "operations": [{"name": "rename", "done": 0, "latency": None}],
+        "warnings": [],
     }
     # THEN it is described without a number that nothing gave
     assert describe(summary).splitlines()[1] == f"  {'rename':<16}{0:>10}"

@@ -61,7 +61,7 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     ] = "sync",
     seed: Annotated[int, typer.Option(help="Another one draws other sizes and files.")] = 0,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Remove what a killed run left on a target.")
+        bool, typer.Option("--replace", help="Remove what a run kept on a target.")
     ] = False,
     exact: Annotated[
         bool, typer.Option("--exact", help="In the lab: time by instructions, on one processor.")

@@ -25,12 +25,15 @@ RESULT = [
     ("thread", "<u4"),
     ("cycle", "<u4"),
     *((name, "u1") for name in ("operation", "step", "is_timed", "is_expected")),
-    ("reserved", "<u4"),
+    ("is_whole", "<u4"),
 ]
 
 
 def read_results(file: Path) -> Iterator[NDArray[np.void]]:
-    """Yield the records of a results file, as arrays of the fields of RESULT."""
+    """Yield the records of a results file, as arrays of the fields of RESULT.
+
+    Left out is what a program that was killed did not write, or not to the end.
+    """
     import numpy as np
 
     with file.open("rb") as stream:
@@ -38,13 +41,14 @@ def read_results(file: Path) -> Iterator[NDArray[np.void]]:
             raise TracekitError(f"{file} holds no results of {FILE_PROGRAM}")
         kind = np.dtype(RESULT)
         while data := stream.read(kind.itemsize * BATCH_ROWS):
-            yield np.frombuffer(data, kind)
+            rows = np.frombuffer(data, kind, len(data) // kind.itemsize)
+            yield rows if rows["is_whole"].all() else rows[rows["is_whole"] != 0]
 
 
 def columns_of(rows: NDArray[np.void], *, words: Sequence[str]) -> dict[str, pa.Array]:
     """Return records as Arrow arrays by the names of tables; `words` are the names of operations.
 
-    All fields but `step`, `reserved` and `result`, which becomes `done_bytes` and `error`.
+    All fields but `step`, `is_whole` and `result`, which becomes `done_bytes` and `error`.
     """
     import numpy as np
 

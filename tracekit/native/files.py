@@ -7,9 +7,11 @@ from pathlib import Path
 
 from tracekit.native import FILE_PROGRAM
 from tracekit.native import replay as block_replay
-from tracekit.native.replay import Outcome, run_command
+from tracekit.native.replay import KilledError, Outcome, run_command
 
 INTERFACE = "tracekit-file-replay interface 1"
+OWN_FOLDER = "tracekit-files"
+"""What the program makes below the directory of a run."""
 
 
 def checked_program() -> Path:
@@ -23,7 +25,15 @@ def run_files(
     """Run a file plan below a directory with the program's own options; return what it said.
 
     Ctrl-C reaches the program, which then stops in good order. Raises TracekitError with the
-    program's message when it refused or failed.
+    program's message when it refused, failed or was killed.
     """
     command = [str(checked_program()), str(plan), str(directory), "--summary", str(summary)]
-    return run_command([*command, *arguments], summary)
+    try:
+        return run_command([*command, *arguments], summary)
+    except KilledError as error:
+        left = directory / OWN_FOLDER
+        if not left.is_dir():
+            raise
+        raise KilledError(
+            f"{error}; the next replay there removes what it left in {left}"
+        ) from error

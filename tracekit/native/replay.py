@@ -85,12 +85,18 @@ def _watched(command: Sequence[str]) -> tuple[int, str]:
             return child.wait(), messages
 
 
+class KilledError(TracekitError):
+    """The program was killed: it could not end in good order."""
+
+
 def _failure(program: str, code: int, messages: str) -> TracekitError:
     lines = [line.removeprefix(f"{program}: ") for line in messages.splitlines()]
     said = f"ended with code {code} and said nothing"
     if code < 0:
         said = f"was killed by {signal.Signals(-code).name}"
-    text = "; ".join(lines) or f"{program} {said}"
+    text = "; ".join([*lines, *([f"{program} {said}"] if code < 0 or not lines else [])])
+    if code < 0:
+        return KilledError(text)
     return UsageError(text) if code == USAGE else TracekitError(text)
 
 

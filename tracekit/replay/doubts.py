@@ -11,7 +11,7 @@ STOLEN_SHARE = 0.02
 
 ADVICE = {
     "interrupted": "run it again to the end",
-    "rescued": "go on behind it with --resume and its name, or remove it",
+    "rescued": "go on behind it with --resume and its name if it was of requests, or remove it",
     "failed": "look at the errors below: their latencies are not counted",
     "fallback": "allow io_uring (sysctl kernel.io_uring_disabled=0) or ask for --engine threads",
     "late": "use fewer busy processes, a higher --depth or a faster target",

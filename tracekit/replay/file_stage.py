@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracekit import store
 from tracekit.errors import UsageError
-from tracekit.native.file_results import columns_of, read_results
 from tracekit.native.files import checked_program, run_files
-from tracekit.plan.captured import NO_ID, compile_files
-from tracekit.schema.file_operations import FILE_COMPLETIONS, FILE_OPERATION_NAMES
+from tracekit.plan.captured import compile_files
+from tracekit.replay.doubts import find_rescued
+from tracekit.replay.file_completions import write_file_completions
+from tracekit.replay.unfinished import (
+    FILE_RECORDS,
+    FILE_TABLE,
+    PLAN,
+    SUFFIX,
+    Begun,
+    keeping_unfinished,
+    rescue,
+)
 from tracekit.store import TraceFolder
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 LATEST = "latest"
-PLAN = "plan.bin"
 SUMMARY = "file_summary.json"
-TABLE = "file_completions.parquet"
 PACES = ("trace", "closed", "fast")
 CACHES = ("keep", "sync", "cold")
 
@@ -65,31 +68,26 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
     overwrite = options.overwrite or options.name == LATEST
     if path.exists() and not overwrite:
         raise UsageError(f"{path} exists already", hint="choose another --name or pass --force")
+    rescued = rescue(path.parent, {options.name})
     with store.new_folder(path, overwrite=overwrite, marker=SUMMARY) as place:
         compiled = compile_files(folder, place / PLAN, limit=options.limit)
-        results = place / "results.bin"
+        results = place / FILE_RECORDS
         arguments = ["--pace", options.pace, "--speed", options.speed, "--cache", options.cache]
         arguments += ["--keep"] if options.keeps_files else []
         arguments += ["--results", str(results)]
-        outcome = run_files(
-            place / PLAN, options.directory, summary=place / SUMMARY, arguments=arguments
-        )
+        kept = path.with_name(f"{options.name}{SUFFIX}")
+        with keeping_unfinished(kept, Begun(place / PLAN, results, asdict(compiled))):
+            outcome = run_files(
+                place / PLAN, options.directory, summary=place / SUMMARY, arguments=arguments
+            )
         summary = {"name": options.name, **outcome.summary, "compiled": asdict(compiled)}
         summary["asked"] = None if options.asked is None else list(options.asked)
         summary["messages"] = outcome.messages.splitlines()
-        store.write_batches(place / TABLE, _batches(results), schema=FILE_COMPLETIONS)
+        summary["warnings"] = find_rescued(rescued)
+        write_file_completions(results, place / FILE_TABLE)
         results.unlink()
         store.write_json(place / SUMMARY, summary)
     return summary, outcome.is_partial
-
-
-def _batches(results: Path) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    for found in read_results(results):
-        made = columns_of(found[found["operation_id"] < NO_ID], words=FILE_OPERATION_NAMES)
-        columns = [made[name] for name in FILE_COMPLETIONS.names]
-        yield pa.RecordBatch.from_arrays(columns, schema=FILE_COMPLETIONS)
 
 
 def describe(summary: dict[str, Any]) -> str:
@@ -107,4 +105,5 @@ def describe(summary: dict[str, Any]) -> str:
     if left_out:
         reasons = ", ".join(f"{why} {count:,}" for why, count in compiled["skipped"].items())
         lines.append(f"  {left_out:,} left out: {reasons}")
+    lines += [f"warning: {one['message']}; {one['advice']}" for one in summary["warnings"]]
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from tracekit import store
 from tracekit.contract import read_object
 from tracekit.errors import TracekitError, UsageError
 from tracekit.replay.completions import HEADER, write_completions
+from tracekit.replay.file_completions import write_file_completions
 from tracekit.replay.reached import first_without_completion
 from tracekit.replay.schedule import requests_handled
 
@@ -21,6 +22,8 @@ ABOUT = "unfinished.json"
 TABLE = "unfinished.parquet"
 PLAN = "plan.bin"
 RECORDS = "completions.bin"
+FILE_TABLE = "file_completions.parquet"
+FILE_RECORDS = "results.bin"
 SUMMARY = "summary.json"
 SUFFIX = ".unfinished"
 RESERVE_BYTES = 1 << 16
@@ -31,25 +34,33 @@ RESERVE_BYTES = 1 << 16
 class Begun:
     """A run: its plan and what is told of it, where its completions go, what it begins with.
 
-    `first` and `from_ns` are the record and the time of the plan from which on it runs.
+    `first` and `from_ns` are the record and the time of the plan from which on it runs; they and
+    `is_timed` are of block replays. The name of `records` tells which kind of replay it is.
     """
 
     plan: Path
     records: Path
     compiled: Mapping[str, Any]
-    first: int
-    from_ns: int
-    is_timed: bool
+    first: int = 0
+    from_ns: int = 0
+    is_timed: bool = True
+
+    @property
+    def is_of_files(self) -> bool:
+        """Whether it does file operations: these cannot be gone on with, files are in between."""
+        return self.records.name.startswith(FILE_RECORDS)
 
 
 @contextmanager
 def keeping_unfinished(place: Path, begun: Begun) -> Iterator[None]:
     """Keep the completions of a program that did not finish them in the folder `place`.
 
-    `place` then holds the plan, from which another run can go on, unfinished.parquet and
-    unfinished.json (outcome, error, completions, compiled, next: the first record of the plan that
-    was not completed), or the program's own file where the disk has no room for a table. The error
-    goes on, and names the folder. What a killed process of this program leaves, `rescue` finds.
+    `place` then holds the plan, a table and unfinished.json, or the program's own file where the
+    disk has no room for a table. The table of a block replay is unfinished.parquet, and another run
+    can go on from the plan; that of file operations is file_completions.parquet. unfinished.json
+    has outcome, error, completions, compiled and next: the first record of the plan that was not
+    completed, null for file operations. The error goes on, and names the folder. What a killed
+    process of this program leaves, `rescue` finds.
     """
     about = begun.plan.parent / ABOUT
     told = {**asdict(begun), "plan": begun.plan.name, "records": begun.records.name}
@@ -59,14 +70,13 @@ def keeping_unfinished(place: Path, begun: Begun) -> Iterator[None]:
         about.unlink()
     except TracekitError as error:
         about.unlink()
-        part = _records_of(begun.plan.parent)
+        part = _records_of(begun.records)
         if part is None:
             raise
         count = _keep(place, part, begun, error=str(error))
         said = "what completed" if count is None else f"{count:,} completions"
-        raise TracekitError(
-            f"{error}; {said} kept in {place}", hint=f"go on with --resume {place.name}"
-        ) from error
+        again = "replay again" if begun.is_of_files else f"go on with --resume {place.name}"
+        raise TracekitError(f"{error}; {said} kept in {place}", hint=again) from error
 
 
 def rescue(replays: Path, names: set[str]) -> list[Path]:
@@ -80,10 +90,12 @@ def rescue(replays: Path, names: set[str]) -> list[Path]:
 
 
 def _rescue(left: Path, place: Path) -> Path | None:
-    records = _records_of(left)
-    if records is None or not (left / ABOUT).is_file() or not (left / PLAN).is_file():
+    if not (left / ABOUT).is_file() or not (left / PLAN).is_file():
         return None
     told = json.loads((left / ABOUT).read_bytes())
+    records = _records_of(left / told["records"])
+    if records is None:
+        return None
     (left / ABOUT).unlink()
     begun = Begun(**{**told, "plan": left / PLAN, "records": records})
     _keep(place, records, begun, error="tracekit was killed")
@@ -91,30 +103,39 @@ def _rescue(left: Path, place: Path) -> Path | None:
     return place
 
 
-def _records_of(folder: Path) -> Path | None:
-    """Return the program's file if it holds completions."""
-    files = [folder / RECORDS, *folder.glob(f"{RECORDS}.*.part")]
+def _records_of(whole: Path) -> Path | None:
+    """Return the program's file, whole or not, if it holds completions."""
+    files = [whole, *whole.parent.glob(f"{whole.name}.*.part")]
     return next((f for f in files if f.is_file() and f.stat().st_size > HEADER.itemsize), None)
 
 
 def _keep(place: Path, part: Path, begun: Begun, *, error: str) -> int | None:
     """Move the program's file to `place` and make a table of it; return its rows if it fits."""
     with store.new_folder(place, overwrite=True, marker=ABOUT) as folder:
-        reached = first_without_completion(
-            begun.plan, part, begin=begun.first, from_ns=begun.from_ns
-        )
-        moved = part.rename(folder / RECORDS)
+        reached = None if begun.is_of_files else _reached(begun, part)
+        moved = part.rename(folder / (FILE_RECORDS if begun.is_of_files else RECORDS))
         begun.plan.rename(folder / PLAN)
         rows: int | None = None
         try:
-            rows = write_completions(moved, folder / TABLE, is_timed=begun.is_timed)
+            rows = _write_table(moved, folder, begun)
             moved.unlink()
         except OSError:
-            (folder / TABLE).unlink(missing_ok=True)
+            for table in folder.glob("*.parquet"):
+                table.unlink()
         about: dict[str, Any] = {"outcome": "unfinished", "error": error, "completions": rows}
         about |= {"next": reached, "compiled": dict(begun.compiled)}
         store.write_json(folder / ABOUT, about)
     return rows
+
+
+def _reached(begun: Begun, part: Path) -> int:
+    return first_without_completion(begun.plan, part, begin=begun.first, from_ns=begun.from_ns)
+
+
+def _write_table(records: Path, folder: Path, begun: Begun) -> int:
+    if begun.is_of_files:
+        return write_file_completions(records, folder / FILE_TABLE)
+    return write_completions(records, folder / TABLE, is_timed=begun.is_timed)
 
 
 def unfinished_of(replays: Path, name: str) -> Path | None:
@@ -136,6 +157,10 @@ def resumed(replays: Path, name: str) -> tuple[Path, dict[str, Any], int]:
     if left is None or not (left / PLAN).is_file():
         raise UsageError(f"--resume {name}: {before} holds no replay", hint=_names(replays))
     about = read_object(left / ABOUT, hint=hint)
+    if about["next"] is None:
+        raise UsageError(
+            f"--resume {name}: it was of file operations; their files are gone", hint=hint
+        )
     return left, about["compiled"], int(about["next"])
 
 

@@ -50,7 +50,7 @@ def sweep(
 ) -> Swept:
     """Do the runs that the folder does not hold yet; return all results of the folder.
 
-    `replace` removes what a killed run left on a target; `again` makes runs that are there anew;
+    `replace` removes what a run kept on a target; `again` makes runs that are there anew;
     `keeps_operations` keeps a row an operation, and makes runs anew that have none. A run that
     fails is told and the next one goes on; an interruption ends the sweep. Raises UsageError for a
     folder that is another thing, and for a target whose name was another place there.

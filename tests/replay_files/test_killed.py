@@ -1,0 +1,243 @@
+"""SIGKILL of the file program, of the command, and of both: what completed is a table."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.replay.trace import trace as blocks
+from tests.replay_files.captured import Row, trace
+from tests.replay_files.program import RESULT, command, do, run, write_plan
+from tests.replay_files.test_captured import directory
+from tracekit.cli import app
+from tracekit.errors import UsageError
+from tracekit.native.file_results import read_results
+from tracekit.plan.file_table import FileTable
+from tracekit.store import TraceFolder
+
+OWN = "tracekit-files"
+GAP_NS = 5_000_000
+COUNT = 10_000
+
+
+@pytest.fixture(params=["tmpfs", "ext4"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """Yield a directory that holds a file of the user's."""
+    with directory(request.param, tmp_path) as there:
+        (there / "thesis").write_text("mine")
+        yield there
+        assert (there / "thesis").read_text() == "mine"
+
+
+def slow_trace(path: Path) -> TraceFolder:
+    """Write a trace of 50 s in which every file operation but the first is a stat."""
+    files: list[Row] = [{"path": "/d/old", "size_bytes": 3}, {"path": "/d/new"}]
+    files[1]["evidence"] = "absent"
+    operations: list[Row] = [{"operation": "create", "file_id": 1, "handle": 1}]
+    operations += [{"operation": "stat", "file_id": 0} for _ in range(COUNT - 1)]
+    for number, operation in enumerate(operations):
+        operation["start_ns"] = number * GAP_NS
+    return trace(path, files, operations)
+
+
+def await_true(what: Callable[[], Any]) -> Any:
+    """Return what `what` returns as soon as that is something."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if found := what():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen in time")
+
+
+def started(folder: TraceFolder, target: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a replay; return the command and its program's PID when it has done 50 operations."""
+    words = [sys.executable, "-m", "tracekit", "replay", str(folder.path), "--files", str(target)]
+    running = subprocess.Popen(words, stderr=subprocess.PIPE)
+
+    def part() -> Path | None:
+        found = folder.path.glob("replays/.latest.*/results.bin.*.part")
+        return next((p for p in found if p.stat().st_size > 64 + 50 * RESULT.itemsize), None)
+
+    written: Path = await_true(part)
+    return running, int(written.suffixes[-2].removeprefix("."))
+
+
+def is_gone(process: int) -> bool:
+    """Return whether a process has ended, whoever is to wait for it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def kept(folder: TraceFolder, error: str) -> list[int]:
+    """Return the ids of what a killed replay completed, after a look at what is told of it."""
+    left = folder.path / "replays/latest.unfinished"
+    told = json.loads((left / "unfinished.json").read_text())
+    table = pq.read_table(left / "file_completions.parquet")
+    assert (told["outcome"], told["next"]) == ("unfinished", None)
+    assert error in told["error"]
+    assert told["completions"] == len(table)
+    assert table["is_expected"].to_pylist() == [True] * len(table)
+    ids: list[int] = table["operation_id"].to_pylist()
+    return ids
+
+
+def fast_again(folder: TraceFolder, target: Path) -> dict[str, Any]:
+    """Replay as fast as possible, and return the summary."""
+    words = ["replay", str(folder.path), "--files", str(target), "--pace", "fast", "--json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told["counts"]["operations"] == COUNT
+    assert [path.name for path in target.iterdir() if path.name != "lost+found"] == ["thesis"]
+    return told
+
+
+def test_the_program_is_killed(tmp_path: Path, place: Path) -> None:
+    # GIVEN a replay whose program is killed
+    folder = slow_trace(tmp_path / "trace")
+    running, program = started(folder, place)
+    os.kill(program, signal.SIGKILL)
+    _, words = running.communicate(timeout=20)
+    # THEN the command says so, keeps what completed, and names what is left and where
+    assert running.returncode == 1
+    ids = kept(folder, "killed by SIGKILL")
+    assert ids == list(range(len(ids)))
+    assert len(ids) >= 50
+    assert f"{len(ids):,} completions kept in" in words.decode()
+    assert str(place / OWN) in words.decode()
+    assert sorted(path.name for path in (folder.path / "replays").iterdir()) == [
+        "latest.unfinished"
+    ]
+    # AND the table is one of the trace
+    asked = "select count(*) as n from file_completions where replay = 'latest.unfinished'"
+    answer = CliRunner().invoke(app, ["sql", str(folder.path), asked, "--json"])
+    assert f"{len(ids)}" in answer.output
+    # AND the next replay removes what was left, and says so
+    told = fast_again(folder, place)
+    assert told["directory"]["replaced"] == "killed run"
+    assert told["messages"] == [
+        f"tracekit-file-replay: removed {place / OWN}, which a killed run had left"
+    ]
+
+
+def test_the_command_is_killed(tmp_path: Path, place: Path) -> None:
+    # GIVEN a replay whose command is killed
+    folder = slow_trace(tmp_path / "trace")
+    running, program = started(folder, place)
+    running.kill()
+    running.communicate(timeout=20)
+    # THEN the program ends as well and leaves the directory as it was
+    await_true(lambda: is_gone(program))
+    assert not (place / OWN).exists()
+    # AND the next replay finds what was done, tells it, and it is no replay to go on with
+    warnings = fast_again(folder, place)["warnings"]
+    ids = kept(folder, "tracekit was killed")
+    assert len(ids) >= 50
+    assert ids == list(range(len(ids)))
+    assert [one["code"] for one in warnings] == ["rescued"]
+    assert str(folder.path / "replays/latest.unfinished") in warnings[0]["message"]
+
+
+def test_both_are_killed(tmp_path: Path, place: Path) -> None:
+    folder = slow_trace(tmp_path / "trace")
+    running, program = started(folder, place)
+    os.kill(running.pid, signal.SIGSTOP)  # it must not see that its program ended
+    os.kill(program, signal.SIGKILL)
+    running.kill()
+    running.communicate(timeout=20)
+    await_true(lambda: is_gone(program))
+    told = fast_again(folder, place)
+    assert told["directory"]["replaced"] == "killed run"
+    assert len(kept(folder, "tracekit was killed")) >= 50
+
+
+def test_a_block_replay_of_the_name_keeps_it_and_does_not_go_on_with_it(tmp_path: Path) -> None:
+    # GIVEN what a killed replay of file operations left
+    folder = slow_trace(tmp_path / "trace")
+    target = tmp_path / "target"
+    target.mkdir()
+    running, program = started(folder, target)
+    running.kill()
+    running.communicate(timeout=20)
+    await_true(lambda: is_gone(program))
+    # WHEN a block replay of the same name is to go on with it
+    (blocks(tmp_path / "blocks", [{}]).path / "requests.parquet").rename(
+        folder.path / "requests.parquet"
+    )
+    words = ["replay", str(folder.path), "--engine", "null", "--name", "more"]
+    done = CliRunner().invoke(app, [*words, "--resume", "latest"])
+    # THEN that is refused, and nothing is lost
+    assert isinstance(done.exception, UsageError)
+    assert "file operations" in str(done.exception)
+    assert len(kept(folder, "tracekit was killed")) >= 50
+
+
+def test_results_do_not_wait_for_a_full_block(tmp_path: Path) -> None:
+    # GIVEN a thread that does ten operations and then has nothing to do for a minute, one that
+    # waits for it, and one that does an operation each 20 ms
+    files = FileTable()
+    files.add("old", size_bytes=3)
+    early = [do("stat", "old", start_ns=number) for number in range(10)]
+    waits = [do("stat", "old"), do("stat", "old", after=10, start_ns=1)]
+    slow = [do("stat", "old", start_ns=number * 20_000_000) for number in range(3000)]
+    threads = [[*early, do("stat", "old", start_ns=60 * 10**9)], waits, slow]
+    plan = write_plan(tmp_path / "plan", threads, files=files)
+    child = subprocess.Popen(command(plan, tmp_path, "--pace", "trace"))
+    (part,) = await_true(lambda: list(tmp_path.glob("*.part")))
+
+    def threads_in_it() -> bool:
+        found = [rows for rows in read_results(part) if len(rows)]
+        return bool(found) and set(np.concatenate(found)["thread"]) == {0, 1, 2}
+
+    await_true(threads_in_it)
+    time.sleep(0.5)
+    # WHEN it is killed, THEN all but what completed in the last 0.1 s is there
+    child.kill()
+    child.wait(10)
+    rows = np.concatenate(list(read_results(part)))
+    counts = [int(np.sum(rows["thread"] == number)) for number in range(3)]
+    assert counts[:2] == [10, 1]
+    assert counts[2] >= (500 - 100) / 20
+
+
+def test_what_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    # GIVEN a file of a program that was killed while it wrote: one record is cut off where a page
+    # ended, one was never written, and the last one ends with the file
+    rows = np.ones(6, RESULT)
+    rows["operation_id"] = np.arange(6)
+    data = bytearray(rows.tobytes())
+    data[2 * 48 + 16 : 4 * 48] = bytes(32 + 48)
+    part = tmp_path / "part"
+    part.write_bytes(b"TKFDON\r\n".ljust(64, b"\0") + data[: 5 * 48 + 40])
+    (found,) = read_results(part)
+    assert found["operation_id"].tolist() == [0, 1, 4]
+
+
+def test_what_was_kept_stays(tmp_path: Path) -> None:
+    # GIVEN files that a run kept
+    files = FileTable()
+    files.add("old", size_bytes=3)
+    plan = write_plan(tmp_path / "plan", [[do("stat", "old")]], files=files)
+    assert run(plan, tmp_path, "--keep").code == 0
+    # WHEN another run begins there, THEN it is refused, and replaces them on request only
+    ran = run(plan, tmp_path)
+    assert (ran.code, ran.summary) == (1, {})
+    assert "which kept it" in ran.messages
+    assert (tmp_path / OWN / "run/old").exists()
+    ran = run(plan, tmp_path, "--replace")
+    assert (ran.code, ran.summary["directory"]["replaced"]) == (0, "kept run")
