@@ -1,5 +1,22 @@
-"""`python -m tracekit` is the program too."""
+"""The program: `tracekit`, and `python -m tracekit` too."""
 
-from tracekit.cli import main
+from __future__ import annotations
 
-main()
+import gc
+
+OBJECTS_A_COLLECTION = 50_000
+
+
+def main() -> None:
+    """Run the program with few collections: modules are most of what a short command makes.
+
+    None of them becomes garbage while they are loaded, those of the command line included.
+    """
+    gc.set_threshold(OBJECTS_A_COLLECTION)
+    from tracekit.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

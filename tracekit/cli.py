@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -16,8 +15,6 @@ from tracekit import __version__
 from tracekit.commands import CLASSES, COMMANDS, GROUPS, RUN_PROGRAMS
 from tracekit.errors import TracekitError, foreign_error
 from tracekit.printable import printable
-
-OBJECTS_A_COLLECTION = 50_000
 
 
 class _Program(TyperGroup):
@@ -95,8 +92,6 @@ def main() -> None:
     try:
         _open_standard_streams()
         _stop_in_order()
-        # Modules are most of what a short command makes, and none of it becomes garbage.
-        gc.set_threshold(OBJECTS_A_COLLECTION)
         app()
     except TracekitError as error:
         _fail(error)

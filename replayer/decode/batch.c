@@ -129,51 +129,21 @@ static int export_dictionary(const struct pairing *pairing, const struct column 
   return names_export(tables[column->detail], out);
 }
 
-/* Gives the column its buffers, all bits zero, and its dictionary. */
+/* Gives the column its buffers, to be filled as a whole, and its dictionary. */
 static int prepare(const struct pairing *pairing, const struct column *column, int64_t rows,
                    struct ArrowArray *out) {
   if (arrow_array_new(out, rows, 2))
     return -ENOMEM;
   size_t bit_bytes = ((size_t)rows + 7) / 8;
   size_t value_bytes = ((size_t)rows * bits_of(column->kind) + 7) / 8;
-  void *values = arrow_array_buffer(out, 1, value_bytes);
-  if (!values)
+  if (!arrow_array_buffer(out, 1, value_bytes))
     return -ENOMEM;
-  memset(values, 0, value_bytes);
-  if (column->nullable) {
-    void *valid = arrow_array_buffer(out, 0, bit_bytes);
-    if (!valid)
-      return -ENOMEM;
-    memset(valid, 0, bit_bytes);
-  }
+  if (column->nullable && !arrow_array_buffer(out, 0, bit_bytes))
+    return -ENOMEM;
   if (!has_dictionary(column->kind))
     return 0;
   struct ArrowArray *dictionary = arrow_array_dictionary(out);
   return dictionary ? export_dictionary(pairing, column, dictionary) : -ENOMEM;
-}
-
-static inline void set_bit(void *bits, int64_t place) {
-  ((uint8_t *)bits)[place >> 3] |= (uint8_t)(1u << (place & 7));
-}
-
-/* Stores one nullable value; those that are null stay zero. */
-static inline void put(struct ArrowArray *array, int64_t place, int64_t value, bool is_null) {
-  if (is_null) {
-    array->null_count++;
-    return;
-  }
-  ((int64_t *)(uintptr_t)array->buffers[1])[place] = value;
-  set_bit((void *)(uintptr_t)array->buffers[0], place);
-}
-
-static inline void put_name(struct ArrowArray *array, int64_t place, int32_t name) {
-  if (name < 0) {
-    array->null_count++;
-    return;
-  }
-  ((int32_t *)(uintptr_t)array->buffers[1])[place] = name;
-  if (array->buffers[0])
-    set_bit((void *)(uintptr_t)array->buffers[0], place);
 }
 
 static int64_t load64(const struct row *row, const struct column *column) {
@@ -188,43 +158,114 @@ static int32_t load32(const struct row *row, const struct column *column) {
   return value;
 }
 
-/* Fills places [from, to) of one column from the rows that begin at request_id `first`. */
-static void fill(const struct rows *rows, const struct column *column, struct ArrowArray *array,
-                 int64_t from, int64_t to) {
-  int64_t *wide = (int64_t *)(uintptr_t)array->buffers[1];
-  int32_t *narrow = (int32_t *)(uintptr_t)array->buffers[1];
-  for (int64_t place = from; place < to; place++) {
-    uint64_t request_id = rows->head + (uint64_t)place;
-    const struct row *row = rows_at(rows, request_id);
-    switch (column->kind) {
-    case COLUMN_ID:
-      wide[place] = (int64_t)request_id;
-      break;
-    case COLUMN_INT64:
-      wide[place] = load64(row, column);
-      break;
-    case COLUMN_TIME:
-      put(array, place, load64(row, column), load64(row, column) == NO_TIME);
-      break;
-    case COLUMN_MAYBE:
-      put(array, place, load64(row, column), load64(row, column) < 0);
-      break;
-    case COLUMN_INT32:
-      narrow[place] = load32(row, column);
-      break;
-    case COLUMN_NAME:
-      put_name(array, place, load32(row, column));
-      break;
-    case COLUMN_OPERATION:
-      narrow[place] = row->operation;
-      break;
-    case COLUMN_FLAG:
-      if (row->flags & column->detail)
-        set_bit(wide, place);
-      break;
-    case COLUMN_ROLE:
-      break;
+/* Places [from, to) of the batch whose first row is the window's; `from` is a multiple of 8. */
+struct range {
+  const struct rows *rows;
+  int64_t from, to;
+};
+
+static inline const struct row *row_at(const struct range *range, int64_t place) {
+  return rows_at(range->rows, range->rows->head + (uint64_t)place);
+}
+
+static void fill_ids(const struct range *range, int64_t *out) {
+  for (int64_t place = range->from; place < range->to; place++)
+    out[place] = (int64_t)range->rows->head + place;
+}
+
+static void fill_wide(const struct range *range, const struct column *column, int64_t *out) {
+  for (int64_t place = range->from; place < range->to; place++)
+    out[place] = load64(row_at(range, place), column);
+}
+
+static void fill_narrow(const struct range *range, const struct column *column, int32_t *out) {
+  for (int64_t place = range->from; place < range->to; place++)
+    out[place] = load32(row_at(range, place), column);
+}
+
+static void fill_operations(const struct range *range, int32_t *out) {
+  for (int64_t place = range->from; place < range->to; place++)
+    out[place] = row_at(range, place)->operation;
+}
+
+static void fill_flags(const struct range *range, uint16_t flag, uint8_t *out) {
+  for (int64_t place = range->from; place < range->to; place += 8) {
+    unsigned bits = 0;
+    for (int64_t i = 0; i < 8 && place + i < range->to; i++)
+      bits |= (unsigned)((row_at(range, place + i)->flags & flag) != 0) << i;
+    out[place >> 3] = (uint8_t)bits;
+  }
+}
+
+/* Values below `least` are null, and stored as zero. Which ones are cannot be foretold: no branch.
+ */
+static void fill_times(const struct range *range, const struct column *column, int64_t least,
+                       struct ArrowArray *array) {
+  uint8_t *valid = (void *)(uintptr_t)array->buffers[0];
+  int64_t *out = (void *)(uintptr_t)array->buffers[1];
+  for (int64_t place = range->from; place < range->to; place += 8) {
+    unsigned bits = 0;
+    int64_t count = range->to - place < 8 ? range->to - place : 8;
+    for (int64_t i = 0; i < count; i++) {
+      int64_t value = load64(row_at(range, place + i), column);
+      bits |= (unsigned)(value >= least) << i;
+      out[place + i] = value >= least ? value : 0;
     }
+    valid[place >> 3] = (uint8_t)bits;
+    array->null_count += count - __builtin_popcount(bits);
+  }
+}
+
+/* The same of names' indices, some of which may not be null. */
+static void fill_names(const struct range *range, const struct column *column,
+                       struct ArrowArray *array) {
+  uint8_t *valid = (void *)(uintptr_t)array->buffers[0];
+  int32_t *out = (void *)(uintptr_t)array->buffers[1];
+  for (int64_t place = range->from; place < range->to; place += 8) {
+    unsigned bits = 0;
+    int64_t count = range->to - place < 8 ? range->to - place : 8;
+    for (int64_t i = 0; i < count; i++) {
+      int32_t name = load32(row_at(range, place + i), column);
+      bits |= (unsigned)(name >= 0) << i;
+      out[place + i] = name >= 0 ? name : 0;
+    }
+    if (valid)
+      valid[place >> 3] = (uint8_t)bits;
+    array->null_count += count - __builtin_popcount(bits);
+  }
+}
+
+/* Fills places of one column, which has a loop of its own for each kind. */
+static void fill(const struct range *range, const struct column *column, struct ArrowArray *array) {
+  void *values = (void *)(uintptr_t)array->buffers[1];
+  switch (column->kind) {
+  case COLUMN_ID:
+    fill_ids(range, values);
+    break;
+  case COLUMN_INT64:
+    fill_wide(range, column, values);
+    break;
+  case COLUMN_TIME:
+    fill_times(range, column, NO_TIME + 1, array);
+    break;
+  case COLUMN_MAYBE:
+    fill_times(range, column, 0, array);
+    break;
+  case COLUMN_INT32:
+    fill_narrow(range, column, values);
+    break;
+  case COLUMN_NAME:
+    fill_names(range, column, array);
+    break;
+  case COLUMN_OPERATION:
+    fill_operations(range, values);
+    break;
+  case COLUMN_FLAG:
+    fill_flags(range, column->detail, values);
+    break;
+  case COLUMN_ROLE:
+    memset((int32_t *)values + range->from, 0, (size_t)(range->to - range->from) * sizeof(int32_t));
+    break;
   }
 }
 
@@ -239,9 +280,11 @@ int batch_take(struct pairing *pairing, int64_t count, struct ArrowArray *out) {
     return -ENOMEM;
   }
   for (int64_t from = 0; from < count; from += CHUNK_ROWS) {
-    int64_t to = from + CHUNK_ROWS < count ? from + CHUNK_ROWS : count;
+    struct range range = {.rows = &pairing->rows,
+                          .from = from,
+                          .to = from + CHUNK_ROWS < count ? from + CHUNK_ROWS : count};
     for (int64_t i = 0; i < COLUMNS; i++)
-      fill(&pairing->rows, &columns[i], out->children[i], from, to);
+      fill(&range, &columns[i], out->children[i]);
   }
   pairing->rows.head += (uint64_t)count;
   return 0;

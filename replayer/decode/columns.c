@@ -1,24 +1,35 @@
 #include "decode/columns.h"
 
 #include <ctype.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/names.h"
 #include "decode/date.h"
 #include "decode/number.h"
 #include "decode/text_scan.h"
 
 #define MOST_CHOICES 1024
+#define KNOWN_BITS 8 /* of a place among the known words */
 
 struct choice {
   const char *word;
   size_t length;
 };
 
+/* A short word that was read before, as it stands in the text. */
+struct known_word {
+  uint64_t letters; /* the first one lowest, zeros behind them */
+  uint32_t length;  /* 0 where there is none */
+  int32_t index;
+};
+
 struct words {
   struct names names;
+  struct known_word known[1 << KNOWN_BITS]; /* by their letters, the latest of each place */
   int32_t last; /* index of the word of the row before, whose text is usually the same */
   uint32_t last_length;
   char last_text[32];
@@ -198,8 +209,8 @@ static struct value next_name(const struct tk_columns *reader, const char **at, 
 
 enum outcome { GOOD, WRONG, NO_MEMORY };
 
-static enum outcome read_text(struct tk_columns *reader, size_t column, struct value value,
-                              int64_t *out) {
+static enum outcome read_new_word(struct tk_columns *reader, size_t column, struct value value,
+                                  int64_t *out) {
   int32_t kind = reader->columns[column].kind;
   if (kind == COLUMN_TEXT_CHOICE)
     return find_choice(reader, value, out) ? GOOD : WRONG;
@@ -210,6 +221,26 @@ static enum outcome read_text(struct tk_columns *reader, size_t column, struct v
   int32_t index = find_word(&reader->words[column], value);
   *out = index;
   return index < 0 ? NO_MEMORY : GOOD;
+}
+
+/* Reads a word; what it is in this column was found out when it came first, if it is short. */
+static enum outcome read_text(struct tk_columns *reader, size_t column, struct value value,
+                              int64_t *out) {
+  size_t length = (size_t)(value.end - value.begin);
+  if (length == 0 || length > 8 || reader->limit - value.begin < 8)
+    return read_new_word(reader, column, value, out);
+  uint64_t letters;
+  memcpy(&letters, value.begin, sizeof(letters));
+  letters = le64toh(letters) & UINT64_MAX >> (64 - 8 * length);
+  struct known_word *known = &reader->words[column].known[hash_mix(letters) >> (64 - KNOWN_BITS)];
+  if (known->length == length && known->letters == letters) {
+    *out = known->index;
+    return GOOD;
+  }
+  enum outcome outcome = read_new_word(reader, column, value, out);
+  if (outcome == GOOD)
+    *known = (struct known_word){letters, (uint32_t)length, (int32_t)*out};
+  return outcome;
 }
 
 static bool read_number(const struct tk_columns *reader, const struct tk_column *column,

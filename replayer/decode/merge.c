@@ -67,7 +67,10 @@ static int settle(struct merge *merge, struct problem *problem) {
   int status = source_peek(first_of(merge), problem);
   if (status < 0)
     return status;
-  merge->heap[0] = status ? turn_of(first_of(merge)) : merge->heap[--merge->live];
+  if (status)
+    merge->heap[0].time_ns = first_of(merge)->held[first_of(merge)->next].time_ns;
+  else
+    merge->heap[0] = merge->heap[--merge->live];
   turns_settle(merge->heap, merge->live);
   return 0;
 }

@@ -60,7 +60,7 @@ enum text_status text_line(struct text *text, const char *line, const char *end,
   enum text_status status = read_line(text, line, end, out);
   if (status == TEXT_EVENT) {
     text->is_started = true;
-    text->has_nanoseconds |= out->time_ns % 1000 != 0;
+    text->has_nanoseconds = text->has_nanoseconds || out->time_ns % 1000 != 0;
     text->in_summary = false;
     return status;
   }

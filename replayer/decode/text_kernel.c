@@ -6,6 +6,7 @@
  *
  * and then an event's name and its fields, or the columns of the blk tracer. A name of a process
  * may hold blanks and brackets, so the head is read backwards from "[cpu]". */
+#include <endian.h>
 #include <string.h>
 
 #include "decode/text.h"
@@ -223,11 +224,22 @@ static bool is_of_chain(const char *line) {
   return digits > 1 && is_blank(line[digits]);
 }
 
+/* Passes over the blanks that align the names of events, eight at a time. */
+static const char *skip_padding(const char *at, const char *end) {
+  uint64_t others = 0, eight;
+  while (end - at >= (int64_t)sizeof(eight) && others == 0) {
+    memcpy(&eight, at, sizeof(eight));
+    others = le64toh(eight) ^ 0x2020202020202020u;
+    at += others ? __builtin_ctzll(others) / 8 : 8;
+  }
+  return skip_blanks(at);
+}
+
 /* The usual head, and a period behind it. */
 static bool read_head(const char **at, const char *end, struct record *out) {
   if (!read_task(at, end, out) || !read_time(at, out))
     return false;
-  const char *name = skip_blanks(*at);
+  const char *name = *at = skip_padding(*at, end);
   while (is_digit(*name))
     name++;
   if (is_blank(*name) && begins_with(skip_blanks(name), "block"))

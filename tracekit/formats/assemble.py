@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import InputError, UnorderedError
 from tracekit.formats.foreign import FILETIME_OF_1970, SIZE_BYTES, TIME_NS, Columns, Units
-from tracekit.formats.plausible import Evidence
+from tracekit.formats.plausible import Evidence, scaled
 from tracekit.formats.rows import request_batch
 from tracekit.formats.text import LARGEST_SUM
 from tracekit.schema import OPERATIONS
@@ -89,14 +89,14 @@ class Assembler:
         device = self._device_codes(columns)
         _refuse_large(numbers["offset"], SIZE_BYTES[units.offset], "place")
         _refuse_large(numbers["length"], SIZE_BYTES[units.length], "length")
-        places = numbers["offset"] * SIZE_BYTES[units.offset]
+        places = scaled(numbers["offset"], SIZE_BYTES[units.offset])
         self.rounded += self.evidence.add(places, numbers["length"], device=device)
         op, readahead = self._operation_codes(columns)
         found: dict[str, NDArray[Any]] = {
             "time": self._times(columns),
             "device": device,
             "sector": places >> SECTOR_SHIFT,
-            "length": numbers["length"] * SIZE_BYTES[units.length],
+            "length": scaled(numbers["length"], SIZE_BYTES[units.length]),
             "op": op,
             **{name: numbers[name] for name in FACTS if name in numbers},
         }
@@ -194,7 +194,7 @@ class Assembler:
         self, responses: Numbers, times: Numbers, device: Codes
     ) -> dict[str, NDArray[Any]]:
         ends = np.where(responses >= 0, times + responses, NONE)
-        self.responses += int((responses >= 0).sum())
+        self.responses += int(np.count_nonzero(responses >= 0))
         self.last_ns = max(self.last_ns, int(ends.max()))
         return {"complete_ns": ends, "depth": self._depths(device, times, ends)}
 

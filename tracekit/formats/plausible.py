@@ -24,6 +24,18 @@ FULL_RATIO = 0.9
 CROWD = 4.0
 
 
+def scaled(values: Any, factor: int) -> Any:
+    """Return the numbers times the factor; as they are, and no copy, where it is 1."""
+    return values if factor == 1 else values * factor
+
+
+def _count(values: Any) -> int:
+    """Return how many are true or not zero: a sum would make numbers of them first."""
+    import numpy as np
+
+    return int(np.count_nonzero(values))
+
+
 @dataclass
 class Evidence:
     """Counts of the whole trace that speak for or against the units."""
@@ -47,7 +59,7 @@ class Evidence:
     def add_times(self, times_ns: Any) -> None:
         """Count some times, in ascending order and behind those before."""
         is_new = self.latest_ns is None or int(times_ns[0]) != self.latest_ns
-        self.ticks += int((times_ns[1:] != times_ns[:-1]).sum()) + is_new
+        self.ticks += _count(times_ns[1:] != times_ns[:-1]) + is_new
         self.latest_ns = int(times_ns[-1])
 
     def add(self, places: Any, length: Any, *, device: Any) -> int:
@@ -59,14 +71,14 @@ class Evidence:
         follows = (device[1:] == device[:-1]) & (length[:-1] > 0)
         steps = places[1:] - places[:-1]
         for unit in self.pairs:
-            ends = length[:-1] * SIZE_BYTES[unit]
-            self.pairs[unit] += int(((steps == ends) & follows).sum())
-        odd = int((places & (SECTOR_BYTES - 1) != 0).sum())
+            ends = scaled(length[:-1], SIZE_BYTES[unit])
+            self.pairs[unit] += _count((steps == ends) & follows)
+        odd = _count(places & (SECTOR_BYTES - 1))
         self.odd += odd
-        in_bytes = length * SIZE_BYTES[self.units.length]
+        in_bytes = scaled(length, SIZE_BYTES[self.units.length])
         if self.units.offset == "sectors":
-            self.byte_pairs += int(((steps == in_bytes[:-1] * SECTOR_BYTES) & follows).sum())
-            self.fine += int((places & (SECTOR_BYTES * SECTOR_BYTES - 1) != 0).sum())
+            self.byte_pairs += _count((steps == in_bytes[:-1] * SECTOR_BYTES) & follows)
+            self.fine += _count(places & (SECTOR_BYTES * SECTOR_BYTES - 1))
         self.largest_length_bytes = max(self.largest_length_bytes, int(in_bytes.max()))
         self.largest_end_bytes = max(self.largest_end_bytes, int((places + in_bytes).max()))
         return odd

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ARROW_ARRAY_WORDS = 10  # struct ArrowArray
+SPARE_RATIO = 1.25
+"""Rows that a block has room for, of those that it has if its lines are as long as the last's."""
 SHOWN_BYTES = 480
 """Of a wrong line; a character has at most four bytes."""
 
@@ -99,6 +101,7 @@ class ColumnReader:
     ) -> None:
         """Take kind, digits and, if any, the largest number of each column; a CHOICE's words."""
         self._columns = list(columns)
+        self._rows_a_byte = 1.0
         self._handle = ctypes.c_void_p()
         native = _native()
         array = (_Column * len(columns))(*(_Column(*column) for column in columns))
@@ -113,10 +116,19 @@ class ColumnReader:
 
     def read(self, block: bytes | memoryview) -> Block:
         """Return what the lines of the block hold; a view must be of bytes one after the other."""
+        # Each column of a line has a delimiter or the ending.
+        most = len(block) // len(self._columns) + 1
+        guess = int(len(block) * self._rows_a_byte * SPARE_RATIO) + 1
+        found, used = self._read(block, min(guess, most))
+        if used < len(block):
+            found, used = self._read(block, most)
+        self._rows_a_byte = (found.rows + len(found.wrong)) / max(len(block), 1)
+        return found
+
+    def _read(self, block: bytes | memoryview, capacity: int) -> tuple[Block, int]:
+        """Read with room for so many rows; return what was found in how many first bytes."""
         import numpy as np
 
-        # Each column of a line has a delimiter or the ending. Pages not used cost nothing.
-        capacity = len(block) // len(self._columns) + 1
         values = [
             np.empty(capacity if column[0] != Kind.PASSED else 0, np.int64)
             for column in self._columns
@@ -140,7 +152,7 @@ class ColumnReader:
         for begin, number in wrong[:, : asked.wrong_count].T.tolist():
             shown = bytes(block[begin : begin + SHOWN_BYTES])
             found.wrong.append((number, shown.split(b"\n", 1)[0]))
-        return found
+        return found, asked.used
 
     def words(self, column: int) -> Any:
         """Return the words of a column seen so far as an Arrow array."""
