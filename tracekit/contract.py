@@ -57,6 +57,14 @@ def is_text_or_null(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
+def is_span_or_null(value: Any) -> bool:
+    """Say whether the value is unknown or has the counts `at_least` and `at_most`."""
+    if value is None:
+        return True
+    names = ("at_least", "at_most")
+    return isinstance(value, dict) and all(is_count(value.get(name)) for name in names)
+
+
 def is_count_or_null(value: Any) -> bool:
     """Say whether the value is a count or unknown."""
     return value is None or is_count(value)
@@ -86,6 +94,7 @@ LISTS: Mapping[str, Mapping[str, Check]] = {
     "devices": _DEVICE,
     "layout": _REGION,
     "partitions": _REGION,
+    "counters": {"device": is_text},
     "warnings": dict.fromkeys(("code", "message", "advice"), is_text),
     "inferences": {"what": is_text, "evidence": is_text},
 }
@@ -94,7 +103,10 @@ OBJECTS: Mapping[str, Mapping[str, Check]] = {
     "source": {"format": is_text, "kernel": is_text_or_null},
     "clock": {"duration_ns": is_count, "wall_ns": is_count_or_null},
     "counts": dict.fromkeys(("requests", "records", "notifies"), lambda _value: True),
-    "loss": {"lost_records": is_count, "sequence_gaps": is_count, "dropped": is_count},
+    "loss": {
+        **dict.fromkeys(("lost_records", "sequence_gaps", "dropped"), is_count),
+        "unseen": is_span_or_null,
+    },
     "classification": {"rule": is_text},
     "hotness": {"rule": is_text},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from tracekit.contract import check_object, is_count, read_object
 from tracekit.errors import InputError
@@ -35,6 +35,7 @@ class Layout:
     overrun: int = 0
     dropped: int = 0
     kernel: str | None = None  # release of the kernel that was captured
+    counters: list[dict[str, Any]] = field(default_factory=list)  # read when it began and ended
 
 
 def read_layout(path: Path) -> Layout:
@@ -94,7 +95,32 @@ def _from_json(path: Path) -> Layout:
         overrun=loss.get("overrun", 0),
         dropped=loss.get("dropped", 0),
         kernel=None if kernel is None else str(kernel),
+        counters=[_counters(path, entry) for entry in content.get("counters") or []],
     )
+
+
+def _counters(path: Path, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return both readings of a disk's counters, or why there are none."""
+    if "device" not in entry:
+        raise _bad(path, "an entry of counters has no device name")
+    if isinstance(entry.get("why_not"), str):
+        return entry
+    begin, end = entry.get("begin"), entry.get("end")
+    if not _is_reading(begin) or not _is_reading(end):
+        raise _bad(path, f"counters of {entry['device']} are no two readings")
+    if begin["completed"].keys() != end["completed"].keys() or begin["after_ns"] > end["before_ns"]:
+        raise _bad(path, f"counters of {entry['device']}: the readings do not belong together")
+    for kind, count in begin["completed"].items():
+        if end["completed"][kind] < count:
+            return {"device": entry["device"], "why_not": f"its count of {kind} went back"}
+    return entry
+
+
+def _is_reading(found: Any) -> TypeGuard[dict[str, Any]]:
+    if not isinstance(found, dict) or not isinstance(found.get("completed"), dict):
+        return False
+    times = (found.get("before_ns"), found.get("after_ns"))
+    return all(is_count(value) for value in (*times, *found["completed"].values()))
 
 
 def _is_process(item: tuple[str, Any]) -> bool:

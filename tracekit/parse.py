@@ -15,6 +15,7 @@ from tracekit.formats.events import format_name, refuse_bad_lines, text_info
 from tracekit.formats.feed import Feed, open_feeds, stop_feeds
 from tracekit.formats.inputs import TEXT_NAME, find_files, find_layout
 from tracekit.formats.summary import Facts, trace_info
+from tracekit.formats.unseen import readings_ns
 from tracekit.layout import Layout, read_layout
 from tracekit.native.decode import DecodeError, Decoder, Text
 from tracekit.read_ahead import ahead
@@ -141,6 +142,7 @@ def decode_feeds(
         facts = Facts(
             stats=decoder.stats(),
             devices=decoder.devices(),
+            completed=decoder.completed(),
             files=[feed.describe() for feed in feeds],
             cuts=problems + _cuts(decoder, feeds),
             named_rows=tally.named,
@@ -154,6 +156,8 @@ def _prepare(decoder: Decoder, layout: Layout, options: Options) -> None:
     for device in layout.devices:
         if device["major"] is not None and device["minor"] is not None:
             decoder.name_device((device["major"], device["minor"]), device["device"])
+    if window := readings_ns(layout.counters):
+        decoder.watch(window)
     for pid, name in layout.processes.items():
         decoder.name_process(pid, name)
     text = options.text or EventText(Text.NONE, options.head)

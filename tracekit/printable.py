@@ -14,6 +14,11 @@ def printable(text: str) -> str:
     return "".join(_escape(ord(c)) if _is_hidden(c) else c for c in text)
 
 
+def span(least: int, most: int) -> str:
+    """Return a count that is known or lies between two, such as `1,200` or `1 to 3`."""
+    return f"{most:,}" if least == most else f"{least:,} to {most:,}"
+
+
 def _is_hidden(character: str) -> bool:
     kind = unicodedata.category(character)
     return kind[0] == "C" or kind in ("Zl", "Zp")  # controls, directions; line separators

@@ -10,6 +10,9 @@ ADVICE = {
     "lost_records": "capture again with larger buffers: latencies and totals can be wrong",
     "no_sequence_numbers": "the source cannot tell lost records; trust the tracer's own loss count",
     "unmatched_events": "expected at both ends of a capture; many of them mean lost records",
+    "unseen_completions": "these requests have no completion and no latency: capture with blktrace"
+    " or tracefs-blk, of which none is unseen",
+    "unseen_not_measured": "trust the tracer's own loss count",
     "window_full": "requests that never completed were given up; look for lost completions",
     "repeated_records": "check that no file was given twice and that all are of one capture",
     "reordered_records": "nothing: they were put in order of time",

@@ -46,6 +46,8 @@ static void finish(struct pairing *pairing, const struct event *event, uint32_t 
   }
   struct piece *piece = pieces_at(&pairing->pieces, index);
   piece->first_child = piece->last_child = NO_PIECE;
+  if (!piece->has_closing_flush)
+    count_request(pairing, event);
   if (piece->has_closing_flush && piece->row != NO_ROW) {
     struct row *row = rows_at(&pairing->rows, piece->row);
     row->transfer_ns = row->complete_ns = event->time_ns;
@@ -120,6 +122,7 @@ static void complete_empty(struct pairing *pairing, const struct event *event) {
   key.sectors = ANY_LENGTH;
   uint32_t index = pieces_find(&pairing->pieces, &key);
   if (index != NO_PIECE) {
+    count_request(pairing, event);
     struct piece *piece = pieces_at(&pairing->pieces, index);
     struct row *row = rows_at(&pairing->rows, piece->row);
     row->complete_ns = event->time_ns;
@@ -145,6 +148,7 @@ int complete_event(struct pairing *pairing, const struct event *event) {
   }
   uint32_t index = find(pairing, event);
   if (index == NO_PIECE) {
+    count_request(pairing, event);
     pairing->counts.unmatched[UNMATCHED_COMPLETE]++;
     return 0;
   }

@@ -79,6 +79,14 @@ int tk_decode_name_device(struct tk_decoder *decoder, uint32_t major, uint32_t m
   return pair_name_device(&decoder->pairing, major << 20 | minor, name) < 0 ? -ENOMEM : 0;
 }
 
+void tk_decode_watch(struct tk_decoder *decoder, const int64_t readings_ns[4]) {
+  struct watch *watch = &decoder->pairing.watch;
+  for (int i = 0; i < 2; i++) {
+    watch->begin_ns[i] = (uint64_t)readings_ns[i];
+    watch->end_ns[i] = (uint64_t)readings_ns[2 + i];
+  }
+}
+
 /* Pairs on until a batch is ready or the input ends. Returns 0, -EBADMSG, -ENOMEM. */
 static int fill_window(struct tk_decoder *decoder) {
   struct pairing *pairing = &decoder->pairing;
@@ -208,4 +216,14 @@ int64_t tk_decode_devices(const struct tk_decoder *decoder, uint32_t *out, int64
   for (int64_t i = 0; i < count && i < capacity; i++)
     out[i] = decoder->pairing.devices[i].number;
   return count;
+}
+
+int64_t tk_decode_completed(const struct tk_decoder *decoder, int64_t device, int64_t *certain,
+                            int64_t *perhaps) {
+  if (device < 0 || device >= decoder->pairing.device_count)
+    return 0;
+  const struct device *found = &decoder->pairing.devices[device];
+  memcpy(certain, found->completed, sizeof(found->completed));
+  memcpy(perhaps, found->at_edge, sizeof(found->at_edge));
+  return COUNTED_END;
 }

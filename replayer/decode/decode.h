@@ -89,6 +89,17 @@ TK_EXPORT void tk_decode_cut(const struct tk_decoder *decoder, int64_t file, str
 TK_EXPORT int64_t tk_decode_devices(const struct tk_decoder *decoder, uint32_t *out,
                                     int64_t capacity);
 
+/* Has completions counted between two readings of the kernel's counters: first and last possible
+ * time of the first reading, then of the second, in ns of the records' raw clock; before the first
+ * batch only. */
+TK_EXPORT void tk_decode_watch(struct tk_decoder *decoder, const int64_t readings_ns[4]);
+
+/* Writes how many requests of device number `device`, by order of appearance, completed between the
+ * readings (`certain`), and how many more may have (`perhaps`): reads, writes, discards, flushes of
+ * the device. Returns how many numbers it wrote into each: 4, or 0 when there is no such device. */
+TK_EXPORT int64_t tk_decode_completed(const struct tk_decoder *decoder, int64_t device,
+                                      int64_t *certain, int64_t *perhaps);
+
 /* Frees the decoder; NULL is fine. */
 TK_EXPORT void tk_decode_close(struct tk_decoder *decoder);
 

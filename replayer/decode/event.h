@@ -50,6 +50,12 @@ void flush_issued(struct pairing *pairing, const struct event *event);
 void flush_device_done(struct pairing *pairing, const struct event *event);
 void flush_completed(struct pairing *pairing, const struct event *event);
 
+/* Counts a completion, the last of its request; one that may not be the last of one that is in the
+ * kernel's count; and one of a flush that the kernel made. (counted.c) */
+void count_request(struct pairing *pairing, const struct event *event);
+void count_perhaps(struct pairing *pairing, const struct event *event);
+void count_device_flush(struct pairing *pairing, const struct event *event);
+
 /* Takes one piece off its row; the row is done with its last one. (complete.c) */
 void complete_piece_of(struct pairing *pairing, uint64_t request_id, uint32_t piece);
 

@@ -86,9 +86,12 @@ void flush_completed(struct pairing *pairing, const struct event *event) {
     drop_ended(pairing, device);
   }
   if (device->first_flush == NO_PIECE) {
+    /* An empty flush has no place. What has one ended a write, whose data was counted perhaps. */
+    (event->record->sector ? count_perhaps : count_request)(pairing, event);
     pairing->counts.unmatched[UNMATCHED_COMPLETE]++;
     return;
   }
+  count_request(pairing, event);
   struct piece *piece = pieces_at(&pairing->pieces, device->first_flush);
   struct row *row = rows_at(&pairing->rows, piece->row);
   row->complete_ns = event->time_ns;
@@ -110,4 +113,6 @@ void flush_device_done(struct pairing *pairing, const struct event *event) {
   /* Devices without requests (dm, md) complete the flush itself, with its mark. */
   if (!is_served && pairing->counts.device_flushes == 0)
     flush_completed(pairing, event);
+  else
+    count_device_flush(pairing, event);
 }

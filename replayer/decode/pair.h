@@ -8,6 +8,7 @@
 
 #include "common/idmap.h"
 #include "common/names.h"
+#include "decode/counted.h"
 #include "decode/pieces.h"
 #include "decode/record.h"
 #include "decode/rows.h"
@@ -49,6 +50,8 @@ struct device {
   int32_t name;                     /* index into device_names */
   int32_t open;                     /* queued and not complete */
   uint32_t first_flush, last_flush; /* open empty flushes, oldest first; NO_PIECE when none */
+  int64_t completed[COUNTED_END];   /* requests, see struct watch */
+  int64_t at_edge[COUNTED_END];     /* that may be or not be between the readings */
 };
 
 struct remap {
@@ -81,6 +84,7 @@ struct pairing {
   struct remap *remaps;              /* REMAPS_PENDING places, by hash */
   struct told_name told[TOLD_NAMES]; /* by pid */
   struct pair_counts counts;
+  struct watch watch;
 };
 
 /* Prepares an empty pairing. Returns 0 or -ENOMEM; pair_close in both cases. */

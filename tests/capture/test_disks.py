@@ -161,7 +161,9 @@ def test_a_disk_of_two_that_goes_away_is_named(disk: Disk, tmp_path: Path) -> No
     device = made.stdout.decode().strip()
     remove = f"import fcntl; fcntl.ioctl(open('/dev/loop-control'), 0x4C81, {device[9:]})"
     read = f"dd if={device} of=/dev/null bs=4k count=5 iflag=direct status=none"
-    script = f'{read}; losetup -d {device}; sleep 0.5; {sys.executable} -c "{remove}"; '
+    # others who look at new disks may still have it open
+    until_free = f'{sys.executable} -c "{remove}" 2>/dev/null && break'
+    script = f"{read}; losetup -d {device}; for i in $(seq 20); do sleep 0.5; {until_free}; done; "
     script += shlex.join(disk.writer(10))
     # WHEN both are captured
     output = tmp_path / "trace"

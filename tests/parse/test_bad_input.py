@@ -142,6 +142,18 @@ def test_an_existing_folder_is_kept(tmp_path: Path) -> None:
             ' "sectors": 99999999999999999}]}',
             "no device reaches to sector 99999999999999999",
         ),
+        ('{"layout_version": 1, "counters": [{"why_not": "a"}]}', "counters has no device name"),
+        (
+            '{"layout_version": 1, "counters": [{"device": "a", "begin": {"before_ns": 1,'
+            ' "after_ns": 2, "completed": {"read": -1}}, "end": {}}]}',
+            "counters of a are no two readings",
+        ),
+        (
+            '{"layout_version": 1, "counters": [{"device": "a", "begin": {"before_ns": 1,'
+            ' "after_ns": 4, "completed": {}}, "end": {"before_ns": 3, "after_ns": 5,'
+            ' "completed": {}}}]}',
+            "the readings do not belong together",
+        ),
         ("device: /dev/a\n/dev/a1 : start= 1, size= 0", "sectors is 0"),
     ],
 )

@@ -218,6 +218,7 @@ def test_command_prints_a_summary(tmp_path: Path) -> None:
         "1 requests of loop0 in 0.000 s, from 3 records (blktrace v7)",
         "  write                   1           0.0 MiB",
         "  0 records lost, 7 dropped, 0 events unmatched",
+        "  completions that the record lacks: not known, no counters were read with it",
         str(tmp_path / "trace"),
     ]
     assert b"warning: 0 records are missing" in done.stderr

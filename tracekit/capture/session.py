@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tracekit.capture import iostats
 from tracekit.capture.blk_tracer import BlkTracer
 from tracekit.capture.blktrace import Blktrace
 from tracekit.capture.bpftrace import Bpftrace
@@ -93,7 +94,7 @@ def capture(devices: list[str], output: Path, *, options: Options) -> Captured:
         layout = read_layout(disks, mounts)
         with signals_held() as stop:
             started_s = time.monotonic()
-            recorded, ran = _record(source, settings, options, stop)
+            recorded, ran, counters = _record(source, settings, options, stop, disks=disks)
             duration_s = time.monotonic() - started_s
         layout = read_again(layout, disks, mounts=[*mounts, *read_mounts()])
         notes += [
@@ -102,6 +103,7 @@ def capture(devices: list[str], output: Path, *, options: Options) -> Captured:
             if not disk.is_dir()
         ]
         overhead = _overhead(ran, untraced_s)
+        layout["counters"] = counters
         layout["capture"] = _about(source.name, options, overhead)
         kept = recorded.keep(part, name=output.name, layout=layout, compress=options.compress)
     status = ran.exit_status if ran else None
@@ -169,9 +171,12 @@ def _refuse_output(output: Path, disks: Sequence[Path]) -> None:
 
 
 def _record(
-    source: Source, settings: Settings, options: Options, stop: Stop
-) -> tuple[Recorded, Ran | None]:
-    """Run the source until it is time to stop; the settings are given back at once."""
+    source: Source, settings: Settings, options: Options, stop: Stop, *, disks: Sequence[Path]
+) -> tuple[Recorded, Ran | None, list[dict[str, Any]]]:
+    """Run the source until it is time to stop; the settings are given back at once.
+
+    Return also what the disks' own counters say of the time in which it recorded.
+    """
     total_bytes = 0
 
     def drain() -> None:
@@ -181,6 +186,7 @@ def _record(
 
     try:
         source.start()
+        begin = iostats.read_all(disks)
         ran = None
         if options.command:
             ran = run(
@@ -192,7 +198,9 @@ def _record(
             )
         else:
             _drain_until_done(drain, options, stop)
-        return source.stop(), ran
+        time.sleep(iostats.SETTLE_S)
+        counters = iostats.told(disks, begin=begin, end=iostats.read_all(disks))
+        return source.stop(), ran, counters
     finally:
         source.close()
         settings.restore()

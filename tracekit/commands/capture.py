@@ -180,7 +180,7 @@ def _doubts(kept: Kept) -> list[str]:
         return []
     return [
         f"up to {kept.missed_at_most:,} events, of all disks, happened while the kernel was in a"
-        " BPF program, and were not seen; parse counts the requests that lack one"
+        " BPF program, and were not seen; parse tells how many completions of these disks lack"
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.printable import printable
+from tracekit.printable import printable, span
 
 if TYPE_CHECKING:
     from tracekit.parse import Tally
@@ -73,6 +73,16 @@ def _result(folder: TraceFolder, tally: Tally) -> dict[str, Any]:
     }
 
 
+def _lacking(unseen: dict[str, Any] | None) -> str:
+    """Say what the kernel's counters told, as far as they did."""
+    if unseen is None:
+        return "not known, no counters were read with it"
+    if not unseen["disks"] and unseen["not_measured"]:
+        return "not known"
+    counted = sum(row["counted"] for row in unseen["disks"])
+    return f"{span(unseen['at_least'], unseen['at_most'])} of {counted:,} that the kernel counted"
+
+
 def _print(folder: TraceFolder, tally: Tally) -> None:
     info = folder.info
     counts, loss = info["counts"], info["loss"]
@@ -92,4 +102,5 @@ def _print(folder: TraceFolder, tally: Tally) -> None:
         else "losses not known"
     )
     typer.echo(f"  {missing}, {loss['dropped']:,} dropped, {unmatched:,} events unmatched")
+    typer.echo(f"  completions that the record lacks: {_lacking(loss.get('unseen'))}")
     typer.echo(f"{folder.path}")

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracekit import __version__
+from tracekit.formats.unseen import doubts, unseen
 from tracekit.layout import PARTITION_KEYS, Layout
-from tracekit.native.decode import ACTIONS, NOTIFIES, UNMATCHED, DecodeStats
+from tracekit.native.decode import ACTIONS, NOTIFIES, UNMATCHED, Completed, DecodeStats
 from tracekit.schema import SCHEMA_VERSION
 from tracekit.warnings import warning
 
@@ -19,6 +20,8 @@ class Facts:
     stats: DecodeStats
     devices: list[tuple[int, int]]
     """Major and minor number, in order of appearance."""
+    completed: list[Completed]
+    """Of each device, between the readings of the kernel's counters."""
     files: list[dict[str, Any]]
     cuts: list[str]
     """What --salvage left away, in words."""
@@ -32,6 +35,7 @@ def trace_info(facts: Facts, layout: Layout) -> dict[str, Any]:
     """Return the content of trace.json."""
     stats = facts.stats
     devices, names = _devices(facts.devices, layout)
+    loss = _loss(stats, layout) | {"unseen": _unseen(facts, layout)}
     partitions, inferences = _partitions(layout, names)
     swapped = ", byte-swapped" if stats.swapped_files else ""
     return {
@@ -50,9 +54,9 @@ def trace_info(facts: Facts, layout: Layout) -> dict[str, Any]:
         "devices": devices,
         "layout": partitions,
         "counts": _counts(stats),
-        "loss": _loss(stats, layout),
+        "loss": loss,
         "inferences": inferences + _wall_guess(stats),
-        "warnings": _warnings(facts, layout),
+        "warnings": _warnings(facts, layout, loss),
     }
 
 
@@ -131,8 +135,22 @@ def _loss(stats: DecodeStats, layout: Layout) -> dict[str, Any]:
     }
 
 
-def _warnings(facts: Facts, layout: Layout) -> list[dict[str, Any]]:
-    found = [*_loss_doubts(facts.stats, layout), *_content_doubts(facts)]
+def _unseen(facts: Facts, layout: Layout) -> dict[str, Any] | None:
+    names = {(entry["major"], entry["minor"]): entry["device"] for entry in layout.devices}
+    by_name = {
+        names[number]: completed
+        for number, completed in zip(facts.devices, facts.completed, strict=True)
+        if number in names
+    }
+    return unseen(layout.counters, facts.stats, completed=by_name)
+
+
+def _warnings(facts: Facts, layout: Layout, loss: dict[str, Any]) -> list[dict[str, Any]]:
+    found = [
+        *_loss_doubts(facts.stats, layout),
+        *doubts(loss["unseen"]),
+        *_content_doubts(facts),
+    ]
     return [warning(code, message) for code, applies, message in found if applies]
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -23,6 +25,8 @@ UNMATCHED = (
     *("queue", "getrq", "insert", "issue", "complete"),
     *("merge", "requeue", "split", "remap"),
 )
+COUNTED = ("read", "write", "discard", "flush")
+"""What the kernel counts of a disk; `enum counted`."""
 
 
 class Problem(IntEnum):
@@ -103,6 +107,15 @@ class _Stream(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("schema", "next", "error", "release", "data")]
 
 
+@dataclass(frozen=True)
+class Completed:
+    """Requests of a device that completed between two readings of its counters, by COUNTED."""
+
+    certain: Counter[str] = field(default_factory=Counter)
+    perhaps: Counter[str] = field(default_factory=Counter)
+    """Completed while a reading was made, or were seen in part."""
+
+
 class Place(stopped.Place[Problem]):
     """Where and why a capture cannot be read on."""
 
@@ -126,6 +139,10 @@ def _native() -> ctypes.CDLL:
     native.tk_decode_cut.argtypes = [handle, ctypes.c_int64, ctypes.POINTER(_Problem)]
     native.tk_decode_devices.argtypes = [handle, ctypes.c_void_p, ctypes.c_int64]
     native.tk_decode_devices.restype = ctypes.c_int64
+    numbers = ctypes.POINTER(ctypes.c_int64)
+    native.tk_decode_watch.argtypes = [handle, numbers]
+    native.tk_decode_completed.argtypes = [handle, ctypes.c_int64, numbers, numbers]
+    native.tk_decode_completed.restype = ctypes.c_int64
     native.tk_decode_detect_text.argtypes = [text, ctypes.c_int64]
     native.tk_decode_detect_text.restype = ctypes.c_int64
     native.tk_decode_set_text.argtypes = [
@@ -136,7 +153,7 @@ def _native() -> ctypes.CDLL:
     ]
     native.tk_decode_bad_line.restype = ctypes.c_int64
     native.tk_decode_close.argtypes = [handle]
-    for name in ("stats", "problem", "cut", "close"):
+    for name in ("stats", "problem", "cut", "watch", "close"):
         getattr(native, f"tk_decode_{name}").restype = None
     return native
 
@@ -220,6 +237,22 @@ class Decoder(Owned):
         numbers = (ctypes.c_uint32 * count)()
         _native().tk_decode_devices(self._handle, numbers, count)
         return [(number >> 20, number & 0xFFFFF) for number in numbers]
+
+    def watch(self, readings_ns: tuple[int, int, int, int]) -> None:
+        """Have completions counted between two readings of the kernel's counters.
+
+        Given are first and last possible time of either, by the clock of the records.
+        """
+        _native().tk_decode_watch(self._handle, (ctypes.c_int64 * 4)(*readings_ns))
+
+    def completed(self) -> list[Completed]:
+        """Return what completed between the readings, for each of `devices`."""
+        found: list[Completed] = []
+        certain, perhaps = ((ctypes.c_int64 * len(COUNTED))() for _ in range(2))
+        while _native().tk_decode_completed(self._handle, len(found), certain, perhaps):
+            both = (Counter(dict(zip(COUNTED, one, strict=True))) for one in (certain, perhaps))
+            found.append(Completed(*both))
+        return found
 
     def stats(self) -> DecodeStats:
         """Return what was read so far."""

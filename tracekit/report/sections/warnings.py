@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tracekit.printable import span
 from tracekit.report import format as fmt
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
@@ -14,6 +15,7 @@ LOSSES = {
     "sequence_gaps": "gaps in the numbering of the records",
     "lost_records": "records lost at those gaps",
     "dropped": "events that the kernel dropped while capturing",
+    "unseen": "completions that the kernel counted and the record lacks",
 }
 UNMATCHED = "events without their counterpart: {}"
 
@@ -45,7 +47,10 @@ def _replay_warnings(inputs: Inputs) -> Iterator[Mapping[str, str]]:
 def _losses(loss: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what was lost and how many, leaving out what did not happen."""
     for key, amount in loss.items():
-        if isinstance(amount, Mapping):
+        if key == "unseen":
+            if amount and amount["at_most"]:
+                yield LOSSES[key], span(amount["at_least"], amount["at_most"])
+        elif isinstance(amount, Mapping):
             for event, count in amount.items():
                 if count:
                     yield UNMATCHED.format(event), fmt.count(count)

@@ -1,0 +1,168 @@
+"""Completions that a source does not see are told, as many as the kernel's counters have more."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.capture.machine import Disk, read_layout, run_capture
+from tests.capture.test_sources import PROBES, recording
+from tracekit.capture import iostats
+from tracekit.capture.layout import LAYOUT_VERSION, find_disk
+from tracekit.capture.session import Options, capture
+from tracekit.capture.sources import NAMES, choose
+from tracekit.capture.tracefs import tracefs_folder
+from tracekit.errors import TracekitError
+from tracekit.parse import parse
+from tracekit.store import TraceFolder
+
+pytestmark = pytest.mark.root
+READS = 240
+AT_ONCE = 6
+TURNS = 3
+
+
+def reads(disk: Disk) -> list[str]:
+    """Return a command of READS direct reads of the swap partition, which nobody else uses.
+
+    They come with pauses, in which processors go idle: completions run in the idle task then.
+    """
+    what = f"if={disk.device}p3 of=/dev/null bs=4k iflag=direct status=none"
+    turn = f"sleep 0.01; dd {what} count={AT_ONCE} skip=$turn"
+    return ["sh", "-c", f"for turn in $(seq {READS // AT_ONCE}); do {turn}; done"]
+
+
+def mixed(disk: Disk) -> str:
+    """Return a script of all kinds: first reads after a mount, merges, a journal, discards."""
+    point, part = disk.point, f"{disk.device}p1"
+    file = f"--name=job --filename={point}/job --size=2M --overwrite=1 --number_ios=200"
+    flow = "--rw=randrw --bsrange=4k-16k --direct=1 --fsync=16 --output=/dev/null"
+    steps = (
+        *(f"umount {point}", f"mount {part} {point}", f"fio {file} {flow}"),
+        *(f"dd if=/dev/zero of={point}/big bs=64k count=32 conv=fsync status=none",),
+        *(f"rm {point}/big {point}/job", "sync", f"fstrim {point}"),
+        *(f"dd if={part} of=/dev/null bs=128k count=40 status=none",),
+    )
+    return "; ".join(steps)
+
+
+def unseen_of(folder: TraceFolder) -> dict[str, Any]:
+    found: dict[str, Any] = folder.info["loss"]["unseen"]
+    assert found["not_measured"] == []
+    return found
+
+
+def recorded(found: dict[str, Any]) -> dict[str, int]:
+    return {row["kind"]: row["recorded"] for row in found["disks"]}
+
+
+def lacking(folder: TraceFolder) -> int:
+    found: int = folder.info["loss"]["unmatched"]["queue"]
+    return found
+
+
+def warns(folder: TraceFolder) -> bool:
+    return "unseen_completions" in {warning["code"] for warning in folder.info["warnings"]}
+
+
+@pytest.mark.parametrize("source", NAMES)
+def test_what_was_recorded_and_what_is_told_are_all_that_was_read(
+    disk: Disk, tmp_path: Path, source: str
+) -> None:
+    try:
+        choose(source, tracefs=tracefs_folder(), disks=[find_disk(disk.device)])
+    except TracekitError as error:
+        pytest.skip(str(error))
+    # WHEN direct reads, so many, are captured (again, where somebody else read from the disk too)
+    for turn in range(TURNS):
+        options = ("-o", str(tmp_path / f"trace-{turn}"), "--source", source)
+        done = run_capture(disk.device, *options, "--", *reads(disk))
+        assert done.returncode == 0, done.stderr
+        folder, _ = parse([tmp_path / f"trace-{turn}"], tmp_path / f"parsed-{turn}")
+        rows = {row["kind"]: row for row in unseen_of(folder)["disks"]}
+        row = rows["read"]
+        if row["counted"] == READS:
+            break
+    # THEN the kernel counted these, and what the record lacks of them is told
+    assert row["counted"] == READS
+    assert row["recorded"] + row["at_least"] <= READS <= row["recorded"] + row["at_most"]
+    assert sum(one["at_least"] for one in rows.values()) <= lacking(folder)
+    assert warns(folder) == any(one["at_least"] for one in rows.values())
+    # AND the tracer sees all of them
+    if source == "tracefs-blk":
+        assert (row["recorded"], row["at_most"]) == (READS, 0)
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
+@pytest.mark.parametrize("source", ["perf", "bpftrace"])
+def test_a_program_lacks_what_the_tracer_has_more(disk: Disk, tmp_path: Path, source: str) -> None:
+    if reason := PROBES[source]():
+        pytest.skip(f"{source} does not record block events here: {reason}")
+    # WHEN requests of all kinds are recorded by both at once
+    layout = {"layout_version": LAYOUT_VERSION, "capture": {"source": source}}
+    with recording(source, disk, tmp_path / "text") as running:
+        options = Options(command=("sh", "-c", mixed(disk)), source="tracefs-blk")
+        captured = capture([disk.device], tmp_path / "blk", options=options)
+        found = running.stop()
+    assert captured.kept.overrun == 0
+    found.keep(tmp_path / "text", name="text", layout=layout, compress="none")
+    shutil.copy(tmp_path / "blk" / "layout.json", tmp_path / "text")
+    # THEN the tracer has all that the kernel counted, of each kind
+    ours, theirs = (
+        unseen_of(parse([tmp_path / name], tmp_path / f"parsed-{name}")[0])
+        for name in ("blk", "text")
+    )
+    assert {row["kind"] for row in ours["disks"]} == {"read", "write", "discard", "flush"}
+    assert ours["at_least"] == 0, ours
+    # AND the program lacks as many as it says, by kind
+    has = recorded(ours)
+    for row in theirs["disks"]:
+        slack = next(one for one in ours["disks"] if one["kind"] == row["kind"])["at_most"]
+        missing = has[row["kind"]] - row["recorded"]
+        assert row["at_least"] - slack <= missing <= row["at_most"], row
+
+
+def test_a_disk_without_accounting_is_told(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN a disk of which the kernel counts nothing
+    switch = Path(f"/sys/block/{disk.name}/queue/iostats")
+    before = switch.read_text().strip()
+    switch.write_text("0")
+    try:
+        done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--", *disk.writer(5))
+    finally:
+        switch.write_text(before)
+    # THEN layout and trace say that it is not measured, and why
+    assert done.returncode == 0, done.stderr
+    (entry,) = read_layout(tmp_path / "trace")["counters"]
+    assert entry == {"device": disk.name, "why_not": iostats.WHY_OFF}
+    folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")
+    assert folder.info["loss"]["unseen"]["not_measured"] == [
+        {"device": disk.name, "why": iostats.WHY_OFF}
+    ]
+
+
+def test_the_counters_are_those_of_the_disk(disk: Disk) -> None:
+    # GIVEN a reading, three direct reads, and another
+    folders = [find_disk(disk.device)]
+    begin = iostats.read_all(folders)
+    read = f"if={disk.device}p3 of=/dev/null bs=4k count=3 iflag=direct status=none"
+    subprocess.run(["dd", *read.split()], check=True)
+    now_ns = time.monotonic_ns()
+    (entry,) = iostats.told(folders, begin=begin, end=iostats.read_all(folders))
+    # THEN they differ by these, and the times are those of the clock of the records
+    counts = [entry[end]["completed"]["read"] for end in ("begin", "end")]
+    assert counts[1] - counts[0] == 3
+    assert entry["begin"]["after_ns"] <= now_ns <= entry["end"]["before_ns"]
+
+
+def test_a_disk_that_went_away_has_no_counters(tmp_path: Path) -> None:
+    gone = [tmp_path / "disk"]
+    readings = iostats.read_all(gone)
+    assert iostats.told(gone, begin=readings, end=readings) == [
+        {"device": "disk", "why_not": iostats.WHY_GONE}
+    ]

@@ -1,0 +1,270 @@
+"""Completions that the kernel counted and the record lacks, by the counters of the capture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.decode.records import pack
+from tracekit.errors import InputError
+from tracekit.formats.unseen import LAG_NS
+from tracekit.parse import parse
+from tracekit.parse_foreign import import_trace
+from tracekit.store import TraceFolder
+
+MS = 1_000_000
+BEGIN_NS, END_NS = 100 * MS, 900 * MS
+"""When the counters were read, each for a microsecond."""
+READS = """
+    200000000 Q R 8+8
+    200001000 D R 8+8
+    200002000 C R 8+8
+    300000000 Q RA 80+8
+    300001000 D RA 80+8
+    300002000 C RA 80+8
+"""
+IN_PARTS = """
+    310000000 Q R 1000+16
+    310001000 D R 1000+16
+    310002000 C R 1000+8
+    310003000 C R 1008+8
+"""
+MERGED = """
+    320000000 Q W 2000+8
+    320000100 G W 2000+8
+    320000200 Q W 2008+8
+    320000300 M W 2008+8
+    320001000 D W 2000+16
+    320002000 C W 2000+16
+"""
+SPLIT = """
+    330000000 Q W 3000+16
+    330000100 X W 3000+16 to=3008
+    330001000 D W 3000+8
+    330001100 D W 3008+8
+    330002000 C W 3000+8
+    330002100 C W 3008+8
+"""
+FORCED = """
+    340000000 Q FWFS 4000+8
+    340000100 G FWFS 4000+8
+    340001000 D FN 0+0
+    340002000 C FN 0+0
+    340002100 D WFS 4000+8
+    340003000 C WFS 4000+8
+    340004000 C WFS 4000+0
+"""
+EMPTY_FLUSH = """
+    350000000 Q FWS
+    350000100 G FWS
+    350001000 D FN
+    350002000 C FN
+    350002100 C WS
+"""
+DISCARDS = """
+    360000000 Q DS 5000+64
+    360001000 D DS 5000+64
+    360002000 C DS 5000+64
+"""
+ALL = READS + IN_PARTS + MERGED + SPLIT + FORCED + EMPTY_FLUSH + DISCARDS
+COMPLETED = {"read": 3, "write": 1 + 2 + 1 + 1, "discard": 1, "flush": 2}
+"""By hand: what the kernel counts of ALL."""
+
+
+def reading(at_ns: int, completed: dict[str, int]) -> dict[str, Any]:
+    return {"before_ns": at_ns, "after_ns": at_ns + 1000, "in_flight": 0, "completed": completed}
+
+
+def counters(completed: dict[str, int], device: str = "loop0") -> dict[str, Any]:
+    """Return the counters of a disk that completed so many requests besides 1,000 of each."""
+    before = dict.fromkeys(completed, 1000)
+    after = {kind: 1000 + count for kind, count in completed.items()}
+    ends = {"begin": reading(BEGIN_NS, before), "end": reading(END_NS, after)}
+    return {"device": device, **ends}
+
+
+def captured(folder: Path, lines: str, *entries: dict[str, Any]) -> Path:
+    """Write a capture of the events, put in order of time, with these counters."""
+    folder.mkdir()
+    events = sorted((line for line in lines.splitlines() if line.strip()), key=time_of)
+    (folder / "c.blktrace.0").write_bytes(pack("\n".join(events)))
+    devices = [{"device": f"loop{minor}", "major": 7, "minor": minor} for minor in (0, 1)]
+    layout = {"layout_version": 1, "devices": devices, "counters": list(entries)}
+    (folder / "layout.json").write_text(json.dumps(layout))
+    return folder
+
+
+def time_of(line: str) -> int:
+    return int(line.split(maxsplit=1)[0])
+
+
+def parsed(tmp_path: Path, lines: str, *entries: dict[str, Any]) -> TraceFolder:
+    return parse([captured(tmp_path / "capture", lines, *entries)], tmp_path / "trace")[0]
+
+
+def unseen_of(folder: TraceFolder) -> dict[str, Any]:
+    found: dict[str, Any] = folder.info["loss"]["unseen"]
+    return found
+
+
+def codes(folder: TraceFolder) -> set[str]:
+    return {warning["code"] for warning in folder.info["warnings"]}
+
+
+def test_a_request_counts_once_however_it_completes(tmp_path: Path) -> None:
+    # WHEN each sort of request is in the record, and the kernel counted as its rules are
+    folder = parsed(tmp_path, ALL, counters(COMPLETED))
+    # THEN nothing is unseen, of any kind
+    found = unseen_of(folder)
+    assert {row["kind"]: row["recorded"] for row in found["disks"]} == COMPLETED
+    assert (found["at_least"], found["at_most"], found["not_measured"]) == (0, 0, [])
+    assert not codes(folder) & {"unseen_completions", "unseen_not_measured"}
+
+
+LOST = {
+    "a read": ("C R 8+8", {"read": 1}),
+    "a request of two parts, of which the second": ("C R 1008+8", {"read": 1}),
+    "a carrier with what was merged into it": ("C W 2000+16", {"write": 1}),
+    "a piece of a split I/O": ("C W 3008+8", {"write": 1}),
+    "the end of a forced write": ("C WFS 4000+0", {"write": 1}),
+    "an empty flush": ("C WS", {"write": 1}),
+    "a discard": ("C DS 5000+64", {"discard": 1}),
+    "all flushes of the device": ("C FN", {"flush": 2}),
+    "all reads": ("C R", {"read": 3}),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_lost_completions_are_told_by_kind(tmp_path: Path, name: str) -> None:
+    # GIVEN a record without some completions
+    begin, lacking = LOST[name]
+    kept = [
+        line for line in ALL.splitlines() if not line.split(maxsplit=1)[1:] or begin not in line
+    ]
+    # WHEN it is parsed
+    folder = parsed(tmp_path, "\n".join(kept), counters(COMPLETED))
+    # THEN just these are told
+    found = unseen_of(folder)
+    told = {row["kind"]: row["at_least"] for row in found["disks"] if row["at_least"]}
+    assert told == lacking
+    assert (found["at_least"], found["at_most"]) == (sum(lacking.values()),) * 2
+    (warning,) = (one for one in folder.info["warnings"] if one["code"] == "unseen_completions")
+    kind, count = next(iter(lacking.items()))
+    assert f"loop0 {kind} {count} of {COMPLETED[kind]}" in warning["message"]
+
+
+def test_a_completion_while_a_reading_was_made_may_be_in_it_or_not(tmp_path: Path) -> None:
+    # GIVEN completions: before the first reading, in it, a moment before the last one, behind it
+    times = (BEGIN_NS - 2 * LAG_NS, BEGIN_NS + 500, END_NS - LAG_NS // 2, END_NS + 2000)
+    lines = [
+        f"{at - back} {action} R {sector}+8"
+        for sector, at in enumerate(times, 1)
+        for back, action in ((200, "Q"), (100, "D"), (0, "C"))
+    ]
+    # WHEN the kernel counted one more than those that are surely between
+    folder = parsed(tmp_path, READS + "\n".join(lines), counters({"read": 4}))
+    # THEN the two at the edges make it uncertain which
+    (row,) = unseen_of(folder)["disks"]
+    assert (row["counted"], row["recorded"]) == (4, 2)
+    assert (row["at_least"], row["at_most"]) == (0, 2)
+    assert "unseen_completions" not in codes(folder)
+
+
+def test_requests_that_were_under_way_when_recording_began_count(tmp_path: Path) -> None:
+    # GIVEN a read and the data and the end of a forced write, of which only completions are there
+    lines = "150000000 C R 8+8\n160000000 C WFS 4000+8\n161000000 C WFS 4000+0\n" + DISCARDS
+    folder = parsed(tmp_path, lines, counters({"read": 1, "write": 1, "discard": 1}))
+    # THEN the read is counted, and the write may have two completions
+    found = {row["kind"]: row for row in unseen_of(folder)["disks"]}
+    assert (found["read"]["at_least"], found["read"]["at_most"]) == (0, 0)
+    assert (found["write"]["at_least"], found["write"]["at_most"]) == (0, 0)
+
+
+def test_each_disk_has_its_own(tmp_path: Path) -> None:
+    # GIVEN two disks, of which the second has no event in the record at all
+    entries = counters({"read": 2}), counters({"read": 7, "write": 5}, "loop1")
+    found = unseen_of(parsed(tmp_path, READS, *entries))
+    told = {(row["device"], row["kind"]): row["at_least"] for row in found["disks"]}
+    assert told == {("loop0", "read"): 0, ("loop1", "read"): 7, ("loop1", "write"): 5}
+
+
+def test_a_disk_that_does_not_count_is_not_measured(tmp_path: Path) -> None:
+    # GIVEN a disk whose counters stood still, and one that was not read
+    entries = counters({"read": 0}), {"device": "loop1", "why_not": "queue/iostats is 0"}
+    folder = parsed(tmp_path, READS, *entries)
+    # THEN both are named, and nothing is claimed
+    found = unseen_of(folder)
+    assert found["disks"] == []
+    assert [one["device"] for one in found["not_measured"]] == ["loop0", "loop1"]
+    (warning,) = (one for one in folder.info["warnings"] if one["code"] == "unseen_not_measured")
+    assert "loop0: read: the record has 2 and the kernel counted 0" in warning["message"]
+    assert "loop1: queue/iostats is 0" in warning["message"]
+
+
+def test_counters_that_went_back_tell_nothing(tmp_path: Path) -> None:
+    entry = counters({"read": 2})
+    entry["end"]["completed"]["read"] = 7
+    found = unseen_of(parsed(tmp_path, READS, entry))
+    assert found["not_measured"] == [{"device": "loop0", "why": "its count of read went back"}]
+
+
+def test_times_of_another_clock_tell_nothing(tmp_path: Path) -> None:
+    # GIVEN records whose times begin at 0, as blkparse prints them, long before the readings
+    lines = "0 Q R 8+8\n1000 D R 8+8\n2000 C R 8+8"
+    found = unseen_of(parsed(tmp_path, lines, counters({"read": 1})))
+    assert found["disks"] == []
+    assert "not those of the capture's clock" in found["not_measured"][0]["why"]
+
+
+def test_a_capture_without_counters_says_nothing(tmp_path: Path) -> None:
+    folder = parsed(tmp_path, READS)
+    assert folder.info["loss"]["unseen"] is None
+    assert not codes(folder) & {"unseen_completions", "unseen_not_measured"}
+
+
+def perf_text(lines: int) -> str:
+    """Return so many reads as perf script prints them."""
+    text = ""
+    for number in range(lines):
+        head, at_us = "dd 42 [001]", 200_000 + 10 * number
+        for step, event, body in (
+            (0, "bio_queue", f"{8 * number} + 8 [dd]"),
+            (1, "rq_issue", f"4096 () {8 * number} + 8 [dd]"),
+            (2, "rq_complete", f"() {8 * number} + 8 [0]"),
+        ):
+            text += f"{head} 0.{at_us + step:06}000: block:block_{event}: 7,0 R {body}\n"
+    return text
+
+
+@pytest.mark.parametrize("lost", [0, 1, 17])
+def test_completions_taken_out_of_a_text_are_told_exactly(tmp_path: Path, lost: int) -> None:
+    # GIVEN a capture of 40 reads by perf, of which some completions are taken out
+    folder = captured(tmp_path / "capture", READS, counters({"read": 40}))
+    (folder / "c.blktrace.0").unlink()
+    lines = perf_text(40).splitlines(keepends=True)
+    ends = [place for place, line in enumerate(lines) if "rq_complete" in line]
+    gone = set(ends[3 : 3 + lost])
+    text = "".join(line for place, line in enumerate(lines) if place not in gone)
+    (folder / "c.perf.txt").write_text(text)
+    # WHEN it is parsed, or imported
+    made = parse([folder], tmp_path / "trace")[0], import_trace(folder, tmp_path / "imported")
+    # THEN just these are told, and as many rows have no completion
+    for trace in made:
+        (row,) = unseen_of(trace)["disks"]
+        assert (row["counted"], row["recorded"]) == (40, 40 - lost)
+        assert (row["at_least"], row["at_most"]) == (lost, lost)
+        assert trace.info["loss"]["unmatched"]["queue"] == lost
+        assert ("unseen_completions" in codes(trace)) == bool(lost)
+
+
+def test_damage_of_loss_in_trace_json_is_named(tmp_path: Path) -> None:
+    # GIVEN a trace whose count of what is unseen was spoilt
+    folder = parsed(tmp_path, READS, counters({"read": 2}))
+    info = json.loads((folder.path / "trace.json").read_text())
+    info["loss"]["unseen"]["at_least"] = -1
+    (folder.path / "trace.json").write_text(json.dumps(info))
+    with pytest.raises(InputError, match="loss: unseen cannot be"):
+        _ = TraceFolder(folder.path).info
