@@ -127,6 +127,8 @@ def test_the_program_is_killed(tmp_path: Path, place: Path) -> None:
     asked = "select count(*) as n from file_completions where replay = 'latest.unfinished'"
     answer = CliRunner().invoke(app, ["sql", str(folder.path), asked, "--json"])
     assert f"{len(ids)}" in answer.output
+    assert CliRunner().invoke(app, ["report", str(folder.path)]).exit_code == 0
+    assert "latest.unfinished" in (folder.path / "report.html").read_text()
     # AND the next replay removes what was left, and says so
     told = fast_again(folder, place)
     assert told["directory"]["replaced"] == "killed run"
@@ -241,3 +243,53 @@ def test_what_was_kept_stays(tmp_path: Path) -> None:
     assert (tmp_path / OWN / "run/old").exists()
     ran = run(plan, tmp_path, "--replace")
     assert (ran.code, ran.summary["directory"]["replaced"]) == (0, "kept run")
+
+
+def test_the_command_replaces_kept_files_by_force_only(tmp_path: Path) -> None:
+    folder = trace(
+        tmp_path / "trace",
+        [{"path": "/a", "size_bytes": 3}],
+        [{"operation": "stat", "file_id": 0}],
+    )
+    target = tmp_path / "target"
+    target.mkdir()
+    words = ["replay", str(folder.path), "--files", str(target)]
+    assert CliRunner().invoke(app, [*words, "--keep"]).exit_code == 0
+    refused = CliRunner().invoke(app, words).exception
+    assert isinstance(refused, UsageError)
+    assert (str(target / OWN) in str(refused), "--force" in refused.hint) == (True, True)
+    assert (target / OWN / "run/a").exists()
+    assert CliRunner().invoke(app, [*words, "--force"]).exit_code == 0
+    assert list(target.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_is_interrupted_while_files_are_made(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    # GIVEN a trace of many files, being made for a replay
+    files: list[Row] = [{"path": f"/d/f{n}", "size_bytes": 5000} for n in range(20_000)]
+    folder = trace(tmp_path / "trace", files, [{"operation": "stat", "file_id": 0}])
+    target = tmp_path / "target"
+    target.mkdir()
+    words = [sys.executable, "-m", "tracekit", "replay", str(folder.path), "--files", str(target)]
+    running = subprocess.Popen(words, stderr=subprocess.PIPE)
+    await_true((target / OWN / "run/d/f0").exists)
+    # WHEN it is interrupted, THEN it says that nothing was replayed, and nothing is left
+    running.send_signal(number)
+    _, said = running.communicate(timeout=20)
+    assert (running.returncode, b"nothing was replayed" in said) == (3, True)
+    assert list(target.iterdir()) == list((folder.path / "replays").iterdir()) == []
+
+
+def test_the_command_is_interrupted(tmp_path: Path) -> None:
+    folder, target = slow_trace(tmp_path / "trace"), tmp_path / "target"
+    target.mkdir()
+    running, _ = started(folder, target)
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate(timeout=20)
+    assert (running.returncode, b"not complete: interrupted" in said) == (3, True)
+    done = json.loads((folder.path / "replays/latest/file_summary.json").read_text())
+    table = pq.read_table(folder.path / "replays/latest/file_completions.parquet")
+    assert 50 < len(table) == done["counts"]["operations"] < COUNT
+    assert list(target.iterdir()) == []

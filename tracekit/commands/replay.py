@@ -182,7 +182,9 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     name: Annotated[
         str, typer.Option(help="Name of the results in the trace folder; latest is replaced.")
     ] = "latest",
-    force: Annotated[bool, typer.Option(help="Replace results of this name.")] = False,
+    force: Annotated[
+        bool, typer.Option(help="Replace results of this name, and kept --files.")
+    ] = False,
     keep: Annotated[bool, typer.Option(help="Keep target files made for the run.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check plan and targets; no request is made.")
@@ -290,7 +292,9 @@ def _run_files(trace: Path, options: Any, *, as_json: bool) -> None:
     typer.echo(json.dumps(summary, indent=2) if as_json else describe(summary))
     if is_partial:
         place = folder.path / "replays" / options.name
+        is_whole = summary["outcome"] == "finished"
         raise PartialError(
-            f"{summary['counts']['failed']:,} operations did not end as in the trace"
-            f" (the run {summary['outcome']}); what was done is in {place}"
+            ("" if is_whole else f"the replay is not complete: {summary['outcome']}, ")
+            + f"{summary['counts']['failed']:,} operations did not end as in the trace;"
+            f" what was done is in {place}"
         )

@@ -12,6 +12,8 @@ from tracekit.native.replay import KilledError, Outcome, run_command
 INTERFACE = "tracekit-file-replay interface 1"
 OWN_FOLDER = "tracekit-files"
 """What the program makes below the directory of a run."""
+KEPT_MARK = "made-by-tracekit-file-replay"
+"""What is in it when it was kept after its run."""
 
 
 def checked_program() -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tracekit import store
-from tracekit.errors import UsageError
-from tracekit.native.files import checked_program, run_files
+from tracekit.errors import PartialError, UsageError
+from tracekit.native.files import KEPT_MARK, OWN_FOLDER, checked_program, run_files
 from tracekit.plan.captured import compile_files
 from tracekit.replay.doubts import find_rescued
 from tracekit.replay.file_completions import write_file_completions
@@ -56,12 +56,16 @@ class FileReplayOptions:
             raise UsageError(f"--limit {self.limit}: not a number of operations")
         if not self.directory.is_dir():
             raise UsageError(f"--files {self.directory}: there is no such folder")
+        own = self.directory / OWN_FOLDER
+        if (own / KEPT_MARK).is_file() and not self.overwrite:
+            raise UsageError(f"{own} is what a replay kept", hint="remove it, or pass --force")
 
 
 def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[str, Any], bool]:
     """Replay the file operations of a trace; return the summary and whether only a part was done.
 
-    Keeps `plan.bin`, `file_completions.parquet` and `file_summary.json` in `replays/<name>`.
+    Keeps `plan.bin`, `file_completions.parquet` and `file_summary.json` in `replays/<name>`. Raises
+    PartialError, and keeps nothing, when it was interrupted before the first operation.
     """
     checked_program()
     path = folder.path / "replays" / options.name
@@ -74,12 +78,15 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
         results = place / FILE_RECORDS
         arguments = ["--pace", options.pace, "--speed", options.speed, "--cache", options.cache]
         arguments += ["--keep"] if options.keeps_files else []
+        arguments += ["--replace"] if options.overwrite else []
         arguments += ["--results", str(results)]
         kept = path.with_name(f"{options.name}{SUFFIX}")
         with keeping_unfinished(kept, Begun(place / PLAN, results, asdict(compiled))):
             outcome = run_files(
                 place / PLAN, options.directory, summary=place / SUMMARY, arguments=arguments
             )
+        if "counts" not in outcome.summary:
+            raise PartialError("interrupted while the files were made: nothing was replayed")
         summary = {"name": options.name, **outcome.summary, "compiled": asdict(compiled)}
         summary["asked"] = None if options.asked is None else list(options.asked)
         summary["messages"] = outcome.messages.splitlines()
