@@ -57,10 +57,10 @@ def loop(backing: Path, *options: str) -> Iterator[Path]:
 
 
 @contextmanager
-def mounted(device: Path, place: Path) -> Iterator[Path]:
+def mounted(device: Path, place: Path, *options: str) -> Iterator[Path]:
     """Mount a device that holds a file system."""
     place.mkdir()
-    call("mount", str(device), str(place))
+    call("mount", *options, str(device), str(place))
     try:
         yield place
     finally:

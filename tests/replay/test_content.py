@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -116,11 +117,10 @@ def test_odd_addresses_are_written_direct_or_not(
 
 def test_long_write_zeroes_where_the_file_system_has_no_zero_range(tmp_path: Path) -> None:
     # GIVEN tmpfs, which lacks zero range and O_DIRECT, and a range longer than any buffer
-    shared = Path("/dev/shm")  # noqa: S108 - the file is made by the program and removed by us
-    target = shared / f"tracekit-test-{tmp_path.name}"
     records = [record(WRITE, 0, 2048), record(WRITE_ZEROES, 64, 1900), record(DISCARD, 0, 8)]
     plan = write_plan(tmp_path / "a.plan", records)
-    try:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        target = Path(place, "t")
         for engine in ENGINES:
             # WHEN it runs by either engine
             ran = run(
@@ -133,8 +133,6 @@ def test_long_write_zeroes_where_the_file_system_has_no_zero_range(tmp_path: Pat
             if not ran.summary["targets"][0]["can_zero"]:
                 assert ran.summary["targets"][0]["can_discard"] is True
             target.unlink()
-    finally:
-        target.unlink(missing_ok=True)
 
 
 def test_each_target_gets_its_own_requests(tmp_path: Path) -> None:

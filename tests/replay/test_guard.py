@@ -14,6 +14,9 @@ from tests.replay.disk import call, image, loop, mounted, needs_root, token_of
 from tests.replay.program import WRITE, content, expected_content, record, run, write_plan
 from tests.replay.refusal import RECORDS, refused, unchanged, write_plan_of
 
+STILL = ("-o", "ro")
+"""How to mount a file system that must not write anything by itself, however long a test takes."""
+
 
 def everything_confirmed(device: Path) -> list[str]:
     """Return options of somebody who insists: the checks must hold all the same."""
@@ -44,7 +47,7 @@ def test_a_mounted_device_is_refused_even_for_reading(tmp_path: Path) -> None:
     backing = image(tmp_path / "img")
     call("mkfs.ext4", "-q", str(backing))
     plan = write_plan_of(tmp_path)
-    with loop(backing) as device, mounted(device, tmp_path / "mnt"), unchanged(backing):
+    with loop(backing) as device, mounted(device, tmp_path / "mnt", *STILL), unchanged(backing):
         refused(run(plan, *everything_confirmed(device)), "mounted at", str(tmp_path / "mnt"))
         refused(run(plan, "--target", str(device)), "mounted at")
 
@@ -58,7 +61,7 @@ def test_a_device_mounted_after_the_plan_was_made_is_refused(tmp_path: Path) -> 
     with loop(backing) as device:
         ready = run(plan, *everything_confirmed(device), "--dry-run")
         assert ready.summary["outcome"] == "dry_run"
-        with mounted(device, tmp_path / "mnt"), unchanged(backing):
+        with mounted(device, tmp_path / "mnt", *STILL), unchanged(backing):
             refused(run(plan, *everything_confirmed(device)), "mounted at")
 
 
@@ -68,7 +71,7 @@ def test_a_device_under_another_name_is_refused(tmp_path: Path) -> None:
     backing = image(tmp_path / "img")
     call("mkfs.ext4", "-q", str(backing))
     plan = write_plan_of(tmp_path)
-    with loop(backing) as device, mounted(device, tmp_path / "mnt"):
+    with loop(backing) as device, mounted(device, tmp_path / "mnt", *STILL):
         node = tmp_path / "harmless"
         os.mknod(node, 0o600 | stat.S_IFBLK, os.stat(device).st_rdev)
         (tmp_path / "link").symlink_to(node)
@@ -99,7 +102,7 @@ def test_the_disk_of_a_mounted_partition_is_refused_its_neighbour_is_not(tmp_pat
     plan = write_plan(tmp_path / "a.plan", RECORDS[:2])
     with partitioned(tmp_path) as (backing, device, first):
         call("mkfs.ext4", "-q", str(first))
-        with mounted(first, tmp_path / "mnt"), unchanged(backing):
+        with mounted(first, tmp_path / "mnt", *STILL), unchanged(backing):
             refused(run(plan, *everything_confirmed(device)), "mounted at")
             refused(run(plan, *everything_confirmed(first)), "mounted at")
             second = Path(f"{device}p2")
@@ -154,7 +157,11 @@ def test_what_is_behind_a_loop_device_is_refused_when_its_name_is_gone(tmp_path:
         with loop(node) as upper:
             node.unlink()
             call("mkfs.ext4", "-q", str(upper))
-            with mounted(upper, tmp_path / "mnt"), settled(upper, device), unchanged(backing):
+            with (
+                mounted(upper, tmp_path / "mnt", *STILL),
+                settled(upper, device),
+                unchanged(backing),
+            ):
                 # WHEN the lower device is the target, THEN it is refused by its number
                 gone = run(plan, *everything_confirmed(device))
                 refused(gone, "behind the loop device", upper.name)
