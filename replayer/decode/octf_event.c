@@ -6,19 +6,6 @@
 #define HEADER 1
 enum { HEADER_SID = 1, HEADER_TIME = 2 };
 
-#define HALF ((size_t)8)
-
-/* In pieces, which become a few stores each: of the whole at once some compilers make a string
- * instruction, whose start takes longer than an event. */
-static inline void clear(struct octf_event *event) {
-  event->sid = event->time_ns = 0;
-  event->kind = OCTF_UNKNOWN;
-  event->has_header = false;
-  memset(event->values, 0, HALF * sizeof(event->values[0]));
-  memset(event->values + HALF, 0, (OCTF_FIELDS - HALF) * sizeof(event->values[0]));
-  event->name = (struct wire){0};
-}
-
 static int read_header(struct wire message, struct octf_event *out) {
   struct wire_field field;
   int status;
@@ -56,7 +43,7 @@ int octf_event_read(const uint8_t *message, size_t size, struct octf_event *out)
   struct wire wire = {.at = message, .end = message + size};
   struct wire_field field;
   int status;
-  clear(out);
+  *out = (struct octf_event){0};
   while ((status = wire_next(&wire, &field)) > 0) {
     if (field.type != WIRE_BYTES)
       continue;
