@@ -10,8 +10,8 @@ from typing import Any
 
 from tracekit import query
 from tracekit.errors import UsageError
-from tracekit.schema.registry import MADE_BY
 from tracekit.store import TraceFolder, write_table
+from tracekit.tables import MADE_BY
 
 # The order in which they run, and in which their tables are listed.
 ANALYSES = (

@@ -1,14 +1,135 @@
-"""Arrow arrays of numpy's, by their buffers: `pa.array` imports pandas, most of a short run."""
+"""Columns of tables as numpy arrays and back, by their buffers.
+
+Arrow's own conversions import pandas first, which takes longer than a stage on a small trace.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tracekit.errors import InputError
+from tracekit.tables import ROLES
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+
+BATCH_ROWS = 1 << 18
+
+
+def open_table(path: Path, needed: Sequence[str] = ()) -> Any:
+    """Open a Parquet file; raise InputError when it is none or lacks one of the columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        message = f"{path} is not a readable Parquet file: {error}"
+        raise InputError(message, hint="make it again") from None
+    missing = [name for name in needed if name not in file.schema_arrow.names]
+    if missing:
+        raise InputError(f"{path} lacks the columns {', '.join(missing)}", hint="make it again")
+    return file
+
+
+def read_batches(path: Path, names: Sequence[str]) -> Iterator[Any]:
+    """Yield a Parquet file's columns as record batches of up to BATCH_ROWS rows.
+
+    Raise InputError when the file cannot be read, to its end, or lacks one of them.
+    """
+    import pyarrow as pa
+
+    file = open_table(path, names)
+    try:
+        yield from file.iter_batches(BATCH_ROWS, columns=list(names))
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read: {error}", hint="make it again") from None
+
+
+def ints(column: Any, *, if_null: int = 0) -> NDArray[np.int64]:
+    """Return an int64 column, with `if_null` in place of nulls."""
+    import numpy as np
+
+    values = _values(column, np.int64)
+    if column.null_count:
+        return np.where(flags(column.is_valid()), values, np.int64(if_null))
+    return values
+
+
+def flags(column: Any) -> NDArray[np.bool_]:
+    """Return a boolean column without nulls."""
+    import numpy as np
+    import pyarrow as pa
+
+    return _values(column.cast(pa.uint8()), np.uint8).view(np.bool_)
+
+
+def texts(column: Any) -> tuple[list[str], NDArray[np.int32]]:
+    """Return the different values of a text column and each row's index in them.
+
+    The index of a null is the number of values.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values: list[str] = encoded.dictionary.to_pylist()
+    indices = _values(encoded.indices.cast(pa.int32()), np.int32)
+    if column.null_count:
+        indices = np.where(flags(column.is_valid()), indices, np.int32(len(values)))
+    return values, indices
+
+
+def codes(column: Any, code_of: Callable[[str | None], int]) -> NDArray[np.int64]:
+    """Map a text column through `code_of`, which is asked once for each different value."""
+    import numpy as np
+
+    values, indices = texts(column)
+    lookup = np.array([code_of(text) for text in [*values, None]], np.int64)
+    return np.asarray(lookup[indices], np.int64)
+
+
+def _values(column: Any, kind: type[Any]) -> NDArray[Any]:
+    """Return a column's buffer of values; what stands in place of nulls is undefined."""
+    import numpy as np
+
+    if not len(column):
+        return np.empty(0, kind)
+    first = int(column.offset)
+    return np.frombuffer(column.buffers()[1], kind)[first : first + len(column)]
+
+
+def number_column(values: NDArray[Any], kind: Any) -> Any:
+    """Return an Arrow column without nulls of the numbers, cast to the Arrow type's width."""
+    import numpy as np
+    import pyarrow as pa
+
+    exact = np.ascontiguousarray(values, kind.to_pandas_dtype())
+    return pa.Array.from_buffers(kind, len(exact), [None, pa.py_buffer(exact)])
+
+
+def text_column(indices: NDArray[Any], texts: Sequence[str]) -> Any:
+    """Return an Arrow dictionary column of `texts` by their indices."""
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), word_array(texts))
+
+
+def word_array(texts: Sequence[str]) -> Any:
+    """Return an Arrow array of the texts."""
+    import numpy as np
+    import pyarrow as pa
+
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)])
+    buffers = [pa.py_buffer(np.asarray(ends, np.int32)), pa.py_buffer(b"".join(encoded))]
+    return pa.StringArray.from_buffers(len(texts), *buffers)
 
 
 def words_of(codes: NDArray[Any], words: Sequence[str]) -> pa.Array:
@@ -45,3 +166,82 @@ def texts_of(words: Sequence[str]) -> pa.Array:
     np.cumsum([len(one) for one in data], out=ends[1:])
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))]
     return pa.Array.from_buffers(pa.large_string(), len(data), buffers).cast(pa.string())
+
+
+UNKNOWN = -1
+Item = TypeVar("Item")
+
+
+def row_count(file: Path) -> int:
+    """Return a Parquet file's number of rows; raise InputError when it is none."""
+    return int(open_table(file).metadata.num_rows)
+
+
+def read_columns(file: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the columns of a Parquet file by name, a quarter of a million rows at a time.
+
+    Raise InputError when the file cannot be read or lacks one of them.
+    """
+    for batch in read_batches(file, names):
+        yield {name: batch.column(name) for name in names}
+
+
+def ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Yield items of which the next one is made meanwhile, on another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
+
+
+def numbers(column: Any) -> NDArray[np.int64]:
+    """Return an int64 column with UNKNOWN in place of nulls."""
+    return ints(column, if_null=UNKNOWN)
+
+
+def flag_bytes(column: Any) -> NDArray[np.uint8]:
+    """Return a boolean column without nulls as 0 and 1."""
+    import numpy as np
+
+    return flags(column).view(np.uint8)
+
+
+def name_codes(column: Any, names: list[str], *, grow: bool = False) -> NDArray[np.int32]:
+    """Return each text's index in `names`, or len(names); with `grow`, new names are appended."""
+    import numpy as np
+
+    known = {name: index for index, name in enumerate(names)}
+
+    def code_of(text: str | None) -> int:
+        if grow and text is not None and text not in known:
+            known[text] = len(names)
+            names.append(text)
+        return known.get(text, len(names)) if text is not None else len(names)
+
+    return codes(column, code_of).astype(np.int32)
+
+
+def role_codes(column: Any) -> NDArray[np.int32]:
+    """Return each role's index in schema.ROLES; a name that is none of them is `unknown`."""
+    import numpy as np
+
+    return np.minimum(name_codes(column, list(ROLES)), ROLES.index("unknown"))
+
+
+def int64_column(values: NDArray[np.int64]) -> Any:
+    """Return an Arrow column of int64."""
+    import pyarrow as pa
+
+    return number_column(values, pa.int64())
+
+
+def constant_column(text: str, count: int) -> Any:
+    """Return an Arrow column that says the same `count` times."""
+    import numpy as np
+    import pyarrow as pa
+
+    encoded = text.encode()
+    offsets = np.arange(count + 1, dtype=np.int32) * len(encoded)
+    buffers = [pa.py_buffer(offsets), pa.py_buffer(encoded * count)]
+    return pa.StringArray.from_buffers(count, *buffers)

@@ -13,8 +13,7 @@ from typer.core import TyperGroup
 
 from tracekit import __version__
 from tracekit.commands import CLASSES, COMMANDS, GROUPS, RUN_PROGRAMS
-from tracekit.errors import TracekitError, foreign_error
-from tracekit.printable import printable
+from tracekit.errors import TracekitError, escape, foreign_error
 
 
 class _Program(TyperGroup):
@@ -112,7 +111,7 @@ def _fail(error: TracekitError) -> NoReturn:
         sys.stdout.flush()
     except OSError:
         _give_up_output()
-    typer.echo("\n".join(map(printable, f"tracekit: {error}".split("\n"))), err=True)
+    typer.echo("\n".join(map(escape, f"tracekit: {error}".split("\n"))), err=True)
     if error.hint:
         typer.echo(f"  {error.hint}", err=True)
     sys.exit(error.exit_code)

@@ -1,10 +1,11 @@
-"""Errors that a user can act on; `tracekit.cli` alone turns them into an exit code."""
+"""Errors that a user can act on, and text made fit for a terminal; `tracekit.cli` alone exits."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,3 +99,26 @@ def foreign_error(error: Exception) -> TracekitError | None:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         return InputError(f"a table cannot be read or written: {reason}", hint=DAMAGED)
     return None
+
+
+def escape(text: str) -> str:
+    """Return the text with an escape for each character that acts, hides or reorders.
+
+    Names of processes are bytes that somebody else chose; they must not command a terminal, break
+    an SVG, or change what stands beside them.
+    """
+    return "".join(_escape(ord(c)) if _is_hidden(c) else c for c in text)
+
+
+def span(least: int, most: int) -> str:
+    """Return a count that is known or lies between two, such as `1,200` or `1 to 3`."""
+    return f"{most:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def _is_hidden(character: str) -> bool:
+    kind = unicodedata.category(character)
+    return kind[0] == "C" or kind in ("Zl", "Zp")  # controls, directions; line separators
+
+
+def _escape(point: int) -> str:
+    return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}"

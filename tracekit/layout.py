@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from tracekit.contract import check_object, is_count, read_object
 from tracekit.errors import InputError
-from tracekit.schema import ROLES, SECTOR_BYTES
+from tracekit.metadata import check_object, is_count, read_object
+from tracekit.tables import ROLES, SECTOR_BYTES
 
 LAYOUT_VERSION = 1
 DEVICE_KEYS = ("device", "major", "minor", "size_sectors", "logical_sector_bytes", "rotational")

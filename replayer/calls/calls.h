@@ -1,6 +1,6 @@
 /* The decoder of strace's output: an open file in, rows of file operations and files out.
  *
- * The text is what `strace -f -y -s 0 -X raw` writes with nanoseconds (tracekit/capture/strace.py
+ * The text is what `strace -f -y -s 0 -X raw` writes with nanoseconds (tracekit/capture/files.py
  * has the whole command). A decoder is used by one thread at a time. Nothing is printed; the
  * process never exits. */
 #ifndef TRACEKIT_CALLS_CALLS_H

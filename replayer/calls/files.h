@@ -11,7 +11,7 @@
 enum file_kind { KIND_UNKNOWN, KIND_FILE, KIND_DIRECTORY, KIND_OTHER };
 
 /* What a size before the first operation is known by; in the order of EVIDENCE in
- * tracekit/schema/file_operations.py. */
+ * tracekit/tables.py. */
 enum evidence {
   EVIDENCE_UNKNOWN,
   EVIDENCE_ABSENT,    /* it was not there */

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* In the order of OPERATIONS in tracekit/schema/file_operations.py. */
+/* In the order of OPERATIONS in tracekit/tables.py. */
 enum operation {
   OP_OPEN,
   OP_CREATE,

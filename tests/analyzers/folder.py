@@ -9,12 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracekit import schema
+from tracekit import tables as schema
 from tracekit.query import read
-from tracekit.schema.file_operations import FILE_COMPLETIONS
-from tracekit.schema.file_runs import SWEEP_OPERATIONS
-from tracekit.schema.registry import TABLES
 from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.tables import FILE_COMPLETIONS, SWEEP_OPERATIONS, TABLES
 
 FIXTURES = Path(__file__).parent
 PLACES = {table.name: table.place for table in TABLES}

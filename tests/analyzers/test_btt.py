@@ -13,7 +13,7 @@ import pytest
 from tests.analyzers.folder import FIXTURES
 from tests.decode.records import pack
 from tracekit import query
-from tracekit.parse import parse
+from tracekit.readers.blktrace import parse
 
 SAMPLE = FIXTURES.parents[1] / "sample-traces" / "oltp"
 LINE = re.compile(r"^(\w2\w)\s+(\d+\.\d{9})\s+(\d+\.\d{9})\s+(\d+\.\d{9})\s+(\d+)$", re.MULTILINE)

@@ -11,9 +11,8 @@ from tests.analyzers.folder import OF_EACH
 from tests.analyzers.index import FOLDER, INDEX, TITLES, files, index
 from tests.analyzers.test_fixtures import QUERIES
 from tracekit.errors import InputError, UsageError
-from tracekit.query import read
-from tracekit.queryfile import Query, parse
-from tracekit.schema.registry import MADE_BY
+from tracekit.query import Query, parse, read
+from tracekit.tables import MADE_BY
 
 CATALOG = [name for name in files() if name.startswith("catalog/")]
 VIEWS = ("steps", "gaps", "completions", "replay_times")

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy import stats
 
-from tracekit.bench import Options, bench
-from tracekit.workload.blocks import Extent
+from tracekit.pipeline import BenchOptions, bench
 from tracekit.workload.reader import read_profile
+from tracekit.workload.requests import Extent
 
 MEAN_NS = 50_000.0
 PROCESSES: dict[str, tuple[str, Any]] = {
@@ -57,7 +57,7 @@ def line(process: str, folder: Path, *, engine: str, requests: int) -> str:
     more, expected = PROCESSES[process]
     (folder / "own.toml").write_text(PROFILE.format(process=process, more=more))
     profile = read_profile(folder / "own.toml")
-    options = Options(engine=engine, overwrite=True, with_report=False)
+    options = BenchOptions(engine=engine, overwrite=True, with_report=False)
     result = bench(profile, folder / "run", extent=Extent(requests), options=options)
     (summary,) = result.summaries
     table = pq.read_table(folder / "run/replays/latest/completions.parquet")

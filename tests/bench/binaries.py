@@ -23,11 +23,10 @@ import numpy as np
 from tests.bench.decode import NAME, repeat_sample
 from tests.bench.octf import write_trace
 from tests.bench.texts import peak_mib, processor_s, run_import, wall_s
-from tracekit.formats.blocks import blocks_of, whole_records
-from tracekit.formats.oracle import RECORD, OracleFormat
-from tracekit.formats.vscsi import V1, V2, VscsiFormat
-from tracekit.native.decode import Decoder
-from tracekit.native.octf import OctfReader
+from tracekit._native.decode import Decoder
+from tracekit._native.octf import OctfReader
+from tracekit.readers.binary import RECORD, V1, V2, OracleFormat, VscsiFormat
+from tracekit.readers.blocks import blocks_of, whole_records
 
 Fixed = VscsiFormat | OracleFormat
 PYTHON_SHARE = 20

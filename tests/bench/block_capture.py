@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.bench.memory_disk import MEMORY
 from tests.replay.disk import image, loop
-from tracekit.capture.sources import NAMES
+from tracekit.capture.session import NAMES
 
 DISK_MIB = 512
 DEPTHS = (1, 32)

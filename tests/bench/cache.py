@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from tracekit.native.caches import POLICIES, Cache, CacheSetup, next_uses
-from tracekit.native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
-from tracekit.native.handle import ACCESS
-from tracekit.simulate.hit_counts import exact_hits, sampled_hits
-from tracekit.simulate.pages import Accesses
+from tracekit._native.caches import POLICIES, Cache, CacheSetup, next_uses
+from tracekit._native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
+from tracekit._native.handle import ACCESS
+from tracekit.model.miss_ratio_curve import Accesses, exact_hits, sampled_hits
 
 Array = np.ndarray[Any, Any]
 

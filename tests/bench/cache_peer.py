@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from tests.bench.cache import requests
-from tracekit.native.caches import Cache, CacheSetup
-from tracekit.native.curves import PageRuns
+from tracekit._native.caches import Cache, CacheSetup
+from tracekit._native.curves import PageRuns
 
 Array = np.ndarray[Any, Any]
 

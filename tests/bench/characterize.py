@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.replay.program import run
-from tracekit.characterize.latencies import ALL, read_latencies
-from tracekit.characterize.plans import write_plan
-from tracekit.characterize.stage import Options, characterize
-from tracekit.characterize.steps import Amounts, Step
-from tracekit.characterize.target import Asked
+from tracekit.device.characterize import CharacterizeOptions, characterize
+from tracekit.device.latencies import ALL, read_latencies
+from tracekit.device.steps import Amounts, Step, write_plan
+from tracekit.device.target import Asked
 
 SIZE_BYTES = 256 << 20
 LANES = """
@@ -45,7 +44,9 @@ def emulated(place: Path, scale: float) -> None:
     own.write_text(LANES)
     for name in DEVICES:
         asked = Asked(device=name, profiles=own)
-        told = characterize(place / name, Options(asked=asked, amounts=Amounts(scale=scale)))
+        told = characterize(
+            place / name, CharacterizeOptions(asked=asked, amounts=Amounts(scale=scale))
+        )
         found = {one["parameter"]: one for one in told["fit"]}
         errors = ", ".join(
             f"{key} {one['error_ratio']:+.1%}"

@@ -21,8 +21,8 @@ import numpy as np
 
 from tests.replay.disk import call
 from tests.replay.program import READ, WRITE, record, run, write_plan
-from tracekit.plan.source import ROWS
-from tracekit.plan.waits import Waits
+from tracekit.replay.compiler import Waits
+from tracekit.replay.source import ROWS
 
 ROUNDS = 5
 SECONDS = 8

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from tests.replay.program import WRITE, record, write_plan
-from tracekit.native import program_path
+from tracekit._native import program_path
 
 COPIES = 200_000
 PLACES = 16_384

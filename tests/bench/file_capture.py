@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from tracekit.capture.file_tables import decode
-from tracekit.native.calls import Calls, Start
+from tracekit._native.calls import Calls, Start
+from tracekit.capture.files import decode
 
 LINE = re.compile(
     rb"^(\d+) +(\d+\.\d+) (\w+)\((\d+)<([^>]*)>, (?:\"\"\.\.\., )?(.*)\) = (-?\d+).* <(\d+\.\d+)>$"

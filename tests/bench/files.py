@@ -16,9 +16,8 @@ from pathlib import Path
 
 from tests.bench.memory_disk import FILE_SYSTEMS
 from tests.replay_files.program import do, write_plan
-from tracekit.native import FILE_PROGRAM, program_path
-from tracekit.plan.file_table import FileTable
-from tracekit.plan.files import EXCLUSIVE, READ, Setting
+from tracekit._native import FILE_PROGRAM, program_path
+from tracekit.plans.file_plan import EXCLUSIVE, READ, FileTable, Setting
 
 LOOPS = {"tmpfs": 20_000, "ext4": 2_000}
 ROUNDS = 7

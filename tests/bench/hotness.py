@@ -22,11 +22,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracekit.classify.hotness import Windows, count_blocks
-from tracekit.classify.tables import write_blocks
-from tracekit.classify.temperature import TemperatureRule
-from tracekit.schema import OPERATIONS, REQUESTS, ROLES
+from tracekit.classify.hotness import TemperatureRule, Windows, count_blocks, write_blocks
 from tracekit.store import write_batches
+from tracekit.tables import OPERATIONS, REQUESTS, ROLES
 
 CHUNK = 1 << 20
 DEVICE_BLOCKS = 1 << 28  # 1 TiB

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from tests.import_.octf import done, io
-from tracekit.native.octf import OctfReader
+from tracekit._native.octf import OctfReader
 
 CPUS = 4
 PYTHON_SHARE = 20

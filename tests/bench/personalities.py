@@ -27,11 +27,19 @@ import numpy.typing as npt
 
 from tests.bench.memory_disk import FILE_SYSTEMS
 from tests.sweep.machine import Machine
-from tracekit.native import FILE_PROGRAM, program_path
-from tracekit.personality.plan import write_personality
-from tracekit.personality.reader import open_personality
-from tracekit.plan.file_table import NONE, FileTable
-from tracekit.plan.files import AT_POSITION, CODES, OPERATIONS, FilePlanWriter, Setting, new_records
+from tracekit._native import FILE_PROGRAM, program_path
+from tracekit.plans.file_plan import (
+    AT_POSITION,
+    CODES,
+    NONE,
+    OPERATIONS,
+    FilePlanWriter,
+    FileTable,
+    Setting,
+    new_records,
+)
+from tracekit.workload.file_plan import write_personality
+from tracekit.workload.personality import open_personality
 
 SERVERS = ("varmail", "fileserver", "webserver", "webproxy")
 SETTINGS = {"threads": "1", "files": "1000"}

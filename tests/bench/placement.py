@@ -19,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracekit.native.placement import Cost
-from tracekit.profiles import Profile, load_profiles
-from tracekit.recommend.grid import make_grid, only_shown
-from tracekit.schema import BLOCKS, REQUESTS
-from tracekit.simulate.block_orders import read_blocks
-from tracekit.simulate.placement import Curves, device_cost, sweep
-from tracekit.simulate.walked import sweep_walked
+from tracekit._native.placement import Cost
+from tracekit.devices import Profile, device_cost, load_profiles
+from tracekit.model.answer import make_grid, only_shown
+from tracekit.model.block_orders import read_blocks
+from tracekit.model.event_simulation import sweep_walked
+from tracekit.model.placement import Curves, sweep
 from tracekit.store import write_batches
+from tracekit.tables import BLOCKS, REQUESTS
 
 Array = np.ndarray[Any, Any]
 Chunk = dict[str, Array]

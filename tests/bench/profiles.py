@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tracekit.workload.blocks import Extent, blocks
+from tracekit.workload.generate import generate, open_profile
 from tracekit.workload.model import Profile
 from tracekit.workload.reader import shipped
-from tracekit.workload.stage import generate, open_profile
+from tracekit.workload.requests import Extent, blocks
 
 ROUNDS = 3
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from tracekit.native import program_path
-from tracekit.plan import file
+from tracekit._native import program_path
+from tracekit.plans import block_plan
 
 SECOND_NS = 1_000_000_000
 BLOCKS = 1 << 20
@@ -31,18 +31,18 @@ BLOCKS = 1 << 20
 
 def write_plan(path: Path, requests: int, gap_ns: int) -> None:
     """Write a plan of 4 KiB reads, one each `gap_ns`."""
-    tables = file.Tables(
+    tables = block_plan.Tables(
         labels=("default",),
         needed_bytes=(BLOCKS * 4096,),
-        extents=(file.Extent("disk", 0, BLOCKS * 8, 0, 0),),
+        extents=(block_plan.Extent("disk", 0, BLOCKS * 8, 0, 0),),
         trace_sha256=bytes(32),
         level="queued",
     )
-    with file.open_new(path) as out:
-        writer = file.PlanWriter(out)
+    with block_plan.open_new(path) as out:
+        writer = block_plan.PlanWriter(out)
         for first in range(0, requests, 1 << 20):
             number = np.arange(first, min(first + (1 << 20), requests), dtype=np.uint64)
-            rows = np.zeros(len(number), file.RECORD)
+            rows = np.zeros(len(number), block_plan.RECORD)
             rows["intended_ns"] = number * np.uint64(gap_ns)
             rows["request_id"] = number
             rows["sector"] = number * np.uint64(7919) % np.uint64(BLOCKS) * np.uint64(8)

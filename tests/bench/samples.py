@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from tests.bench.cache import FAR, sizes_for
-from tracekit.native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
-from tracekit.native.handle import ACCESS
-from tracekit.simulate.hit_counts import HitCounts, exact_hits, sampled_hits
+from tracekit._native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
+from tracekit._native.handle import ACCESS
+from tracekit.model.miss_ratio_curve import HitCounts, exact_hits, sampled_hits
 
 Array = np.ndarray[Any, Any]
 

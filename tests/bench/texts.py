@@ -27,10 +27,10 @@ from itertools import islice
 from pathlib import Path
 
 from tests.bench.decode import NAME, ROOT, repeat_sample
-from tracekit.formats.alibaba import FORMAT
-from tracekit.formats.blocks import blocks_of, whole_lines
-from tracekit.formats.text import BadLines
-from tracekit.native.decode import Decoder, detect_text
+from tracekit._native.decode import Decoder, detect_text
+from tracekit.readers.blocks import blocks_of, whole_lines
+from tracekit.readers.formats import ALIBABA
+from tracekit.readers.text import BadLines
 
 RECORDED = ROOT / "tests" / "import_" / "recorded" / "perf_ns.txt.xz"
 TIME = re.compile(r"^(.*\] )(\d+)(\.\d+:.*\n)$")
@@ -87,7 +87,7 @@ def decode_csv(path: Path) -> None:
     """Read the CSV into columns."""
     lines, fd = BadLines(), os.open(path, os.O_RDONLY)
     for block in blocks_of(fd, b"", whole=whole_lines):
-        FORMAT.decode(block, lines)
+        ALIBABA.decode(block, lines)
     os.close(fd)
 
 

@@ -15,8 +15,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.native.tiering import Migration, Tiering, Windows
-from tracekit.simulate.mixes import Mixes, Tier, all_mixes, latencies_us, static_outcome
+from tracekit._native.tiering import Migration, Tiering, Windows
+from tracekit.model.tier_mixes import Mixes, Tier, all_mixes, latencies_us, static_outcome
 
 TIERS = [
     Tier("ssd-pcm", 6.7, 128.3, 24.0),

@@ -16,10 +16,10 @@ from pathlib import Path
 from tests.capture.machine import Disk, run_capture, small_disk
 from tests.capture.test_unseen import READS, mixed, reads
 from tracekit.capture.layout import find_disk
-from tracekit.capture.sources import NAMES, choose
+from tracekit.capture.session import NAMES, choose
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
-from tracekit.parse import parse
+from tracekit.readers.blktrace import parse
 
 
 def sources(disk: Disk, given: str | None) -> Iterator[str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.capture.machine import CAPTURE
-from tracekit.capture import strace
+from tracekit.capture import files
 
 NEEDS_STRACE = pytest.mark.skipif(
-    strace.probe() is not None, reason="needs strace, and the right to trace"
+    files.probe() is not None, reason="needs strace, and the right to trace"
 )
 
 

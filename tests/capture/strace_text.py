@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from tracekit.capture.file_tables import Decoded, decode
-from tracekit.native.calls import Start
+from tracekit._native.calls import Start
+from tracekit.capture.files import Decoded, decode
 
 BASE_S = 1_800_000_000
 IN_W = Start("/w")

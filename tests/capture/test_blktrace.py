@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.capture.machine import Disk, read_layout, run_capture
-from tracekit.capture import blktrace, held
+from tracekit.capture import blktrace, kernel_state
+from tracekit.capture.kernel_state import STATE_FOLDER
 from tracekit.capture.layout import find_disk
-from tracekit.capture.settings import STATE_FOLDER
 
 pytestmark = pytest.mark.root
 BLKTRACESETUP = 0xC0481273
@@ -35,7 +35,7 @@ def trace_set_up(disk: Disk) -> Iterator[None]:
         fcntl.ioctl(device, BLKTRACESETUP, struct.pack("@32sHIIQQI4x", b"", 7, 4096, 2, 0, 0, 0))
         yield
     finally:
-        held.end_trace(device)
+        kernel_state.end_trace(device)
         os.close(device)
 
 
@@ -43,7 +43,7 @@ def test_where_relay_files_are_refused_it_says_so(disk: Disk, tmp_path: Path) ->
     reason = blktrace.why_not(find_disk(disk.device))
     if reason is None:
         pytest.skip("blktrace works here: the lab's tests capture with it")
-    debugfs = held.mounted_debugfs()
+    debugfs = kernel_state.mounted_debugfs()
     # WHEN it is asked for by name
     asked = ("--source", "blktrace", "--", "true")
     done = run_capture(disk.device, "-o", str(tmp_path / "trace"), *asked)
@@ -53,7 +53,7 @@ def test_where_relay_files_are_refused_it_says_so(disk: Disk, tmp_path: Path) ->
     assert done.stderr.count("\n") == 2
     assert list(tmp_path.iterdir()) == []
     assert not is_traced(disk)
-    assert held.mounted_debugfs() == debugfs
+    assert kernel_state.mounted_debugfs() == debugfs
     # WHEN the source is left to the capture, THEN another is taken and named with the reason
     done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--", *disk.writer(5))
     assert done.returncode == 0
@@ -88,23 +88,23 @@ def test_a_trace_that_a_kill_left_is_ended_by_the_next_capture(disk: Disk, tmp_p
 def test_a_trace_of_a_blktrace_that_lives_is_left_alone(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(kernel_state, "PATIENCE_S", 0.2)
     # GIVEN a process that looks like a blktrace of this disk
     other = subprocess.Popen(
         ["blktrace", "-c", "read end", disk.device], executable="/bin/sh", stdin=subprocess.PIPE
     )
     with trace_set_up(disk):
         end_s = time.monotonic() + 5
-        while held.tracers(disk.device) != [other.pid]:
+        while kernel_state.tracers(disk.device) != [other.pid]:
             assert time.monotonic() < end_s
         # THEN the trace is not ended while it lives
-        held.tear_down(disk.device)
+        kernel_state.tear_down(disk.device)
         assert is_traced(disk)
         other.communicate(b"\n")
-        held.tear_down(disk.device)
+        kernel_state.tear_down(disk.device)
         assert not is_traced(disk)
 
 
 def test_of_a_disk_that_went_away_nothing_is_to_be_ended() -> None:
     with pytest.raises(FileNotFoundError):
-        held.tear_down("/dev/no-such-disk")
+        kernel_state.tear_down("/dev/no-such-disk")

@@ -23,7 +23,7 @@ from tests.capture.machine import (
     tracing_settings,
 )
 from tests.recipes.three_roles import loop_disk, mounted
-from tracekit.capture.session import Options, capture
+from tracekit.capture.session import CaptureOptions, capture
 
 pytestmark = pytest.mark.root
 READ, WRITE, NOTIFY = 1, 2, 0x400
@@ -235,7 +235,7 @@ def test_an_internal_journal_is_found_by_its_extents(tmp_path: Path) -> None:
 
 def test_loss_is_measured_and_leaves_a_gap(disk: Disk, tmp_path: Path) -> None:
     # GIVEN the smallest buffer, and nobody who reads it for a second
-    options = Options(command=tuple(disk.writer(400)), buffer_kib=8, poll_s=1.0)
+    options = CaptureOptions(command=tuple(disk.writer(400)), buffer_kib=8, poll_s=1.0)
     # WHEN more is written than fits
     captured = capture([disk.device], tmp_path / "trace", options=options)
     # THEN the loss is counted

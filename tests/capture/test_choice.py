@@ -10,9 +10,9 @@ import pytest
 from tests.capture.machine import Disk, read_layout, run_capture
 from tracekit.capture import blktrace, perf
 from tracekit.capture.layout import find_disk
-from tracekit.capture.sources import NAMES, Choice, choose
+from tracekit.capture.session import NAMES, Choice, choose
 from tracekit.capture.tracefs import tracefs_folder
-from tracekit.doctor.sources import chosen
+from tracekit.doctor import chosen
 from tracekit.errors import TracekitError, UsageError
 
 pytestmark = pytest.mark.root

@@ -29,12 +29,12 @@ from tests.capture.machine import (
 from tests.capture.test_records import record
 from tests.recipes.three_roles import loop_disk
 from tracekit.capture.layout import find_disk
-from tracekit.capture.records import write_cpu_file
-from tracekit.capture.sources import NAMES, choose
+from tracekit.capture.recording import write_cpu_file
+from tracekit.capture.session import NAMES, choose
 from tracekit.capture.tracefs import tracefs_folder
-from tracekit.classify import Options, classify
+from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError
-from tracekit.parse import parse
+from tracekit.readers.blktrace import parse
 
 pytestmark = pytest.mark.root
 
@@ -118,7 +118,7 @@ def test_requests_by_disk_are_those_that_were_made(
     assert {entry["device"] for entry in folder.info["devices"]} == {fs.name, journal.name}
     assert (folder.info["loss"]["sequence_gaps"], folder.info["loss"]["dropped"]) == (0, 0)
     # AND classify knows what lies on each
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     roles = {(row["device"], row["role"]) for row in requests_of(folder.table("requests"))}
     assert roles == {(fs.name, "fs"), (journal.name, "journal")}
     # AND the layout has both, the journal with the disk that it belongs to

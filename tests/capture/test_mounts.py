@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tracekit.capture.mounts import Mount, by_device, disks_below, read_mounts
+from tracekit.capture.layout import Mount, by_device, disks_below, read_mounts
 
 TABLE = """\
 21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw

@@ -19,7 +19,7 @@ from tests.capture.machine import (
     skip_unless_it_can_trace,
     tracer_turn,
 )
-from tracekit.parse import parse
+from tracekit.readers.blktrace import parse
 from tracekit.store import TraceFolder
 
 pytestmark = pytest.mark.root

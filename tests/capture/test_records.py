@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.capture.machine import records_of
-from tracekit.capture import records
-from tracekit.capture.records import Survey, notify_records, read_blocks, survey, write_cpu_file
+from tracekit.capture import recording
+from tracekit.capture.recording import Survey, notify_records, read_blocks, survey, write_cpu_file
 
 QUEUE_WRITE = 2 << 16 | 1
 COMPLETE = 2 << 16 | 8
@@ -76,7 +76,7 @@ def test_any_block_size_gives_the_same(
     spool += b"CPU:0 [LOST 2 EVENTS]\n" + b"".join(record(time_ns) for time_ns in range(40, 50))
     whole = written(tmp_path, spool)
     # WHEN they are read in small blocks
-    monkeypatch.setattr(records, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(recording, "BLOCK_BYTES", block_bytes)
     # THEN nothing changes
     assert written(tmp_path, spool) == whole
     assert whole[-1] == (42, 49)

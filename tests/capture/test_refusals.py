@@ -19,7 +19,7 @@ from tests.capture.machine import (
     tracing_settings,
     wait_until_tracing,
 )
-from tracekit.capture.session import Options, capture
+from tracekit.capture.session import CaptureOptions, capture
 from tracekit.capture.tracefs import mounted_folder
 from tracekit.errors import TracekitError
 
@@ -154,7 +154,7 @@ def test_a_second_capture_at_the_same_time(disk: Disk, tmp_path: Path) -> None:
 def test_who_is_not_root(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(TracekitError, match="needs root"):
-        capture([disk.device], tmp_path / "trace", options=Options(command=("true",)))
+        capture([disk.device], tmp_path / "trace", options=CaptureOptions(command=("true",)))
     assert list(tmp_path.iterdir()) == []
 
 

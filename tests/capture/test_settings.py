@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.capture.settings import Settings, only_capture
+from tracekit.capture.kernel_state import Settings, only_capture
 from tracekit.errors import TracekitError
 
 

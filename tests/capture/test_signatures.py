@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.capture.signatures import Signature, read_signature
+from tracekit.capture.layout import Signature, read_signature
 
 
 def tool(*command: str | Path) -> str:

@@ -30,9 +30,9 @@ from tracekit.capture import bpftrace, perf
 from tracekit.capture.bpftrace import Bpftrace
 from tracekit.capture.layout import LAYOUT_VERSION, find_disk
 from tracekit.capture.perf import Perf
-from tracekit.capture.session import Options, capture
-from tracekit.parse import parse
-from tracekit.parse_foreign import import_trace
+from tracekit.capture.session import CaptureOptions, capture
+from tracekit.readers.blktrace import parse
+from tracekit.readers.importing import import_trace
 from tracekit.store import TraceFolder
 
 pytestmark = pytest.mark.root
@@ -120,7 +120,7 @@ def test_a_program_and_the_tracer_see_the_same_requests(
     os.sync()
     layout = {"layout_version": LAYOUT_VERSION, "capture": {"source": source}}
     with recording(source, disk, tmp_path / "text") as running:
-        options = Options(command=tuple(fio_job(disk)), source="tracefs-blk")
+        options = CaptureOptions(command=tuple(fio_job(disk)), source="tracefs-blk")
         captured = capture([disk.device], tmp_path / "blk", options=options)
         recorded = running.stop()
     kept = recorded.keep(tmp_path / "text", name="text", layout=layout, compress="zstd")

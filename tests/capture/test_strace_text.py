@@ -14,7 +14,7 @@ from tests.capture.strace_text import (
     some,
     wrote,
 )
-from tracekit.native.calls import Known, Start
+from tracekit._native.calls import Known, Start
 
 
 def test_positions_follow_the_open_file_description(tmp_path: Path) -> None:

@@ -12,13 +12,12 @@ import pytest
 
 from tests.capture.machine import Disk, read_layout, run_capture
 from tests.capture.test_sources import PROBES, recording
-from tracekit.capture import iostats
+from tracekit.capture import session
 from tracekit.capture.layout import LAYOUT_VERSION, find_disk
-from tracekit.capture.session import Options, capture
-from tracekit.capture.sources import NAMES, choose
+from tracekit.capture.session import NAMES, CaptureOptions, capture, choose
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
-from tracekit.parse import parse
+from tracekit.readers.blktrace import parse
 from tracekit.store import TraceFolder
 
 pytestmark = pytest.mark.root
@@ -106,7 +105,7 @@ def test_a_program_lacks_what_the_tracer_has_more(disk: Disk, tmp_path: Path, so
     # WHEN requests of all kinds are recorded by both at once
     layout = {"layout_version": LAYOUT_VERSION, "capture": {"source": source}}
     with recording(source, disk, tmp_path / "text") as running:
-        options = Options(command=("sh", "-c", mixed(disk)), source="tracefs-blk")
+        options = CaptureOptions(command=("sh", "-c", mixed(disk)), source="tracefs-blk")
         captured = capture([disk.device], tmp_path / "blk", options=options)
         found = running.stop()
     assert captured.kept.overrun == 0
@@ -139,21 +138,21 @@ def test_a_disk_without_accounting_is_told(disk: Disk, tmp_path: Path) -> None:
     # THEN layout and trace say that it is not measured, and why
     assert done.returncode == 0, done.stderr
     (entry,) = read_layout(tmp_path / "trace")["counters"]
-    assert entry == {"device": disk.name, "why_not": iostats.WHY_OFF}
+    assert entry == {"device": disk.name, "why_not": session.WHY_OFF}
     folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")
     assert folder.info["loss"]["unseen"]["not_measured"] == [
-        {"device": disk.name, "why": iostats.WHY_OFF}
+        {"device": disk.name, "why": session.WHY_OFF}
     ]
 
 
 def test_the_counters_are_those_of_the_disk(disk: Disk) -> None:
     # GIVEN a reading, three direct reads, and another
     folders = [find_disk(disk.device)]
-    begin = iostats.read_all(folders)
+    begin = session.read_all(folders)
     read = f"if={disk.device}p3 of=/dev/null bs=4k count=3 iflag=direct status=none"
     subprocess.run(["dd", *read.split()], check=True)
     now_ns = time.monotonic_ns()
-    (entry,) = iostats.told(folders, begin=begin, end=iostats.read_all(folders))
+    (entry,) = session.told(folders, begin=begin, end=session.read_all(folders))
     # THEN they differ by these, and the times are those of the clock of the records
     counts = [entry[end]["completed"]["read"] for end in ("begin", "end")]
     assert counts[1] - counts[0] == 3
@@ -162,7 +161,7 @@ def test_the_counters_are_those_of_the_disk(disk: Disk) -> None:
 
 def test_a_disk_that_went_away_has_no_counters(tmp_path: Path) -> None:
     gone = [tmp_path / "disk"]
-    readings = iostats.read_all(gone)
-    assert iostats.told(gone, begin=readings, end=readings) == [
-        {"device": "disk", "why_not": iostats.WHY_GONE}
+    readings = session.read_all(gone)
+    assert session.told(gone, begin=readings, end=readings) == [
+        {"device": "disk", "why_not": session.WHY_GONE}
     ]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tracekit.characterize.latencies import ALL, Latencies
-from tracekit.characterize.steps import Amounts, Step, steps
+from tracekit.device.latencies import ALL, Latencies
+from tracekit.device.steps import Amounts, Step, steps
 
 SIZE_BYTES = 1 << 30
 

@@ -12,17 +12,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tracekit import query
-from tracekit.characterize.latencies import read_latencies
-from tracekit.characterize.stage import Options, characterize
-from tracekit.characterize.steps import Amounts
-from tracekit.characterize.target import Asked
+from tracekit._native.replay import Outcome, run_program
 from tracekit.cli import app
+from tracekit.device.characterize import CharacterizeOptions, characterize
+from tracekit.device.latencies import read_latencies
+from tracekit.device.steps import Amounts
+from tracekit.device.target import Asked
+from tracekit.devices import load_profiles
 from tracekit.errors import PartialError, UsageError
-from tracekit.native.replay import Outcome, run_program
-from tracekit.profiles import load_profiles
 from tracekit.replay.emulated import device_arguments
-from tracekit.schema.device import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.store import TraceFolder
+from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 
 SMALL = Amounts(
     precondition=200, writes=500, reads=1000, sizes=100, flushes=100, surface=200,
@@ -61,7 +61,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("device")
     (place / "own.toml").write_text(LANES)
     asked = Asked(device="lanes", profiles=place / "own.toml")
-    characterize(place / "out", Options(asked=asked, amounts=SMALL, price_per_gb=6.0))
+    characterize(place / "out", CharacterizeOptions(asked=asked, amounts=SMALL, price_per_gb=6.0))
     return place
 
 
@@ -125,7 +125,7 @@ def test_rates_and_lanes_are_found_again(measured: Path, tmp_path: Path) -> None
         # THEN one of the measurements has all of them
         folder = measured / "out" if number == 0 else tmp_path / str(number)
         if number:
-            characterize(folder, Options(asked=asked, amounts=SMALL))
+            characterize(folder, CharacterizeOptions(asked=asked, amounts=SMALL))
         found = fitted(folder)
         off = {name: found[name] for name in near if abs(found[name]["error_ratio"]) > near[name]}
         if not off:
@@ -205,9 +205,9 @@ def test_an_existing_file_is_only_read_without_leave(tmp_path: Path) -> None:
     assert b"precious" not in target.read_bytes()
 
 
-def options(path: Path, **changes: Any) -> Options:
+def options(path: Path, **changes: Any) -> CharacterizeOptions:
     asked = Asked(path=path, size_bytes=8 << 20)
-    return Options(asked=asked, amounts=changes.pop("amounts", TINY), **changes)
+    return CharacterizeOptions(asked=asked, amounts=changes.pop("amounts", TINY), **changes)
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             return Outcome({**outcome.summary, "outcome": "interrupted"}, "", is_partial=True)
         return outcome
 
-    monkeypatch.setattr("tracekit.characterize.stage.run_program", run)
+    monkeypatch.setattr("tracekit.device.characterize.run_program", run)
     target = tmp_path / "new.img"
     with pytest.raises(PartialError, match="4 steps are done and kept"):
         characterize(tmp_path / "out", options(target))
@@ -252,7 +252,7 @@ def test_a_target_that_was_replaced_is_not_written(
         told = "interrupted" if len(calls) == 3 else "finished"
         return Outcome({**outcome.summary, "outcome": told}, "", is_partial=False)
 
-    monkeypatch.setattr("tracekit.characterize.stage.run_program", run)
+    monkeypatch.setattr("tracekit.device.characterize.run_program", run)
     with pytest.raises(PartialError):
         characterize(tmp_path / "out", options(target))
     target.rename(tmp_path / "ours.img")
@@ -275,7 +275,7 @@ def test_requests_that_failed_are_told_by_the_exit_code(
             found["all"].failed = found["read"].failed = 2
         return found, pace
 
-    monkeypatch.setattr("tracekit.characterize.stage.read_latencies", failing)
+    monkeypatch.setattr("tracekit.device.characterize.read_latencies", failing)
     ran = tracekit("--device", "ssd-emlc", "--size", "8MiB", *FEW, "-o", tmp_path / "out")
     told = json.loads((tmp_path / "out/device/device.json").read_text())
     table = pq.read_table(tmp_path / "out/device/device_steps.parquet").to_pylist()

@@ -14,28 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.characterize_device.results import SIZE_BYTES, device
-from tracekit.characterize.fit import closest_lanes, fit
-from tracekit.characterize.latencies import (
-    ALL,
-    Latencies,
-    bucket_low,
-    bucket_of,
-    read_latencies,
-)
-from tracekit.characterize.plans import write_plan
-from tracekit.characterize.profile import checked_name, complete, write_profile
-from tracekit.characterize.steps import Amounts, Step, steps
+from tracekit.device.fit import checked_name, closest_lanes, complete, fit, write_profile
+from tracekit.device.latencies import ALL, Latencies, bucket_low, bucket_of, read_latencies
+from tracekit.device.steps import Amounts, Step, steps, write_plan
+from tracekit.devices import MIB_BYTES, load_profiles
 from tracekit.errors import UsageError
-from tracekit.plan import file
-from tracekit.profiles import MIB, load_profiles
+from tracekit.plans import block_plan
 from tracekit.replay.completions import HEADER, RECORD
 from tracekit.replay.emulated import device_spec
 
 
 def records(path: Path, step: Step, **options: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     write_plan(path, step, size_bytes=options.get("size", SIZE_BYTES), seed=(1, 2))
-    data = path.read_bytes()[file.HEADER.itemsize :]
-    return np.frombuffer(data[: step.requests * file.RECORD.itemsize], file.RECORD)
+    data = path.read_bytes()[block_plan.HEADER.itemsize :]
+    return np.frombuffer(data[: step.requests * block_plan.RECORD.itemsize], block_plan.RECORD)
 
 
 def test_the_steps_are_those_of_the_study() -> None:
@@ -57,7 +49,7 @@ def test_the_steps_are_those_of_the_study() -> None:
 
 def test_a_plan_holds_what_its_step_says(tmp_path: Path) -> None:
     rows = records(tmp_path / "a", Step("surface", 20_000, 0.2))
-    is_write = rows["operation"] == file.WRITE
+    is_write = rows["operation"] == block_plan.WRITE
     # THEN a fifth writes (five standard deviations of a binomial around it)
     assert abs(is_write.mean() - 0.2) < 5 * math.sqrt(0.2 * 0.8 / 20_000)
     # AND places are 4 KiB pages all over the size, evenly
@@ -72,13 +64,13 @@ def test_a_plan_holds_what_its_step_says(tmp_path: Path) -> None:
 
 def test_flushes_follow_writes_and_sequences_go_on(tmp_path: Path) -> None:
     rows = records(tmp_path / "a", Step("flush", 6, 1.0, is_flushed=True))
-    assert rows["operation"].tolist() == [file.WRITE, file.FLUSH] * 3
+    assert rows["operation"].tolist() == [block_plan.WRITE, block_plan.FLUSH] * 3
     assert rows["length_sectors"].tolist() == [8, 0] * 3
     # GIVEN a size of three pages, THEN a sequence begins anew at its end
     rows = records(tmp_path / "b", Step("sequential", 5, 0.0, is_sequential=True), size=3 * 4096)
     assert rows["sector"].tolist() == [0, 8, 16, 0, 8]
     rows = records(tmp_path / "c", Step("fua", 2, 1.0, is_forced=True))
-    assert rows["flags"].tolist() == [file.FUA] * 2
+    assert rows["flags"].tolist() == [block_plan.FUA] * 2
 
 
 @given(st.integers(0, 1 << 50))
@@ -167,8 +159,8 @@ def test_an_exact_device_is_found_again(lanes: int, next_ns: float | None) -> No
     near = {
         "read_latency_us": 54.096,
         "write_latency_us": 30.24,
-        "read_mib_s": 1e9 / MIB,
-        "write_mib_s": 4e8 / MIB,
+        "read_mib_s": 1e9 / MIB_BYTES,
+        "write_mib_s": 4e8 / MIB_BYTES,
         "flush_us": 700.0,
         "fua_us": 300.0,
         "parallelism": lanes,

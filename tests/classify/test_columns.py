@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tracekit.columns import codes, flags, ints, text_column
+from tracekit.arrow import codes, flags, ints, text_column
 
 
 def test_pieces_of_columns_begin_where_they_say() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.classify.traces import read, trace, write
 from tracekit.classify.evidence import JBD2, WRITE, Evidence, Part, coalesce, commit_runs
-from tracekit.classify.journal import Extent, check
+from tracekit.classify.infer import Extent, check
 
 
 def jbd2(*writes: tuple[int, int, bool]) -> Part:

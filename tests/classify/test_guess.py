@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.classify.traces import FS, JOURNAL, SWAP, entry, flush, read, roles_of, trace, write
-from tracekit.classify import Options, Override, classify
+from tracekit.classify import ClassifyOptions, Override, classify
 from tracekit.classify.evidence import JBD2, JOURNALER, ORDINARY, SWAPPER, process_kind
 from tracekit.store import TraceFolder
 
@@ -73,7 +73,7 @@ def test_remap_records_and_threads_tell_the_roles(tmp_path: Path) -> None:
     rows = study_rows()
     folder = trace(tmp_path / "t", rows)
     # WHEN
-    result = classify(folder, Options())
+    result = classify(folder, ClassifyOptions())
     # THEN
     assert guessed(folder) == {
         "8,1": ("fs", "medium"),
@@ -103,7 +103,7 @@ def test_partitions_without_roles_get_them(tmp_path: Path) -> None:
     rows = [{**row, "partition": None} for row in study_rows()]
     folder = trace(tmp_path / "t", rows, layout)
     # WHEN
-    result = classify(folder, Options())
+    result = classify(folder, ClassifyOptions())
     # THEN
     assert [found["role"] for found in result["layout"]] == ["fs", "journal", "swap"]
     assert [found["given_role"] for found in result["layout"]] == [None] * 3
@@ -117,7 +117,7 @@ def test_a_log_is_known_by_its_shape_where_processes_have_no_names(tmp_path: Pat
     layout = [entry(FS, role=None), entry(JOURNAL, role=None)]
     rows = [*file_system(40, 2048), *transactions(40, 10240, 14336)]
     folder = trace(tmp_path / "t", rows, layout)
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     assert guessed(folder) == {"sda1": ("fs", "medium"), "sda2": ("journal", "medium")}
 
 
@@ -128,7 +128,7 @@ def test_a_file_system_is_known_by_its_external_journal(tmp_path: Path) -> None:
     rows += [*transactions(40, 10240, 14336), flush()]
     folder = trace(tmp_path / "t", rows, layout)
     # WHEN
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     # THEN the data is the file system's, and a partition without requests stays as it was
     assert roles_of(folder) == ["fs"] * 20 + ["journal"] * 120 + ["fs"]
     assert folder.info["layout"][2] == entry(SWAP, role=None)
@@ -138,7 +138,7 @@ def test_requests_that_do_not_tell_stay_unknown(tmp_path: Path) -> None:
     # GIVEN a bare list of reads and writes, as public traces are
     folder = trace(tmp_path / "t", [write(80), read(800), write(160), flush()])
     # WHEN
-    result = classify(folder, Options())
+    result = classify(folder, ClassifyOptions())
     # THEN nothing is made up, and the way out is told
     assert roles_of(folder) == ["unknown"] * 4
     unknown = result["warnings"][-1]
@@ -148,7 +148,7 @@ def test_requests_that_do_not_tell_stay_unknown(tmp_path: Path) -> None:
 
 def test_an_option_wins_over_a_guess(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", study_rows())
-    result = classify(folder, Options(overrides=(Override("8,3", "other"),)))
+    result = classify(folder, ClassifyOptions(overrides=(Override("8,3", "other"),)))
     assert roles_of(folder).count("other") == 81
     assert "role of 8,3" not in [known["what"] for known in result["inferences"]]
 
@@ -157,7 +157,7 @@ def test_only_reclaim_without_a_file_systems_care_is_swap(tmp_path: Path) -> Non
     # GIVEN a file system whose dirty pages kswapd writes too
     rows = [*paging(40, 2048), *file_system(5, 2048, process="cp")]
     folder = trace(tmp_path / "t", rows, [entry(FS, role=None)])
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     assert guessed(folder) == {"sda1": ("fs", "medium")}
 
 
@@ -185,7 +185,7 @@ def test_a_journal_inside_a_file_system_is_found(tmp_path: Path, role: str | Non
     rows = with_inner_journal()
     folder = trace(tmp_path / "t", rows, [entry(FS, role=role)])
     # WHEN
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     # THEN exactly the log's blocks are journal, jbd2's ordered data is not
     expected = ["journal" if 4096 <= row["sector"] < 5296 else "fs" for row in rows]
     assert roles_of(folder) == expected
@@ -202,7 +202,7 @@ def test_commits_among_other_traffic_are_no_journal(tmp_path: Path) -> None:
     # GIVEN others at work all over the place where jbd2 commits
     rows = [*with_inner_journal(), *[read(4096 + number * 8, process="cp") for number in range(90)]]
     folder = trace(tmp_path / "t", rows, [entry(FS)])
-    result = classify(folder, Options())
+    result = classify(folder, ClassifyOptions())
     assert set(roles_of(folder)) == {"fs"}
     assert [found["name"] for found in result["layout"]] == ["sda1"]
 
@@ -210,11 +210,11 @@ def test_commits_among_other_traffic_are_no_journal(tmp_path: Path) -> None:
 def test_guesses_are_made_anew_each_time(tmp_path: Path) -> None:
     # GIVEN a guessed layout with a journal that was found
     folder = trace(tmp_path / "t", with_inner_journal(), [entry(FS, role=None)])
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     first = dict(folder.info)
     # WHEN it is classified again
     again = TraceFolder(folder.path)
-    classify(again, Options())
+    classify(again, ClassifyOptions())
     # THEN nothing is taken for given that was a guess
     assert again.info == first
 

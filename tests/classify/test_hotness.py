@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.classify.traces import FS, JOURNAL, entry, flush, read, table_rows, trace, write
-from tracekit.classify import Options, TemperatureRule, classify
+from tracekit.classify import ClassifyOptions, TemperatureRule, classify
 from tracekit.classify.hotness import MAX_WINDOWS, Windows, choose_windows, count_blocks
 from tracekit.errors import UsageError
 
@@ -35,7 +35,7 @@ def test_blocks(tmp_path: Path) -> None:
     ]
     folder = trace(tmp_path / "t", rows, LAYOUT)
     # WHEN the hot blocks are those with a fifth of the touches, however even
-    result = classify(folder, Options(rule=TemperatureRule(0.2, 0)))
+    result = classify(folder, ClassifyOptions(rule=TemperatureRule(0.2, 0)))
     # THEN
     hot = {"reads": 1, "writes": 3, "sectors": 8, "first_ns": 0, "last_ns": 9}
     assert table_rows(folder, "blocks") == [
@@ -64,7 +64,7 @@ def test_working_set(tmp_path: Path) -> None:
     ]
     folder = trace(tmp_path / "t", rows, LAYOUT)
     # WHEN
-    classify(folder, Options(window_ns=10))
+    classify(folder, ClassifyOptions(window_ns=10))
     # THEN every window has a row for each role that has blocks
     found = [tuple(row.values()) for row in table_rows(folder, "working_set")]
     assert found == [
@@ -86,13 +86,13 @@ def test_a_request_without_queue_time_has_that_of_its_first_event(tmp_path: Path
         read(2064, queue_ns=None),
     ]
     folder = trace(tmp_path / "t", rows, LAYOUT)
-    classify(folder, Options(window_ns=1000))
+    classify(folder, ClassifyOptions(window_ns=1000))
     assert [row["first_ns"] for row in table_rows(folder, "blocks")] == [40, 70, 70]
 
 
 def test_an_empty_trace_has_empty_tables(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [], LAYOUT)
-    result = classify(folder, Options())
+    result = classify(folder, ClassifyOptions())
     assert table_rows(folder, "blocks") == []
     assert table_rows(folder, "working_set") == []
     assert result["hotness"]["hot_min_touches"] == 2
@@ -100,14 +100,14 @@ def test_an_empty_trace_has_empty_tables(tmp_path: Path) -> None:
 
 def test_a_trace_of_flushes_has_no_blocks(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [flush(), flush()], LAYOUT)
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     assert table_rows(folder, "blocks") == []
 
 
 def test_impossible_requests_are_told(tmp_path: Path) -> None:
     rows = [read(1 << 60), read(2048, length_bytes=1 << 40), read(2048)]
     folder = trace(tmp_path / "t", rows, LAYOUT)
-    result = classify(folder, Options())
+    result = classify(folder, ClassifyOptions())
     assert result["hotness"]["blocks"] == 1
     warning = next(w for w in result["warnings"] if w["code"] == "impossible_requests")
     assert warning["message"].endswith("count for no block: 2")
@@ -159,7 +159,7 @@ def test_a_small_budget_changes_nothing_but_the_passes(
 
 def test_shares_are_of_the_whole_trace(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [write(0), write(0), read(8), read(16, 4)])
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     shares = [row["traffic_ratio"] for row in table_rows(folder, "blocks")]
     assert shares == [2 / 7] + [1 / 7] * 5
 

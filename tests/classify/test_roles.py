@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.classify.traces import FS, JOURNAL, SWAP, entry, flush, read, roles_of, trace, write
-from tracekit.classify import Options, Override, classify
+from tracekit.classify import ClassifyOptions, Override, classify
 from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder, write_json
 
@@ -14,7 +14,7 @@ LAYOUT = [entry(FS), entry(JOURNAL), entry(SWAP)]
 
 
 def overridden(folder: TraceFolder, *roles: str) -> list[str]:
-    classify(folder, Options(overrides=tuple(Override.parse(role) for role in roles)))
+    classify(folder, ClassifyOptions(overrides=tuple(Override.parse(role) for role in roles)))
     return roles_of(folder)
 
 
@@ -23,7 +23,7 @@ def test_the_layout_decides_by_address(tmp_path: Path) -> None:
     sectors = [0, 2047, 2048, 10239, 10240, 14335, 14336, 18431, 18432]
     folder = trace(tmp_path / "t", [read(sector, length_bytes=512) for sector in sectors], LAYOUT)
     # WHEN
-    result = classify(folder, Options())
+    result = classify(folder, ClassifyOptions())
     # THEN
     assert roles_of(folder) == [
         *("other", "other", "fs", "fs", "journal", "journal", "swap", "swap", "other")
@@ -45,7 +45,7 @@ def test_the_layout_decides_by_address(tmp_path: Path) -> None:
 def test_only_the_column_role_changes(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [write(2048, process="cp"), flush(), read(10240)], LAYOUT)
     before = pq.read_table(folder.table("requests"))
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     after = pq.read_table(folder.table("requests"))
     assert after.schema.equals(before.schema, check_metadata=True)
     assert after.drop_columns("role").to_pylist() == before.drop_columns("role").to_pylist()
@@ -55,7 +55,7 @@ def test_a_request_without_data_has_the_role_of_its_place(tmp_path: Path) -> Non
     # GIVEN a write with a flush before it to the journal, and a discard of swap
     rows = [write(10240, is_preflush=True, is_fua=True), {**write(14336), "operation": "discard"}]
     folder = trace(tmp_path / "t", rows, LAYOUT)
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     assert roles_of(folder) == ["journal", "swap"]
 
 
@@ -70,7 +70,7 @@ def test_a_request_without_data_has_the_role_of_its_place(tmp_path: Path) -> Non
 )
 def test_empty_flushes(tmp_path: Path, layout: list[dict[str, object]], role: str) -> None:
     folder = trace(tmp_path / "t", [flush(process="jbd2/sda1-8")], layout)
-    result = classify(folder, Options())
+    result = classify(folder, ClassifyOptions())
     assert roles_of(folder) == [role]
     kind = "undecided" if role == "unknown" else "empty_flush"
     assert result["classification"]["evidence"] == {kind: {role: 1}}
@@ -79,7 +79,7 @@ def test_empty_flushes(tmp_path: Path, layout: list[dict[str, object]], role: st
 def test_a_flush_with_data_has_the_role_of_its_place(tmp_path: Path) -> None:
     # GIVEN a request that the source calls a flush, though it has a place and a length
     folder = trace(tmp_path / "t", [{**write(10240), "operation": "flush"}], LAYOUT)
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     assert roles_of(folder) == ["journal"]
 
 
@@ -87,13 +87,13 @@ def test_the_smaller_of_nested_regions_decides(tmp_path: Path) -> None:
     # GIVEN a journal inside a file system's partition
     inside = entry(FS, name="inner", start_sector=4096, sectors=8, role="journal")
     folder = trace(tmp_path / "t", [read(4088), read(4096), read(4104)], [inside, entry(FS)])
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     assert roles_of(folder) == ["fs", "journal", "fs"]
 
 
 def test_a_request_over_an_edge_is_counted_and_told(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [read(10232, 2), read(10224, 2)], LAYOUT)
-    result = classify(folder, Options())
+    result = classify(folder, ClassifyOptions())
     assert roles_of(folder) == ["fs", "fs"]
     assert result["classification"]["crossing_requests"] == 1
     assert [warning["code"] for warning in result["warnings"]] == ["crossing_requests"]
@@ -103,7 +103,7 @@ def test_devices_are_told_apart(tmp_path: Path) -> None:
     # GIVEN the same sector on a device with a layout and on another without
     rows = [read(2048), read(2048, device="sdb")]
     folder = trace(tmp_path / "t", rows, [entry(FS), entry(FS, device="sdc")])
-    result = classify(folder, Options())
+    result = classify(folder, ClassifyOptions())
     assert roles_of(folder) == ["fs", "unknown"]
     codes = {warning["code"]: warning["message"] for warning in result["warnings"]}
     assert "sdc" in codes["absent_devices"]
@@ -131,7 +131,7 @@ def test_classifying_again_forgets_options(tmp_path: Path) -> None:
     options = ("sda1=swap", "sda1=unknown", "2048+8=other")
     assert overridden(folder, *options) == ["other", "journal"]
     # WHEN it is classified again without them
-    classify(TraceFolder(folder.path), Options())
+    classify(TraceFolder(folder.path), ClassifyOptions())
     # THEN the capture's layout is back
     assert roles_of(folder) == ["fs", "journal"]
     assert TraceFolder(folder.path).info["layout"] == LAYOUT
@@ -140,9 +140,9 @@ def test_classifying_again_forgets_options(tmp_path: Path) -> None:
 def test_classifying_twice_changes_no_byte(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [read(2048), write(5000, process="jbd2/x-8"), flush()])
     names = ["requests.parquet", "blocks.parquet", "working_set.parquet", "trace.json"]
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     once = [(folder.path / name).read_bytes() for name in names]
-    classify(TraceFolder(folder.path), Options())
+    classify(TraceFolder(folder.path), ClassifyOptions())
     assert [(folder.path / name).read_bytes() for name in names] == once
 
 
@@ -168,7 +168,7 @@ def test_a_layout_file_replaces_the_layout(tmp_path: Path) -> None:
     write_json(file, {"layout_version": 1, "devices": devices, "partitions": partitions})
     folder = trace(tmp_path / "t", [read(2048), read(10240)], LAYOUT)
     # WHEN
-    result = classify(folder, Options(layout_file=file))
+    result = classify(folder, ClassifyOptions(layout_file=file))
     # THEN
     assert roles_of(folder) == ["swap", "other"]
     assert [found["device"] for found in result["layout"]] == ["sda"]
@@ -183,7 +183,7 @@ def test_an_sfdisk_dump_is_a_layout_file(tmp_path: Path) -> None:
     )
     folder = trace(tmp_path / "t", [read(2048), read(10240)], LAYOUT)
     # WHEN
-    result = classify(folder, Options(layout_file=file))
+    result = classify(folder, ClassifyOptions(layout_file=file))
     # THEN its partitions are those of the trace's device
     assert roles_of(folder) == ["swap", "other"]
     assert [found["device"] for found in result["layout"]] == ["sda"]
@@ -219,14 +219,14 @@ def test_a_bad_layout_file_is_refused(tmp_path: Path, content: str, message: str
     file.write_text(content)
     folder = trace(tmp_path / "t", [read(2048)], LAYOUT)
     with pytest.raises(InputError, match=message):
-        classify(folder, Options(layout_file=file))
+        classify(folder, ClassifyOptions(layout_file=file))
 
 
 def test_a_folder_without_requests_is_refused(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [])
     folder.table("requests").unlink()
     with pytest.raises(InputError, match="no table 'requests'"):
-        classify(folder, Options())
+        classify(folder, ClassifyOptions())
 
 
 def test_a_damaged_table_is_refused_and_stays(tmp_path: Path) -> None:
@@ -235,6 +235,6 @@ def test_a_damaged_table_is_refused_and_stays(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-9])
     damaged = file.read_bytes()
     with pytest.raises(InputError, match="not a readable Parquet file"):
-        classify(folder, Options())
+        classify(folder, ClassifyOptions())
     assert file.read_bytes() == damaged
     assert sorted(path.name for path in folder.path.iterdir()) == ["requests.parquet", "trace.json"]

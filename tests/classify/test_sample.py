@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.classify.traces import roles_of, table_rows
-from tracekit.classify import Options, classify
+from tracekit.classify import ClassifyOptions, classify
 from tracekit.cli import app
 from tracekit.store import TraceFolder, write_json
 
@@ -27,13 +27,13 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_trace_itself_tells_what_its_layout_says(parsed: Path) -> None:
     # GIVEN the roles by the partition table, mount and journal UUID that the capture saved
-    classify(TraceFolder(parsed), Options())
+    classify(TraceFolder(parsed), ClassifyOptions())
     by_layout = roles_of(TraceFolder(parsed))
     assert set(by_layout) == {"fs", "journal"}
     # WHEN the layout is gone
     info = json.loads((parsed / "trace.json").read_text())
     write_json(parsed / "trace.json", {**info, "layout": []})
-    result = classify(TraceFolder(parsed), Options())
+    result = classify(TraceFolder(parsed), ClassifyOptions())
     # THEN remap records and jbd2 give each request the same role
     assert Counter(zip(by_layout, roles_of(TraceFolder(parsed)), strict=True)) == {
         ("fs", "fs"): by_layout.count("fs"),
@@ -44,7 +44,7 @@ def test_the_trace_itself_tells_what_its_layout_says(parsed: Path) -> None:
 
 def test_block_touches_are_those_of_the_requests(parsed: Path) -> None:
     # GIVEN the blocks that each read and write covers
-    classify(TraceFolder(parsed), Options(budget_bytes=1 << 18))
+    classify(TraceFolder(parsed), ClassifyOptions(budget_bytes=1 << 18))
     touched: Counter[int] = Counter()
     for row in table_rows(TraceFolder(parsed), "requests"):
         if row["operation"] in ("read", "write"):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracekit.classify.temperature import (
+from tracekit.classify.hotness import (
     TEMPERATURES,
     TemperatureRule,
     TouchHistogram,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracekit.schema import REQUESTS, SCHEMA_VERSION
 from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.tables import REQUESTS, SCHEMA_VERSION
 
 FS = {"start_sector": 2048, "sectors": 8192, "name": "sda1", "partition": "8,1", "role": "fs"}
 JOURNAL = {

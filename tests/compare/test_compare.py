@@ -14,12 +14,12 @@ from typer.testing import CliRunner, Result
 
 from tests.replay.trace import trace
 from tracekit.cli import app
-from tracekit.compare.confidence import mean_of, ratio_of
+from tracekit.compare import mean_of, ratio_of
 from tracekit.errors import UsageError
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.comparison import comparison, points
-from tracekit.schema import COMPLETIONS
 from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.tables import COMPLETIONS
 
 ROWS: list[dict[str, Any]] = [
     {"queue_ns": 0, "issue_ns": 10, "complete_ns": 110, "role": "fs", "operation": "read"},

@@ -13,11 +13,11 @@ import pytest
 
 from tests.simulate.placement_traces import Request, write_trace
 from tracekit import query
-from tracekit.contract import read_object
 from tracekit.errors import InputError
+from tracekit.metadata import read_object
 from tracekit.report.page import report
-from tracekit.schema import COMPLETIONS
 from tracekit.store import TraceFolder
+from tracekit.tables import COMPLETIONS
 
 
 def with_column(file: Path, name: str, values: pa.Array) -> None:

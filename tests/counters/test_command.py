@@ -14,11 +14,10 @@ from typer.testing import CliRunner, Result
 
 from tracekit import query
 from tracekit.cli import app
-from tracekit.counters.events import SOFTWARE
-from tracekit.counters.stage import Options, count_events
+from tracekit.counters import SOFTWARE, CountersOptions, count_events
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.schema.counters import COUNTER_STATISTICS, COUNTERS
 from tracekit.store import TraceFolder
+from tracekit.tables import COUNTER_STATISTICS, COUNTERS
 
 RECORDED = Path(__file__).with_name("recorded")
 RATES = (100, 110, 120, 130, 140, 150)
@@ -58,7 +57,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "perf").chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
     monkeypatch.setattr(
-        "tracekit.counters.perf.PLAIN",
+        "tracekit.counters.PLAIN",
         {**os.environ, "PATH": f"{place}:{os.environ['PATH']}", "COUNTER": str(tmp_path / "n")},
     )
     monkeypatch.setenv("COUNTER", str(tmp_path / "n"))
@@ -164,7 +163,7 @@ def test_what_perf_does_not_know_or_may_not_do(
     assert f"not counted ({reason}): of:the-kernel" in ran.stdout
     # GIVEN that perf may count nothing, THEN the error says what to change
     monkeypatch.setenv("FORBIDDEN", "1")
-    monkeypatch.setattr("tracekit.counters.perf.PLAIN", {**os.environ, "FORBIDDEN": "1"})
+    monkeypatch.setattr("tracekit.counters.PLAIN", {**os.environ, "FORBIDDEN": "1"})
     ran = tracekit("-o", tmp_path / "b", "--", "true")
     assert isinstance(ran.exception, TracekitError)
     assert "no permission" in str(ran.exception)
@@ -282,7 +281,7 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
 
 @pytest.mark.usefixtures("stand_in")
 def test_a_throughput_that_a_run_does_not_tell(tmp_path: Path) -> None:
-    options = Options(command=("echo", "nothing"), workload="w", runs=1)
+    options = CountersOptions(command=("echo", "nothing"), workload="w", runs=1)
     count_events(tmp_path / "out", options)
     ran = tracekit("-o", tmp_path / "b", "--throughput", "([0-9]+) ops", "--", "echo", "nothing")
     assert "is nowhere in the command's output" in str(ran.exception)

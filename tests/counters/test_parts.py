@@ -12,9 +12,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tracekit.counters.events import GROUPS, SOFTWARE, arguments, group_of, parse_groups
-from tracekit.counters.statistics import correlated, statistics_of
-from tracekit.counters.throughput import Rule
+from tracekit.counters import (
+    GROUPS,
+    SOFTWARE,
+    Rule,
+    arguments,
+    correlated,
+    group_of,
+    parse_groups,
+    statistics_of,
+)
 from tracekit.errors import InputError, UsageError
 
 Z95 = statistics.NormalDist().inv_cdf(0.975)

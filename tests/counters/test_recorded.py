@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.counters.recorded import Count, parse_counts, read_counts
+from tracekit.counters import Count, parse_counts, read_counts
 from tracekit.errors import InputError
 
 RECORDED = Path(__file__).with_name("recorded")

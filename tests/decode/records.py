@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracekit.native.decode import ACTIONS, NOTIFIES, Decoder, DecodeStats, Place
+from tracekit._native.decode import ACTIONS, NOTIFIES, Decoder, DecodeStats, Place
 
 READ, WRITE, FLUSH, SYNC = 1 << 16, 1 << 17, 1 << 18, 1 << 19
 PASSTHROUGH, NOTIFY, AHEAD, META, DISCARD, FUA = (1 << bit for bit in (25, 26, 27, 28, 29, 31))
@@ -141,7 +141,7 @@ class Decoded:
     cuts: list[Place | None] = field(default_factory=list)
 
     def unmatched(self) -> dict[str, int]:
-        from tracekit.native.decode import UNMATCHED
+        from tracekit._native.decode import UNMATCHED
 
         found = zip(UNMATCHED, self.stats.unmatched, strict=True)
         return {name: count for name, count in found if count}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.decode import scenes
 from tests.decode.records import Event, decode, decode_lines, event, pack, pack_events
-from tracekit.native.decode import DecodeError, Place, Problem
+from tracekit._native.decode import DecodeError, Place, Problem
 
 Q = 1 | 1 << 17
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.decode.block_layer import Disk, run
 from tests.decode.machine import Machine
 from tests.decode.records import Event, decode, flags, pack, pack_events
-from tracekit.native.decode import ACTIONS
+from tracekit._native.decode import ACTIONS
 
 
 @settings(max_examples=200, deadline=None)

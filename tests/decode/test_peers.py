@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.house.tree import ROOT
-from tracekit.parse import Options, parse
+from tracekit.readers.blktrace import ParseOptions, parse
 from tracekit.store import TraceFolder
 
 SAMPLE = ROOT / "sample-traces" / "oltp"
@@ -66,7 +66,7 @@ def test_a_stream_joined_by_blkparse_gives_the_same_rows(
     dump = ["blkparse", "-q", "-O", "-i", "oltp", "-d", str(tmp_path / "dump")]
     subprocess.run(dump, cwd=plain, capture_output=True, check=True)
     # WHEN it is parsed
-    options = Options(layout_file=SAMPLE / "layout.json")
+    options = ParseOptions(layout_file=SAMPLE / "layout.json")
     joined, _ = parse([tmp_path / "dump"], tmp_path / "trace", options=options)
     # THEN every column is that of the files, and that the wall clock is near is said
     assert pq.read_table(joined.table("requests")).equals(pq.read_table(trace.table("requests")))

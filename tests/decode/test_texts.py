@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.decode.block_layer import run
 from tests.decode.printed import FORM, blkparse_line, form_line, kernel_line
 from tests.decode.records import Decoded, decode, memory_file, pack
-from tracekit.native.decode import Decoder, Text, detect_text
+from tracekit._native.decode import Decoder, Text, detect_text
 
 HEAD_BYTES = 1 << 16
 

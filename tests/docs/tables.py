@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tracekit import query
 from tracekit.analyze import ANALYSES
-from tracekit.schema.registry import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAYED, TABLES
+from tracekit.tables import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAYED, TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tables.md"

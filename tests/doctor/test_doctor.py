@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.doctor import GROUPS, core_works, examine
-from tracekit.doctor.check import Check, Finding, Group
-from tracekit.doctor.engines import polled_devices
+from tracekit.doctor import GROUPS, Check, Finding, Group, core_works, examine, polled_devices
 from tracekit.errors import TracekitError
 
 

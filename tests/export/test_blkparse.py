@@ -18,10 +18,10 @@ from tests.export.test_export import many
 from tests.house.tree import ROOT
 from tests.replay.trace import trace
 from tracekit.errors import InputError
-from tracekit.export.stage import export
-from tracekit.parse import parse
-from tracekit.parse_foreign import import_trace
+from tracekit.readers.blktrace import parse
+from tracekit.readers.importing import import_trace
 from tracekit.store import TraceFolder
+from tracekit.writers.export import export
 
 SAMPLES = ROOT / "sample-traces"
 

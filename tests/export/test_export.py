@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 from tests.replay.trace import trace
 from tracekit.cli import app
 from tracekit.errors import InputError, UsageError
-from tracekit.export.form import plain_names
-from tracekit.export.stage import export
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 from tracekit.store import TraceFolder
+from tracekit.writers.export import export
+from tracekit.writers.rows import plain_names
 
 ROWS: list[dict[str, Any]] = [
     {"queue_ns": 0, "device": "8,0", "sector": 8, "operation": "read", "complete_ns": 500_000},
@@ -96,7 +97,7 @@ def test_an_import_gives_back_what_fio_can_hold(tmp_path: Path) -> None:
     made = trace(tmp_path / "trace", rows, row_group_rows=700)
     # WHEN it is exported and imported again
     result = export(made, "fio", output=tmp_path / "t.log")
-    again = import_trace(tmp_path / "t.log", tmp_path / "again", choice=Choice())
+    again = import_trace(tmp_path / "t.log", tmp_path / "again", choice=ImportOptions())
     # THEN all but the completions is the same
     assert result["written"] == 5000
     assert not result["left_out"]

@@ -13,11 +13,12 @@ import pytest
 from tests.export.test_export import ROWS, many, rows_of
 from tests.replay.trace import trace
 from tracekit.errors import InputError
-from tracekit.export.oracle import link
-from tracekit.export.stage import export
-from tracekit.formats.oracle import RECORD
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers.binary import RECORD
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 from tracekit.store import TraceFolder
+from tracekit.writers.export import export
+from tracekit.writers.oracle import link
 
 WALL_NS = 1_763_700_000_123_456_700
 
@@ -47,7 +48,7 @@ def test_msr_by_hand(tmp_path: Path) -> None:
 def test_an_import_gives_back_what_msr_can_hold(tmp_path: Path) -> None:
     made = with_clock(tmp_path / "trace", many(5000, ("read", "write"), 100), row_group_rows=700)
     result = export(made, "msr", output=tmp_path / "t.csv")
-    again = import_trace(tmp_path / "t.csv", tmp_path / "again", choice=Choice())
+    again = import_trace(tmp_path / "t.csv", tmp_path / "again", choice=ImportOptions())
     assert not result["changed"]
     assert again.info["source"]["format"] == "msr"
     assert again.info["clock"]["wall_ns"] == WALL_NS
@@ -89,7 +90,7 @@ def test_an_import_gives_back_what_oracle_can_hold(tmp_path: Path) -> None:
     rows = [{**row, "device": "trace"} for row in many(5000, ("read",), 10**9)]
     made = trace(tmp_path / "trace", rows, row_group_rows=700)
     export(made, "oracleGeneral", output=tmp_path / "t.bin")
-    again = import_trace(tmp_path / "t.bin", tmp_path / "again", choice=Choice())
+    again = import_trace(tmp_path / "t.bin", tmp_path / "again", choice=ImportOptions())
     assert again.info["source"]["format"] == "oracleGeneral"
     assert rows_of(again) == [(row[0], None, *row[2:]) for row in rows_of(made)]
 

@@ -16,9 +16,8 @@ from typer.testing import CliRunner, Result
 
 from tests.replay.trace import trace
 from tracekit.cli import app
-from tracekit.fit.fidelity import compared
-from tracekit.fit.requests import OPERATIONS
-from tracekit.schema.fidelity import FIDELITY, FIDELITY_CURVE
+from tracekit.tables import FIDELITY, FIDELITY_CURVE
+from tracekit.workload.fidelity import OPERATIONS, compared
 from tracekit.workload.model import Distribution
 from tracekit.workload.reader import read_profile
 

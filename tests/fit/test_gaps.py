@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tracekit.fit.arrivals import MOST_PHASES, fit_arrival
-from tracekit.fit.gaps import Floats, correlation, dispersion, fits, quantiles
-from tracekit.workload.means import mean
-from tracekit.workload.model import QUANTILES, Distribution
+from tracekit.workload.fit_arrivals import (
+    MOST_PHASES,
+    Floats,
+    correlation,
+    dispersion,
+    fit_arrival,
+    fits,
+    quantiles,
+)
+from tracekit.workload.model import QUANTILES, Distribution, mean
 
 COUNT = 40_000
 RANDOM = np.random.default_rng(5)

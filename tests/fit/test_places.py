@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tracekit.fit import places
-from tracekit.fit.kinds import fit_kinds
-from tracekit.fit.places import look_at
-from tracekit.fit.requests import ROWS
-from tracekit.fit.rings import find_ring
+from tracekit.workload import fit
+from tracekit.workload.fidelity import ROWS
+from tracekit.workload.fit import find_ring, fit_kinds, look_at
 
 
 def rows_of(*requests: tuple[int, int, int]) -> np.ndarray[Any, np.dtype[np.void]]:
@@ -25,7 +23,7 @@ def rows_of(*requests: tuple[int, int, int]) -> np.ndarray[Any, np.dtype[np.void
 def test_places_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN writes 0-8-16, a jump to 800, back to 24 where the first run ended, and 800 again,
     # between them a flush and a read of another stream at 800; and that nothing is rare
-    monkeypatch.setattr(places, "RARE", 0)
+    monkeypatch.setattr(fit, "RARE", 0)
     rows = rows_of((0, 8, 1), (8, 8, 1), (16, 8, 1), (800, 8, 1), (0, 0, 2), (24, 8, 1),
                    (800, 8, 0), (800, 8, 1))  # fmt: skip
     mine = np.array([True] * 6 + [False, True])
@@ -52,7 +50,7 @@ def test_used_places_of_one_page_and_of_several_are_kinds_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # GIVEN three pages at 0, then a page of them and all of them again, from elsewhere each time
-    monkeypatch.setattr(places, "RARE", 0)
+    monkeypatch.setattr(fit, "RARE", 0)
     rows = rows_of((0, 24, 1), (800, 8, 1), (8, 4, 1), (1600, 8, 1), (0, 24, 1))
     kinds = [one.keys for one in fit_kinds(look_at(rows, first_sector=0, sectors=1 << 12),
                                            np.ones(len(rows), bool))]  # fmt: skip
@@ -67,9 +65,9 @@ def test_used_places_of_one_page_and_of_several_are_kinds_of_their_own(
 
 
 def test_rare_kinds_begin_elsewhere_on_such_pages() -> None:
-    on, resumed, elsewhere, run = places.ON, places.RESUMED, places.ELSEWHERE, places.GOES_ON
+    on, resumed, elsewhere, run = fit.ON, fit.RESUMED, fit.ELSEWHERE, fit.GOES_ON
     kinds = np.array([on] * 20 + [on + 1] * 3 + [resumed] * 2 + [elsewhere] + [run + 3] * 4)
-    assert places.kept_kinds(kinds).tolist() == (
+    assert fit.kept_kinds(kinds).tolist() == (
         [on] * 20 + [elsewhere + 1] * 3 + [elsewhere] * 3 + [elsewhere + 1] * 4
     )
 

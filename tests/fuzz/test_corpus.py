@@ -9,11 +9,11 @@ import pytest
 
 from tests.decode.records import Decoded, decode
 from tests.decode.test_texts import decode_text
-from tracekit.native.columns import ColumnReader, Kind
-from tracekit.native.decode import DecodeError, Place, Problem, Text, detect_text
-from tracekit.native.octf import OctfError, OctfReader
-from tracekit.native.octf import Place as OctfPlace
-from tracekit.native.octf import Problem as OctfProblem
+from tracekit._native.columns import ColumnReader, Kind
+from tracekit._native.decode import DecodeError, Place, Problem, Text, detect_text
+from tracekit._native.octf import OctfError, OctfReader
+from tracekit._native.octf import Place as OctfPlace
+from tracekit._native.octf import Problem as OctfProblem
 
 FOLDER = Path(__file__).parent / "corpus"
 CORPUS = sorted((FOLDER / "decode").iterdir())

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.native.workload import Workload
-from tracekit.plan.file import RECORD
+from tracekit._native.workload import Workload
+from tracekit.plans.block_plan import RECORD
 from tracekit.workload.model import Profile
 from tracekit.workload.reader import read_profile
 

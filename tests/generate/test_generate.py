@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.generate.profiles import ARRIVAL, HEAD, READS
+from tracekit._native import program_path
 from tracekit.cli import app
-from tracekit.native import program_path
-from tracekit.plan.compile import PlanOptions, compile_plan
-from tracekit.plan.file import HEADER, RECORD
+from tracekit.plans.block_plan import HEADER, RECORD
+from tracekit.replay.compiler import PlanOptions, compile_plan
 from tracekit.store import TraceFolder
 
 

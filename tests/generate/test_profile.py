@@ -8,9 +8,9 @@ import pytest
 
 from tests.generate.profiles import ARRIVAL, HEAD, READS, profile
 from tracekit.errors import InputError, UsageError
-from tracekit.workload.blocks import resized
 from tracekit.workload.model import CHOICES, EXPONENTIAL, GAMMA, SHARES, Phase
 from tracekit.workload.reader import find_definition, read_profile, shipped
+from tracekit.workload.requests import resized
 
 WHOLE = HEAD + ARRIVAL + READS
 PUBLISHED = {

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tests.generate.profiles import ARRIVAL, HEAD, READS, profile, requests
-from tracekit.workload.distributions import by_mean
-from tracekit.workload.means import mean
-from tracekit.workload.reader import find_definition, read_profile
+from tracekit.workload.model import mean
+from tracekit.workload.reader import by_mean, find_definition, read_profile
 
 MILLION = 1_000_000
 SURE = 1e-4  # what a fixed seed must not fall below

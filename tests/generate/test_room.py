@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 
 from tests.generate.profiles import ARRIVAL, HEAD, READS
 from tracekit.cli import app
-from tracekit.workload.blocks import Extent, blocks
 from tracekit.workload.reader import read_profile
+from tracekit.workload.requests import Extent, blocks
 
 
 def generate(*arguments: str) -> Result:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.import_.test_import import TEXTS
-from tracekit.formats.catalogue import FORMATS
-from tracekit.formats.own import own_format
-from tracekit.formats.text import DECIMALS, BadLines, TextFormat
-from tracekit.native.columns import ColumnReader, Kind
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit._native.columns import ColumnReader, Kind
+from tracekit.readers.formats import FORMATS
+from tracekit.readers.importing import import_trace
+from tracekit.readers.text import DECIMALS, BadLines, TextFormat, own_format
+from tracekit.readers.units import ImportOptions
 
 CHANCE = random.Random(3)  # noqa: S311 - a fixed sequence, no secret
 SPOILS = "0129.-+ \t,;xRW\0\x7f\xe9"
@@ -145,7 +145,7 @@ def test_microseconds_since_1970_in_a_text_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(
         "1577808144360767,r,8,1\n1577808144360768.25,w,16,1\n1577808144460768,w,16,1\n"
     )
-    choice = Choice(
+    choice = ImportOptions(
         columns="time,op,offset,length",
         units=("time=us", "offset=sectors", "length=sectors"),
     )
@@ -164,7 +164,7 @@ def test_whole_seconds_taken_for_milliseconds_are_doubted(tmp_path: Path) -> Non
     units = ("offset=sectors", "length=sectors")
     doubts = {}
     for unit in ("ms", "s"):
-        choice = Choice(columns="time,op,offset,length", units=(f"time={unit}", *units))
+        choice = ImportOptions(columns="time,op,offset,length", units=(f"time={unit}", *units))
         made = import_trace(tmp_path / "t.csv", tmp_path / unit, choice=choice)
         doubts[unit] = [
             found["message"] for found in made.info["warnings"] if found["code"] == "doubtful_units"

@@ -11,9 +11,10 @@ import pytest
 
 from tests.import_.test_import import rows, stored
 from tests.import_.test_variants import numbers
+from tracekit._native.columns import Kind
 from tracekit.errors import UsageError
-from tracekit.native.columns import Kind
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -72,19 +73,19 @@ PATTERN = r"\[(?P<time>[^]]+)\] (?P<op>\w) at (?P<offset>\d+): (?P<length>\d+)"
 DATED = [
     (
         "2024-02-29T03:04:05.5Z,R,4096,512\n2024-02-29 03:04:06,W,8192,512\n",
-        Choice(columns=COLUMNS),
+        ImportOptions(columns=COLUMNS),
     ),
     (
         "ts,op,offset,size\n2024-02-29T03:04:05.5,R,4096,512\n2024-02-29T03:04:06,W,8192,512\n",
-        Choice(),
+        ImportOptions(),
     ),
     (
         "[2024/02/29 03:04:05.5] R at 4096: 512\n[2024/02/29 03:04:06] W at 8192: 512\n",
-        Choice(regex=PATTERN),
+        ImportOptions(regex=PATTERN),
     ),
     (
         "2024-02-29 05:04:05.5+02:00 R 4096 512\n2024-02-29 03:04:06 W 8192 512\n",
-        Choice(columns=COLUMNS, delimiter=" "),
+        ImportOptions(columns=COLUMNS, delimiter=" "),
     ),
 ]
 
@@ -92,7 +93,7 @@ DATED = [
 @pytest.mark.parametrize(("text", "given"), DATED, ids=["columns", "header", "regex", "blanks"])
 @pytest.mark.parametrize("units", [(), ("time=date",)], ids=["known", "told"])
 def test_dates_as_times_of_ones_own(
-    tmp_path: Path, text: str, given: Choice, units: tuple[str, ...]
+    tmp_path: Path, text: str, given: ImportOptions, units: tuple[str, ...]
 ) -> None:
     # GIVEN a text of one's own whose times are dates WHEN it is imported
     choice = replace(given, units=units)
@@ -111,6 +112,6 @@ def test_dates_in_a_known_format_and_not_as_responses(tmp_path: Path) -> None:
     made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
     assert made.info["source"]["format"] == "alibaba"
     assert [row[0] for row in rows(made.path)] == [0, 500_000_000]
-    choice = Choice(columns="time,op,offset,length", units=("response=date",))
+    choice = ImportOptions(columns="time,op,offset,length", units=("response=date",))
     with pytest.raises(UsageError, match="not one of time, response"):
         import_trace(tmp_path / "x", tmp_path / "none", choice=choice)

@@ -12,7 +12,8 @@ from tests.import_ import octf
 from tests.import_.test_import import TEXTS, Row, rows, stored
 from tests.import_.test_variants import zstd
 from tracekit.errors import InputError
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 
 MSR = "128166372003061629,src1,1,Read,5120,4096,"
 OTHERS: list[tuple[str, str, list[Row]]] = [
@@ -54,7 +55,9 @@ def test_names_may_hold_blanks_before_a_number(tmp_path: Path) -> None:
     names = ["kworker/0:1 x", "7", "(a b) c", "a 7 b"]
     text = "".join(f"{9 * n} 48 {name} {8 * n} 8 W 6 0 5\n" for n, name in enumerate(names))
     made = import_trace(
-        stored(tmp_path / "x", text), tmp_path / "out", choice=Choice("fiu", most_bad_ratio=0.3)
+        stored(tmp_path / "x", text),
+        tmp_path / "out",
+        choice=ImportOptions("fiu", most_bad_ratio=0.3),
     )
     import pyarrow.parquet as pq
 
@@ -120,7 +123,7 @@ def test_the_unit_that_would_fit_is_named(tmp_path: Path, ticks: int, unit: str)
     source = stored(tmp_path / "x", text)
     with pytest.raises(InputError, match=f"cannot be us, and can be {unit}: --unit time={unit}"):
         import_trace(source, tmp_path / "out")
-    made = import_trace(source, tmp_path / "out", choice=Choice(units=(f"time={unit}",)))
+    made = import_trace(source, tmp_path / "out", choice=ImportOptions(units=(f"time={unit}",)))
     assert len(rows(made.path)) == 50
 
 
@@ -138,7 +141,7 @@ def test_waits_that_are_all_the_same_count_from_the_one_before(tmp_path: Path) -
         assert made.info["source"]["format"] == "fio2"
 
 
-OVER = Choice(overwrite=True)
+OVER = ImportOptions(overwrite=True)
 
 
 def test_a_windows_log_by_a_regular_expression(tmp_path: Path) -> None:
@@ -155,7 +158,7 @@ def test_a_windows_log_by_a_regular_expression(tmp_path: Path) -> None:
         r"\s*(?P<op>Disk\w+),\s*(?P<time>\d+),\s*(?P<process>[^(]+?) *\((?P<pid>\d+)\),[^,]*,[^,]*,"
         r"\s*(?P<offset>0x[0-9a-f]+),\s*(?P<length>0x[0-9a-f]+),\s*(?P<response>\d+),\s*(?P<device>\d+)"
     )
-    choice = Choice(regex=pattern, units=("time=us", "response=us"))
+    choice = ImportOptions(regex=pattern, units=("time=us", "response=us"))
     made = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice)
     assert rows(made.path) == [
         (0, 52_000, "4", 0x6E2C000 // 512, 65536, "read"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.import_.test_event_texts import recorded, table
-from tracekit.parse_foreign import import_trace
+from tracekit.readers.importing import import_trace
 
 PERF_HEAD = re.compile(r"^\s*(.+?) +(\d+) \[(\d+)\] +([0-9.]+): +(block:.*)$", re.MULTILINE)
 

@@ -14,8 +14,9 @@ import pytest
 
 from tests.import_.test_event_texts import RECORDED, table
 from tracekit.errors import InputError
-from tracekit.parse import parse
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers.blktrace import parse
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 from tracekit.store import TraceFolder
 
 
@@ -52,5 +53,5 @@ def test_times_that_are_differences_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="of 400 events stand behind a later one") as refused:
         import_trace(path, tmp_path / "made")
     assert "--deltatime" in (refused.value.hint or "")
-    made = import_trace(path, tmp_path / "made", choice=Choice(forces_units=True))
+    made = import_trace(path, tmp_path / "made", choice=ImportOptions(forces_units=True))
     assert made.info["loss"]["reordered_records"] > 200

@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.house.tree import ROOT
+from tracekit._native.decode import UNMATCHED
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.native.decode import UNMATCHED
-from tracekit.parse import Options, parse
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers.blktrace import ParseOptions, parse
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 from tracekit.store import TraceFolder
 
 SAMPLES = ROOT / "sample-traces"
@@ -101,7 +102,9 @@ def test_other_formats_of_blkparse(
     # WHEN it is imported, where no layout names processes
     layout = json.loads((tmp_path / "layout.json").read_text())
     (tmp_path / "layout.json").write_text(json.dumps({**layout, "processes": {}}))
-    theirs = table(import_trace(text, tmp_path / "made", choice=Choice(blkparse_format=form)))
+    theirs = table(
+        import_trace(text, tmp_path / "made", choice=ImportOptions(blkparse_format=form))
+    )
     # THEN only what the format lacks is not there
     shutil.copy(SAMPLES / "video" / "layout.json", tmp_path)
     parsed, _ = parse([tmp_path], tmp_path / "parsed")
@@ -120,7 +123,7 @@ def test_one_run_recorded_in_all_forms(name: str, tmp_path: Path) -> None:
     # ftrace recorded at once; see recorded/record
     layout = RECORDED / "layout.json"
     binary = RECORDED / "loop.blktrace.0.xz"
-    ours = table(parse([binary], tmp_path / "parsed", options=Options(layout_file=layout))[0])
+    ours = table(parse([binary], tmp_path / "parsed", options=ParseOptions(layout_file=layout))[0])
     # WHEN a text of it is imported
     folder = import_trace(RECORDED / f"{name}.txt.xz", tmp_path / "imported")
     theirs = table(folder)
@@ -205,7 +208,9 @@ def test_too_many_wrong_lines_stop(tmp_path: Path) -> None:
         import_trace(path, tmp_path / "made")
     assert "--max-bad" in (error.value.hint or "")
     assert not (tmp_path / "made").exists()
-    assert import_trace(path, tmp_path / "made", choice=Choice(most_bad_ratio=0.2)).info["warnings"]
+    assert import_trace(path, tmp_path / "made", choice=ImportOptions(most_bad_ratio=0.2)).info[
+        "warnings"
+    ]
 
 
 BEGIN = "  8,0    1        1     6.000000000     7  Q   "
@@ -234,7 +239,9 @@ def test_each_sort_of_wrong_line(name: str, tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text(HEAD + WRONG[name] + "\n" + HEAD.replace(" 5.", " 7."))
     # WHEN it is imported THEN it is left out, counted, and shown with its number and beginning
-    counts = import_trace(path, tmp_path / "made", choice=Choice(form="blkparse", most_bad_ratio=1))
+    counts = import_trace(
+        path, tmp_path / "made", choice=ImportOptions(form="blkparse", most_bad_ratio=1)
+    )
     assert (counts.info["counts"]["bad_lines"], counts.info["counts"]["requests"]) == (1, 2)
     shown = counts.info["counts"]["bad_examples"]
     assert shown[0]["line"] == 2
@@ -257,7 +264,7 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(lzma.decompress((RECORDED / "loop.blktrace.0.xz").read_bytes()))
     with pytest.raises(UsageError, match="a capture of blktrace"):
-        import_trace(path, tmp_path / "made", choice=Choice(form="blkparse"))
+        import_trace(path, tmp_path / "made", choice=ImportOptions(form="blkparse"))
     # A capture is read as `parse` reads it, known by its content
     made, _ = parse([path], tmp_path / "parsed")
     folder = import_trace(path, tmp_path / "imported")
@@ -272,14 +279,14 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choice", "told"),
     [
-        (Choice(blkparse_format="%T %a"), "--blkparse-format %T %a: it lacks"),
-        (Choice(blkparse_format="%a", form="perf"), "names the columns"),
-        (Choice(units=("time=us",)), "always nanoseconds"),
-        (Choice(form="blk"), "the first lines are not of it"),
-        (Choice(form="perv"), "there is no such format"),
+        (ImportOptions(blkparse_format="%T %a"), "--blkparse-format %T %a: it lacks"),
+        (ImportOptions(blkparse_format="%a", form="perf"), "names the columns"),
+        (ImportOptions(units=("time=us",)), "always nanoseconds"),
+        (ImportOptions(form="blk"), "the first lines are not of it"),
+        (ImportOptions(form="perv"), "there is no such format"),
     ],
 )
-def test_choices_that_cannot_be(choice: Choice, told: str, tmp_path: Path) -> None:
+def test_choices_that_cannot_be(choice: ImportOptions, told: str, tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"neither\n" if choice.form == "blk" else recorded("perf"))
     with pytest.raises(TracekitError, match=told):
@@ -290,4 +297,6 @@ def test_a_layout_belongs_to_events(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("419,W,8192,16384,1577808144360767\n")
     with pytest.raises(UsageError, match="--layout belongs to texts of events"):
-        import_trace(path, tmp_path / "made", choice=Choice(layout_file=RECORDED / "layout.json"))
+        import_trace(
+            path, tmp_path / "made", choice=ImportOptions(layout_file=RECORDED / "layout.json")
+        )

@@ -8,7 +8,8 @@ import pytest
 
 from tests.import_.test_import import rows, stored
 from tracekit.errors import InputError, UsageError
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 
 ROW = (0, None, "trace", 16, 512, "write")
 
@@ -28,7 +29,7 @@ def test_a_header_names_the_columns(
     tmp_path: Path, header: str, line: str, units: tuple[str, ...]
 ) -> None:
     source = stored(tmp_path / "x", f"{header}\n{line}\n")
-    made = import_trace(source, tmp_path / "out", choice=Choice(units=units))
+    made = import_trace(source, tmp_path / "out", choice=ImportOptions(units=units))
     assert rows(made.path) == [ROW]
     assert made.info["counts"]["bad_lines"] == 0
     assert made.info["inferences"][0]["evidence"] == f"its header: {header.lstrip('# ')}"
@@ -37,15 +38,15 @@ def test_a_header_names_the_columns(
 @pytest.mark.parametrize(
     ("text", "choice", "expected"),
     [
-        ("5,w,512,512\n", Choice(columns="time,op,offset,length", units=("time=us",)),
+        ("5,w,512,512\n", ImportOptions(columns="time,op,offset,length", units=("time=us",)),
          ["not given, that of a text of one's own", "given by the user"]),
-        ("time_us,op,offset,size\n5,w,512,512\n", Choice(units=("offset=bytes",)),
+        ("time_us,op,offset,size\n5,w,512,512\n", ImportOptions(units=("offset=bytes",)),
          ["given by the user", "its header: time_us,op,offset,size"]),
-        ("5 0 16 1 0\n", Choice(units=("time=ms",)), ["format mqsim", "given by the user"]),
+        ("5 0 16 1 0\n", ImportOptions(units=("time=ms",)), ["format mqsim", "given by the user"]),
     ],
 )  # fmt: skip
 def test_who_says_a_unit_is_told(
-    tmp_path: Path, text: str, choice: Choice, expected: list[str]
+    tmp_path: Path, text: str, choice: ImportOptions, expected: list[str]
 ) -> None:
     info = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice).info
     told = {one["what"]: one["evidence"] for one in info["inferences"]}

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 
 # Format, lines, and for each: queue_ns, complete_ns, device, sector, bytes, operation.
 Row = tuple[int, int | None, str, int, int, str]
@@ -115,7 +116,7 @@ def lines(count: int, *, length: int = 4096) -> list[str]:
     return [f"{1000 * n},r,{8 * n},{length}" for n in range(count)]
 
 
-OWN = Choice(columns="time,op,offset,length", units=("time=us", "offset=sectors"))
+OWN = ImportOptions(columns="time,op,offset,length", units=("time=us", "offset=sectors"))
 
 
 def test_wrong_lines_are_counted_with_number_and_text(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_wrong_lines_are_counted_with_number_and_text(tmp_path: Path) -> None:
     ]
     assert len(rows(folder.path)) == 397
     # AND a stricter limit stops it with the same lines and leaves nothing behind
-    strict = Choice(columns=OWN.columns, units=OWN.units, most_bad_ratio=0.005)
+    strict = ImportOptions(columns=OWN.columns, units=OWN.units, most_bad_ratio=0.005)
     with pytest.raises(InputError, match=r"3 of 400 lines are wrong\n  line 10: what is this"):
         import_trace(source, tmp_path / "none", choice=strict)
     assert not (tmp_path / "none").exists()
@@ -154,9 +155,11 @@ def test_a_contradicting_unit_stops(tmp_path: Path, units: tuple[str, ...], told
     source = stored(tmp_path / "x", "\n".join(text))
     # WHEN the unit is a wrong one, THEN it is explained, and only --force-units goes on
     with pytest.raises(InputError, match=told):
-        import_trace(source, tmp_path / "none", choice=Choice(columns=OWN.columns, units=units))
+        import_trace(
+            source, tmp_path / "none", choice=ImportOptions(columns=OWN.columns, units=units)
+        )
     assert not (tmp_path / "none").exists()
-    forced = Choice(columns=OWN.columns, units=units, forces_units=True)
+    forced = ImportOptions(columns=OWN.columns, units=units, forces_units=True)
     info = import_trace(source, tmp_path / "out", choice=forced).info
     assert "doubtful_units" in [doubt["code"] for doubt in info["warnings"]]
 
@@ -167,7 +170,7 @@ def test_order_and_depth_are_those_of_a_plain_count(tmp_path: Path) -> None:
     made = sorted((rng.randrange(10_000), rng.randrange(2), rng.randrange(300)) for _ in range(500))
     text = [f"{t},r,0,512,{disk},{response}" for t, disk, response in made]
     text[100:110] = reversed(text[100:110])
-    choice = Choice(
+    choice = ImportOptions(
         columns="time,op,offset,length,device,response", units=("time=us", "response=us")
     )
     folder = import_trace(stored(tmp_path / "x", "\n".join(text)), tmp_path / "out", choice=choice)
@@ -191,14 +194,14 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     "choice",
     [
-        Choice(form="nosuch"),
-        Choice(columns="time,op"),
-        Choice(columns="time,op,offset,length,colour"),
-        Choice(columns="time,op,offset,length", units=("time=weeks",)),
-        Choice(columns="time,op,offset,length", delimiter=";;"),
+        ImportOptions(form="nosuch"),
+        ImportOptions(columns="time,op"),
+        ImportOptions(columns="time,op,offset,length,colour"),
+        ImportOptions(columns="time,op,offset,length", units=("time=weeks",)),
+        ImportOptions(columns="time,op,offset,length", delimiter=";;"),
     ],
 )
-def test_wrong_choices_are_refused(tmp_path: Path, choice: Choice) -> None:
+def test_wrong_choices_are_refused(tmp_path: Path, choice: ImportOptions) -> None:
     with pytest.raises(UsageError) as caught:
         import_trace(stored(tmp_path / "x", "1,r,0,512\n"), tmp_path / "out", choice=choice)
     assert isinstance(caught.value, TracekitError)

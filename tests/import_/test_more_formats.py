@@ -9,7 +9,8 @@ import pytest
 
 from tests.import_.test_import import rows, stored
 from tracekit.errors import InputError, UsageError
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 
 FIO2 = """fio version 2 iolog
 /dev/sdb add
@@ -51,7 +52,7 @@ TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(m
 
 
 def run(tmp_path: Path, content: str | bytes, **choice: object) -> Path:
-    made = Choice(overwrite=True, **choice)  # type: ignore[arg-type]
+    made = ImportOptions(overwrite=True, **choice)  # type: ignore[arg-type]
     return import_trace(stored(tmp_path / "x", content), tmp_path / "out", choice=made).path
 
 
@@ -81,8 +82,8 @@ def test_fio2_in_us_or_relative_is_refused(tmp_path: Path) -> None:
 
 def test_fio2_waits_go_on_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN blocks so small that a wait and its requests are in different ones
-    monkeypatch.setattr("tracekit.formats.blocks.BLOCK_BYTES", 40)
-    monkeypatch.setattr("tracekit.parse_foreign.HEAD_BYTES", 60)
+    monkeypatch.setattr("tracekit.readers.blocks.BLOCK_BYTES", 40)
+    monkeypatch.setattr("tracekit.readers.importing.HEAD_BYTES", 60)
     text = "".join(f"f wait {7 * n} 0\nf read {4096 * n} 4096\nf write 0 512\n" for n in range(50))
     found = rows(run(tmp_path, "fio version 2 iolog\nf add\nf open\n" + text))
     assert [row[0] for row in found] == [7_000_000 * n for n in range(50) for _ in range(2)]

@@ -19,7 +19,8 @@ from tests.import_.octf import described, done, io
 from tests.import_.test_import import TEXTS
 from tests.import_.test_more_formats import BIOSNOOP, FIO2, FIO3
 from tracekit.errors import TracekitError
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 from tracekit.store import TraceFolder
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -67,7 +68,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(made)
 
 
-def outcome(path: Path, made: Path, choice: Choice) -> TraceFolder | TracekitError:
+def outcome(path: Path, made: Path, choice: ImportOptions) -> TraceFolder | TracekitError:
     try:
         return import_trace(path, made, choice=choice)
     except TracekitError as error:
@@ -84,7 +85,7 @@ def test_damage_is_told(name: str, given: bool, tmp_path: Path) -> None:
     for number in range(ROUNDS):
         # GIVEN a damaged file
         path.write_bytes(damaged(data, chance))
-        choice = Choice(form=form, most_bad_ratio=chance.choice((0.0, 0.01, 1.0)))
+        choice = ImportOptions(form=form, most_bad_ratio=chance.choice((0.0, 0.01, 1.0)))
         # WHEN it is imported THEN either the error names the file, what is wrong, and what to do
         folder = outcome(path, made, choice)
         if isinstance(folder, TracekitError):

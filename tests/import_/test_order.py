@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tracekit.errors import InputError
-from tracekit.formats import blocks
-from tracekit.parse_foreign import import_trace
+from tracekit.readers import blocks
+from tracekit.readers.importing import import_trace
 from tracekit.store import TraceFolder
 
 SMALL = (

@@ -14,9 +14,9 @@ import pytest
 
 from tests.import_.test_import import rows, stored
 from tracekit.errors import InputError
-from tracekit.formats import blocks
-from tracekit.formats.strays import SAMPLED, Sample
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers import blocks
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import SAMPLED, ImportOptions, Sample
 
 START_US = 1_577_808_144_360_767
 COUNT = 400
@@ -69,7 +69,7 @@ def test_a_stray_is_a_wrong_line(
     assert [row[3] for row in rows(made.path)] == expected
     # AND with a limit that it exceeds, the import stops with its number and text
     with pytest.raises(InputError, match=f"line {AT + 1}: {line}"):
-        import_trace(source, tmp_path / "none", choice=Choice(most_bad_ratio=0.001))
+        import_trace(source, tmp_path / "none", choice=ImportOptions(most_bad_ratio=0.001))
     assert not (tmp_path / "none").exists()
 
 
@@ -96,7 +96,7 @@ def test_a_number_that_another_unit_explains_is_no_stray(tmp_path: Path) -> None
     # GIVEN lengths in bytes that are taken for sectors, one of them 4 MiB long
     sizes = [4 << 20 if n == AT else 4096 for n in range(COUNT)]
     text = "\n".join(f"{n},R,{40960 * n},{size}" for n, size in enumerate(sizes))
-    choice = Choice(columns="time,op,offset,length", units=("length=sectors",))
+    choice = ImportOptions(columns="time,op,offset,length", units=("length=sectors",))
     # WHEN it is imported THEN that line is named and the unit is asked for: nothing is left out
     with pytest.raises(InputError, match="longer than 1 GiB: another unit") as refused:
         import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice)
@@ -120,7 +120,7 @@ def test_a_far_time_that_can_be_is_kept_and_doubted(tmp_path: Path) -> None:
         assert "lone_times" not in [one["code"] for one in made.info["warnings"]]
 
 
-OVER = Choice(overwrite=True)
+OVER = ImportOptions(overwrite=True)
 
 
 def test_a_stray_of_a_pipe_is_named(tmp_path: Path) -> None:

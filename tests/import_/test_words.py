@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.native.columns import ColumnReader, Kind
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit._native.columns import ColumnReader, Kind
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 
 CHANCE = random.Random(5)  # noqa: S311 - a fixed sequence, no secret
 
@@ -86,7 +87,9 @@ def test_a_file_of_lines_that_become_shorter(tmp_path: Path) -> None:
         for number in range(100_000, 700_000):
             out.write(f"{number},r,0,512,s\n")
     # WHEN it is imported
-    choice = Choice(columns="time,op,offset,length,device", units=("time=us", "offset=bytes"))
+    choice = ImportOptions(
+        columns="time,op,offset,length,device", units=("time=us", "offset=bytes")
+    )
     folder = import_trace(text, tmp_path / "trace", choice=choice)
     # THEN all lines are there
     assert folder.info["counts"]["requests"] == 700_000

@@ -11,8 +11,9 @@ import pytest
 
 from tests.import_.test_import import rows, stored
 from tracekit.errors import InputError
-from tracekit.formats import blocks
-from tracekit.parse_foreign import Choice, import_trace
+from tracekit.readers import blocks
+from tracekit.readers.importing import import_trace
+from tracekit.readers.units import ImportOptions
 from tracekit.store import TraceFolder
 
 REGEX = r"^at (?P<time>[0-9.]+): +(?P<op>\w+) (?P<length>[0-9]+)@(?P<offset>[0-9]+)$"
@@ -91,7 +92,7 @@ def test_one_wrong_line_of_a_pattern_costs_no_other(
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 4096)
     lines = [*map(at, range(300)), line, *map(at, range(301, 600))]
     units = ("time=ms", "offset=sectors", "length=sectors")
-    choice = Choice(regex=REGEX, units=units)
+    choice = ImportOptions(regex=REGEX, units=units)
     # WHEN it is imported THEN only that line is missing
     folder = import_trace(stored(tmp_path / "x", "\n".join(lines)), tmp_path / "out", choice=choice)
     assert bad(folder) == [(301, line)]
@@ -102,7 +103,7 @@ def test_one_wrong_line_of_a_pattern_costs_no_other(
 def test_groups_that_take_no_part(tmp_path: Path) -> None:
     regex = REGEX.removesuffix("$") + r"(?: by (?P<process>\S+))?(?: \((?P<pid>\d+)\))?"
     text = "at 1: read 8@16 by dd (12)\nat 2.0000000001999: w 8@16\nat 3: w 8@16 by x\n"
-    choice = Choice(regex=regex, units=("offset=sectors",))
+    choice = ImportOptions(regex=regex, units=("offset=sectors",))
     folder = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice)
     import pyarrow.parquet as pq
 
@@ -134,7 +135,7 @@ def test_a_message_of_the_decoder_names_the_file(tmp_path: Path) -> None:
 def test_filetimes_of_ones_own(tmp_path: Path) -> None:
     # GIVEN the columns of a text whose times count from 1601
     text = "\n".join(f"{TICK + 10 * n};R;{8 * n};8" for n in range(9))
-    choice = Choice(
+    choice = ImportOptions(
         columns="time,op,offset,length",
         delimiter=";",
         units=("time=filetime", "offset=sectors", "length=sectors"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.lab.build import reason_not_to_run
+from tracekit.lab.image import reason_not_to_run
 
 CHOSEN = "TRACEKIT_LAB"
 

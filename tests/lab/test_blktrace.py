@@ -14,8 +14,8 @@ import pytest
 
 from tests.house.tree import ROOT
 from tests.lab.guests import lab, skip_unless_guests_run
-from tracekit.capture.records import survey
-from tracekit.parse import parse
+from tracekit.capture.recording import survey
+from tracekit.readers.blktrace import parse
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-blktrace")]
 GUEST_PYTHON = (3, 11)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.guests import lab, skip_unless_guests_run
-from tracekit.plan.compile import PlanOptions, compile_plan
+from tracekit.replay.compiler import PlanOptions, compile_plan
 from tracekit.store import TraceFolder
 
 pytestmark = pytest.mark.slow

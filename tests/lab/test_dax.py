@@ -20,7 +20,7 @@ from tests.replay.program import (
     record,
     write_plan,
 )
-from tracekit.sweep.guest import WITHOUT_DAX
+from tracekit.sweep.run import WITHOUT_DAX
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-dax")]
 SIZE_BYTES = 1 << 20

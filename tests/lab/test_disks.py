@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracekit.errors import UsageError
-from tracekit.lab.disks import Disk, Part, dax_start_mib, parse_disks
+from tracekit.lab.machine import Disk, Part, dax_start_mib, parse_disks
 
 
 def test_parts_of_one_latency_share_a_disk() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tracekit.errors import TracekitError
-from tracekit.lab.drivers import WANTED, in_loading_order
+from tracekit.lab.image import WANTED, in_loading_order
 
 
 def write_module(folder: Path, name: str, facts: bytes = b"depends=\0") -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.guests import lab, skip_unless_guests_run
-from tracekit.lab.build import cache_folder
+from tracekit.lab.image import cache_folder
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tracekit.errors import TracekitError
-from tracekit.lab.drivers import without_signature
-from tracekit.lab.kernel import unpack_kernel
+from tracekit.lab.image import unpack_kernel, without_signature
 
 KERNEL = b"\x7fELF" + bytes(range(256)) * 40
 XZ = lzma.compress(KERNEL, lzma.FORMAT_XZ)

@@ -10,7 +10,7 @@ import pytest
 
 from tracekit.errors import TracekitError
 from tracekit.lab import machine as lab_machine
-from tracekit.lab.build import Image
+from tracekit.lab.image import Image
 from tracekit.lab.machine import Machine, start
 
 

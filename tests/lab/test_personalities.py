@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.lab.guests import lab, skip_unless_guests_run
-from tracekit.personality.plan import write_personality
-from tracekit.personality.reader import open_personality
+from tracekit.workload.file_plan import write_personality
+from tracekit.workload.personality import open_personality
 
 pytestmark = pytest.mark.slow
 FEW = {"files": "500", "threads": "4"}

@@ -8,9 +8,9 @@ import pytest
 
 from tests.lab.guests import lab
 from tracekit.errors import TracekitError, UsageError
-from tracekit.lab import build as lab_build
-from tracekit.lab import packages
-from tracekit.lab.job import Job
+from tracekit.lab import image
+from tracekit.lab import image as lab_build
+from tracekit.lab.session import Job
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_machine_without_qemu_is_told_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(packages, "ADMIN_PATH", str(tmp_path))
+    monkeypatch.setattr(image, "ADMIN_PATH", str(tmp_path))
     with pytest.raises(TracekitError, match="qemu-system-x86_64, mke2fs not on PATH: apt install"):
         lab_build.build(on_step=lambda _what: None)
 

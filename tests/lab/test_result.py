@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tracekit.errors import TracekitError
-from tracekit.lab.result import unpack_result
+from tracekit.lab.session import unpack_result
 
 
 def write_disk(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> None:

@@ -16,7 +16,7 @@ from tests.decode import scenes
 from tests.decode.records import Event, pack, pack_events
 from tests.parse.captures import COMPRESSORS, capture
 from tracekit.errors import InputError, UsageError
-from tracekit.parse import Options, parse
+from tracekit.readers.blktrace import ParseOptions, parse
 
 
 @pytest.mark.parametrize("name", sorted(COMPRESSORS))
@@ -102,7 +102,7 @@ def test_idle_cpus_have_the_same_packed_files(tmp_path: Path) -> None:
 
 def test_salvage(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(pack(scenes.BACK_MERGE)[:-1])
-    folder, _ = parse([tmp_path / "x"], tmp_path / "t", options=Options(keeps_whole=True))
+    folder, _ = parse([tmp_path / "x"], tmp_path / "t", options=ParseOptions(keeps_whole=True))
     assert folder.info["counts"]["records"] == 8
     (salvaged,) = (one for one in folder.info["warnings"] if one["code"] == "salvaged")
     assert "was read up to byte 384 only" in salvaged["message"]
@@ -111,7 +111,7 @@ def test_salvage(tmp_path: Path) -> None:
 def test_salvage_of_damaged_compression(tmp_path: Path) -> None:
     data = pack_events(Event(place, 1 | 1 << 17, sector=place) for place in range(50_000))
     (tmp_path / "x").write_bytes(gzip.compress(data)[:-500])
-    folder, _ = parse([tmp_path / "x"], tmp_path / "t", options=Options(keeps_whole=True))
+    folder, _ = parse([tmp_path / "x"], tmp_path / "t", options=ParseOptions(keeps_whole=True))
     assert 1000 < folder.info["counts"]["records"] < 50_000
     assert "salvaged" in [one["code"] for one in folder.info["warnings"]]
 
@@ -121,7 +121,7 @@ def test_an_existing_folder_is_kept(tmp_path: Path) -> None:
     parse([source], tmp_path / "trace")
     with pytest.raises(UsageError, match="exists already"):
         parse([source], tmp_path / "trace")
-    parse([source], tmp_path / "trace", options=Options(overwrite=True))
+    parse([source], tmp_path / "trace", options=ParseOptions(overwrite=True))
 
 
 @pytest.mark.parametrize(

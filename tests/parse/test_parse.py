@@ -20,10 +20,10 @@ import pytest
 from tests.decode import scenes
 from tests.decode.records import Event, pack, pack_events
 from tests.parse.captures import COMPRESSORS, LAYOUT, capture
-from tracekit.formats.inputs import default_output
-from tracekit.parse import Options, parse
-from tracekit.schema import REQUESTS
+from tracekit.readers.blktrace import ParseOptions, parse
+from tracekit.readers.files import default_output
 from tracekit.store import TraceFolder
+from tracekit.tables import REQUESTS
 
 
 def rows(folder: TraceFolder) -> list[dict[str, Any]]:
@@ -130,7 +130,7 @@ def test_sfdisk_dump_as_layout(tmp_path: Path) -> None:
         "/dev/sdb2 : start=  10048, size=   800, type=0657FD6D-A4AB-43C4-84E5-0933C84B4F4F\n"
     )
     folder, _ = parse(
-        [tmp_path / "x"], tmp_path / "trace", options=Options(layout_file=tmp_path / "dump")
+        [tmp_path / "x"], tmp_path / "trace", options=ParseOptions(layout_file=tmp_path / "dump")
     )
     # THEN the entries are of the trace's device, and the guess is recorded
     assert [

@@ -10,9 +10,9 @@ import pytest
 
 from tests.decode.records import pack
 from tracekit.errors import InputError
-from tracekit.formats.unseen import LAG_NS
-from tracekit.parse import parse
-from tracekit.parse_foreign import import_trace
+from tracekit.readers.blktrace import parse
+from tracekit.readers.importing import import_trace
+from tracekit.readers.metadata import LAG_NS
 from tracekit.store import TraceFolder
 
 MS = 1_000_000

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.recipes.describe import describe
-from tracekit.classify import Options, classify
-from tracekit.parse import parse
+from tracekit.classify import ClassifyOptions, classify
+from tracekit.readers.blktrace import parse
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample-traces"
 TRACES = sorted(path for path in SAMPLES.iterdir() if path.is_dir())
@@ -70,7 +70,7 @@ def test_oltp_has_a_layout_of_three_roles_and_no_loss() -> None:
 def test_gnuplot_requests_are_swap(tmp_path: Path) -> None:
     # GIVEN the capture of a program whose memory does not fit
     folder, _ = parse([SAMPLES / "gnuplot"], tmp_path / "trace")
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     # THEN every request but what opening the disk costs is swap, each block touched several times
     requests = folder.info["classification"]["requests"]
     assert requests["swap"] > 100_000

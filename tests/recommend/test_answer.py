@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.recommend.answer import Candidate, Flip, lasting, walk
+from tracekit.model.answer import Candidate, Flip, lasting, walk
 
 
 def candidate(placement: str, *elapsed_ps: int) -> Candidate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.recommend.grid import make_grid
+from tracekit.model.answer import make_grid
 
 BLOCK = 4096
 

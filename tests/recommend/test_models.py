@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
 from tests.simulate.placement_traces import Request, write_trace
 from tracekit.cli import app
-from tracekit.schema import PLACEMENT
+from tracekit.tables import PLACEMENT
 
 
 def rows(folder: Path, placement: str, coverage: str) -> list[dict[str, Any]]:

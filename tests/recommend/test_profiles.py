@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tracekit.devices import BUILT_IN, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
-from tracekit.profiles import BUILT_IN, choose_profile, load_profiles
 
 GOOD = {
     "about": '"my device"',

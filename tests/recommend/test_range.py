@@ -15,8 +15,8 @@ import pytest
 from tests.recommend.traces import BLOCK, DEVICES, curve, recommended
 from tests.simulate.placement_traces import Block, Request, hottest_first
 from tests.simulate.walk_model import model
-from tracekit.profiles import Profile, load_profiles
-from tracekit.simulate.variants import change, variants
+from tracekit.devices import Profile, load_profiles
+from tracekit.model.timings import change, variants
 
 MS = 1_000_000
 

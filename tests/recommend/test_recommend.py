@@ -15,9 +15,9 @@ from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
 from tests.simulate.placement_traces import Request, write_trace
 from tracekit.cli import app
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.recommend.stage import Options, recommend
-from tracekit.schema import PLACEMENT
+from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.store import TraceFolder
+from tracekit.tables import PLACEMENT
 
 
 def test_the_hot_part_of_the_file_system_and_then_the_journal(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_capacities_of_nothing_and_above_everything(tmp_path: Path) -> None:
 def test_the_rest_of_a_cyclic_journal_is_named(tmp_path: Path) -> None:
     # GIVEN a journal partition of 1 MiB of which 4 KiB were written
     write_trace(tmp_path, [Request("journal", 0)], layout=[{"role": "journal", "sectors": 2048}])
-    result = recommend(TraceFolder(tmp_path), Options())
+    result = recommend(TraceFolder(tmp_path), RecommendOptions())
     # THEN the reader is told what a longer run will touch
     assert result["assumptions"][-2].startswith("the journal is cyclic: 4 KiB were written into")
     assert result["assumptions"][-1] == (
@@ -211,7 +211,7 @@ def test_a_trace_that_is_not_classified_is_refused(tmp_path: Path) -> None:
     write_trace(tmp_path, [Request("fs", 0)])
     (tmp_path / "blocks.parquet").unlink()
     with pytest.raises(InputError, match="there is no table 'blocks'") as caught:
-        recommend(TraceFolder(tmp_path), Options())
+        recommend(TraceFolder(tmp_path), RecommendOptions())
     assert caught.value.hint == f"run: tracekit classify {tmp_path}"
 
 
@@ -245,11 +245,11 @@ def test_a_damaged_table_is_named(name: str, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-20])
     # WHEN a placement is sought, THEN the error names the file
     with pytest.raises(InputError, match=rf"{name}\.parquet is not a readable Parquet file"):
-        recommend(TraceFolder(tmp_path), Options())
+        recommend(TraceFolder(tmp_path), RecommendOptions())
 
 
 def test_a_table_without_a_column_is_named(tmp_path: Path) -> None:
     file = write_trace(tmp_path, [Request("fs", 0)]) / "blocks.parquet"
     pq.write_table(pq.read_table(file).drop_columns(["reads", "writes"]), file)
     with pytest.raises(InputError, match=r"blocks\.parquet lacks the columns reads, writes"):
-        recommend(TraceFolder(tmp_path), Options())
+        recommend(TraceFolder(tmp_path), RecommendOptions())

@@ -10,9 +10,8 @@ import pytest
 
 from tests.recommend.traces import BLOCK, DEVICES, oltp, recommended
 from tests.simulate.placement_traces import Block, Request, elapsed_ps, hottest_first
-from tracekit.profiles import load_profiles
-from tracekit.recommend.answer import to_ns
-from tracekit.simulate.placement import device_cost, picoseconds
+from tracekit.devices import device_cost, load_profiles, picoseconds
+from tracekit.model.answer import to_ns
 
 ROLES = ("fs", "journal", "swap")
 SETS = [held for size in (1, 2, 3) for held in itertools.combinations(ROLES, size)]

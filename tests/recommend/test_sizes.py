@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracekit.errors import UsageError
-from tracekit.sizes import format_duration, format_size, parse_size
+from tracekit.units import format_duration, format_size, parse_size
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests.simulate.placement_traces import Request, write_trace
-from tracekit.recommend.stage import Options, recommend
+from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.store import TraceFolder
 
 DEVICES = Path(__file__).with_name("devices.toml")
@@ -20,7 +20,7 @@ def recommended(folder: Path, requests: list[Request], **changes: Any) -> dict[s
     """Write a trace, run the stage on it with the test devices, and return its result."""
     write_trace(folder, requests, **changes.pop("info", {}))
     options = {"base": "disk", "nvm": "nvm", "profiles": DEVICES, "level": "queued", **changes}
-    return recommend(TraceFolder(folder), Options(**options))
+    return recommend(TraceFolder(folder), RecommendOptions(**options))
 
 
 def curve(folder: Path, placement: str, coverage: str = "hottest") -> dict[int, int]:

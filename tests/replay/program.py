@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.native import program_path
-from tracekit.plan import file
-from tracekit.plan.file import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
+from tracekit._native import program_path
+from tracekit.plans import block_plan
+from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
 from tracekit.replay.completions import HEADER, RECORD, STATUSES
 
 PERIOD_BYTES = 1 << 20
@@ -65,22 +65,22 @@ def write_plan(
     needed_sectors: int | None = None,
 ) -> Path:
     """Write a plan in which every target keeps its addresses."""
-    rows = np.array(records, file.RECORD)
+    rows = np.array(records, block_plan.RECORD)
     rows["request_id"] = np.arange(len(rows))
     end = int((rows["sector"] + rows["length_sectors"]).max())
-    needed = (needed_sectors or end) * file.SECTOR_BYTES
-    tables = file.Tables(
+    needed = (needed_sectors or end) * block_plan.SECTOR_BYTES
+    tables = block_plan.Tables(
         labels=labels,
         needed_bytes=(needed,) * len(labels),
         extents=tuple(
-            file.Extent("disk", 0, needed // file.SECTOR_BYTES, target, 0)
+            block_plan.Extent("disk", 0, needed // block_plan.SECTOR_BYTES, target, 0)
             for target in range(len(labels))
         ),
         trace_sha256=bytes(range(32)),
         level="queued",
     )
-    with file.open_new(path) as out:
-        writer = file.PlanWriter(out)
+    with block_plan.open_new(path) as out:
+        writer = block_plan.PlanWriter(out)
         writer.append(rows)
         writer.finish(tables)
     return path

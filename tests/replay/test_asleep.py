@@ -12,7 +12,7 @@ import pytest
 
 from tests.replay.disk import call, image, loop, needs_root
 from tests.replay.program import READ, Ran, record, run, write_plan
-from tracekit.native import program_path
+from tracekit._native import program_path
 
 pytestmark = needs_root
 SECTORS = 2048  # long enough that no completion comes before one could fall asleep

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from tests.replay.trace import trace
 from tracekit.cli import app
 from tracekit.errors import TracekitError
-from tracekit.schema import COMPLETIONS
 from tracekit.store import TraceFolder
+from tracekit.tables import COMPLETIONS
 
 ROWS: list[dict[str, Any]] = [
     {"queue_ns": 0, "sector": 2048, "role": "fs"},

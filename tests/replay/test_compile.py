@@ -10,9 +10,9 @@ import pytest
 
 from tests.replay.trace import trace
 from tracekit.errors import InputError, UsageError
-from tracekit.plan import file
-from tracekit.plan.compile import PlanOptions, PlanReport, compile_plan
-from tracekit.plan.source import BATCH_ROWS
+from tracekit.plans import block_plan
+from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
+from tracekit.replay.source import BATCH_ROWS
 
 
 def compiled(
@@ -22,9 +22,9 @@ def compiled(
     folder = trace(tmp_path / "trace", rows)
     report = compile_plan(folder, tmp_path / "plan.bin", options=PlanOptions(**options))
     data = (tmp_path / "plan.bin").read_bytes()
-    end = file.HEADER.itemsize + report.requests * file.RECORD.itemsize
-    records = np.frombuffer(data[file.HEADER.itemsize : end], file.RECORD)
-    named = list(file.RECORD.names or ())[:7]
+    end = block_plan.HEADER.itemsize + report.requests * block_plan.RECORD.itemsize
+    records = np.frombuffer(data[block_plan.HEADER.itemsize : end], block_plan.RECORD)
+    named = list(block_plan.RECORD.names or ())[:7]
     return [tuple(int(row[name]) for name in named) for row in records], report
 
 
@@ -38,11 +38,11 @@ def test_as_queued_every_request_is_at_its_queue_time(tmp_path: Path) -> None:
     ]
     records, report = compiled(tmp_path, rows)
     assert records == [
-        (0, 8, 0, 1, file.READ, 0, 0),
-        (500, 16, 1, 8, file.WRITE, file.SYNC | file.FUA, 0),
-        (500, 0, 2, 0, file.FLUSH, file.PREFLUSH, 0),
-        (8000, 64, 3, 1 << 24, file.DISCARD, 0, 0),
-        (8001, 64, 4, 8, file.WRITE_ZEROES, file.META, 0),
+        (0, 8, 0, 1, block_plan.READ, 0, 0),
+        (500, 16, 1, 8, block_plan.WRITE, block_plan.SYNC | block_plan.FUA, 0),
+        (500, 0, 2, 0, block_plan.FLUSH, block_plan.PREFLUSH, 0),
+        (8000, 64, 3, 1 << 24, block_plan.DISCARD, 0, 0),
+        (8001, 64, 4, 8, block_plan.WRITE_ZEROES, block_plan.META, 0),
     ]
     assert report.skipped == {}
     assert report.targets == [{"label": "default", "needed_bytes": 64 * 512 + (1 << 33)}]
@@ -63,8 +63,8 @@ def test_as_issued_a_request_carries_what_was_merged_into_it(tmp_path: Path) -> 
     records, report = compiled(tmp_path, rows, level="issued")
     # THEN the read is first, and the write covers all four
     assert records == [
-        (0, 8, 4, 8, file.READ, 0, 0),
-        (840, 92, 0, 32, file.WRITE, 0, 0),
+        (0, 8, 4, 8, block_plan.READ, 0, 0),
+        (840, 92, 0, 32, block_plan.WRITE, 0, 0),
     ]
     assert report.skipped == {"unissued": 1, "merged_into_unknown": 1}
 
@@ -87,7 +87,7 @@ def test_batches_make_no_difference(
     whole, _ = compiled(tmp_path, rows, level=level)
     (tmp_path / "plan.bin").unlink()
     # WHEN they are read seven at a time
-    monkeypatch.setattr("tracekit.plan.source.BATCH_ROWS", 7)
+    monkeypatch.setattr("tracekit.replay.source.BATCH_ROWS", 7)
     (tmp_path / "again").mkdir()
     pieces, _ = compiled(tmp_path / "again", rows, level=level)
     # THEN the plan is the same, and in order of time
@@ -152,9 +152,9 @@ def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
     assert report.rounded == 1
     assert report.guessed_times == 1
     assert [(row[0], row[3], row[4]) for row in records] == [
-        (0, 2, file.WRITE),
-        (1, 0, file.FLUSH),
-        (2, 8, file.WRITE),
+        (0, 2, block_plan.WRITE),
+        (1, 0, block_plan.FLUSH),
+        (2, 8, block_plan.WRITE),
     ]
 
 
@@ -166,7 +166,7 @@ def test_the_limit_is_exact(tmp_path: Path) -> None:
 
 
 def test_a_table_out_of_order_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracekit.plan.source.BATCH_ROWS", 2)
+    monkeypatch.setattr("tracekit.replay.source.BATCH_ROWS", 2)
     rows = [{"queue_ns": ns} for ns in (0, 100, 50, 60)]
     with pytest.raises(InputError, match="request 2 stands behind requests of later times"):
         compiled(tmp_path, rows)

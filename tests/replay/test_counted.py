@@ -11,7 +11,7 @@ import pytest
 
 from tests.replay.disk import image, loop, needs_root
 from tests.replay.program import DISCARD, FLUSH, READ, WRITE, record, run, write_plan
-from tracekit.replay.doubts import find_doubts
+from tracekit.replay.warnings_list import find_doubts
 from tracekit.replay.words import describe
 
 pytestmark = needs_root

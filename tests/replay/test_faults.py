@@ -28,7 +28,7 @@ from tests.replay.program import (
     run,
     write_plan,
 )
-from tracekit.native import program_path
+from tracekit._native import program_path
 from tracekit.replay.completions import HEADER, RECORD
 
 ENGINES = ("threads", "io_uring")

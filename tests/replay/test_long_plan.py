@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from tests.replay.program import run
-from tracekit.plan import file
+from tracekit.plans import block_plan
 
 COUNT = 1_000_000_000
 GAP_NS = 1000
-LAST_BLOCK = (COUNT - 1) // file.STRIDE
+LAST_BLOCK = (COUNT - 1) // block_plan.STRIDE
 
 
 def block_of(number: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    position = number * file.STRIDE + np.arange(file.STRIDE)
+    position = number * block_plan.STRIDE + np.arange(block_plan.STRIDE)
     position = position[position < COUNT]
-    rows = np.zeros(len(position), file.RECORD)
+    rows = np.zeros(len(position), block_plan.RECORD)
     rows["intended_ns"] = position * GAP_NS
     rows["request_id"] = position
     rows["length_sectors"] = 8
@@ -30,17 +30,19 @@ def block_of(number: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
 
 def write_sparse(path: Path, blocks: tuple[int, ...]) -> None:
     """Write a plan of which only these blocks are there; the others are holes of zeroes."""
-    index = np.zeros(LAST_BLOCK + 1, file.INDEX)
-    index["first_ns"] = np.arange(LAST_BLOCK + 1) * file.STRIDE * GAP_NS
-    index["count"] = file.STRIDE
-    with file.open_new(path) as out:
+    index = np.zeros(LAST_BLOCK + 1, block_plan.INDEX)
+    index["first_ns"] = np.arange(LAST_BLOCK + 1) * block_plan.STRIDE * GAP_NS
+    index["count"] = block_plan.STRIDE
+    with block_plan.open_new(path) as out:
         for number in blocks:
             data = block_of(number).tobytes()
-            out.seek(file.HEADER.itemsize + number * file.STRIDE * file.RECORD.itemsize)
+            out.seek(
+                block_plan.HEADER.itemsize + number * block_plan.STRIDE * block_plan.RECORD.itemsize
+            )
             out.write(data)
-            index[number] = (number * file.STRIDE * GAP_NS, zlib.crc32(data),
-                             len(data) // file.RECORD.itemsize)  # fmt: skip
-        records_end = file.HEADER.itemsize + COUNT * file.RECORD.itemsize
+            index[number] = (number * block_plan.STRIDE * GAP_NS, zlib.crc32(data),
+                             len(data) // block_plan.RECORD.itemsize)  # fmt: skip
+        records_end = block_plan.HEADER.itemsize + COUNT * block_plan.RECORD.itemsize
         sums = (COUNT, 0, 0, 0, 0, COUNT * 4096, 0, 0, 0, 0)
         target = struct.pack("<32sQ10QQ", b"default", 4096, *sums, 8)
         out.seek(records_end)
@@ -55,7 +57,7 @@ def header(records_end: int, index: bytes, target: bytes) -> bytes:
     packed = struct.pack(
         "<8sIIIIQQQQQIIQIIQIIQ32sIII32s",
         b"TKPLAN\r\n", 2, 192, 48, 512, 1, COUNT, (COUNT - 1) * GAP_NS, 192, records_end,
-        file.STRIDE, 16, targets_at, 1, 128, targets_at + len(target), 0, 64, 4096,
+        block_plan.STRIDE, 16, targets_at, 1, 128, targets_at + len(target), 0, 64, 4096,
         bytes(32), 0, zlib.crc32(target), zlib.crc32(index), bytes(32),
     )  # fmt: skip
     return packed + struct.pack("<I", zlib.crc32(packed))

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from tests.replay.trace import trace
 from tracekit.cli import app
 from tracekit.errors import UsageError
-from tracekit.plan import file
-from tracekit.plan.compile import PlanOptions, compile_plan
-from tracekit.plan.part import Part, parts_of
+from tracekit.plans import block_plan
+from tracekit.replay.compiler import PlanOptions, compile_plan
+from tracekit.replay.routes import Part, parts_of
 from tracekit.store import TraceFolder, write_json
 
 LABELS = ("sdb", "sda@1000+500", "sda@4000+500", "journal")
@@ -64,7 +64,7 @@ def test_each_request_goes_where_it_begins(tmp_path: Path, seed: int) -> None:
     made, folder = rows(seed), two_devices(tmp_path / "trace", seed)
     plan = tmp_path / "plan.bin"
     report = compile_plan(folder, plan, options=PlanOptions(own_labels=LABELS))
-    records = np.fromfile(plan, file.RECORD, len(made), offset=file.HEADER.itemsize)
+    records = np.fromfile(plan, block_plan.RECORD, len(made), offset=block_plan.HEADER.itemsize)
     labels = [target["label"] for target in report.targets]
     firsts = {"sdb": 0, "sda@1000+500": 1000, "sda@4000+500": 4000}
     # THEN one timeline has all of them, each on its target, at its distance to the part's start

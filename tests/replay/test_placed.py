@@ -15,10 +15,11 @@ from typer.testing import CliRunner, Result
 from tests.simulate.placement_traces import Request, hottest_first, write_trace
 from tracekit.cli import app
 from tracekit.errors import InputError, UsageError
-from tracekit.plan import file, placed
-from tracekit.plan.compile import PlanOptions, PlanReport, compile_plan
-from tracekit.plan.placed import place
-from tracekit.simulate.block_orders import read_blocks
+from tracekit.model.block_orders import read_blocks
+from tracekit.plans import block_plan
+from tracekit.replay import placed
+from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
+from tracekit.replay.placed import place
 from tracekit.store import TraceFolder
 
 ROLES = ("fs", "journal", "swap")
@@ -55,8 +56,10 @@ def compiled(folder: Path, shares: dict[str, int]) -> tuple[Any, PlanReport]:
     report = compile_plan(
         TraceFolder(folder), folder / "plan.bin", options=PlanOptions(placed=chosen)
     )
-    data = (folder / "plan.bin").read_bytes()[file.HEADER.itemsize :]
-    return np.frombuffer(data[: report.requests * file.RECORD.itemsize], file.RECORD), report
+    data = (folder / "plan.bin").read_bytes()[block_plan.HEADER.itemsize :]
+    return np.frombuffer(
+        data[: report.requests * block_plan.RECORD.itemsize], block_plan.RECORD
+    ), report
 
 
 def on_nvm_of(requests: list[Request], shares: dict[str, int]) -> dict[str, list[Any]]:
@@ -76,9 +79,9 @@ def expected(requests: list[Request], shares: dict[str, int]) -> Iterator[tuple[
         devices = (
             [False] if not count else [True] if count == everything[request.role] else [False, True]
         )
-        flags = request.is_preflush * file.PREFLUSH + request.is_fua * file.FUA
+        flags = request.is_preflush * block_plan.PREFLUSH + request.is_fua * block_plan.FUA
         if request.operation == "flush":
-            yield from ((number, is_nvm, None, 0, file.FLUSH, flags) for is_nvm in devices)
+            yield from ((number, is_nvm, None, 0, block_plan.FLUSH, flags) for is_nvm in devices)
             continue
         places = []
         for sector in range(request.sector, request.sector + request.sectors):
@@ -87,12 +90,12 @@ def expected(requests: list[Request], shares: dict[str, int]) -> Iterator[tuple[
         pieces = [list(group) for _, group in groupby(places, key=lambda one: one[0])]
         seen = {piece[0][0] for piece in pieces}
         if request.is_preflush:
-            yield from ((number, n, None, 0, file.FLUSH, 0) for n in devices if n not in seen)
+            yield from ((number, n, None, 0, block_plan.FLUSH, 0) for n in devices if n not in seen)
         flushed: set[bool] = set()
-        operation = file.READ if request.operation == "read" else file.WRITE
+        operation = block_plan.READ if request.operation == "read" else block_plan.WRITE
         for piece in pieces:
             is_nvm, sector = piece[0]
-            own = flags & ~file.PREFLUSH if is_nvm in flushed else flags
+            own = flags & ~block_plan.PREFLUSH if is_nvm in flushed else flags
             flushed.add(is_nvm)
             key = sector if is_nvm or shift[request.device] == 0 else None
             yield number, is_nvm, key, len(piece), operation, own

@@ -13,7 +13,7 @@ import pytest
 from tests.replay.disk import needs_root, small_file_system
 from tests.replay.program import READ, WRITE, content, expected_content, record, write_plan
 from tests.replay_files import program as file_program
-from tracekit.native import FILE_PROGRAM, program_path
+from tracekit._native import FILE_PROGRAM, program_path
 
 PLACES = ("plan", "target", "hard link", "symbolic link", "new target", "each other", "new twin")
 

@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tracekit._native.plan import tally
 from tracekit.errors import TracekitError
-from tracekit.native.plan import tally
-from tracekit.plan import file
+from tracekit.plans import block_plan
 
 TARGETS = 3
 
 
-def random_records(count: int) -> file.Records:
+def random_records(count: int) -> block_plan.Records:
     random = np.random.default_rng(3)
-    records = np.zeros(count, file.RECORD)
+    records = np.zeros(count, block_plan.RECORD)
     records["sector"] = random.integers(0, 1 << 40, count) * 8
     records["length_sectors"] = random.integers(1, 1 << 17, count)
-    records["operation"] = random.integers(0, len(file.OPERATIONS), count)
+    records["operation"] = random.integers(0, len(block_plan.OPERATIONS), count)
     records["target"] = random.integers(0, TARGETS, count)
     records["intended_ns"] = np.arange(count) * 7
     return records
@@ -27,7 +27,7 @@ def random_records(count: int) -> file.Records:
 
 def test_sums_are_those_of_every_record_alone() -> None:
     records = random_records(5000)
-    totals = file.Totals(np.zeros(TARGETS, file.TARGET))
+    totals = block_plan.Totals(np.zeros(TARGETS, block_plan.TARGET))
     # WHEN they come in three parts
     for part in np.split(records, [1, 3000]):
         totals.add(part)
@@ -37,9 +37,9 @@ def test_sums_are_those_of_every_record_alone() -> None:
         where = int(row["target"]), int(row["operation"])
         counts[where] += 1
         lengths[where] += 512 * int(row["length_sectors"])
-        if where[1] != file.FLUSH:
+        if where[1] != block_plan.FLUSH:
             bits[where[0]] |= int(row["sector"]) | int(row["length_sectors"])
-        if where[1] in (file.READ, file.WRITE):
+        if where[1] in (block_plan.READ, block_plan.WRITE):
             longest = max(longest, 512 * int(row["length_sectors"]))
     assert totals.targets["counts"].tolist() == counts.tolist()
     assert totals.targets["bytes"].tolist() == lengths.tolist()
@@ -50,7 +50,7 @@ def test_sums_are_those_of_every_record_alone() -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("target", TARGETS), ("operation", 5)])
 def test_what_is_beyond_the_table_is_refused(key: str, value: int) -> None:
-    records, targets = random_records(9), np.zeros(TARGETS, file.TARGET)
+    records, targets = random_records(9), np.zeros(TARGETS, block_plan.TARGET)
     records[4][key] = value
     with pytest.raises(TracekitError, match="cannot be counted"):
         tally(records, targets, most_sectors=0)
@@ -61,6 +61,6 @@ def test_what_is_beyond_the_table_is_refused(key: str, value: int) -> None:
 def test_a_plan_in_place_of_a_longer_one_has_nothing_of_it(tmp_path: Path) -> None:
     path = tmp_path / "plan"
     path.write_bytes(b"x" * 100_000)
-    with file.open_new(path) as out:
+    with block_plan.open_new(path) as out:
         out.write(b"new")
     assert path.read_bytes() == b"new"

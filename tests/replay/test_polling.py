@@ -32,7 +32,7 @@ from tests.replay.refusal import refused, unchanged, write_plan_of
 from tests.replay.trace import trace
 from tracekit.cli import app
 from tracekit.errors import UsageError
-from tracekit.polling import describe_polling, polling
+from tracekit.replay.io_uring_options import describe_polling, polling
 from tracekit.report.sections.replay import how
 
 SECTORS = 8192

@@ -14,7 +14,7 @@ from tests.replay.disk import image, loop, needs_root, token_of
 from tests.replay.program import FLUSH, READ, WRITE, record, run, write_plan
 from tests.replay.refusal import refused
 from tests.replay.test_kernel import TRACING
-from tracekit.native import program_path
+from tracekit._native import program_path
 
 EVENT = re.compile(r"block_rq_issue: (\d+),(\d+) \w+ \d+ \(.*?\) (\d+) \+ \d+ (\w+),\d+,(\d)")
 

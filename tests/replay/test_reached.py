@@ -10,17 +10,17 @@ import pytest
 
 from tests.replay.program import READ, record, write_plan
 from tracekit.errors import InputError
-from tracekit.plan import file
-from tracekit.replay import completions, reached
-from tracekit.replay.reached import first_without_completion
+from tracekit.plans import block_plan
+from tracekit.replay import completions, partial_results
+from tracekit.replay.partial_results import first_without_completion
 
 
 def write_plan_of(path: Path, ids: list[int]) -> Path:
     """Write a plan of one request each 10 ns, with these ids."""
     write_plan(path, [record(READ, 0, 8, at_ns=10 * n) for n in range(len(ids))])
-    header = np.fromfile(path, file.HEADER, 1)[0]
+    header = np.fromfile(path, block_plan.HEADER, 1)[0]
     rows = np.memmap(
-        path, file.RECORD, "r+", offset=int(header["records_offset"]), shape=(len(ids),)
+        path, block_plan.RECORD, "r+", offset=int(header["records_offset"]), shape=(len(ids),)
     )
     rows["request_id"] = ids
     rows.flush()
@@ -71,7 +71,7 @@ def test_the_first_request_that_was_not_completed(
 def test_a_request_that_never_ended_does_not_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reached, "MOST_AHEAD", 100)
+    monkeypatch.setattr(partial_results, "MOST_AHEAD", 100)
     monkeypatch.setattr(completions, "CHUNK_RECORDS", 10)
     plan = write_plan_of(tmp_path / "plan", list(range(1000)))
     records = write_records(tmp_path / "records", [0, *range(2, 500)])

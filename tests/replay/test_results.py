@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.replay.program import READ, record, write_plan
+from tracekit._native import program_path
 from tracekit.errors import UsageError
-from tracekit.native import program_path
 from tracekit.store import beside
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.plan.routes import Routes
+from tracekit.replay.routes import Routes
 
 
 def test_what_lies_behind_an_inner_region_is_still_of_the_partition() -> None:

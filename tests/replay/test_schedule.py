@@ -15,10 +15,9 @@ from tests.replay.trace import trace
 from tracekit import store
 from tracekit.cli import app
 from tracekit.errors import BudgetError, TracekitError, UsageError
-from tracekit.replay.budget import check_budget, parse_budget
-from tracekit.replay.schedule import Schedule
-from tracekit.sizes import parse_duration
+from tracekit.replay.schedule import Schedule, check_budget, parse_budget
 from tracekit.store import TraceFolder
+from tracekit.units import parse_duration
 
 MS = 1_000_000
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.replay.program import READ, WRITE, record, run, write_plan
-from tracekit.native import program_path
-from tracekit.plan import file
+from tracekit._native import program_path
+from tracekit.plans import block_plan
 
 
 @pytest.mark.plain
@@ -146,15 +146,15 @@ def test_memory_does_not_grow_with_the_plan(tmp_path: Path) -> None:
 
 
 def _write_reads(path: Path, count: int) -> None:
-    rows = np.zeros(count, file.RECORD)
+    rows = np.zeros(count, block_plan.RECORD)
     rows["intended_ns"] = np.arange(count)
     rows["request_id"] = np.arange(count)
     rows["length_sectors"] = 8
-    extents = (file.Extent("disk", 0, 8, 0, 0),)
-    with file.open_new(path) as out:
-        writer = file.PlanWriter(out)
+    extents = (block_plan.Extent("disk", 0, 8, 0, 0),)
+    with block_plan.open_new(path) as out:
+        writer = block_plan.PlanWriter(out)
         writer.append(rows)
-        writer.finish(file.Tables(("default",), (4096,), extents, bytes(32), "queued"))
+        writer.finish(block_plan.Tables(("default",), (4096,), extents, bytes(32), "queued"))
 
 
 @pytest.mark.plain

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.replay.trace import trace
-from tracekit.plan import file, waits
-from tracekit.plan.compile import PlanOptions, PlanReport, compile_plan
-from tracekit.plan.source import ROWS
-from tracekit.plan.waits import Waits
+from tracekit.plans import block_plan
+from tracekit.replay import compiler
+from tracekit.replay.compiler import PlanOptions, PlanReport, Waits, compile_plan
+from tracekit.replay.source import ROWS
 
 
 def expected(
@@ -70,7 +70,7 @@ def test_it_is_the_last_completion_before(seed: int, batch: int) -> None:
 def test_one_that_is_too_far_back_is_not_waited_for(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waits, "AFTER_MAX", 4)
+    monkeypatch.setattr(compiler, "AFTER_MAX", 4)
     time_ns, complete_ns = random_trace(seed, 200)
     steps, think = Waits().add(rows_of(time_ns, complete_ns))
     assert steps.max() <= 4
@@ -82,8 +82,10 @@ def compiled(tmp_path: Path, rows: list[dict[str, Any]], level: str) -> tuple[An
     report = compile_plan(
         trace(tmp_path / "t", rows), tmp_path / "plan.bin", options=PlanOptions(level)
     )
-    data = (tmp_path / "plan.bin").read_bytes()[file.HEADER.itemsize :]
-    return np.frombuffer(data[: report.requests * file.RECORD.itemsize], file.RECORD), report
+    data = (tmp_path / "plan.bin").read_bytes()[block_plan.HEADER.itemsize :]
+    return np.frombuffer(
+        data[: report.requests * block_plan.RECORD.itemsize], block_plan.RECORD
+    ), report
 
 
 @pytest.mark.parametrize(("level", "think"), [("queued", [0, 0, 80]), ("issued", [0, 0, 90])])

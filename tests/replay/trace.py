@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from tracekit import store
-from tracekit.schema import REQUESTS, SCHEMA_VERSION
 from tracekit.store import TraceFolder
+from tracekit.tables import REQUESTS, SCHEMA_VERSION
 
 LAYOUT = [
     {"device": "sda", "partition": "8,1", "start_sector": 2048, "sectors": 100_000, "role": "fs"},

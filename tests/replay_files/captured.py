@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.analyzers.folder import make
-from tracekit.plan.files import HEADER, OPERATIONS, RECORD, THREAD
+from tracekit.plans.file_plan import HEADER, OPERATIONS, RECORD, THREAD
 from tracekit.store import TraceFolder
 
 Row = dict[str, Any]

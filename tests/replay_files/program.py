@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.native import FILE_PROGRAM, program_path
-from tracekit.plan.file_table import FileTable
-from tracekit.plan.files import CODES, FilePlanWriter, Setting, new_records
+from tracekit._native import FILE_PROGRAM, program_path
+from tracekit.plans.file_plan import CODES, FilePlanWriter, FileTable, Setting, new_records
 
 RESULT = np.dtype(
     [

@@ -19,9 +19,9 @@ from tests.capture.file_captures import NEEDS_STRACE, capture
 from tests.replay_files.captured import Row, read_plan, trace
 from tracekit.cli import app
 from tracekit.errors import InputError, PartialError, UsageError
-from tracekit.plan.captured import compile_files
-from tracekit.plan.files import APPEND, AT_POSITION, EXCLUSIVE, SYNC, UNTIMED
-from tracekit.replay.file_stage import FileReplayOptions, replay_files
+from tracekit.plans.file_plan import APPEND, AT_POSITION, EXCLUSIVE, SYNC, UNTIMED
+from tracekit.replay.captured import compile_files
+from tracekit.replay.files import FileReplayOptions, replay_files
 from tracekit.store import TraceFolder
 
 PYTHON = os.path.realpath(sys.executable)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.replay_files.program import Operation, do, run, write_plan
-from tracekit.plan.files import Setting
+from tracekit.plans.file_plan import Setting
 
 HEAD = "waits for record"
 

@@ -17,8 +17,7 @@ import pytest
 
 from tests.replay.disk import needs_root, small_file_system
 from tests.replay_files.program import RESULT, command, do, run, write_plan
-from tracekit.plan.file_table import FileTable
-from tracekit.plan.files import Setting
+from tracekit.plans.file_plan import FileTable, Setting
 
 OWN = "tracekit-files"
 

@@ -21,10 +21,10 @@ from tests.replay.trace import trace as blocks
 from tests.replay_files.captured import Row, trace
 from tests.replay_files.program import RESULT, command, do, run, write_plan
 from tests.replay_files.test_captured import directory
+from tracekit._native.file_results import read_results
 from tracekit.cli import app
 from tracekit.errors import UsageError
-from tracekit.native.file_results import read_results
-from tracekit.plan.file_table import FileTable
+from tracekit.plans.file_plan import FileTable
 from tracekit.store import TraceFolder
 
 OWN = "tracekit-files"

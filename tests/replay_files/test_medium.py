@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.replay_files.program import do, run, write_plan
-from tracekit.plan.file_table import FileTable
-from tracekit.plan.files import MOST_LINE_NS, Medium, Setting
+from tracekit.plans.file_plan import MOST_LINE_NS, FileTable, Medium, Setting
 
 OF_READS, OF_WRITES = 20_000, 50_000
 

@@ -12,8 +12,7 @@ import pytest
 
 from tests.replay.program import pattern
 from tests.replay_files.program import Operation, command, do, run, write_plan
-from tracekit.plan.file_table import FileTable
-from tracekit.plan.files import (
+from tracekit.plans.file_plan import (
     APPEND,
     AT_POSITION,
     DIRECT,
@@ -24,6 +23,7 @@ from tracekit.plan.files import (
     SYNC,
     TRUNCATE,
     WRITE,
+    FileTable,
     Setting,
 )
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from tracekit.errors import InputError
-from tracekit.plan.file_table import NONE, FileTable
-from tracekit.plan.files import (
+from tracekit.plans.file_plan import (
     AT_POSITION,
     CODES,
     EXCLUSIVE,
+    NONE,
     FilePlanWriter,
+    FileTable,
     Setting,
     new_records,
 )

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.replay_files.program import Operation, do, run, write_plan
-from tracekit.plan.file_table import FileTable
-from tracekit.plan.files import CODES, CONTINUES, READ, UNTIMED, Setting
+from tracekit.plans.file_plan import CODES, CONTINUES, READ, UNTIMED, FileTable, Setting
 
 MS = 1_000_000
 

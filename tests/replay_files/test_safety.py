@@ -11,8 +11,7 @@ import pytest
 
 from tests.replay.disk import call, image, loop, mounted, needs_root
 from tests.replay_files.program import do, run, write_plan
-from tracekit.plan.file_table import FileTable
-from tracekit.plan.files import HEADER, Setting
+from tracekit.plans.file_plan import HEADER, FileTable, Setting
 
 OWN = "tracekit-files"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.capture import strace
-from tracekit.replay.file_stage import describe
+from tracekit.capture import files
+from tracekit.replay.files import describe
 
 SCRIPT = """
 echo hello > real
@@ -32,7 +32,7 @@ def tracekit(*words: str, folder: Path) -> str:
 
 
 def test_what_is_done_through_links_is_replayed_and_links_are_left_out(tmp_path: Path) -> None:
-    if reason := strace.probe():
+    if reason := files.probe():
         pytest.skip(reason)
     # GIVEN a capture of a command that writes and reads through links, and renames and removes one
     work, target = tmp_path / "work", tmp_path / "target"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracekit.plan.file_waits import Uses, lanes, waits
+from tracekit.replay.captured import Uses, lanes, waits
 
 
 @pytest.mark.parametrize("seed", range(30))

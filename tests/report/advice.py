@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracekit.schema import PLACEMENT
 from tracekit.store import write_json, write_table
+from tracekit.tables import PLACEMENT
 
 MIB = 1 << 20
 

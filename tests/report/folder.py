@@ -11,14 +11,8 @@ import pyarrow as pa
 
 from tests.report.advice import write_recommendation
 from tracekit.analyze import analyze
-from tracekit.schema import (
-    BLOCKS,
-    COMPLETIONS,
-    REQUESTS,
-    SCHEMA_VERSION,
-    WORKING_SET,
-)
 from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.tables import BLOCKS, COMPLETIONS, REQUESTS, SCHEMA_VERSION, WORKING_SET
 
 ALL_STAGES = ("classify", "analyze", "recommend", "replay")
 HOSTILE = ("<script>alert(1)</script>", "</svg><b>", '"; x=" onload="', "$a^2$ & \x07\u202egnp")

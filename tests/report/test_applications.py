@@ -10,10 +10,10 @@ import pytest
 
 from tests.report.folder import plain
 from tracekit.analyze import analyze
-from tracekit.classify import Options as Roles
+from tracekit.classify import ClassifyOptions as Roles
 from tracekit.classify import classify
-from tracekit.parse import parse
-from tracekit.recommend.stage import Options, recommend
+from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.readers.blktrace import parse
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections import applications
 
@@ -115,7 +115,7 @@ def test_the_samples_have_the_shapes_of_the_study(
     folder, _ = parse([SAMPLES / sample], tmp_path / "trace")
     classify(folder, Roles())
     analyze(folder)
-    recommend(folder, Options())
+    recommend(folder, RecommendOptions())
     # WHEN its traits are compared
     section: Any = applications.applications(Inputs(folder))
     # THEN they are those of the study's application but for what is known to differ

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from tests.report.folder import make_folder, plain
 from tests.simulate.cache_traces import make_trace
+from tracekit.model.buffer import BufferOptions, simulate_buffer
 from tracekit.report import svg
 from tracekit.report.contents import SECTIONS
 from tracekit.report.figures.buffer import buffer_hits, buffer_rates
@@ -20,7 +21,6 @@ from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
 from tracekit.report.section import Section
 from tracekit.report.sections import buffer
-from tracekit.simulate.buffer import Options, simulate_buffer
 from tracekit.store import TraceFolder
 
 
@@ -112,12 +112,12 @@ def test_nobody_has_asked(parsed: TraceFolder) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        Options(),
-        Options(sizes_bytes=(4096,), buffers=(3,)),
-        Options(sizes_bytes=tuple(32 << at for at in range(12)), buffers=(1, 1024)),
+        BufferOptions(),
+        BufferOptions(sizes_bytes=(4096,), buffers=(3,)),
+        BufferOptions(sizes_bytes=tuple(32 << at for at in range(12)), buffers=(1, 1024)),
     ],
 )
-def test_a_simulated_trace_has_the_section(tmp_path: Path, options: Options) -> None:
+def test_a_simulated_trace_has_the_section(tmp_path: Path, options: BufferOptions) -> None:
     folder = make_folder(tmp_path / "trace", stages=("classify", "analyze"))
     answer = simulate_buffer(folder, options)
     report(folder, tmp_path / "report.html")
@@ -137,7 +137,7 @@ def test_a_simulated_trace_has_the_section(tmp_path: Path, options: Options) -> 
 def test_a_trace_of_writes_without_findings(tmp_path: Path) -> None:
     # GIVEN a trace that nothing was analyzed of, WHEN it is reported
     folder = make_trace(tmp_path / "t", [("write", 5, 2), ("write", 6, 1)])
-    simulate_buffer(folder, Options())
+    simulate_buffer(folder, BufferOptions())
     report(folder, tmp_path / "report.html")
     # THEN nothing is said of reads, nor of other memories
     page = (tmp_path / "report.html").read_text()
@@ -150,7 +150,7 @@ def test_memories_of_a_what_if_are_a_table(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 5, 2)])
     file = tmp_path / "what-if.toml"
     file.write_text("[nvram.fast-pcm]\nread_ns = 20\n")
-    simulate_buffer(folder, Options((128, 256), (1, 2), what_if=file))
+    simulate_buffer(folder, BufferOptions((128, 256), (1, 2), what_if=file))
     section = buffer.buffer(Inputs(folder))
     assert isinstance(section, Section)
     # Rows of 256 B miss one of four accesses, of 128 B one of two: 12.5 ns and 55 or 20 ns each.
@@ -170,7 +170,7 @@ def test_memories_of_a_what_if_are_a_table(tmp_path: Path) -> None:
 def test_an_older_version_is_named_with_its_command(tmp_path: Path) -> None:
     # GIVEN an answer of a version without times at given hit rates
     folder = make_trace(tmp_path / "t", [("read", 5, 2)])
-    answer = simulate_buffer(folder, Options())
+    answer = simulate_buffer(folder, BufferOptions())
     del answer["hit_rates"]
     (folder.path / "simulations" / "buffer.json").write_text(json.dumps(answer))
     # WHEN it is reported, THEN the page says what to run again

@@ -10,12 +10,12 @@ import pytest
 
 from tests.report.folder import plain
 from tests.simulate.cache_traces import Request, make_trace
+from tracekit.model.cache import CacheOptions, simulate_cache
 from tracekit.report.figures.cache_plane import time_unit
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
 from tracekit.report.section import Section
 from tracekit.report.sections import cache, cache_changes, cache_planes
-from tracekit.simulate.cache import Options, simulate_cache
 
 MIB = 1 << 20
 MIXED: list[Request] = [
@@ -85,7 +85,7 @@ def test_the_plane_and_its_lines_say_what_is_fastest() -> None:
 def test_the_changes_are_drawn_where_pcm_can_gain_most(tmp_path: Path) -> None:
     # GIVEN a page that is read 100 times, which eight pages of flash hold as well as two of PCM
     folder = make_trace(tmp_path / "t", [("read", 0, 1)] * 100)
-    simulate_cache(folder, Options(sizes_bytes=(2 * 4096, 8 * 4096)))
+    simulate_cache(folder, CacheOptions(sizes_bytes=(2 * 4096, 8 * 4096)))
     # WHEN the changes are put in words
     sensitivity = Inputs(folder).simulation("cache_sensitivity", command="cache")
     assert sensitivity is not None
@@ -114,13 +114,18 @@ def test_there_is_no_section_before_a_simulation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "figures"),
     [
-        (Options(), ["shared", "own", "policies", "plane", "plane-time", "even"]),
-        (Options(sample_pages=50), ["shared", "plane", "plane-time", "even"]),
-        (Options(levels="inclusive", policies=("lru",)), ["shared", "own", "policies", "plane"]),
-        (Options(level_writes="back", policies=("lru",)), ["policies", "plane", "plane-time"]),
+        (CacheOptions(), ["shared", "own", "policies", "plane", "plane-time", "even"]),
+        (CacheOptions(sample_pages=50), ["shared", "plane", "plane-time", "even"]),
+        (
+            CacheOptions(levels="inclusive", policies=("lru",)),
+            ["shared", "own", "policies", "plane"],
+        ),
+        (CacheOptions(level_writes="back", policies=("lru",)), ["policies", "plane", "plane-time"]),
     ],
 )
-def test_the_page_has_the_figures(tmp_path: Path, options: Options, figures: list[str]) -> None:
+def test_the_page_has_the_figures(
+    tmp_path: Path, options: CacheOptions, figures: list[str]
+) -> None:
     folder = make_trace(tmp_path / "t", MIXED)
     simulate_cache(folder, options)
     report(folder, tmp_path / "report.html")
@@ -137,7 +142,7 @@ def test_tables_of_an_older_version_are_named_with_their_command(
 ) -> None:
     # GIVEN a folder whose simulation lacks a table, or a column of one
     folder = make_trace(tmp_path / "t", MIXED)
-    simulate_cache(folder, Options(sizes_bytes=(1 << 16,)))
+    simulate_cache(folder, CacheOptions(sizes_bytes=(1 << 16,)))
     file = folder.table(f"simulations/{table}")
     (file.unlink if table == "cache_sensitivity" else lambda: without_last_column(file))()
     # WHEN it is reported
@@ -157,7 +162,7 @@ def without_last_column(file: Path) -> None:
 
 def test_a_trace_of_writes_has_no_plane_of_reads(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("write", 5, 2), ("write", 6, 1)])
-    simulate_cache(folder, Options())
+    simulate_cache(folder, CacheOptions())
     section = cache.cache(Inputs(folder))
     assert isinstance(section, Section)
     assert [drawn.name for drawn in section.parts["planes"]] == ["cache-plane-time"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 
 
 def plain(text: str) -> str:

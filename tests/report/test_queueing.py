@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.folder import make_folder, plain
-from tracekit.recommend.stage import Options, recommend
+from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
 from tracekit.report.section import Section
@@ -18,7 +18,7 @@ from tracekit.store import TraceFolder
 @pytest.fixture
 def folder(tmp_path: Path) -> TraceFolder:
     folder = make_folder(tmp_path / "trace")
-    recommend(folder, Options(base="hdd-7200-seek", queueing="open"))
+    recommend(folder, RecommendOptions(base="hdd-7200-seek", queueing="open"))
     return folder
 
 

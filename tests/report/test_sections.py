@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.report.folder import make_folder, plain
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.contents import SECTIONS
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing
@@ -26,12 +26,12 @@ from tracekit.report.sections import (
     throughput,
     totals,
 )
-from tracekit.schema import ROLES
 from tracekit.store import TraceFolder
+from tracekit.tables import ROLES
 
 
 def test_every_role_of_the_schema_has_a_name() -> None:
-    assert tuple(roles.ROLE_TITLES) == ROLES
+    assert tuple(fmt.ROLE_TITLES) == ROLES
 
 
 def test_totals_names_the_busiest_and_the_hottest_role() -> None:

@@ -10,8 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.report.folder import HOSTILE
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas
+from tracekit.report import formatting as fmt
+from tracekit.report import svg as palette
 from tracekit.report.svg import Size, drawn
 
 TABLE = pd.DataFrame({"role": ["fs", "journal"], "kind": ["write", "read"], "value": [3, 5]})

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from tests.report.folder import make_folder, plain
 from tracekit.cli import app
+from tracekit.model.tier_study import TierOptions
+from tracekit.model.tiers import simulate_tiers
 from tracekit.report import svg
 from tracekit.report.canvas import gain_bars
 from tracekit.report.contents import SECTIONS
@@ -20,8 +22,6 @@ from tracekit.report.page import report
 from tracekit.report.section import Section
 from tracekit.report.sections import tiers
 from tracekit.report.sections.reproduce import reproduce
-from tracekit.simulate.tier_study import Options
-from tracekit.simulate.tiers import simulate_tiers
 from tracekit.store import TraceFolder
 
 
@@ -78,7 +78,7 @@ def test_the_page_of_a_what_if_has_its_currency_in_every_figure_of_prices(tmp_pa
     what_if.write_text(
         'currency = "EUR"\n[price_per_gb]\nssd-pcm = 2\nssd-emlc = 0.5\nhdd-15k = 0.1\n'
     )
-    simulate_tiers(folder, Options(extent_bytes=65536, step_percent=50, what_if=what_if))
+    simulate_tiers(folder, TierOptions(extent_bytes=65536, step_percent=50, what_if=what_if))
     report(folder, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert "IOPS per EUR/GB of every mix, static" in text
@@ -141,7 +141,7 @@ def test_a_simulation_that_nobody_asked_for_is_not_missing(parsed: TraceFolder) 
 def test_a_simulated_trace_has_the_section(tmp_path: Path, names: tuple[str, ...]) -> None:
     # GIVEN a trace with dynamic tiering of three tiers, or of two that have no surface
     folder = make_folder(tmp_path / "trace", stages=())
-    options = Options(
+    options = TierOptions(
         extent_bytes=65536, step_percent=10, tiers=names, is_dynamic=True, window_s=1.0
     )
     answer = simulate_tiers(folder, options)

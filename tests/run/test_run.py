@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from tests.report.folder import make_folder
 from tracekit.cli import app
 from tracekit.errors import InputError, PartialError, TracekitError, UsageError
-from tracekit.run import Options, Step, _requests_within, run
+from tracekit.pipeline import PipelineOptions, Step, _requests_within, run
 from tracekit.store import TraceFolder
 
-WITHOUT_IO = Options(replay="null", replay_seconds=0.2)
+WITHOUT_IO = PipelineOptions(replay="null", replay_seconds=0.2)
 
 
 @pytest.fixture
@@ -63,13 +63,13 @@ def test_requests_within(folder: TraceFolder, seconds: float, count: int | None)
 
 
 def test_without_replay_the_report_says_how_to_get_one(folder: TraceFolder) -> None:
-    result = run([folder.path], None, options=Options(replay="none"))
+    result = run([folder.path], None, options=PipelineOptions(replay="none"))
     assert [step.stage for step in result.steps][-2:] == ["recommend", "report"]
     assert "<code>tracekit replay trace</code>" in result.report.read_text()
 
 
 def test_a_failed_stage_is_named_and_what_was_done_is_kept(folder: TraceFolder) -> None:
-    options = Options(nvm="floppy", replay="none")
+    options = PipelineOptions(nvm="floppy", replay="none")
     with pytest.raises(UsageError, match="recommend: there is no device profile 'floppy'") as info:
         run([folder.path], None, options=options)
     assert info.value.exit_code == 2
@@ -94,7 +94,7 @@ def test_a_failed_replay_lets_the_report_be_made(folder: TraceFolder) -> None:
 def test_an_error_of_the_system_names_the_stage_and_the_file(folder: TraceFolder) -> None:
     (folder.path / "report.html").mkdir()
     with pytest.raises(TracekitError, match=r"report: .*report\.html.*: Is a directory"):
-        run([folder.path], None, options=Options(replay="none"))
+        run([folder.path], None, options=PipelineOptions(replay="none"))
 
 
 def test_a_trace_folder_stays_where_it_is(folder: TraceFolder, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_what_is_no_trace_leaves_nothing(tmp_path: Path) -> None:
 )
 def test_options_are_checked_before_any_stage(options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        Options(**options)  # type: ignore[arg-type]
+        PipelineOptions(**options)  # type: ignore[arg-type]
 
 
 def test_the_command_prints_the_report_and_the_three_lines(folder: TraceFolder) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracekit.classify import Options, classify
-from tracekit.schema import REQUESTS, SCHEMA_VERSION
+from tracekit.classify import ClassifyOptions, classify
 from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.tables import REQUESTS, SCHEMA_VERSION
 
 NAMES = ("sda", "sdb", "sdc")
 Request = tuple[str, int, int]  # operation, first 4 KiB block, blocks
@@ -28,7 +28,7 @@ def make_trace(
     write_table(path / "requests.parquet", pa.Table.from_pylist(rows, REQUESTS))
     write_json(path / "trace.json", _info(names[:devices], len(rows)))
     folder = TraceFolder(path)
-    classify(folder, Options())
+    classify(folder, ClassifyOptions())
     return TraceFolder(path)
 
 

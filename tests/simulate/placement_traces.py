@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tracekit.native.placement import Cost
-from tracekit.profiles import Profile
-from tracekit.schema import BLOCK_BYTES, BLOCKS, REQUESTS, SECTOR_BYTES
-from tracekit.simulate.block_orders import read_blocks
-from tracekit.simulate.placement import Curves, sweep
+from tracekit._native.placement import Cost
+from tracekit.devices import Profile
+from tracekit.model.block_orders import read_blocks
+from tracekit.model.placement import Curves, sweep
+from tracekit.tables import BLOCK_BYTES, BLOCKS, REQUESTS, SECTOR_BYTES
 
 BLOCK_SECTORS = BLOCK_BYTES // SECTOR_BYTES
 Block = tuple[str, int]

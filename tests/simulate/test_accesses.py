@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracekit._native.accesses import NEITHER, READ, WRITE, AccessColumns, make_accesses
 from tracekit.errors import TracekitError
-from tracekit.native.accesses import NEITHER, READ, WRITE, AccessColumns, make_accesses
-from tracekit.simulate.pages import DEVICE_PAGES, Accesses
+from tracekit.model.miss_ratio_curve import DEVICE_PAGES, Accesses
 
 NUMBERS = st.one_of(st.integers(-2, 40), st.sampled_from([-(1 << 63), (1 << 57) - 1, 1 << 57]))
 LENGTHS = st.one_of(st.integers(-1, 9000), st.sampled_from([(1 << 32) - 1, 1 << 32, (1 << 63) - 1]))

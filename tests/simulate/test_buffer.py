@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.simulate.cache_traces import make_trace
+from tracekit._native.buffers import RowBuffers
+from tracekit._native.handle import ACCESS
 from tracekit.cli import app
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.native.buffers import RowBuffers
-from tracekit.native.handle import ACCESS
-from tracekit.simulate.buffer import Options, simulate_buffer
-from tracekit.simulate.row_times import Times
+from tracekit.model.buffer import BufferOptions, simulate_buffer
+from tracekit.model.what_if import Times
 
 BUFFERS = (1, 2, 3, 8)
 Request = tuple[int, int, bool]  # first sector, sectors, is write
@@ -75,7 +75,7 @@ def test_a_role_that_cannot_be_is_refused() -> None:
 def test_a_small_trace_by_hand(tmp_path: Path) -> None:
     # GIVEN 4 KiB read, read again, and written elsewhere; rows of 1 KiB; lines of 64 bytes
     folder = make_trace(tmp_path / "t", [("read", 0, 1), ("read", 0, 1), ("write", 9, 1)])
-    simulate_buffer(folder, Options((1024,), (1, 4)))
+    simulate_buffer(folder, BufferOptions((1024,), (1, 4)))
     rows = {
         (row["mapping"], row["buffers"], row["operation"]): row
         for row in pq.read_table(folder.table("simulations/buffer")).to_pylist()
@@ -101,7 +101,7 @@ def test_times_at_given_hit_rates() -> None:
 def test_the_answer_has_times_at_given_hit_rates(tmp_path: Path) -> None:
     # GIVEN 4 KiB read and 4 KiB written: half of the accesses are writes
     folder = make_trace(tmp_path / "t", [("read", 0, 1), ("write", 9, 1)])
-    rates = simulate_buffer(folder, Options((32, 1024), (1, 4)))["hit_rates"]
+    rates = simulate_buffer(folder, BufferOptions((32, 1024), (1, 4)))["hit_rates"]
     # THEN a miss adds 55 ns and, to half of them, 150 ns; DRAM 25 ns; without buffers all pay
     assert [row["hit_rate"] for row in rates] == [0.5, 0.6, 0.7, 0.8, 0.9]
     assert [row["access_avg_ns"] for row in rates] == pytest.approx([77.5, 64.5, 51.5, 38.5, 25.5])
@@ -115,7 +115,7 @@ def test_memories_of_a_what_if(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 1)])
     file = tmp_path / "what-if.toml"
     file.write_text("[nvram.fast]\nread_ns = 5.5\n")
-    asked = Options((512, 1024), (1, 4), times=Times(hit_ns=10), what_if=file)
+    asked = BufferOptions((512, 1024), (1, 4), times=Times(hit_ns=10), what_if=file)
     result = simulate_buffer(folder, asked)
     rows = [
         row
@@ -142,16 +142,16 @@ def test_memories_of_a_what_if(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        Options(sizes_bytes=(48,)),
-        Options(sizes_bytes=(1 << 17,)),
-        Options(buffers=(0,)),
-        Options(buffers=(1025,)),
-        Options(access_bytes=0),
-        Options(times=Times(hit_ns=0.0)),
-        Options(times=Times(read_ns=float("nan"))),
+        BufferOptions(sizes_bytes=(48,)),
+        BufferOptions(sizes_bytes=(1 << 17,)),
+        BufferOptions(buffers=(0,)),
+        BufferOptions(buffers=(1025,)),
+        BufferOptions(access_bytes=0),
+        BufferOptions(times=Times(hit_ns=0.0)),
+        BufferOptions(times=Times(read_ns=float("nan"))),
     ],
 )
-def test_options_that_cannot_be(tmp_path: Path, options: Options) -> None:
+def test_options_that_cannot_be(tmp_path: Path, options: BufferOptions) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 1)])
     with pytest.raises(UsageError, match="--"):
         simulate_buffer(folder, options)
@@ -160,7 +160,7 @@ def test_options_that_cannot_be(tmp_path: Path, options: Options) -> None:
 def test_a_trace_without_data(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("discard", 0, 1)])
     with pytest.raises(InputError, match="no reads and no writes"):
-        simulate_buffer(folder, Options())
+        simulate_buffer(folder, BufferOptions())
     assert not (folder.path / "simulations" / "buffer.json").exists()
 
 

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from tests.simulate.cache_traces import Request, make_trace
 from tracekit.cli import app
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.schema.cache import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
-from tracekit.simulate.cache import TABLES, Options, simulate_cache
+from tracekit.model.cache import TABLES, CacheOptions, simulate_cache
 from tracekit.store import TraceFolder
+from tracekit.tables import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
 
 PAGE = 4096
 FIVE_SIXTHS, TWO_THIRDS = 0.833333333, 0.666666667
@@ -41,7 +41,7 @@ def ratios(folder: TraceFolder, cache: str, role: str, operation: str) -> dict[i
 
 def test_the_curves_of_a_small_trace(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
-    result = simulate_cache(folder, Options())
+    result = simulate_cache(folder, CacheOptions())
     assert (result["reads"], result["write_references"], result["pages"]) == (4, 2, 4)
     # Distances: 0, 1 and 2 are new, 0 has two others since, 2 has one (page 0), 1000 is new.
     assert ratios(folder, "shared", "all", "all") == {
@@ -59,16 +59,16 @@ def test_the_curves_of_a_small_trace(tmp_path: Path) -> None:
 def test_writes_that_pass_by_make_no_page_younger(tmp_path: Path) -> None:
     # GIVEN a page that is read, two others that are written, and the page again
     folder = make_trace(tmp_path / "t", [("read", 0, 1), ("write", 1, 2), ("read", 0, 1)])
-    simulate_cache(folder, Options(writes_allocate=False))
+    simulate_cache(folder, CacheOptions(writes_allocate=False))
     # THEN one page is enough to hit
     assert ratios(folder, "shared", "all", "read") == {0: 1, 1: 0.5, 2: 0.5, 3: 0.5}
-    simulate_cache(folder, Options())
+    simulate_cache(folder, CacheOptions())
     assert ratios(folder, "shared", "all", "read") == {0: 1, 1: 1, 2: 1, 3: 0.5}
 
 
 def test_the_plane_of_a_small_trace(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
-    simulate_cache(folder, Options(sizes_bytes=(PAGE, 2 * PAGE)))
+    simulate_cache(folder, CacheOptions(sizes_bytes=(PAGE, 2 * PAGE)))
     cells = {
         (row["pcm_bytes"] // PAGE, row["flash_bytes"] // PAGE): row
         for row in rows(folder, "cache_plane")
@@ -89,7 +89,7 @@ def test_the_plane_of_a_small_trace(tmp_path: Path) -> None:
 
 def test_lines_of_equal_cost_cost_the_same(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 640)])
-    simulate_cache(folder, Options(sizes_bytes=(640 * PAGE,)))
+    simulate_cache(folder, CacheOptions(sizes_bytes=(640 * PAGE,)))
     line = [row for row in rows(folder, "cache_plane") if row["even_flash_bytes"]]
     assert [row["pcm_bytes"] // PAGE for row in line] == [0, 20, 40, 60, 80, 100, 120, 140, 160]
     assert {row["price_in_flash_bytes"] for row in line} == {640 * PAGE}
@@ -103,7 +103,7 @@ def test_one_pass_is_the_explicit_simulation_of_two_levels(tmp_path: Path, alloc
         for number in range(400)
     ]
     folder = make_trace(tmp_path / "t", requests, devices=2)
-    options = Options(
+    options = CacheOptions(
         sizes_bytes=tuple(pages * PAGE for pages in (1, 7, 40, 200, 500)), writes_allocate=allocate
     )
     simulate_cache(folder, options)
@@ -119,11 +119,11 @@ def simulate_pairs(
     folder: TraceFolder, cells: list[dict[str, Any]], *, allocate: bool
 ) -> list[dict[str, int]]:
     """Return hits and writes of each pair of sizes from the explicit simulator."""
-    from tracekit.native.caches import TwoLevelSetup
-    from tracekit.native.curves import PageRuns
-    from tracekit.simulate.block_orders import read_blocks
-    from tracekit.simulate.cache_plane import simulated_pair
-    from tracekit.simulate.pages import Accesses, page_keys
+    from tracekit._native.caches import TwoLevelSetup
+    from tracekit._native.curves import PageRuns
+    from tracekit.model.block_orders import read_blocks
+    from tracekit.model.cache_plane import simulated_pair
+    from tracekit.model.miss_ratio_curve import Accesses, page_keys
 
     touched = read_blocks(folder.table("blocks"))
     keys, first_keys, _ = page_keys(touched, PAGE)
@@ -142,12 +142,12 @@ def simulate_pairs(
 
 def test_policies_that_are_left_out_are_named(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
-    assert simulate_cache(folder, Options())["left_out"] == {
+    assert simulate_cache(folder, CacheOptions())["left_out"] == {
         "impossible": 0,
         "policies": [],
         "volumes": 0,
     }
-    result = simulate_cache(folder, Options(sample_pages=9, policies=("lru", "arc")))
+    result = simulate_cache(folder, CacheOptions(sample_pages=9, policies=("lru", "arc")))
     assert result["left_out"]["policies"] == ["lru", "arc"]
     assert rows(folder, "cache_policies") == []
 
@@ -155,7 +155,7 @@ def test_policies_that_are_left_out_are_named(tmp_path: Path) -> None:
 def test_larger_pages_hold_several_blocks(tmp_path: Path) -> None:
     # GIVEN blocks 6 to 9 in one request, and blocks 1 and 7 later: pages of four blocks
     folder = make_trace(tmp_path / "t", [("read", 6, 4), ("read", 1, 1), ("read", 7, 1)])
-    result = simulate_cache(folder, Options(page_bytes=4 * PAGE))
+    result = simulate_cache(folder, CacheOptions(page_bytes=4 * PAGE))
     # THEN pages 1 and 2, 0, and 1 again after two others
     assert (result["pages"], result["reads"]) == (3, 4)
     assert ratios(folder, "shared", "all", "read") == {0: 1, 4: 1, 8: 1, 12: 3 / 4}
@@ -172,17 +172,17 @@ def test_larger_pages_hold_several_blocks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        Options(),
-        Options(writes="back"),
-        Options(writes="around"),
-        Options(levels="inclusive"),
-        Options(sizes_bytes=(0, 1, 1 << 40)),
-        Options(sample_rate=1e-6),
-        Options(sample_pages=1),
+        CacheOptions(),
+        CacheOptions(writes="back"),
+        CacheOptions(writes="around"),
+        CacheOptions(levels="inclusive"),
+        CacheOptions(sizes_bytes=(0, 1, 1 << 40)),
+        CacheOptions(sample_rate=1e-6),
+        CacheOptions(sample_pages=1),
     ],
 )
 def test_no_table_has_a_number_that_is_none(
-    tmp_path: Path, requests: list[Request], options: Options
+    tmp_path: Path, requests: list[Request], options: CacheOptions
 ) -> None:
     # GIVEN next to nothing to cache, no capacity, or far too much
     folder = make_trace(tmp_path / "t", requests)
@@ -199,10 +199,11 @@ def test_no_table_has_a_number_that_is_none(
 
 @pytest.mark.parametrize("requests", [[], [("flush", 0, 0)]], ids=["no request", "a flush"])
 @pytest.mark.parametrize(
-    "options", [Options(), Options(sample_rate=0.1), Options(level_policies=("arc", "fifo"))]
+    "options",
+    [CacheOptions(), CacheOptions(sample_rate=0.1), CacheOptions(level_policies=("arc", "fifo"))],
 )
 def test_a_trace_without_reads_and_writes_is_refused(
-    tmp_path: Path, requests: list[Request], options: Options
+    tmp_path: Path, requests: list[Request], options: CacheOptions
 ) -> None:
     folder = make_trace(tmp_path / "t", requests)
     with pytest.raises(InputError, match="no reads and no writes"):
@@ -213,17 +214,17 @@ def test_a_trace_without_reads_and_writes_is_refused(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (Options(page_bytes=5000), "--page: 5000"),
-        (Options(page_bytes=512), "--page: 512"),
-        (Options(policies=("lru", "mru")), "--policy: there is no 'mru'"),
-        (Options(sample_rate=0.0), "--sample-rate: 0.0"),
-        (Options(sample_pages=0), "--samples: 0"),
-        (Options(sample_pages=9, writes="around"), "a sample cannot tell"),
-        (Options(sample_pages=9, levels="inclusive"), "inclusive levels need every"),
-        (Options(flash="ssd-emcl"), "no device profile 'ssd-emcl'"),
+        (CacheOptions(page_bytes=5000), "--page: 5000"),
+        (CacheOptions(page_bytes=512), "--page: 512"),
+        (CacheOptions(policies=("lru", "mru")), "--policy: there is no 'mru'"),
+        (CacheOptions(sample_rate=0.0), "--sample-rate: 0.0"),
+        (CacheOptions(sample_pages=0), "--samples: 0"),
+        (CacheOptions(sample_pages=9, writes="around"), "a sample cannot tell"),
+        (CacheOptions(sample_pages=9, levels="inclusive"), "inclusive levels need every"),
+        (CacheOptions(flash="ssd-emcl"), "no device profile 'ssd-emcl'"),
     ],
 )
-def test_options_that_cannot_be(tmp_path: Path, options: Options, message: str) -> None:
+def test_options_that_cannot_be(tmp_path: Path, options: CacheOptions, message: str) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
     with pytest.raises(UsageError, match=message):
         simulate_cache(folder, options)
@@ -234,12 +235,12 @@ def test_blocks_of_another_trace_are_refused(tmp_path: Path) -> None:
     other = make_trace(tmp_path / "other", SMALL[:1])
     folder.table("blocks").write_bytes(other.table("blocks").read_bytes())
     with pytest.raises(TracekitError, match="lacks"):
-        simulate_cache(folder, Options())
+        simulate_cache(folder, CacheOptions())
 
 
 def test_a_trace_without_reuse_needs_no_cache(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 3)])
-    said = simulate_cache(folder, Options())["headline"]
+    said = simulate_cache(folder, CacheOptions())["headline"]
     assert said[0] == "none of the 3 page references can hit: no cache helps"
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.simulate import cache_models, level_models
 from tests.simulate.cache_runs import PAGES, RUNS, Run, native, references
-from tracekit.errors import InputError, TracekitError
-from tracekit.native.caches import (
+from tracekit._native.caches import (
     POLICIES,
     WRITES,
     Cache,
@@ -19,8 +18,9 @@ from tracekit.native.caches import (
     TwoLevelSetup,
     next_uses,
 )
-from tracekit.native.curves import Curve, PageRuns
-from tracekit.native.handle import ACCESS, ROWS
+from tracekit._native.curves import Curve, PageRuns
+from tracekit._native.handle import ACCESS, ROWS
+from tracekit.errors import InputError, TracekitError
 
 SIZES = np.arange(1, PAGES + 2, dtype=np.uint64)
 

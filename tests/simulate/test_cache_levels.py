@@ -17,21 +17,14 @@ from tests.simulate.cache_runs import PAGES, Run, native, references
 from tests.simulate.cache_traces import make_trace
 from tests.simulate.level_models import two_level_counts
 from tests.simulate.level_versions import Copies
+from tracekit._native.caches import TwoLevel, TwoLevelSetup
+from tracekit._native.curves import Curve
 from tracekit.cli import app
+from tracekit.devices import Profile
 from tracekit.errors import UsageError
-from tracekit.native.caches import TwoLevel, TwoLevelSetup
-from tracekit.native.curves import Curve
-from tracekit.profiles import Profile
-from tracekit.simulate.cache import Options, simulate_cache
-from tracekit.simulate.cache_levels import LEVEL_POLICIES, parse_policies
-from tracekit.simulate.cache_plane import (
-    Devices,
-    Pair,
-    exclusive_pair,
-    pair_of,
-    simulated_pair,
-)
-from tracekit.simulate.hit_counts import exact_hits
+from tracekit.model.cache import LEVEL_POLICIES, CacheOptions, parse_policies, simulate_cache
+from tracekit.model.cache_plane import Devices, Pair, exclusive_pair, pair_of, simulated_pair
+from tracekit.model.miss_ratio_curve import exact_hits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,15 +187,15 @@ def test_policies_that_cannot_be(text: str, message: str) -> None:
 def test_a_sample_is_not_enough_for_other_policies(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 3)])
     with pytest.raises(UsageError, match="exclusive levels, arc above lru need every request"):
-        simulate_cache(folder, Options(sample_pages=9, level_policies=("arc", "lru")))
+        simulate_cache(folder, CacheOptions(sample_pages=9, level_policies=("arc", "lru")))
 
 
 def test_a_sample_is_not_enough_for_writing_back(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 3)])
     with pytest.raises(UsageError, match="exclusive levels, write-back need every request"):
-        simulate_cache(folder, Options(sample_pages=9, level_writes="back"))
+        simulate_cache(folder, CacheOptions(sample_pages=9, level_writes="back"))
     with pytest.raises(UsageError, match="--level-write: there is no 'down'"):
-        simulate_cache(folder, Options(level_writes="down"))
+        simulate_cache(folder, CacheOptions(level_writes="down"))
 
 
 @pytest.mark.parametrize("requests", [[("read", 0, 1)], [("write", 0, 1)], [("write", 0, 9)] * 3])

@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 
 from tests.simulate.cache_traces import Request, make_trace
 from tracekit.cli import app
+from tracekit.devices import load_profiles
 from tracekit.errors import UsageError
-from tracekit.profiles import load_profiles
-from tracekit.simulate.cache import Options, simulate_cache
-from tracekit.simulate.cache_plane import Devices
-from tracekit.simulate.cache_sensitivity import Change, parse_changes
+from tracekit.model.cache import CacheOptions, simulate_cache
+from tracekit.model.cache_plane import Change, Devices, parse_changes
 from tracekit.store import TraceFolder
 
 PAGE = 4096
@@ -35,7 +34,7 @@ def rows(folder: TraceFolder, name: str) -> list[dict[str, Any]]:
 def test_a_split_by_hand(tmp_path: Path) -> None:
     # GIVEN a page that is read 100 times, and money for eight pages of flash or two of PCM
     folder = make_trace(tmp_path / "t", [("read", 0, 1)] * 100)
-    simulate_cache(folder, Options(sizes_bytes=(8 * PAGE,), changes=parse_changes(())))
+    simulate_cache(folder, CacheOptions(sizes_bytes=(8 * PAGE,), changes=parse_changes(())))
     found = {
         (row["parameter"], row["factor"]): row
         for row in rows(folder, "cache_sensitivity")
@@ -57,7 +56,7 @@ def test_a_split_by_hand(tmp_path: Path) -> None:
 
 def test_the_unchanged_rows_are_the_best_of_the_lines_of_the_plane(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", MIXED)
-    simulate_cache(folder, Options())
+    simulate_cache(folder, CacheOptions())
     lines: dict[int, list[dict[str, Any]]] = {}
     for row in rows(folder, "cache_plane"):
         if row["even_flash_bytes"] is not None:
@@ -77,13 +76,13 @@ def test_the_unchanged_rows_are_the_best_of_the_lines_of_the_plane(tmp_path: Pat
 def test_a_change_is_the_simulation_of_the_changed_profile(tmp_path: Path, change: Change) -> None:
     # GIVEN a file of profiles in which the change was made by hand
     folder = make_trace(tmp_path / "t", MIXED)
-    simulate_cache(folder, Options(changes=(change,)))
+    simulate_cache(folder, CacheOptions(changes=(change,)))
     changed = [row for row in rows(folder, "cache_sensitivity") if row["parameter"]]
     name = {"pcm": "ssd-pcm", "flash": "ssd-emlc", "base": "network-storage"}[change.level]
     own = tmp_path / "own.toml"
     own.write_text(_profile(name, change))
     # WHEN it is simulated
-    simulate_cache(folder, Options(profiles=own, changes=()))
+    simulate_cache(folder, CacheOptions(profiles=own, changes=()))
     # THEN the answers are those of the change
     keys = (
         "measure",
@@ -123,13 +122,13 @@ def test_a_large_page_takes_the_factor_too() -> None:
 
 def test_only_writes_have_no_read_latency_but_a_time(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("write", 5, 9), ("write", 6, 1)])
-    simulate_cache(folder, Options())
+    simulate_cache(folder, CacheOptions())
     assert {row["measure"] for row in rows(folder, "cache_sensitivity")} == {"io_time"}
 
 
 def test_a_change_that_never_pays_is_said_to(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 100)])
-    said = simulate_cache(folder, Options())["headline"]
+    said = simulate_cache(folder, CacheOptions())["headline"]
     assert said[-2] == (
         "for no budget and under no change of a device does PCM save 0.05% of the mean read latency"
     )
@@ -137,7 +136,7 @@ def test_a_change_that_never_pays_is_said_to(tmp_path: Path) -> None:
 
 def test_inclusive_levels_are_simulated_for_changed_prices(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", MIXED)
-    simulate_cache(folder, Options(levels="inclusive", policies=("lru",)))
+    simulate_cache(folder, CacheOptions(levels="inclusive", policies=("lru",)))
     ratios = {row["pcm_price_in_flash"] for row in rows(folder, "cache_sensitivity")}
     assert ratios == {2, 4, 8}
 

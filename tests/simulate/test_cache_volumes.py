@@ -12,13 +12,12 @@ from typer.testing import CliRunner
 
 from tests.simulate.cache_models import distance
 from tests.simulate.cache_traces import Request, make_trace
+from tracekit._native.handle import RUN
 from tracekit.cli import app
 from tracekit.errors import UsageError
-from tracekit.native.handle import RUN
+from tracekit.model.cache import CacheOptions, simulate_cache
+from tracekit.model.cache_passes import Devices, make_grid, volume_curves
 from tracekit.report.page import report
-from tracekit.simulate.cache import Options, simulate_cache
-from tracekit.simulate.cache_grid import make_grid
-from tracekit.simulate.cache_volumes import Devices, volume_curves
 from tracekit.store import TraceFolder
 
 PAGE = 4096
@@ -56,7 +55,7 @@ def expected(pages: list[tuple[int, int]], device: int, size: int, *, own: bool)
 @pytest.mark.parametrize("size", [0, 1, 5, 17, 40])
 def test_a_volume_misses_what_a_list_misses(tmp_path: Path, size: int) -> None:
     folder = make_trace(tmp_path / "t", requests(), devices=3)
-    simulate_cache(folder, Options(sizes_bytes=(size * PAGE,), policies=("lru",)))
+    simulate_cache(folder, CacheOptions(sizes_bytes=(size * PAGE,), policies=("lru",)))
     pages = [
         (at % 3, page)
         for at, (_, first, count) in enumerate(requests())
@@ -78,7 +77,7 @@ def test_a_volume_misses_what_a_list_misses(tmp_path: Path, size: int) -> None:
 
 def test_reads_and_writes_of_volumes_add_up(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", requests(), devices=3)
-    result = simulate_cache(folder, Options(policies=("lru",)))
+    result = simulate_cache(folder, CacheOptions(policies=("lru",)))
     at_none = {
         (row["cache"], row["device"], row["operation"]): row["references"] for row in curves(folder)
     }
@@ -108,9 +107,9 @@ def test_the_devices_beyond_the_largest_are_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "devices"),
-    [(Options(), 1), (Options(volumes=0), 3), (Options(sample_pages=9), 3)],
+    [(CacheOptions(), 1), (CacheOptions(volumes=0), 3), (CacheOptions(sample_pages=9), 3)],
 )
-def test_there_are_no_curves_by_volume(tmp_path: Path, options: Options, devices: int) -> None:
+def test_there_are_no_curves_by_volume(tmp_path: Path, options: CacheOptions, devices: int) -> None:
     folder = make_trace(tmp_path / "t", requests(30), devices=devices)
     result = simulate_cache(folder, options)
     assert result["volumes"] == {"named": [], "others": 0}
@@ -127,7 +126,7 @@ def test_a_device_may_be_called_others_or_all(tmp_path: Path) -> None:
         (1, {("one", "others"): 60, ("others", None): 60}),
         (2, {("one", "others"): 60, ("one", "all"): 40, ("others", None): 20}),
     ):
-        result = simulate_cache(folder, Options(policies=("lru",), volumes=most))
+        result = simulate_cache(folder, CacheOptions(policies=("lru",), volumes=most))
         # THEN each is told from the sum of all and from those without a name
         assert result["volumes"] == {"named": list(names[:most]), "others": 3 - most}
         table = pq.read_table(folder.table("simulations/cache_curve")).to_pylist()
@@ -166,7 +165,7 @@ def test_a_sample_says_that_it_has_no_curves_by_volume(
 def test_a_number_of_volumes_that_cannot_be(tmp_path: Path, volumes: int) -> None:
     folder = make_trace(tmp_path / "t", requests(3))
     with pytest.raises(UsageError, match=f"--volumes: {volumes}"):
-        simulate_cache(folder, Options(volumes=volumes))
+        simulate_cache(folder, CacheOptions(volumes=volumes))
 
 
 def test_more_volumes_than_a_pass_holds_are_counted_alike() -> None:

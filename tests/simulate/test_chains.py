@@ -10,8 +10,8 @@ import pytest
 from tests.simulate.placement_traces import write_trace
 from tests.simulate.test_placement import as_issued
 from tests.simulate.test_placement_walk import HEAD, TWO, walked
-from tracekit.native.walk import SCENARIO
-from tracekit.simulate.chains import chains, shares_of_work
+from tracekit._native.walk import SCENARIO
+from tracekit.model.event_simulation import chains, shares_of_work
 
 
 def scenarios(*rows: tuple[int, tuple[int, int]]) -> np.ndarray[tuple[int], np.dtype[np.void]]:

@@ -18,17 +18,16 @@ from typer.testing import CliRunner, Result
 from tests.simulate.placement_traces import DISK, NVM, Request, hottest_first, write_trace
 from tests.simulate.test_sensitivity import profile_file
 from tracekit.cli import app
+from tracekit.devices import Profile
 from tracekit.errors import InputError, UsageError
-from tracekit.profiles import Profile
+from tracekit.model.endurance import DAY_NS, Bearer, a_day, lasting, lifetimes, wear_of
+from tracekit.model.recommend import RecommendOptions as Recommend
+from tracekit.model.recommend import recommend
 from tracekit.query import connect, views
-from tracekit.recommend.stage import Options as Recommend
-from tracekit.recommend.stage import recommend
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.endurance import endurance, written
-from tracekit.schema.endurance import ENDURANCE
-from tracekit.simulate.endurance_words import lasting
-from tracekit.simulate.wear import DAY_NS, Bearer, a_day, lifetimes, wear_of
 from tracekit.store import TraceFolder
+from tracekit.tables import ENDURANCE
 
 HOUR_NS = DAY_NS // 24
 CAPACITY_BLOCKS = 12

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracekit._native import hotness as native
 from tracekit.errors import TracekitError
-from tracekit.native import hotness as native
 
 WINDOW_NS = 100
 WINDOWS = 10

@@ -12,12 +12,12 @@ from tests.simulate.placement_traces import DISK, NVM, Block, Request, hottest_f
 from tests.simulate.test_placement import as_issued, traces
 from tests.simulate.test_placement_walk import HEAD
 from tests.simulate.walk_model import model
-from tracekit.native.ledger import Counts, Ledger
-from tracekit.profiles import Profile
-from tracekit.simulate.block_orders import read_blocks
-from tracekit.simulate.ledger import disks_of, hold, time_ps
-from tracekit.simulate.placement import read_rows
-from tracekit.simulate.variants import variants
+from tracekit._native.ledger import Counts, Ledger
+from tracekit.devices import Profile
+from tracekit.model.block_orders import read_blocks
+from tracekit.model.gain_range import disks_of, hold, time_ps
+from tracekit.model.placement import read_rows
+from tracekit.model.timings import variants
 
 SHARES = st.fixed_dictionaries({role: st.integers(0, 30) for role in ("fs", "journal", "swap")})
 QUIET = settings(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.simulate.tier_traces import DISK, FLASH, PCM
 from tests.simulate.tiering_models import STUDY, algorithm_1
 from tracekit.errors import UsageError
-from tracekit.simulate.mixes import (
+from tracekit.model.tier_mixes import (
     Outcome,
     Tier,
     all_mixes,

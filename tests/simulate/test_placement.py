@@ -21,9 +21,9 @@ from tests.simulate.placement_traces import (
     swept,
     write_trace,
 )
-from tracekit.profiles import Profile
-from tracekit.simulate.block_orders import read_blocks
-from tracekit.simulate.placement import Curves, device_cost, sweep
+from tracekit.devices import Profile, device_cost
+from tracekit.model.block_orders import read_blocks
+from tracekit.model.placement import Curves, sweep
 
 SLOW_NVM = Profile("slow", "", 9500.0, 20000.0, 50.0, 120.0, 9000.0, 0.0, 24.0)
 # First sector and sectors of each role's part of the disk; whole blocks, as partitions are.

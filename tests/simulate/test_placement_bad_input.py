@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.simulate.placement_traces import DISK, NVM, Request, swept, write_trace
+from tracekit.devices import device_cost
 from tracekit.errors import InputError
-from tracekit.simulate.placement import device_cost
 
 
 def test_an_unknown_carrier_is_counted(tmp_path: Path) -> None:

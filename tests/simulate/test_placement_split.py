@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit.simulate.split import best_splits, running_best
+from tracekit.model.placement import best_splits, running_best
 
 CHANGES = st.integers(-50, 20)
 

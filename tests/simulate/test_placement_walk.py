@@ -22,11 +22,10 @@ from tests.simulate.placement_traces import (
 )
 from tests.simulate.test_placement import PARTS, as_issued, traces
 from tests.simulate.walk_model import model
-from tracekit.disk import seek_curve
-from tracekit.profiles import Profile, load_profiles
-from tracekit.simulate.block_orders import blocks_in_order, read_blocks
-from tracekit.simulate.placement import Curves
-from tracekit.simulate.walked import sweep_walked
+from tracekit.devices import Profile, load_profiles, seek_curve
+from tracekit.model.block_orders import blocks_in_order, read_blocks
+from tracekit.model.event_simulation import sweep_walked
+from tracekit.model.placement import Curves
 
 # A disk of 0.001 GB, 1,953,125 sectors, so that the traces' distances matter; one turn is 8 ms.
 HEAD = Profile(

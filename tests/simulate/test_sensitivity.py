@@ -20,17 +20,16 @@ from tests.simulate.placement_traces import (
     write_trace,
 )
 from tracekit.cli import app
+from tracekit.devices import PS_PER_US, Profile, device_cost
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.profiles import Profile
+from tracekit.model.recommend import RecommendOptions as Recommend
+from tracekit.model.recommend import recommend
+from tracekit.model.timings import change, variants
 from tracekit.query import connect, views
-from tracekit.recommend.stage import Options as Recommend
-from tracekit.recommend.stage import recommend
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.sensitivity import places, sensitivity
-from tracekit.schema.sensitivity import SENSITIVITY
-from tracekit.simulate.placement import PS_PER_US, device_cost
-from tracekit.simulate.variants import change, variants
 from tracekit.store import TraceFolder
+from tracekit.tables import SENSITIVITY
 
 MS = 1_000_000
 COUNT = 240

@@ -11,9 +11,9 @@ from tests.simulate.placement_traces import NVM, hottest_first, write_trace
 from tests.simulate.test_sensitivity import COUNT, MS, answer_of, profile_file, requests, rows_of
 from tests.simulate.test_sensitivity import simulate as run
 from tests.simulate.walk_model import model
-from tracekit.profiles import Profile, load_profiles
-from tracekit.recommend.stage import Options, recommend
-from tracekit.simulate.variants import change
+from tracekit.devices import Profile, load_profiles
+from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.model.timings import change
 from tracekit.store import TraceFolder
 
 
@@ -27,7 +27,9 @@ def test_the_shares_are_timed_on_each_device_and_in_each_window(
     folder = TraceFolder(write_trace(tmp_path / "trace", trace, **info))
     disk = load_profiles()["hdd-7200-seek"]
     file = profile_file(tmp_path / "own.toml", NVM)
-    options = Options(base=disk.name, nvm="nvm", profiles=file, capacities_bytes=(12 * 4096,))
+    options = RecommendOptions(
+        base=disk.name, nvm="nvm", profiles=file, capacities_bytes=(12 * 4096,)
+    )
     recommend(folder, replace(options, queueing=queueing))
     # WHEN it is tried with each part three times as long, and in thirds
     assert run(folder, "--factors", "3", "--windows", "3").exit_code == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracekit.simulate.sensitivity_words import headline
+from tracekit.model.sensitivity import headline
 
 
 def test_a_window_that_loses_is_said_to_take_longer() -> None:

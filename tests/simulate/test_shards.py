@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulate import shards_model
-from tracekit.native.curves import GROUPS, SHARDS_SCALE, Curve, PageRuns, Shards, ShardsTotals
-from tracekit.native.handle import ACCESS
-from tracekit.simulate.hit_counts import HitCounts, exact_hits, sampled_hits
+from tracekit._native.curves import GROUPS, SHARDS_SCALE, Curve, PageRuns, Shards, ShardsTotals
+from tracekit._native.handle import ACCESS
+from tracekit.model.miss_ratio_curve import HitCounts, exact_hits, sampled_hits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulate.tiering_models import STUDY, Latency, Traffic, algorithm_1, dynamic
+from tracekit._native.tiering import Migration, Tiering, Windows
 from tracekit.errors import InputError, TracekitError
-from tracekit.native.tiering import Migration, Tiering, Windows
 
 LATENCY = st.tuples(st.sampled_from([1.0, 5.0, 6.7, 108.0]), st.sampled_from([2.0, 37.1, 128.3]))
 AMOUNT = st.tuples(st.integers(0, 4), st.integers(0, 4))

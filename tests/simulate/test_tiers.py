@@ -13,14 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.simulate.tier_traces import Access, tier_trace
+from tracekit import tables
 from tracekit.cli import app
 from tracekit.errors import InputError, UsageError
+from tracekit.model import tier_study
+from tracekit.model.tier_mixes import read_extents
+from tracekit.model.tier_study import TierOptions
+from tracekit.model.tiers import simulate_tiers
 from tracekit.query import connect, views
-from tracekit.schema import tiers
-from tracekit.simulate import tier_study
-from tracekit.simulate.extents import read_extents
-from tracekit.simulate.tier_study import Options
-from tracekit.simulate.tiers import simulate_tiers
 from tracekit.store import TraceFolder
 
 SMALL = {"extent_bytes": 65536, "step_percent": 25}
@@ -39,7 +39,7 @@ def rows(folder: TraceFolder, name: str) -> list[dict[str, Any]]:
 
 
 def run(folder: TraceFolder, **options: Any) -> dict[str, Any]:
-    return simulate_tiers(folder, Options(**{**SMALL, **options}))
+    return simulate_tiers(folder, TierOptions(**{**SMALL, **options}))
 
 
 def test_reads_go_to_pcm_and_writes_to_flash(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_reads_go_to_pcm_and_writes_to_flash(tmp_path: Path) -> None:
     assert best["share_ratio"] == {"ssd-pcm": 0.25, "ssd-emlc": 0.75, "hdd-15k": 0.0}
     assert best["latency_avg_ns"] == pytest.approx((16 * 6.7 + 9 * 37.1 + 108) / 26 * 1e3)
     assert best["iops_per_price"] == pytest.approx(1e6 / ((16 * 6.7 + 9 * 37.1 + 108) / 26) / 10.5)
-    tiers = {row["extent"]: row["tier"] for row in rows(folder, "tiers_extents")}
-    assert tiers == {0: "ssd-pcm", 1: "ssd-emlc", 2: "ssd-emlc", 3: "ssd-emlc"}
+    tables = {row["extent"]: row["tier"] for row in rows(folder, "tiers_extents")}
+    assert tables == {0: "ssd-pcm", 1: "ssd-emlc", 2: "ssd-emlc", 3: "ssd-emlc"}
     # AND the best without PCM is all flash, which the headline compares with
     without = result["configurations"]["static"]["best without ssd-pcm"]
     assert without["mix"] == "100 % ssd-emlc"
@@ -66,12 +66,12 @@ def test_tables_follow_the_schema_and_hold_no_nan(tmp_path: Path) -> None:
     folder = tier_trace(tmp_path / "trace", ACCESSES)
     run(folder, is_dynamic=True, window_s=1.0)
     schemas = {
-        "tiers": tiers.TIERS,
-        "tiers_key": tiers.TIERS_KEY,
-        "tiers_extents": tiers.TIERS_EXTENTS,
-        "tiers_skew": tiers.TIERS_SKEW,
-        "tiers_windows": tiers.TIERS_WINDOWS,
-        "tiers_sensitivity": tiers.TIERS_SENSITIVITY,
+        "tiers": tables.TIERS,
+        "tiers_key": tables.TIERS_KEY,
+        "tiers_extents": tables.TIERS_EXTENTS,
+        "tiers_skew": tables.TIERS_SKEW,
+        "tiers_windows": tables.TIERS_WINDOWS,
+        "tiers_sensitivity": tables.TIERS_SENSITIVITY,
     }
     for name, expected in schemas.items():
         table = pq.read_table(folder.table(f"simulations/{name}"))
@@ -232,13 +232,13 @@ def test_more_than_four_tiers_within_reason(
 ) -> None:
     # GIVEN five tiers, whose mixes are placed one by one
     folder = tier_trace(tmp_path / "trace", ACCESSES)
-    tiers = ("dram", "ssd-optane", "ssd-pcm", "ssd-emlc", "hdd-15k")
+    tables = ("dram", "ssd-optane", "ssd-pcm", "ssd-emlc", "hdd-15k")
     # THEN there are as many mixes as ways to divide four quarters among them
-    assert run(folder, tiers=tiers)["mixes"] == 70
+    assert run(folder, tiers=tables)["mixes"] == 70
     # AND work beyond the limit (70 mixes, 4 extents, 31 runs) is refused
     monkeypatch.setattr(tier_study, "MAX_LOOP_WORK", 70 * 4 * 31 - 1)
     with pytest.raises(UsageError, match="5 tiers with so many mixes and extents"):
-        run(folder, tiers=tiers)
+        run(folder, tiers=tables)
 
 
 def test_dynamic_work_beyond_the_limit_is_refused(

@@ -10,10 +10,9 @@ import pytest
 
 from tests.simulate.tier_traces import Access, tier_trace
 from tracekit.errors import UsageError
-from tracekit.simulate.mixes import Tier
-from tracekit.simulate.tier_study import Options
-from tracekit.simulate.tier_vary import Vary, parse_vary
-from tracekit.simulate.tiers import simulate_tiers
+from tracekit.model.tier_mixes import Tier
+from tracekit.model.tier_study import TierOptions, Vary, parse_vary
+from tracekit.model.tiers import simulate_tiers
 from tracekit.store import TraceFolder
 
 KIB = 1024
@@ -41,7 +40,7 @@ def changes(folder: TraceFolder) -> list[dict[str, Any]]:
 def varied(path: Path, text: str, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of what the user varied."""
     folder = tier_trace(path, ACCESSES)
-    simulate_tiers(folder, Options(**{**BASE, **options}, vary=parse_vary([text])))
+    simulate_tiers(folder, TierOptions(**{**BASE, **options}, vary=parse_vary([text])))
     vary = parse_vary([text])[0]
     return [
         row
@@ -52,7 +51,7 @@ def varied(path: Path, text: str, **options: Any) -> list[dict[str, Any]]:
 
 
 def run(path: Path, **options: Any) -> dict[str, Any]:
-    return simulate_tiers(tier_trace(path, ACCESSES), Options(**{**BASE, **options}))
+    return simulate_tiers(tier_trace(path, ACCESSES), TierOptions(**{**BASE, **options}))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +179,7 @@ def test_charged_moves_cost_in_proportion(tmp_path: Path) -> None:
     def time_ns(cost: float) -> float:
         folder = tier_trace(tmp_path / f"cost-{cost}", ACCESSES)
         options = {**BASE, "step_percent": 50, "tiers": ("ssd-pcm", "hdd-15k")}
-        simulate_tiers(folder, Options(**options, migration_cost=cost))
+        simulate_tiers(folder, TierOptions(**options, migration_cost=cost))
         table = pq.read_table(folder.table("simulations/tiers")).to_pylist()
         row = next(row for row in table if row["share_ratio"] == [0.5, 0.5])
         return float(row["dynamic_latency_avg_ns"])

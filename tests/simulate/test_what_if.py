@@ -9,10 +9,10 @@ import pytest
 
 from tests.house.tree import ROOT
 from tests.simulate.tier_traces import DISK, FLASH, PCM
+from tracekit.devices import load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.profiles import load_profiles
-from tracekit.simulate.mixes import Tier
-from tracekit.simulate.what_if import KEYS, WhatIf, choose_tiers, read_what_if
+from tracekit.model.tier_mixes import Tier
+from tracekit.model.what_if import KEYS, WhatIf, choose_tiers, read_what_if
 
 
 def read(path: Path, text: str) -> WhatIf:

@@ -12,7 +12,7 @@ import pytest
 from tests.simulate.placement_traces import write_trace
 from tests.simulate.test_sensitivity import MS, requests
 from tracekit.errors import UsageError
-from tracekit.simulate.windows import HOUR_NS, Cut, Cutter, Window, choose_cut, windows
+from tracekit.model.windows import HOUR_NS, Cut, Cutter, Window, choose_cut, windows
 from tracekit.store import TraceFolder
 
 

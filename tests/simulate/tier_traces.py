@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.analyzers.folder import make
-from tracekit.simulate.mixes import Tier
+from tracekit.model.tier_mixes import Tier
 from tracekit.store import TraceFolder
 
 PCM = Tier("ssd-pcm", 6.7, 128.3, 24.0, 2662.0, 200.0)

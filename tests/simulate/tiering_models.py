@@ -94,7 +94,7 @@ def dynamic(
     *,
     mix: tuple[list[int], int],
 ) -> list[list[int]]:
-    """Return one record a window, as `tracekit.native.tiering.Migration.windows` does."""
+    """Return one record a window, as `tracekit._native.tiering.Migration.windows` does."""
     places, budget = mix
     state, records = Dynamic(tiers, extents, places), []
     for number, traffic in enumerate(windows):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.simulate.placement_traces import Block, Request, hottest_first
-from tracekit.profiles import Profile
+from tracekit.devices import Profile
 
 US = 1_000_000
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tracekit.cli import app
 from tracekit.errors import TracekitError
-from tracekit.schema.file_runs import FILE_RUNS
+from tracekit.tables import FILE_RUNS
 
 QUICK = ("--duration", "100ms", "--runs", "2", "--cache", "keep", "--no-report")
 SMALL = ("--files", "100", "--threads", "2", "--vary", "mean_size=4KiB")

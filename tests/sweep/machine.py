@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tracekit.plan.file_table import FILE, NONE
-from tracekit.plan.files import (
+from tracekit.plans.file_plan import (
     APPEND,
     AT_POSITION,
     CONTINUES,
     EXCLUSIVE,
+    FILE,
     HEADER,
+    NONE,
     OPERATIONS,
     RECORD,
     STEP,

@@ -11,8 +11,8 @@ import pytest
 
 from tests.sweep.command import tracekit
 from tracekit.report.sections.file_runs import one_varied, step_times
-from tracekit.sweep.conditions import told_settings
-from tracekit.sweep.points import setting_name, varied_settings
+from tracekit.sweep.run import told_settings
+from tracekit.sweep.summary import setting_name, varied_settings
 
 LOGGER = """
 about = "appends"

@@ -18,10 +18,9 @@ from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.dax import MOST_KINDS, dax, named
 from tracekit.store import TraceFolder
-from tracekit.sweep.dax import explain, find_verdicts, paragraphs, summarize
-from tracekit.sweep.medium import has_flag, is_dax
-from tracekit.sweep.points import percent
-from tracekit.sweep.stage import read_results
+from tracekit.sweep.grid import has_flag, is_dax
+from tracekit.sweep.run import read_runs
+from tracekit.sweep.summary import explain, find_verdicts, paragraphs, percent, summarize_verdicts
 
 ROWS = rows_of(FIXTURES / "files/dax_verdicts/input.csv")
 
@@ -30,7 +29,7 @@ def test_each_workload_is_told_with_its_reason(tmp_path: Path) -> None:
     # GIVEN the rows of the query's own fixture, worked out there by hand
     folder = make(tmp_path / "out", {"file_runs": ROWS})
     # WHEN they are told
-    lines = summarize(find_verdicts(folder))
+    lines = summarize_verdicts(find_verdicts(folder))
     # THEN each pair of targets has a headline, and each workload its ratio and the step behind it
     assert lines == [
         "dax beside cache: DAX does not pay for webproxy; makes no difference for webserver;"
@@ -174,7 +173,7 @@ def test_kinds_name_the_dax_target_where_there_are_two() -> None:
 def test_a_folder_without_both_kinds_of_targets_has_no_section(tmp_path: Path) -> None:
     without = [row for row in ROWS if row["is_dax"] == "false"]
     assert dax(Inputs(make(tmp_path / "out", {"file_runs": without}))) is None
-    assert summarize(find_verdicts(make(tmp_path / "none", {"file_runs": []}))) == []
+    assert summarize_verdicts(find_verdicts(make(tmp_path / "none", {"file_runs": []}))) == []
 
 
 def test_a_sweep_with_dax_says_for_what_it_pays(
@@ -183,7 +182,7 @@ def test_a_sweep_with_dax_says_for_what_it_pays(
     # GIVEN two directories of one file system, of which one is said to do DAX
     for name in ("pm", "disk"):
         (tmp_path / name).mkdir()
-    monkeypatch.setattr("tracekit.sweep.target.is_dax", lambda directory: directory.name == "pm")
+    monkeypatch.setattr("tracekit.sweep.grid.is_dax", lambda directory: directory.name == "pm")
     words = ["sweep", "varmail", "-o", str(tmp_path / "out"), "--runs", "2", "--cache", "keep"]
     words += [part for name in ("pm", "disk") for part in ("--target", f"{name}={tmp_path / name}")]
     words += ["--files", "40", "--threads", "1", "--duration", "100ms"]
@@ -224,7 +223,7 @@ def test_memory_that_stands_for_dax_has_its_times_and_is_told(tmp_path: Path, ta
     )
     assert note in ended.stdout
     assert note in " ".join((out / "report.html").read_text().split())
-    (told,) = {json.dumps(run.get("memory")) for run in read_results(TraceFolder(out)) if
+    (told,) = {json.dumps(run.get("memory")) for run in read_runs(TraceFolder(out)) if
                run["target"] == "pcm"}  # fmt: skip
     assert json.loads(told) == {
         "stands_for_dax": True,

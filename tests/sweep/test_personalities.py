@@ -11,10 +11,8 @@ import pytest
 from tests.replay_files.program import run
 from tests.sweep.machine import Machine
 from tracekit.errors import InputError, UsageError
-from tracekit.personality.layout import draw_sizes, file_path
-from tracekit.personality.model import FileSet
-from tracekit.personality.plan import describe, write_personality
-from tracekit.personality.reader import is_personality, open_personality, shipped
+from tracekit.workload.file_plan import describe, draw_sizes, file_path, write_personality
+from tracekit.workload.personality import FileSet, is_personality, open_personality, shipped
 
 SMALL = {
     "ffsb": {"files": "5", "mean_size": "64KiB", "threads": "3"},

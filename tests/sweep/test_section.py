@@ -22,8 +22,7 @@ from tracekit.report.sections.file_runs import (
     usual,
 )
 from tracekit.report.svg import WIDE
-from tracekit.sweep.grid import plan_runs
-from tracekit.sweep.target import Target
+from tracekit.sweep.grid import Target, plan_runs
 
 
 def point(personality: str, target: str, rate: float, **settings: int) -> dict[str, object]:

@@ -10,13 +10,20 @@ import pytest
 
 from tests.sweep.command import tracekit
 from tracekit.errors import TracekitError, UsageError
-from tracekit.lab.disks import Disk, Part
+from tracekit.lab.machine import Disk, Part
 from tracekit.lab.session import Ended
-from tracekit.plan.files import Medium
-from tracekit.sweep.grid import Timing, plan_runs
-from tracekit.sweep.guest import _outcome
-from tracekit.sweep.medium import file_system, is_memory
-from tracekit.sweep.target import Guest, Memory, Target, split_targets
+from tracekit.plans.file_plan import Medium
+from tracekit.sweep.grid import (
+    Guest,
+    Memory,
+    Target,
+    Timing,
+    file_system,
+    is_memory,
+    plan_runs,
+    split_targets,
+)
+from tracekit.sweep.run import _outcome
 
 
 def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> None:

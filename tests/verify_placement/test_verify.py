@@ -13,16 +13,15 @@ from typer.testing import CliRunner, Result
 
 from tests.simulate.placement_traces import Request, elapsed_ps, hottest_first, write_trace
 from tracekit.cli import app
+from tracekit.devices import PS_PER_US, Profile, device_cost, load_profiles
 from tracekit.errors import BudgetError, InputError, TracekitError, UsageError
-from tracekit.profiles import Profile, load_profiles
-from tracekit.recommend.stage import Options as Recommend
-from tracekit.recommend.stage import recommend
+from tracekit.model.prediction import requests_for
+from tracekit.model.recommend import RecommendOptions as Recommend
+from tracekit.model.recommend import recommend
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.verification import bars, verification
-from tracekit.schema.verification import VERIFICATION
-from tracekit.simulate.placement import PS_PER_US, device_cost
 from tracekit.store import TraceFolder
-from tracekit.verify_placement.predict import requests_for
+from tracekit.tables import VERIFICATION
 
 MS = 1_000_000
 COUNT = 300

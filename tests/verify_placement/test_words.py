@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracekit.verify_placement.words import says
+from tracekit.replay.verify import says
 
 RESULT: dict[str, Any] = {
     "predicted": {"base_ns": 100_000_000, "placed_ns": 80_000_000, "gain_ratio": 0.2},

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from tracekit.capture.keep import Recording
-from tracekit.capture.settings import Settings
+from tracekit.capture.kernel_state import Settings
+from tracekit.capture.recording import Recording
 from tracekit.capture.tracefs import buffer_counters, online_cpus, read_setting, saved_names
 
 READ_BYTES = 1 << 16

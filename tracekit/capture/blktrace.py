@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracekit.capture.held import (
+from tracekit.capture.kernel_state import (
     DEBUGFS,
+    Settings,
     begin_trace,
     debugfs,
     end_trace,
     mount_debugfs,
     mounted_debugfs,
 )
-from tracekit.capture.keep import SUFFIXES, Kept, packing_writer, stem_of
-from tracekit.capture.records import survey
-from tracekit.capture.settings import Settings
+from tracekit.capture.recording import SUFFIXES, Kept, packing_writer, stem_of, survey
 from tracekit.capture.tracefs import online_cpus, read_setting
 from tracekit.errors import TracekitError
 from tracekit.store import write_json

@@ -15,9 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracekit.capture.block_events import disk_numbers, known_events
-from tracekit.capture.keep import SUFFIXES, Kept, packing_writer
-from tracekit.capture.program import Program, first_line, pipe_of, size_of
+from tracekit.capture.recording import SUFFIXES, Kept, packing_writer
+from tracekit.capture.source import (
+    Program,
+    disk_numbers,
+    first_line,
+    known_events,
+    pipe_of,
+    size_of,
+)
 from tracekit.errors import TracekitError
 from tracekit.store import write_json
 

@@ -2,16 +2,188 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import struct
+import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from tracekit.capture.mounts import Mount, active_swaps, by_device
-from tracekit.capture.signatures import Signature, read_signature
 from tracekit.capture.tracefs import read_setting
 from tracekit.errors import UsageError
+
+SYS_DEV = Path("/sys/dev/block")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mounted file system."""
+
+    device: str
+    """Numbers `major,minor`."""
+    point: str
+    filesystem: str
+    source: str
+
+
+def read_mounts(table: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
+    """Return what is mounted, in the order of mounting."""
+    mounts = []
+    for line in table.read_text().splitlines():
+        fields = line.split(" ")
+        after = fields.index("-")
+        mounts.append(
+            Mount(
+                device=fields[2].replace(":", ","),
+                point=_unescaped(fields[4]),
+                filesystem=fields[after + 1],
+                source=_unescaped(fields[after + 2]),
+            )
+        )
+    return mounts
+
+
+def by_device(mounts: list[Mount]) -> dict[str, Mount]:
+    """Return the first mount of each block device; bind mounts come later."""
+    found: dict[str, Mount] = {}
+    for mount in mounts:
+        found.setdefault(mount.device, mount)
+    return found
+
+
+def active_swaps() -> dict[str, str]:
+    """Return the name of each device in use as swap, and the path that swapon was given."""
+    lines = Path("/proc/swaps").read_text().splitlines()[1:]
+    paths = [_unescaped(line.split()[0]) for line in lines]
+    return {Path(path).resolve().name: path for path in paths}
+
+
+def disks_below(path: Path, mounts: list[Mount]) -> set[str]:
+    """Return the names of all disks that a file at `path` ends up on.
+
+    Partitions, stacked devices (dm, md) and loop devices are followed down; a file system without
+    a device of its own (btrfs, overlay) is followed by the source in the mount table if it is one.
+    """
+    number = os.stat(path).st_dev
+    numbers = f"{os.major(number)},{os.minor(number)}"
+    if os.major(number) == 0:
+        sources = [Path(mount.source) for mount in mounts if mount.device == numbers]
+        found = [source.stat().st_rdev for source in sources if source.is_block_device()]
+        if not found:
+            return set()
+        numbers = f"{os.major(found[0])},{os.minor(found[0])}"
+    folder = SYS_DEV / numbers.replace(",", ":")
+    return _disks_of(folder.resolve(), mounts) if folder.exists() else set()
+
+
+def _disks_of(folder: Path, mounts: list[Mount]) -> set[str]:
+    if (folder / "partition").exists():
+        folder = folder.parent
+    disks = {folder.name}
+    slaves = folder / "slaves"
+    for slave in sorted(slaves.iterdir()) if slaves.is_dir() else []:
+        disks |= _disks_of(slave.resolve(), mounts)
+    backing = folder / "loop/backing_file"
+    if backing.exists():
+        file = Path(backing.read_text().strip())
+        disks |= disks_below(file, mounts) if file.exists() else set()
+    return disks
+
+
+def _unescaped(text: str) -> str:
+    """Undo the octal escapes of the kernel's tables, such as `\\040` for a space."""
+    for code in ("040", "011", "012", "134"):
+        text = text.replace(f"\\{code}", chr(int(code, 8)))
+    return text
+
+
+_EXT_AT = 1024
+_EXT_BYTES = 1024
+_EXT_MAGIC = 0xEF53
+_HAS_JOURNAL = 0x4
+_IS_JOURNAL_DEVICE = 0x8
+_BACKUP_IS_INODE = 1
+_EXTENT_MAGIC = 0xF30A
+_EXTENT_LONGEST = 32768
+_SWAP_AT = 4086
+_SWAP_MAGIC = b"SWAPSPACE2"
+_SWAP_UUID_AT = 1036
+SECTOR_BYTES = 512
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a partition holds."""
+
+    kind: str
+    """ext4, jbd (an external journal) or swap; ext2 and ext3 count as ext4."""
+    uuid: str
+    journal_uuid: str | None = None
+    """UUID of the external journal that an ext4 uses."""
+    journal_extents: tuple[tuple[int, int], ...] = ()
+    """First sector and number of sectors of each piece of an internal journal."""
+
+
+def read_signature(device: Path) -> Signature | None:
+    """Return what the partition holds, or None when it is none of the known kinds."""
+    with device.open("rb") as file:
+        first = file.read(_SWAP_AT + len(_SWAP_MAGIC))
+        super_block = first[_EXT_AT : _EXT_AT + _EXT_BYTES]
+        if first[_SWAP_AT:] == _SWAP_MAGIC:
+            return Signature("swap", _uuid(first, _SWAP_UUID_AT))
+        if len(super_block) == _EXT_BYTES and _u16(super_block, 0x38) == _EXT_MAGIC:
+            return _read_ext(file, super_block)
+    return None
+
+
+def _read_ext(file: BinaryIO, super_block: bytes) -> Signature:
+    own = _uuid(super_block, 0x68)
+    if _u32(super_block, 0x60) & _IS_JOURNAL_DEVICE:
+        return Signature("jbd", own)
+    if not _u32(super_block, 0x5C) & _HAS_JOURNAL:
+        return Signature("ext4", own)
+    if any(super_block[0xD0:0xE0]):
+        return Signature("ext4", own, journal_uuid=_uuid(super_block, 0xD0))
+    block_bytes = 1024 << _u32(super_block, 0x18)
+    extents: tuple[tuple[int, int], ...] = ()
+    if super_block[0xFD] == _BACKUP_IS_INODE:
+        # The super block keeps a copy of the journal inode's block map.
+        extents = tuple(_leaf_extents(file, super_block[0x10C : 0x10C + 60], block_bytes))
+    return Signature("ext4", own, journal_extents=extents)
+
+
+def _leaf_extents(file: BinaryIO, node: bytes, block_bytes: int) -> list[tuple[int, int]]:
+    """Return the pieces below an extent tree node as first sector and number of sectors."""
+    magic, entries, _, depth = struct.unpack_from("<HHHH", node)
+    if magic != _EXTENT_MAGIC:
+        return []
+    sectors = block_bytes // SECTOR_BYTES
+    found = []
+    for at in range(12, 12 + 12 * entries, 12):
+        if depth == 0:
+            length, high, low = struct.unpack_from("<HHI", node, at + 4)
+            blocks = length if length <= _EXTENT_LONGEST else length - _EXTENT_LONGEST
+            found.append(((high << 32 | low) * sectors, blocks * sectors))
+        else:
+            low, high = struct.unpack_from("<IH", node, at + 4)
+            file.seek((high << 32 | low) * block_bytes)
+            found += _leaf_extents(file, file.read(block_bytes), block_bytes)
+    return found
+
+
+def _u16(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 2], "little")
+
+
+def _u32(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")
+
+
+def _uuid(data: bytes, at: int) -> str:
+    return str(uuid.UUID(bytes=data[at : at + 16]))
+
 
 LAYOUT_VERSION = 1
 BLOCK_FOLDER = Path("/sys/block")

@@ -10,26 +10,174 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracekit.capture import iostats
+from tracekit.capture import blk_tracer, blktrace, bpftrace, perf
 from tracekit.capture.blk_tracer import BlkTracer
 from tracekit.capture.blktrace import Blktrace
 from tracekit.capture.bpftrace import Bpftrace
 from tracekit.capture.command import Ran, Stop, run, run_untraced, signals_held
-from tracekit.capture.held import held_by_probes
-from tracekit.capture.keep import Kept
-from tracekit.capture.layout import find_disks, read_again, read_layout
-from tracekit.capture.mounts import disks_below, read_mounts
+from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes, only_capture
+from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout, read_mounts
 from tracekit.capture.perf import Perf
-from tracekit.capture.settings import STATE_FOLDER, Settings, only_capture
+from tracekit.capture.recording import Kept
 from tracekit.capture.source import Recorded, Source
-from tracekit.capture.sources import choose
-from tracekit.capture.tracefs import tracefs_folder
+from tracekit.capture.tracefs import read_setting, tracefs_folder
 from tracekit.errors import TracekitError, UsageError
 from tracekit.store import new_folder
 
 
 @dataclass(frozen=True)
-class Options:
+class Known:
+    """A source by name, and the question whether it works here."""
+
+    name: str
+    why_not: Callable[[Path, Path | None], str | None]
+    """Given tracefs and a disk's folder in /sys/block (None: any), the reason or None."""
+    asks_each_disk: bool
+    """Whether the answer depends on the disk."""
+    remedy: str
+
+    def first_reason(self, tracefs: Path, disks: Sequence[Path]) -> str | None:
+        """Return why it cannot record these disks (none: any) together, or None."""
+        asked: Sequence[Path | None] = disks if disks and self.asks_each_disk else [None]
+        return next(filter(None, (self.why_not(tracefs, disk) for disk in asked)), None)
+
+
+KNOWN = (
+    Known(
+        blktrace.Blktrace.name,
+        lambda _tracefs, disk: blktrace.why_not(disk),
+        asks_each_disk=True,
+        remedy=blktrace.REMEDY,
+    ),
+    Known(blk_tracer.BlkTracer.name, blk_tracer.why_not, True, blk_tracer.REMEDY),
+    Known(perf.Perf.name, lambda _tracefs, _disk: perf.probe(), False, perf.REMEDY),
+    Known(bpftrace.Bpftrace.name, lambda _tracefs, _disk: bpftrace.probe(), False, bpftrace.REMEDY),
+)
+NAMES = tuple(known.name for known in KNOWN)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The source to use, and why better ones were passed over."""
+
+    name: str
+    refused: dict[str, str]
+    """Reason by name."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what there is to say about the choice."""
+        return [
+            f"captured with {self.name}, because {name} does not work here: {why}"
+            for name, why in self.refused.items()
+        ]
+
+
+def choose(given: str | None, *, tracefs: Path, disks: Sequence[Path] = ()) -> Choice:
+    """Return the given source, or the best one that records all the disks here.
+
+    Raise UsageError for an unknown name, TracekitError with the reasons when none works.
+    """
+    if given is not None and given not in NAMES:
+        raise UsageError(f"--source {given}: known are {', '.join(NAMES)}", hint="choose one")
+    refused: dict[str, str] = {}
+    wanted = [known for known in KNOWN if given in (None, known.name)]
+    for known in wanted:
+        reason = known.first_reason(tracefs, disks)
+        if reason is None:
+            return Choice(known.name, refused)
+        refused[known.name] = reason
+    told = "; ".join(f"{name}: {why}" for name, why in refused.items())
+    raise TracekitError(f"block events cannot be captured: {told}", hint=wanted[0].remedy)
+
+
+FIELDS = {"read": 0, "write": 4, "discard": 11, "flush": 15}
+"""Requests completed, by their place in the file `stat`; flushes are those of the device."""
+IN_FLIGHT = 8
+SETTLE_S = 0.003
+"""What a command did last is in the counters by then: parse takes a millisecond as the most that
+they can be late."""
+WHY_OFF = "the kernel does not count its requests: queue/iostats is 0"
+WHY_COMMANDS = "the kernel counts commands to it as well: queue/iostats_passthrough is 1"
+WHY_GONE = "it went away, and its counters with it"
+WHY_OLD = "the kernel, before 4.18, counts discards as writes"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counters of a disk at a moment."""
+
+    before_ns: int
+    """CLOCK_MONOTONIC before the file was read."""
+    after_ns: int
+    in_flight: int
+    completed: dict[str, int]
+    """By the names of FIELDS; those that this kernel has."""
+    identity: int
+    """Of the disk's folder: another disk of the same name has another."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what layout.json keeps."""
+        kept = {name: getattr(self, name) for name in ("before_ns", "after_ns", "in_flight")}
+        return kept | {"completed": self.completed}
+
+
+def read_all(disks: Sequence[Path]) -> list[Reading | str]:
+    """Read the counters of each disk, a folder in /sys/block; or the reason why they tell nothing.
+
+    A reading takes some 20 us, with which requests of other disks may go on.
+    """
+    return [_read(disk) for disk in disks]
+
+
+def _read(disk: Path) -> Reading | str:
+    if _setting(disk / "queue/iostats") == "0":
+        return WHY_OFF
+    if _setting(disk / "queue/iostats_passthrough") == "1":
+        return WHY_COMMANDS
+    try:
+        identity = disk.stat().st_ino
+        before_ns = time.monotonic_ns()
+        text = (disk / "stat").read_text()
+    except OSError:
+        return WHY_GONE
+    after_ns = time.monotonic_ns()
+    values = [int(word) for word in text.split()]
+    if len(values) <= FIELDS["discard"]:
+        return WHY_OLD
+    completed = {name: values[at] for name, at in FIELDS.items() if at < len(values)}
+    return Reading(before_ns, after_ns, values[IN_FLIGHT], completed, identity)
+
+
+def _setting(file: Path) -> str | None:
+    try:
+        return read_setting(file)
+    except OSError:
+        return None
+
+
+def told(
+    disks: Sequence[Path], *, begin: Sequence[Reading | str], end: Sequence[Reading | str]
+) -> list[dict[str, Any]]:
+    """Return `counters` of layout.json: of each disk both readings, or why they tell nothing."""
+    return [
+        {"device": disk.name, **_pair(first, last)}
+        for disk, first, last in zip(disks, begin, end, strict=True)
+    ]
+
+
+def _pair(begin: Reading | str, end: Reading | str) -> dict[str, Any]:
+    if isinstance(begin, str):
+        return {"why_not": begin}
+    if isinstance(end, str):
+        return {"why_not": end}
+    if begin.identity != end.identity:
+        return {"why_not": WHY_GONE}
+    return {"begin": begin.as_json(), "end": end.as_json()}
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
     """How to capture."""
 
     command: tuple[str, ...] = ()
@@ -69,7 +217,7 @@ class Captured:
     """Nanoseconds of the command traced and untraced and their ratio, where that was asked for."""
 
 
-def capture(devices: list[str], output: Path, *, options: Options) -> Captured:
+def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Captured:
     """Record the block events of the disks `devices` into the new folder `output`.
 
     Raise UsageError for a bad device or output, TracekitError when the machine does not allow it.
@@ -111,13 +259,13 @@ def capture(devices: list[str], output: Path, *, options: Options) -> Captured:
     return Captured(kept, duration_s, status, stop.name, said, source.name, overhead)
 
 
-def _untraced(options: Options) -> float | None:
+def _untraced(options: CaptureOptions) -> float | None:
     if not options.runs_untraced:
         return None
     return run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
 
 
-def _about(source: str, options: Options, overhead: dict[str, Any] | None) -> dict[str, Any]:
+def _about(source: str, options: CaptureOptions, overhead: dict[str, Any] | None) -> dict[str, Any]:
     about = {"source": source, "command": list(options.command)}
     return about | ({"overhead": overhead} if overhead else {})
 
@@ -134,7 +282,7 @@ def _named_failure(output: Path) -> Iterator[None]:
 
 
 def _source(
-    name: str, disks: Sequence[Path], spool: Path, *, settings: Settings, options: Options
+    name: str, disks: Sequence[Path], spool: Path, *, settings: Settings, options: CaptureOptions
 ) -> Source:
     size = options.buffer_kib
     if name == Perf.name:
@@ -171,7 +319,12 @@ def _refuse_output(output: Path, disks: Sequence[Path]) -> None:
 
 
 def _record(
-    source: Source, settings: Settings, options: Options, stop: Stop, *, disks: Sequence[Path]
+    source: Source,
+    settings: Settings,
+    options: CaptureOptions,
+    stop: Stop,
+    *,
+    disks: Sequence[Path],
 ) -> tuple[Recorded, Ran | None, list[dict[str, Any]]]:
     """Run the source until it is time to stop; the settings are given back at once.
 
@@ -186,7 +339,7 @@ def _record(
 
     try:
         source.start()
-        begin = iostats.read_all(disks)
+        begin = read_all(disks)
         ran = None
         if options.command:
             ran = run(
@@ -198,15 +351,15 @@ def _record(
             )
         else:
             _drain_until_done(drain, options, stop)
-        time.sleep(iostats.SETTLE_S)
-        counters = iostats.told(disks, begin=begin, end=iostats.read_all(disks))
+        time.sleep(SETTLE_S)
+        counters = told(disks, begin=begin, end=read_all(disks))
         return source.stop(), ran, counters
     finally:
         source.close()
         settings.restore()
 
 
-def _drain_until_done(drain: Callable[[], None], options: Options, stop: Stop) -> None:
+def _drain_until_done(drain: Callable[[], None], options: CaptureOptions, stop: Stop) -> None:
     end_s = time.monotonic() + options.duration_s if options.duration_s else None
     while not stop.signals:
         drain()

@@ -6,30 +6,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracekit.classify.columns import OnRows, ignore_rows, release_memory
-from tracekit.classify.guess import Guess, complete_layout
+from tracekit.classify.evidence import Survey, survey
 from tracekit.classify.hotness import (
     DEFAULT_BUDGET_BYTES,
+    RULE,
+    TEMPERATURES,
     BlockCounts,
+    TemperatureRule,
+    Temperatures,
     Windows,
     choose_windows,
     count_blocks,
+    write_blocks,
+    write_working_set,
 )
-from tracekit.classify.layout import (
+from tracekit.classify.infer import Guess, complete_layout
+from tracekit.classify.regions import (
+    OnRows,
     Override,
     apply_overrides,
+    ignore_rows,
     original_entries,
     read_layout_file,
+    release_memory,
     whole_entries,
 )
-from tracekit.classify.roles import RoleCounts, assign_roles
-from tracekit.classify.survey import Survey, survey
-from tracekit.classify.tables import Temperatures, write_blocks, write_working_set
-from tracekit.classify.temperature import RULE, TEMPERATURES, TemperatureRule
-from tracekit.classify.warn import classify_warnings, replace_own
+from tracekit.classify.roles import RoleCounts, assign_roles, classify_warnings, replace_own
 from tracekit.errors import UsageError
-from tracekit.schema import ROLES
 from tracekit.store import TraceFolder
+from tracekit.tables import ROLES
 
 __all__ = [
     "Options",
@@ -41,7 +46,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Options:
+class ClassifyOptions:
     """How to classify; the defaults are those of the command."""
 
     layout_file: Path | None = None
@@ -61,7 +66,7 @@ def window_from_seconds(seconds: float | None) -> int | None:
 
 
 def classify(
-    folder: TraceFolder, options: Options, *, on_rows: OnRows = ignore_rows
+    folder: TraceFolder, options: ClassifyOptions, *, on_rows: OnRows = ignore_rows
 ) -> dict[str, Any]:
     """Write roles, `blocks` and `working_set` into the folder.
 
@@ -97,7 +102,7 @@ def classify(
     return changes
 
 
-def _layout(folder: TraceFolder, options: Options, found: Survey, on_rows: OnRows) -> Guess:
+def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_rows: OnRows) -> Guess:
     """Return the layout with all roles: what was given, then what was asked, then guesses."""
     if options.layout_file is None:
         entries = whole_entries(original_entries(folder.info), f"{folder.path}/trace.json, layout")
@@ -127,7 +132,7 @@ def _classification(roles: RoleCounts) -> dict[str, Any]:
 
 
 def _hotness(
-    options: Options, counts: BlockCounts, windows: Windows, temperatures: Temperatures
+    options: ClassifyOptions, counts: BlockCounts, windows: Windows, temperatures: Temperatures
 ) -> dict[str, Any]:
     by_role = {
         role: {

@@ -13,22 +13,95 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tracekit.classify.columns import (
-    OnRows,
-    batches,
-    first_event_ns,
-    ignore_rows,
-    time_columns,
-)
-from tracekit.classify.temperature import TouchHistogram
-from tracekit.columns import codes, ints, open_table
+from tracekit._native import hotness as native
+from tracekit.arrow import codes, ints, number_column, open_table, text_column
+from tracekit.classify.regions import OnRows, batches, first_event_ns, ignore_rows, time_columns
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.native import hotness as native
-from tracekit.schema import ROLES
+from tracekit.store import write_batches
+from tracekit.tables import BLOCKS, ROLES, WORKING_SET
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+TEMPERATURES = ("hot", "warm", "cold")
+WARM_MIN_TOUCHES = 2
+RULE = (
+    "hot: the most touched blocks that carry hot_traffic_ratio of all touches, each touched at"
+    " least twice and hot_factor times as often as the mean block; warm: touched more than once;"
+    " cold: touched once"
+)
+
+
+@dataclass(frozen=True)
+class TemperatureRule:
+    """The two adjustable numbers of the rule."""
+
+    hot_traffic_ratio: float = 0.5  # of all touches, above 0 and at most 1
+    hot_factor: float = 2.0  # times the mean touches of a block
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no share or factor can have."""
+        if not 0 < self.hot_traffic_ratio <= 1:
+            raise UsageError(
+                f"the share of touches that hot blocks carry is {self.hot_traffic_ratio}",
+                hint="--hot takes a number above 0 and at most 1",
+            )
+        if not (math.isfinite(self.hot_factor) and self.hot_factor >= 0):
+            raise UsageError(
+                f"the factor that makes a block hot is {self.hot_factor}",
+                hint="--hot-factor takes a number from 0",
+            )
+
+
+class TouchHistogram:
+    """How many blocks were touched how often; small, since n counts need n squared touches."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, int] = {}
+
+    def add(self, touches: NDArray[np.uint64]) -> None:
+        """Add the touches of some blocks."""
+        import numpy as np
+
+        values, blocks = np.unique(touches, return_counts=True)
+        for value, count in zip(values.tolist(), blocks.tolist(), strict=True):
+            self._blocks[value] = self._blocks.get(value, 0) + count
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks."""
+        return sum(self._blocks.values())
+
+    @property
+    def touches(self) -> int:
+        """The number of touches of all blocks."""
+        return sum(value * count for value, count in self._blocks.items())
+
+    def hot_min_touches(self, rule: TemperatureRule) -> int:
+        """Return the touches from which on a block is hot; 2 when there are no blocks."""
+        wanted = rule.hot_traffic_ratio * self.touches
+        carried = 0
+        threshold = WARM_MIN_TOUCHES
+        for value in sorted(self._blocks, reverse=True):
+            threshold = value
+            carried += value * self._blocks[value]
+            if carried >= wanted:
+                break
+        mean = self.touches / self.blocks if self.blocks else 0
+        return max(WARM_MIN_TOUCHES, threshold, math.ceil(rule.hot_factor * mean))
+
+
+def temperature_codes(touches: NDArray[np.uint64], hot_min_touches: int) -> NDArray[np.int8]:
+    """Return the index in TEMPERATURES of each block."""
+    import numpy as np
+
+    codes = np.full(len(touches), 2, np.int8)
+    codes[touches >= WARM_MIN_TOUCHES] = 1
+    codes[touches >= hot_min_touches] = 0
+    return codes
+
 
 COLUMNS = ("device", "sector", "length_bytes", "operation", "role")
 DEFAULT_BUDGET_BYTES = 256 << 20
@@ -196,3 +269,107 @@ def _collect(kernel: native.Hotness, counts: BlockCounts) -> None:
     for records in kernel.export():
         counts.histogram.add(records["reads"].astype("u8") + records["writes"])
         counts.spill.write(records.data)
+
+
+@dataclass(frozen=True)
+class Temperatures:
+    """How the rule came out."""
+
+    hot_min_touches: int
+    blocks: NDArray[np.int64]  # by role and temperature
+    touches: NDArray[np.int64]  # by role and temperature
+    sectors: NDArray[np.int64]  # different 512-byte sectors by role
+
+
+def write_blocks(
+    path: Path, counts: BlockCounts, *, devices: list[str], rule: TemperatureRule
+) -> Temperatures:
+    """Write one row a block, by device and block, and return what each temperature came to."""
+    import numpy as np
+
+    shape = (len(ROLES), len(TEMPERATURES))
+    result = Temperatures(
+        counts.histogram.hot_min_touches(rule),
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.int64),
+        np.zeros(len(ROLES), np.int64),
+    )
+    write_batches(path, _block_batches(counts, devices, result), schema=BLOCKS)
+    return result
+
+
+def _block_batches(counts: BlockCounts, devices: list[str], result: Temperatures) -> Iterator[Any]:
+    all_touches = max(1, counts.histogram.touches)
+    for records in counts.records():
+        touches = records["reads"].astype("u8") + records["writes"]
+        temperature = temperature_codes(touches, result.hot_min_touches)
+        _tally(result, records, touches, temperature)
+        yield _block_batch(records, touches / all_touches, temperature, devices)
+
+
+def _block_batch(
+    records: NDArray[np.void],
+    traffic_ratio: NDArray[np.float64],
+    temperature: NDArray[np.int8],
+    devices: list[str],
+) -> Any:
+    import pyarrow as pa
+
+    columns = {
+        "device": text_column(records["device"], devices),
+        "role": text_column(records["role"], ROLES),
+        "temperature": text_column(temperature, TEMPERATURES),
+        "traffic_ratio": number_column(traffic_ratio, pa.float64()),
+    }
+    arrays = [
+        columns[field.name]
+        if field.name in columns
+        else number_column(records[field.name], field.type)
+        for field in BLOCKS
+    ]
+    return pa.record_batch(arrays, schema=BLOCKS)
+
+
+def _tally(
+    result: Temperatures,
+    records: NDArray[np.void],
+    touches: NDArray[np.uint64],
+    temperature: NDArray[np.int8],
+) -> None:
+    import numpy as np
+
+    role = records["role"].astype(np.int64)
+    cell = role * len(TEMPERATURES) + temperature
+    shape = result.blocks.shape
+    # Sums of weights are doubles, exact here: a batch's touches stay far below 2^53.
+    result.blocks[:] += np.bincount(cell, minlength=result.blocks.size).reshape(shape)
+    weighted = np.bincount(cell, weights=touches, minlength=result.blocks.size)
+    result.touches[:] += weighted.astype(np.int64).reshape(shape)
+    sectors = np.bincount(role, weights=records["sectors"], minlength=len(ROLES))
+    result.sectors[:] += sectors.astype(np.int64)
+
+
+def write_working_set(path: Path, counts: BlockCounts, *, windows: Windows) -> None:
+    """Write one row a window and role, for every window and each role that has blocks."""
+    write_batches(path, _window_batches(counts, windows), schema=WORKING_SET)
+
+
+def _window_batches(counts: BlockCounts, windows: Windows, rows: int = 1 << 16) -> Iterator[Any]:
+    import numpy as np
+    import pyarrow as pa
+
+    roles = np.flatnonzero(counts.fresh.sum(axis=0))
+    if not len(roles):
+        return
+    for first in range(0, windows.count, rows):
+        some = slice(first, min(first + rows, windows.count))
+        starts = np.arange(some.start, some.stop, dtype=np.int64) * windows.window_ns
+        yield pa.record_batch(
+            [
+                number_column(np.repeat(starts, len(roles)), pa.int64()),
+                text_column(np.tile(roles, len(starts)), ROLES),
+                number_column(counts.distinct[some][:, roles].ravel(), pa.int64()),
+                number_column(counts.fresh[some][:, roles].ravel(), pa.int64()),
+            ],
+            schema=WORKING_SET,
+        )

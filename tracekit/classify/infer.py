@@ -1,10 +1,20 @@
-"""Decides the role of a region from the evidence that its requests give."""
+"""Infers the role of a region from its requests where the layout does not give it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tracekit.classify.evidence import Evidence
+from tracekit.arrow import codes, ints
+from tracekit.classify.evidence import JBD2, OPERATIONS, Evidence, Key, Survey, gather, process_kind
+from tracekit.classify.regions import OnRows, batches, decided, found_entry, ignore_rows
+from tracekit.tables import SECTOR_BYTES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 # A region in which hardly anything else happens; a checkpoint writes the journal's superblock too.
 ALMOST_ALL = 0.9
@@ -111,3 +121,220 @@ def _file_system(evidence: Evidence) -> Decision | None:
         f" {evidence.barriers} writes with FUA or preflush",
         "high" if evidence.meta and journal_writes else "medium" if evidence.meta else "low",
     )
+
+
+COLUMNS = ("device", "sector", "length_bytes", "operation", "process")
+MIN_COMMITS = 2
+# The journal's superblock is written by checkpoints, and the log is read once at mount.
+MAX_FOREIGN_RATIO = 0.05
+# A log is one extent or a few; commits all over the place are something else.
+MAX_EXTENTS = 64
+
+
+@dataclass
+class Extent:
+    """A piece of a device that may be part of a journal, and who used it."""
+
+    device: str
+    first_sector: int
+    end_sector: int
+    jbd2: int = 0  # reads and writes that jbd2 queued in it
+    foreign: int = 0  # reads and writes of others
+
+    @property
+    def is_journal(self) -> bool:
+        """Whether jbd2 has it nearly for itself."""
+        return self.foreign <= MAX_FOREIGN_RATIO * (self.jbd2 + self.foreign)
+
+
+def candidates(device: str, evidence: Evidence) -> list[Extent]:
+    """Return where commits were written in one region; none when there are too few or many."""
+    runs = evidence.commit_runs
+    if runs is None or evidence.jbd2_barriers < MIN_COMMITS or len(runs) > MAX_EXTENTS:
+        return []
+    return [Extent(device, int(first), int(end)) for first, end in runs]
+
+
+def check(requests: Path, extents: list[Extent], *, on_rows: OnRows = ignore_rows) -> None:
+    """Read the trace once and count in each extent what jbd2 and what others did there."""
+    import numpy as np
+
+    by_device: dict[str, list[Extent]] = {}
+    for extent in sorted(extents, key=lambda extent: extent.first_sector):
+        by_device.setdefault(extent.device, []).append(extent)
+    numbers = {name: code for code, name in enumerate(by_device)}
+    for batch in batches(requests, COLUMNS, on_rows=on_rows):
+        device = codes(batch.column("device"), lambda name: numbers.get(name or "", -1))
+        is_data = codes(batch.column("operation"), lambda name: OPERATIONS.get(name or "", 0)) > 0
+        is_jbd2 = codes(batch.column("process"), process_kind) == JBD2
+        for name, mine in by_device.items():
+            rows = np.flatnonzero(is_data & (device == numbers[name]))
+            _count(mine, batch, rows, is_jbd2[rows])
+
+
+def _count(
+    extents: list[Extent], batch: Any, rows: NDArray[np.int64], is_jbd2: NDArray[np.bool_]
+) -> None:
+    import numpy as np
+
+    sector = ints(batch.column("sector"))[rows]
+    end = sector + (ints(batch.column("length_bytes"))[rows] + SECTOR_BYTES - 1) // SECTOR_BYTES
+    ends = np.array([extent.end_sector for extent in extents])
+    firsts = np.array([extent.first_sector for extent in extents])
+    # Extents are apart and sorted: the first one that ends behind the request's start is the
+    # only one that is counted for it.
+    place = np.searchsorted(ends, sector, side="right")
+    is_within = place < len(extents)
+    is_within[is_within] = firsts[place[is_within]] < end[is_within]
+    jbd2 = np.bincount(place[is_within & is_jbd2], minlength=len(extents))
+    foreign = np.bincount(place[is_within & ~is_jbd2], minlength=len(extents))
+    for index, extent in enumerate(extents):
+        extent.jbd2 += int(jbd2[index])
+        extent.foreign += int(foreign[index])
+
+
+@dataclass
+class Guess:
+    """A layout with roles, and what had to be guessed for it."""
+
+    entries: list[dict[str, Any]]
+    inferences: list[dict[str, Any]] = field(default_factory=list)
+
+
+def complete_layout(
+    requests: Path,
+    entries: list[dict[str, Any]],
+    *,
+    survey: Survey,
+    on_rows: OnRows = ignore_rows,
+) -> Guess:
+    """Give a role to every region that has none and find journals inside file systems.
+
+    Reads the trace once when a region lacks a role or jbd2 runs in it, and once more when jbd2
+    commits within a file system.
+    """
+    result = Guess(list(entries))
+    if not _needs_evidence(entries, survey):
+        return result
+    evidence = gather(requests, entries, devices=list(survey.end_sectors), on_rows=on_rows)
+    _decide_all(result, evidence, survey)
+    _find_journals(result, requests, evidence, on_rows)
+    return result
+
+
+def _needs_evidence(entries: list[dict[str, Any]], survey: Survey) -> bool:
+    mapped = {entry["device"] for entry in entries}
+    known = {(entry["device"], entry["partition"]) for entry in entries}
+    return (
+        survey.has_jbd2
+        or any(entry["role"] in (None, "unknown") for entry in entries)
+        or any(device not in mapped for device in survey.end_sectors)
+        or any(pair not in known for pair in survey.partitions)
+    )
+
+
+def _decide_all(result: Guess, evidence: dict[Key, Evidence], survey: Survey) -> None:
+    """Decide on the regions without a role; those that told nothing once more, knowing the rest."""
+    mapped = {entry["device"] for entry in result.entries}
+    mapped |= {key[0] for key in evidence if key[1] is not None and isinstance(key[0], str)}
+    open_regions = []
+    for key in sorted(evidence, key=str):
+        place = _place(result, key, evidence[key], mapped, survey)
+        if place is not None and result.entries[place]["role"] in (None, "unknown"):
+            open_regions.append((place, evidence[key]))
+    for place, found in open_regions:
+        _judge(result, place, decide(found))
+    journals = {entry["device"] for entry in result.entries if entry["role"] == "journal"}
+    for place, found in open_regions:
+        entry = result.entries[place]
+        if entry["role"] in (None, "unknown") and entry["device"] in journals:
+            _judge(result, place, decide_beside_journal(found))
+
+
+def _place(
+    result: Guess, key: Key, found: Evidence, mapped: set[str], survey: Survey
+) -> int | None:
+    """Return the index of the region's entry, which is made if the layout has none."""
+    place, partition = key
+    if isinstance(place, int):
+        return place
+    if partition is not None:
+        entry = found_entry(
+            place, partition, first_sector=found.first_sector, end_sector=found.end_sector
+        )
+        result.entries.append({**entry, "partition": partition})
+    elif place not in mapped:
+        entry = found_entry(place, place, first_sector=0, end_sector=survey.end_sectors[place])
+        result.entries.append(entry)
+    else:
+        return None
+    return len(result.entries) - 1
+
+
+def _judge(result: Guess, place: int, decision: Decision) -> None:
+    """Give the entry its role, unless the decision is that its requests do not tell."""
+    if decision.role == "unknown":
+        return
+    entry = result.entries[place]
+    evidence = f"inferred: {decision.evidence}"
+    result.entries[place] = decided(
+        entry, decision.role, evidence=evidence, confidence=decision.confidence
+    )
+    result.inferences.append(
+        _inference(entry, decision.role, decision.evidence, decision.confidence)
+    )
+
+
+def _inference(entry: dict[str, Any], role: str, evidence: str, confidence: str) -> dict[str, Any]:
+    name = entry["name"] or entry["partition"]
+    return {
+        "what": f"role of {name}",
+        "value": role,
+        "evidence": f"{evidence} (confidence: {confidence})",
+        "stage": "classify",
+    }
+
+
+def _find_journals(
+    result: Guess, requests: Path, evidence: dict[Key, Evidence], on_rows: OnRows
+) -> None:
+    extents: list[Extent] = []
+    for entry, found in _file_systems(result.entries, evidence):
+        extents += candidates(entry["device"], found)
+    if not extents:
+        return
+    check(requests, extents, on_rows=on_rows)
+    for extent in extents:
+        if extent.is_journal:
+            _add_journal(result, extent)
+
+
+def _file_systems(
+    entries: list[dict[str, Any]], evidence: dict[Key, Evidence]
+) -> list[tuple[dict[str, Any], Evidence]]:
+    """Return the regions that hold a file system, with their evidence."""
+    pairs = []
+    for index, entry in enumerate(entries):
+        found = evidence.get((index, None)) or evidence.get((entry["device"], entry["partition"]))
+        if entry["role"] == "fs" and found is not None:
+            pairs.append((entry, found))
+    return pairs
+
+
+def _add_journal(result: Guess, extent: Extent) -> None:
+    name = f"journal at {extent.device}:{extent.first_sector}"
+    result.entries.append(
+        found_entry(
+            extent.device,
+            name,
+            first_sector=extent.first_sector,
+            end_sector=extent.end_sector,
+        )
+    )
+    decision = Decision(
+        "journal",
+        f"jbd2's commits lie here, inside a file system: {extent.jbd2} requests of jbd2,"
+        f" {extent.foreign} of others",
+        "high" if extent.foreign == 0 else "medium",
+    )
+    _judge(result, len(result.entries) - 1, decision)

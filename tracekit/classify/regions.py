@@ -1,15 +1,22 @@
-"""Finds the region of a layout that holds a sector, for whole columns of sectors at once."""
+"""The regions of a layout with their roles, and the region that holds each request."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.schema import ROLES
+from tracekit.arrow import ints, read_batches
+from tracekit.errors import UsageError
+from tracekit.layout import MOST_SECTORS, check_regions, read_layout
+from tracekit.tables import ROLES
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 # What can decide a request's role.
 LAYOUT, OPTION, INFERRED, OUTSIDE, FLUSH, UNDECIDED = range(6)
@@ -84,3 +91,219 @@ def flush_role(roles: set[str]) -> str:
         if role in candidates:
             return role
     return candidates.pop() if len(candidates) == 1 else "unknown"
+
+
+ENTRY_KEYS = (
+    "device",
+    "partition",
+    "name",
+    "start_sector",
+    "sectors",
+    "role",
+    "filesystem",
+    "mount",
+    "evidence",
+)
+FOUND_BY = "classify"
+RANGE = re.compile(r"(?:(?P<device>.+):)?(?P<start>\d+)\+(?P<sectors>\d+)")
+
+
+@dataclass(frozen=True)
+class Override:
+    """One `--role NAME=ROLE`: a partition, a device, or START+SECTORS on a device."""
+
+    name: str
+    role: str
+
+    @classmethod
+    def parse(cls, text: str) -> Override:
+        """Read `NAME=ROLE`; raise UsageError when it is not of this form."""
+        name, equals, role = text.rpartition("=")
+        if not equals or not name or role not in ROLES:
+            raise UsageError(
+                f"--role {text} is not NAME=ROLE with a role of {', '.join(ROLES)}",
+                hint="for example: --role loop0p2=journal or --role loop0:2099200+262144=journal",
+            )
+        return cls(name, role)
+
+    @property
+    def evidence(self) -> str:
+        """What a region says whose role this option gave."""
+        return f"option: --role {self.name}={self.role}"
+
+    def fits(self, entry: dict[str, Any]) -> bool:
+        """Say whether the option names this layout entry."""
+        return self.name in (entry["name"], entry["partition"])
+
+
+def original_entries(info: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the layout as the capture gave it, with all that classify added taken back."""
+    entries = []
+    for entry in info.get("layout") or []:
+        if entry.get("found_by") == FOUND_BY:
+            continue
+        restored = dict(entry)
+        if "given_evidence" in restored:
+            restored["role"] = restored.pop("given_role")
+            restored["evidence"] = restored.pop("given_evidence")
+        restored.pop("confidence", None)
+        entries.append(restored)
+    return entries
+
+
+def whole_entries(entries: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
+    """Return valid entries with every key present; raise InputError that names the bad one."""
+    check_regions(entries, place)
+    return [{**dict.fromkeys(ENTRY_KEYS), **entry} for entry in entries]
+
+
+def read_layout_file(path: Path, devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Read the partitions of a layout file, under the names that the trace has for the devices.
+
+    Devices are matched by major and minor number where both files know them, else by name; a
+    single device without numbers is the trace's single device.
+    """
+    layout = read_layout(path)
+    name_of = _trace_names(layout.devices, devices)
+    return [
+        {**{key: entry.get(key) for key in ENTRY_KEYS}, "device": name_of.get(device, device)}
+        for entry in layout.partitions
+        for device in [entry["device"]]
+    ]
+
+
+def _trace_names(theirs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> dict[str, str]:
+    if len(theirs) == len(ours) == 1 and theirs[0]["major"] is None:
+        return {theirs[0]["device"]: ours[0]["device"]}
+    by_number = {
+        (device.get("major"), device.get("minor")): device["device"]
+        for device in ours
+        if device.get("major") is not None
+    }
+    numbers = {device["device"]: (device["major"], device["minor"]) for device in theirs}
+    return {name: by_number[number] for name, number in numbers.items() if number in by_number}
+
+
+def apply_overrides(
+    entries: list[dict[str, Any]],
+    overrides: Sequence[Override],
+    *,
+    end_sectors: dict[str, int],
+) -> list[dict[str, Any]]:
+    """Return the entries with the roles of `--role`; raise UsageError for an unknown name.
+
+    `end_sectors` says how far each device of the trace reaches.
+    """
+    result = list(entries)
+    for override in overrides:
+        named = [place for place, entry in enumerate(result) if override.fits(entry)]
+        for place in named:
+            result[place] = decided(result[place], override.role, evidence=override.evidence)
+        if not named:
+            result.append(_new_entry(override, entries, end_sectors))
+    return result
+
+
+def decided(
+    entry: dict[str, Any], role: str, *, evidence: str, confidence: str = "certain"
+) -> dict[str, Any]:
+    """Return the entry with a role that the capture did not give, keeping what it gave."""
+    given = {"given_role": entry["role"], "given_evidence": entry["evidence"]}
+    return {**given, **entry, "role": role, "evidence": evidence, "confidence": confidence}
+
+
+def found_entry(device: str, name: str, *, first_sector: int, end_sector: int) -> dict[str, Any]:
+    """Return an entry for a region that no layout names."""
+    return {
+        **dict.fromkeys(ENTRY_KEYS),
+        "device": device,
+        "name": name,
+        "start_sector": first_sector,
+        "sectors": end_sector - first_sector,
+        "found_by": FOUND_BY,
+    }
+
+
+def _new_entry(
+    override: Override, entries: list[dict[str, Any]], end_sectors: dict[str, int]
+) -> dict[str, Any]:
+    """Return an entry for a device or a range of sectors that no layout names."""
+    devices = list(end_sectors)
+    match = RANGE.fullmatch(override.name)
+    if override.name in devices:
+        entry = found_entry(
+            override.name,
+            override.name,
+            first_sector=0,
+            end_sector=max(1, end_sectors[override.name]),
+        )
+    elif match is None or int(match["sectors"]) == 0:
+        known = sorted({entry["name"] or entry["partition"] for entry in entries} | set(devices))
+        raise UsageError(
+            f"--role {override.name}={override.role}: there is no partition or device of that name",
+            hint=f"known: {', '.join(known)}; or give DEVICE:START+SECTORS",
+        )
+    else:
+        device = match["device"] or (devices[0] if len(devices) == 1 else "")
+        if device not in devices:
+            raise UsageError(
+                f"--role {override.name}={override.role}: '{device}' is no device of the trace",
+                hint=f"give DEVICE:START+SECTORS with a device of {', '.join(devices)}",
+            )
+        first = int(match["start"])
+        end = first + int(match["sectors"])
+        if end > MOST_SECTORS:
+            raise UsageError(
+                f"--role {override.name}={override.role}: no device reaches to sector {end}",
+                hint="give 512-byte sectors, not bytes",
+            )
+        entry = found_entry(device, override.name, first_sector=first, end_sector=end)
+    return {**entry, "role": override.role, "evidence": override.evidence, "confidence": "certain"}
+
+
+NO_TIME = -(1 << 63)
+EVENT_TIMES = ("queue_ns", "getrq_ns", "insert_ns", "merge_ns", "issue_ns", "complete_ns")
+
+OnRows = Callable[[int], None]
+
+
+def ignore_rows(_rows: int) -> None:
+    """Take no notice of progress."""
+
+
+def batches(path: Path, columns: Sequence[str], *, on_rows: OnRows = ignore_rows) -> Iterator[Any]:
+    """Yield record batches of these columns; `on_rows` is told of each batch's rows.
+
+    Raise InputError as tracekit.columns.read_batches.
+    """
+    for batch in read_batches(path, columns):
+        yield batch
+        on_rows(batch.num_rows)
+
+
+def release_memory() -> None:
+    """Give memory that Arrow holds for reuse back to the system, before a stage with its own."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+
+
+def time_columns(file: Any) -> tuple[str, ...]:
+    """Return the columns that give every row a time: `queue_ns` alone where it has no nulls."""
+    index = file.schema_arrow.names.index("queue_ns")
+    for group in range(file.metadata.num_row_groups):
+        column = file.metadata.row_group(group).column(index)
+        if not column.is_stats_set or column.statistics.null_count != 0:
+            return tuple(name for name in EVENT_TIMES if name in file.schema_arrow.names)
+    return ("queue_ns",)
+
+
+def first_event_ns(batch: Any) -> NDArray[np.int64]:
+    """Return each row's first known time, NO_TIME where it has none."""
+    import numpy as np
+
+    known = [batch.column(name) for name in EVENT_TIMES if name in batch.schema.names]
+    times = ints(known[0], if_null=NO_TIME)
+    for column in known[1:]:
+        times = np.where(times == NO_TIME, ints(column, if_null=NO_TIME), times)
+    return times

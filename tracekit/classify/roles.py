@@ -1,4 +1,4 @@
-"""Gives every request its role and rewrites `requests` with it."""
+"""Gives every request the role of its region and rewrites `requests` with it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracekit.classify.columns import OnRows, ignore_rows
+from tracekit.arrow import BATCH_ROWS, codes, ints, open_table, text_column
+from tracekit.classify.hotness import BlockCounts
+from tracekit.classify.infer import Guess
 from tracekit.classify.regions import (
     EVIDENCE_NAMES,
     FLUSH,
     OUTSIDE,
     UNDECIDED,
     DeviceMap,
+    OnRows,
     Region,
     entry_region,
     flush_role,
+    ignore_rows,
 )
-from tracekit.columns import BATCH_ROWS, codes, ints, open_table, text_column
-from tracekit.schema import ROLES, SECTOR_BYTES
-from tracekit.schema.field import TEXT
+from tracekit.metadata import warning
 from tracekit.store import write_batches
+from tracekit.tables import ROLES, SECTOR_BYTES, TEXT
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 COLUMNS = ("device", "sector", "length_bytes", "operation", "role")
 
@@ -144,3 +148,44 @@ def _sum_up(counts: RoleCounts, regions: list[Region], tally: NDArray[np.int64])
             counts.requests[region.role] = counts.requests.get(region.role, 0) + rows
             kind = counts.evidence.setdefault(EVIDENCE_NAMES[region.evidence], {})
             kind[region.role] = kind.get(region.role, 0) + rows
+
+
+STAGE = "classify"
+
+
+def classify_warnings(
+    guess: Guess, roles: RoleCounts, *, counts: BlockCounts, devices: list[str]
+) -> list[dict[str, Any]]:
+    """Return the warnings of this stage, those that apply."""
+    guessed = [known["what"].removeprefix("role of ") for known in guess.inferences]
+    unknown = roles.requests.get("unknown", 0)
+    absent = sorted({entry["device"] for entry in guess.entries} - set(devices))
+    found = [
+        ("guessed_roles", guessed, f"guessed from the requests: roles of {', '.join(guessed)}"),
+        ("unknown_roles", unknown, f"requests without a role: {unknown:,}"),
+        (
+            "absent_devices",
+            absent,
+            f"the layout names devices that the trace has no requests of: {', '.join(absent)}",
+        ),
+        (
+            "crossing_requests",
+            roles.crossing,
+            "requests that end in another region than they begin in, where their first sector"
+            f" decides: {roles.crossing:,}",
+        ),
+        (
+            "impossible_requests",
+            counts.impossible,
+            "reads and writes with a place or length that no disk has, which count for no block:"
+            f" {counts.impossible:,}",
+        ),
+    ]
+    return [warning(code, message, stage=STAGE) for code, applies, message in found if applies]
+
+
+def replace_own(
+    present: list[dict[str, Any]] | None, own: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return what other stages noted, then this stage's notes instead of its earlier ones."""
+    return [note for note in present or [] if note.get("stage") != STAGE] + own

@@ -13,9 +13,9 @@ from tracekit.errors import PartialError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tracekit.bench import Result
+    from tracekit.pipeline import Result
     from tracekit.sweep.grid import Axis, Run, Timing
-    from tracekit.sweep.stage import Swept
+    from tracekit.sweep.run import Swept
 
 OF_PROFILES = ("requests", "target_size", "speed", "pace", "depth", "engine", "device", "write_to")
 OF_PERSONALITIES = ("threads", "files", "settings", "warm_up", "cache")
@@ -113,16 +113,16 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run a work profile on a target by the replayer; its report has times and throughput."""
-    from tracekit.asked import words
-    from tracekit.bench import Options
-    from tracekit.bench import bench as run
-    from tracekit.personality.reader import is_personality
+    from tracekit.commands.provenance import words
+    from tracekit.pipeline import BenchOptions
+    from tracekit.pipeline import bench as run
     from tracekit.progress import row_progress
     from tracekit.sweep.finish import finish
     from tracekit.sweep.grid import asked_axes, asked_timing
-    from tracekit.sweep.stage import sweep
-    from tracekit.sweep.words import show
-    from tracekit.workload.asked import asked_extent, asked_profile
+    from tracekit.sweep.run import sweep
+    from tracekit.sweep.summary import show
+    from tracekit.workload.generate import asked_extent, asked_profile
+    from tracekit.workload.personality import is_personality
 
     if is_personality(definition):
         _refuse(context, ("keep", *OF_PROFILES), f"{definition} is a personality")
@@ -136,7 +136,7 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
     _refuse(context, OF_PERSONALITIES, f"{definition} is no personality")
     extent = asked_extent(requests, duration, seed=seed, default="60s")
     profile = asked_profile(definition, target_size)
-    options = Options(
+    options = BenchOptions(
         target=target,
         engine=engine,
         device=device,
@@ -155,7 +155,7 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
 
 
 def _tell_swept(swept: Swept, *, as_json: bool) -> None:
-    from tracekit.sweep.words import check_complete, tell
+    from tracekit.sweep.summary import check_complete, tell
 
     typer.echo(tell(swept, as_json=as_json))
     check_complete(swept)
@@ -170,8 +170,7 @@ def _planned(
     repeats: int,
 ) -> list[Run]:
     """Return the repeats of one point: a personality with the parameters that are given."""
-    from tracekit.sweep.grid import plan_runs
-    from tracekit.sweep.target import split_targets
+    from tracekit.sweep.grid import plan_runs, split_targets
 
     if target is None:
         raise UsageError(f"{definition} needs --target, the directory to run in")

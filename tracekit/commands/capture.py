@@ -15,12 +15,12 @@ from typer.core import TyperCommand
 
 from tracekit.errors import PartialError, UsageError
 from tracekit.progress import byte_progress
-from tracekit.sizes import parse_duration
+from tracekit.units import parse_duration
 
 if TYPE_CHECKING:
-    from tracekit.capture.file_info import FileCapture
-    from tracekit.capture.keep import Kept
-    from tracekit.capture.session import Captured, Options
+    from tracekit.capture.files import FileCapture
+    from tracekit.capture.recording import Kept
+    from tracekit.capture.session import Captured, CaptureOptions
 
 BUFFER_MIB = 32
 LEAST_NS = 10**7
@@ -132,9 +132,9 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
         raise UsageError("--for and a command were both given", hint="choose one of the two")
     if untraced and not command:
         raise UsageError("--untraced needs a command", hint="give it behind --")
-    from tracekit.capture.session import Options
+    from tracekit.capture.session import CaptureOptions
 
-    options = Options(
+    options = CaptureOptions(
         command=tuple(command or ()),
         is_stdout_ours=as_json,
         duration_s=_seconds(duration),
@@ -164,7 +164,9 @@ def _refuse_with_files(given: dict[str, object]) -> None:
             raise UsageError(f"{name} is of block events", hint="leave it away with --files")
 
 
-def _capture_blocks(devices: list[str], output: Path, *, options: Options, as_json: bool) -> None:
+def _capture_blocks(
+    devices: list[str], output: Path, *, options: CaptureOptions, as_json: bool
+) -> None:
     from tracekit.capture.session import capture as run_capture
 
     with _progress(options) as watched:
@@ -187,8 +189,7 @@ def _doubts(kept: Kept) -> list[str]:
 def _capture_files(
     command: list[str], output: Path, *, given: dict[str, Any], as_json: bool
 ) -> None:
-    from tracekit.capture.file_info import FileOptions
-    from tracekit.capture.file_session import capture_files
+    from tracekit.capture.files import FileOptions, capture_files
 
     options = FileOptions(
         command=tuple(command),
@@ -237,7 +238,7 @@ def _print_files(found: FileCapture, output: Path, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _progress(options: Options) -> Iterator[Options]:
+def _progress(options: CaptureOptions) -> Iterator[CaptureOptions]:
     """Yield options that show how much is captured; a command has the terminal for itself."""
     if options.command:
         yield options

@@ -95,10 +95,10 @@ def characterize_device(  # noqa: PLR0913 - a command's parameters are its optio
     target is written only with --write-to, as for replay. An interrupted run goes on when the
     same command is given again.
     """
-    from tracekit.characterize.stage import Options
-    from tracekit.characterize.steps import Amounts
-    from tracekit.characterize.target import Asked
-    from tracekit.sizes import parse_size
+    from tracekit.device.characterize import CharacterizeOptions
+    from tracekit.device.steps import Amounts
+    from tracekit.device.target import Asked
+    from tracekit.units import parse_size
 
     size_bytes = parse_size(size, option="--size") if size else None
     amounts = Amounts(
@@ -114,7 +114,7 @@ def characterize_device(  # noqa: PLR0913 - a command's parameters are its optio
         scale=scale,
     )
     confirmed = _confirmations(write_to, overwrite_signature)
-    options = Options(
+    options = CharacterizeOptions(
         asked=Asked(target, device, profiles, engine, size_bytes, direct, confirmed),
         amounts=amounts.quick() if quick else amounts,
         name=name,
@@ -128,9 +128,8 @@ def characterize_device(  # noqa: PLR0913 - a command's parameters are its optio
 
 
 def _run(output: Path, options: Any, *, context: typer.Context, as_json: bool) -> None:
-    from tracekit.asked import keep_asked
-    from tracekit.characterize.answer import RESULT
-    from tracekit.characterize.stage import characterize
+    from tracekit.commands.provenance import keep_asked
+    from tracekit.device.characterize import RESULT, characterize
     from tracekit.progress import step_progress
     from tracekit.store import TraceFolder
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tracekit.printable import printable
+from tracekit.errors import escape
 
 DEFAULT_MEMORY = "256MiB"
 ROLE_HELP = (
@@ -43,10 +43,10 @@ def classify(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Give each request its role (fs, journal, swap, other) and each block its temperature."""
-    from tracekit.classify import Options, Override, TemperatureRule, window_from_seconds
-    from tracekit.sizes import parse_size
+    from tracekit.classify import ClassifyOptions, Override, TemperatureRule, window_from_seconds
+    from tracekit.units import parse_size
 
-    options = Options(
+    options = ClassifyOptions(
         layout_file=layout,
         overrides=tuple(Override.parse(text) for text in role or ()),
         rule=TemperatureRule(hot, hot_factor),
@@ -79,7 +79,7 @@ def _print_layout(result: dict[str, Any]) -> None:
         role = entry["role"] or "unknown"
         sectors = f"{entry['start_sector']:,} to {end - 1:,}"
         line = f"{name:<16} {role:<8} sectors {sectors:<28} {entry['evidence'] or ''}"
-        typer.echo(printable(line))
+        typer.echo(escape(line))
     typer.echo()
 
 

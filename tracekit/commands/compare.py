@@ -23,9 +23,8 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Compare latency by role and operation and elapsed time of replays, with their confidence."""
-    from tracekit.compare.stage import compare as run_compare
-    from tracekit.compare.stage import read_rows
-    from tracekit.compare.words import table
+    from tracekit.compare import compare as run_compare
+    from tracekit.compare import read_rows, table
     from tracekit.store import TraceFolder
 
     folder = TraceFolder(trace)

@@ -70,13 +70,11 @@ def counters(  # noqa: PLR0913 - a command's parameters are its options
     counted on this machine is named, and the rest goes on. Each workload of the folder is a line
     of the heat map in the report.
     """
-    from tracekit.asked import words
-    from tracekit.counters.events import parse_groups
-    from tracekit.counters.stage import Options, count_events
-    from tracekit.counters.throughput import Rule
+    from tracekit.commands.provenance import words
+    from tracekit.counters import CountersOptions, Rule, count_events, parse_groups
     from tracekit.progress import step_progress
 
-    options = Options(
+    options = CountersOptions(
         command=tuple(command or ()),
         recorded=tuple(recorded or ()),
         workload=workload,

@@ -27,10 +27,10 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Write the requests of a trace, as queued, for other tools; say what the format lacks."""
-    from tracekit.export.stage import export as run_export
-    from tracekit.export.words import lines
     from tracekit.progress import row_progress
     from tracekit.store import TraceFolder
+    from tracekit.writers.export import export as run_export
+    from tracekit.writers.export import lines
 
     with row_progress("export") as on_rows:
         result = run_export(

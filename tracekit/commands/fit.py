@@ -49,14 +49,13 @@ def fit(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Make a work profile of a trace, without its addresses, and tell how well it matches."""
-    from tracekit.asked import words
-    from tracekit.fit.profile import FitOptions
-    from tracekit.fit.stage import Options
-    from tracekit.fit.stage import fit as run
+    from tracekit.commands.provenance import words
     from tracekit.store import TraceFolder
+    from tracekit.workload.fit import FitOptions, StreamOptions
+    from tracekit.workload.fit import fit as run
 
-    options = Options(
-        fit=FitOptions(processes, names, measured),
+    options = FitOptions(
+        fit=StreamOptions(processes, names, measured),
         limit=limit,
         seed=seed,
         compares=compare,
@@ -69,14 +68,14 @@ def fit(  # noqa: PLR0913 - a command's parameters are its options
 
 
 def _lines(result: dict[str, Any]) -> Iterator[str]:
-    from tracekit.printable import printable
+    from tracekit.errors import escape
 
     streams = len(result["streams"])
     yield f"{result['requests']:,} requests, {streams} {'stream' if streams == 1 else 'streams'}"
     for why, count in result["left_out"].items():
         yield f"  left out, {why}: {count:,}"
     for stream in result["streams"]:
-        name = printable(stream["process"] or "-")
+        name = escape(stream["process"] or "-")
         yield f"  {stream['role']:<8} {name:<16} {stream['requests']:>12,} requests"
     yield from result["headline"]
     yield str(result["profile"])

@@ -45,8 +45,8 @@ def generate(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Make requests of a work profile: seeded, the same bit for bit each time."""
     from tracekit.progress import row_progress
-    from tracekit.workload.asked import asked_extent, asked_profile
-    from tracekit.workload.stage import generate as make
+    from tracekit.workload.generate import asked_extent, asked_profile
+    from tracekit.workload.generate import generate as make
 
     extent = asked_extent(requests, duration, seed=seed)
     chosen = asked_profile(profile, target_size)
@@ -56,7 +56,7 @@ def generate(  # noqa: PLR0913 - a command's parameters are its options
 
 
 def _text(result: dict[str, Any]) -> str:
-    from tracekit.sizes import format_duration
+    from tracekit.units import format_duration
 
     if result["format"] == "fio":
         lines = [f"a job of {result['sections']} sections, of the profile {result['profile']}"]

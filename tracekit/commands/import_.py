@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tracekit.printable import printable
+from tracekit.errors import escape
 
 
 def import_(  # noqa: PLR0913 - a command's parameters are its options
@@ -75,11 +75,12 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Turn a trace of another tool, known by its content, into a trace folder."""
-    from tracekit.formats.inputs import default_output
-    from tracekit.parse_foreign import Choice, import_trace
     from tracekit.progress import byte_progress
+    from tracekit.readers.files import default_output
+    from tracekit.readers.importing import import_trace
+    from tracekit.readers.units import ImportOptions
 
-    choice = Choice(
+    choice = ImportOptions(
         form, columns, delimiter, tuple(unit or ()), force_units, max_bad / 100, force, regex,
         blkparse_format, layout,
     )  # fmt: skip
@@ -116,4 +117,4 @@ import_.__name__ = "import"
 
 def _devices(info: dict[str, Any]) -> str:
     names = [device["device"] for device in info["devices"]]
-    return printable(names[0]) if len(names) == 1 else f"{len(names):,} devices"
+    return escape(names[0]) if len(names) == 1 else f"{len(names):,} devices"

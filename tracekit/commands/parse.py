@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.printable import printable, span
+from tracekit.errors import escape, span
 
 if TYPE_CHECKING:
-    from tracekit.parse import Tally
+    from tracekit.readers.blktrace import Tally
     from tracekit.store import TraceFolder
 
 MIB = 1 << 20
@@ -42,12 +42,12 @@ def parse(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Decode a block trace into a trace folder of one row a request."""
-    from tracekit.formats.inputs import default_output
-    from tracekit.parse import Options
-    from tracekit.parse import parse as parse_trace
     from tracekit.progress import byte_progress
+    from tracekit.readers.blktrace import ParseOptions
+    from tracekit.readers.blktrace import parse as parse_trace
+    from tracekit.readers.files import default_output
 
-    options = Options(layout_file=layout, overwrite=force, keeps_whole=salvage)
+    options = ParseOptions(layout_file=layout, overwrite=force, keeps_whole=salvage)
     with byte_progress("parse") as on_bytes:
         folder, tally = parse_trace(
             inputs, output or default_output(inputs), options=options, on_bytes=on_bytes
@@ -86,7 +86,7 @@ def _lacking(unseen: dict[str, Any] | None) -> str:
 def _print(folder: TraceFolder, tally: Tally) -> None:
     info = folder.info
     counts, loss = info["counts"], info["loss"]
-    devices = printable(", ".join(device["device"] for device in info["devices"]))
+    devices = escape(", ".join(device["device"] for device in info["devices"]))
     seconds = info["clock"]["duration_ns"] / 1e9
     typer.echo(
         f"{counts['requests']:,} requests of {devices} in {seconds:,.3f} s"

@@ -47,14 +47,14 @@ def recommend(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say what to place on NVM: file system, journal, swap or parts of them, at each capacity."""
+    from tracekit.model.recommend import RecommendOptions
+    from tracekit.model.recommend import recommend as run_recommend
     from tracekit.progress import row_progress
-    from tracekit.recommend.stage import Options
-    from tracekit.recommend.stage import recommend as run_recommend
-    from tracekit.sizes import parse_size
     from tracekit.store import TraceFolder
+    from tracekit.units import parse_size
 
     sizes = [size for size in capacity.split(",") if size.strip()]
-    options = Options(
+    options = RecommendOptions(
         base=base,
         nvm=nvm,
         capacities_bytes=tuple(parse_size(size, option="--capacity") for size in sizes),

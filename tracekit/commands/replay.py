@@ -192,11 +192,11 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Replay the trace on files, block or DAX devices, at its own times or as fast as possible."""
-    from tracekit.asked import words
-    from tracekit.polling import polling
-    from tracekit.replay.file_stage import FileReplayOptions
+    from tracekit.commands.provenance import words
+    from tracekit.replay.files import FileReplayOptions
+    from tracekit.replay.io_uring_options import polling
+    from tracekit.replay.run import ReplayOptions, repeats
     from tracekit.replay.schedule import Schedule
-    from tracekit.replay.stage import Options, repeats
 
     asked = tuple(words(context))
     if files is not None:
@@ -212,7 +212,7 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     arguments += [] if depth is None else ["--depth", str(depth)]
     lists = {"--overwrite-signature": overwrite_signature, "--priority": priority}
     arguments += _repeated({"--write-to": write_to, **lists})
-    options = Options(
+    options = ReplayOptions(
         name=name,
         level=level,
         limit=limit,
@@ -246,8 +246,8 @@ def _run_all(trace: Path, runs: list[Any], *, as_json: bool) -> None:
 def _run(trace: Path, options: Any, *, as_json: bool) -> TracekitError | None:
     """Replay once; return what was not done or not in time, which ends no other repeat."""
     from tracekit.progress import row_progress
-    from tracekit.replay.budget import missed
-    from tracekit.replay.stage import replay as run_replay
+    from tracekit.replay.run import replay as run_replay
+    from tracekit.replay.schedule import missed
     from tracekit.replay.words import describe
     from tracekit.store import TraceFolder
 
@@ -284,7 +284,7 @@ def _refuse_cache(asked: tuple[str, ...]) -> None:
 
 
 def _run_files(trace: Path, options: Any, *, as_json: bool) -> None:
-    from tracekit.replay.file_stage import describe, replay_files
+    from tracekit.replay.files import describe, replay_files
     from tracekit.store import TraceFolder
 
     folder = TraceFolder(trace)

@@ -12,7 +12,7 @@ from tracekit.errors import PartialError
 from tracekit.progress import stage_progress
 
 if TYPE_CHECKING:
-    from tracekit.run import Run, Step
+    from tracekit.pipeline import Run, Step
 
 
 def run(  # noqa: PLR0913 - a command's parameters are its options
@@ -59,12 +59,12 @@ def run(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Do parse, classify, analyze, recommend, replay and report in one go."""
-    from tracekit.run import Options
-    from tracekit.run import run as run_stages
-    from tracekit.sizes import parse_size
+    from tracekit.pipeline import PipelineOptions
+    from tracekit.pipeline import run as run_stages
+    from tracekit.units import parse_size
 
     sizes = [size for size in capacity.split(",") if size.strip()]
-    options = Options(
+    options = PipelineOptions(
         layout=layout,
         overwrite=force,
         base=base,

@@ -55,7 +55,7 @@ def sql(  # noqa: PLR0913 - a command's parameters are its options
         raise UsageError(f"{output} exists already", hint="choose another --output")
     with query.connect_locked(folder, memory_mib=memory) as connection:
         if text is None:
-            from tracekit.dialogue import Dialogue
+            from tracekit.sql import Dialogue
 
             Dialogue(connection, folder, sys.stdout).run()
             return

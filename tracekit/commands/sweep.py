@@ -76,12 +76,11 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run personalities on directories: throughput and latency by step, mean and spread."""
-    from tracekit.asked import words
+    from tracekit.commands.provenance import words
     from tracekit.sweep.finish import finish
-    from tracekit.sweep.grid import asked_axes, asked_timing, plan_runs
-    from tracekit.sweep.stage import sweep as run
-    from tracekit.sweep.target import split_targets
-    from tracekit.sweep.words import check_complete, show, tell
+    from tracekit.sweep.grid import asked_axes, asked_timing, plan_runs, split_targets
+    from tracekit.sweep.run import sweep as run
+    from tracekit.sweep.summary import check_complete, show, tell
 
     named = {"files": files, "io_size": io_size, "threads": threads}
     planned = plan_runs(

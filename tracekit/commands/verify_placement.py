@@ -55,13 +55,13 @@ def verify_placement(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Replay base and recommended placement, and say whether the model's prediction held."""
-    from tracekit.asked import keep_asked
+    from tracekit.commands.provenance import keep_asked
     from tracekit.progress import step_progress
+    from tracekit.replay.verify import RESULT, VerifyOptions, verify
     from tracekit.store import TraceFolder
-    from tracekit.verify_placement.stage import RESULT, Options, verify
 
     confirmations = tuple(part for token in write_to or () for part in ("--write-to", token))
-    options = Options(
+    options = VerifyOptions(
         placement=placement,
         seconds=seconds,
         repeats=repeats,

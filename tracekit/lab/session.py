@@ -2,19 +2,161 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+import shutil
+import tarfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from tracekit._native import FILE_PROGRAM, PROGRAM, program_path
+from tracekit.capture.recording import SUFFIXES, packing_writer, survey
 from tracekit.errors import TracekitError, UsageError
-from tracekit.lab.build import Image, build, cache_folder
-from tracekit.lab.disks import MIB, dax_start_mib
-from tracekit.lab.job import Job, make_input
-from tracekit.lab.machine import Machine, choose_accelerator, said_lines, start, tail
-from tracekit.lab.result import unpack_result
-from tracekit.store import scratch_folder
+from tracekit.lab.image import GUEST, Image, build, cache_folder, make_file_system, run_tool
+from tracekit.lab.machine import (
+    MIB,
+    Disk,
+    Machine,
+    choose_accelerator,
+    dax_start_mib,
+    said_lines,
+    start,
+    tail,
+)
+from tracekit.store import scratch_folder, write_json
+
+PACKAGE = Path(__file__).resolve().parents[1]
+LAYOUT_MODULES = (
+    *("__init__.py", "errors.py"),
+    *(f"capture/{name}.py" for name in ("__init__", "layout", "mounts", "signatures", "tracefs")),
+)
+"""What the guest needs to describe its disks as `tracekit capture` does."""
+LIBRARY = re.compile(r"(/\S+) \(0x")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a guest."""
+
+    command: tuple[str, ...]
+    disks: tuple[Disk, ...] = ()
+    dax_mib: int = 0
+    memory_mib: int = 1024
+    cpus: int = 2
+    share: Path | None = None
+    """Folder whose copy the command finds in $LAB_SHARE."""
+    prepare: str = ""
+    """Shell text that runs before the disks are mounted anew and a trace begins."""
+    limit_bytes: int = 0
+    """Memory of the command with its page cache; 0: no limit."""
+    mount_options: str = ""
+    timeout_s: int = 600
+    packages: tuple[str, ...] = ()
+    is_exact: bool = False
+    is_traced: bool = False
+    buffer_kib: int = 1024
+    """Of each of blktrace's eight buffers a CPU."""
+
+    def check(self) -> None:
+        """Raise UsageError for a job that no guest can do."""
+        if self.is_traced and not self.disks:
+            raise UsageError("there is no disk to trace", hint="add for example --disk fs=1GiB")
+        if self.share is not None and not self.share.is_dir():
+            raise UsageError(f"--share: {self.share} is not a folder")
+
+
+def make_input(job: Job, image: Path) -> None:
+    """Make the disk from which the guest learns its job."""
+    tree = image.with_suffix("")
+    tree.mkdir()
+    shutil.copytree(GUEST, tree / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "guest/main").chmod(0o755)
+    for name in LAYOUT_MODULES:
+        target = tree / "host/tracekit" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PACKAGE / name, target)
+    if job.share is None:
+        (tree / "share").mkdir()
+    else:
+        shutil.copytree(job.share, tree / "share", symlinks=True)
+    _add_replayers(tree)
+    (tree / "job").write_text(_variables(job))
+    command = f"exec timeout --kill-after=10 {job.timeout_s} {shlex.join(job.command)}\n"
+    (tree / "command").write_text(command)
+    numbered = list(enumerate(job.disks))
+    (tree / "disks").write_text(
+        "".join(f"{n} {disk.latency_ns} {disk.mib} {disk.depth}\n" for n, disk in numbered)
+    )
+    parts = [(number, part) for number, disk in numbered for part in disk.parts]
+    (tree / "parts").write_text("".join(f"{n} {part.role} {part.mib}\n" for n, part in parts))
+    make_file_system(image, tree, spare_bytes=8 << 20)
+    shutil.rmtree(tree)
+
+
+def _variables(job: Job) -> str:
+    values = {
+        "LAB_TRACE": "1" if job.is_traced else "",
+        "LAB_HAS_DAX": "1" if job.dax_mib else "",
+        "LAB_EXACT": "1" if job.is_exact else "",
+        "LAB_PREPARE": job.prepare,
+        "LAB_LIMIT_BYTES": str(job.limit_bytes),
+        "LAB_MOUNT": job.mount_options,
+        "LAB_BUFFER_KIB": str(job.buffer_kib),
+    }
+    return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
+
+
+def _add_replayers(tree: Path) -> None:
+    """Add the replay programs with this machine's libraries, whatever the guest's own are."""
+    native = tree / "native"
+    native.mkdir()
+    (tree / "bin").mkdir()
+    for name in (PROGRAM, FILE_PROGRAM):
+        program = program_path(name)
+        shutil.copy(program, native / name)
+        start = f"/lab/native/{name}"
+        for library in LIBRARY.findall(run_tool("ldd", str(program))):
+            shutil.copy(library, native)
+            if Path(library).name.startswith("ld-"):
+                start = f"/lab/native/{Path(library).name} --library-path /lab/native {start}"
+        wrapper = tree / "bin" / name
+        wrapper.write_text(f'#!/bin/sh\nexec {start} "$@"\n')
+        wrapper.chmod(0o755)
+
+
+def unpack_result(disk: Path, folder: Path) -> None:
+    """Unpack files and folders of the archive below the new `folder`.
+
+    What a guest says is not trusted: links and devices are left out, a name that leads elsewhere
+    is refused. Raise TracekitError when the archive is damaged.
+    """
+    folder.mkdir()
+    try:
+        with tarfile.open(disk, "r:") as archive:
+            for member in archive:
+                _take(archive, member, folder)
+    except tarfile.TarError as error:
+        raise TracekitError(f"what the guest brought cannot be read: {error}") from None
+
+
+def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    name = PurePosixPath(member.name)
+    if name.is_absolute() or ".." in name.parts:
+        raise TracekitError(f"what the guest brought has a file named {member.name!r}")
+    target = folder / name
+    if member.isdir():
+        target.mkdir(parents=True, exist_ok=True)
+    elif member.isfile():
+        source = archive.extractfile(member)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source is not None:
+            with source, target.open("wb") as file:
+                shutil.copyfileobj(source, file)
+
 
 SCRATCH_BYTES = 64 << 30
 RESULT_BYTES = 16 << 30
@@ -113,6 +255,80 @@ def _make_disks(job: Job, image: Image, work: Path) -> tuple[tuple[str, Path], .
 
 
 def _format(path: Path) -> None:
-    from tracekit.lab.packages import run_tool
+    from tracekit.lab.image import run_tool
 
     run_tool("mke2fs", "-q", "-t", "ext4", "-b", "4096", "-O", "^has_journal", str(path))
+
+
+FILE = re.compile(r"(?P<device>.+)\.blktrace\.(?P<cpu>\d+)")
+DROPPED = re.compile(r"Total:\s+\d+ events \(dropped (\d+)\)")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a capture's folder holds."""
+
+    records: int
+    own_requests: int
+    """Requests that blktrace itself queued."""
+    dropped: int
+    """Records that blktrace had no room for."""
+    files: tuple[str, ...]
+
+
+def collect(ended: Ended, job: Job, *, folder: Path, name: str, compress: str) -> Kept:
+    """Write the guest's trace and layout into `folder`.
+
+    The files are NAME.blktrace.CPU, for several disks NAME-DISK.blktrace.CPU, and layout.json.
+    """
+    sources = sorted((ended.folder / "trace").iterdir())
+    matches = [(match, path) for path in sources if (match := FILE.fullmatch(path.name))]
+    summary = (ended.folder / "blktrace.log").read_text(errors="replace")
+    totals = DROPPED.findall(summary)
+    devices = sorted({match["device"] for match, _ in matches})
+    if not matches or len(totals) != len(devices):
+        raise TracekitError(f"blktrace left no whole trace in the guest:\n{summary.strip()}")
+    files = []
+    for match, path in matches:
+        stem = name if len(devices) == 1 else f"{name}-{match['device']}"
+        files.append(f"{stem}.blktrace.{match['cpu']}{SUFFIXES[compress]}")
+        with packing_writer(folder / files[-1], compress) as target:
+            target.write(path.read_bytes())
+    found = survey([path for _, path in matches])
+    own = map(int, (ended.folder / "tracer").read_text().split())
+    kept = Kept(
+        records=found.records,
+        own_requests=sum(found.queued_by_pid.get(pid, 0) for pid in own),
+        dropped=sum(map(int, totals)),
+        files=tuple(files),
+    )
+    write_json(folder / "layout.json", _layout(ended, job, kept))
+    return kept
+
+
+def _layout(ended: Ended, job: Job, kept: Kept) -> dict[str, object]:
+    """Return the guest's layout with what is known of the capture."""
+    layout: dict[str, object] = json.loads((ended.folder / "layout.json").read_text())
+    return {
+        **layout,
+        "processes": {},
+        "loss": {"overrun": 0, "dropped": kept.dropped},
+        "capture": {
+            "source": "lab-blktrace",
+            "command": list(job.command),
+            "records": kept.records,
+            "own_requests": kept.own_requests,
+            "foreign_bytes": 0,
+            "lab": {
+                "accelerator": ended.accelerator,
+                "memory_mib": job.memory_mib,
+                "limit_bytes": job.limit_bytes,
+                "prepare": job.prepare,
+                "mount_options": job.mount_options,
+                "packages": list(job.packages),
+                "latency_ns": {
+                    part.role: part.latency_ns for disk in job.disks for part in disk.parts
+                },
+            },
+        },
+    }

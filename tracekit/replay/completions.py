@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracekit import schema, store
+from tracekit import store, tables
+from tracekit._native.file_results import columns_of, read_results
 from tracekit.errors import InputError
+from tracekit.replay.captured import NO_ID
+from tracekit.tables import FILE_COMPLETIONS, FILE_OPERATION_NAMES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 MAGIC = b"TKDONE\r\n"
 CHUNK_RECORDS = 1 << 18
@@ -57,7 +64,7 @@ def write_completions(records: Path, table: Path, *, is_timed: bool) -> int:
     return store.write_batches(
         table,
         (_batch(rows, is_timed=is_timed) for rows in read_records(records)),
-        schema=schema.COMPLETIONS,
+        schema=tables.COMPLETIONS,
     )
 
 
@@ -89,4 +96,18 @@ def _batch(rows: Any, *, is_timed: bool) -> Any:
     columns["status"] = pa.DictionaryArray.from_arrays(
         pa.array(rows["status"].astype(np.int32)), pa.array(STATUSES)
     )
-    return pa.record_batch([columns[name] for name in schema.COMPLETIONS.names], schema.COMPLETIONS)
+    return pa.record_batch([columns[name] for name in tables.COMPLETIONS.names], tables.COMPLETIONS)
+
+
+def write_file_completions(results: Path, table: Path) -> int:
+    """Convert the program's file to the table FILE_COMPLETIONS and return the number of rows."""
+    return store.write_batches(table, _batches(results), schema=FILE_COMPLETIONS)
+
+
+def _batches(results: Path) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for found in read_results(results):
+        made = columns_of(found[found["operation_id"] < NO_ID], words=FILE_OPERATION_NAMES)
+        columns = [made[name] for name in FILE_COMPLETIONS.names]
+        yield pa.RecordBatch.from_arrays(columns, schema=FILE_COMPLETIONS)

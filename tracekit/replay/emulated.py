@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tracekit.devices import MIB_BYTES, Profile, choose_profile, load_profiles
 from tracekit.errors import UsageError
-from tracekit.profiles import MIB, Profile, choose_profile, load_profiles
 
 ENGINE = "emulated"
 
@@ -40,8 +40,8 @@ def device_spec(profile: Profile) -> str:
     values = {
         "read_setup_ns": profile.read_setup_us * 1e3,
         "write_setup_ns": profile.write_setup_us * 1e3,
-        "read_bytes_s": profile.read_mib_s * MIB,
-        "write_bytes_s": profile.write_mib_s * MIB,
+        "read_bytes_s": profile.read_mib_s * MIB_BYTES,
+        "write_bytes_s": profile.write_mib_s * MIB_BYTES,
         "flush_ns": profile.flush_us * 1e3,
         "fua_ns": profile.fua_us * 1e3,
     }
@@ -55,7 +55,7 @@ def device_spec(profile: Profile) -> str:
 
 def _head(profile: Profile) -> dict[str, float]:
     """Return the keys of a disk whose head moves, as the placement model has them; none if none."""
-    from tracekit.simulate.head import disk_of
+    from tracekit.devices import disk_of
 
     disk = disk_of(profile)
     if disk is None:

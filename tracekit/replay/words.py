@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracekit.polling import describe_polling
-from tracekit.sizes import format_size
+from tracekit.replay.io_uring_options import describe_polling
+from tracekit.units import format_size
 
 MIB = 1 << 20
 PACE = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from tracekit.report import format as fmt
-from tracekit.report import palette
+from tracekit.report import formatting as fmt
+from tracekit.report import svg
 from tracekit.report.svg import Size
-from tracekit.sizes import LONG_NS
+from tracekit.units import LONG_NS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def canvas(size: Size, *, x_title: str, y_title: str, height_px: int = 0) -> tup
     figure.set_layout_engine("constrained", w_pad=0.06, h_pad=0.06)
     axes = figure.subplots()
     axes.set_xlabel(x_title)
-    axes.set_title(y_title, loc="left", fontsize=12, color=palette.light("quiet"), pad=10)
+    axes.set_title(y_title, loc="left", fontsize=12, color=svg.light("quiet"), pad=10)
     return figure, axes
 
 
@@ -79,7 +79,7 @@ def role_curves(axes: Axes, table: pd.DataFrame, *, x: str, y: str, steps: bool 
         axes.plot(
             xs,
             ys,
-            color=palette.light(str(group[0])),
+            color=svg.light(str(group[0])),
             linestyle=OPERATION_LINES.get(str(group[1]), "solid") if by_operation else "solid",
             drawstyle="steps-post" if steps else "default",
         )
@@ -102,7 +102,7 @@ def role_bars(
         x=table[value].astype(float).tolist(),
         y=places,
         hue=places,
-        palette=[palette.light(role) for role in table["role"]],
+        palette=[svg.light(role) for role in table["role"]],
         orient="h",
         width=0.66,
         saturation=1,
@@ -110,9 +110,7 @@ def role_bars(
         ax=axes,
     )
     for bars in axes.containers:
-        axes.bar_label(
-            cast("BarContainer", bars), fmt=write, padding=4, color=palette.light("quiet")
-        )
+        axes.bar_label(cast("BarContainer", bars), fmt=write, padding=4, color=svg.light("quiet"))
     axes.set_yticks(places, list(table["kind"]))
     axes.margins(x=0.25 if size.is_narrow else 0.12)
     axes.yaxis.grid(visible=False)
@@ -136,7 +134,7 @@ def gain_bars(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
     # Room for the number beside the longest bar of either side.
     room = (high - low or 1.0) * (0.8 if size.is_narrow else 0.16)
     axes.set_xlim(low - (room if low < 0 else 0), high + (room if high > 0 or low == 0 else 0))
-    axes.axvline(0, color=palette.light("quiet"), linewidth=1)
+    axes.axvline(0, color=svg.light("quiet"), linewidth=1)
     return figure
 
 

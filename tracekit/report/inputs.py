@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit import query
-from tracekit.contract import read_object
 from tracekit.errors import InputError
-from tracekit.report.tables import rows
-from tracekit.schema.registry import TABLES
+from tracekit.metadata import read_object
+from tracekit.report.formatting import rows
 from tracekit.store import TraceFolder, command_line
+from tracekit.tables import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,8 @@ from typing import Any
 
 from tracekit import __version__
 from tracekit.paths import data_folder
-from tracekit.report import format as fmt
-from tracekit.report import palette
+from tracekit.report import formatting as fmt
+from tracekit.report import svg
 from tracekit.report.contents import MEASURED, SECTIONS
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, evidence_view
@@ -57,7 +57,7 @@ def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]
     from markupsafe import Markup
 
     style = "\n".join(
-        (palette.style(), (data_folder("reports") / "style.css").read_text(encoding="utf-8"))
+        (svg.style(), (data_folder("reports") / "style.css").read_text(encoding="utf-8"))
     )
     script = (data_folder("reports") / "page.js").read_text(encoding="utf-8")
     page: str = (

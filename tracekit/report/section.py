@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import canvas, roles, tables
+from tracekit.report import canvas
+from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Evidence
 from tracekit.report.svg import Draw, drawn
 
@@ -74,15 +75,15 @@ def figure(
 def role_keys(table: pd.DataFrame) -> tuple[Key, ...]:
     """Return the legend of a table by role, and by operation where it tells them apart."""
     if "operation" not in table.columns:
-        return tuple(Key(role, roles.title(role)) for role in roles.in_order(table["role"]))
+        return tuple(Key(role, fmt.role_title(role)) for role in fmt.in_order(table["role"]))
     pairs = set(zip(table["role"], table["operation"], strict=True))
     return tuple(
         Key(
             role,
-            f"{roles.title(role)}, {operation}",
+            f"{fmt.role_title(role)}, {operation}",
             canvas.OPERATION_LINES.get(operation, "solid"),
         )
-        for role in roles.in_order(table["role"])
+        for role in fmt.in_order(table["role"])
         for operation in sorted(operation for owner, operation in pairs if owner == role)
     )
 
@@ -91,8 +92,8 @@ def evidence_view(evidence: Evidence) -> Mapping[str, Any]:
     """Return what the template needs to show a table, its origin and its download."""
     return {
         "evidence": evidence,
-        "opening": tables.shown(evidence.table, meanings=evidence.columns, limit=tables.OPEN_ROWS),
-        "shown": tables.shown(evidence.table, meanings=evidence.columns),
-        "csv": tables.csv_link(evidence.table),
+        "opening": fmt.shown(evidence.table, meanings=evidence.columns, limit=fmt.OPEN_ROWS),
+        "shown": fmt.shown(evidence.table, meanings=evidence.columns),
+        "csv": fmt.csv_link(evidence.table),
         "file": f"{evidence.name.replace('/', '-')}.csv",
     }

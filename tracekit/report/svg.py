@@ -7,18 +7,57 @@ class from the palette, every style a presentation attribute, and every id gets 
 
 from __future__ import annotations
 
+import functools
 import io
+import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from tracekit.report import palette
+from tracekit.paths import data_folder
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+
+@functools.cache
+def colours(scheme: str) -> dict[str, str]:
+    """Return name to `#rrggbb` for the scheme `light` or `dark`."""
+    entries = json.loads((data_folder("reports") / "palette.json").read_text())
+    return {name: entry[scheme] for name, entry in entries.items()}
+
+
+def light(name: str) -> str:
+    """Return the light colour of a name; figures draw with it."""
+    return colours("light")[name]
+
+
+@functools.cache
+def names() -> dict[str, str]:
+    """Return light colour to name: how a colour of a drawn figure is recognised."""
+    return {value: name for name, value in colours("light").items()}
+
+
+def style() -> str:
+    """Return the CSS: a variable for each colour and classes that fill and stroke with it."""
+    day, night = (_variables(colours(scheme)) for scheme in ("light", "dark"))
+    rules = [
+        f":root{{color-scheme:light dark;{day}}}",
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{night}}}}}",
+    ]
+    rules += [
+        f".fill-{name}{{fill:var(--{name})}}.stroke-{name}{{stroke:var(--{name})}}"
+        for name in colours("light")
+    ]
+    return "\n".join(rules)
+
+
+def _variables(scheme: dict[str, str]) -> str:
+    return "".join(f"--{name}:{value};" for name, value in scheme.items())
+
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
@@ -62,7 +101,7 @@ def drawn(draw: Draw, table: pd.DataFrame, *, name: str, label: str) -> str:
 
 
 def _settings() -> dict[str, Any]:
-    ink, quiet, grid = (palette.light(name) for name in ("ink", "quiet", "grid"))
+    ink, quiet, grid = (light(name) for name in ("ink", "quiet", "grid"))
     return {
         "svg.fonttype": "none",
         "svg.hashsalt": "tracekit",
@@ -138,7 +177,7 @@ def _restyle(element: ET.Element) -> None:
 
 
 def _colour_name(colour: str) -> str:
-    name = palette.names().get(colour.lower())
+    name = names().get(colour.lower())
     if name is None:
         raise ValueError(f"a figure uses {colour}, which is not in reports/palette.json")
     return name

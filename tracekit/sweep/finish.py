@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracekit.contract import read_object
+from tracekit.metadata import read_object
 from tracekit.store import write_json
-from tracekit.sweep.stage import Swept
-from tracekit.sweep.words import headline
+from tracekit.sweep.run import Swept
+from tracekit.sweep.summary import headline
 
 ANSWER = "files/sweep.json"
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from tracekit.errors import InputError
 from tracekit.store import beside
-from tracekit.workload.blocks import Extent
-from tracekit.workload.means import mean, mean_gap_ns
 from tracekit.workload.model import (
     CHOICES,
     CONSTANT,
@@ -26,7 +24,10 @@ from tracekit.workload.model import (
     Profile,
     Request,
     Stream,
+    mean,
+    mean_gap_ns,
 )
+from tracekit.workload.requests import Extent
 
 HEAD = """\
 # {about}

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit import __version__
-from tracekit.room import check_room
-from tracekit.schema import OPERATIONS, REQUESTS, ROLES, SCHEMA_VERSION
+from tracekit.free_space import check_room
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
-from tracekit.workload.blocks import Extent, blocks
+from tracekit.tables import OPERATIONS, REQUESTS, ROLES, SCHEMA_VERSION
 from tracekit.workload.model import Profile
-from tracekit.workload.plan import FEWER, digest, nothing
+from tracekit.workload.requests import FEWER, Extent, blocks, digest, nothing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +80,7 @@ class _Table:
         import numpy as np
         import pyarrow as pa
 
-        from tracekit.columns import number_column
+        from tracekit.arrow import number_column
 
         count = len(records)
         numbers: dict[str, NDArray[np.int64]] = {
@@ -108,8 +107,8 @@ class _Table:
         import numpy as np
         import pyarrow as pa
 
-        from tracekit.columns import text_column
-        from tracekit.plan.source import FLAGS
+        from tracekit.arrow import text_column
+        from tracekit.replay.source import FLAGS
 
         stream = records["target"].astype(np.int64)
         nothing = np.zeros(len(records), np.int64)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tracekit.errors import InputError, UsageError
-from tracekit.sizes import parse_duration, parse_size
+from tracekit.units import parse_duration, parse_size
 
 
 def load(file: Path) -> tuple[str, dict[str, Any]]:

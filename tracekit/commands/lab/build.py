@@ -18,7 +18,7 @@ def build(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Make a guest from packages of Debian, without root, and keep it in the user's cache."""
-    from tracekit.lab.build import build as build_image
+    from tracekit.lab.image import build as build_image
     from tracekit.progress import stage_progress
 
     with stage_progress() as on_step:

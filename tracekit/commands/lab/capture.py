@@ -12,8 +12,7 @@ import typer
 from tracekit.errors import PartialError, UsageError
 
 if TYPE_CHECKING:
-    from tracekit.lab.collect import Kept
-    from tracekit.lab.session import Ended
+    from tracekit.lab.session import Ended, Kept
 
 
 def capture(  # noqa: PLR0913 - a command's parameters are its options
@@ -67,13 +66,11 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Record the block events of a command in a virtual machine, with blktrace and the layout."""
-    from tracekit.lab.collect import collect
-    from tracekit.lab.disks import parse_disks
-    from tracekit.lab.job import Job
-    from tracekit.lab.session import session
+    from tracekit.lab.machine import parse_disks
+    from tracekit.lab.session import Job, collect, session
     from tracekit.progress import stage_progress
-    from tracekit.sizes import parse_size
     from tracekit.store import new_folder
+    from tracekit.units import parse_size
 
     if output.exists():
         raise UsageError(f"{output} exists already", hint="choose another --output")

@@ -67,11 +67,10 @@ def run(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run a command in a virtual machine; bring back what it prints and writes."""
-    from tracekit.lab.disks import MIB, parse_disks
-    from tracekit.lab.job import Job
-    from tracekit.lab.session import session
+    from tracekit.lab.machine import MIB, parse_disks
+    from tracekit.lab.session import Job, session
     from tracekit.progress import stage_progress
-    from tracekit.sizes import parse_size
+    from tracekit.units import parse_size
 
     job = Job(
         tuple(command),

@@ -31,14 +31,14 @@ def buffer(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say how often row buffers of a byte-addressable memory would hit, at any size and number."""
-    from tracekit.asked import keep_asked
+    from tracekit.commands.provenance import keep_asked
+    from tracekit.model.buffer import BufferOptions, simulate_buffer
+    from tracekit.model.what_if import Times
     from tracekit.progress import row_progress
-    from tracekit.simulate.buffer import Options, simulate_buffer
-    from tracekit.simulate.row_times import Times
-    from tracekit.sizes import parse_size
     from tracekit.store import TraceFolder
+    from tracekit.units import parse_size
 
-    options = Options(
+    options = BufferOptions(
         tuple(sorted({parse_size(text, option="--sizes") for text in sizes.split(",")})),
         tuple(sorted({parse_size(text, option="--buffers") for text in buffers.split(",")})),
         parse_size(access, option="--access"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
-    from tracekit.simulate.cache import Options
+    from tracekit.model.cache import CacheOptions
 
 
 def cache(  # noqa: PLR0913 - a command's parameters are its options
@@ -94,15 +94,14 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Give the miss ratio of every cache size, of policies, and of PCM above flash."""
-    from tracekit.native.caches import POLICIES
-    from tracekit.simulate.cache import Options
-    from tracekit.simulate.cache_levels import parse_policies
-    from tracekit.simulate.cache_sensitivity import parse_changes
-    from tracekit.sizes import parse_size
+    from tracekit._native.caches import POLICIES
+    from tracekit.model.cache import CacheOptions, parse_policies
+    from tracekit.model.cache_plane import parse_changes
+    from tracekit.units import parse_size
 
     chosen = [text for text in sizes.split(",") if text.strip()]
     names = [text for text in policy.split(",") if text.strip()]
-    options = Options(
+    options = CacheOptions(
         page_bytes=parse_size(page, option="--page"),
         sizes_bytes=tuple(parse_size(text, option="--sizes") for text in chosen),
         policies=tuple(dict.fromkeys(text.strip() for text in names)) or POLICIES,
@@ -126,10 +125,10 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
         typer.echo(line, err=True)
 
 
-def _simulate(trace: Path, options: Options, *, context: typer.Context) -> dict[str, Any]:
-    from tracekit.asked import keep_asked
+def _simulate(trace: Path, options: CacheOptions, *, context: typer.Context) -> dict[str, Any]:
+    from tracekit.commands.provenance import keep_asked
+    from tracekit.model.cache import Progress, simulate_cache
     from tracekit.progress import row_progress, step_progress
-    from tracekit.simulate.cache import Progress, simulate_cache
     from tracekit.store import TraceFolder
 
     with row_progress("read requests") as on_rows, step_progress("simulate") as on_step:
@@ -138,13 +137,13 @@ def _simulate(trace: Path, options: Options, *, context: typer.Context) -> dict[
     return result
 
 
-def _left_out(result: dict[str, Any], options: Options) -> Iterator[str]:
+def _left_out(result: dict[str, Any], options: CacheOptions) -> Iterator[str]:
     """Yield a line for each thing that the answer lacks."""
-    from tracekit.printable import printable
+    from tracekit.errors import escape
 
     left_out = result["left_out"]
     if result["volumes"]["others"]:
-        named = ", ".join(map(printable, result["volumes"]["named"]))
+        named = ", ".join(map(escape, result["volumes"]["named"]))
         yield f"curves by volume: {named}; {result['volumes']['others']:,} others together"
     if left_out["volumes"]:
         yield f"curves by volume left out, a sample has none: {left_out['volumes']:,} devices"

@@ -39,12 +39,12 @@ def endurance(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say how often pages are written, how long NVM of each placement lasts, and its price."""
-    from tracekit.asked import keep_asked
+    from tracekit.commands.provenance import keep_asked
+    from tracekit.model.endurance import EnduranceOptions, simulate_endurance
     from tracekit.progress import step_progress
-    from tracekit.simulate.endurance import Options, simulate_endurance
     from tracekit.store import TraceFolder
 
-    options = Options(placement, device, profiles, what_if, write_amplification)
+    options = EnduranceOptions(placement, device, profiles, what_if, write_amplification)
     with step_progress("simulate endurance") as on_step:
         result = simulate_endurance(TraceFolder(trace), options, on_step=on_step)
     keep_asked(TraceFolder(trace), result, context=context)

@@ -37,12 +37,12 @@ def sensitivity(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say whether the recommendation holds: other devices, each window, other capacities."""
-    from tracekit.asked import keep_asked
+    from tracekit.commands.provenance import keep_asked
+    from tracekit.model.sensitivity import SensitivityOptions, simulate_sensitivity
     from tracekit.progress import step_progress
-    from tracekit.simulate.sensitivity import Options, simulate_sensitivity
     from tracekit.store import TraceFolder
 
-    options = Options(
+    options = SensitivityOptions(
         placement=placement,
         factors=tuple(sorted({_factor(text) for text in factors.split(",")})),
         windows=windows,

@@ -83,15 +83,14 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say which mix of storage tiers gives most IOPS for its price, with the first and without."""
-    from tracekit.asked import keep_asked
+    from tracekit.commands.provenance import keep_asked
+    from tracekit.model.tier_study import TierOptions, parse_vary
+    from tracekit.model.tiers import simulate_tiers
     from tracekit.progress import step_progress
-    from tracekit.simulate.tier_study import Options
-    from tracekit.simulate.tier_vary import parse_vary
-    from tracekit.simulate.tiers import simulate_tiers
-    from tracekit.sizes import parse_size
     from tracekit.store import TraceFolder
+    from tracekit.units import parse_size
 
-    options = Options(
+    options = TierOptions(
         extent_bytes=parse_size(extent, option="--extent"),
         tiers=tuple(name.strip() for name in tiers.split(",") if name.strip()),
         step_percent=step,

@@ -9,8 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from tracekit.capture.layout import find_disks, read_layout
-from tracekit.capture.mounts import read_mounts
+from tracekit.capture.layout import find_disks, read_layout, read_mounts
 
 
 def main() -> None:

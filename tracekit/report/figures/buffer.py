@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ def buffer_hits(table: pd.DataFrame, size: Size) -> Figure:
         axes.plot(
             curve["buffers"].astype(float),
             curve["hit_rate"],
-            color=palette.light(colour),
+            color=svg.light(colour),
             linestyle=line,
             marker="o",
             markersize=5,
@@ -75,7 +75,7 @@ def _memories(axes: Axes, table: pd.DataFrame, *, x: str) -> None:
         axes.plot(
             curve[x].astype(float),
             curve["bytes_per_second"],
-            color=palette.light(colour),
+            color=svg.light(colour),
             linestyle=line,
             marker="o",
             markersize=5,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _curves(
     figure, axes = canvas.canvas(size, x_title="cache size", y_title="References that miss")
     for name, (colour_name, line) in styles.items():
         curve = table[(table[by] == name) & (table["capacity_bytes"] > 0)]
-        colour = palette.light(colour_name)
+        colour = svg.light(colour_name)
         sizes = curve["capacity_bytes"].astype(float)
         axes.plot(
             sizes,

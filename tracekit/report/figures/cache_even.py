@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _lines(table: pd.DataFrame, size: Size, *, column: str, title: str) -> Figur
         axes.plot(
             1 - line["flash_bytes"].astype(float) / line["even_flash_bytes"].astype(float),
             line[column].astype(float),
-            color=palette.light(colour),
+            color=svg.light(colour),
             linestyle=style,
             marker="o",
             markersize=3,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _surface(table: pd.DataFrame, size: Size, *, column: str, unit_ns: float) ->
         height_px=300 if size.is_narrow else 380,
     )
     cells = table.pivot_table(index="pcm_bytes", columns="flash_bytes", values=column)
-    hue = to_rgb(palette.light("heat"))
+    hue = to_rgb(svg.light("heat"))
     ramp = LinearSegmentedColormap.from_list("heat", [(*hue, 0.06), (*hue, 0.75)])
     written = cells.map(lambda value: _three_digits(value / unit_ns))
     sns.heatmap(
@@ -56,7 +56,7 @@ def _surface(table: pd.DataFrame, size: Size, *, column: str, unit_ns: float) ->
         rasterized=True,
         annot=False if size.is_narrow else written,
         fmt="",
-        annot_kws={"color": palette.light("ink"), "fontsize": 10},
+        annot_kws={"color": svg.light("ink"), "fontsize": 10},
         ax=axes,
     )
     axes.invert_yaxis()

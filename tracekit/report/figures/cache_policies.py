@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def cache_policies(table: pd.DataFrame, size: Size) -> Figure:
             axes.plot(
                 curve["capacity_bytes"].astype(float),
                 curve["miss_ratio"],
-                color=palette.light(colour),
+                color=svg.light(colour),
                 linestyle=line,
                 marker="o",
                 markersize=3,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ def capacity(
             sns.lineplot(
                 x=curve["capacity_bytes"].astype(float),
                 y=curve["elapsed_ns"].astype(float),
-                color=palette.light(colour),
+                color=svg.light(colour),
                 linestyle=line,
                 estimator=None,
                 ax=axes,
             )
-    axes.axvline(answer_bytes, color=palette.light("quiet"), linewidth=1, zorder=1)
+    axes.axvline(answer_bytes, color=svg.light("quiet"), linewidth=1, zorder=1)
     axes.annotate(
         f"the answer, {fmt.data(answer_bytes)}",
         (answer_bytes, 1),
@@ -50,7 +50,7 @@ def capacity(
         xytext=(5, -4),
         textcoords="offset points",
         verticalalignment="top",
-        color=palette.light("quiet"),
+        color=svg.light("quiet"),
     )
     axes.set_xlabel("NVM capacity")
     # Room above the base device for the mark of the answer.

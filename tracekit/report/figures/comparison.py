@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,9 +25,9 @@ def ratios(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
     """
     height_px = 70 + 26 * len(table)
     figure, axes = canvas.canvas(size, x_title=x_title, y_title="", height_px=height_px)
-    axes.axvline(1, color=palette.light("quiet"), linewidth=1)
+    axes.axvline(1, color=svg.light("quiet"), linewidth=1)
     for place, row in enumerate(table.to_dict("records")):
-        colour = palette.light(str(row["role"]))
+        colour = svg.light(str(row["role"]))
         if row["ratio_low"] == row["ratio_low"] and row["ratio_low"] is not None:
             axes.plot([row["ratio_low"], row["ratio_high"]], [place, place], color=colour, lw=2)
         axes.plot([row["ratio"]], [place], color=colour, marker="o", markersize=7)

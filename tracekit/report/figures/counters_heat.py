@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ def counters_heat(table: pd.DataFrame, size: Size) -> Figure:
         size, x_title="", y_title="Pearson's r", height_px=80 + 26 * len(events)
     )
     # Transparent in the middle, so that the picture stands on a light or a dark page.
-    less, more = (to_rgb(palette.light(name)) for name in ("write", "read"))
+    less, more = (to_rgb(svg.light(name)) for name in ("write", "read"))
     ramp = LinearSegmentedColormap.from_list(
         "sides", [(*less, 0.75), (*less, 0.0), (*more, 0.0), (*more, 0.75)]
     )
@@ -41,7 +41,7 @@ def counters_heat(table: pd.DataFrame, size: Size) -> Figure:
             text if row["is_sure"] else f"({text})",
             ha="center",
             va="center",
-            color=palette.light("ink"),
+            color=svg.light("ink"),
             fontsize=10 if size.is_narrow else 12,
         )
     axes.grid(visible=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def coverage(table: pd.DataFrame, size: Size) -> Figure:
     sns.lineplot(
         x=together["hotter_bytes"],
         y=together["traffic_ratio"],
-        color=palette.light("optimal"),
+        color=svg.light("optimal"),
         linestyle="dotted",
         estimator=None,
         ax=axes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 from tracekit.report.figures.comparison import ratios
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ def dax_savings(table: pd.DataFrame, size: Size) -> Figure:
     ends = {(kind, is_gain): 0.0 for kind in kinds for is_gain in (False, True)}
     for row in table.to_dict("records"):
         kind, width = row["kind"], float(row["saved_ratio"])
-        colour = palette.light(row["role"])
+        colour = svg.light(row["role"])
         left = ends[kind, width >= 0]
         axes.barh(kinds.index(kind), width, left=left, height=0.66, color=colour)
         ends[kind, width >= 0] += width
     sums = [ends[kind, True] + ends[kind, False] for kind in kinds]
-    axes.plot(sums, range(len(kinds)), "o", color=palette.light("ink"), markersize=5)
-    axes.axvline(0, color=palette.light("quiet"), linewidth=1)
+    axes.plot(sums, range(len(kinds)), "o", color=svg.light("ink"), markersize=5)
+    axes.axvline(0, color=svg.light("quiet"), linewidth=1)
     axes.set_yticks(range(len(kinds)), kinds)
     axes.set_ylim(len(kinds) - 0.5, -0.5)
     canvas.few_ticks(axes.xaxis, size)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
     axes.fill_between(
         times,
         table["depth_max"].astype(float).fillna(0),
-        color=palette.light("base"),
+        color=svg.light("base"),
         alpha=0.3,
         linewidth=0,
         step="post",
@@ -30,7 +30,7 @@ def depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
     sns.lineplot(
         x=times,
         y=table["depth_avg"].astype(float),
-        color=palette.light("accent"),
+        color=svg.light("accent"),
         estimator=None,
         ax=axes,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ def device_latency(table: pd.DataFrame, size: Size, *, operation: str, shown_ns:
     """Draw the buckets up to `shown_ns` in bins of equal width, and all of them in the inset."""
     figure, axes = canvas.canvas(size, x_title="latency", y_title="Share of the requests")
     low, high = float(table["low_ns"].min()), float(table["high_ns"].max())
-    colour = palette.light(operation)
+    colour = svg.light(operation)
     edges, shares = binned(table, low_ns=low, high_ns=min(high, shown_ns * 1.02))
     axes.stairs(shares, edges, fill=True, color=colour)
     axes.set_xlim(edges[0], edges[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ def device_surface(table: pd.DataFrame, size: Size) -> Figure:
         height_px=100 + 30 * len(cells.index),
     )
     # Transparent to half opaque in one hue, so that numbers can be read on it.
-    hue = to_rgb(palette.light("heat"))
+    hue = to_rgb(svg.light("heat"))
     ramp = LinearSegmentedColormap.from_list("heat", [(*hue, 0.04), (*hue, 0.5)])
     sns.heatmap(cells, cmap=ramp, vmin=0, cbar=False, rasterized=True, ax=axes)
     for row, depth in enumerate(cells.index):
@@ -37,7 +37,7 @@ def device_surface(table: pd.DataFrame, size: Size) -> Figure:
                 short(float(cells.loc[depth, share])),
                 ha="center",
                 va="center",
-                color=palette.light("ink"),
+                color=svg.light("ink"),
                 fontsize=10 if size.is_narrow else 12,
             )
     axes.invert_yaxis()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +28,9 @@ def endurance(table: pd.DataFrame, size: Size) -> Figure:
     )
     for place, row in enumerate(table.to_dict("records")):
         ends = [float(row[name]) for name, _ in MEASURES]
-        axes.plot([min(ends), max(ends)], [place, place], color=palette.light("quiet"))
+        axes.plot([min(ends), max(ends)], [place, place], color=svg.light("quiet"))
         for (_, colour), writes in zip(MEASURES, ends, strict=True):
-            axes.plot([writes], [place], color=palette.light(colour), marker="o", markersize=6)
+            axes.plot([writes], [place], color=svg.light(colour), marker="o", markersize=6)
     axes.set_yticks(range(len(table)), list(table["label"]))
     axes.set_ylim(last + 0.7, -0.7)
     top = max(float(table["writes_max"].max()), 1.0)

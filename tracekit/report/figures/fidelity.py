@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ def fidelity_curve(table: pd.DataFrame, size: Size) -> Figure:
         axes.plot(
             curve["size_bytes"].astype(float),
             curve["miss_ratio"],
-            color=palette.light(colour),
+            color=svg.light(colour),
             linestyle=line,
         )
     canvas.log_data_axis(axes.xaxis, size=size)

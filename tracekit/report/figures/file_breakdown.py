@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ def file_breakdown(table: pd.DataFrame, size: Size) -> Figure:
     ends = dict.fromkeys(kinds, 0.0)
     for row in table.to_dict("records"):
         kind, width = row["kind"], float(row["time_ratio"])
-        colour = palette.light(row["role"])
+        colour = svg.light(row["role"])
         axes.barh(kinds.index(kind), width, left=ends[kind], height=0.66, color=colour)
         ends[kind] += width
     axes.set_yticks(range(len(kinds)), kinds)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 
 RATE = ("steps_per_second", "low_per_second", "high_per_second")
 LATENCY = ("mean_ns", "low_ns", "high_ns")
@@ -53,7 +53,7 @@ def rate_over_files(table: pd.DataFrame, size: Size) -> Figure:
 def _curves(axes: Axes, table: pd.DataFrame, *, x: str, y: tuple[str, str, str]) -> None:
     for _, curve in table.groupby("kind", sort=False):
         drawn = curve.sort_values(x)
-        colour = palette.light(str(drawn["role"].iloc[0]))
+        colour = svg.light(str(drawn["role"].iloc[0]))
         xs, ys, lows, highs = (drawn[name].astype(float).tolist() for name in (x, *y))
         axes.vlines(xs, lows, highs, color=colour, linewidth=1)
         style = str(drawn["line"].iloc[0])

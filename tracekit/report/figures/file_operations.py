@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def file_operations(table: pd.DataFrame, size: Size) -> Figure:
     step = 0.7 / places
     for row in table.to_dict("records"):
         at = operations.index(row["operation"]) + (row["place"] - (places - 1) / 2) * step
-        colour = palette.light(COLOURS[int(row["place"])])
+        colour = svg.light(COLOURS[int(row["place"])])
         mean_ns = max(float(row["latency_avg_ns"]), 1.0)
         most_ns = max(float(row["latency_p99_ns"]), 1.0)
         axes.plot([min(mean_ns, most_ns), max(mean_ns, most_ns)], [at, at], color=colour)

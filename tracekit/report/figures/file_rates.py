@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +23,6 @@ def file_rates(table: pd.DataFrame, size: Size) -> Figure:
     axes = figure.axes[0]
     for place, row in enumerate(table.to_dict("records")):
         ends = [row["low_per_second"], row["high_per_second"]]
-        axes.plot(ends, [place + BELOW, place + BELOW], color=palette.light("ink"), linewidth=1.5)
+        axes.plot(ends, [place + BELOW, place + BELOW], color=svg.light("ink"), linewidth=1.5)
     canvas.write_ticks(axes.xaxis, fmt.count)
     return figure

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette, roles
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
-from tracekit.schema import SECTOR_BYTES
+from tracekit.tables import SECTOR_BYTES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ def scale(table: pd.DataFrame) -> tuple[float, float]:
 def _heat_rgb() -> tuple[float, float, float]:
     from matplotlib.colors import to_rgb
 
-    return to_rgb(palette.light("heat"))
+    return to_rgb(svg.light("heat"))
 
 
 def _number_axes(axes: Axes, table: pd.DataFrame) -> None:
@@ -93,14 +93,14 @@ def _draw_role_strip(axes: Axes, table: pd.DataFrame, *, columns: int) -> None:
     by_role = table.groupby(["part_number", "role"])[["bytes"]].sum().reset_index()
     owners = by_role.sort_values("bytes").drop_duplicates("part_number", keep="last")
     width = columns * 0.012
-    for role in roles.in_order(owners["role"]):
+    for role in fmt.in_order(owners["role"]):
         parts = owners.loc[owners["role"] == role, "part_number"]
         axes.bar(
             [columns + 1.5 * width] * len(parts),
             [1] * len(parts),
             width=width,
             bottom=parts,
-            color=palette.light(role),
+            color=svg.light(role),
             linewidth=0,
         )
     axes.set_xlim(0, columns + 2.5 * width)

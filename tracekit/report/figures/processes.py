@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette, roles
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ def processes(table: pd.DataFrame, size: Size) -> Figure:
         size, x_title="requests as queued", y_title="", height_px=70 + 26 * len(table)
     )
     left = table[table.columns[0]] * 0
-    for role in roles.in_order(table.columns):
-        axes.barh(range(len(table)), table[role], left=left, color=palette.light(role), height=0.66)
+    for role in fmt.in_order(table.columns):
+        axes.barh(range(len(table)), table[role], left=left, color=svg.light(role), height=0.66)
         left = left + table[role]
     axes.set_yticks(range(len(table)), [shortened(name) for name in table.index])
     axes.invert_yaxis()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +33,7 @@ def replayed_service(table: pd.DataFrame, size: Size) -> Figure:
             axes.plot(
                 curve["window_ns"].astype(float),
                 curve[value].astype(float).clip(lower=1),
-                color=palette.light(str(role)),
+                color=svg.light(str(role)),
                 linestyle=line,
                 marker=".",
                 markersize=4,
@@ -53,7 +53,7 @@ def replayed_histogram(table: pd.DataFrame, size: Size) -> Figure:
             strict=True,
         ):  # fmt: skip
             axes.fill_between(
-                [float(low), float(high)], [float(count)] * 2, color=palette.light(str(role)),
+                [float(low), float(high)], [float(count)] * 2, color=svg.light(str(role)),
                 alpha=0.6, linewidth=0.5,
             )  # fmt: skip
     canvas.log_axis(axes.xaxis, fmt.duration, size=size)

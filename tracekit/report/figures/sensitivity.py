@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,13 +28,13 @@ def sensitivity(table: pd.DataFrame, size: Size) -> Figure:
         size, x_title="time saved, of the base device's", y_title="", height_px=90 + 22 * last
     )
     gain = float(table.loc[table["kind"] == "recommended", "gain_ratio"].iloc[0])
-    axes.axvline(gain, color=palette.light("quiet"), linewidth=1)
+    axes.axvline(gain, color=svg.light("quiet"), linewidth=1)
     for place in labels["place"]:
         gains = drawn.loc[drawn["place"] == place, "gain_ratio"]
         ends = [float(gains.min()), float(gains.max())]
-        axes.plot(ends, [place, place], color=palette.light("quiet"), linewidth=1.5)
+        axes.plot(ends, [place, place], color=svg.light("quiet"), linewidth=1.5)
     for row in drawn.to_dict("records"):
-        colour = palette.light(HOLDS if row["holds"] else OTHER)
+        colour = svg.light(HOLDS if row["holds"] else OTHER)
         axes.plot([row["gain_ratio"]], [row["place"]], color=colour, marker="o", markersize=6)
     axes.set_yticks(list(labels["place"]), list(labels["label"]))
     axes.set_ylim(last + 0.7, -0.7)

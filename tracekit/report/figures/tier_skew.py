@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def tier_skew(table: pd.DataFrame, size: Size) -> Figure:
         axes.plot(
             [0.0, *curve["capacity_ratio"]],
             [0.0, *curve["traffic_ratio"]],
-            color=palette.light(str(operation)),
+            color=svg.light(str(operation)),
             linestyle=canvas.OPERATION_LINES[str(operation)],
         )
     axes.set_xlim(0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import canvas, palette
+from tracekit.report import canvas, svg
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def tier_surface(table: pd.DataFrame, size: Size) -> Figure:
     )
     cells = table.pivot_table(index="second_ratio", columns="first_ratio", values="iops_per_price")
     # Transparent to opaque in one hue, so that the picture stands on a light or a dark page.
-    hue = to_rgb(palette.light("heat"))
+    hue = to_rgb(svg.light("heat"))
     ramp = LinearSegmentedColormap.from_list("heat", [(*hue, 0.06), (*hue, 1.0)])
     sns.heatmap(cells, cmap=ramp, cbar=False, rasterized=True, ax=axes)
     axes.invert_yaxis()
@@ -51,12 +51,12 @@ def _mark_best(axes: Axes, table: pd.DataFrame, cells: pd.DataFrame) -> None:
         list(cells.columns).index(best["first_ratio"]) + 0.5,
         list(cells.index).index(best["second_ratio"]) + 0.5,
     )
-    axes.plot(*place, marker="o", markersize=9, fillstyle="none", color=palette.light("ink"))
+    axes.plot(*place, marker="o", markersize=9, fillstyle="none", color=svg.light("ink"))
     axes.annotate(
         "best",
         place,
         xytext=(10, 0),
         textcoords="offset points",
         verticalalignment="center",
-        color=palette.light("ink"),
+        color=svg.light("ink"),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from tracekit.report import canvas, palette, roles
-from tracekit.report import format as fmt
+from tracekit.report import canvas, svg
+from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def totals(table: pd.DataFrame, size: Size) -> Figure:
     """Draw two bars a role: every access to a sector, and each sector once."""
     import seaborn as sns
 
-    present = roles.in_order(table["role"])
+    present = fmt.in_order(table["role"])
     figure, axes = canvas.canvas(
         size, x_title="512-byte sectors", y_title="", height_px=70 + 78 * len(present)
     )
@@ -31,7 +31,7 @@ def totals(table: pd.DataFrame, size: Size) -> Figure:
         y="role",
         hue="kind",
         order=present,
-        palette=[palette.light("other")] * 2,
+        palette=[svg.light("other")] * 2,
         width=0.66,
         saturation=1,
         errorbar=None,
@@ -39,10 +39,10 @@ def totals(table: pd.DataFrame, size: Size) -> Figure:
     )
     for kind, container in enumerate(cast("list[BarContainer]", axes.containers)):
         for role, bar in zip(present, container, strict=True):
-            bar.set_facecolor(palette.light(role))
+            bar.set_facecolor(svg.light(role))
             bar.set_alpha(DISTINCT_ALPHA if kind == 1 else 1)
-        axes.bar_label(container, fmt=fmt.count, padding=4, color=palette.light("quiet"))
-    axes.set_yticks(range(len(present)), [roles.title(role) for role in present])
+        axes.bar_label(container, fmt=fmt.count, padding=4, color=svg.light("quiet"))
+    axes.set_yticks(range(len(present)), [fmt.role_title(role) for role in present])
     axes.margins(x=0.16 if not size.is_narrow else 0.3)
     axes.yaxis.grid(visible=False)
     canvas.count_ticks(axes.xaxis, steps=3 if size.is_narrow else 5)

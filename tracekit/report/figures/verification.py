@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracekit.report import canvas
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 
 if TYPE_CHECKING:
     import pandas as pd

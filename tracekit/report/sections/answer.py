@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
 
@@ -36,13 +35,13 @@ def answer(inputs: Inputs) -> Section | Missing:
 def placement_title(placement: str) -> str:
     """Return how a placement is called where there is little room."""
     special = {"base": "nothing", "combined": "split"}
-    return special.get(placement) or " + ".join(map(roles.title, placement.split("+")))
+    return special.get(placement) or " + ".join(map(fmt.role_title, placement.split("+")))
 
 
 def shares(answer: Mapping[str, Any]) -> str:
     """Write how the NVM is divided: 4 MiB file system, 6 MiB journal."""
     given = [
-        f"{fmt.data(answer[f'{role}_bytes'])} {roles.title(role)}"
+        f"{fmt.data(answer[f'{role}_bytes'])} {fmt.role_title(role)}"
         for role in ("fs", "journal", "swap")
         if answer[f"{role}_bytes"]
     ]

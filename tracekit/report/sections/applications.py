@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section
 
@@ -89,7 +88,7 @@ def counted(table: pd.DataFrame) -> pd.DataFrame:
 def shape(table: pd.DataFrame, small: str, *, large: str) -> Shape:
     """Return the trace's shape; `small` and `large` are the best single roles of Fig. 6."""
     falls = table["total_share"] - table["distinct_share"]
-    hot = tuple(roles.in_order(table.index[falls >= HOT_POINTS]))
+    hot = tuple(fmt.in_order(table.index[falls >= HOT_POINTS]))
     return Shape(str(table["request_share"].idxmax()), hot, small, large)
 
 
@@ -101,10 +100,10 @@ def agreement(found: Shape, known: Shape) -> dict[str, bool]:
 def titles(known: Shape) -> dict[str, str]:
     """Return the traits of a shape as they are shown."""
     return {
-        "busiest": roles.title(known.busiest),
-        "hot": fmt.listing([roles.title(role) for role in known.hot]) or "none",
-        "small": roles.title(known.small),
-        "large": roles.title(known.large),
+        "busiest": fmt.role_title(known.busiest),
+        "hot": fmt.listing([fmt.role_title(role) for role in known.hot]) or "none",
+        "small": fmt.role_title(known.small),
+        "large": fmt.role_title(known.large),
     }
 
 
@@ -115,7 +114,7 @@ def words(table: pd.DataFrame, found: Shape, *, capacity_bytes: int) -> dict[str
     shown["busiest"] += f": {requests} of reads and writes"
     if found.hot:
         falls = [
-            f"{roles.title(role)}: {fmt.share(table.loc[role, 'total_share'])} of all sectors,"
+            f"{fmt.role_title(role)}: {fmt.share(table.loc[role, 'total_share'])} of all sectors,"
             f" {fmt.share(table.loc[role, 'distinct_share'])} of the different ones"
             for role in found.hot
         ]
@@ -153,16 +152,16 @@ def differences(table: pd.DataFrame, found: Shape, *, known: Shape) -> list[str]
     sentences = []
     if not same["busiest"]:
         sentences.append(
-            f"There the {roles.title(known.busiest)} has most requests, here the"
-            f" {roles.title(found.busiest)}; of all sectors the {roles.title(known.busiest)} has"
-            f" {fmt.share(_share(table, known.busiest))} here."
+            f"There the {fmt.role_title(known.busiest)} has most requests, here the"
+            f" {fmt.role_title(found.busiest)}; of all sectors the"
+            f" {fmt.role_title(known.busiest)} has {fmt.share(_share(table, known.busiest))} here."
         )
         sentences += _sizes(table, (known.busiest, found.busiest))
     for trait, amount in (("small", "little"), ("large", "much")):
         if not same[trait]:
             role = getattr(known, trait)
             sentences.append(
-                f"There {amount} NVM serves best as {roles.title(role)}, which has only"
+                f"There {amount} NVM serves best as {fmt.role_title(role)}, which has only"
                 f" {fmt.data(_distinct_bytes(table, role))} of different sectors here."
             )
     if not same["hot"]:
@@ -182,7 +181,8 @@ def _sizes(table: pd.DataFrame, compared: Sequence[str]) -> list[str]:
         return []
     means = 512 * there["total_sectors"] / requests
     told = [
-        f"{fmt.data(round(mean))} in the {roles.title(str(role))}" for role, mean in means.items()
+        f"{fmt.data(round(mean))} in the {fmt.role_title(str(role))}"
+        for role, mean in means.items()
     ]
     return [f"A request has {fmt.listing(told)} on average."]
 
@@ -192,8 +192,8 @@ def _hot_difference(table: pd.DataFrame, found: Shape, *, known: Shape) -> str:
     there, here = titles(known)["hot"], titles(found)["hot"]
     touches = table["total_sectors"] / table["distinct_sectors"]
     told = [
-        f"{count:.2f} times in the {roles.title(str(role))}"
-        for role, count in touches[list(roles.in_order(touches.index))].items()
+        f"{count:.2f} times in the {fmt.role_title(str(role))}"
+        for role, count in touches[list(fmt.in_order(touches.index))].items()
     ]
     return (
         f"There the role with hot sectors is {_none(there)}, here {_none(here)}: a sector is"

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import format as fmt
+from tracekit.model.what_if import AS_ASKED
+from tracekit.report import formatting as fmt
 from tracekit.report.figures import buffer as draw
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Missing, Section, figure
-from tracekit.simulate.row_times import AS_ASKED
 
 if TYPE_CHECKING:
     import pandas as pd

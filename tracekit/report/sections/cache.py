@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.cache_curve import cache_curve
 from tracekit.report.figures.cache_even import EVEN_STYLES, cache_even, cache_even_time
 from tracekit.report.figures.cache_policies import POLICY_STYLES, cache_policies
+from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Missing, Section, figure
 from tracekit.report.sections.cache_changes import changed
 from tracekit.report.sections.cache_planes import planes
 from tracekit.report.sections.cache_volumes import volumes
-from tracekit.report.tables import rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +59,7 @@ def _curve(evidence: Evidence, kind: str) -> Figure:
     table = evidence.table
     mine = table[(table["cache"] == kind) & (table["operation"] == "all")]
     mine = mine[mine["scope"] == "all"]
-    names = [*roles.in_order(mine["role"]), *(["all"] if (mine["role"] == "all").any() else [])]
+    names = [*fmt.in_order(mine["role"]), *(["all"] if (mine["role"] == "all").any() else [])]
     titles = {"shared": "One LRU cache for all roles", "own": "An LRU cache for each role alone"}
     drawn = figure(
         cache_curve,
@@ -68,7 +67,9 @@ def _curve(evidence: Evidence, kind: str) -> Figure:
         title=titles[kind],
         says=curve_says(mine),
         legend=[
-            Key("optimal", "all roles", "dotted") if name == "all" else Key(name, roles.title(name))
+            Key("optimal", "all roles", "dotted")
+            if name == "all"
+            else Key(name, fmt.role_title(name))
             for name in names
         ],
         name=f"cache-curve-{kind}",
@@ -79,11 +80,11 @@ def _curve(evidence: Evidence, kind: str) -> Figure:
 def curve_says(table: pd.DataFrame) -> list[str]:
     """Say for each role where its curve falls most, and what no cache can help."""
     sentences = []
-    for role in (*roles.in_order(table["role"]), "all"):
+    for role in (*fmt.in_order(table["role"]), "all"):
         curve = table[table["role"] == role].sort_values("capacity_bytes")
         if curve.empty:
             continue
-        name = "All roles together" if role == "all" else roles.title(role).capitalize()
+        name = "All roles together" if role == "all" else fmt.role_title(role).capitalize()
         ratio = curve["miss_ratio"].astype(float)
         half = 1 - (1 - ratio.min()) / 2
         size = curve.loc[ratio <= half + 1e-12, "capacity_bytes"].min()

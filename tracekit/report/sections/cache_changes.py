@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
+from tracekit.model.cache_plane import LEAST_GAIN_RATIO
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.cache_sensitivity import cache_sensitivity
+from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Figure, figure
-from tracekit.report.tables import rows
-from tracekit.simulate.cache_sensitivity import LEAST_GAIN_RATIO
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import format as fmt
+from tracekit.model.cache import LRU_LEVELS, level_words
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.cache_plane import cache_plane, cache_plane_time, time_unit
+from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Figure, figure
-from tracekit.report.tables import rows
-from tracekit.simulate.cache_levels import LRU_LEVELS, level_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.cache_curve import VOLUME_STYLES, cache_volumes
+from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Figure, Key, figure
-from tracekit.report.tables import rows
 
 if TYPE_CHECKING:
     import pandas as pd

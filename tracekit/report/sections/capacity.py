@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.capacity import STYLES
 from tracekit.report.figures.capacity import capacity as draw
 from tracekit.report.inputs import Evidence, Inputs
@@ -160,7 +159,7 @@ def says(curves: pd.DataFrame, *, measure: str = "Elapsed time") -> list[str]:
         sentences.append(f"The lowest point of each curve: {fmt.listing(parts)}.")
     still = [name for name in ("fs", "journal", "swap") if _is_flat(lowest, name, base_ns)]
     if still:
-        names = fmt.listing([roles.title(name) for name in still])
+        names = fmt.listing([fmt.role_title(name) for name in still])
         sentences.append(f"NVM as {names} saves nothing at any capacity.")
     return sentences
 

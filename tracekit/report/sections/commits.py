@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.commit_intervals import commit_intervals as draw
+from tracekit.report.formatting import rows
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-from tracekit.report.tables import rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +37,7 @@ def commits(inputs: Inputs) -> Section | Missing:
 def says(table: pd.DataFrame) -> list[str]:
     """Say how often each role flushes and how much it writes in between."""
     return [
-        f"{roles.title(row.role).capitalize()}: {fmt.count(row.flush_count)} flushes, one "
+        f"{fmt.role_title(row.role).capitalize()}: {fmt.count(row.flush_count)} flushes, one "
         f"every {fmt.duration(row.interval_avg_ns)} on average, with "
         f"{fmt.data(row.write_bytes_per_flush)} written between."
         for row in rows(table)

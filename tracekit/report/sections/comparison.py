@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.comparison import comparison as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section, figure
@@ -44,7 +43,7 @@ def points(table: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     kinds = [
         f"{fmt.printable(row['name'])}: elapsed"
         if row["measure"] == "elapsed"
-        else f"{fmt.printable(row['name'])}: {roles.title(row['role'])} {row['operation']}"
+        else f"{fmt.printable(row['name'])}: {fmt.role_title(row['role'])} {row['operation']}"
         for row in chosen.to_dict("records")
     ]
     return chosen.assign(kind=kinds, role=chosen["role"].replace({"all": "combined"}))

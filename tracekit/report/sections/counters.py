@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracekit.counters.statistics import LEAST_CORRELATED
-from tracekit.report import format as fmt
+from tracekit.counters import LEAST_CORRELATED
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.counters_heat import counters_heat
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Figure, Key, Section, figure

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.coverage import coverage as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Key, Missing, Section, figure, role_keys
-from tracekit.schema import BLOCK_BYTES
+from tracekit.tables import BLOCK_BYTES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,12 +43,12 @@ def coverage(inputs: Inputs) -> Section | Missing:
 def says(table: pd.DataFrame) -> list[str]:
     """Say how much NVM takes half and nine tenths of each role's touches."""
     sentences = []
-    for role in (*roles.in_order(table["role"]), "all"):
+    for role in (*fmt.in_order(table["role"]), "all"):
         curve = table[table["role"] == role]
         if curve.empty:
             continue
         half, most = (fmt.data(bytes_for(curve, part)) for part in (HALF, MOST))
-        name = "All roles together" if role == "all" else roles.title(role).capitalize()
+        name = "All roles together" if role == "all" else fmt.role_title(role).capitalize()
         sentences.append(
             f"{name}: half of the touches fall on the hottest {half}, nine tenths on the hottest "
             f"{most}, of {fmt.data(curve['hotter_bytes'].max())} touched."

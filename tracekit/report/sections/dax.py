@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.dax import dax_ratios, dax_savings
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Section, figure
 from tracekit.report.sections.file_runs import step_colour, varied_settings, varied_words
-from tracekit.sweep.dax import paragraphs, stand_ins
+from tracekit.sweep.summary import paragraphs, stand_ins
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.device_latency import device_latency
 from tracekit.report.figures.device_surface import device_surface
 from tracekit.report.inputs import Evidence, Inputs

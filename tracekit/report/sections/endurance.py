@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.endurance import endurance as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Key, Section, figure
@@ -51,4 +51,4 @@ def written(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _title(name: str) -> str:
-    return MIXED.get(name) or roles.title(name)
+    return MIXED.get(name) or fmt.role_title(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 from tracekit.report.figures import fidelity as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Key, Section, figure

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.file_breakdown import file_breakdown
 from tracekit.report.figures.file_curves import (
     latency_over_threads,
@@ -18,8 +18,8 @@ from tracekit.report.figures.file_rates import file_rates
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Section, figure
 from tracekit.report.sections.file_times import call_times
-from tracekit.sweep.points import NAMED, setting_word
-from tracekit.sweep.points import varied_settings as settings_of
+from tracekit.sweep.summary import NAMED, setting_word
+from tracekit.sweep.summary import varied_settings as settings_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,12 +7,11 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.footprint import footprint as draw
+from tracekit.report.formatting import every_window
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-from tracekit.report.tables import every_window
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,9 +54,9 @@ def windows(table: pd.DataFrame) -> list[str]:
     """Say how much each role touches within one window."""
     starts = sorted(set(table["window_ns"]))
     lasting = f"{fmt.duration(starts[1] - starts[0])} each" if len(starts) > 1 else "all in one"
+    most = table.groupby("role")["touched_bytes"].max()
     fullest = [
-        f"{fmt.data(table.loc[table['role'] == role, 'touched_bytes'].max())} {roles.title(role)}"
-        for role in roles.in_order(table["role"])
+        f"{fmt.data(most[role])} {fmt.role_title(role)}" for role in fmt.in_order(table["role"])
     ]
     return [
         f"{fmt.plural(len(starts), 'window')}, {lasting}. At most {fmt.listing(fullest)} in one."
@@ -67,12 +66,13 @@ def windows(table: pd.DataFrame) -> list[str]:
 def says(table: pd.DataFrame) -> list[str]:
     """Say how much of what a window touches is new to the trace."""
     sentences = []
-    for role in roles.in_order(table["role"]):
+    for role in fmt.in_order(table["role"]):
         mine = table[table["role"] == role]
         touched, new = mine["touched_blocks"].sum(), mine["new_blocks"].sum()
         if touched:
             sentences.append(
-                f"{roles.title(role).capitalize()}: {fmt.data(mine['seen_bytes'].max())} in all; "
-                f"{fmt.share(new / touched)} of what a window touches was never touched before."
+                f"{fmt.role_title(role).capitalize()}: {fmt.data(mine['seen_bytes'].max())} in"
+                f" all; {fmt.share(new / touched)} of what a window touches was never touched"
+                " before."
             )
     return sentences or ["No block was touched."]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.heat_map import heat_map as draw
 from tracekit.report.figures.heat_map import scale
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-from tracekit.schema import SECTOR_BYTES
+from tracekit.tables import SECTOR_BYTES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.interarrival import interarrival as draw
+from tracekit.report.formatting import rows
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-from tracekit.report.tables import rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +38,7 @@ def says(table: pd.DataFrame) -> list[str]:
     sentences = []
     for row in rows(table):
         text = (
-            f"{roles.title(row.role).capitalize()}: half of the gaps are at most "
+            f"{fmt.role_title(row.role).capitalize()}: half of the gaps are at most "
             f"{fmt.duration(row.gap_p50_ns)}, the mean is {fmt.duration(row.gap_avg_ns)}"
         )
         if row.gap_avg_ns >= BURST_RATIO * row.gap_p50_ns:

@@ -6,13 +6,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.distribution import distribution as draw
 from tracekit.report.figures.latency_over_time import latency_over_time as draw_over_time
+from tracekit.report.formatting import every_window, largest, rows
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Missing, Section, figure, role_keys
-from tracekit.report.tables import every_window, largest, rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +63,7 @@ def _over_time(evidence: Evidence | None) -> Figure | None:
         replace(evidence, table=curves),
         title="Response times over time",
         says=[
-            f"The slowest window is the {roles.title(str(slowest['role']))}'s, "
+            f"The slowest window is the {fmt.role_title(str(slowest['role']))}'s, "
             f"{fmt.duration(slowest['window_ns'])} after the start: 99\N{NO-BREAK SPACE}% within "
             f"{fmt.duration(slowest['latency_p99_ns'])}."
         ],
@@ -85,7 +84,7 @@ def service_rows(table: pd.DataFrame) -> list[dict[str, str]]:
         short.append(
             {
                 "role": row.role,
-                "name": f"{roles.title(row.role)} {row.operation}{flushing}",
+                "name": f"{fmt.role_title(row.role)} {row.operation}{flushing}",
                 "count": fmt.count(row.request_count),
                 **times,
             }
@@ -101,7 +100,7 @@ def says(table: pd.DataFrame) -> list[str]:
     sentences = []
     for row in rows(responses):
         flushing = " that flush first" if row.is_preflush and row.operation != "flush" else ""
-        subject = f"{roles.title(row.role).capitalize()} {fmt.verb_plural(row.operation)}"
+        subject = f"{fmt.role_title(row.role).capitalize()} {fmt.verb_plural(row.operation)}"
         half, most = (fmt.duration(value) for value in (row.latency_p50_ns, row.latency_p99_ns))
         sentences.append(
             f"{subject}{flushing}: half within {half}, 99\N{NO-BREAK SPACE}% within {most}."

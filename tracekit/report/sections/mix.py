@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.mix import mix as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
@@ -65,8 +64,8 @@ def says(table: pd.DataFrame) -> list[str]:
     if flushes:
         owners = flushing.groupby("role")["request_count"].sum()
         each = [
-            f"{fmt.count(owners[role])} {roles.title(role)}"
-            for role in roles.in_order(owners.index)
+            f"{fmt.count(owners[role])} {fmt.role_title(role)}"
+            for role in fmt.in_order(owners.index)
         ]
         sentences.append(
             f"{fmt.count(flushes)} of them ({fmt.listing(each)}) wait for the medium: they flush "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 
 from tracekit import __version__
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracekit.polling import describe_polling
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.replay.io_uring_options import describe_polling
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.replayed_distribution import replayed_distribution as draw
+from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Missing, Section, figure, role_keys
 from tracekit.report.sections.replay_course import course
-from tracekit.report.tables import rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +102,7 @@ def how(summary: Mapping[str, Any]) -> str:
     engine = summary["engine"]["used"]
     pace = PACE.get(summary["pace"], summary["pace"])
     places = [
-        f"{roles.title(target['label']) if target['label'] != 'default' else 'requests'} on "
+        f"{fmt.role_title(target['label']) if target['label'] != 'default' else 'requests'} on "
         f"{KINDS.get(target['kind'], target['kind'])}"
         f"{'' if target['is_direct'] else ' through the page cache'}"
         for target in summary["targets"]
@@ -127,8 +126,8 @@ def says(times: pd.DataFrame) -> list[str]:
     for row in rows(times[times["measure"] == "response"]):
         half, most = fmt.duration(row.time_p50_ns), fmt.duration(row.time_p99_ns)
         sentences.append(
-            f"{roles.title(row.role).capitalize()} {fmt.verb_plural(row.operation)}: half within "
-            f"{half}, 99\N{NO-BREAK SPACE}% within {most} of the intended time."
+            f"{fmt.role_title(row.role).capitalize()} {fmt.verb_plural(row.operation)}: half"
+            f" within {half}, 99\N{NO-BREAK SPACE}% within {most} of the intended time."
         )
     return sentences
 

@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 from tracekit.report.figures import replay_course as draw
+from tracekit.report.formatting import every_window, largest
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Figure, Key, figure, role_keys
-from tracekit.report.tables import every_window, largest
 
 if TYPE_CHECKING:
     import pandas as pd

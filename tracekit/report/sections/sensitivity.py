@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.sensitivity import HOLDS, OTHER
 from tracekit.report.figures.sensitivity import sensitivity as draw
 from tracekit.report.inputs import Inputs

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.sequentiality import sequentiality as draw
+from tracekit.report.formatting import rows
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-from tracekit.report.tables import rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +54,7 @@ def says(table: pd.DataFrame) -> list[str]:
     sentences = []
     for row in rows(table.head(4)):
         sentences.append(
-            f"{roles.title(row.role).capitalize()} {fmt.verb_plural(row.operation)}: "
+            f"{fmt.role_title(row.role).capitalize()} {fmt.verb_plural(row.operation)}: "
             f"{fmt.share(row.sequential_ratio)} sequential, in runs of "
             f"{fmt.number(row.run_avg_requests)} requests on average."
         )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.sizes import sizes as draw
+from tracekit.report.formatting import largest
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-from tracekit.report.tables import largest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +37,7 @@ def says(table: pd.DataFrame) -> list[str]:
     for (role, operation), group in table.groupby(["role", "operation"], sort=True):
         commonest = largest(group, "request_count")
         part = commonest["request_count"] / group["request_count"].sum()
-        subject = f"{roles.title(str(role)).capitalize()} {fmt.verb_plural(str(operation))}"
+        subject = f"{fmt.role_title(str(role)).capitalize()} {fmt.verb_plural(str(operation))}"
         length = fmt.data(commonest["length_bytes"])
         longest = fmt.data(group["length_bytes"].max())
         sentences.append(

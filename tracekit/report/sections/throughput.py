@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.throughput import throughput as draw
+from tracekit.report.formatting import every_window, largest
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-from tracekit.report.tables import every_window, largest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,11 +45,11 @@ def by_role(table: pd.DataFrame) -> pd.DataFrame:
 def says(rates: pd.DataFrame) -> list[str]:
     """Say the peak of each role and when it was."""
     sentences = []
-    for role in roles.in_order(rates["role"]):
+    for role in fmt.in_order(rates["role"]):
         mine = rates[rates["role"] == role]
         peak = largest(mine, "bytes_per_second")
         sentences.append(
-            f"{roles.title(role).capitalize()}: at most {fmt.data(peak['bytes_per_second'])} a "
+            f"{fmt.role_title(role).capitalize()}: at most {fmt.data(peak['bytes_per_second'])} a "
             f"second, {fmt.duration(peak['window_ns'])} after the start; "
             f"{fmt.data(mine['bytes_per_second'].mean())} a second on average."
         )

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracekit.report import format as fmt
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.tier_key import tier_key
 from tracekit.report.figures.tier_sensitivity import tier_sensitivity
 from tracekit.report.figures.tier_skew import tier_skew
 from tracekit.report.figures.tier_surface import tier_surface
+from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Missing, Section, figure
-from tracekit.report.tables import rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracekit.report import format as fmt
-from tracekit.report import roles
+from tracekit.report import formatting as fmt
 from tracekit.report.figures.totals import totals as draw
+from tracekit.report.formatting import largest, rows
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure
-from tracekit.report.tables import largest, rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,16 +44,17 @@ def says(table: pd.DataFrame) -> list[str]:
     busiest = largest(table, "total_sectors")
     hottest = largest(table, "accesses_per_sector")
     each = [
-        f"{row.accesses_per_sector:.2f} times in the {roles.title(row.role)}" for row in rows(table)
+        f"{row.accesses_per_sector:.2f} times in the {fmt.role_title(row.role)}"
+        for row in rows(table)
     ]
     sentences = [
-        f"Most traffic goes to the {roles.title(busiest['role'])}: "
+        f"Most traffic goes to the {fmt.role_title(busiest['role'])}: "
         f"{fmt.share(busiest['total_sectors'] / all_sectors)} of all sectors read and written.",
         f"A sector is touched {fmt.listing(each)} on average.",
     ]
     if len(table) > 1:
         sentences.append(
             f"The larger that number, the shorter the pale bar beside the full one and the more "
-            f"a small NVM can catch: here most in the {roles.title(hottest['role'])}."
+            f"a small NVM can catch: here most in the {fmt.role_title(hottest['role'])}."
         )
     return sentences

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tracekit.printable import span
-from tracekit.report import format as fmt
+from tracekit.errors import span
+from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
 

@@ -1,0 +1,156 @@
+"""Runs `tracekit-replay`, or its sibling for files, and reads the summary."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracekit._native import INTERFACE_VERSION, PROGRAM, program_path
+from tracekit.errors import TracekitError, UsageError
+from tracekit.progress import hidden
+
+INTERFACE = f"{PROGRAM} interface {INTERFACE_VERSION}"
+DONE, USAGE, PARTIAL = 0, 2, 3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the program said: its summary, its talk, and whether it did all."""
+
+    summary: dict[str, Any]
+    messages: str
+    is_partial: bool
+
+
+@functools.cache
+def checked_program(name: str = PROGRAM, interface: str = INTERFACE) -> Path:
+    """Return a program's path; raise TracekitError when it is of another version."""
+    path = program_path(name)
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    if told.stdout.strip() != interface:
+        raise TracekitError(
+            f"{path} is of another version: it says '{told.stdout.strip()}', not '{interface}'",
+            hint="build it again: make setup",
+        )
+    return path
+
+
+def run_program(plan: Path, summary: Path, *, arguments: Sequence[str]) -> Outcome:
+    """Run a plan with the program's own options and return what it said.
+
+    Ctrl-C reaches the program, which then stops in good order. Raises TracekitError with the
+    program's message when it refused or failed.
+    """
+    command = [str(checked_program()), str(plan), "--summary", str(summary), *arguments]
+    return run_command(command, summary)
+
+
+def run_command(command: Sequence[str], summary: Path) -> Outcome:
+    """Run a replay program, with a progress line on a terminal, and read its summary."""
+    code, messages = _watched(command)
+    if code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP):
+        raise KeyboardInterrupt  # before the program could take it: nothing was made
+    if code not in (DONE, PARTIAL):
+        raise _failure(Path(command[0]).name, code, messages)
+    # A path in the summary may hold bytes that are no UTF-8.
+    text = summary.read_bytes().decode("utf-8", errors="backslashreplace")
+    return Outcome(json.loads(text), messages, code == PARTIAL)
+
+
+def _watched(command: Sequence[str]) -> tuple[int, str]:
+    """Run a program to its end; return its exit code and what it said on stderr."""
+    with terminal() as shown:
+        progress = [] if shown is None else ["--progress-fd", str(shown)]
+        with (
+            forwarded_signals() as forward,
+            subprocess.Popen(
+                [*command, "--parent", str(os.getpid()), *progress],
+                stderr=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=() if shown is None else (shown,),
+            ) as child,
+        ):
+            forward.to(child)
+            messages = (child.stderr.read() if child.stderr else b"").decode(errors="replace")
+            return child.wait(), messages
+
+
+class KilledError(TracekitError):
+    """The program was killed: it could not end in good order."""
+
+
+def _failure(program: str, code: int, messages: str) -> TracekitError:
+    lines = [line.removeprefix(f"{program}: ") for line in messages.splitlines()]
+    said = f"ended with code {code} and said nothing"
+    if code < 0:
+        said = f"was killed by {signal.Signals(-code).name}"
+    text = "; ".join([*lines, *([f"{program} {said}"] if code < 0 or not lines else [])])
+    if code < 0:
+        return KilledError(text)
+    return UsageError(text) if code == USAGE else TracekitError(text)
+
+
+@contextmanager
+def terminal() -> Iterator[int | None]:
+    """Yield a descriptor of the terminal on stderr, for the progress line, or None.
+
+    Two lines would overwrite each other, so that of this process is gone meanwhile.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    copy = os.dup(sys.stderr.fileno())
+    try:
+        with hidden():
+            yield copy
+    finally:
+        os.close(copy)
+
+
+class Forward:
+    """Passes Ctrl-C, SIGTERM and SIGHUP on to a child, also those that come before it is there."""
+
+    def __init__(self) -> None:
+        """Start without a child."""
+        self._child: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+
+    def to(self, child: subprocess.Popen[bytes]) -> None:
+        """Pass on to this child from now on, and what came before."""
+        self._child = child
+        for number in self._early:
+            child.send_signal(number)
+
+    def take(self, number: int, _frame: object) -> None:
+        """Handle a signal."""
+        if self._child is None:
+            self._early.append(number)
+        else:
+            self._child.send_signal(number)
+
+
+@contextmanager
+def forwarded_signals() -> Iterator[Forward]:
+    """Leave signals to the child, which ends in good order, and wait for it."""
+    forward = Forward()
+    if threading.current_thread() is not threading.main_thread():
+        yield forward
+        return
+    stoppers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = [number for number in stoppers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = [signal.signal(number, forward.take) for number in numbers]
+    try:
+        yield forward
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,583 @@
+"""One capture of file operations: strace runs the command, its text becomes the tables."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import secrets
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit import __version__
+from tracekit._native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Calls, Known, Start
+from tracekit.arrow import array_of, texts_of, words_of
+from tracekit.capture.command import run, run_untraced, signals_held
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.metadata import warning
+from tracekit.store import INFO_NAME, new_folder, write_batches, write_json, write_table
+from tracekit.tables import (
+    EVIDENCE,
+    FILE_KINDS,
+    FILE_OPERATION_NAMES,
+    FILE_OPERATIONS,
+    FILES,
+    SCHEMA_VERSION,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+MOST_BAD_RATIO = 0.01
+AFTER = EVIDENCE.index("after")
+FLAGS = {
+    "is_direct": DIRECT,
+    "is_sync": SYNC,
+    "is_append": APPEND,
+    "is_truncate": TRUNCATE,
+    "is_exclusive": EXCLUSIVE,
+}
+MAYBE = (
+    *("end_ns", "file_id", "other_file_id", "handle"),
+    *("offset_bytes", "length_bytes", "done_bytes"),
+)
+HASH_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What a text held."""
+
+    stats: dict[str, int]
+    left_out: dict[str, int]
+    files: int
+    """Rows of `files`."""
+    sizes: dict[str, int]
+    """Files by the evidence of their sizes."""
+    operations: dict[str, int]
+    """Rows by operation."""
+
+
+class Hashes:
+    """Names that nobody can read back: a keyed hash, whose key is thrown away."""
+
+    def __init__(self) -> None:
+        """Take a new key."""
+        self._key = secrets.token_bytes(32)
+
+    def name(self, text: bytes) -> str:
+        """Return what stands for a name."""
+        found = hashlib.blake2b(text, key=self._key, digest_size=HASH_DIGITS // 2)
+        return found.hexdigest()
+
+    def path(self, path: bytes) -> str:
+        """Return what stands for a path: as many parts, equal ones for equal ones."""
+        return "/".join(self.name(part) if part else "" for part in path.split(b"/"))
+
+
+def decode(text: Path, folder: Path, *, start: Start, hashes: Hashes | None = None) -> Decoded:
+    """Write both tables into `folder` and return what was found.
+
+    Raise InputError when the text is not strace's, or more than 1 % of its lines is not.
+    """
+    fd = os.open(text, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found, known = _decode_once(fd, folder, start, hashes)
+        if known:
+            # Sizes that were known at the end only give appended bytes their places.
+            os.lseek(fd, 0, os.SEEK_SET)
+            start = replace(start, known=start.known + known)
+            found, _ = _decode_once(fd, folder, start, hashes)
+    finally:
+        os.close(fd)
+    return found
+
+
+def _decode_once(
+    fd: int, folder: Path, start: Start, hashes: Hashes | None
+) -> tuple[Decoded, tuple[Known, ...]]:
+    """Decode the whole text; return what was found, and sizes that would tell more."""
+    import numpy as np
+
+    operations: dict[str, int] = {}
+    with Calls(fd, start) as calls:
+        batches = _batches(calls, hashes, operations)
+        write_batches(folder / "file_operations.parquet", batches, schema=FILE_OPERATIONS)
+        stats = calls.stats()
+        _refuse_bad(calls, stats)
+        paths, facts = calls.files()
+        left_out = calls.left_out()
+    table = _files(paths, facts, hashes)
+    write_table(folder / "files.parquet", table)
+    counted = np.bincount(facts["evidence"][facts["is_used"] > 0], minlength=len(EVIDENCE))
+    sizes = {name: int(count) for name, count in zip(EVIDENCE, counted, strict=True) if count}
+    known: tuple[Known, ...] = ()
+    if stats["unplaced"]:
+        known = tuple(
+            Known(path, int(fact["kind"]), int(fact["first_bytes"]), AFTER)
+            for path, fact in zip(paths, facts, strict=True)
+            if fact["evidence"] == AFTER and fact["is_used"]
+        )
+        known = () if any(one.evidence == AFTER for one in start.known) else known
+    return Decoded(stats, left_out, table.num_rows, sizes, operations), known
+
+
+def _refuse_bad(calls: Calls, stats: dict[str, int]) -> None:
+    bad, lines = stats["bad_lines"], stats["lines"]
+    if lines == 0:
+        raise InputError("strace wrote nothing", hint="the command was not started")
+    # The last line is cut when strace is killed.
+    if bad > max(1, lines * MOST_BAD_RATIO):
+        raise InputError(
+            f"{bad:,} of {lines:,} lines are not what strace prints; the first is line"
+            f" {stats['first_bad_line']}: {calls.bad_line()!r}",
+            hint="check the version: strace --version, 5.11 or newer",
+        )
+
+
+def _batches(
+    calls: Calls, hashes: Hashes | None, operations: dict[str, int]
+) -> Iterator[pa.RecordBatch]:
+    import numpy as np
+    import pyarrow as pa
+
+    first = 0
+    for rows in calls.batches():
+        names = calls.processes()
+        shown = names if hashes is None else [hashes.name(name.encode()) for name in names]
+        yield pa.RecordBatch.from_arrays(_columns(rows, first, shown), schema=FILE_OPERATIONS)
+        first += len(rows)
+        counts = np.bincount(rows["operation"], minlength=len(FILE_OPERATION_NAMES))
+        for name, count in zip(FILE_OPERATION_NAMES, counts, strict=True):
+            if count:
+                operations[name] = operations.get(name, 0) + int(count)
+
+
+def _columns(rows: NDArray[np.void], first: int, processes: list[str]) -> list[pa.Array]:
+    import numpy as np
+
+    made: dict[str, pa.Array] = {
+        "operation_id": array_of(np.arange(first, first + len(rows), dtype=np.int64)),
+        "process": words_of(rows["process"], processes),
+        "operation": words_of(rows["operation"], FILE_OPERATION_NAMES),
+    }
+    for name, bit in FLAGS.items():
+        made[name] = array_of((rows["flags"] & bit) != 0)
+    for name in MAYBE:
+        made[name] = array_of(rows[name], valid=rows[name] >= 0)
+    for name in ("start_ns", "pid", "tid", "error"):
+        made[name] = array_of(rows[name])
+    return [made[name] for name in FILE_OPERATIONS.names]
+
+
+def _files(paths: list[bytes], facts: Any, hashes: Hashes | None) -> pa.Table:
+    """Return the table of the files that a row names."""
+    import numpy as np
+    import pyarrow as pa
+
+    used = np.flatnonzero(facts["is_used"])
+    facts = facts[used]
+    # A kind that nothing tells is that of names that were asked for and never there.
+    kinds = np.maximum(facts["kind"], 1) - 1
+    if hashes is None:
+        shown = [paths[place].decode(errors="backslashreplace") for place in used]
+    else:
+        shown = [hashes.path(paths[place]) for place in used]
+    sizes = np.where(kinds == 0, facts["first_bytes"], -1)
+    columns = [
+        array_of(used.astype(np.int64)),
+        texts_of(shown),
+        words_of(kinds, FILE_KINDS),
+        array_of(sizes, valid=sizes >= 0),
+        words_of(facts["evidence"], EVIDENCE),
+    ]
+    return pa.Table.from_arrays(columns, schema=FILES)
+
+
+NAME = "strace"
+# What the decoder follows. `?` lets strace pass over calls that this machine does not have.
+FOLLOWED = (
+    *("open", "openat", "openat2", "creat", "close", "close_range", "dup", "dup2", "dup3", "fcntl"),
+    *("read", "pread64", "readv", "preadv", "preadv2"),
+    *("write", "pwrite64", "writev", "pwritev", "pwritev2"),
+    *("sendfile", "copy_file_range", "splice", "lseek", "ftruncate", "truncate", "fallocate"),
+    *("fsync", "fdatasync", "sync_file_range", "sync", "syncfs", "getdents", "getdents64"),
+    *("stat", "lstat", "fstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"),
+    *("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat"),
+    *("mkdir", "mkdirat", "rmdir", "mmap", "munmap", "msync"),
+    *("clone", "clone3", "fork", "vfork", "execve", "execveat", "exit", "exit_group"),
+    *("chdir", "fchdir", "prctl"),
+)
+# What moves bytes or names in ways that no row can stand for: told by name and number.
+COUNTED = (
+    *("io_uring_setup", "io_uring_enter", "io_submit", "open_by_handle_at", "chroot"),
+    *("pivot_root", "symlink", "symlinkat", "mknod", "mknodat", "vmsplice", "tee"),
+)
+# Numbers instead of names of flags (-X raw) are short and need no table; -s 0 keeps what is read
+# and written out of the text; -y tells what is behind descriptors that were never seen opened.
+OPTIONS = (
+    *("-f", "-y", "-s", "0", "-X", "raw", "--seccomp-bpf", "--quiet=attach,personality"),
+    *("--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns"),
+    *("-e", "signal=none"),
+)
+PROBE_CALLS = 2000
+REMEDY = "apt install strace (5.11 or newer)"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What tracing costs here, by a program that reads and writes single bytes."""
+
+    call_ns: int
+    """What a traced call takes longer in all."""
+    duration_ns: int
+    """How much longer its own duration looks in the trace."""
+
+
+def command(output: Path, traced: Sequence[str]) -> list[str]:
+    """Return the command that runs `traced` and writes its calls to `output`."""
+    program = shutil.which(NAME)
+    if program is None:
+        raise TracekitError(f"{NAME} is not on PATH", hint=REMEDY)
+    calls = ",".join(f"?{name}" for name in (*FOLLOWED, *COUNTED))
+    return [program, *OPTIONS, "-o", str(output), "-e", f"trace={calls}", "--", *traced]
+
+
+def probe() -> str | None:
+    """Return why strace cannot be used here, or None when it can."""
+    with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
+        try:
+            ran = subprocess.run(
+                command(Path(folder) / "text", ["true"]),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=20,
+                check=False,
+            )
+        except TracekitError as error:
+            return str(error)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{NAME}: {error}"
+    if ran.returncode == 0:
+        return None
+    return (ran.stderr.strip().splitlines() or [f"exit status {ran.returncode}"])[0]
+
+
+def tracing_cost() -> Cost | None:
+    """Measure what tracing a call costs; None where dd(1) is missing or cannot be traced."""
+    if shutil.which("dd") is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
+        text = Path(folder) / "text"
+        start_s = _seconds(command(text, _copy(1)))
+        traced_s = _seconds(command(text, _copy(PROBE_CALLS)))
+        plain_s = _seconds(_copy(20 * PROBE_CALLS)) - _seconds(_copy(1))
+        shown_ns = _mean_duration_ns(text)
+    plain_ns = max(plain_s, 0.0) * 1e9 / (40 * PROBE_CALLS)
+    call_ns = (traced_s - start_s) * 1e9 / (2 * PROBE_CALLS) - plain_ns
+    return Cost(max(round(call_ns), 0), max(round(shown_ns - plain_ns), 0))
+
+
+def _copy(count: int) -> list[str]:
+    return ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", f"count={count}", "status=none"]
+
+
+def _seconds(program: Sequence[str]) -> float:
+    began_s = time.perf_counter()
+    subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return time.perf_counter() - began_s
+
+
+def _mean_duration_ns(text: Path) -> float:
+    """Return how long a read of /dev/zero took by the text."""
+    fd = os.open(text, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with Calls(fd, Start("/", below="/dev/zero")) as calls:
+            durations = [rows["end_ns"] - rows["start_ns"] for rows in calls.batches()]
+    finally:
+        os.close(fd)
+    return float(durations[0].mean()) if durations else 0.0
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How to capture file operations."""
+
+    command: tuple[str, ...]
+    below: Path | None = None
+    """Keep operations on what is below this folder only."""
+    hashes_names: bool = False
+    is_stdout_ours: bool = False
+    runs_untraced: bool = False
+    """Run the command untraced first, to measure what tracing costs it."""
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class FileCapture:
+    """What a capture brought."""
+
+    decoded: Decoded
+    duration_s: float
+    untraced_s: float | None
+    cost: Cost | None
+    exit_status: int
+    stopped_by: str | None
+    info: dict[str, Any]
+
+
+def trace_info(found: FileCapture, options: FileOptions) -> dict[str, Any]:
+    """Return the content of trace.json."""
+    stats = found.decoded.stats
+    return {
+        "schema": SCHEMA_VERSION,
+        "tool": {"tracekit": __version__},
+        "source": {"format": NAME, "kernel": platform.release(), "files": []},
+        "clock": {
+            "base_ns": stats["base_ns"],
+            "wall_ns": stats["base_ns"],
+            "duration_ns": stats["last_ns"] - stats["base_ns"],
+        },
+        "devices": [],
+        "layout": [],
+        "counts": _counts(found),
+        "loss": {
+            "lost_records": 0,
+            "sequence_gaps": 0,
+            "dropped": 0,
+            **{name: stats[name] for name in ("bad_lines", "orphan_ends", "unfinished")},
+            **{name: stats[name] for name in ("abandoned", "backwards", "forced")},
+        },
+        "capture": _about(found, options),
+        "inferences": _inferences(found),
+        "warnings": _warnings(found),
+    }
+
+
+def _counts(found: FileCapture) -> dict[str, Any]:
+    stats = found.decoded.stats
+    return {
+        "records": stats["lines"],
+        "file_operations": stats["rows"],
+        "files": found.decoded.files,
+        "operations": found.decoded.operations,
+        "sizes": found.decoded.sizes,
+        **{name: stats[name] for name in ("calls", "joined", "filtered", "adopted")},
+        "left_out": found.decoded.left_out,
+    }
+
+
+def _about(found: FileCapture, options: FileOptions) -> dict[str, Any]:
+    hides = options.hashes_names
+    return {
+        "source": NAME,
+        "command": [] if hides else list(options.command),
+        "below": None if hides or options.below is None else str(options.below),
+        "hashed_names": hides,
+        "exit_status": found.exit_status,
+        "stopped_by": found.stopped_by,
+        "overhead": _overhead(found),
+    }
+
+
+def _overhead(found: FileCapture) -> dict[str, Any]:
+    cost = found.cost
+    traced_ns = round(found.duration_s * 1e9)
+    plain_ns = None if found.untraced_s is None else round(found.untraced_s * 1e9)
+    return {
+        "traced_ns": traced_ns,
+        "untraced_ns": plain_ns,
+        "ratio": traced_ns / plain_ns if plain_ns else None,
+        "call_ns": cost.call_ns if cost else None,
+        "duration_ns": cost.duration_ns if cost else None,
+        "expected_ns": cost.call_ns * found.decoded.stats["calls"] if cost else None,
+    }
+
+
+def _inferences(found: FileCapture) -> list[dict[str, Any]]:
+    stats = found.decoded.stats
+    sizes = ", ".join(f"{name} {count:,}" for name, count in found.decoded.sizes.items())
+    made = [("sizes of files before the first operation", sizes, "the column evidence of files")]
+    if stats["adopted"]:
+        evidence = "descriptors that were used and never seen opened; strace names the file"
+        made.append(("open files", f"{stats['adopted']:,}", evidence))
+    if stats["guessed_creates"]:
+        evidence = "opened with O_CREAT and gone afterwards, or cut to nothing by the open"
+        made.append(("files taken for new ones", f"{stats['guessed_creates']:,}", evidence))
+    keys = ("what", "value", "evidence")
+    return [{**dict(zip(keys, one, strict=True)), "stage": "capture"} for one in made]
+
+
+def _warnings(found: FileCapture) -> list[dict[str, Any]]:
+    stats = found.decoded.stats
+    cost = found.cost
+    calls = ", ".join(f"{name} {count:,}" for name, count in found.decoded.left_out.items())
+    unreal = [
+        name for name in found.decoded.left_out if name.startswith("io_") and "setup" not in name
+    ]
+    doubts = [
+        (
+            "traced_times",
+            cost is not None,
+            f"a call took about {cost.call_ns / 1e3:,.1f} us longer under strace, of which"
+            f" {cost.duration_ns / 1e3:,.1f} us are in its duration"
+            if cost
+            else "",
+        ),
+        ("bad_lines", stats["bad_lines"], f"{stats['bad_lines']:,} lines cannot be understood"),
+        ("unseen_operations", unreal, f"the command used {', '.join(unreal)}"),
+        ("left_out_calls", calls, f"calls without a row: {calls}"),
+        (
+            "unknown_offsets",
+            stats["unplaced"],
+            f"the place of {stats['unplaced']:,} reads and writes is not known",
+        ),
+        (
+            "unfinished_calls",
+            stats["unfinished"] + stats["abandoned"],
+            f"{stats['unfinished'] + stats['abandoned']:,} calls did not return",
+        ),
+    ]
+    return [warning(code, message, stage="capture") for code, applies, message in doubts if applies]
+
+
+MOST_FILES = 1_000_000
+SNAPSHOT = EVIDENCE.index("snapshot")
+FILE, DIRECTORY, OTHER = range(1, len(FILE_KINDS) + 1)
+
+
+def files_below(folder: Path) -> tuple[Known, ...]:
+    """Return what is below a folder, itself included; links are not followed.
+
+    Raise UsageError when there is more than can be kept.
+    """
+    found = []
+    for path, status in _walk(os.fsencode(folder)):
+        kind = OTHER
+        if stat.S_ISREG(status.st_mode):
+            kind = FILE
+        elif stat.S_ISDIR(status.st_mode):
+            kind = DIRECTORY
+        size = status.st_size if kind == FILE else -1
+        found.append(Known(path, kind, size, SNAPSHOT))
+        if len(found) > MOST_FILES:
+            raise UsageError(
+                f"{folder}: more than {MOST_FILES:,} files are below it",
+                hint="choose a smaller --below, or none",
+            )
+    return tuple(found)
+
+
+def _walk(folder: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
+    yield folder, os.stat(folder)
+    waiting = [folder]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue  # it may not be entered, or it has just gone
+        for entry in entries:
+            try:
+                yield entry.path, entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+
+
+def standard_files() -> tuple[tuple[int, str, int, int], ...]:
+    """Return those standard streams that are files: number, path, position, flags of open."""
+    found = []
+    for number in range(3):
+        try:
+            path = os.readlink(f"/proc/self/fd/{number}")
+            lines = Path(f"/proc/self/fdinfo/{number}").read_text().splitlines()
+        except OSError:
+            continue
+        facts = dict(line.split(":", 1) for line in lines if ":" in line)
+        if path.startswith("/") and not path.endswith(" (deleted)"):
+            found.append((number, path, int(facts["pos"]), int(facts["flags"], 8)))
+    return tuple(found)
+
+
+# The kernel's times of files are those of its last tick, 10 ms at the most.
+TICK_S = 0.02
+LEAST_FREE_BYTES = 4 << 20
+
+
+def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
+    """Run the command and record its file operations into the new trace folder `output`.
+
+    Raise UsageError for a bad command, folder or output, TracekitError where strace does not work.
+    """
+    if shutil.which(options.command[0]) is None:
+        raise UsageError(f"{options.command[0]}: there is no such program")
+    below = _resolved(options.below)
+    reason = probe()
+    if reason is not None:
+        raise TracekitError(f"file operations cannot be captured: {reason}", hint=REMEDY)
+    cost = tracing_cost()
+    with new_folder(output, overwrite=options.overwrite) as part:
+        untraced_s = None
+        if options.runs_untraced:
+            untraced_s = run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
+        known = files_below(below) if below else ()
+        began = Start(
+            folder=str(Path.cwd()),
+            below=str(below) if below else None,
+            start_ns=time.time_ns(),
+            known=known,
+            has_snapshot=below is not None,
+            inherited=standard_files(),
+        )
+        time.sleep(TICK_S)
+        text = part / "strace.txt"
+        duration_s, exit_status, stopped_by = _record(text, options)
+        decoded = decode(text, part, start=began, hashes=Hashes() if options.hashes_names else None)
+        text.unlink()
+        found = FileCapture(decoded, duration_s, untraced_s, cost, exit_status, stopped_by, info={})
+        found.info.update(trace_info(found, options))
+        write_json(part / INFO_NAME, found.info)
+    return found
+
+
+def _resolved(folder: Path | None) -> Path | None:
+    if folder is None:
+        return None
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", hint="give --below a folder that is there")
+    return folder.resolve()
+
+
+def _record(text: Path, options: FileOptions) -> tuple[float, int, str | None]:
+    """Run the command under strace; return seconds, exit status and the signal that ended it."""
+    with signals_held() as stop:
+        ran = run(
+            command(text, options.command),
+            stop,
+            is_stdout_ours=options.is_stdout_ours,
+            each=lambda: _refuse_full(text.parent),
+        )
+    return ran.command_s, ran.exit_status, stop.name
+
+
+def _refuse_full(folder: Path) -> None:
+    """Raise TracekitError before strace finds its disk full: it would say so at every call."""
+    found = os.statvfs(folder)
+    if found.f_bavail * found.f_frsize < LEAST_FREE_BYTES:
+        raise TracekitError(
+            f"{folder.parent}: less than {LEAST_FREE_BYTES >> 20} MiB are left for the capture",
+            hint="free some space, or choose an --output elsewhere",
+        )

@@ -1,0 +1,291 @@
+"""What a capture changes in the kernel: written down first, restored whatever happens."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tracekit.capture.layout import read_mounts
+from tracekit.capture.tracefs import read_setting
+from tracekit.errors import TracekitError
+
+DEBUGFS = Path("/sys/kernel/debug")
+PATIENCE_S = 3.0
+# include/uapi/linux/fs.h
+_BLKTRACESTART = 0x1274
+_BLKTRACESTOP = 0x1275
+_BLKTRACETEARDOWN = 0x1276
+
+
+def mounted_debugfs() -> Path | None:
+    """Return where debugfs is mounted, or None."""
+    points = [Path(mount.point) for mount in read_mounts() if mount.filesystem == "debugfs"]
+    return points[-1] if points else None
+
+
+def mount_debugfs() -> None:
+    """Mount debugfs at its usual place; raise TracekitError with the reason when it cannot be."""
+    command = ["mount", "-t", "debugfs", "debugfs", str(DEBUGFS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise TracekitError(f"debugfs cannot be mounted: {done.stderr.strip()}")
+
+
+def unmount(point: str) -> None:
+    """Take a mount away; one that another program uses by now is left to it."""
+    subprocess.run(["umount", point], capture_output=True, check=False)
+
+
+@contextmanager
+def debugfs() -> Iterator[Path]:
+    """Yield where debugfs is mounted; where it is not, mount it for that long."""
+    folder = mounted_debugfs()
+    if folder is not None:
+        yield folder
+        return
+    mount_debugfs()
+    try:
+        yield DEBUGFS
+    finally:
+        unmount(str(DEBUGFS))
+
+
+def tear_down(device: str) -> None:
+    """End a trace of the device that no blktrace(8) is left to end.
+
+    One that lives, also after a while, is somebody's own and is not touched.
+    """
+    end_s = time.monotonic() + PATIENCE_S
+    while tracers(device):
+        if time.monotonic() > end_s:
+            return
+        time.sleep(0.02)
+    if not _is_traced(device):
+        return
+    disk = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        end_trace(disk)
+    finally:
+        os.close(disk)
+
+
+def begin_trace(device: str) -> None:
+    """Let the trace run that blktrace(8) has set up; afterwards it runs, whoever was first."""
+    disk = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _control(disk, _BLKTRACESTART)
+    finally:
+        os.close(disk)
+
+
+def end_trace(disk: int) -> None:
+    """Stop and remove the kernel's trace of an open disk, whether or not it runs."""
+    for request in (_BLKTRACESTOP, _BLKTRACETEARDOWN):
+        _control(disk, request)
+
+
+def _control(disk: int, request: int) -> None:
+    try:
+        fcntl.ioctl(disk, request)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # it is in that state already
+            raise
+
+
+def held_by_probes(devices: list[str]) -> list[tuple[str, str]]:
+    """Return what looking for a source holds in the kernel for a moment, as `LET_GO` knows it."""
+    mount = [] if mounted_debugfs() else [("mount", str(DEBUGFS))]
+    return mount + [("trace", device) for device in devices if not _is_traced(device)]
+
+
+def _is_traced(device: str) -> bool:
+    enable = Path("/sys/block") / Path(device).name / "trace/enable"
+    return enable.read_text().strip() != "0"
+
+
+def tracers(device: str) -> list[int]:
+    """Return the processes of blktrace(8) that trace the device."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if Path(os.fsdecode(words[0])).name == "blktrace" and os.fsencode(device) in words:
+            found.append(int(path.parent.name))
+    return found
+
+
+LET_GO: dict[str, Callable[[str], None]] = {"mount": unmount, "trace": tear_down}
+"""How each sort of thing that is held is let go, by its name in the state file."""
+
+
+STATE_FOLDER = Path("/run/tracekit")
+
+
+class Settings:
+    """Kernel settings changed by one capture; `restore` gives them back in reverse order."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._changed: list[tuple[Path, str]] = []
+        self._held: list[tuple[str, str]] = []
+        self._leftover: Path | None = None
+
+    def leave(self, folder: Path) -> None:
+        """Name a folder that is to be deleted if this process is killed."""
+        self._leftover = folder
+        self._write_state()
+
+    def change(self, values: dict[Path, str]) -> None:
+        """Set each path to its value, after the old values are safely in the state file."""
+        self._changed += [(path, read_setting(path)) for path in values]
+        self._write_state()
+        for path, value in values.items():
+            _write(path, value)
+
+    def hold(self, kind: str, what: str) -> None:
+        """Say what is about to be held in the kernel; `kind` is a name in LET_GO."""
+        self._held.append((kind, what))
+        self._write_state()
+
+    @contextmanager
+    def holding(self, *things: tuple[str, str]) -> Iterator[None]:
+        """Say what another part holds for a while and lets go of, unless it is killed."""
+        before = list(self._held)
+        self._held += things
+        self._write_state()
+        try:
+            yield
+        finally:
+            self._held = before
+            self._write_state()
+
+    def restore(self) -> None:
+        """Give every changed setting back, let go of what is held, and drop the state file.
+
+        Raise TracekitError naming each setting that could not be given back: the others are, and
+        the next capture tries these again.
+        """
+        failed: list[tuple[Path, str]] = []
+        complaints = []
+        while self._changed:
+            path, value = self._changed.pop()
+            try:
+                _write(path, value)
+            except FileNotFoundError:
+                continue  # the device went away, and its settings with it
+            except TracekitError as error:
+                failed.insert(0, (path, value))
+                complaints.append(str(error))
+        while self._held:
+            kind, what = self._held.pop()
+            with suppress(FileNotFoundError):
+                LET_GO[kind](what)
+        if failed:
+            self._changed = failed
+            self._write_state()
+            raise TracekitError("; ".join(complaints), hint="the next capture tries it again")
+        self._state.unlink(missing_ok=True)
+
+    def _write_state(self) -> None:
+        state = {
+            "changed": [[str(path), value] for path, value in self._changed],
+            "held": self._held,
+            "leftover": str(self._leftover) if self._leftover else None,
+        }
+        part = self._state.with_suffix(".part")
+        part.write_text(json.dumps(state))
+        part.replace(self._state)
+
+    @classmethod
+    def of_dead_capture(cls, state: Path) -> Settings | None:
+        """Return what a killed capture left changed, or None."""
+        if not state.exists():
+            return None
+        settings = cls(state)
+        found = json.loads(state.read_text())
+        settings._changed = [(Path(path), value) for path, value in found["changed"]]
+        settings._held = [(kind, what) for kind, what in found["held"]]
+        settings._leftover = Path(found["leftover"]) if found["leftover"] else None
+        return settings
+
+    def remove_leftover(self) -> None:
+        """Delete the half-written folder of a killed capture."""
+        if self._leftover is not None:
+            shutil.rmtree(self._leftover, ignore_errors=True)
+
+
+def _write(path: Path, value: str) -> None:
+    try:
+        path.write_text(value)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise TracekitError(f"{path}: cannot be set to {value}: {error.strerror}") from None
+
+
+@contextmanager
+def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, list[str]]]:
+    """Hold the capture lock; yield fresh settings, and what was done about a killed capture.
+
+    The lock is on tracefs itself, which all containers of a kernel share as they share its tracer.
+    Raise TracekitError when another capture runs. The settings are given back on leaving.
+    """
+    state_folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    holder = state_folder / "pid"
+    with _locked(tracefs, holder):
+        holder.write_text(str(os.getpid()))
+        state = state_folder / "state.json"
+        notes = _clean_up(state)
+        settings = Settings(state)
+        try:
+            yield settings, notes
+        finally:
+            holder.unlink(missing_ok=True)
+            settings.restore()
+
+
+@contextmanager
+def _locked(path: Path, holder: Path) -> Iterator[None]:
+    lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _take(lock, holder)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int, holder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = f" (pid {holder.read_text()})" if holder.exists() else ""
+        raise TracekitError(
+            f"another capture is running{pid}",
+            hint="the kernel's tracer is one for the whole machine: wait for it, or stop it",
+        ) from None
+
+
+def _clean_up(state: Path) -> list[str]:
+    """Give back what a killed capture left changed; return what there is to say about it."""
+    dead = Settings.of_dead_capture(state)
+    if dead is None:
+        return []
+    notes = ["gave back the kernel settings of a capture that was killed"]
+    try:
+        dead.restore()
+    except TracekitError as error:
+        # It was tried twice by now: what the kernel does not take must not stop every capture.
+        notes.append(f"except these, set them by hand: {error}")
+        state.unlink()
+    dead.remove_leftover()
+    return notes

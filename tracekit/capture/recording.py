@@ -1,0 +1,404 @@
+"""From a tracer's output to the files of a capture folder: records, names, losses."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from tracekit.store import write_json
+
+MAGIC = 0x65617407
+HEADER = struct.Struct("=IIQQIIIIIHH")
+BLOCK_BYTES = 1 << 20
+# The same header as columns; numpy's own names of the kinds.
+_COLUMNS = [
+    ("magic", "u4"),
+    ("sequence", "u4"),
+    ("time", "u8"),
+    ("sector", "u8"),
+    ("bytes", "u4"),
+    ("action", "u4"),
+    ("pid", "u4"),
+    ("device", "u4"),
+    ("cpu", "u4"),
+    ("error", "u2"),
+    ("pdu_len", "u2"),
+]
+_COLUMNS_8 = [
+    *_COLUMNS[:5],
+    ("pid", "u4"),
+    ("action", "u8"),
+    *(("device", "u4"), ("cpu", "u4"), ("error", "u2"), ("pdu_len", "u2"), ("padding", "V12")),
+]
+_PDU_LENGTH = struct.Struct("=H")
+_LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
+_ACTION_MASK = 0xFFFF
+_QUEUED = 1
+_COMPLETED = 8
+_NOTIFY = 0x400 << 16
+_NOTIFY_PROCESS = _NOTIFY
+_NOTIFY_TIMESTAMP = _NOTIFY | 1
+
+
+@dataclass(frozen=True)
+class Header:
+    """How records of one version begin."""
+
+    magic: bytes
+    size: int
+    pdu_length_at: int
+    columns: list[tuple[str, str]]
+
+
+HEADER_7 = Header(struct.pack("=I", MAGIC), HEADER.size, 46, _COLUMNS)
+HEADER_8 = Header(struct.pack("=I", MAGIC + 1), 64, 50, _COLUMNS_8)
+"""Of Linux 6.19 and newer, where blktrace(8) asks for it."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole records of one CPU in a row, and what stood before them."""
+
+    data: bytearray
+    starts: list[int]
+    """Offset of each record in `data`."""
+    lost_before: int
+    """Records that the kernel lost between the last block and this one."""
+    foreign_bytes: int
+    """Bytes that are no record, passed over before this block."""
+    header: Header
+
+
+@dataclass
+class Survey:
+    """What the spools hold, added up."""
+
+    records: int = 0
+    lost: int = 0
+    foreign_bytes: int = 0
+    first_ns: int | None = None
+    last_ns: int = 0
+    devices: set[int] = field(default_factory=set)
+    """Numbers as the kernel has them, major << 20 | minor."""
+    pids: set[int] = field(default_factory=set)
+    """Of all records but completions, which run in whatever process they interrupt."""
+    queued_by_pid: dict[int, int] = field(default_factory=dict)
+    """Queue records of each process."""
+
+
+def read_blocks(spool: Path) -> Iterator[Block]:
+    """Yield the whole records of a spool in blocks of bounded size."""
+    header = header_of(spool)
+    with spool.open("rb") as file:
+        data = bytearray()
+        lost = foreign = 0
+        while chunk := file.read(BLOCK_BYTES):
+            data += chunk
+            while True:
+                starts, end = _walk(data, header)
+                if starts:
+                    yield Block(data[:end], starts, lost, foreign, header)
+                    lost = foreign = 0
+                del data[:end]
+                passed, newly_lost = _pass_over(data, header)
+                lost += newly_lost
+                foreign += 0 if newly_lost else passed
+                del data[:passed]
+                if not passed:
+                    break
+        if data or lost or foreign:
+            yield Block(bytearray(), [], lost, foreign + len(data), header)
+
+
+def header_of(spool: Path) -> Header:
+    """Return how the records of a spool begin, told by its first one."""
+    with spool.open("rb") as file:
+        return HEADER_8 if file.read(len(HEADER_8.magic)) == HEADER_8.magic else HEADER_7
+
+
+def _walk(data: bytearray, header: Header) -> tuple[list[int], int]:
+    """Return where whole records start, from offset 0, and where the last of them ends."""
+    starts = []
+    at = 0
+    size = len(data)
+    while at + header.size <= size and data[at : at + 4] == header.magic:
+        end = at + header.size + _PDU_LENGTH.unpack_from(data, at + header.pdu_length_at)[0]
+        if end > size:
+            break
+        starts.append(at)
+        at = end
+    return starts, at
+
+
+def _pass_over(data: bytearray, header: Header) -> tuple[int, int]:
+    """Return how many leading bytes are no record, and how many records they say were lost."""
+    if len(data) < header.size or data.startswith(header.magic):
+        return 0, 0
+    line = _LOST.match(data)
+    if line is not None:
+        return line.end(), int(line.group(1) or 1)
+    found = data.find(header.magic)
+    return (found if found > 0 else len(data)), 0
+
+
+def _headers(block: Block) -> tuple[Any, Any, Any]:
+    """Return the block's bytes, the places of its header bytes, and the headers as columns."""
+    import numpy as np
+
+    raw = np.frombuffer(block.data, dtype=np.uint8)
+    places = np.asarray(block.starts, dtype=np.int64)[:, None] + np.arange(block.header.size)
+    headers = raw[places].view(np.dtype(block.header.columns))[:, 0]
+    return raw, places, headers
+
+
+def survey(spools: list[Path]) -> Survey:
+    """Read the spools once and say what they hold."""
+    total = Survey()
+    for spool in spools:
+        for block in read_blocks(spool):
+            total.lost += block.lost_before
+            total.foreign_bytes += block.foreign_bytes
+            if not block.starts:
+                continue
+            _, _, headers = _headers(block)
+            times = headers["time"]
+            first_ns = int(times[0])
+            total.first_ns = first_ns if total.first_ns is None else min(total.first_ns, first_ns)
+            total.last_ns = max(total.last_ns, int(times[-1]))
+            total.records += len(block.starts)
+            total.devices.update(headers["device"].tolist())
+            action = headers["action"] & _ACTION_MASK
+            total.pids.update(headers["pid"][action != _COMPLETED].tolist())
+            for pid in headers["pid"][action == _QUEUED].tolist():
+                total.queued_by_pid[pid] = total.queued_by_pid.get(pid, 0) + 1
+    return total
+
+
+def notify_records(
+    found: Survey, device: int, *, processes: dict[int, str], wall_ns: int
+) -> list[bytes]:
+    """Return the records that say the wall clock at the trace's start, and each process's name.
+
+    They are those of CPU 0 for the disk of that number.
+    """
+    seconds, nanoseconds = divmod(wall_ns, 1_000_000_000)
+    notes = [(_NOTIFY_TIMESTAMP, 0, struct.pack("=II", seconds, nanoseconds))]
+    notes += [
+        # As the kernel does, the name is sent in its whole 16-byte field.
+        (_NOTIFY_PROCESS, pid, name.encode(errors="replace")[:15].ljust(16, b"\0"))
+        for pid, name in sorted(processes.items())
+    ]
+    return [
+        HEADER.pack(MAGIC, 0, found.first_ns, 0, 0, action, pid, device, 0, 0, len(payload))
+        + payload
+        for action, pid, payload in notes
+    ]
+
+
+def write_cpu_file(
+    target: BinaryIO,
+    spool: Path | None,
+    *,
+    cpu: int,
+    notes: list[bytes],
+    is_ours: Callable[[Any], Any] | None = None,
+) -> int:
+    """Write one CPU's file, the notes first; return the last sequence number.
+
+    `is_ours` says of a column of device numbers which records belong into the file (None: all). A
+    loss leaves its gap in the file of the record behind it. The tracer notes the CPU just before it
+    reserves room in that CPU's buffer; a task that moved in between has the older number. The
+    buffer's number is written, as readers require.
+    """
+    import numpy as np
+
+    sequence = len(notes)
+    for number, note in enumerate(notes, start=1):
+        target.write(note[:4] + struct.pack("=I", number) + note[8:])
+    for block in read_blocks(spool) if spool else ():
+        if not block.starts:
+            continue
+        raw, places, headers = _headers(block)
+        count = len(block.starts)
+        ours = is_ours(headers["device"]) if is_ours else np.ones(count, dtype=bool)
+        sequence += block.lost_before if ours[0] else 0
+        headers["sequence"] = (sequence + np.cumsum(ours, dtype=np.uint64)) & 0xFFFFFFFF
+        headers["cpu"] = cpu
+        raw[places] = headers.view(np.uint8).reshape(count, HEADER.size)
+        lengths = np.diff(block.starts, append=len(block.data))
+        target.write((raw if ours.all() else raw[np.repeat(ours, lengths)]).data)
+        sequence += int(np.count_nonzero(ours))
+    return sequence
+
+
+SUFFIXES = {"none": "", "xz": ".xz", "zstd": ".zst"}
+OWN_NAME = "tracekit"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a capture's folder holds."""
+
+    records: int
+    """Records of the kernel; the notify records added are not among them."""
+    own_requests: int
+    """Requests that the capturing process itself queued."""
+    overrun: int
+    dropped: int
+    foreign_bytes: int
+    """Bytes in the tracer's stream that were no record."""
+    files: tuple[str, ...]
+    missed_at_most: int = 0
+    """Events of all disks that the kernel did not show the source; which disk's is not known."""
+    disks_dropped: tuple[tuple[str, int], ...] = ()
+    """What `dropped` is made of, disk and count, where the source has a buffer for each disk."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Raw files by CPU, the names that a source learned and what it lost; a `Recorded`."""
+
+    spools: dict[int, Path]
+    """Files of records in the order of time, by CPU number."""
+    processes: dict[int, str]
+    """Name by process id."""
+    overrun: int
+    """Records overwritten in the kernel before they were read."""
+    dropped: int
+    """Records that the kernel had no room for."""
+    clock_to_wall_ns: int
+    """To be added to a record's time to get unix time."""
+
+    def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
+        """Write the files of records and layout.json into `folder` and remove the spool files.
+
+        They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
+        """
+        return _keep(self, folder, name=name, layout=layout, compress=compress)
+
+
+def _keep(
+    recording: Recording, folder: Path, *, name: str, layout: dict[str, Any], compress: str
+) -> Kept:
+    found = survey(list(recording.spools.values()))
+    processes = _names(recording, found.pids)
+    files: list[str] = []
+    for disk in layout["devices"]:
+        path = folder / stem_of(name, disk["device"], layout=layout)
+        notes = _notes(found, _number_of(disk), processes, recording)
+        is_ours = _chooser(disk, layout["devices"])
+        files += _write_disk(recording, path, compress=compress, notes=notes, is_ours=is_ours)
+    for spool in recording.spools.values():
+        spool.unlink()
+    overrun = max(recording.overrun, found.lost)
+    own_requests = found.queued_by_pid.get(os.getpid(), 0)
+    layout = {
+        **layout,
+        "processes": {str(pid): text for pid, text in sorted(processes.items())},
+        "loss": {"overrun": overrun, "dropped": recording.dropped},
+        "capture": {
+            **layout["capture"],
+            "records": found.records,
+            "own_pid": os.getpid(),
+            "own_requests": own_requests,
+            "foreign_bytes": found.foreign_bytes,
+        },
+    }
+    write_json(folder / "layout.json", layout)
+    return Kept(
+        records=found.records,
+        own_requests=own_requests,
+        overrun=overrun,
+        dropped=recording.dropped,
+        foreign_bytes=found.foreign_bytes,
+        files=tuple(files),
+    )
+
+
+def _write_disk(
+    recording: Recording,
+    path: Path,
+    *,
+    compress: str,
+    notes: list[bytes],
+    is_ours: Callable[[Any], Any] | None,
+) -> list[str]:
+    """Write PATH.blktrace.CPU of each CPU and return the names."""
+    names = []
+    for cpu in range(max(recording.spools) + 1):
+        # A CPU without records has its file too: blkparse stops at the first number it misses.
+        names.append(f"{path.name}.blktrace.{cpu}{SUFFIXES[compress]}")
+        with packing_writer(path.parent / names[-1], compress) as target:
+            spool, first = recording.spools.get(cpu), notes if cpu == 0 else []
+            write_cpu_file(target, spool, cpu=cpu, notes=first, is_ours=is_ours)
+    return names
+
+
+def stem_of(name: str, device: str, *, layout: dict[str, Any]) -> str:
+    """Return how a disk's files begin: NAME, or NAME-DISK where several disks were captured."""
+    return name if len(layout["devices"]) == 1 else f"{name}-{device}"
+
+
+def _number_of(disk: dict[str, Any]) -> int:
+    return int(disk["major"]) << 20 | int(disk["minor"])
+
+
+def _chooser(disk: dict[str, Any], disks: list[dict[str, Any]]) -> Callable[[Any], Any] | None:
+    """Return what tells a disk's records by their device numbers; one disk has them all.
+
+    What is of no captured disk goes with the first one, so that nothing is left out in silence.
+    """
+    if len(disks) == 1:
+        return None
+    number, others = _number_of(disk), [_number_of(other) for other in disks if other != disk]
+    if disk is not disks[0]:
+        return lambda column: column == number
+    import numpy as np
+
+    return lambda column: ~np.isin(column, others)
+
+
+def _names(recording: Recording, pids: set[int]) -> dict[int, str]:
+    """Return the name of each process in the records, as far as it can be known."""
+    names = {pid: recording.processes[pid] for pid in pids if pid in recording.processes}
+    for pid in pids - names.keys():
+        comm = Path(f"/proc/{pid}/comm")
+        if pid == 0:
+            names[pid] = "swapper"
+        elif comm.exists():
+            names[pid] = comm.read_text(errors="replace").strip()
+    if os.getpid() in pids:
+        names[os.getpid()] = OWN_NAME
+    return names
+
+
+def _notes(
+    found: Survey, device: int, processes: dict[int, str], recording: Recording
+) -> list[bytes]:
+    if found.first_ns is None or device not in found.devices:
+        return []
+    wall_ns = found.first_ns + recording.clock_to_wall_ns
+    return notify_records(found, device, processes=processes, wall_ns=wall_ns)
+
+
+@contextmanager
+def packing_writer(path: Path, compress: str) -> Iterator[BinaryIO]:
+    """Yield a new file that packs what is written: none, xz or zstd, as SUFFIXES has them."""
+    if compress == "xz":
+        with lzma.open(path, "wb", preset=6) as target:
+            yield cast(BinaryIO, target)
+    elif compress == "zstd":
+        import pyarrow as pa
+
+        with pa.CompressedOutputStream(str(path), "zstd") as target:
+            yield target
+    else:
+        with path.open("wb") as plain:
+            yield plain

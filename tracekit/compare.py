@@ -1,0 +1,329 @@
+"""The stage `compare`: latency by role and operation and elapsed time of two or more replays."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tracekit import query
+from tracekit.errors import UsageError
+from tracekit.metadata import read_object
+from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.tables import COMPARISON
+from tracekit.units import format_duration
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+LEVEL = 0.95
+SAME = 1e-9  # logarithms that differ by less are of the same time
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its 95 % confidence interval; the ends are None where nothing was repeated."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def mean_of(values: Sequence[float]) -> Interval:
+    """Return the mean of times of repeats and its interval by Student's t, as far as times go.
+
+    The low end is at least 0: few repeats with much spread would put it below.
+    """
+    import numpy as np
+    from scipy import stats
+
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(mean, None, None)
+    error = float(stats.sem(values))
+    if error == 0:
+        return Interval(mean, mean, mean)
+    low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=error)
+    return Interval(mean, max(float(low), 0.0), float(high))
+
+
+def ratio_of(values: Sequence[float], to: Sequence[float]) -> Interval | None:
+    """Return the ratio of two groups of repeats, and its interval by Welch's t of logarithms.
+
+    The ratio is that of the geometric means. None when a time is 0, of which nothing is a multiple.
+    """
+    import numpy as np
+    from scipy import stats
+
+    if min(*values, *to) <= 0:
+        return None
+    mine, other = np.log(values), np.log(to)
+    ratio = math.exp(float(mine.mean() - other.mean()))
+    if len(values) < 2 or len(to) < 2:
+        return Interval(ratio, None, None)
+    if max(np.ptp(mine), np.ptp(other)) < SAME:
+        return Interval(ratio, ratio, ratio)
+    with warnings.catch_warnings():
+        # It warns where one of the groups does not spread: its part of the error is then nothing.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = stats.ttest_ind(mine, other, equal_var=False).confidence_interval(LEVEL)
+    return Interval(ratio, math.exp(found.low), math.exp(found.high))
+
+
+MANY_TIMES = 2.0
+SAME_WORK = 0.01
+"""Share of the requests by which runs may differ, such as by some that failed."""
+
+
+def is_same_work(counts: Sequence[int]) -> bool:
+    """Say whether runs of so many requests did the same, so that their lengths can be compared."""
+    return not counts or max(counts) - min(counts) <= SAME_WORK * max(counts)
+
+
+def says(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+    """Return a sentence on the elapsed time of each name, and one on its service times."""
+    found = [sentence for name in names[1:] for sentence in _of(rows, name, names[0])]
+    has_bands = any(row["ratio_low"] is not None and row["name"] != names[0] for row in rows)
+    return [*found, "In brackets: 95 % confidence, over the repeats."] if has_bands else found
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of a table for the terminal: mean service times, then elapsed times."""
+    lines = [f"{'':<30}{'requests':>12}{'time':>14}{'95 %':>26}{'ratio':>9}"]
+    for row in rows:
+        if row["measure"] not in ("elapsed", "service_avg"):
+            continue
+        what = "elapsed" if row["measure"] == "elapsed" else f"{row['role']} {row['operation']}"
+        ratio = "" if row["ratio"] is None else f"{row['ratio']:.3f}"
+        lines.append(
+            f"{row['name'] + ' ' + what:<30}{row['request_count']:>12,}"
+            f"{format_duration(row['time_ns']):>14}{_band(row):>26}{ratio:>9}"
+        )
+    return lines
+
+
+def _band(row: Mapping[str, Any]) -> str:
+    if row["time_low_ns"] is None:
+        return ""
+    return f"{format_duration(row['time_low_ns'])} to {format_duration(row['time_high_ns'])}"
+
+
+def _of(rows: Sequence[Mapping[str, Any]], name: str, first: str) -> list[str]:
+    mine = [row for row in rows if row["name"] == name and row["ratio"] is not None]
+    found = _of_lengths(rows, name, first)
+    changed = [row for row in mine if row["measure"] == "service_avg" and _is_sure(row)]
+    parts = [f"{row['role']} {row['operation']} {_change(row)}" for row in changed]
+    if parts:
+        found.append(f"Mean service time of {name} against {first}: {', '.join(parts)}.")
+    unsure = [row for row in mine if row["measure"] == "service_avg" and not _is_sure(row)]
+    if unsure:
+        which = ", ".join(f"{row['role']} {row['operation']}" for row in unsure)
+        found.append(f"No difference beyond the spread of the repeats: {which}.")
+    return found
+
+
+def _of_lengths(rows: Sequence[Mapping[str, Any]], name: str, first: str) -> list[str]:
+    of = {row["name"]: row for row in rows if row["measure"] == "elapsed"}
+    if name not in of or first not in of:
+        return []
+    mine, other = of[name], of[first]
+    took = f"{name} took {format_duration(mine['time_ns'])}"
+    if mine["ratio"] is not None:
+        return [f"{took}: against {first} {_change(mine)}."]
+    if is_same_work([mine["request_count"], other["request_count"]]):
+        return []
+    return [
+        f"{took} for {mine['request_count']:,} requests, {first}"
+        f" {format_duration(other['time_ns'])} for {other['request_count']:,}: not the same work,"
+        " so neither these times nor the service times below say which is faster."
+    ]
+
+
+def _is_sure(row: Mapping[str, Any]) -> bool:
+    """Say whether the interval of the ratio leaves out 1; without repeats nobody can tell."""
+    return row["ratio_low"] is None or not row["ratio_low"] <= 1 <= row["ratio_high"]
+
+
+def _change(row: Mapping[str, Any]) -> str:
+    """Say by how much it changed, with the interval of that in brackets."""
+    low, high, ratio = row["ratio_low"], row["ratio_high"], row["ratio"]
+    if ratio >= MANY_TIMES:
+        band = "" if low is None else f" ({low:.2f} to {high:.2f})"
+        return f"{ratio:.2f} times as long{band}"
+    word = "less" if ratio < 1 else "more"
+    if low is None:
+        return f"{abs(1 - ratio):.1%} {word}"
+    ends = sorted((1 - low, 1 - high)) if ratio < 1 else sorted((low - 1, high - 1))
+    return f"{abs(1 - ratio):.1%} {word} ({ends[0]:.1%} to {ends[1]:.1%})"
+
+
+TABLE = "comparison"
+RESULT = "comparison.json"
+TRACE = "trace"
+MEASURES = ("avg", "p50", "p99")
+ELAPSED = ("elapsed", "all", "all")
+_REPEAT = re.compile(r"(?P<name>.+)\.(?P<number>[1-9]\d*)")
+
+Key = tuple[str, str, str]
+"""Measure, role, operation."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One name to compare, and the replays that are its repeats; `trace` has none."""
+
+    name: str
+    replays: tuple[str, ...]
+
+
+def compare(folder: TraceFolder, names: Sequence[str]) -> dict[str, Any]:
+    """Write comparison.parquet and comparison.json; return the latter's content.
+
+    `names` are replays, or names whose repeats are NAME.1, NAME.2 and so on, or `trace`; the first
+    is what the others are compared with.
+    """
+    candidates = choose(folder, names)
+    with query.connect(folder) as connection:
+        replayed = query.run(connection, "replay/replayed").to_pandas()
+        traced = query.run(connection, "replay/traced").to_pandas()
+    replayed = replayed[replayed["measure"] == "service"]
+    first = next((c.replays[0] for c in candidates if c.replays), None)
+    values = [
+        _replay_values(folder, candidate, replayed)
+        if candidate.replays
+        else _trace_values(traced[traced["replay"] == first])
+        for candidate in candidates
+    ]
+    rows = list(_rows(candidates, values, _work(candidates, values)))
+    result = {
+        "names": [candidate.name for candidate in candidates],
+        "replays": {candidate.name: list(candidate.replays) for candidate in candidates},
+        "headline": says(rows, [candidate.name for candidate in candidates]),
+    }
+    write_table(folder.table(TABLE), _table(rows))
+    write_json(folder.path / RESULT, result)
+    return result
+
+
+def choose(folder: TraceFolder, names: Sequence[str]) -> list[Candidate]:
+    """Find the replays of each name; raise UsageError for one that has none."""
+    present = sorted(
+        place.parent.name for place in folder.path.glob("replays/*/completions.parquet")
+    )
+    if len(set(names)) != len(names):
+        raise UsageError("a name comes twice: each is compared with the first")
+    if len(names) < 2:
+        raise UsageError(
+            f"{len(names)} name to compare: name two or more",
+            hint=f"there are: {', '.join([TRACE, *present])}",
+        )
+    return [_candidate(name, present) for name in names]
+
+
+def _candidate(name: str, present: Sequence[str]) -> Candidate:
+    if name == TRACE and TRACE not in present:
+        return Candidate(name, ())
+    if name in present:
+        return Candidate(name, (name,))
+    found = [one for one in present if (m := _REPEAT.fullmatch(one)) and m["name"] == name]
+    if not found:
+        raise UsageError(
+            f"there is no replay '{name}'",
+            hint=f"there are: {', '.join([TRACE, *present])}",
+        )
+    return Candidate(name, tuple(sorted(found, key=lambda one: int(one.rpartition(".")[2]))))
+
+
+Values = Mapping[Key, list[tuple[float, int]]]
+"""The time of each repeat, and of how many requests."""
+
+
+def _replay_values(folder: TraceFolder, candidate: Candidate, times: pd.DataFrame) -> Values:
+    found: dict[Key, list[tuple[float, int]]] = {}
+    for replay in candidate.replays:
+        file = folder.path / "replays" / replay / "summary.json"
+        summary = read_object(file, hint="replay again")
+        elapsed = float(summary["timing"]["elapsed_ns"])
+        _add(found, ELAPSED, elapsed, int(summary["counts"]["done"]))
+        _add_services(found, times[times["replay"] == replay])
+    return found
+
+
+def _trace_values(times: pd.DataFrame) -> Values:
+    found: dict[Key, list[tuple[float, int]]] = {}
+    if len(times):
+        elapsed = float(times["last_ns"].max() - times["first_ns"].min())
+        _add(found, ELAPSED, elapsed, int(times["request_count"].sum()))
+    _add_services(found, times)
+    return found
+
+
+def _add_services(found: dict[Key, list[tuple[float, int]]], times: pd.DataFrame) -> None:
+    for row in times.to_dict("records"):
+        for measure in MEASURES:
+            key = (f"service_{measure}", str(row["role"]), str(row["operation"]))
+            _add(found, key, float(row[f"time_{measure}_ns"]), int(row["request_count"]))
+
+
+def _add(found: dict[Key, list[tuple[float, int]]], key: Key, value: float, count: int) -> None:
+    found.setdefault(key, []).append((value, count))
+
+
+def _work(candidates: Sequence[Candidate], values: Sequence[Values]) -> list[list[int]]:
+    """Return how many requests each repeat did.
+
+    What is counted of the trace is that of the first replay: in the trace some were merged, so that
+    its own number is another one.
+    """
+    done = [[count for _, count in mine.get(ELAPSED, [])] for mine in values]
+    first = next(
+        (did for candidate, did in zip(candidates, done, strict=True) if candidate.replays), []
+    )
+    return [
+        did if candidate.replays else first[:1]
+        for candidate, did in zip(candidates, done, strict=True)
+    ]
+
+
+def _rows(
+    candidates: Sequence[Candidate], values: Sequence[Values], work: Sequence[Sequence[int]]
+) -> Iterator[dict[str, Any]]:
+    for candidate, mine, did in zip(candidates, values, work, strict=True):
+        for (measure, role, operation), pairs in sorted(mine.items()):
+            times = [time for time, _ in pairs]
+            first = values[0].get((measure, role, operation), [])
+            can_compare = measure != "elapsed" or is_same_work([*did, *work[0]])
+            ratio = ratio_of(times, [time for time, _ in first]) if first and can_compare else None
+            mean = mean_of(times)
+            yield {
+                "name": candidate.name,
+                "measure": measure,
+                "role": role,
+                "operation": operation,
+                "repeats": len(times),
+                "request_count": pairs[0][1],
+                "time_ns": mean.mean,
+                "time_low_ns": mean.low,
+                "time_high_ns": mean.high,
+                "ratio": None if ratio is None else ratio.mean,
+                "ratio_low": None if ratio is None else ratio.low,
+                "ratio_high": None if ratio is None else ratio.high,
+            }
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([dict(row) for row in rows], COMPARISON)
+
+
+def read_rows(folder: TraceFolder) -> list[dict[str, Any]]:
+    """Return the rows of comparison.parquet."""
+    import pyarrow.parquet as pq
+
+    rows: list[dict[str, Any]] = pq.read_table(folder.table(TABLE)).to_pylist()
+    return rows

@@ -1,1 +1,0 @@
-"""Puts replays of a trace side by side."""

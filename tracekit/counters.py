@@ -1,0 +1,949 @@
+"""The stage: counts a command's runs or takes recorded ones, then writes tables and answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.metadata import read_object
+from tracekit.store import TraceFolder, measurement_folder, write_json, write_table
+from tracekit.tables import COUNTER_STATISTICS, COUNTERS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# Loads, stores and prefetches of one level share a group, so that their ratios are of one time.
+GROUPS: tuple[tuple[str, ...], ...] = (
+    ("cycles", "instructions"),
+    ("L1-dcache-loads", "L1-dcache-load-misses"),
+    ("L1-dcache-stores", "L1-dcache-store-misses"),
+    ("L1-dcache-prefetches", "L1-dcache-prefetch-misses"),
+    ("LLC-loads", "LLC-load-misses"),
+    ("LLC-stores", "LLC-store-misses"),
+    ("LLC-prefetches", "LLC-prefetch-misses"),
+    ("dTLB-loads", "dTLB-load-misses"),
+    ("dTLB-stores", "dTLB-store-misses"),
+    ("dTLB-prefetches", "dTLB-prefetch-misses"),
+    ("iTLB-loads", "iTLB-load-misses"),
+    ("page-faults", "minor-faults", "major-faults"),
+    ("context-switches", "cpu-migrations"),
+    ("task-clock",),
+    ("raw_syscalls:sys_enter",),
+)
+SOFTWARE = frozenset(
+    ("page-faults", "minor-faults", "major-faults", "context-switches", "cpu-migrations",
+     "task-clock", "raw_syscalls:sys_enter")
+)  # fmt: skip
+TITLES = {"raw_syscalls:sys_enter": "system calls"}
+
+
+def parse_groups(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of `--events`: names with commas, groups with a space between.
+
+    Empty text is study D's. UsageError for a name that stands there twice or cannot be one.
+    """
+    if not text:
+        return GROUPS
+    groups = tuple(tuple(name for name in group.split(",") if name) for group in text.split())
+    names = [name for group in groups for name in group]
+    for name in names:
+        if not name.isprintable() or any(sign in name for sign in "{}'\""):
+            raise UsageError(f"--events {text!r}: '{name}' is no name of an event")
+        if names.count(name) > 1:
+            raise UsageError(f"--events: '{name}' stands there twice")
+    if not names:
+        raise UsageError("--events names no event")
+    return groups
+
+
+def arguments(groups: Sequence[Sequence[str]], usable: set[str]) -> list[str]:
+    """Return `-e` of perf for what can be counted; a group that does not fit is broken up (:W)."""
+    found = []
+    for group in groups:
+        names = [name for name in group if name in usable]
+        if len(names) == 1:
+            found += ["-e", names[0]]
+        elif names:
+            found += ["-e", f"{{{','.join(names)}}}:W"]
+    return found
+
+
+def group_of(groups: Sequence[Sequence[str]], event: str) -> str:
+    """Return the group of an event as it is shown; empty for one that is alone."""
+    for group in groups:
+        if event in group and len(group) > 1:
+            return ",".join(group)
+    return ""
+
+
+NOT_COUNTED = {
+    "<not supported>": "this machine's processor does not count it, or hides it from the guest",
+    "<not counted>": "no counter was free while it ran",
+}
+SEPARATORS = (",", ";", "\t", "|", " ")
+MODIFIER = re.compile(r"(?<=.):[ukhGHpPSDWIe]+$")
+VARIANCE = re.compile(r"\d+([.,]\d+)?%")
+# What perf writes where the locale has decimal commas: two decimals, in values of -j six.
+DECIMAL_COMMA = re.compile(r"(?<!\w)(?<!\w,)(\d+),(\d\d|\d{6})(?!\w|,\w)")
+LOCALE_HINT = "numbers with decimal commas: record with LC_ALL=C perf stat, or with -x ';'"
+PART_KEYS = ("cpu", "core", "cluster", "cache", "die", "socket", "node")
+PARTIAL_KEYS = ("interval", "thread", "cgroup")
+PROCESSOR = re.compile(r"CPU\d+")
+# Such as S0-D0-C3 of --per-core; the number of processors in it is a field of its own behind it.
+PROCESSORS = re.compile(r"(S\d+(-[A-Z]+\d+)*|N\d+)")
+
+
+@dataclass(frozen=True)
+class Count:
+    """One event of one run; `count` is None with a `reason`. `is_user`: not the kernel's part.
+
+    `is_mean`: of the runs of `perf stat -r`, and so no run of its own.
+    """
+
+    event: str
+    count: float | None
+    unit: str
+    running_ratio: float | None
+    reason: str
+    is_user: bool = False
+    is_mean: bool = False
+
+
+def read_counts(file: Path) -> tuple[list[Count], str]:
+    """Return the counts of a recorded file, and its text; InputError names file, line and value."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    return parse_counts(text, place=str(file)), text
+
+
+def parse_counts(text: str, *, place: str) -> list[Count]:
+    """Return the counts of the text of `perf stat -j` or `-x`, each event once."""
+    lines = [
+        (number, line.strip())
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    is_json = bool(lines) and lines[0][1].startswith("{")
+    separator = "" if is_json or not lines else _separator(lines[0][1])
+    found: dict[str, dict[str, Count]] = {}
+    for number, line in lines:
+        at = f"{place}, line {number}"
+        part, one = _of_json(line, at) if is_json else _of_fields(line.split(separator), at)
+        if one is None:
+            continue
+        parts = found.setdefault(one.event, {})
+        if part in parts or (parts and "" in (part, *parts)):
+            raise InputError(
+                f"{at}: '{one.event}' is counted a second time{f' for {part}' * bool(part)}",
+                hint="one file is one run: without -I, and not appended",
+            )
+        parts[part] = one
+    if not found:
+        raise InputError(
+            f"{place} holds no event of perf stat",
+            hint="record with: perf stat -j -o FILE -- COMMAND, or with -x, in place of -j",
+        )
+    return [_sum(list(parts.values())) for parts in found.values()]
+
+
+def _sum(parts: list[Count]) -> Count:
+    """Add up the counts of processors; those where nothing was counted ran nothing of it."""
+    counts = [one.count for one in parts if one.count is not None]
+    if len(parts) == 1 or not counts:
+        return parts[0]
+    known = [one for one in parts if one.count is not None]
+    shares = [one.running_ratio for one in known if one.running_ratio is not None]
+    return replace(known[0], count=math.fsum(counts), running_ratio=min(shares, default=None))
+
+
+Part = tuple[str, Count | None]
+"""Of which processors a line is, `` of all, and what was counted; None for a metric alone."""
+
+
+def _of_json(line: str, at: str) -> Part:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        told = _with_decimal_points(line)
+    if not isinstance(told, dict):
+        raise InputError(f"{at}: not a line of perf stat -j: {line[:60]!r}")
+    partial = [key for key in PARTIAL_KEYS if key in told]
+    if partial:
+        raise InputError(
+            f"{at}: counted by {partial[0]}, not over the run",
+            hint="record without -I, --per-thread and --for-each-cgroup",
+        )
+    part = " ".join(f"{key} {told[key]}" for key in PART_KEYS if key in told)
+    if "event" not in told or "counter-value" not in told:
+        return part, None
+    return part, _count(told, at)
+
+
+def _with_decimal_points(line: str) -> Any:
+    """Take a line whose numbers the locale wrote with decimal commas; None when it is no JSON."""
+    try:
+        return json.loads(DECIMAL_COMMA.sub(r"\1.\2", line))
+    except ValueError:
+        return None
+
+
+def _of_fields(fields: list[str], at: str) -> Part:
+    """Take [processors,] value, unit, event, [variance,] run time, share, metric and its unit."""
+    part, fields = _of_processors(fields)
+    if len(fields) < 3:
+        raise InputError(f"{at}: not a line of perf stat -x: {','.join(fields)[:60]!r}")
+    if not fields[2] and not fields[0]:
+        return part, None
+    if re.fullmatch(r"\d+\.\d{9}", fields[0].strip()):
+        raise InputError(
+            f"{at}: counted by interval ({fields[0].strip()}), not over the run",
+            hint="record without -I",
+        )
+    rest = fields[3:]
+    told = {"counter-value": fields[0], "unit": fields[1], "event": fields[2]}
+    if rest and VARIANCE.fullmatch(rest[0]):
+        told["variance"], rest = rest[0], rest[1:]
+    return part, _count(told | ({"pcnt-running": rest[1]} if len(rest) > 1 else {}), at)
+
+
+def _of_processors(fields: list[str]) -> tuple[str, list[str]]:
+    if PROCESSOR.fullmatch(fields[0]):
+        return fields[0], fields[1:]
+    if PROCESSORS.fullmatch(fields[0]):
+        return fields[0], fields[2:]
+    return "", fields
+
+
+def _count(told: Mapping[str, Any], at: str) -> Count:
+    name, value = str(told["event"]), str(told["counter-value"]).strip()
+    event = MODIFIER.sub("", name)
+    modifier = name[len(event) :]
+    is_user = "u" in modifier and "k" not in modifier
+    if value in NOT_COUNTED:
+        return Count(event, None, "", None, NOT_COUNTED[value], is_user, "variance" in told)
+    count = _number(value, f"{at}: count of '{name}'")
+    share = _number(str(told.get("pcnt-running", 100)), f"{at}: share of '{name}'") / 100
+    if not 0 <= share <= 1.001:
+        raise InputError(f"{at}: '{name}' ran {share:.0%} of the time", hint=LOCALE_HINT)
+    unit = str(told.get("unit") or "")
+    return Count(event, count, unit, min(share, 1.0), "", is_user, "variance" in told)
+
+
+def _number(text: str, place: str) -> float:
+    try:
+        value = float(DECIMAL_COMMA.sub(r"\1.\2", text))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise InputError(f"{place}: {text[:60]!r} is not a number from 0 up")
+    return value
+
+
+def _separator(line: str) -> str:
+    """Return the separator of -x: the one that leaves an event as the third field."""
+    fitting: Iterator[str] = (
+        separator
+        for separator in SEPARATORS
+        if len(fields := _of_processors(line.split(separator))[1]) >= 5
+        and re.search(r"[A-Za-z]", fields[2])
+    )
+    return next(fitting, SEPARATORS[0])
+
+
+PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+PLAIN = {**os.environ, "LC_ALL": "C"}
+NO_LEAVE = "no permission: "
+LAST_LINES = 3
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of the command: what was counted, how long it took, and what it said."""
+
+    counts: list[Count]
+    elapsed_ns: int
+    output: str
+
+
+def checked_perf() -> str:
+    """Return the path of perf; TracekitError says how to get it."""
+    path = shutil.which("perf")
+    if path is None:
+        raise TracekitError(
+            "perf is not installed, nothing can be counted",
+            hint="install it: linux-perf of Debian, linux-tools-generic of Ubuntu, perf elsewhere;"
+            " or give recorded files with --from",
+        )
+    return path
+
+
+def checked_command(command: Sequence[str]) -> list[str]:
+    """Return the command to count; UsageError when there is none of that name."""
+    if not command:
+        raise UsageError("no command was given", hint="tracekit counters -o FOLDER -- COMMAND")
+    if shutil.which(command[0]) is None:
+        raise UsageError(f"there is no command '{command[0]}'", hint="give its path")
+    return list(command)
+
+
+def probe(events: Sequence[str]) -> dict[str, str]:
+    """Return for each event why it cannot be counted here, or nothing where it can.
+
+    TracekitError says what to change when not one can be.
+    """
+    perf = checked_perf()
+    reasons = _probe_all(perf, events)
+    if all(reasons.values()):
+        level = _paranoid()
+        is_refused = any(reason.startswith(NO_LEAVE) for reason in reasons.values())
+        raise TracekitError(
+            f"perf can count none of {len(events)} events here: {next(iter(reasons.values()))}",
+            hint=f"kernel.perf_event_paranoid is {level}: as root, sysctl"
+            " kernel.perf_event_paranoid=1, or run this as root"
+            if is_refused
+            else "name others with --events; perf list shows what there is",
+        )
+    return reasons
+
+
+def _probe_all(perf: str, events: Sequence[str]) -> dict[str, str]:
+    """Ask for all at once; one that perf does not even know spoils that, then ask for each."""
+    reasons = _probed(perf, events)
+    if reasons is not None:
+        return reasons
+    found: dict[str, str] = {}
+    for event in events:
+        one = _probed(perf, [event])
+        found[event] = _why(perf, event) if one is None else one[event]
+    return found
+
+
+def _probed(perf: str, events: Sequence[str]) -> dict[str, str] | None:
+    ended = _perf(perf, [part for event in events for part in ("-e", event)], ["true"])
+    if ended.returncode != 0:
+        return None
+    try:
+        counts = {one.event: one for one in parse_counts(ended.stderr, place="perf")}
+    except InputError:
+        return None
+    return {event: _reason(event, counts) for event in events}
+
+
+def _reason(event: str, counts: Mapping[str, Count]) -> str:
+    if event in counts:
+        # An event of /bin/true that never happened is one that can be counted.
+        return "" if "free" in counts[event].reason else counts[event].reason
+    if f"{event}u" in counts:
+        # So perf names a tracepoint of user space alone, as if that were part of its name.
+        return NO_LEAVE + "perf counts user space alone, and this happens in the kernel"
+    return "perf says nothing of it"
+
+
+def _why(perf: str, event: str) -> str:
+    said = _perf(perf, ["-e", event], ["true"]).stderr
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if any("ermission" in line or "access trace" in line for line in lines):
+        told = next((line for line in lines if "ermission" in line), "its files cannot be read")
+        return NO_LEAVE + told.removeprefix("Error:").strip()
+    if any("parser error" in line or "Bad event" in line for line in lines):
+        return "this perf does not know it"
+    return lines[-1] if lines else "perf failed without a word"
+
+
+def _perf(
+    perf: str, events: Sequence[str], command: Sequence[str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [perf, "stat", "-j", *events, "--", *command],
+        capture_output=True, text=True, check=False, env=PLAIN,
+    )  # fmt: skip
+
+
+def _paranoid() -> str:
+    try:
+        return PARANOID.read_text().strip()
+    except OSError:
+        return "not known"
+
+
+def count(command: Sequence[str], groups: Sequence[Sequence[str]], *, usable: set[str]) -> Ran:
+    """Run the command once and return what was counted; TracekitError when it failed.
+
+    Whatever ends us ends the command, too.
+    """
+    perf = checked_perf()
+    with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
+        told, said = Path(name) / "counts.json", Path(name) / "output"
+        words = [perf, "stat", "-j", "-o", str(told), *arguments(groups, usable), "--", *command]
+        with said.open("wb") as output:
+            start_ns = time.monotonic_ns()
+            child = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+            try:
+                code = child.wait()
+            finally:
+                _end(child)
+            elapsed_ns = time.monotonic_ns() - start_ns
+        text = said.read_bytes().decode("utf-8", errors="backslashreplace")
+        if code != 0:
+            last = "; ".join(text.splitlines()[-LAST_LINES:])
+            raise TracekitError(f"{command[0]} ended with code {code}: {last or 'it said nothing'}")
+        return Ran(parse_counts(told.read_text(), place="perf"), elapsed_ns, text)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End perf, which ends what it counts, if it still runs."""
+    if child.poll() is None:
+        child.send_signal(signal.SIGINT)
+        child.wait()
+
+
+LEAST_CORRELATED = 3
+LEAST_INTERVAL = 4
+CONFIDENCE = 0.95
+SAME = 1e-12
+"""A spread that is less of its mean is none: counts and rates never differ by so little."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """One event over the runs of a workload; None where the runs are too few or all alike."""
+
+    event: str
+    runs: int
+    mean: float
+    deviation: float | None
+    least_running_ratio: float | None
+    correlation: float | None = None
+    correlation_low: float | None = None
+    correlation_high: float | None = None
+    p_value: float | None = None
+    rank: int | None = None
+
+    @property
+    def surely(self) -> float:
+        """How far from 0 the correlation is at least; 0 when its interval holds 0."""
+        if self.correlation_low is None or self.correlation_high is None:
+            return 0.0
+        if self.correlation_low * self.correlation_high <= 0:
+            return 0.0
+        return min(abs(self.correlation_low), abs(self.correlation_high))
+
+
+def statistics_of(rows: Sequence[Mapping[str, Any]]) -> list[Statistics]:
+    """Return the statistics of each event of one workload's rows, in their order, ranked."""
+    events = list(dict.fromkeys(row["event"] for row in rows))
+    found = []
+    for event in events:
+        mine = [row for row in rows if row["event"] == event and row["count"] is not None]
+        if mine:
+            found.append(_of(event, mine))
+    order = sorted(
+        (one for one in found if one.correlation_low is not None),
+        key=lambda one: (-one.surely, -abs(one.correlation or 0.0), one.event),
+    )
+    ranks = {one.event: number for number, one in enumerate(order, 1)}
+    return [Statistics(**{**asdict(one), "rank": ranks.get(one.event)}) for one in found]
+
+
+def _of(event: str, rows: Sequence[Mapping[str, Any]]) -> Statistics:
+    import numpy as np
+
+    counts = np.array([row["count"] for row in rows], float)
+    shares = [row["running_ratio"] for row in rows if row["running_ratio"] is not None]
+    paired = [row for row in rows if row["throughput"] is not None]
+    told = correlated([row["count"] for row in paired], [row["throughput"] for row in paired])
+    return Statistics(
+        event,
+        len(rows),
+        float(counts.mean()),
+        float(counts.std(ddof=1)) if len(counts) > 1 else None,
+        min(shares, default=None),
+        *told,
+    )
+
+
+def correlated(
+    counts: Sequence[float], rates: Sequence[float]
+) -> tuple[float | None, float | None, float | None, float | None]:
+    """Return Pearson's r, both ends of its 95 % interval (Fisher's z) and its p-value.
+
+    All None below three pairs or where one of both never changes; the ends below four pairs.
+    """
+    if len(counts) < LEAST_CORRELATED or _is_constant(counts) or _is_constant(rates):
+        return None, None, None, None
+    # scipy's statistics would take seconds to load on a busy machine; its special functions do not.
+    import numpy as np
+    from scipy.special import betainc
+
+    r = float(np.clip(np.corrcoef(counts, rates)[0, 1], -1, 1))
+    # Student's t of r with n - 2 degrees of freedom, from both sides.
+    p_value = float(betainc(len(counts) / 2 - 1, 0.5, 1 - r * r))
+    if len(counts) < LEAST_INTERVAL:
+        return r, None, None, p_value
+    if abs(r) >= 1:
+        # On a line z is infinite, and the interval a point.
+        return r, r, r, p_value
+    reach = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / math.sqrt(len(counts) - 3)
+    low, high = (math.tanh(math.atanh(r) + side * reach) for side in (-1, 1))
+    return r, low, high, p_value
+
+
+def _is_constant(values: Sequence[float]) -> bool:
+    return max(values) - min(values) <= SAME * max(map(abs, values)) or not all(
+        map(math.isfinite, values)
+    )
+
+
+KEYS = (
+    "operations_per_second",
+    "requests_per_second",
+    "bytes_per_second",
+    "timing.requests_per_second",
+    "timing.operations_per_second",
+    "timing.bytes_per_second",
+)
+RUNS_A_SECOND = "runs a second"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Where the throughput is found; with neither pattern nor file it is 1 / elapsed time."""
+
+    pattern: str = ""
+    summary: Path | None = None
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        """Check that the rule is one and can be used."""
+        if self.pattern and self.summary is not None:
+            raise UsageError("--throughput and --summary exclude each other")
+        if self.key and self.summary is None:
+            raise UsageError("--key needs the --summary in which it stands")
+        if not self.pattern:
+            return
+        try:
+            groups = re.compile(self.pattern).groups
+        except re.error as error:
+            raise UsageError(f"--throughput {self.pattern!r}: {error}") from None
+        if groups != 1:
+            raise UsageError(
+                f"--throughput {self.pattern!r}: has {groups} groups, not one",
+                hint="the number stands in round brackets, as in '([0-9.]+) ops/s'",
+            )
+
+    @property
+    def unit(self) -> str:
+        """What the throughput is, as it is shown."""
+        if self.pattern:
+            return f"output: {self.pattern}"
+        if self.summary is not None:
+            return f"summary: {self.key or 'operations, requests or bytes a second'}"
+        return RUNS_A_SECOND
+
+    def of_run(self, output: str, elapsed_ns: int) -> float:
+        """Return the throughput of a run; InputError when it does not tell."""
+        if self.pattern:
+            return self.of_text(output, "the command's output")
+        if self.summary is not None:
+            return _of_summary(self.summary, self.key)
+        return 1e9 / max(elapsed_ns, 1)
+
+    def of_text(self, text: str, place: str) -> float:
+        """Return the number that the pattern finds last, of a text; commas are taken out."""
+        found = re.findall(self.pattern, text)
+        if not found:
+            raise InputError(f"--throughput {self.pattern!r} is nowhere in {place}")
+        return _rate(found[-1].replace(",", ""), f"--throughput in {place}")
+
+
+def _of_summary(file: Path, key: str) -> float:
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"--summary {file}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(f"--summary {file}: not JSON: {error}") from None
+    for one in (key,) if key else KEYS:
+        value = _at(content, one)
+        if value is not None:
+            return _rate(value, f"{file}: {one}")
+    raise InputError(
+        f"{file} has no {key or 'rate'}",
+        hint="name it with --key" if not key else f"it has: {_names(content)}",
+    )
+
+
+def _at(content: Any, key: str) -> Any:
+    for word in key.split("."):
+        if not isinstance(content, Mapping) or word not in content:
+            return None
+        content = content[word]
+    return content
+
+
+def _names(content: Any) -> str:
+    return ", ".join(list(content)[:12]) if isinstance(content, Mapping) else "no keys"
+
+
+def _rate(value: Any, place: str) -> float:
+    try:
+        rate = float(value)
+    except (TypeError, ValueError):
+        rate = math.nan
+    if isinstance(value, bool) or not math.isfinite(rate) or rate < 0:
+        raise InputError(f"{place}: {value!r} is not a rate from 0 up")
+    return rate
+
+
+MOST_TELLING = 5
+
+
+def headline(told: Mapping[str, Any], found: Mapping[str, Sequence[Statistics]]) -> list[str]:
+    """Return the lines about the workload that was counted, then those about all of them."""
+    mine = [one for one in told["workloads"] if one["workload"] == told["workload"]]
+    lines = [line for one in mine for line in _words_workload(one, found[one["workload"]])]
+    if len(told["workloads"]) > 1:
+        lines.append("in this folder: " + ", ".join(
+            f"{one['workload']} ({_many(one['runs'], 'run')})" for one in told["workloads"]
+        ))  # fmt: skip
+    others = {name: _sure(more) for name, more in found.items() if name != told["workload"]}
+    return lines + [
+        f"most telling of {name}: {_shown(sure)}" for name, sure in others.items() if sure
+    ]
+
+
+def _words_workload(told: Mapping[str, Any], found: Sequence[Statistics]) -> Iterator[str]:
+    counted = [one for one in found if one.mean > 0]
+    yield (
+        f"{told['workload']}: {_many(told['runs'], 'run')}, {_many(len(found), 'event')}"
+        f" counted, {len(told['not_counted'])} not; throughput: {told['unit']}"
+    )
+    basics = [one for one in counted if one.event in BASICS]
+    if basics:
+        yield "a run has on average " + ", ".join(
+            f"{one.mean:,.0f} {title(one.event)}" for one in basics
+        )
+    yield from _telling(told, found)
+    if told["took_turns"]:
+        least = min(one.least_running_ratio or 1.0 for one in found)
+        turns = _many(len(told["took_turns"]), "event")
+        yield (
+            f"{turns} took turns, the least counted {least:.0%} of the time:"
+            " their counts are extrapolated; fewer --events at a time are exact"
+        )
+    if told["means"]:
+        yield (
+            f"{told['means']} of the runs are means of several (perf stat -r): their spread is less"
+            " than that of runs, and correlations are of means"
+        )
+    if told["user_only"]:
+        yield f"without the kernel's part, for lack of permission: {', '.join(told['user_only'])}"
+    for reason, events in _by_reason(told["not_counted"]).items():
+        yield f"not counted ({reason}): {', '.join(events)}"
+
+
+BASICS = ("page-faults", "context-switches", "raw_syscalls:sys_enter")
+
+
+def _telling(told: Mapping[str, Any], found: Sequence[Statistics]) -> Iterator[str]:
+    if told["without_throughput"]:
+        yield (
+            f"{told['without_throughput']} runs do not tell their throughput and are in no"
+            " correlation: --from FILE=THROUGHPUT"
+        )
+    if told["runs"] - told["without_throughput"] < LEAST_INTERVAL:
+        yield f"too few runs for a confidence interval: it needs {LEAST_INTERVAL}, more tell more"
+        return
+    tried = [one for one in found if one.rank is not None]
+    sure = _sure(found)
+    if not sure:
+        yield (
+            f"no correlation with the throughput is told from none with {told['runs']} runs"
+            f" ({len(tried)} events tried)"
+        )
+        return
+    yield (
+        f"most telling of the throughput: {_shown(sure)}; of {len(tried)} events tried, about"
+        f" {len(tried) * 0.05:.1g} would seem so by chance"
+    )
+
+
+def _sure(found: Sequence[Statistics]) -> list[Statistics]:
+    return sorted((one for one in found if one.surely), key=lambda one: one.rank or 0)
+
+
+def _shown(sure: Sequence[Statistics]) -> str:
+    return ", ".join(
+        f"{title(one.event)} {one.correlation:+.2f}"
+        f" ({one.correlation_low:+.2f} to {one.correlation_high:+.2f})"
+        for one in sure[:MOST_TELLING]
+    )
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def title(event: str) -> str:
+    """Return how an event is called in a sentence."""
+    return TITLES.get(event, event.replace("-", " ") if event in BASICS else event)
+
+
+def _by_reason(missing: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for event, reason in missing.items():
+        found.setdefault(reason, []).append(event)
+    return found
+
+
+PLACE = "counters"
+RESULT = "counters/counters.json"
+MAX_RUNS = 10_000
+RECORDED = "as recorded"
+OnRun = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class CountersOptions:
+    """A command and how often, or recorded files, each with its throughput or none."""
+
+    command: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ()
+    workload: str = ""
+    runs: int = 5
+    rule: Rule = field(default_factory=Rule)
+    groups: tuple[tuple[str, ...], ...] = GROUPS
+    overwrite: bool = False
+    asked: tuple[str, ...] = ()
+    """The words of the command line, for whoever wants to do it again."""
+
+    def __post_init__(self) -> None:
+        """Check that one thing is asked."""
+        if bool(self.command) == bool(self.recorded):
+            raise UsageError(
+                "one of both is wanted: a command behind `--`, or recorded files by --from",
+                hint="tracekit counters -o FOLDER -- COMMAND",
+            )
+        if not 1 <= self.runs <= MAX_RUNS:
+            raise UsageError(f"--runs {self.runs}: not from 1 to {MAX_RUNS}")
+        if self.workload and (not self.workload.isprintable() or len(self.workload) > 80):
+            raise UsageError(f"--workload {self.workload!r}: not a name of at most 80 characters")
+
+    @property
+    def name(self) -> str:
+        """Name of the workload: as asked, else the command's."""
+        return self.workload or (Path(self.command[0]).name if self.command else "recorded")
+
+
+def count_events(
+    output: Path, options: CountersOptions, *, on_run: OnRun | None = None
+) -> dict[str, Any]:
+    """Count into `output`/counters and return the answer, counters.json.
+
+    Each run is kept when it ends: after an interruption, or with more --runs, the same command
+    goes on. Other workloads of the folder stay.
+    """
+    if options.command:
+        checked_command(options.command)
+        reasons = probe([event for group in options.groups for event in group])
+    else:
+        taken = _recorded(options)
+    folder = measurement_folder(output)
+    (folder.path / PLACE).mkdir(exist_ok=True)
+    file = _file(folder, options.name)
+    state = {**_state(file, options), "asked": list(options.asked)}
+    if options.command:
+        state["reasons"] = reasons
+        _run(file, state, options=options, on_run=on_run)
+    else:
+        _refuse_known(taken, state)
+        state["runs"] += taken
+        write_json(file, state)
+    return _answer(folder, options.name)
+
+
+def _recorded(options: CountersOptions) -> list[dict[str, Any]]:
+    """Return the recorded runs; all are read before anything is written."""
+    return [_taken(text, options.rule) for text in options.recorded]
+
+
+def _refuse_known(taken: Sequence[Mapping[str, Any]], state: Mapping[str, Any]) -> None:
+    """Raise UsageError for a run that is there already: counted twice it would tell too much."""
+    seen = [run["counts"] for run in state["runs"]]
+    for run in taken:
+        if run["counts"] in seen:
+            raise UsageError(
+                f"{run['source']} is there already, in workload '{state['workload']}'",
+                hint="leave it out, or pass --force to begin anew",
+            )
+        seen.append(run["counts"])
+
+
+def _taken(text: str, rule: Rule) -> dict[str, Any]:
+    """Return a run of FILE or FILE=THROUGHPUT."""
+    name, equals, number = text.rpartition("=")
+    has_number = bool(equals) and not Path(text).exists()
+    file = Path(name if has_number else text)
+    counts, content = read_counts(file)
+    rate = None
+    if has_number:
+        try:
+            rate = float(number)
+        except ValueError:
+            rate = -1.0
+        if not 0 <= rate < float("inf"):
+            raise UsageError(f"--from {text}: {number!r} is not a throughput")
+    elif rule.pattern:
+        rate = rule.of_text(content, str(file))
+    return {
+        "source": file.name,
+        "counts": [asdict(one) for one in counts],
+        "throughput": rate,
+        "elapsed_ns": None,
+    }
+
+
+def _file(folder: TraceFolder, workload: str) -> Path:
+    """Return the file of a workload's runs; its name is of no use to a file system."""
+    digest = hashlib.sha256(workload.encode()).hexdigest()[:16]
+    return folder.path / PLACE / f"runs-{digest}.json"
+
+
+def _state(file: Path, options: CountersOptions) -> dict[str, Any]:
+    """Return the workload's runs so far; UsageError when they are of something else."""
+    asked = {
+        "workload": options.name,
+        "command": list(options.command),
+        "unit": options.rule.unit if options.command or options.rule.pattern else RECORDED,
+        "groups": [list(group) for group in options.groups],
+    }
+    if options.overwrite or not file.exists():
+        return {**asked, "reasons": {}, "runs": []}
+    state = read_object(file, hint=f"remove {file}")
+    other = [key for key in asked if state.get(key) != asked[key]]
+    if other:
+        raise UsageError(
+            f"the folder has a workload '{options.name}' with another {other[0]}",
+            hint="choose another --workload, or pass --force to replace it",
+        )
+    return state
+
+
+def _run(
+    file: Path, state: dict[str, Any], *, options: CountersOptions, on_run: OnRun | None
+) -> None:
+    usable = {event for event, reason in state["reasons"].items() if not reason}
+    for number in range(len(state["runs"]), options.runs):
+        if on_run is not None:
+            on_run(options.name, number, options.runs)
+        ran = count(options.command, options.groups, usable=usable)
+        state["runs"].append(
+            {
+                "source": " ".join(options.command),
+                "counts": [asdict(one) for one in ran.counts],
+                "throughput": options.rule.of_run(ran.output, ran.elapsed_ns),
+                "elapsed_ns": ran.elapsed_ns,
+            }
+        )
+        write_json(file, state)
+
+
+def _answer(folder: TraceFolder, workload: str) -> dict[str, Any]:
+    """Write the tables of all workloads of the folder, and the answer."""
+    states = [
+        read_object(file, hint=f"remove {file}")
+        for file in sorted((folder.path / PLACE).glob("runs-*.json"))
+    ]
+    states.sort(key=lambda state: str(state["workload"]))
+    rows = [row for state in states for row in _rows(state)]
+    statistics = {
+        state["workload"]: statistics_of([r for r in rows if r["workload"] == state["workload"]])
+        for state in states
+    }
+    told = [
+        {"workload": name, **asdict(one)} for name, found in statistics.items() for one in found
+    ]
+    write_table(folder.table("counters/counters"), _table(rows, COUNTERS))
+    write_table(folder.table("counters/counter_statistics"), _table(told, COUNTER_STATISTICS))
+    result: dict[str, Any] = {
+        "workload": workload,
+        "workloads": [_workload(state, statistics[state["workload"]]) for state in states],
+    }
+    result["headline"] = headline(result, statistics)
+    write_json(folder.path / RESULT, result)
+    return result
+
+
+def _workload(state: Mapping[str, Any], found: Sequence[Any]) -> dict[str, Any]:
+    """Say of a workload what was run, what could not be counted and what took turns."""
+    missing = {event: reason for event, reason in state["reasons"].items() if reason}
+    for run in state["runs"]:
+        for one in run["counts"]:
+            if one["count"] is None:
+                missing.setdefault(one["event"], one["reason"])
+    return {
+        "workload": state["workload"],
+        "command": state["command"],
+        "asked": state["asked"],
+        "unit": state["unit"],
+        "runs": len(state["runs"]),
+        "without_throughput": sum(run["throughput"] is None for run in state["runs"]),
+        "not_counted": missing,
+        "means": sum(any(one.get("is_mean") for one in run["counts"]) for run in state["runs"]),
+        "took_turns": [one.event for one in found if (one.least_running_ratio or 1.0) < 1.0],
+        "user_only": sorted(
+            {one["event"] for run in state["runs"] for one in run["counts"] if one["is_user"]}
+        ),
+    }
+
+
+def _rows(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    for number, run in enumerate(state["runs"], 1):
+        counts = {one["event"]: Count(**one) for one in run["counts"]}
+        for event, reason in state["reasons"].items():
+            if reason and event not in counts:
+                counts[event] = Count(event, None, "", None, reason)
+        rows += [
+            {
+                "workload": state["workload"],
+                "run": number,
+                "source": run["source"],
+                "event": one.event,
+                "counted_group": group_of(state["groups"], one.event) if state["command"] else "",
+                "count": one.count,
+                "unit": one.unit,
+                "running_ratio": one.running_ratio,
+                "reason": one.reason,
+                "throughput": run["throughput"],
+                "throughput_unit": state["unit"],
+                "elapsed_ns": run["elapsed_ns"],
+            }
+            for one in counts.values()
+        ]
+    return rows
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({name: [row[name] for row in rows] for name in columns.names}, columns)

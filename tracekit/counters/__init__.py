@@ -1,1 +1,0 @@
-"""Hardware and software events of a workload beside its throughput, as study D counts them."""

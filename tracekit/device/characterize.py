@@ -1,0 +1,542 @@
+"""The stage: measures step by step, then writes tables, profile and answer."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit._native.replay import checked_program, run_program
+from tracekit.device.fit import Fitted, checked_name, complete, fit, known_values, write_profile
+from tracekit.device.latencies import ALL, bucket_low, read_latencies
+from tracekit.device.steps import Amounts, Step, steps, write_plan
+from tracekit.device.target import Asked, Target, open_target
+from tracekit.devices import choose_profile, load_profiles
+from tracekit.errors import InputError, PartialError, UsageError
+from tracekit.metadata import read_object
+from tracekit.plans.block_plan import OPERATIONS
+from tracekit.store import TraceFolder, measurement_folder, scratch_folder, write_json, write_table
+from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
+from tracekit.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+Result = Mapping[str, Any]
+OVERRUN_SHARE = 0.01
+PAUSED = 1.05
+
+
+def headline(told: Result, results: Sequence[Result]) -> list[str]:
+    """Return the lines that the command prints and the report opens with."""
+    return [*_latencies(results), *_surface(results), *_fit(told), *_known(told)]
+
+
+def warnings(told: Result, results: Sequence[Result]) -> list[str]:
+    """Return what may be wrong with the figures, each with what to do."""
+    return list(_doubts(told, results))
+
+
+def _latencies(results: Sequence[Result]) -> Iterator[str]:
+    for result in results:
+        kind = result["step"]["kind"]
+        if kind not in ("random_write", "random_read"):
+            continue
+        one = result["operations"][kind.removeprefix("random_")]
+        yield (
+            f"{one['requests']:,} random 4 KiB {kind.removeprefix('random_')}s, one at a time:"
+            f" mean {format_duration(one['mean_ns'])}, standard deviation"
+            f" {format_duration(one['deviation_ns'])}"
+            f" ({one['deviation_ns'] / max(one['mean_ns'], 1):.0%} of it),"
+            f" maximum {format_duration(one['max_ns'])}"
+        )
+
+
+def _surface(results: Sequence[Result]) -> Iterator[str]:
+    cells = [result for result in results if result["step"]["kind"] == "surface"]
+    if not cells:
+        return
+    best = max(cells, key=lambda cell: float(cell["usual_iops"]))
+    least = min(cells, key=lambda cell: float(cell["usual_iops"]))
+    yield (
+        f"IOPS over write share and depth: from {least['usual_iops']:,.0f} ({_cell(least)}) to"
+        f" {best['usual_iops']:,.0f} ({_cell(best)})"
+    )
+
+
+def _cell(result: Result) -> str:
+    step = result["step"]
+    return f"{step['write_ratio']:.0%} writes, depth {step['depth']}"
+
+
+def _fit(told: Result) -> Iterator[str]:
+    values = {one["parameter"]: one for one in told["fit"]}
+    lanes = values.get("parallelism")
+    if lanes is not None:
+        yield (
+            f"requests served at once: {lanes['value']:.0f}; the surface of that is"
+            f" {lanes['spread_ratio']:.0%} off on average"
+        )
+    asymmetry = values.get("write_read_ratio")
+    if asymmetry is not None:
+        yield f"a write takes {asymmetry['value']:.3g} times as long as a read"
+    if told["profile"]:
+        yield f"device profile [{told['name']}]: {told['profile']} in this folder, for --profiles"
+    else:
+        yield (
+            f"no device profile: {', '.join(told['missing'])} not measured; --like PROFILE"
+            " takes them from another"
+        )
+
+
+def _known(told: Result) -> Iterator[str]:
+    errors = [one for one in told["fit"] if one["error_ratio"] is not None]
+    if errors:
+        shown = ", ".join(f"{one['parameter']} {one['error_ratio']:+.1%}" for one in errors)
+        yield f"off what was emulated ({told['device']}): {shown}"
+
+
+def _doubts(told: Result, results: Sequence[Result]) -> Iterator[str]:
+    if not told["may_write"]:
+        token = told["confirm_with"]
+        yield (
+            "only what reads was measured, on what the device held; to write there:"
+            f" --write-to {token} (everything on it is lost)"
+        )
+    elif not told["is_filled"] and not told["is_emulated"]:
+        yield "the device was not filled before: what was never written may be read from nowhere"
+    if not told["is_direct"] and told["kind"] != "none":
+        yield "O_DIRECT is not possible there: these are times of the page cache"
+    if told["resumed"]:
+        yield (
+            f"measured in {told['resumed'] + 1} parts: the device rested between preconditioning"
+            " and what followed"
+        )
+    if told["taken"]:
+        yield f"not measured, taken from the profile that --like names: {', '.join(told['taken'])}"
+    if told["failed"]:
+        yield f"{told['failed']:,} requests failed and are in no latency"
+    late = [r for r in results if r["overruns"] > OVERRUN_SHARE * r["step"]["requests"]]
+    if late:
+        yield (
+            f"in {len(late)} steps the data took longer to move than the emulated device takes:"
+            " use a faster target, or none"
+        )
+    yield from _pauses(results)
+    yield from _unsaturated(told, results)
+
+
+def _pauses(results: Sequence[Result]) -> Iterator[str]:
+    for result in results:
+        kind = result["step"]["kind"]
+        is_told = kind in ("random_write", "random_read")
+        one = result["operations"].get(kind.removeprefix("random_"))
+        if not is_told or one is None or one["mean_ns"] < PAUSED * one["p50_ns"]:
+            continue
+        yield (
+            f"the mean of the {kind.replace('_', ' ')}s is {one['mean_ns'] / one['p50_ns'] - 1:.0%}"
+            f" above their median, {format_duration(one['p50_ns'])}: the device or this machine"
+            f" paused ({result['steal_ratio']:.1%} of its CPU time was stolen meanwhile)"
+        )
+
+
+def _unsaturated(told: Result, results: Sequence[Result]) -> Iterator[str]:
+    depths = [r["step"]["depth"] for r in results if r["step"]["kind"] == "surface"]
+    lanes = next((one["value"] for one in told["fit"] if one["parameter"] == "parallelism"), None)
+    if depths and lanes is not None and lanes >= max(depths) > 1:
+        yield (
+            f"IOPS still grow at depth {max(depths)}: the device serves at least that many at"
+            f" once; measure with larger --depths ({format_size(told['size_bytes'])} were used)"
+        )
+
+
+FORCE_HINT = "pass --force to begin anew"
+
+
+@dataclass
+class State:
+    """The steps that are done, by what they were asked with; `made` is the file that is ours."""
+
+    file: Path
+    asked: Mapping[str, Any]
+    results: list[dict[str, Any]] = field(default_factory=list)
+    made: dict[str, Any] | None = None
+    resumed: int = 0
+
+    def done(self, number: int, step: Mapping[str, Any]) -> bool:
+        """Say whether step `number` is done and is this very one."""
+        return number < len(self.results) and self.results[number]["step"] == step
+
+    def add(self, result: dict[str, Any]) -> None:
+        """Keep a step's result."""
+        self.results.append(result)
+        self.save()
+
+    def made_file(self) -> Path | None:
+        """Return the file that was made for the measurement, if it still is that very one."""
+        if self.made is None:
+            return None
+        path = Path(self.made["path"])
+        try:
+            info = path.lstat()
+        except OSError:
+            return None
+        return path if [info.st_dev, info.st_ino] == self.made["inode"] else None
+
+    def keep_made(self, path: Path) -> None:
+        """Remember that the file is ours, by what it is and not by its name alone."""
+        info = path.lstat()
+        self.made = {"path": os.path.realpath(path), "inode": [info.st_dev, info.st_ino]}
+
+    def remove_made(self) -> None:
+        """Remove the file that was made for the measurement."""
+        path = self.made_file()
+        if path is not None:
+            path.unlink()
+        self.made = None
+
+    def save(self) -> None:
+        """Write the state in one step."""
+        content = {
+            "asked": dict(self.asked),
+            "made": self.made,
+            "resumed": self.resumed,
+            "results": self.results,
+        }
+        write_json(self.file, content)
+
+
+def open_state(file: Path, asked: Mapping[str, Any], *, anew: bool) -> State:
+    """Return what is done already, or nothing; UsageError when other things were asked."""
+    if anew and file.is_file():
+        old = _read(file)
+        old.remove_made()
+        file.unlink()
+    if not file.is_file():
+        return State(file, asked)
+    state = _read(file)
+    other = [key for key in asked if state.asked.get(key) != asked[key]]
+    if other:
+        raise UsageError(
+            f"{file.parent}: an interrupted measurement was asked with another {other[0]}:"
+            f" {state.asked.get(other[0])!r}, not {asked[other[0]]!r}",
+            hint=f"ask as before to go on, or {FORCE_HINT}",
+        )
+    if state.made is not None and state.made_file() is None:
+        raise UsageError(
+            f"{state.made['path']}: the file that the interrupted measurement made is gone",
+            hint=FORCE_HINT,
+        )
+    state.resumed += 1
+    return state
+
+
+def _read(file: Path) -> State:
+    content = read_object(file, hint=FORCE_HINT)
+    lacking = [key for key in ("asked", "made", "resumed", "results") if key not in content]
+    if lacking:
+        raise UsageError(f"{file} lacks {', '.join(lacking)}", hint=f"remove {file.parent}")
+    return State(
+        file, content["asked"], content["results"], content["made"], int(content["resumed"])
+    )
+
+
+HISTOGRAMS = ("random_write", "random_read")
+PROFILE = "device/profile.toml"
+RESULT = "device/device.json"
+Rows = Iterator[dict[str, Any]]
+
+
+def write_answer(
+    folder: TraceFolder, state: State, *, target: Target, options: CharacterizeOptions
+) -> dict[str, Any]:
+    """Write tables, profile and device.json; return the content of the last."""
+    fitted = fit(state.results)
+    known = {} if not options.asked.device else known_values(_emulated(options))
+    rows = list(_fit_rows(fitted, known))
+    write_table(folder.table("device/device_steps"), _table(_steps(state.results), DEVICE_STEPS))
+    write_table(
+        folder.table("device/device_latency"), _table(_buckets(state.results), DEVICE_LATENCY)
+    )
+    write_table(folder.table("device/device_fit"), _table(iter(rows), DEVICE_FIT))
+    result = _facts(state, target, options)
+    result |= {"fit": rows, **_profile(folder, fitted, options)}
+    result["warnings"] = warnings(result, state.results)
+    result["headline"] = headline(result, state.results)
+    write_json(folder.path / RESULT, result)
+    return result
+
+
+def _emulated(options: CharacterizeOptions) -> Any:
+    return choose_profile(load_profiles(options.asked.profiles), options.asked.device)
+
+
+def _facts(state: State, target: Target, options: CharacterizeOptions) -> dict[str, Any]:
+    kinds = {result["step"]["kind"] for result in state.results}
+    return {
+        "target": None if options.asked.path is None else str(options.asked.path),
+        "kind": target.told["kind"],
+        "device": options.asked.device or None,
+        "engine": state.results[-1]["engine"],
+        "is_direct": all(result["is_direct"] for result in state.results),
+        "is_emulated": bool(options.asked.device),
+        "may_write": target.may_write,
+        "confirm_with": target.told.get("confirm_with"),
+        "size_bytes": target.size_bytes,
+        "steps": len(state.results),
+        "failed": sum(result["operations"]["all"]["failed"] for result in state.results),
+        "is_filled": "fill" in kinds,
+        "scale": options.amounts.scale,
+        "seed": options.seed,
+        "resumed": state.resumed,
+    }
+
+
+def _profile(
+    folder: TraceFolder, fitted: Sequence[Fitted], options: CharacterizeOptions
+) -> dict[str, Any]:
+    """Write the profile if all of it is known; say what was taken from another or is missing."""
+    name = checked_name(options.name, path=options.asked.path, device=options.asked.device)
+    measured = {one.parameter: one.value for one in fitted if one.is_in_profile}
+    values, taken, missing = complete(
+        measured,
+        like=options.like,
+        profiles=options.asked.profiles,
+        price_per_gb=options.price_per_gb,
+    )
+    told: dict[str, Any] = {"name": name, "taken": taken, "missing": missing, "profile": None}
+    if not missing:
+        what = options.asked.device or str(options.asked.path)
+        about = f"measured: {what}" + (f"; {', '.join(taken)} of {options.like}" if taken else "")
+        write_profile(folder.path / PROFILE, name, values=values, about=about)
+        told["profile"] = PROFILE
+    return told
+
+
+def _fit_rows(fitted: Sequence[Fitted], known: Mapping[str, float]) -> Rows:
+    for one in fitted:
+        real = known.get(one.parameter)
+        yield {
+            "parameter": one.parameter,
+            "value": one.value,
+            "spread_ratio": one.spread_ratio,
+            "known_value": real,
+            "error_ratio": None if not real else (one.value - real) / real,
+            "is_in_profile": one.is_in_profile,
+        }
+
+
+def _steps(results: Sequence[Mapping[str, Any]]) -> Rows:
+    for number, result in enumerate(results):
+        step = result["step"]
+        for operation in ("all", *OPERATIONS):
+            told = result["operations"].get(operation)
+            if told is None:
+                continue
+            seconds = max(result["elapsed_ns"], 1) / 1e9
+            yield {
+                "step": number,
+                **{key: step[key] for key in ("kind", "write_ratio", "depth", "length_bytes")},
+                "operation": operation,
+                "elapsed_ns": result["elapsed_ns"],
+                "iops": told["requests"] / seconds,
+                "usual_iops": result["usual_iops"] if operation == "all" else None,
+                **{key: value for key, value in told.items() if key != "histogram"},
+            }
+
+
+def _buckets(results: Sequence[Mapping[str, Any]]) -> Rows:
+    for number, result in enumerate(results):
+        kind = result["step"]["kind"]
+        if kind not in HISTOGRAMS:
+            continue
+        operation = kind.removeprefix("random_")
+        told = result["operations"].get(operation, {"histogram": [], "requests": 0})
+        for bucket, count, _ in told["histogram"]:
+            yield {
+                "step": number,
+                "kind": kind,
+                "operation": operation,
+                "low_ns": bucket_low(bucket),
+                "high_ns": bucket_low(bucket + 1),
+                "requests": count,
+                "requests_ratio": count / told["requests"],
+            }
+
+
+def _table(rows: Rows, columns: pa.Schema) -> pa.Table:
+    """Return the rows as a table; a number that is not finite would be a mistake of ours."""
+    import pyarrow as pa
+
+    found = list(rows)
+    for row in found:
+        for value in row.values():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{row} has a number that is not finite")
+    return pa.table({name: [row[name] for row in found] for name in columns.names}, columns)
+
+
+PLACE = "device"
+RESULT_FILE = "device.json"
+STATE = "state.json"
+OnStep = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class CharacterizeOptions:
+    """What to measure, how much of it, and how the fitted profile is called and completed."""
+
+    asked: Asked
+    amounts: Amounts = field(default_factory=Amounts)
+    name: str = ""
+    like: str = ""
+    price_per_gb: float | None = None
+    seed: int = 1
+    keeps_file: bool = False
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what can be checked before anything is measured."""
+        checked_name(self.name, path=self.asked.path, device=self.asked.device)
+        if self.price_per_gb is not None and not 0 < self.price_per_gb <= 1e12:
+            raise UsageError(f"--price {self.price_per_gb:g}: not a price above 0")
+        if self.seed < 0:
+            raise UsageError(f"--seed {self.seed}: not a number from 0 up")
+        if self.like:
+            choose_profile(load_profiles(self.asked.profiles), self.like)
+        self.asked.profile()
+
+
+def characterize(
+    output: Path, options: CharacterizeOptions, *, on_step: OnStep | None = None
+) -> dict[str, Any]:
+    """Measure the device into `output`/device and return the answer, device.json.
+
+    Steps that an interrupted run has finished are not measured again. PartialError when this run
+    is interrupted. Without leave to write only what reads is measured.
+    """
+    checked_program()
+    place = output / PLACE
+    if (place / RESULT_FILE).exists() and not options.overwrite:
+        raise UsageError(f"{place} holds a characterization", hint="pass --force to replace it")
+    state = open_state(place / STATE, _identity(options), anew=options.overwrite)
+    with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
+        target = open_target(options.asked, Path(name), made=state.made_file())
+    folder = measurement_folder(output)
+    if (place / RESULT_FILE).exists():
+        shutil.rmtree(place)
+    place.mkdir(exist_ok=True)
+    wanted = [
+        step
+        for step in steps(options.amounts, target.size_bytes)
+        if target.may_write or not step.writes
+    ]
+    with scratch_folder(place / "run") as scratch:
+        run = _Run(state, target, scratch, options)
+        try:
+            for number, step in enumerate(wanted):
+                if on_step is not None:
+                    on_step(step.label, number, len(wanted))
+                if not state.done(number, step.as_dict()):
+                    run.measure(number, step)
+        finally:
+            if not state.results and not options.keeps_file:
+                state.remove_made()
+    result = write_answer(folder, state, target=run.target, options=options)
+    if not options.keeps_file:
+        state.remove_made()
+    state.file.unlink()
+    return result
+
+
+@dataclass
+class _Run:
+    state: State
+    target: Target
+    scratch: Path
+    options: CharacterizeOptions
+
+    def measure(self, number: int, step: Step) -> None:
+        """Run one step and keep its result; PartialError when it was interrupted."""
+        # What is made of earlier steps after an interruption would not be theirs.
+        del self.state.results[number:]
+        with tempfile.TemporaryDirectory(dir=self.scratch) as name:
+            place = Path(name)
+            plan, records = place / "step.plan", place / "step.completions"
+            seed = (self.options.seed, number)
+            write_plan(plan, step, size_bytes=self.target.size_bytes, seed=seed)
+            outcome = run_program(
+                plan, place / "step.json", arguments=self._arguments(step, records)
+            )
+            self._keep_file()
+            self._check(outcome.summary, step)
+            latencies, pace = read_latencies(records, step.requests, depth=step.depth)
+        if not latencies[ALL].count:
+            raise InputError(_failed(outcome.summary, step))
+        self.state.add(
+            {
+                "step": step.as_dict(),
+                "elapsed_ns": pace.elapsed_ns,
+                "iops": latencies[ALL].count / max(pace.elapsed_ns, 1) * 1e9,
+                "usual_iops": pace.usual_iops,
+                "engine": outcome.summary["engine"]["used"],
+                "is_direct": outcome.summary["targets"][0]["is_direct"],
+                "steal_ratio": outcome.summary["fidelity"]["steal_ratio"],
+                "overruns": outcome.summary["engine"]["overruns"],
+                "operations": {name: one.as_dict() for name, one in latencies.items()},
+            }
+        )
+
+    def _arguments(self, step: Step, records: Path) -> list[str]:
+        paced = ["--pace", "fast", "--depth", str(step.depth), "--threads", str(step.depth)]
+        return [*self.target.arguments, *paced, "--no-calibration", "--completions", str(records)]
+
+    def _keep_file(self) -> None:
+        """After the first step the file that was made for the run is there, and ours."""
+        if self.target.is_ours and self.state.made is None and self.target.path is not None:
+            self.state.keep_made(self.target.path)
+            self.target = self.target.confirmed()
+
+    def _check(self, summary: dict[str, Any], step: Step) -> None:
+        if summary["outcome"] != "interrupted":
+            return
+        made = self.state.made_file()
+        is_kept = made is not None and bool(self.state.results)
+        raise PartialError(
+            f"interrupted in '{step.label}': {len(self.state.results)} steps are done and kept",
+            hint="run the same command again to go on"
+            + (f"; {made} stays until then" if is_kept else ""),
+        )
+
+
+def _failed(summary: dict[str, Any], step: Step) -> str:
+    errors = ", ".join(f"{one['name']} ({one['meaning']})" for one in summary["errors"])
+    return f"not one request of '{step.label}' was done: {errors or 'all were left out'}"
+
+
+def _identity(options: CharacterizeOptions) -> dict[str, Any]:
+    """Return what an interrupted measurement must have been asked with to go on with it."""
+    asked = options.asked
+    profile = asked.profile()
+    told = "" if profile is None else hashlib.sha256(repr(profile).encode()).hexdigest()[:16]
+    return {
+        "target": None if asked.path is None else str(asked.path.absolute()),
+        "--device": asked.device,
+        "profile": told,
+        "--engine": asked.engine,
+        "--size": asked.size_bytes,
+        "--direct": asked.direct,
+        "--write-to": list(asked.confirmations),
+        "--seed": options.seed,
+        **{
+            f"--{key.replace('_', '-')}": list(value) if isinstance(value, tuple) else value
+            for key, value in vars(options.amounts).items()
+        },
+    }

@@ -1,0 +1,293 @@
+"""Fits a device profile to what was measured.
+
+The model is that of the emulated engine and of `recommend`: a request costs a setup and its bytes
+at a rate, and `parallelism` requests are served at once, so that at depth d a device with lanes L
+does min(d, L) / mean cost requests a second. The two latencies are means, as in study B. All else
+is a difference or a ratio of measurements and taken of medians, because one pause of the machine
+would be many times as large.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracekit.device.latencies import told_of
+from tracekit.device.steps import PAGE_BYTES
+from tracekit.devices import (
+    KNOWN,
+    MAX_PARALLELISM,
+    MIB_BYTES,
+    REQUIRED,
+    Profile,
+    choose_profile,
+    load_profiles,
+)
+from tracekit.errors import UsageError, escape
+
+RATE_MAX_MIB_S = 1e7
+SAME_AS_RANDOM = 0.9
+"""A sequential setup that is more of a random one is no different from it."""
+LEAST_SHARE = 0.01
+"""FUA costs something when it adds this share of a plain write or more."""
+
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A parameter as measured, how far off it may be, and whether a profile has it."""
+
+    parameter: str
+    value: float
+    spread_ratio: float | None
+    is_in_profile: bool = True
+
+
+def fit(results: Sequence[Result]) -> list[Fitted]:
+    """Return the parameters that the finished steps tell, in the order of a profile's keys."""
+    found = [
+        *_means(results, "random_read", "read"),
+        *_means(results, "random_write", "write"),
+        *_rate(results, "read"),
+        *_rate(results, "write"),
+    ]
+    values = {one.parameter: one.value for one in found}
+    found += _sequential(results, values)
+    found += _flush(results)
+    found += _fua(results)
+    found += _parallelism(results, values)
+    return found
+
+
+def known_values(profile: Profile) -> dict[str, float]:
+    """Return what an emulated device has of the parameters that are fitted."""
+    lanes = profile.parallelism or 1.0
+    known = {
+        "read_latency_us": profile.read_latency_us,
+        "write_latency_us": profile.write_latency_us,
+        "read_median_us": profile.read_latency_us,
+        "write_median_us": profile.write_latency_us,
+        "read_mib_s": profile.read_mib_s,
+        "write_mib_s": profile.write_mib_s,
+        "flush_us": profile.flush_us,
+        "fua_us": profile.fua_us,
+        "parallelism": lanes,
+        "read_parallelism": lanes,
+        "write_parallelism": lanes,
+        "write_read_ratio": profile.write_latency_us / profile.read_latency_us,
+    }
+    if profile.sequential_setup_us is not None:
+        known["sequential_setup_us"] = profile.sequential_setup_us
+    return known
+
+
+def _chosen(results: Sequence[Result], kind: str) -> list[Result]:
+    return [result for result in results if result["step"]["kind"] == kind]
+
+
+def _error_of(told: Mapping[str, Any]) -> float | None:
+    """Return the standard error of a mean, relative."""
+    if not told["mean_ns"]:
+        return None
+    error: float = told["deviation_ns"] / math.sqrt(told["requests"]) / told["mean_ns"]
+    return error
+
+
+def _means(results: Sequence[Result], kind: str, operation: str) -> Iterator[Fitted]:
+    for result in _chosen(results, kind):
+        mean_ns = told_of(result, operation, key="mean_ns")
+        if mean_ns is not None:
+            told = result["operations"][operation]
+            yield Fitted(f"{operation}_latency_us", mean_ns / 1e3, _error_of(told))
+            median_us = told["p50_ns"] / 1e3
+            yield Fitted(f"{operation}_median_us", median_us, None, is_in_profile=False)
+
+
+def _rate(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
+    """Yield the rate of the line through the median latencies of several lengths.
+
+    Least squares of relative distances, setup and time a byte both from 0 up.
+    """
+    import numpy as np
+    from scipy.optimize import nnls
+
+    points = [
+        (result["step"]["length_bytes"], latency_ns)
+        for result in _chosen(results, "size")
+        for latency_ns in [told_of(result, operation, key="p50_ns")]
+        if latency_ns
+    ]
+    if len(points) < 2:
+        return
+    lengths, times = (np.array(column, float) for column in zip(*points, strict=True))
+    (_, byte_ns), distance = nnls(
+        np.column_stack([1 / times, lengths / times]), np.ones(len(points))
+    )
+    if byte_ns <= 0:
+        # Longer requests took no longer: the rate is at least that of the longest.
+        byte_ns = float(np.min(times / lengths))
+    mean_ns = next(_mean_ns(results, operation), float(times[lengths.argmin()]))
+    # The setup that a profile has is the latency less 4 KiB at the rate: never below 0.
+    byte_ns = min(byte_ns, mean_ns / PAGE_BYTES * 0.99)
+    rate = min(1e9 / byte_ns / MIB_BYTES, RATE_MAX_MIB_S)
+    yield Fitted(f"{operation}_mib_s", rate, float(distance / math.sqrt(len(points))))
+
+
+def _mean_ns(results: Sequence[Result], operation: str) -> Iterator[float]:
+    for result in _chosen(results, f"random_{operation}"):
+        mean_ns = told_of(result, operation, key="mean_ns")
+        if mean_ns is not None:
+            yield mean_ns
+
+
+def _sequential(results: Sequence[Result], values: Mapping[str, float]) -> Iterator[Fitted]:
+    """Yield the setup of a request that goes on where the one before ended, if it is another."""
+    found, setups = [], []
+    for result in _chosen(results, "sequential"):
+        for operation in ("read", "write"):
+            median_ns = told_of(result, operation, key="p50_ns")
+            rate, latency_us = (values.get(f"{operation}_{k}") for k in ("mib_s", "latency_us"))
+            if median_ns is None or rate is None or latency_us is None:
+                continue
+            page_us = PAGE_BYTES / MIB_BYTES / rate * 1e6
+            found.append(max(median_ns / 1e3 - page_us, 0.0))
+            setups.append(max(latency_us - page_us, 0.0))
+    # A profile has one for reads and writes; what is not clearly shorter is no other.
+    if found and max(found) < SAME_AS_RANDOM * min(setups):
+        middle = sum(found) / len(found)
+        spread = None if not middle else (max(found) - min(found)) / 2 / middle
+        yield Fitted("sequential_setup_us", middle, spread)
+
+
+def _flush(results: Sequence[Result]) -> Iterator[Fitted]:
+    for result in _chosen(results, "flush"):
+        mean_ns = told_of(result, "flush", key="mean_ns")
+        if mean_ns is not None:
+            yield Fitted("flush_us", mean_ns / 1e3, _error_of(result["operations"]["flush"]))
+
+
+def _fua(results: Sequence[Result]) -> Iterator[Fitted]:
+    """Yield what FUA adds to a write of the same length, 0 where that is next to nothing."""
+    plain = [told_of(one, "write", key="p50_ns") for one in _chosen(results, "random_write")]
+    for result in _chosen(results, "fua"):
+        forced_ns = told_of(result, "write", key="p50_ns")
+        if forced_ns is None or not plain or plain[0] is None:
+            continue
+        added_ns = forced_ns - plain[0]
+        yield Fitted("fua_us", added_ns / 1e3 if added_ns > LEAST_SHARE * plain[0] else 0.0, None)
+
+
+def _parallelism(results: Sequence[Result], values: Mapping[str, float]) -> Iterator[Fitted]:
+    """Yield the lanes whose surface comes closest, and those of reads and of writes alone."""
+    cells = {
+        (step["depth"], step["write_ratio"]): result["usual_iops"]
+        for result in _chosen(results, "surface")
+        for step in [result["step"]]
+        if result["usual_iops"] > 0
+    }
+    read_s, write_s = (_cost_s(results, cells, name) for name in ("read", "write"))
+    costs = [
+        (depth, share * (write_s or 0) + (1 - share) * (read_s or 0), iops)
+        for (depth, share), iops in cells.items()
+        if (read_s is not None or share == 1) and (write_s is not None or share == 0)
+    ]
+    if not costs:
+        return
+    lanes, distance = closest_lanes(costs)
+    yield Fitted("parallelism", float(lanes), distance)
+    for name, share, cost_s in (("read", 0.0, read_s), ("write", 1.0, write_s)):
+        most = max((iops for (_, ratio), iops in cells.items() if ratio == share), default=None)
+        if most is not None and cost_s is not None:
+            yield Fitted(f"{name}_parallelism", most * cost_s, None, is_in_profile=False)
+    read_us, write_us = (values.get(f"{name}_latency_us") for name in ("read", "write"))
+    if read_us and write_us is not None:
+        yield Fitted("write_read_ratio", write_us / read_us, None, is_in_profile=False)
+
+
+def _cost_s(
+    results: Sequence[Result], cells: Mapping[tuple[int, float], float], operation: str
+) -> float | None:
+    """Return how long one request takes when it is alone, from the rate of such steps.
+
+    The shorter of the long step and the surface's own cell: what else the machine does only adds.
+    """
+    rates = [result["usual_iops"] for result in _chosen(results, f"random_{operation}")]
+    alone = cells.get((1, 1.0 if operation == "write" else 0.0))
+    rates += [] if alone is None else [alone]
+    return 1 / max(rates) if rates and max(rates) > 0 else None
+
+
+def closest_lanes(costs: Sequence[tuple[int, float, float]]) -> tuple[int, float]:
+    """Return the lanes of the closest surface and its distance, from (depth, cost in s, IOPS).
+
+    The distance is the mean of |ln(measured / model)|, with model min(depth, lanes) / cost: cells
+    that the machine disturbed do not count for more than others, as in a sum of squares.
+    """
+    import numpy as np
+
+    depth, cost_s, iops = (np.array(column, float) for column in zip(*costs, strict=True))
+    lanes = np.arange(1, MAX_PARALLELISM + 1)[:, None]
+    distance = np.abs(np.log(iops * cost_s / np.minimum(depth, lanes))).mean(axis=1)
+    best = int(distance.argmin())
+    return best + 1, float(distance[best])
+
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def checked_name(name: str, *, path: Path | None, device: str) -> str:
+    """Return the profile's name: as asked, else after the device or the target."""
+    if name and not NAME.fullmatch(name):
+        raise UsageError(
+            f"--name {name!r}: not a profile's name",
+            hint="letters, digits, - and _; at most 64",
+        )
+    told = name or (f"{device}-measured" if device else "" if path is None else path.name)
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", told).strip("-")[:64] or "measured"
+
+
+def complete(
+    measured: Mapping[str, float], *, like: str, profiles: Path | None, price_per_gb: float | None
+) -> tuple[dict[str, float], list[str], list[str]]:
+    """Return a profile's values, which of them are of the profile `like`, and which are missing.
+
+    What is not measured is taken from `like`; without it the price is 1.
+    """
+    values = {key: value for key, value in measured.items() if key in KNOWN}
+    if price_per_gb is not None:
+        values["price_per_gb"] = price_per_gb
+    base = choose_profile(load_profiles(profiles), like) if like else None
+    taken = []
+    for key in REQUIRED:
+        if key not in values and base is not None:
+            values[key] = float(getattr(base, key))
+            taken.append(key)
+    if base is None:
+        values.setdefault("price_per_gb", 1.0)
+    return values, taken, [key for key in REQUIRED if key not in values]
+
+
+def write_profile(file: Path, name: str, *, values: Mapping[str, float], about: str) -> Profile:
+    """Write the profile and return it as every command will read it."""
+    keys = [key for key in KNOWN if key in values]
+    lines = [
+        "# Measured by tracekit characterize-device; what each figure is worth is in the table",
+        "# device_fit. price_per_gb is not measured. For --profiles of every command.",
+        f"[{name}]",
+        f"about = {json.dumps(escape(about), ensure_ascii=True)}",
+        *(f"{key} = {_number(values[key])}" for key in keys),
+    ]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return load_profiles(file)[name]
+
+
+def _number(value: float) -> str:
+    """Write a number with six digits, as TOML has it; a number that is whole stays exact."""
+    text = f"{value:.6g}"
+    return text if "e" not in text else f"{float(text):.1f}"

@@ -1,0 +1,155 @@
+"""What is characterized: a file, a block device, or a device that exists as its service times."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tracekit._native.replay import run_program
+from tracekit.device.steps import FILL_BYTES, PAGE_BYTES, Step, write_plan
+from tracekit.devices import Profile, choose_profile, load_profiles
+from tracekit.errors import InputError, UsageError
+from tracekit.free_space import check_writable
+from tracekit.replay.emulated import ENGINE as EMULATED
+from tracekit.replay.emulated import device_spec
+from tracekit.units import format_size
+
+DEFAULT_BYTES = 1 << 30
+LEAST_BYTES = 4 << 20
+ENGINES = ("auto", "io_uring", "threads", "dax", EMULATED)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user named: a path, a device profile to emulate, or both.
+
+    `confirmations` are `--write-to` and `--overwrite-signature` in the program's words.
+    """
+
+    path: Path | None = None
+    device: str = ""
+    profiles: Path | None = None
+    engine: str = "auto"
+    size_bytes: int | None = None
+    direct: str = "auto"
+    confirmations: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that there is something to measure."""
+        if self.path is None and not self.device:
+            raise UsageError(
+                "nothing to characterize was named",
+                hint="give a file or block device, or --device PROFILE to emulate one",
+            )
+        if self.engine not in ENGINES:
+            raise UsageError(f"--engine {self.engine}: not one of {', '.join(ENGINES)}")
+        if self.device and self.engine not in ("auto", EMULATED):
+            raise UsageError(f"--engine {self.engine}: --device needs the emulated engine")
+        if self.engine == EMULATED and not self.device:
+            raise UsageError("the emulated engine needs --device PROFILE")
+
+    def profile(self) -> Profile | None:
+        """Return the profile of the device to emulate, None for a real one."""
+        return choose_profile(load_profiles(self.profiles), self.device) if self.device else None
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the program is told, how much is used, and what it is (`told`, as in a summary)."""
+
+    arguments: tuple[str, ...]
+    size_bytes: int
+    may_write: bool
+    path: Path | None
+    is_ours: bool
+    """Whether the file is made for the measurement, and so goes away with it."""
+    told: dict[str, Any]
+
+    def confirmed(self) -> Target:
+        """Return the target after its file was made: from now on it exists, and is ours."""
+        if self.path is None or not self.is_ours or not self.path.exists():
+            return self
+        token = ("--write-to", os.path.realpath(self.path))
+        return replace(self, arguments=tuple(a for a in self.arguments if a != "--keep") + token)
+
+
+def open_target(asked: Asked, scratch: Path, *, made: Path | None) -> Target:
+    """Check the target as a replay would, without touching it, and say how much is used.
+
+    `made` is the file that an interrupted measurement has made for itself.
+    """
+    arguments = ["--direct", asked.direct, *asked.confirmations]
+    profile = asked.profile()
+    engine = asked.engine if profile is None else EMULATED
+    arguments += ["--engine", engine]
+    arguments += [] if profile is None else ["--emulate", device_spec(profile)]
+    if asked.path is None:
+        size = _size(asked.size_bytes or DEFAULT_BYTES, None, "emulated device")
+        return Target(tuple(arguments), size, True, None, False, {"kind": "none"})
+    arguments += ["--target", str(asked.path)]
+    is_ours = made is not None or not os.path.lexists(asked.path)
+    if is_ours:
+        arguments += ["--keep"]
+    if made is not None:
+        arguments += ["--write-to", os.path.realpath(made)]
+    told = _dry_run(arguments, asked, scratch, is_new=is_ours and made is None)
+    if asked.confirmations and not is_ours and not told["may_write"]:
+        raise UsageError(
+            f"--write-to: not what {asked.path} is confirmed with",
+            hint=f"to write there: --write-to {told['confirm_with']}",
+        )
+    there = None if is_ours and made is None else int(told["size_bytes"])
+    size = _size(asked.size_bytes or there or DEFAULT_BYTES, there, str(asked.path))
+    if there is None:
+        _check_room(asked.path, size)
+    return Target(
+        tuple(arguments), size, is_ours or bool(told["may_write"]), asked.path, is_ours, told
+    )
+
+
+def _dry_run(arguments: list[str], asked: Asked, scratch: Path, *, is_new: bool) -> dict[str, Any]:
+    """Return what the program says of the target; it refuses what is in use or not confirmed."""
+    size = (asked.size_bytes or DEFAULT_BYTES) if is_new else PAGE_BYTES
+    plan = scratch / "check.plan"
+    write_plan(plan, Step("check", 1, 0.0), size_bytes=_whole(size), seed=(0, 0))
+    outcome = run_program(plan, scratch / "check.json", arguments=[*arguments, "--dry-run"])
+    told: dict[str, Any] = outcome.summary["targets"][0]
+    return told
+
+
+def _size(size_bytes: int, there_bytes: int | None, name: str) -> int:
+    """Return the bytes used of the target, whole MiB."""
+    if there_bytes is not None and size_bytes > there_bytes:
+        raise UsageError(
+            f"--size {format_size(size_bytes)}: {name} has {format_size(there_bytes)}",
+            hint="leave --size out to use all of it",
+        )
+    if size_bytes < LEAST_BYTES:
+        raise UsageError(
+            f"{name}: {format_size(size_bytes)} are too small to be characterized",
+            hint=f"from {format_size(LEAST_BYTES)} on; --size says how much is used",
+        )
+    return _whole(size_bytes)
+
+
+def _check_room(path: Path, size_bytes: int) -> None:
+    """Raise InputError when a new file would fill its disk: requests would fail, or meet holes.
+
+    A disk that takes no file at all is told, too, before there is a folder of results.
+    """
+    check_writable(path.parent, path)
+    room = os.statvfs(path.parent)
+    free_bytes = room.f_bavail * room.f_frsize
+    if free_bytes < size_bytes:
+        raise InputError(
+            f"{path}: {format_size(size_bytes)} are needed, {format_size(free_bytes)} are free"
+            " on its disk",
+            hint="choose a smaller --size, or a file elsewhere",
+        )
+
+
+def _whole(size_bytes: int) -> int:
+    unit = FILL_BYTES if size_bytes >= FILL_BYTES else PAGE_BYTES
+    return size_bytes // unit * unit

@@ -1,0 +1,296 @@
+"""Device profiles, built in or a user's own, and the seek curve of a disk."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Protocol
+
+from tracekit._native.placement import Cost
+from tracekit._native.spindle import Disk
+from tracekit.errors import InputError, UsageError
+from tracekit.tables import SECTOR_BYTES
+
+
+class Stroke(Protocol):
+    """What a data sheet says of a disk's seeks, in microseconds."""
+
+    @property
+    def seek_track_us(self) -> float | None: ...  # noqa: D102 - named in profiles.toml
+    @property
+    def seek_average_us(self) -> float | None: ...  # noqa: D102
+    @property
+    def seek_full_us(self) -> float | None: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class SeekCurve:
+    """Seek time in us over the distance x, a share of the full stroke above 0.
+
+    track_us + root_us * sqrt(x) + linear_us * x
+    """
+
+    track_us: float
+    root_us: float
+    linear_us: float
+
+    @property
+    def is_rising(self) -> bool:
+        """Whether a longer seek never takes less time."""
+        return self.root_us >= 0 and self.root_us / 2 + self.linear_us >= 0
+
+
+def seek_curve(disk: Stroke) -> SeekCurve:
+    """Fit the curve to track-to-track, average and full-stroke seek (Lee & Katz, SIGMETRICS 1993).
+
+    The distance of two places chosen at random has the density 2(1 - x), so that the mean of
+    sqrt(x) is 8/15 and that of x 1/3. With the seek of no distance t, of the full stroke f and on
+    average a, the two equations root + linear = f - t and 8/15 root + 1/3 linear = a - t give
+    root = (15 a - 10 t - 5 f) / 3 and linear = (7 t - 15 a + 8 f) / 3.
+    """
+    track, average, full = disk.seek_track_us, disk.seek_average_us, disk.seek_full_us
+    if track is None or average is None or full is None:
+        raise ValueError("the device has no head that moves")
+    root_us = (15 * average - 10 * track - 5 * full) / 3
+    linear_us = (7 * track - 15 * average + 8 * full) / 3
+    return SeekCurve(track, root_us, linear_us)
+
+
+BUILT_IN = Path(__file__).with_name("profiles.toml")
+LATENCY_BYTES = 4096
+MIB_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One device: microseconds, MiB/s, relative price. The latencies are of a 4 KiB request."""
+
+    name: str
+    about: str
+    read_latency_us: float
+    write_latency_us: float
+    read_mib_s: float
+    write_mib_s: float
+    flush_us: float
+    fua_us: float
+    price_per_gb: float
+    sequential_setup_us: float | None = None
+    parallelism: float | None = None  # requests served at once; None: one
+    rpm: float | None = None  # this and the rest: a disk whose head moves; all or none
+    seek_track_us: float | None = None
+    seek_average_us: float | None = None
+    seek_full_us: float | None = None
+    capacity_gb: float | None = None
+    write_settle_us: float | None = None  # may be left out
+    endurance_cycles: float | None = None  # writes that a cell bears; None: not known
+
+    @property
+    def has_head(self) -> bool:
+        """Whether positioning depends on the distance, as the disk's keys describe."""
+        return self.rpm is not None
+
+    @property
+    def read_setup_us(self) -> float:
+        """Fixed cost of a read: its 4 KiB latency less the transfer of 4 KiB."""
+        return self.read_latency_us - _transfer_us(self.read_mib_s)
+
+    @property
+    def write_setup_us(self) -> float:
+        """Fixed cost of a write: its 4 KiB latency less the transfer of 4 KiB."""
+        return self.write_latency_us - _transfer_us(self.write_mib_s)
+
+
+DISK = ("rpm", "seek_track_us", "seek_average_us", "seek_full_us", "capacity_gb")
+OPTIONAL = ("sequential_setup_us", "parallelism", *DISK, "write_settle_us", "endurance_cycles")
+REQUIRED = tuple(
+    field.name for field in fields(Profile) if field.name not in ("name", "about", *OPTIONAL)
+)
+KNOWN = ("about", *REQUIRED, *OPTIONAL)
+MAX_PARALLELISM = 256
+RATES = ("read_mib_s", "write_mib_s")
+
+
+def load_profiles(own: Path | None = None) -> dict[str, Profile]:
+    """Return the built-in profiles by name, those of the file `own` added or replacing.
+
+    Raise InputError naming file, profile, key and value for whatever is wrong in a file.
+    """
+    profiles = _read_file(BUILT_IN)
+    return profiles if own is None else {**profiles, **_read_file(own)}
+
+
+def choose_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
+    """Return the profile called `name`, or raise UsageError that lists the names."""
+    if name not in profiles:
+        close = get_close_matches(name, profiles, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(
+            f"there is no device profile '{name}'", hint=f"{meant}there are: {', '.join(profiles)}"
+        )
+    return profiles[name]
+
+
+def _transfer_us(mib_s: float) -> float:
+    return LATENCY_BYTES / MIB_BYTES / mib_s * 1e6
+
+
+def _read_file(file: Path) -> dict[str, Profile]:
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is not valid TOML: {error}") from None
+    if not tables:
+        raise InputError(f"{file} holds no profile", hint=f"copy a table from {BUILT_IN}")
+    return {name: _read_profile(file, name, table) for name, table in tables.items()}
+
+
+def _read_profile(file: Path, name: str, table: Any) -> Profile:
+    if not isinstance(table, dict):
+        raise InputError(
+            f"{file}: '{name} = {table!r}' stands outside of any profile",
+            hint="begin a profile with its name in square brackets, for example [my-ssd]",
+        )
+    for key in table:
+        if key not in KNOWN:
+            close = get_close_matches(key, KNOWN, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"the keys are: {', '.join(KNOWN)}"
+            raise InputError(f"{file}: profile [{name}] has an unknown key '{key}'", hint=hint)
+    for key in REQUIRED:
+        if key not in table:
+            raise InputError(
+                f"{file}: profile [{name}] lacks the key '{key}'",
+                hint=f"each profile needs: {', '.join(REQUIRED)}",
+            )
+    about = table.get("about", name)
+    if not isinstance(about, str):
+        raise InputError(f"{file}: profile [{name}], key 'about': {about!r} is not text")
+    numbers = {
+        key: checked_number(file, name, key=key, value=table[key])
+        for key in table
+        if key != "about"
+    }
+    profile = Profile(name=name, about=about, **numbers)
+    _check_setup(file, profile)
+    _check_disk(file, profile)
+    return profile
+
+
+def checked_number(file: Path, name: str, *, key: str, value: Any) -> float:
+    """Return a profile's value; InputError names file, profile, key and value if it cannot be."""
+    place = f"{file}: profile [{name}], key '{key}'"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{place}: {value!r} is not a number")
+    if not math.isfinite(value) or value < 0:
+        raise InputError(f"{place}: {value} is not a number from 0 up")
+    if key in RATES and not 0.001 <= value <= 1e7:
+        raise InputError(f"{place}: {value} MiB/s is not between 0.001 and 10000000")
+    if key.endswith("_us") and value > 1e8:
+        raise InputError(f"{place}: {value} us is more than 100 s")
+    if key == "price_per_gb" and value == 0:
+        raise InputError(f"{place}: a price of 0 makes every comparison of prices meaningless")
+    if key == "parallelism" and not (1 <= value <= MAX_PARALLELISM and value == int(value)):
+        raise InputError(f"{place}: {value} is not a whole number from 1 to {MAX_PARALLELISM}")
+    if key == "rpm" and not 1 <= value <= 1e6:
+        raise InputError(f"{place}: {value} is not between 1 and 1000000")
+    if key == "capacity_gb" and not 1e-3 <= value <= 1e9:
+        raise InputError(f"{place}: {value} GB is not between 0.001 and 1000000000")
+    if key == "endurance_cycles" and not 1 <= value <= 1e18:
+        raise InputError(f"{place}: {value} is not between 1 and 1e18")
+    return float(value)
+
+
+def _check_setup(file: Path, profile: Profile) -> None:
+    for operation in ("read", "write"):
+        setup_us = getattr(profile, f"{operation}_setup_us")
+        if setup_us < 0:
+            raise InputError(
+                f"{file}: profile [{profile.name}]: {operation}_latency_us "
+                f"{getattr(profile, f'{operation}_latency_us')} is shorter than moving 4 KiB at "
+                f"{operation}_mib_s {getattr(profile, f'{operation}_mib_s')} "
+                f"({_transfer_us(getattr(profile, f'{operation}_mib_s')):.3f} us)",
+                hint="the latency is of a whole 4 KiB request, its transfer included",
+            )
+        if profile.sequential_setup_us is not None and profile.sequential_setup_us > setup_us:
+            raise InputError(
+                f"{file}: profile [{profile.name}]: sequential_setup_us "
+                f"{profile.sequential_setup_us} is more than a random {operation}'s fixed cost "
+                f"of {setup_us:.3f} us",
+            )
+
+
+def _check_disk(file: Path, profile: Profile) -> None:
+    place = f"{file}: profile [{profile.name}]"
+    missing = [key for key in DISK if getattr(profile, key) is None]
+    if len(missing) == len(DISK) and profile.write_settle_us is None:
+        return
+    if missing:
+        raise InputError(
+            f"{place} lacks the key '{missing[0]}' of a disk whose head moves",
+            hint=f"such a disk needs all of: {', '.join(DISK)}",
+        )
+    if (profile.parallelism or 1) > 1:
+        raise InputError(f"{place}: a disk with one head has no parallelism above 1")
+    if not seek_curve(profile).is_rising:
+        raise InputError(
+            f"{place}: seeks of {profile.seek_track_us} us track to track, "
+            f"{profile.seek_average_us} us on average and {profile.seek_full_us} us over the full "
+            "stroke are not those of a curve that only rises",
+            hint="the average lies near the middle of the other two, or above it",
+        )
+
+
+GB = 10**9
+MIB = 1 << 20
+PS_PER_US = 1_000_000
+
+
+def picoseconds(us: float) -> int:
+    """Return microseconds as whole picoseconds."""
+    return round(us * PS_PER_US)
+
+
+def device_cost(device: Profile) -> Cost:
+    """Convert a profile to integer picoseconds; the transfer is rounded by 512-byte sector."""
+    setup = (picoseconds(device.read_setup_us), picoseconds(device.write_setup_us))
+    sequential = setup
+    if device.sequential_setup_us is not None:
+        sequential = (
+            picoseconds(device.sequential_setup_us),
+            picoseconds(device.sequential_setup_us),
+        )
+    rates = (device.read_mib_s, device.write_mib_s)
+    sector = tuple(round(SECTOR_BYTES / MIB / rate * 1e12) for rate in rates)
+    return Cost(setup, sequential, (sector[0], sector[1]), picoseconds(device.fua_us))
+
+
+def disk_of(profile: Profile) -> Disk | None:
+    """Return the head of a profile's disk, None for a device without one."""
+    if profile.rpm is None or profile.seek_average_us is None or profile.capacity_gb is None:
+        return None
+    curve = seek_curve(profile)
+    turn_us = 60e6 / profile.rpm
+    return Disk(
+        track_ps=curve.track_us * 1e6,
+        root_ps=curve.root_us * 1e6,
+        linear_ps=curve.linear_us * 1e6,
+        unknown_ps=picoseconds(profile.seek_average_us),
+        half_turn_ps=picoseconds(turn_us / 2),
+        settle_ps=(0, picoseconds(profile.write_settle_us or 0)),
+        track_sectors=round(turn_us / 1e6 * profile.read_mib_s * MIB / SECTOR_BYTES),
+        capacity_sectors=round(profile.capacity_gb * GB / SECTOR_BYTES),
+    )
+
+
+def base_cost(base: Profile) -> Cost:
+    """Return the base device's costs; on a disk what goes on where the head is costs no more."""
+    cost = device_cost(base)
+    if not base.has_head:
+        return cost
+    continued = picoseconds(base.sequential_setup_us or 0)
+    return replace(cost, sequential_ps=(continued, continued))

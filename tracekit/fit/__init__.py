@@ -1,1 +1,0 @@
-"""Makes a work profile of a trace, and tells how well it matches."""

@@ -1,1 +1,0 @@
-"""Trace formats: how their files are found, opened and explained."""

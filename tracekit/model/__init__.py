@@ -1,0 +1,1 @@
+"""Models: a trace against device profiles instead of devices."""

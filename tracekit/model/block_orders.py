@@ -1,0 +1,173 @@
+"""The touched blocks of a trace, and the orders in which a placement moves them to NVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracekit._native.placement import BLOCK, DEVICE, HOTTEST, OPTIMAL, PLACED_ROLES, START
+from tracekit.arrow import name_codes, numbers, read_columns, role_codes, row_count
+from tracekit.errors import InputError
+from tracekit.tables import ROLES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+COLUMNS = ["device", "block", "role", "reads", "writes"]
+MAX_BLOCK = 1 << 54
+
+
+@dataclass(frozen=True)
+class TouchedBlocks:
+    """Every touched 4 KiB block in the order of device and block number."""
+
+    device_names: list[str]
+    devices: NDArray[np.void]  # native.placement.DEVICE; one more than names, without blocks
+    keys: NDArray[np.int64]  # strictly ascending; adjacent blocks have adjacent keys
+    role: NDArray[np.uint8]  # index in schema.ROLES
+    accesses: NDArray[np.uint32]  # read and write requests that touched it
+
+    def role_blocks(self) -> NDArray[np.int64]:
+        """Return how many blocks each role touched."""
+        import numpy as np
+
+        return np.bincount(self.role, minlength=len(ROLES))
+
+    def by_device(self, chosen: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Yield each device's name and block numbers for ascending positions of blocks."""
+        for index, name in enumerate(self.device_names):
+            entry = self.devices[index]
+            low = int(entry["first_key"])
+            keys = self.keys[chosen]
+            is_own = (keys >= low) & (keys < low + int(entry["blocks"]))
+            if is_own.any():
+                yield name, keys[is_own] - low + int(entry["first_block"])
+
+
+@dataclass(frozen=True)
+class OrderedBlocks:
+    """Where each block moves to NVM, and what that means for the roles as a whole."""
+
+    blocks: NDArray[np.void]  # native.placement.BLOCK
+    optimal_blocks: NDArray[np.int64]  # blocks on NVM by role and point, in the optimal order
+    optimal_last: list[int]  # by role: the point from which on all its blocks are on NVM
+
+
+def read_blocks(file: Path) -> TouchedBlocks:
+    """Read blocks.parquet; raise InputError when a block appears twice or beyond 2^54."""
+    import numpy as np
+
+    count = row_count(file)
+    names: list[str] = []
+    device = np.empty(count, np.int32)
+    block = np.empty(count, np.int64)
+    role = np.empty(count, np.uint8)
+    accesses = np.empty(count, np.uint32)
+    filled = 0
+    for column in read_columns(file, COLUMNS):
+        part = slice(filled, filled + len(column["block"]))
+        device[part] = name_codes(column["device"], names, grow=True)
+        block[part] = numbers(column["block"])
+        role[part] = role_codes(column["role"])
+        touches = numbers(column["reads"]) + numbers(column["writes"])
+        accesses[part] = np.minimum(touches, np.iinfo(np.uint32).max)
+        filled = part.stop
+    if count and not (block.min() >= 0 and block.max() < MAX_BLOCK):
+        raise InputError(f"{file}: a block number is negative or beyond 2^54")
+    order = _address_order(device, block)
+    if order is not None:
+        device, block, role, accesses = device[order], block[order], role[order], accesses[order]
+    devices = _number_keys(file, device, block, len(names))
+    return TouchedBlocks(names, devices, block, role, accesses)
+
+
+def order_blocks(touched: TouchedBlocks, points: NDArray[np.int64]) -> OrderedBlocks:
+    """Give each block its capacity point in each order.
+
+    The block of rank r (from 0) is on NVM at capacities of r + 1 blocks and more. Hotter blocks
+    have more accesses; of equally hot ones the lower address is first, so that neighbours of one
+    request stay together.
+    """
+    import numpy as np
+
+    blocks = np.zeros(len(touched.keys), np.dtype(BLOCK))
+    blocks["role"] = touched.role
+    blocks["point"] = len(points)
+    coldness = np.uint32(0xFFFFFFFF) - touched.accesses
+    by_heat = np.argsort(coldness, kind="stable").astype(np.uint32)
+    point_of_rank = _point_of_rank(points, len(by_heat))
+    blocks["point"][by_heat, OPTIMAL] = point_of_rank
+    for role in range(PLACED_ROLES):
+        is_role = touched.role == role
+        start = np.flatnonzero(is_role)
+        blocks["point"][start, START] = point_of_rank[: len(start)]
+        blocks["point"][by_heat[is_role[by_heat]], HOTTEST] = point_of_rank[: len(start)]
+    return OrderedBlocks(blocks, *_optimal_shares(blocks, len(points)))
+
+
+def blocks_in_order(touched: TouchedBlocks, role: str, *, coverage: str) -> NDArray[np.int64]:
+    """Return the positions of a role's blocks in the order in which they move to NVM."""
+    import numpy as np
+
+    own = np.flatnonzero(touched.role == ROLES.index(role))
+    if coverage == "start":
+        return own
+    coldness = np.uint32(0xFFFFFFFF) - touched.accesses[own]
+    return own[np.argsort(coldness, kind="stable")]
+
+
+def _point_of_rank(points: NDArray[np.int64], count: int) -> NDArray[np.uint16]:
+    """Return the first point with room for each rank: its capacity is at least rank + 1."""
+    import numpy as np
+
+    fitting = np.minimum(np.append(points, max(count, int(points[-1]))), count)
+    return np.repeat(np.arange(len(fitting), dtype=np.uint16), np.diff(fitting, prepend=0))
+
+
+def _optimal_shares(
+    blocks: NDArray[np.void], point_count: int
+) -> tuple[NDArray[np.int64], list[int]]:
+    import numpy as np
+
+    moved = np.zeros((len(ROLES), point_count), np.int64)
+    last = []
+    for role in range(len(ROLES)):
+        point = blocks["point"][blocks["role"] == role, OPTIMAL]
+        moved[role] = np.bincount(point, minlength=point_count + 1)[:point_count]
+        last.append(int(point.max()) if len(point) else point_count)
+    return moved.cumsum(axis=1), last
+
+
+def _address_order(device: NDArray[np.int32], block: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return the order of device and block, or None when the rows stand in it already."""
+    import numpy as np
+
+    same = device[1:] == device[:-1]
+    if bool(np.all((device[1:] > device[:-1]) | (same & (block[1:] > block[:-1])))):
+        return None
+    return np.lexsort((block, device))
+
+
+def _number_keys(
+    file: Path, device: NDArray[np.int32], block: NDArray[np.int64], device_count: int
+) -> NDArray[np.void]:
+    """Turn block numbers into keys in place, each device's range after the one before it."""
+    import numpy as np
+
+    devices = np.zeros(device_count + 1, np.dtype(DEVICE))
+    next_key = 0
+    bounds = np.searchsorted(device, np.arange(device_count + 1))
+    for index in range(device_count):
+        part = block[bounds[index] : bounds[index + 1]]
+        if not len(part):
+            continue
+        first, span = int(part[0]), int(part[-1]) - int(part[0]) + 1
+        devices[index] = (first, span, next_key)
+        part += next_key - first
+        next_key += span + 1
+    if len(block) > 1 and int(np.min(np.diff(block))) < 1:
+        raise InputError(f"{file}: a block appears twice", hint="run: tracekit classify")
+    return devices

@@ -1,0 +1,635 @@
+"""What a cache of any size would give: curves, policies and the plane of PCM above flash."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tracekit._native.caches import POLICIES, WRITES, CacheSetup, TwoLevelSetup
+from tracekit._native.curves import SHARDS_SCALE
+from tracekit.arrow import row_count
+from tracekit.devices import choose_profile, load_profiles
+from tracekit.errors import InputError, UsageError
+from tracekit.model.block_orders import read_blocks
+from tracekit.model.cache_passes import Devices as VolumeDevices
+from tracekit.model.cache_passes import (
+    Grid,
+    Passed,
+    exact_pass,
+    make_grid,
+    sampled_pass,
+    volume_curves,
+)
+from tracekit.model.cache_plane import (
+    LEAST_GAIN_RATIO,
+    Change,
+    Devices,
+    Pair,
+    PolicyResult,
+    exclusive_pair,
+    parse_changes,
+    price_ratios,
+    sensitivity_table,
+    simulate_policies,
+    simulated_pair,
+)
+from tracekit.model.miss_ratio_curve import HitCounts, page_keys
+from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.tables import BLOCK_BYTES, CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, ROLES
+from tracekit.units import format_size
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+KNEE_SHARE = 0.9
+MEASURES = {"read_latency_avg": "mean read latency", "io_time": "aggregate I/O time"}
+
+LEVEL_WRITES = {
+    "through": "writes go through both",
+    "back": "a write goes to the fastest level that has its page, and further down when the page"
+    " leaves; what is still newer at the end is not written behind",
+    "around": "writes go around both, where copies leave",
+}
+
+
+class Choices(Protocol):
+    """The options that the words depend on."""
+
+    @property
+    def page_bytes(self) -> int: ...  # noqa: D102 - named in simulate/cache.py
+    @property
+    def writes(self) -> str: ...  # noqa: D102
+    @property
+    def levels(self) -> str: ...  # noqa: D102
+    @property
+    def level_policies(self) -> tuple[str, str]: ...  # noqa: D102
+    @property
+    def level_writes(self) -> str: ...  # noqa: D102
+    @property
+    def is_allocating(self) -> bool: ...  # noqa: D102
+
+
+def headline(tables: dict[str, pa.Table], devices: Devices) -> list[str]:
+    """Return one sentence each on the LRU curve, the policies and the plane."""
+    return [
+        _curve_words(tables["cache_curve"].to_pylist()),
+        *_policy_words(tables["cache_policies"].to_pylist()),
+        *_plane_words(tables["cache_plane"].to_pylist(), devices),
+        *_sensitivity_words(tables["cache_sensitivity"].to_pylist()),
+    ]
+
+
+def _curve_words(rows: list[dict[str, Any]]) -> str:
+    curve = [row for row in rows if (row["cache"], row["role"]) == ("shared", "all")]
+    curve = [row for row in curve if (row["operation"], row["scope"]) == ("all", "all")]
+    least = curve[-1]["miss_ratio"]
+    if least == 1:
+        return f"none of the {curve[0]['references']:,} page references can hit: no cache helps"
+    wanted = 1 - KNEE_SHARE * (1 - least)
+    knee = next(row for row in curve if row["miss_ratio"] <= wanted + 1e-12)
+    return (
+        f"an LRU cache of {format_size(knee['capacity_bytes'])} misses"
+        f" {knee['miss_ratio']:.1%}{_band(knee)} of the {knee['references']:,} page references:"
+        f" nine tenths of all possible hits; no size misses less than {least:.1%}"
+    )
+
+
+def _band(row: dict[str, Any]) -> str:
+    low, high = row["miss_ratio_low"], row["miss_ratio_high"]
+    return "" if low == high else f" ({low:.1%} to {high:.1%})"
+
+
+def _policy_words(rows: list[dict[str, Any]]) -> list[str]:
+    """Compare the policies at the size where they differ most."""
+    sizes = sorted({row["capacity_bytes"] for row in rows} - {0})
+    by_size = [[row for row in rows if row["capacity_bytes"] == size] for size in sizes]
+    by_size = [
+        group for group in by_size if len({row["policy"] for row in group} - {"optimum"}) > 1
+    ]
+    if not by_size:
+        return []
+    group = max(by_size, key=lambda rows: _spread([row["miss_ratio"] for row in rows]))
+    ordered = sorted(group, key=lambda row: (row["miss_ratio"], row["policy"]))
+    listed = ", ".join(f"{row['policy']} {row['miss_ratio']:.1%}" for row in ordered)
+    return [f"policies differ most at {format_size(group[0]['capacity_bytes'])}: {listed} missed"]
+
+
+def _spread(values: list[float]) -> float:
+    return max(values) - min(values)
+
+
+def _plane_words(rows: list[dict[str, Any]], devices: Devices) -> list[str]:
+    """Say for the largest budget that the trace can use what is best for its price."""
+    lines: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["even_flash_bytes"] and row["read_latency_avg_ns"] is not None:
+            lines.setdefault(row["even_flash_bytes"], []).append(row)
+    said = []
+    for budget, line in list(lines.items())[-3:]:
+        best = min(line, key=lambda row: (row["read_latency_avg_ns"], row["pcm_bytes"]))
+        alone = next(row for row in line if row["pcm_bytes"] == 0)
+        gain = 1 - best["read_latency_avg_ns"] / alone["read_latency_avg_ns"]
+        what = (
+            "all flash is best"
+            if best is alone
+            else f"{format_size(best['pcm_bytes'])} {devices.pcm.name} and"
+            f" {format_size(best['flash_bytes'])} flash read {gain:.1%} faster"
+        )
+        said.append(
+            f"for the price of {format_size(budget)} {devices.flash.name}"
+            f" ({alone['read_latency_avg_ns'] / 1e3:.1f} us a read): {what}"
+        )
+    return said
+
+
+def _sensitivity_words(rows: list[dict[str, Any]]) -> list[str]:
+    """Say for each measure how far the gain of PCM goes, at the budget where it can be largest."""
+    said = []
+    for measure, name in MEASURES.items():
+        mine = [row for row in rows if row["measure"] == measure]
+        if not mine:
+            continue
+        high = max(mine, key=lambda row: row["gain_ratio"])
+        if high["gain_ratio"] < LEAST_GAIN_RATIO:
+            said.append(
+                "for no budget and under no change of a device does PCM save"
+                f" {LEAST_GAIN_RATIO:.2%} of the {name}"
+            )
+            continue
+        line = [row for row in mine if row["even_flash_bytes"] == high["even_flash_bytes"]]
+        low = min(line, key=lambda row: row["gain_ratio"])
+        plain = next(row for row in line if row["parameter"] is None)
+        said.append(
+            f"for the price of {format_size(high['even_flash_bytes'])} of flash, PCM saves"
+            f" {plain['gain_ratio']:.1%} of the {name}; with one parameter changed, from"
+            f" {low['gain_ratio']:.1%} ({_change(low)}) to {high['gain_ratio']:.1%}"
+            f" ({_change(high)})"
+        )
+    return said
+
+
+def _change(row: dict[str, Any]) -> str:
+    parameter = row["parameter"]
+    return "as said" if parameter is None else f"{parameter} x {row['factor']:g}"
+
+
+def assumptions(options: Choices, devices: Devices) -> list[str]:
+    """Return what the numbers rest on, one sentence each."""
+    allocation = (
+        "a missed write brings its page into the cache"
+        if options.is_allocating
+        else "a write neither brings its page into the cache nor makes it younger"
+    )
+    return [
+        f"pages of {format_size(options.page_bytes)}; a request refers to each page it touches, as"
+        " queued, in queue order; flushes and discards to none",
+        f"policies write {options.writes}; {allocation}",
+        f"two levels are {options.levels}, PCM is {options.level_policies[0]} and flash"
+        f" {options.level_policies[1]}, and {LEVEL_WRITES[options.level_writes]}; a page that"
+        " leaves an exclusive PCM level is written to flash; reading what goes down is not counted",
+        "the mean read latency is of the device that had the page; bringing pages in is not in it,"
+        " but in the I/O time, which adds all reads and writes of the three devices",
+        f"a page is read in {devices.read_us(devices.pcm):.1f},"
+        f" {devices.read_us(devices.flash):.1f} and {devices.read_us(devices.base):.1f} us and"
+        f" written in {devices.write_us(devices.pcm):.1f}, {devices.write_us(devices.flash):.1f}"
+        f" and {devices.write_us(devices.base):.1f} us by {devices.pcm.name},"
+        f" {devices.flash.name} and {devices.base.name}",
+        f"a gigabyte of {devices.pcm.name} costs as much as {devices.price_ratio:g} of"
+        f" {devices.flash.name}",
+    ]
+
+
+OPERATION_ROWS = {"all": (0, 1), "read": (0,), "write": (1,)}
+
+
+@dataclass(frozen=True)
+class PlaneCell:
+    """A pair of sizes in pages; `budget` is the flash of the same cost on a line of equal cost."""
+
+    pcm: int
+    flash: int
+    budget: int | None
+    pair: Pair
+
+
+class Arrangement(Protocol):
+    """The options that say what two levels do."""
+
+    @property
+    def levels(self) -> str: ...  # noqa: D102 - named in simulate/cache.py
+    @property
+    def level_policies(self) -> tuple[str, str]: ...  # noqa: D102
+    @property
+    def level_writes(self) -> str: ...  # noqa: D102
+
+
+def curve_table(passed: Passed, grid: Grid, *, page_bytes: int) -> Any:
+    """Return the miss ratio curves: one cache for all by role, one for each role, and by device."""
+    import pyarrow as pa
+
+    rows = list(_curve_rows("shared", passed.shared, grid, page_bytes))
+    for role, counts in passed.own.items():
+        rows += _curve_rows("own", counts, grid, page_bytes, only=role)
+    rows = [{**row, "scope": "all", "device": None} for row in rows]
+    for volume in passed.volumes:
+        for cache, counts in (("shared", volume.shared), ("own", volume.own)):
+            found = _curve_rows(cache, counts, grid, page_bytes, only="all")
+            scope = "others" if volume.name is None else "one"
+            rows += [{**row, "scope": scope, "device": volume.name} for row in found]
+    return pa.Table.from_pylist(rows, CACHE_CURVE)
+
+
+def _curve_rows(
+    cache: str, counts: HitCounts, grid: Grid, page_bytes: int, *, only: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Yield rows of the counts' rows by role; `only` all are all that there are."""
+    import numpy as np
+
+    every = {"all": list(range(len(counts.references) // 2))}
+    every |= {name: [index] for index, name in enumerate(ROLES)}
+    chosen = {only: every[only]} if only else every
+    columns = np.searchsorted(counts.sizes, grid.curve)
+    for role, indexes in chosen.items():
+        for operation, offsets in OPERATION_ROWS.items():
+            rows = [2 * index + offset for index in indexes for offset in offsets]
+            references = counts.references[rows].sum()
+            if not references:
+                continue
+            low, high = counts.bounds(rows)
+            ratio = counts.miss_ratios(rows)
+            for size, column in zip(grid.curve, columns.tolist(), strict=True):
+                yield {
+                    "cache": cache,
+                    "role": role,
+                    "operation": operation,
+                    "capacity_bytes": size * page_bytes,
+                    "references": int(references),
+                    "miss_ratio": float(ratio[column]),
+                    "miss_ratio_low": float(low[column]),
+                    "miss_ratio_high": float(high[column]),
+                }
+
+
+def policies_table(results: Sequence[PolicyResult], writes: str, *, page_bytes: int) -> Any:
+    """Return what each policy kept at each size."""
+    import pyarrow as pa
+
+    rows = []
+    for result in results:
+        counts = result.counts
+        reads, read_hits = sum(counts.references[0::2]), sum(counts.hits[0::2])
+        written, write_hits = sum(counts.references[1::2]), sum(counts.hits[1::2])
+        rows.append(
+            {
+                "policy": result.policy,
+                "writes": writes,
+                "capacity_bytes": result.capacity * page_bytes,
+                "reads": reads,
+                "read_hits": read_hits,
+                "write_references": written,
+                "write_hits": write_hits,
+                "miss_ratio": 1 - (read_hits + write_hits) / (reads + written),
+                "read_miss_ratio": 1 - read_hits / reads if reads else None,
+                "fills": counts.fills,
+                "backend_reads": counts.backend_reads,
+                "backend_writes": counts.backend_writes,
+                "dirty_pages": counts.dirty,
+            }
+        )
+    return pa.Table.from_pylist(rows, CACHE_POLICIES)
+
+
+def plane_table(cells: Sequence[PlaneCell], devices: Devices, *, arrangement: Arrangement) -> Any:
+    """Return latency and time of each pair of sizes."""
+    import pyarrow as pa
+
+    page = devices.page_bytes
+    rows = [
+        {
+            "levels": arrangement.levels,
+            "pcm_policy": arrangement.level_policies[0],
+            "flash_policy": arrangement.level_policies[1],
+            "writes": arrangement.level_writes,
+            "pcm_bytes": cell.pcm * page,
+            "flash_bytes": cell.flash * page,
+            "even_flash_bytes": None if cell.budget is None else cell.budget * page,
+            "price_in_flash_bytes": round((cell.pcm * devices.price_ratio + cell.flash) * page),
+            "reads": round(cell.pair.reads),
+            "pcm_read_hits": round(cell.pair.pcm_read_hits),
+            "flash_read_hits": round(cell.pair.flash_read_hits),
+            "pcm_writes": round(cell.pair.pcm_writes),
+            "flash_writes": round(cell.pair.flash_writes),
+            "base_writes": round(cell.pair.base_writes),
+            "dirty_pages": round(cell.pair.dirty_pages),
+            "read_latency_avg_ns": cell.pair.read_latency_ns(devices),
+            "io_time_ns": cell.pair.io_time_ns(devices),
+        }
+        for cell in cells
+    ]
+    return pa.Table.from_pylist(rows, CACHE_PLANE)
+
+
+LEVELS = ("pcm", "flash")
+LRU_LEVELS = ("lru", "lru")
+# The optimum is for one level: what is best for both together is another question.
+LEVEL_POLICIES = tuple(policy for policy in POLICIES if policy != "optimum")
+
+
+def parse_policies(text: str) -> tuple[str, str]:
+    """Return the policies of PCM and flash in `pcm=arc,flash=fifo`; a level not named is LRU."""
+    chosen: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        level, equals, policy = (word.strip() for word in part.partition("="))
+        if not equals or level not in LEVELS:
+            raise UsageError(
+                f"--level-policy: '{part}' is not pcm=POLICY or flash=POLICY",
+                hint="such as pcm=arc,flash=fifo",
+            )
+        if level in chosen:
+            raise UsageError(f"--level-policy: '{level}' is there twice")
+        chosen[level] = policy
+    return check_policies((chosen.get("pcm", "lru"), chosen.get("flash", "lru")))
+
+
+def check_policies(policies: tuple[str, str]) -> tuple[str, str]:
+    """Return the policies if two levels can have them; raise UsageError."""
+    for policy in policies:
+        if policy not in LEVEL_POLICIES:
+            raise UsageError(
+                f"--level-policy: no level can have '{policy}'", hint=f"one of {LEVEL_POLICIES}"
+            )
+    return policies
+
+
+def level_words(levels: str, policies: tuple[str, str], *, writes: str = "through") -> str:
+    """Return how two levels are arranged, such as: exclusive levels, arc above fifo, write-back."""
+    words = [f"{levels} levels"]
+    if policies != LRU_LEVELS:
+        words.append(f"{policies[0]} above {policies[1]}")
+    if writes != "through":
+        words.append(f"write-{writes}")
+    return ", ".join(words)
+
+
+MOST_VOLUMES = 64
+LARGEST_PAGE_BYTES = 1 << 24
+# The optimum keeps four bytes for each reference: 256 MiB.
+MOST_OPTIMUM_REFERENCES = 1 << 26
+TABLES = ("cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
+
+
+@dataclass(frozen=True)
+class CacheOptions:
+    """What the user chose; sizes in bytes."""
+
+    page_bytes: int = 4096
+    sizes_bytes: tuple[int, ...] = ()
+    policies: tuple[str, ...] = POLICIES
+    writes: str = "through"
+    writes_allocate: bool = True
+    levels: str = "exclusive"
+    level_policies: tuple[str, str] = LRU_LEVELS  # of PCM and of flash
+    level_writes: str = "through"
+    volumes: int = 4  # most devices with curves of their own
+    sample_rate: float | None = None
+    sample_pages: int | None = None
+    pcm: str = "ssd-pcm"
+    flash: str = "ssd-emlc"
+    base: str = "network-storage"
+    profiles: Path | None = None
+    changes: tuple[Change, ...] = field(default_factory=lambda: parse_changes(()))
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the curves come from a sample."""
+        return self.sample_rate is not None or self.sample_pages is not None
+
+    @property
+    def is_one_pass(self) -> bool:
+        """Whether stack distances give the plane; else each pair is simulated."""
+        is_lru = self.levels == "exclusive" and self.level_policies == LRU_LEVELS
+        return is_lru and self.level_writes == "through"
+
+    @property
+    def is_allocating(self) -> bool:
+        """Whether a missed write brings its page into the cache."""
+        return self.writes_allocate and self.writes != "around"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Who is told of rows read and of steps begun."""
+
+    on_rows: Callable[[int], None] = lambda _rows: None
+    on_step: Callable[[str, int, int], None] = lambda _name, _at, _total: None
+
+
+def check(options: CacheOptions) -> None:
+    """Raise UsageError for options that cannot be."""
+    page = options.page_bytes
+    if not BLOCK_BYTES <= page <= LARGEST_PAGE_BYTES or page & (page - 1):
+        raise UsageError(f"--page: {page} bytes are not a power of two from 4KiB to 16MiB")
+    unknown = [policy for policy in options.policies if policy not in POLICIES]
+    if unknown:
+        raise UsageError(f"--policy: there is no '{unknown[0]}'", hint=f"one of {POLICIES}")
+    rate = options.sample_rate
+    if rate is not None and not 1 / SHARDS_SCALE <= rate <= 1:
+        raise UsageError(f"--sample-rate: {rate} is not between 0.0000001 and 1")
+    if not 0 <= options.volumes <= MOST_VOLUMES:
+        raise UsageError(f"--volumes: {options.volumes} is not between 0 and {MOST_VOLUMES}")
+    if options.sample_pages is not None and not 1 <= options.sample_pages < 1 << 28:
+        raise UsageError(f"--samples: {options.sample_pages} is not between 1 and 268435455")
+    if options.is_sampled and not options.is_allocating:
+        raise UsageError("a sample cannot tell what writes that do not allocate would do")
+    check_policies(options.level_policies)
+    if options.level_writes not in WRITES:
+        raise UsageError(f"--level-write: there is no '{options.level_writes}'")
+    if options.is_sampled and not options.is_one_pass:
+        what = level_words(options.levels, options.level_policies, writes=options.level_writes)
+        raise UsageError(
+            f"--levels, --level-policy and --level-write: {what} need every request, not a sample"
+        )
+
+
+def simulate_cache(
+    folder: TraceFolder, options: CacheOptions, *, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Write the TABLES and cache.json to simulations/; return what the last holds.
+
+    InputError when there is nothing to read or write. A sample gives no policies.
+    """
+    check(options)
+    progress = progress or Progress()
+    devices = _devices(options)
+    requests = folder.require("requests", made_by="parse")
+    blocks = folder.require("blocks", made_by="classify")
+    grid, passed = _pass(requests, blocks, options, devices, progress)
+    references = int(passed.shared.references.sum())
+    if not references:
+        raise InputError(f"{folder.path} has no reads and no writes: there is nothing to cache")
+    policies = _policies(options, grid, passed, progress)
+    pair_at = _pair_finder(options, grid, passed, progress)
+    cells = [PlaneCell(*pair, pair_at(*pair[:2])) for pair in grid.pairs]
+    tables = {
+        "cache_curve": curve_table(passed, grid, page_bytes=options.page_bytes),
+        "cache_policies": policies_table(policies, options.writes, page_bytes=options.page_bytes),
+        "cache_plane": plane_table(cells, devices, arrangement=options),
+        "cache_sensitivity": sensitivity_table(
+            devices, options.changes, budgets=grid.axis[1:], pair_at=pair_at
+        ),
+    }
+    result = _result(options, devices, passed, tables)
+    (folder.path / "simulations").mkdir(exist_ok=True)
+    for name, table in tables.items():
+        write_table(folder.table(f"simulations/{name}"), table)
+    write_json(folder.path / "simulations" / "cache.json", result)
+    return result
+
+
+def _devices(options: CacheOptions) -> Devices:
+    known = load_profiles(options.profiles)
+    names = (options.pcm, options.flash, options.base)
+    pcm, flash, base = (choose_profile(known, name) for name in names)
+    return Devices(pcm, flash, base, options.page_bytes)
+
+
+def _pass(
+    requests: Path, blocks: Path, options: CacheOptions, devices: Devices, progress: Progress
+) -> tuple[Grid, Passed]:
+    def grid_for(footprint: int) -> Grid:
+        return make_grid(
+            max(1, footprint),
+            options.sizes_bytes,
+            page_bytes=options.page_bytes,
+            price_ratios=price_ratios(devices, options.changes),
+        )
+
+    if options.is_sampled:
+        # How many larger pages the blocks lie in is not known without reading them all.
+        grid = grid_for(row_count(blocks))
+        return grid, sampled_pass(
+            requests,
+            grid,
+            page_bytes=options.page_bytes,
+            rate=options.sample_rate or 1.0,
+            page_limit=options.sample_pages or 0,
+            on_rows=progress.on_rows,
+        )
+    touched = read_blocks(blocks)
+    pages, first_keys, first_ranks = page_keys(touched, options.page_bytes)
+    names = touched.device_names
+    del touched
+    grid = grid_for(len(pages))
+    passed = exact_pass(
+        requests,
+        (names, pages, first_keys),
+        grid=grid,
+        page_bytes=options.page_bytes,
+        writes_allocate=options.is_allocating,
+        on_rows=progress.on_rows,
+    )
+    return grid, _with_volumes(passed, VolumeDevices(names, first_ranks), grid, options)
+
+
+def _with_volumes(
+    passed: Passed, devices: VolumeDevices, grid: Grid, options: CacheOptions
+) -> Passed:
+    found = volume_curves(
+        passed.runs,
+        devices,
+        page_count=passed.page_count,
+        grid=grid,
+        writes_allocate=options.is_allocating,
+        most=options.volumes,
+    )
+    return replace(passed, volumes=found)
+
+
+def _skipped(options: CacheOptions, passed: Passed) -> list[str]:
+    """Return the policies that cannot be simulated: all from a sample, the optimum of too much."""
+    if options.is_sampled:
+        return list(options.policies)
+    is_too_long = passed.shared.references.sum() > MOST_OPTIMUM_REFERENCES
+    return [policy for policy in options.policies if policy == "optimum" and is_too_long]
+
+
+def _policies(
+    options: CacheOptions, grid: Grid, passed: Passed, progress: Progress
+) -> list[PolicyResult]:
+    skipped = _skipped(options, passed)
+    chosen = [policy for policy in options.policies if policy not in skipped]
+    setups = [
+        CacheSetup(passed.page_count, size, policy, options.writes, options.is_allocating)
+        for policy in chosen
+        for size in grid.axis
+    ]
+    return simulate_policies(setups, passed.runs, on_step=progress.on_step)
+
+
+def _pair_finder(
+    options: CacheOptions, grid: Grid, passed: Passed, progress: Progress
+) -> Callable[[int, int], Pair]:
+    """Return what gives a pair of sizes: in closed form if it can be, else simulated once."""
+
+    @functools.cache
+    def pair_at(pcm: int, flash: int) -> Pair:
+        pages = (pcm, flash)
+        if options.is_one_pass:
+            return exclusive_pair(passed.shared, pages, writes_allocate=options.is_allocating)
+        done = pair_at.cache_info().currsize
+        progress.on_step(f"PCM {pcm:,}, flash {flash:,} pages", done, grid.pair_count)
+        setup = TwoLevelSetup(
+            passed.page_count,
+            pages,
+            options.level_policies,
+            is_inclusive=options.levels == "inclusive",
+            writes_allocate=options.is_allocating,
+            writes=options.level_writes,
+        )
+        return simulated_pair(setup, passed.runs)
+
+    return pair_at
+
+
+def _result(
+    options: CacheOptions, devices: Devices, passed: Passed, tables: dict[str, pa.Table]
+) -> dict[str, Any]:
+    shared = passed.shared
+    sample = None
+    if shared.shards is not None:
+        sample = {
+            "references": shared.shards.sampled,
+            "pages": shared.shards.pages,
+            "rate": shared.shards.threshold / SHARDS_SCALE,
+            "memory_bytes": shared.shards.memory_bytes,
+        }
+    has_lost_volumes = passed.sampled_devices > 1 and options.volumes > 0
+    return {
+        "page_bytes": options.page_bytes,
+        "writes": options.writes,
+        "is_write_allocating": options.is_allocating,
+        "levels": options.levels,
+        "level_policies": list(options.level_policies),
+        "level_writes": options.level_writes,
+        "reads": int(shared.references[0::2].sum()),
+        "write_references": int(shared.references[1::2].sum()),
+        "pages": passed.page_count or None,
+        "volumes": {
+            "named": [each.name for each in passed.volumes if each.name is not None],
+            "others": sum(each.devices for each in passed.volumes if each.name is None),
+        },
+        "sample": sample,
+        "left_out": {
+            "impossible": passed.impossible,
+            "policies": _skipped(options, passed),
+            "volumes": passed.sampled_devices if has_lost_volumes else 0,
+        },
+        "price_ratio": devices.price_ratio,
+        "profiles": [asdict(device) for device in (devices.pcm, devices.flash, devices.base)],
+        "headline": headline(tables, devices),
+        "assumptions": assumptions(options, devices),
+    }

@@ -1,0 +1,329 @@
+"""Mixes of tiers and what they give for their price: the nine steps of study B (FAST'14, 4.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from tracekit import query
+from tracekit._native.tiering import (
+    DEMOTED_IN,
+    DEMOTED_OUT,
+    PROMOTED_IN,
+    PROMOTED_OUT,
+    READS,
+    TIER_VALUES,
+    WRITES,
+    Tiering,
+    Windows,
+)
+from tracekit.arrow import name_codes, numbers, role_codes
+from tracekit.errors import InputError, UsageError
+from tracekit.store import TraceFolder
+from tracekit.tables import ROLES, SECTOR_BYTES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+ROUNDINGS = ("floor", "nearest", "ceiling")
+MAX_MIXES = 1_000_000
+MIB = 1 << 20
+BLOCK_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One tier of storage: mean latencies of 4 KiB, and the price of a gigabyte.
+
+    Bandwidths are None where they are not known; the transfer of the 4 KiB is in the latencies.
+    """
+
+    name: str
+    read_latency_us: float
+    write_latency_us: float
+    price_per_gb: float
+    read_mib_s: float | None = None
+    write_mib_s: float | None = None
+
+    def changed(self, key: str, factor: float) -> Tier:
+        """Return the tier with a value times a factor; a bandwidth takes its transfer along.
+
+        Of the latency of 4 KiB at most all is transfer.
+        """
+        values = {key: getattr(self, key) * factor}
+        operation = {"read_mib_s": "read", "write_mib_s": "write"}.get(key)
+        if operation is not None:
+            latency_us = getattr(self, f"{operation}_latency_us")
+            transfer_us = min(transfer_time_us(BLOCK_BYTES, getattr(self, key)), latency_us)
+            values[f"{operation}_latency_us"] = latency_us + (1 / factor - 1) * transfer_us
+        return replace(self, **values)
+
+
+@dataclass(frozen=True)
+class Moving:
+    """What moving an extent costs: times by tier, in the unit of the traffic times us.
+
+    An extent is read from one tier and written to the other; the factors are of whole moves.
+    """
+
+    read: NDArray[np.float64]
+    write: NDArray[np.float64]
+    promotion: float
+    demotion: float
+
+
+@dataclass(frozen=True)
+class Mixes:
+    """Shares of the capacity in whole parts of 1 / `parts`, a row a mix and a column a tier."""
+
+    parts: int
+    shares: NDArray[np.int64]
+    places: NDArray[np.uint32]  # extents that each tier has room for
+
+    def ratios(self) -> NDArray[np.float64]:
+        """Return the shares as ratios of 0 to 1."""
+        ratios: NDArray[np.float64] = self.shares / self.parts
+        return ratios
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What each mix gives, an entry a mix."""
+
+    latency_us: NDArray[np.float64]
+    iops: NDArray[np.float64]
+    price_per_gb: NDArray[np.float64]
+    iops_per_price: NDArray[np.float64]
+
+
+def transfer_time_us(length_bytes: float, mib_s: float) -> float:
+    """Return how long bytes take at a bandwidth."""
+    return length_bytes / MIB / mib_s * 1e6
+
+
+def all_mixes(tier_count: int, *, step_percent: int, extents: int, rounding: str) -> Mixes:
+    """Return every mix in steps of `step_percent`, ordered by the share of the first tier.
+
+    `extents` is the capacity, of which each tier but the last gets its share, rounded; the last
+    gets what is left. UsageError when there would be more than a million mixes.
+    """
+    import numpy as np
+
+    parts = 100 // step_percent
+    count = math.comb(parts + tier_count - 1, tier_count - 1)
+    if count > MAX_MIXES:
+        raise UsageError(
+            f"{tier_count} tiers in steps of {step_percent} % make {count:,} mixes",
+            hint="take a larger --step, such as 5 or 10",
+        )
+    # Stars and bars: the places of the bars between the tiers make one mix.
+    bars = np.array(list(combinations(range(parts + tier_count - 1), tier_count - 1)), np.int64)
+    edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=(-1, parts + tier_count - 1))
+    shares = np.diff(edges, axis=1) - 1
+    return Mixes(parts, shares, places_of(shares, parts, extents=extents, rounding=rounding))
+
+
+def places_of(
+    shares: NDArray[np.int64], parts: int, *, extents: int, rounding: str
+) -> NDArray[np.uint32]:
+    """Return how many extents each tier holds; a rounded sum is never above `extents`."""
+    import numpy as np
+
+    added = {"floor": 0, "nearest": parts // 2, "ceiling": parts - 1}[rounding]
+    faster = (shares[:, :-1] * extents + added) // parts
+    ends = np.minimum(faster.cumsum(axis=1), extents)
+    return np.diff(np.pad(ends, ((0, 0), (1, 1)), constant_values=(0, extents)), axis=1).astype(
+        np.uint32
+    )
+
+
+def latencies_us(tiers: Sequence[Tier]) -> NDArray[np.float64]:
+    """Return read and write latency, a row a tier."""
+    import numpy as np
+
+    return np.array([(tier.read_latency_us, tier.write_latency_us) for tier in tiers])
+
+
+def static_shares(
+    tiers: Sequence[Tier], reads: NDArray[np.int64], *, writes: NDArray[np.int64], mixes: Mixes
+) -> NDArray[np.void]:
+    """Return extents, reads and writes of each tier in each mix: steps 2 to 5."""
+    with Tiering(latencies_us(tiers), reads, writes=writes) as model:
+        return model.mixes(mixes.places[:, :-1])
+
+
+def static_outcome(tiers: Sequence[Tier], mixes: Mixes, *, shares: NDArray[np.void]) -> Outcome:
+    """Return steps 6 to 9 for what `static_shares` gave."""
+    time_us = (shares["reads"] * latencies_us(tiers)[:, 0]).sum(axis=1)
+    time_us += (shares["writes"] * latencies_us(tiers)[:, 1]).sum(axis=1)
+    total = shares["reads"].sum(axis=1) + shares["writes"].sum(axis=1)
+    return outcome(tiers, mixes, latency_us=time_us / total)
+
+
+def dynamic_latency_us(
+    tiers: Sequence[Tier], records: NDArray[np.int64], *, moving: Moving | None
+) -> NDArray[np.float64]:
+    """Return the mean latency of each record of `native.tiering.Migration`.
+
+    Without `moving` the moves are left out of the time, as a background task.
+    """
+    values = records[:, : TIER_VALUES * len(tiers)].reshape(len(records), len(tiers), TIER_VALUES)
+    read_us, write_us = latencies_us(tiers).T
+    time_us = (values[:, :, READS] * read_us + values[:, :, WRITES] * write_us).sum(axis=1)
+    if moving is not None:
+        up, down = moving.promotion, moving.demotion
+        left = up * values[:, :, PROMOTED_OUT] + down * values[:, :, DEMOTED_OUT]
+        came = up * values[:, :, PROMOTED_IN] + down * values[:, :, DEMOTED_IN]
+        time_us = time_us + (left * moving.read + came * moving.write).sum(axis=1)
+    latency: NDArray[np.float64] = time_us / values[:, :, :2].sum(axis=(1, 2))
+    return latency
+
+
+def outcome(tiers: Sequence[Tier], mixes: Mixes, *, latency_us: NDArray[np.float64]) -> Outcome:
+    """Return IOPS and price of each mix: 1 / latency, and the shares times the tiers' prices."""
+    import numpy as np
+
+    price = mixes.ratios() @ np.array([tier.price_per_gb for tier in tiers])
+    iops = 1e6 / latency_us
+    return Outcome(latency_us, iops, price, iops / price)
+
+
+def best(values: NDArray[np.float64], among: NDArray[np.bool_] | None = None) -> int:
+    """Return the index of the largest value, the first of equals; `among` leaves others out."""
+    import numpy as np
+
+    return int(np.argmax(values if among is None else np.where(among, values, -1.0)))
+
+
+EXTENT_BITS = 48  # of a key, below the number of the device
+WHOLE_TRACE_NS = (1 << 63) - 1
+AMOUNTS = {"bytes": ("read_bytes", "write_bytes"), "requests": ("read_count", "write_count")}
+
+
+@dataclass(frozen=True)
+class Extents:
+    """The touched extents by device and place, with their traffic in bytes or requests."""
+
+    devices: list[str]
+    device: NDArray[np.int64]  # index in `devices`
+    number: NDArray[np.int64]  # from the start of the device
+    reads: NDArray[np.int64]
+    writes: NDArray[np.int64]
+    role_reads: NDArray[np.int64]  # a row a role of schema.ROLES
+    role_writes: NDArray[np.int64]
+    windows: Windows  # those with traffic
+    window_numbers: NDArray[np.int64]
+    left_out: dict[str, int]  # requests that are no traffic, by reason
+
+    @property
+    def total(self) -> int:
+        """All traffic."""
+        return int(self.reads.sum() + self.writes.sum())
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of analyzers/tiering/extents.sql as arrays, in its order."""
+
+    window: NDArray[np.int64]
+    key: NDArray[np.int64]
+    role: NDArray[np.int64]
+    reads: NDArray[np.int64]
+    writes: NDArray[np.int64]
+
+
+def read_extents(
+    folder: TraceFolder,
+    *,
+    extent_bytes: int,
+    window_ns: int | None,
+    amount: str,
+    on_rows: Callable[[int], None] | None = None,
+) -> Extents:
+    """Gather the traffic of a trace; `window_ns` None takes the whole trace as one window.
+
+    Raise InputError when nothing was read or written.
+    """
+    import numpy as np
+
+    folder.require("requests", made_by="parse")
+    parameters = {
+        "extent_sectors": extent_bytes // SECTOR_BYTES,
+        "window_ns": window_ns or WHOLE_TRACE_NS,
+    }
+    devices: list[str] = []
+    batches = []
+    with query.connect(folder) as connection:
+        left_out = query.run(connection, "tiering/left_out").to_pylist()
+        for batch in query.stream(connection, "tiering/extents", **parameters):
+            batches.append(_read_batch(batch, devices, amount))
+            if on_rows is not None:
+                on_rows(batch.num_rows)
+    rows = (
+        _Rows(*(np.concatenate(column) for column in zip(*batches, strict=True)))
+        if batches
+        else None
+    )
+    if rows is None or not (rows.reads.any() or rows.writes.any()):
+        raise InputError(f"{folder.path}: nothing was read or written, so there is nothing to tier")
+    return _gather(rows, devices, {row["reason"]: row["request_count"] for row in left_out})
+
+
+def _read_batch(batch: Any, devices: list[str], amount: str) -> tuple[NDArray[np.int64], ...]:
+    import numpy as np
+
+    device = name_codes(batch.column("device"), devices, grow=True).astype(np.int64)
+    key = (device << EXTENT_BITS) | numbers(batch.column("extent"))
+    reads, writes = (numbers(batch.column(name)).copy() for name in AMOUNTS[amount])
+    role = role_codes(batch.column("role")).astype(np.int64)
+    return numbers(batch.column("window_number")).copy(), key, role, reads, writes
+
+
+def _gather(rows: _Rows, devices: list[str], left_out: dict[str, int]) -> Extents:
+    import numpy as np
+
+    # Devices get their numbers in the order of their names, in which the rows of a window are.
+    names = sorted(devices)
+    rank = np.array([names.index(name) for name in devices], np.int64)
+    low = (np.int64(1) << EXTENT_BITS) - 1
+    key = (rank[rows.key >> EXTENT_BITS] << EXTENT_BITS) | (rows.key & low)
+    keys, extent = np.unique(key, return_inverse=True)
+    role_reads = np.zeros((len(ROLES), len(keys)), np.int64)
+    role_writes = np.zeros_like(role_reads)
+    np.add.at(role_reads, (rows.role, extent), rows.reads)
+    np.add.at(role_writes, (rows.role, extent), rows.writes)
+    windows, window_numbers = _windows(rows, extent)
+    return Extents(
+        devices=names,
+        device=keys >> EXTENT_BITS,
+        number=keys & low,
+        reads=role_reads.sum(axis=0),
+        writes=role_writes.sum(axis=0),
+        role_reads=role_reads,
+        role_writes=role_writes,
+        windows=windows,
+        window_numbers=window_numbers,
+        left_out=left_out,
+    )
+
+
+def _windows(rows: _Rows, extent: NDArray[np.int64]) -> tuple[Windows, NDArray[np.int64]]:
+    """Add up the roles of each window and extent, which follow each other."""
+    import numpy as np
+
+    is_first = np.ones(len(extent), bool)
+    is_first[1:] = (np.diff(rows.window) != 0) | (np.diff(extent) != 0)
+    starts = np.flatnonzero(is_first)
+    numbers, first_item = np.unique(rows.window[starts], return_index=True)
+    windows = Windows(
+        first_item=np.append(first_item, len(starts)).astype(np.uint64),
+        extent=extent[starts].astype(np.uint32),
+        reads=np.add.reduceat(rows.reads, starts),
+        writes=np.add.reduceat(rows.writes, starts),
+    )
+    return windows, numbers

@@ -1,1 +1,0 @@
-"""Personalities: how file servers, mail servers and the like use files, made into file plans."""

@@ -1,0 +1,388 @@
+"""The whole pipeline on one capture: calls the stages in turn; they do not know of each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import TracekitError, UsageError, foreign_error
+from tracekit.free_space import Need, check_rooms
+from tracekit.store import INFO_NAME, TraceFolder
+from tracekit.workload.folder import folder_bytes, write_folder
+from tracekit.workload.model import Profile
+from tracekit.workload.requests import (
+    FEWER,
+    FREE_BYTES,
+    Extent,
+    check_size,
+    filled_file,
+    target_need,
+)
+
+REPLAYS = ("file", "null", "none")
+DEFAULT_REPLAY_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """What the user chose; the defaults are those of the command."""
+
+    layout: Path | None = None
+    overwrite: bool = False
+    base: str | None = None  # device profiles; None takes the default of `recommend`
+    nvm: str | None = None
+    capacities_bytes: tuple[int, ...] = ()
+    replay: str = "file"  # one of REPLAYS
+    replay_seconds: float = DEFAULT_REPLAY_SECONDS  # of the trace, from its start; 0 is all
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, before any stage runs."""
+        if self.replay not in REPLAYS:
+            raise UsageError(f"--replay {self.replay}: not one of {', '.join(REPLAYS)}")
+        if not 0 <= self.replay_seconds < 1e9:
+            raise UsageError(f"--replay-seconds {self.replay_seconds}: not a number of seconds")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage that ran: how long it took and, in a few words, what it did."""
+
+    stage: str
+    elapsed_ns: int
+    note: str
+
+
+@dataclass
+class Run:
+    """What came of a run; `unfinished` says in words which parts are not complete."""
+
+    trace: Path
+    report: Path
+    headline: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+
+
+OnStage = Callable[[str], None]
+Stage = Callable[[TraceFolder, PipelineOptions, Run], str]
+
+
+def run(
+    inputs: Sequence[Path],
+    output: Path | None,
+    *,
+    options: PipelineOptions,
+    on_stage: OnStage = lambda _stage: None,
+    on_step: Callable[[Step], None] = lambda _step: None,
+) -> Run:
+    """Take captures, or one trace folder, through all stages to a report.
+
+    `on_stage` hears the name of a stage that begins, `on_step` what became of it. A failed stage
+    raises its error with the stage's name; what the stages before it made is kept. Only a failed
+    replay does not end the run: the report says that it is missing, and so does `unfinished`.
+    """
+    result = Run(Path(), Path())
+    with _stage("parse", result, on_stage, on_step) as notes:
+        folder = _open(inputs, output, options, notes)
+    result.trace, result.report = folder.path, folder.path / "report.html"
+    for name, work in STAGES:
+        if name == "replay" and options.replay == "none":
+            continue
+        try:
+            with _stage(name, result, on_stage, on_step) as notes:
+                notes.append(work(folder, options, result))
+        except TracekitError as error:
+            if name != "replay":
+                error.hint = f"{error.hint or 'mend that'}; what was done is in {folder.path}"
+                raise
+            result.unfinished.append(str(error))
+    return result
+
+
+@contextmanager
+def _stage(
+    name: str, result: Run, on_stage: OnStage, on_step: Callable[[Step], None]
+) -> Iterator[list[str]]:
+    """Time a stage, note what it did, and give its name to its errors."""
+    on_stage(name)
+    begin_ns = time.monotonic_ns()
+    notes: list[str] = []
+    try:
+        yield notes
+    except TracekitError as error:
+        raise type(error)(f"{name}: {error}", hint=error.hint) from error
+    except Exception as error:
+        known = foreign_error(error)
+        if known is None:
+            raise
+        raise type(known)(f"{name}: {known}", hint=known.hint) from error
+    step = Step(name, time.monotonic_ns() - begin_ns, ", ".join(filter(None, notes)))
+    result.steps.append(step)
+    on_step(step)
+
+
+def _open(
+    inputs: Sequence[Path], output: Path | None, options: PipelineOptions, notes: list[str]
+) -> TraceFolder:
+    """Open the trace folder that was given, or parse the captures into a new one."""
+    if any((path / INFO_NAME).is_file() for path in inputs):
+        if len(inputs) > 1:
+            raise UsageError("a trace folder stands alone", hint="run each by itself")
+        if output is not None:
+            raise UsageError(
+                f"{inputs[0]} is a trace folder, its results stay in it", hint="leave --output out"
+            )
+        notes.append("a trace folder: nothing to parse")
+        return TraceFolder(inputs[0])
+    from tracekit.readers.blktrace import ParseOptions, parse
+    from tracekit.readers.files import default_output
+
+    settings = ParseOptions(layout_file=options.layout, overwrite=options.overwrite)
+    folder, _ = parse(inputs, output or default_output(inputs), options=settings)
+    notes.append(f"{folder.info['counts']['requests']:,} requests")
+    return folder
+
+
+def _classify(folder: TraceFolder, options: PipelineOptions, _result: Run) -> str:
+    from tracekit.classify import ClassifyOptions, classify
+
+    changes = classify(folder, ClassifyOptions(layout_file=options.layout))
+    roles = changes["classification"]["requests"]
+    return ", ".join(f"{role} {count:,}" for role, count in roles.items() if count)
+
+
+def _analyze(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str:
+    from tracekit.analyze import analyze
+
+    analysis = analyze(folder)
+    for failure in analysis.failures:
+        result.unfinished.append(
+            f"analyze: {failure.name} fails for {failure.failing_count:,} rows: {failure.question}"
+        )
+    return f"{len(analysis.findings)} tables"
+
+
+def _recommend(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
+    from tracekit.model.recommend import RecommendOptions, recommend
+
+    chosen = {"base": options.base, "nvm": options.nvm}
+    settings: dict[str, Any] = {key: name for key, name in chosen.items() if name is not None}
+    advice = recommend(
+        folder, RecommendOptions(capacities_bytes=options.capacities_bytes, **settings)
+    )
+    result.headline = list(advice["headline"])
+    return f"{advice['base_profile']} and {advice['nvm_profile']}"
+
+
+def _replay(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
+    from tracekit.replay.run import ReplayOptions, replay
+
+    limit = _requests_within(folder, options.replay_seconds)
+    engine = "null" if options.replay == "null" else "auto"
+    summary, is_partial = replay(folder, ReplayOptions(limit=limit, engine=engine))
+    counts = summary["counts"]
+    if is_partial:
+        result.unfinished.append(
+            f"replay: {summary['outcome']}, {counts['failed']:,} requests failed"
+        )
+    total = folder.info["counts"]["requests"]
+    target = "no target" if engine == "null" else "a file made for the run"
+    return (
+        f"{counts['done']:,} of {total:,} requests, the first "
+        f"{summary['plan']['duration_ns'] / 1e9:.1f} s, by {summary['engine']['used']} on {target}"
+    )
+
+
+def _requests_within(folder: TraceFolder, seconds: float) -> int | None:
+    """Return how many requests the first seconds of the trace hold, at least 1; None for all."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    if seconds == 0:
+        return None
+    end_ns = round(seconds * 1e9)
+    count = 0
+    file = pq.ParquetFile(folder.require("requests", made_by="parse"))
+    for batch in file.iter_batches(columns=["queue_ns"]):
+        within = pc.sum(pc.fill_null(pc.less(batch.column(0), end_ns), fill_value=True)).as_py()
+        count += within or 0
+        if within != batch.num_rows:
+            break
+    return max(count, 1)
+
+
+def _report(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str:
+    from tracekit.report.page import report
+
+    report(folder, result.report)
+    return f"{result.report.stat().st_size / 1e6:.1f} MB"
+
+
+STAGES: tuple[tuple[str, Stage], ...] = (
+    ("classify", _classify),
+    ("analyze", _analyze),
+    ("recommend", _recommend),
+    ("replay", _replay),
+    ("report", _report),
+)
+
+
+OnRows = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """How to run; `arguments` are further options of the replayer, in its own words."""
+
+    target: Path | None = None
+    engine: str = "auto"
+    device: str | None = None
+    speed: str = "1"
+    pace: str | None = None
+    depth: int | None = None
+    repeat: int = 1
+    write_to: tuple[str, ...] = ()
+    keep: bool = False
+    overwrite: bool = False
+    with_report: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, before anything is made."""
+        if self.pace not in (None, "open", "fast"):
+            raise UsageError(f"--pace {self.pace}: not open or fast")
+        if self.depth is not None and self.depth < 1:
+            raise UsageError(f"--depth {self.depth}: not a number of requests")
+        if self.engine == "null" and self.target is not None:
+            raise UsageError("--engine null: it moves no data", hint="leave --target out")
+
+    @property
+    def moves_data(self) -> bool:
+        """Whether there is a target: only time passes on an emulated device without one."""
+        return self.engine not in ("null", "emulated") or self.target is not None
+
+
+@dataclass
+class Result:
+    """What came of it: the folder, a summary of each run, and whether one is not complete."""
+
+    folder: TraceFolder
+    summaries: list[dict[str, Any]]
+    is_partial: bool = False
+    report: Path | None = None
+
+
+def bench(
+    profile: Profile,
+    output: Path,
+    *,
+    extent: Extent,
+    options: BenchOptions,
+    on_rows: OnRows = lambda _rows: None,
+) -> Result:
+    """Run the profile's requests on a target; the trace folder `output` has all that came of it.
+
+    Without a target a file is made beside the folder, filled, and removed afterwards. Raise
+    UsageError for a target that is smaller than the profile's, InputError for one that the disk
+    has no room for, both before anything is made.
+    """
+    from tracekit.replay.run import repeats, replay
+
+    settings = _settings(profile, options)
+    runs = repeats(settings, options.repeat)
+    if options.target is not None and options.target.is_dir():
+        raise UsageError(
+            f"--target {options.target} is a directory, the work profile {profile.name} needs a"
+            " file or block device",
+            hint=f"name a file in it, such as {options.target / 'bench.target'}",
+        )
+    _check_room(profile, output, extent=extent, options=options)
+    folder = write_folder(
+        profile, output, extent=extent, overwrite=options.overwrite, on_rows=on_rows
+    )
+    result = Result(folder, [])
+    with _target(profile, folder, options) as arguments:
+        for run in runs:
+            summary, is_partial = replay(folder, replace(run, **arguments))
+            result.summaries.append(summary)
+            result.is_partial |= is_partial
+    if options.with_report:
+        result.report = _bench_report(folder)
+    return result
+
+
+def _check_room(profile: Profile, output: Path, *, extent: Extent, options: BenchOptions) -> None:
+    """Raise when a target that is there is too small, or a disk for what is to be made on it."""
+    needs = [_folder_need(profile, output, extent=extent, repeats=options.repeat)]
+    if options.moves_data and not (path := _path(output, options)).exists():
+        needs = [target_need(path, profile.target_bytes), *needs]
+    elif options.target is not None:
+        check_size(profile, options.target)
+    check_rooms(needs, spare_bytes=FREE_BYTES)
+
+
+def _folder_need(profile: Profile, output: Path, *, extent: Extent, repeats: int) -> Need:
+    """Return what the trace folder takes at most, with the plans and results of all repeats."""
+    from tracekit.plans.block_plan import RECORD
+    from tracekit.replay.completions import RECORD as COMPLETION
+    from tracekit.replay.completions import ROW_BYTES
+
+    kept_bytes = repeats * (RECORD.itemsize + ROW_BYTES) + COMPLETION.itemsize
+    size_bytes = folder_bytes(profile, extent) + kept_bytes * extent.expected_requests(profile)
+    return Need(output, size_bytes, FEWER, is_estimate=True)
+
+
+def _settings(profile: Profile, options: BenchOptions) -> Any:
+    """Return the options of the replay: the profile's pace, unless another one is asked for."""
+    from tracekit.replay.run import ReplayOptions
+    from tracekit.replay.schedule import Schedule
+
+    pace = options.pace or profile.pace
+    depth = options.depth or (profile.depth if pace == "fast" else None)
+    arguments = ["--speed", options.speed]
+    arguments += [] if depth is None else ["--depth", str(depth)]
+    return ReplayOptions(
+        engine=options.engine,
+        schedule=Schedule("fast" if pace == "fast" else "trace"),
+        devices=() if options.device is None else (options.device,),
+        arguments=tuple(arguments),
+    )
+
+
+@contextmanager
+def _target(
+    profile: Profile, folder: TraceFolder, options: BenchOptions
+) -> Iterator[dict[str, Any]]:
+    """Yield what the replay's options need to run on the target, which is made if there is none."""
+    arguments = list(_settings(profile, options).arguments)
+    if not options.moves_data:
+        yield {"arguments": tuple(arguments)}
+        return
+    arguments += ["--direct", "auto" if profile.is_direct else "off"]
+    path = _path(folder.path, options)
+    if path.exists():
+        confirmed = [part for place in options.write_to for part in ("--write-to", place)]
+        yield {"targets": (f"default={path}",), "arguments": (*arguments, *confirmed)}
+        return
+    with filled_file(path, profile.target_bytes, keep=options.keep) as made:
+        confirmed = ["--write-to", str(made.resolve())]
+        yield {"targets": (f"default={made}",), "arguments": (*arguments, *confirmed)}
+
+
+def _path(output: Path, options: BenchOptions) -> Path:
+    return options.target or output.with_name(f"{output.name}.target")
+
+
+def _bench_report(folder: TraceFolder) -> Path:
+    from tracekit.analyze import analyze
+    from tracekit.classify import ClassifyOptions, classify
+    from tracekit.report.page import report
+
+    classify(folder, ClassifyOptions())
+    analyze(folder)
+    path = folder.path / "report.html"
+    report(folder, path)
+    return path

@@ -1,1 +1,0 @@
-"""Makes plans: what the replay program is to do, when and where."""

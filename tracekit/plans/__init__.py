@@ -1,0 +1,1 @@
+"""Plan files: what the replayer runs, whatever the plan was made of."""

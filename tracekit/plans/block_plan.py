@@ -1,0 +1,303 @@
+"""Writes and reads the block plan of `replayer/INTERFACE.md`."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+MAGIC = b"TKPLAN\r\n"
+VERSION = 2
+STRIDE = 4096
+SECTOR_BYTES = 512
+MAX_TRANSFER_BYTES = 64 << 20
+AFTER_MAX = 1 << 20
+CHUNK_RECORDS = 64 * STRIDE
+
+OPERATIONS = ("read", "write", "flush", "discard", "write_zeroes")
+READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES = range(5)
+FUA, PREFLUSH, SYNC, META, READAHEAD = 1, 2, 4, 8, 16
+LEVELS = ("queued", "issued")
+
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("header_bytes", "<u4"),
+        ("record_bytes", "<u4"),
+        ("sector_bytes", "<u4"),
+        ("time_unit_ns", "<u8"),
+        ("record_count", "<u8"),
+        ("duration_ns", "<u8"),
+        ("records_offset", "<u8"),
+        ("index_offset", "<u8"),
+        ("index_stride", "<u4"),
+        ("index_bytes", "<u4"),
+        ("target_offset", "<u8"),
+        ("target_count", "<u4"),
+        ("target_bytes", "<u4"),
+        ("extent_offset", "<u8"),
+        ("extent_count", "<u4"),
+        ("extent_bytes", "<u4"),
+        ("max_transfer_bytes", "<u8"),
+        ("trace_sha256", "V32"),
+        ("level", "<u4"),
+        ("tables_crc32", "<u4"),
+        ("index_crc32", "<u4"),
+        ("reserved", "V32"),
+        ("header_crc32", "<u4"),
+    ]
+)
+RECORD = np.dtype(
+    [
+        ("intended_ns", "<u8"),
+        ("sector", "<u8"),
+        ("request_id", "<u8"),
+        ("length_sectors", "<u4"),
+        ("operation", "u1"),
+        ("flags", "u1"),
+        ("target", "<u2"),
+        ("think_ns", "<u8"),
+        ("after", "<u4"),
+        ("reserved", "<u4"),
+    ]
+)
+INDEX = np.dtype([("first_ns", "<u8"), ("crc32", "<u4"), ("count", "<u4")])
+TARGET = np.dtype(
+    [
+        ("label", "S32"),
+        ("needed_bytes", "<u8"),
+        ("counts", "<u8", (len(OPERATIONS),)),
+        ("bytes", "<u8", (len(OPERATIONS),)),
+        ("address_bits", "<u8"),
+    ]
+)
+EXTENT = np.dtype(
+    [
+        ("device", "S32"),
+        ("source_sector", "<u8"),
+        ("sectors", "<u8"),
+        ("target_sector", "<u8"),
+        ("target", "<u4"),
+        ("reserved", "<u4"),
+    ]
+)
+
+Records = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A run of sectors of a traced device and where it lies on a target."""
+
+    device: str
+    source_sector: int
+    sectors: int
+    target: int
+    target_sector: int
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a plan says beside its records; `labels` and `needed_bytes` have one entry a target."""
+
+    labels: tuple[str, ...]
+    needed_bytes: tuple[int, ...]
+    extents: tuple[Extent, ...]
+    trace_sha256: bytes
+    level: str
+
+
+class PlanWriter:
+    """Takes records in order of time, then tables; the file is complete after `finish`.
+
+    While records are appended their `target` is the number of an extent and their sector that of
+    the traced device: where an extent lies on its target is known only when all were seen.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Start a plan in an empty file that is open for reading and writing."""
+        self._file = file
+        self._file.write(bytes(HEADER.itemsize))
+        self.count = 0
+
+    def append(self, records: Records) -> None:
+        """Append records whose `target` is an extent's number."""
+        self._file.write(_bytes_of(np.ascontiguousarray(records)))
+        self.count += len(records)
+
+    def finish(self, tables: Tables) -> dict[str, Any]:
+        """Move the records to their targets, add index and tables; return totals by target."""
+        index = np.zeros(-(-self.count // STRIDE), INDEX)
+        totals = Totals(target_table(tables))
+        for first in range(0, self.count, CHUNK_RECORDS):
+            records = self._move(first, tables.extents)
+            index_blocks(records, index[first // STRIDE :])
+            totals.add(records)
+        return self._close(tables, index, totals)
+
+    def _close(self, tables: Tables, index: Records, totals: Totals) -> dict[str, Any]:
+        """Write what follows the records, and the header."""
+        targets = totals.targets
+        extents = _extent_table(tables.extents)
+        self._file.seek(0, 2)
+        for part in (index, targets, extents):
+            self._file.write(part.tobytes())
+        header = self._header(index, targets, extents)
+        _fill(header, duration_ns=totals.duration_ns, max_transfer_bytes=totals.max_transfer_bytes)
+        _fill(header, level=LEVELS.index(tables.level), trace_sha256=tables.trace_sha256)
+        header["header_crc32"] = zlib.crc32(header.tobytes()[: HEADER.itemsize - 4])
+        self._file.seek(0)
+        self._file.write(header.tobytes())
+        return {"duration_ns": totals.duration_ns, "operations": totals.operations}
+
+    def _move(self, first: int, extents: tuple[Extent, ...]) -> Records:
+        """Rewrite one chunk of records from extents to targets and return it."""
+        place = HEADER.itemsize + first * RECORD.itemsize
+        self._file.seek(place)
+        count = min(CHUNK_RECORDS, self.count - first)
+        records = np.frombuffer(bytearray(self._file.read(count * RECORD.itemsize)), RECORD)
+        shift = np.array([e.target_sector - e.source_sector for e in extents], np.int64)
+        target = np.array([e.target for e in extents], np.uint16)
+        number = records["target"]
+        # A flush has no place: its sector stays 0.
+        moved = records["sector"] + shift[number].astype(np.uint64)
+        records["sector"] = np.where(records["operation"] == FLUSH, 0, moved)
+        records["target"] = target[number]
+        self._file.seek(place)
+        self._file.write(_bytes_of(records))
+        return records
+
+    def _header(self, index: Records, targets: Records, extents: Records) -> Records:
+        header = np.zeros((), HEADER)
+        records_end = HEADER.itemsize + self.count * RECORD.itemsize
+        _fill(
+            header,
+            magic=MAGIC,
+            version=VERSION,
+            header_bytes=HEADER.itemsize,
+            record_bytes=RECORD.itemsize,
+            sector_bytes=SECTOR_BYTES,
+            time_unit_ns=1,
+            record_count=self.count,
+            records_offset=HEADER.itemsize,
+            index_offset=records_end,
+            index_stride=STRIDE,
+            index_bytes=INDEX.itemsize,
+            target_offset=records_end + index.nbytes,
+            target_count=len(targets),
+            target_bytes=TARGET.itemsize,
+            extent_offset=records_end + index.nbytes + targets.nbytes,
+            extent_count=len(extents),
+            extent_bytes=EXTENT.itemsize,
+            tables_crc32=zlib.crc32(targets.tobytes() + extents.tobytes()),
+            index_crc32=zlib.crc32(index.tobytes()),
+        )
+        return header
+
+
+class Totals:
+    """Sums over all records, by target and by operation."""
+
+    def __init__(self, targets: Records) -> None:
+        """Count into a table of targets."""
+        self.targets = targets
+        self.duration_ns = 0
+        self._most_sectors = 0
+
+    def add(self, records: Records) -> None:
+        """Count records, at least one; raise TracekitError for a target that there is not."""
+        from tracekit._native.plan import tally
+
+        whole = np.ascontiguousarray(records)
+        self._most_sectors = tally(whole, self.targets, most_sectors=self._most_sectors)
+        self.duration_ns = int(records["intended_ns"][-1])
+
+    @property
+    def max_transfer_bytes(self) -> int:
+        """The longest read or write."""
+        return self._most_sectors * SECTOR_BYTES
+
+    @property
+    def operations(self) -> dict[str, int]:
+        """How many records each operation has."""
+        counts = self.targets["counts"].sum(axis=0).tolist()
+        return dict(zip(OPERATIONS, counts, strict=True))
+
+
+def target_table(tables: Tables) -> Records:
+    """Return the table of targets with nothing counted yet."""
+    targets = np.zeros(len(tables.labels), TARGET)
+    targets["label"] = [label.encode() for label in tables.labels]
+    targets["needed_bytes"] = tables.needed_bytes
+    return targets
+
+
+def _fill(header: Records, **values: Any) -> None:
+    for name, value in values.items():
+        header[name] = value
+
+
+def _bytes_of(records: Records) -> memoryview:
+    return records.view(np.uint8).data
+
+
+def index_blocks(records: Records, index: Records) -> None:
+    """Fill the index of records, whose first one begins a block."""
+    view = _bytes_of(records)
+    size = STRIDE * RECORD.itemsize
+    for number, place in enumerate(range(0, len(view), size)):
+        block = view[place : place + size]
+        first_ns = records["intended_ns"][number * STRIDE]
+        index[number] = (first_ns, zlib.crc32(block), len(block) // RECORD.itemsize)
+
+
+def _extent_table(extents: tuple[Extent, ...]) -> Records:
+    rows = [
+        (e.device.encode()[:31], e.source_sector, e.sectors, e.target_sector, e.target, 0)
+        for e in extents
+    ]
+    return np.array(rows, EXTENT)
+
+
+def open_new(path: Path) -> IO[bytes]:
+    """Open an empty file for a plan."""
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    # Of a file that was truncated ext4 writes all out when it is closed, even if it was empty.
+    if os.fstat(number).st_size:
+        os.ftruncate(number, 0)
+    return os.fdopen(number, "wb+")
+
+
+class FinalPlanWriter(PlanWriter):
+    """Takes records that already lie on their targets: one pass, and nothing is read again.
+
+    All that is appended but the last is a multiple of STRIDE records.
+    """
+
+    def __init__(self, file: IO[bytes], tables: Tables) -> None:
+        """Start a plan in an empty file; the tables are known."""
+        super().__init__(file)
+        self._tables = tables
+        self._index: list[Records] = []
+        self._totals = Totals(target_table(tables))
+
+    def append(self, records: Records) -> None:
+        """Append records whose `target` and `sector` are final."""
+        for first in range(0, len(records), CHUNK_RECORDS):
+            chunk = records[first : first + CHUNK_RECORDS]
+            index = np.zeros(-(-len(chunk) // STRIDE), INDEX)
+            index_blocks(chunk, index)
+            self._index.append(index)
+            self._totals.add(chunk)
+            super().append(chunk)
+
+    def close(self) -> dict[str, Any]:
+        """Add index and tables; return totals."""
+        index = np.concatenate([np.zeros(0, INDEX), *self._index])
+        return self._close(self._tables, index, self._totals)

@@ -1,0 +1,353 @@
+"""Writes the file plan of `replayer/INTERFACE.md`, in bounded memory."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import InputError
+
+KINDS = ("file", "directory")
+NONE = 0xFFFFFFFF  # no file, other file, handle or record to wait for
+MAX_NAME_BYTES = 255
+
+FILE = np.dtype(
+    [
+        ("size_bytes", "<u8"),
+        ("name_offset", "<u8"),
+        ("name_bytes", "<u4"),
+        ("parent", "<u4"),
+        ("kind", "u1"),
+        ("is_present", "u1"),
+        ("reserved", "V6"),
+    ]
+)
+
+Records = npt.NDArray[np.void]
+
+
+class FileTable:
+    """The paths of a plan; numbers are given in the order of `add`, from 0."""
+
+    def __init__(self) -> None:
+        """Start without any path."""
+        self._numbers: dict[str, int] = {}
+        self._names: list[bytes] = []
+        self._rows: list[tuple[int, int, int, int]] = []
+
+    def __len__(self) -> int:
+        """Return how many paths there are."""
+        return len(self._rows)
+
+    def add(self, path: str, *, kind: str = "file", size_bytes: int = 0, there: bool = True) -> int:
+        """Add a path that is relative to the target directory and return its number.
+
+        `there`: it exists before the first operation, a file with `size_bytes` bytes. Directories
+        on the way that were not added before are added as such. Raises InputError for a path that
+        leaves the target directory, came before, or lies below a file or a directory that is not
+        there.
+        """
+        if path in self._numbers:
+            raise InputError(f"the path {path!r} is in the plan twice")
+        head, _, name = path.rpartition("/")
+        parent = self._parent(head, path) if head or path.startswith("/") else NONE
+        encoded = name.encode(errors="surrogateescape")
+        if name in ("", ".", "..") or b"\0" in encoded or len(encoded) > MAX_NAME_BYTES:
+            raise InputError(
+                f"the path {path!r} cannot be in a plan: {name!r} is no name",
+                hint="paths are relative to the target directory, without '.' and '..'",
+            )
+        if there and parent != NONE and not self._rows[parent][3]:
+            raise InputError(f"the path {path!r} is there before the run, its directory is not")
+        number = len(self._rows)
+        self._numbers[path] = number
+        self._names.append(encoded)
+        self._rows.append((size_bytes, parent, KINDS.index(kind), int(there)))
+        return number
+
+    def number(self, path: str) -> int | None:
+        """Return the number of a path, None when it was not added."""
+        return self._numbers.get(path)
+
+    def _parent(self, head: str, path: str) -> int:
+        known = self._numbers.get(head)
+        if known is None:
+            known = self.add(head, kind="directory")
+        if KINDS[self._rows[known][2]] != "directory":
+            raise InputError(f"the path {path!r} lies below {head!r}, which is a file")
+        return known
+
+    def rows(self) -> tuple[tuple[int, int, int, int], ...]:
+        """Return size in bytes, parent, kind and presence of each path."""
+        return tuple(self._rows)
+
+    def arrays(self) -> tuple[Records, bytes]:
+        """Return the table as in the file, and the names one after the other."""
+        table = np.zeros(len(self._rows), FILE)
+        if self._rows:
+            size, parent, kind, there = (
+                np.array(column) for column in zip(*self._rows, strict=True)
+            )
+            table["size_bytes"], table["parent"] = size, parent
+            table["kind"], table["is_present"] = kind, there
+            lengths = np.array([len(name) for name in self._names], np.uint64)
+            table["name_bytes"] = lengths
+            table["name_offset"] = np.cumsum(lengths) - lengths
+        return table, b"".join(self._names)
+
+
+MAGIC = b"TKFILE\r\n"
+VERSION = 1
+MAX_TRANSFER_BYTES = 64 << 20
+MAX_STEPS = 255
+MOST_LINE_NS = 1_000_000  # that slower memory adds to 64 bytes
+NO_STEP = 255
+AT_POSITION = 0xFFFFFFFFFFFFFFFF  # offset of a transfer that goes on where the last one ended
+
+OPERATIONS = (
+    "open",
+    "create",
+    "close",
+    "read",
+    "write",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "stat",
+    "rename",
+    "link",
+    "unlink",
+    "mkdir",
+    "rmdir",
+    "readdir",
+    "truncate",
+    "fallocate",
+    "mmap",
+    "munmap",
+    "msync",
+    "sync",
+)
+CODES = {name: code for code, name in enumerate(OPERATIONS)}
+DIRECT, SYNC, APPEND, EXCLUSIVE, TRUNCATE, READ, WRITE, UNTIMED = (1 << bit for bit in range(8))
+CONTINUES, DATA_SYNC, KEEP_SIZE, PUNCH_HOLE = (1 << bit for bit in range(8, 12))
+REPEATABLE, HAS_MEDIUM = 1, 2
+
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("header_bytes", "<u4"),
+        ("record_bytes", "<u4"),
+        ("thread_bytes", "<u4"),
+        ("step_bytes", "<u4"),
+        ("file_bytes", "<u4"),
+        ("record_count", "<u8"),
+        ("duration_ns", "<u8"),
+        ("name_bytes", "<u8"),
+        ("file_count", "<u4"),
+        ("thread_count", "<u4"),
+        ("step_count", "<u4"),
+        ("handle_count", "<u4"),
+        ("max_transfer_bytes", "<u8"),
+        ("needed_bytes", "<u8"),
+        ("flags", "<u4"),
+        ("records_crc32", "<u4"),
+        ("tables_crc32", "<u4"),
+        ("read_line_ns", "<u4"),
+        ("write_line_ns", "<u4"),
+        ("reserved", "V16"),
+        ("header_crc32", "<u4"),
+    ]
+)
+RECORD = np.dtype(
+    [
+        ("start_ns", "<u8"),
+        ("think_ns", "<u8"),
+        ("offset", "<u8"),
+        ("length", "<u8"),
+        ("operation_id", "<u8"),
+        ("file", "<u4"),
+        ("other", "<u4"),
+        ("handle", "<u4"),
+        ("after", "<u4"),
+        ("expected_error", "<u2"),
+        ("flags", "<u2"),
+        ("operation", "u1"),
+        ("step", "u1"),
+        ("reserved", "<u2"),
+    ]
+)
+THREAD = np.dtype([("first", "<u8"), ("count", "<u8"), ("pid", "<u4"), ("tid", "<u4")])
+STEP = np.dtype([("label", "S32")])
+
+
+def new_records(count: int) -> Records:
+    """Return `count` records that name no file, other file, handle, predecessor and step."""
+    records = np.zeros(count, RECORD)
+    for name in ("file", "other", "handle", "after"):
+        records[name] = NONE
+    records["step"] = NO_STEP
+    return records
+
+
+@dataclass(frozen=True)
+class Medium:
+    """What memory that is slower than this machine's adds to each cache line of 64 bytes, in ns."""
+
+    read_line_ns: int
+    write_line_ns: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a file plan says beside its records and paths.
+
+    `needed_bytes` is the space that the run may take; None: each file at its longest.
+    """
+
+    steps: tuple[str, ...] = ()
+    is_repeatable: bool = False
+    needed_bytes: int | None = None
+    medium: Medium | None = None
+
+
+class FilePlanWriter:
+    """Takes records thread by thread, then the table of files; `finish` makes the file complete."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Start a plan in an empty file that is open for writing."""
+        self._file = file
+        self._file.write(bytes(HEADER.itemsize))
+        self._threads: list[list[int]] = []
+        self._totals = _Totals()
+        self.count = 0
+
+    def thread(self, pid: int = 0, tid: int = 0) -> None:
+        """Begin the next thread; both numbers are for the reader alone."""
+        self._threads.append([self.count, 0, pid, tid])
+
+    def append(self, records: Records) -> None:
+        """Append records to the thread that was begun last, in its order."""
+        data = np.ascontiguousarray(records).view(np.uint8).data
+        self._file.write(data)
+        self._totals.add(records, zlib.crc32(data, self._totals.crc32))
+        self._threads[-1][1] += len(records)
+        self.count += len(records)
+
+    def finish(self, files: FileTable, setting: Setting) -> dict[str, int]:
+        """Add the tables and the header; return operations by name.
+
+        Raises InputError for a plan without thread or with a step's label that does not fit.
+        """
+        table, names = files.arrays()
+        threads = np.array([tuple(row) for row in self._threads], THREAD)
+        if len(threads) == 0:
+            raise InputError("a file plan needs at least one thread")
+        steps = _step_table(setting.steps)
+        parts = (threads.tobytes(), steps.tobytes(), table.tobytes(), names)
+        for part in parts:
+            self._file.write(part)
+        header = self._totals.header()
+        values = {
+            "record_count": self.count,
+            "name_bytes": len(names),
+            "file_count": len(table),
+            "thread_count": len(threads),
+            "step_count": len(steps),
+            "tables_crc32": zlib.crc32(b"".join(parts)),
+            "flags": (REPEATABLE if setting.is_repeatable else 0)
+            | (HAS_MEDIUM if setting.medium else 0),
+            **(vars(setting.medium) if setting.medium else {}),
+            "needed_bytes": self._totals.needed_bytes(table)
+            if setting.needed_bytes is None
+            else setting.needed_bytes,
+        }
+        for name, value in values.items():
+            header[name] = value
+        header["header_crc32"] = zlib.crc32(header.tobytes()[: HEADER.itemsize - 4])
+        self._file.seek(0)
+        self._file.write(header.tobytes())
+        return self._totals.operations()
+
+
+class _Totals:
+    """What the header says of all records."""
+
+    def __init__(self) -> None:
+        self.crc32 = 0
+        self._duration_ns = 0
+        self._handles = 0
+        self._transfer_bytes = 0
+        self._counts = np.zeros(len(OPERATIONS), np.int64)
+        self._ends = np.zeros(0, np.uint64)
+
+    def add(self, records: Records, crc32: int) -> None:
+        self.crc32 = crc32
+        if len(records) == 0:
+            return
+        operation, handle = records["operation"], records["handle"]
+        self._duration_ns = max(self._duration_ns, int(records["start_ns"].max()))
+        numbers = handle[handle != NONE].astype(np.int64)
+        self._handles = max(self._handles, int(numbers.max(initial=-1)) + 1)
+        moves = np.isin(operation, (CODES["read"], CODES["write"]))
+        longest = int(records["length"][moves].max(initial=0))
+        self._transfer_bytes = max(self._transfer_bytes, longest)
+        self._counts += np.bincount(operation, minlength=len(OPERATIONS))
+        self._grow(records)
+
+    def _grow(self, records: Records) -> None:
+        makes = np.isin(
+            records["operation"], (CODES["write"], CODES["truncate"], CODES["fallocate"])
+        )
+        chosen = records[makes & (records["file"] != NONE)]
+        if len(chosen) == 0:
+            return
+        more = int(chosen["file"].max()) + 1 - len(self._ends)
+        self._ends = np.pad(self._ends, (0, max(more, 0)))
+        length, offset, file = chosen["length"], chosen["offset"], chosen["file"]
+        placed = offset != AT_POSITION
+        offset = np.where(chosen["operation"] == CODES["truncate"], 0, offset)
+        np.maximum.at(self._ends, file[placed], offset[placed] + length[placed])
+        np.add.at(self._ends, file[~placed], length[~placed])
+
+    def needed_bytes(self, table: Records) -> int:
+        ends = np.pad(self._ends, (0, max(len(table) - len(self._ends), 0)))
+        there = np.where(table["is_present"] == 1, table["size_bytes"], 0)
+        return int(np.maximum(ends[: len(table)], there).sum(dtype=np.uint64))
+
+    def operations(self) -> dict[str, int]:
+        return {
+            name: int(count)
+            for name, count in zip(OPERATIONS, self._counts, strict=True)
+            if count > 0
+        }
+
+    def header(self) -> Records:
+        header = np.zeros((), HEADER)
+        header["magic"], header["version"] = MAGIC, VERSION
+        sizes = {"header": HEADER, "record": RECORD, "thread": THREAD, "step": STEP, "file": FILE}
+        for name, layout in sizes.items():
+            header[f"{name}_bytes"] = layout.itemsize
+        header["duration_ns"] = self._duration_ns
+        header["handle_count"] = self._handles
+        header["max_transfer_bytes"] = self._transfer_bytes
+        header["records_crc32"] = self.crc32
+        return header
+
+
+def _step_table(labels: tuple[str, ...]) -> Any:
+    for label in labels:
+        if (
+            not label.isascii()
+            or not label.isprintable()
+            or " " in label
+            or not 0 < len(label) < 32
+        ):
+            raise InputError(f"the step {label!r} needs a label of 1 to 31 plain characters")
+    if len(labels) > MAX_STEPS:
+        raise InputError(f"a file plan has at most {MAX_STEPS} steps, not {len(labels)}")
+    return np.array([(label.encode(),) for label in labels], STEP)

@@ -1,0 +1,1 @@
+"""Readers of traces: captures of block events, and the formats of other tools."""

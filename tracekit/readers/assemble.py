@@ -1,0 +1,389 @@
+"""From a foreign format's columns to the table of requests: order, places, devices and depth."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tracekit import query
+from tracekit.arrow import number_column, word_array
+from tracekit.errors import InputError, UnorderedError
+from tracekit.readers.text import LARGEST_SUM
+from tracekit.readers.units import (
+    FILETIME_OF_1970,
+    SIZE_BYTES,
+    TIME_NS,
+    Columns,
+    Evidence,
+    Units,
+    scaled,
+)
+from tracekit.store import write_batches
+from tracekit.tables import OPERATIONS, REQUESTS
+
+if TYPE_CHECKING:
+    pass
+
+
+FEWEST_KEPT = 1 << 18
+MOST_KEPT = 32
+
+
+def request_batch(
+    numbers: Mapping[str, NDArray[Any]],
+    words: Mapping[str, tuple[NDArray[Any], Sequence[str]]],
+    *,
+    same: Mapping[str, int | str],
+    count: int,
+) -> Any:
+    """Return a batch of `count` requests; columns not named are null, or 0 and false.
+
+    Of columns that may be null a negative number is null; words are codes and what they stand for;
+    `same` has columns of one value throughout, where `numbers` and `words` do not have them.
+    """
+    columns = []
+    for field in REQUESTS:
+        if field.name in words:
+            codes, names = words[field.name]
+            indices = _column(codes, pa.int32(), may_be_null=field.nullable)
+            columns.append(pa.DictionaryArray.from_arrays(indices, word_array(names)))
+        elif field.name in numbers:
+            columns.append(_column(numbers[field.name], field.type, may_be_null=field.nullable))
+        else:
+            value = same.get(field.name, None if field.nullable else 0)
+            columns.append(_throughout(field.type, value, count=count))
+    return pa.RecordBatch.from_arrays(columns, schema=REQUESTS)
+
+
+def _throughout(kind: Any, value: int | str | None, *, count: int) -> Any:
+    """Return a column of one value throughout; such columns share their memory.
+
+    They are most of a row: a format of another tool knows few of the columns.
+    """
+    kept = max(FEWEST_KEPT, 1 << (count - 1).bit_length())
+    return _kept(kind, value, kept).slice(0, count)
+
+
+@functools.lru_cache(maxsize=MOST_KEPT)
+def _kept(kind: Any, value: int | str | None, count: int) -> Any:
+    if value is None:
+        return pa.nulls(count, kind)
+    if isinstance(value, str):
+        zeros = number_column(np.zeros(count, np.int32), pa.int32())
+        return pa.DictionaryArray.from_arrays(zeros, word_array([value]))
+    return _column(np.full(count, value, np.int64), kind, may_be_null=False)
+
+
+def _column(values: NDArray[Any], kind: Any, *, may_be_null: bool) -> Any:
+    if pa.types.is_boolean(kind):
+        bits = np.packbits(values != 0, bitorder="little")
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(bits)])
+    if not may_be_null or values.min(initial=0) >= 0:
+        return number_column(values, kind)
+    exact = np.ascontiguousarray(values, kind.to_pandas_dtype())
+    bits = np.packbits(values >= 0, bitorder="little")
+    return pa.Array.from_buffers(kind, len(exact), [pa.py_buffer(bits), pa.py_buffer(exact)])
+
+
+Numbers = NDArray[np.int64]
+Codes = NDArray[np.int32]
+SECTOR_SHIFT = 9
+NONE = -1
+FACTS = ("is_preflush", "is_fua", "is_meta", "error", "pid")
+"""Columns of requests that a format may know besides; 0 where it does not."""
+
+
+class Assembler:
+    """Makes batches of requests of columns; rows of one batch wait for the next, to be in order."""
+
+    def __init__(self, units: Units, operations: Mapping[str, str], device: str) -> None:
+        self.evidence = Evidence(units)
+        self.operations: Counter[str] = Counter()
+        """Requests of each operation."""
+        self.devices: list[str] = []
+        self.rows = self.reordered = self.responses = self.rounded = 0
+        self.first_ns = self.last_ns = 0
+        self._units, self._operations, self._device = units, operations, device
+        self._held: dict[str, NDArray[Any]] = {}
+        self._pending: dict[int, Numbers] = {}
+        self._processes: list[str] = []
+        self._emitted_ns: int | None = None
+
+    def batches(
+        self, blocks: Iterable[Columns], *, sorting: Sorting | None = None
+    ) -> Iterator[Any]:
+        """Yield the batches of the requests of all blocks.
+
+        Raise UnorderedError for requests that lie further back than a block, unless there is a
+        `sorting`, which puts all of them in order before the first batch.
+        """
+        if sorting is None:
+            batches = (self._add(columns) for columns in blocks)
+        else:
+            rows = sorting.in_order(self._decoded(columns) for columns in blocks)
+            batches = (self._batch(found) for found in rows)
+        yield from (batch for batch in batches if batch is not None)
+        if sorting is not None:
+            self.reordered = sorting.behind
+        elif (batch := self._finish()) is not None:
+            yield batch
+
+    def _add(self, columns: Columns) -> Any:
+        """Take columns; return the batch of the rows that nothing can precede any more."""
+        found = self._decoded(columns)
+        held = self._held
+        if _is_ordered(found["time"], after=held.get("time")):
+            self._held = found
+            return self._batch(held) if held else None
+        if held:
+            found = {name: np.concatenate((held[name], found[name])) for name in found}
+        self.reordered += int((np.diff(found["time"][len(held.get("time", ())) :]) < 0).sum())
+        order = np.argsort(found["time"], kind="stable")
+        found = {name: values[order] for name, values in found.items()}
+        keep = min(columns.rows, len(order))
+        self._held = {name: values[len(order) - keep :] for name, values in found.items()}
+        return self._batch({name: values[: len(order) - keep] for name, values in found.items()})
+
+    def _finish(self) -> Any:
+        """Return the batch of the rows that waited."""
+        held, self._held = self._held, {}
+        return self._batch(held) if held else None
+
+    def _decoded(self, columns: Columns) -> dict[str, NDArray[Any]]:
+        """Return what is known of the rows, the same columns for all batches of a trace."""
+        units, numbers = self._units, columns.numbers
+        device = self._device_codes(columns)
+        _refuse_large(numbers["offset"], SIZE_BYTES[units.offset], "place")
+        _refuse_large(numbers["length"], SIZE_BYTES[units.length], "length")
+        places = scaled(numbers["offset"], SIZE_BYTES[units.offset])
+        self.rounded += self.evidence.add(places, numbers["length"], device=device)
+        op, readahead = self._operation_codes(columns)
+        found: dict[str, NDArray[Any]] = {
+            "time": self._times(columns),
+            "device": device,
+            "sector": places >> SECTOR_SHIFT,
+            "length": scaled(numbers["length"], SIZE_BYTES[units.length]),
+            "op": op,
+            **{name: numbers[name] for name in FACTS if name in numbers},
+        }
+        if "is_readahead" in numbers or "readahead" in self._operations.values():
+            found["readahead"] = numbers.get("is_readahead", readahead)
+        if "response" in numbers and units.response is not None:
+            found["response"] = self._responses(columns)
+        if "process" in columns.words:
+            found["process"] = _codes(columns.words["process"], self._processes)
+        return found
+
+    def _times(self, columns: Columns) -> Numbers:
+        if "time" not in columns.numbers:
+            first = self.evidence.requests - columns.rows
+            return np.arange(first, first + columns.rows, dtype=np.int64) * 1_000
+        times = columns.numbers["time"]
+        if self._units.time == "filetime" and self._units.is_wall:
+            # Of 64-bit ns none is before 1677; an earlier one is wrong, and told as that.
+            times = np.maximum(times - FILETIME_OF_1970, -(LARGEST_SUM // TIME_NS["filetime"]))
+        return _in_ns(times, self._units.time, is_scaled="time" in columns.scaled)
+
+    def _responses(self, columns: Columns) -> Numbers:
+        given, unit = columns.numbers["response"], self._units.response or "ns"
+        spans = _in_ns(given, unit, is_scaled="response" in columns.scaled)
+        return np.where(given < 0, NONE, spans)
+
+    def _operation_codes(self, columns: Columns) -> tuple[Codes, Codes]:
+        if "op" not in columns.words:
+            return np.zeros(columns.rows, np.int32), np.zeros(columns.rows, np.int32)
+        column = columns.words["op"]
+        texts = [text.strip().lower() for text in column.dictionary.to_pylist()]
+        names = [self._operations.get(text, text) for text in texts]
+        codes = [OPERATIONS.index("read" if name == "readahead" else name) for name in names]
+        indices = _indices(column)
+        if "readahead" not in names:
+            return _mapped(codes, indices), np.zeros(columns.rows, np.int32)
+        return _mapped(codes, indices), _mapped([name == "readahead" for name in names], indices)
+
+    def _device_codes(self, columns: Columns) -> Codes:
+        words = columns.words
+        if "device" not in words:
+            return np.full(columns.rows, _known([self._device], self.devices)[0], np.int32)
+        first = [text.strip() for text in words["device"].dictionary.to_pylist()]
+        indices = _indices(words["device"])
+        if "volume" not in words:
+            return _mapped(_known(first, self.devices), indices)
+        second = [text.strip() for text in words["volume"].dictionary.to_pylist()]
+        both = indices.astype(np.int64) * len(second) + _indices(words["volume"])
+        used, inverse = np.unique(both, return_inverse=True)
+        texts = [f"{first[code // len(second)]},{second[code % len(second)]}" for code in used]
+        return _mapped(_known(texts, self.devices), inverse)
+
+    def _batch(self, rows: dict[str, NDArray[Any]]) -> Any:
+        count = len(rows["time"])
+        if not count:
+            return None
+        times = self._checked_times(rows["time"])
+        self.last_ns = max(self.last_ns, int(times[-1]))
+        self._count_operations(rows["op"])
+        numbers = {
+            "request_id": np.arange(self.rows, self.rows + count),
+            "queue_ns": times,
+            "sector": rows["sector"],
+            "length_bytes": rows["length"],
+            **{name: rows[name] for name in FACTS if name in rows},
+        }
+        if "readahead" in rows:
+            numbers["is_readahead"] = rows["readahead"]
+        if "response" in rows:
+            numbers |= self._completions(rows["response"], times, rows["device"])
+        words = {"device": (rows["device"], self.devices), "operation": (rows["op"], OPERATIONS)}
+        if "process" in rows:
+            words["process"] = (rows["process"], self._processes)
+        self.rows += count
+        return request_batch(numbers, words, same={"role": "unknown", "depth": 1}, count=count)
+
+    def _count_operations(self, codes: Codes) -> None:
+        for code, count in enumerate(np.bincount(codes)):
+            if count:
+                self.operations[OPERATIONS[code]] += int(count)
+
+    def _checked_times(self, times: Numbers) -> Numbers:
+        if self._emitted_ns is None:
+            self.first_ns = int(times[0])
+        elif times[0] < self._emitted_ns:
+            raise UnorderedError(
+                f"time runs backwards by {(self._emitted_ns - int(times[0])) / 1e9:,.6f} s, near"
+                f" request {self.rows}, over more requests than are put in order as they come",
+            )
+        self._emitted_ns = int(times[-1])
+        self.evidence.add_times(times)
+        return times - self.first_ns
+
+    def _completions(
+        self, responses: Numbers, times: Numbers, device: Codes
+    ) -> dict[str, NDArray[Any]]:
+        ends = np.where(responses >= 0, times + responses, NONE)
+        self.responses += int(np.count_nonzero(responses >= 0))
+        self.last_ns = max(self.last_ns, int(ends.max()))
+        return {"complete_ns": ends, "depth": self._depths(device, times, ends)}
+
+    def _depths(self, device: Codes, times: Numbers, ends: Numbers) -> Numbers:
+        """Return how many requests of the device were under way at each time, this included."""
+        depths = np.ones(len(times), np.int64)
+        if (ends < 0).all() and not self._pending:
+            return depths
+        order = np.argsort(device, kind="stable")
+        for part in np.split(order, np.flatnonzero(np.diff(device[order])) + 1):
+            code = int(device[part[0]])
+            before = self._pending.get(code, np.empty(0, np.int64))
+            known = ends[part] >= 0
+            all_ends = np.sort(np.concatenate((before, ends[part][known])))
+            begun = len(before) + np.cumsum(known) + ~known
+            over = np.searchsorted(all_ends, times[part], side="right")
+            depths[part] = np.maximum(begun - over, 1)
+            self._pending[code] = all_ends[over[-1] :]
+        return depths
+
+
+def _is_ordered(times: Numbers, *, after: Numbers | None) -> bool:
+    """Say whether the times never run backwards, and begin where those before end or later."""
+    if after is not None and len(after) and times[0] < after[-1]:
+        return False
+    return bool((times[1:] >= times[:-1]).all())
+
+
+def _in_ns(values: Numbers, unit: str, *, is_scaled: bool) -> Numbers:
+    if is_scaled:
+        return values
+    if int(values.max()) > LARGEST_SUM // TIME_NS[unit]:
+        message = f"a time in {unit} of {int(values.max())} is too large"
+        raise InputError(message, hint="is the unit right? see --unit")
+    return values * TIME_NS[unit]
+
+
+def _refuse_large(values: Numbers, factor: int, what: str) -> None:
+    """Raise InputError for a number that is negative, or no 64-bit number of the smallest unit."""
+    largest = int(values.view(np.uint64).max())
+    if largest > LARGEST_SUM // factor:
+        message = f"a {what} of {largest} is too large"
+        raise InputError(message, hint="is the unit right? see --unit")
+
+
+def _indices(column: Any) -> Codes:
+    return np.frombuffer(column.indices.buffers()[1], np.int32, len(column))
+
+
+def _mapped(codes: Sequence[int], indices: NDArray[Any]) -> Codes:
+    """Return the code of each index."""
+    return np.asarray(np.array(codes, np.int32)[indices], np.int32)
+
+
+def _known(texts: list[str], names: list[str]) -> list[int]:
+    """Return the place of each text in `names`, which grows by those that are new."""
+    place = {name: number for number, name in enumerate(names)}
+    for text in texts:
+        if text not in place:
+            place[text] = len(names)
+            names.append(text)
+    return [place[text] for text in texts]
+
+
+def _codes(column: Any, names: list[str]) -> Codes:
+    texts = [text.strip() for text in column.dictionary.to_pylist()]
+    return _mapped(_known(texts, names), _indices(column))
+
+
+Rows = dict[str, NDArray[Any]]
+TIME, PLACE = "arrival_ns", "file_row"
+MEMORY_MIB = 128  # of the database; an import has 512 in all
+
+
+class Sorting:
+    """Keeps rows in a file in `folder` until all are there, then gives them in order.
+
+    Memory is bounded: the database that sorts spills beside the folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.behind = 0
+        """Rows that stood behind a later one."""
+        self._file = folder / "arrivals.parquet"
+        self._rows = 0
+        self._latest = np.iinfo(np.int64).min
+
+    def in_order(self, blocks: Iterable[Rows]) -> Iterator[Rows]:
+        """Yield the rows of all blocks, which have `time` and the same columns, by time.
+
+        Those of the same time stay in their order.
+        """
+        every = iter(blocks)
+        first = next(every, None)
+        if first is None:
+            return
+        batch = self._placed(first)
+        write_batches(self._file, self._all(batch, every), schema=batch.schema)
+        connection = query.empty(near=self._file, memory_mib=MEMORY_MIB, threads=1)
+        query.add_view(connection, "arrivals", self._file)
+        for found in query.stream(connection, "catalog/arrivals_in_order"):
+            rows = {name: found[name].to_numpy() for name in found.schema.names if name != PLACE}
+            yield {"time": rows.pop(TIME), **rows}
+        connection.close()
+
+    def _all(self, first: Any, rest: Iterable[Rows]) -> Iterator[Any]:
+        yield first
+        for rows in rest:
+            yield self._placed(rows).cast(first.schema)
+
+    def _placed(self, rows: Rows) -> Any:
+        times = rows["time"]
+        latest = np.maximum.accumulate(np.concatenate(([self._latest], times)))
+        self.behind += int((times < latest[:-1]).sum())
+        self._latest = latest[-1]
+        places = np.arange(self._rows, self._rows + len(times))
+        self._rows += len(times)
+        others = {name: values for name, values in rows.items() if name != "time"}
+        return pa.RecordBatch.from_pydict({TIME: times, PLACE: places, **others})

@@ -1,0 +1,286 @@
+"""Parses a capture into a new trace folder: the first stage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tracekit._native.decode import DecodeError, Decoder, Place, Problem, Text
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.layout import Layout, read_layout
+from tracekit.prefetch import ahead
+from tracekit.readers.events import format_name, refuse_bad_lines, text_info
+from tracekit.readers.files import TEXT_NAME, find_files, find_layout
+from tracekit.readers.metadata import Facts, readings_ns, trace_info
+from tracekit.readers.stream import Feed, open_feeds, stop_feeds
+from tracekit.readers.units import OnBytes
+from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
+from tracekit.tables import OPERATIONS, REQUESTS
+
+KEEP_HINT = "keep the records before that place: tracekit parse --salvage"
+
+
+def decode_error(place: Place, name: str, *, unit: str = "byte") -> TracekitError:
+    """Return the error that tells where and why file `name` cannot be decoded, and what to do.
+
+    Places are counted in bytes, in texts in lines.
+    """
+    if place.kind == Problem.MEMORY:
+        return TracekitError("the decoder has no memory", hint="close other programs and try again")
+    text, hint = _blktrace_explain(place, unit)
+    return InputError(f"{name}: {unit} {place.offset}: {text}", hint=hint)
+
+
+def describe_cut(place: Place, name: str) -> str:
+    """Return what was left away by --salvage and why."""
+    text, _ = _blktrace_explain(place, "byte")
+    return f"{name} was read up to byte {place.offset} only: {text}"
+
+
+def _blktrace_explain(place: Place, unit: str) -> tuple[str, str]:
+    value = place.value
+    match place.kind:
+        case Problem.NOT_A_TRACE:
+            text = f"not a blktrace file: it begins with 0x{value:08x}, not with 0x65617407 or ..08"
+            hint = (
+                "give the binary files NAME.blktrace.CPU of blktrace or of: tracekit capture;"
+                " texts of blkparse, perf and ftrace are for: tracekit import"
+            )
+        case Problem.BAD_MAGIC:
+            text = f"no record begins here: 0x{value:08x} in place of the magic 0x656174.."
+            hint = f"the file is damaged from here on; copy it again, or {KEEP_HINT}"
+        case Problem.BAD_VERSION:
+            text = f"a record of blktrace version {value}; versions 7 and 8 are known"
+            hint = f"the file is damaged, or its kernel is newer than this tracekit; {KEEP_HINT}"
+        case Problem.CUT_HEADER | Problem.CUT_PAYLOAD:
+            part = "header" if place.kind == Problem.CUT_HEADER else "payload"
+            text = f"the file ends within a record's {part}: {value} bytes of {place.other}"
+            hint = f"the capture was cut off; {KEEP_HINT}"
+        case Problem.BACKWARDS:
+            text = (
+                f"time runs backwards by {value} ns, after the record at {unit} {place.other}:"
+                " more than a live capture's disorder"
+            )
+            hint = "give files that were joined one by one, as they were captured"
+            hint += f"; or {KEEP_HINT}" if unit == "byte" else ""
+        case Problem.VERSIONS:
+            text = f"a record of blktrace version {value} follows records of version {place.other}"
+            hint = "give the files of one capture only"
+        case _:
+            text = f"reading failed with error number {value}"
+            hint = "check the disk and copy the file again"
+    return text, hint
+
+
+MOST_BAD_RATIO = 0.01
+
+
+@dataclass(frozen=True)
+class EventText:
+    """A text of events, of which the first bytes were read already."""
+
+    kind: Text
+    head: bytes
+    form: str | None = None
+    """The format of `blkparse -f`, for Text.FORM."""
+
+
+@dataclass(frozen=True)
+class ParseOptions:
+    """How to parse; the defaults are those of the command."""
+
+    layout_file: Path | None = None
+    """Default: layout.json in the input folder or beside the first input file."""
+    overwrite: bool = False
+    keeps_whole: bool = False
+    """Keep what is before a place that cannot be decoded."""
+    text: EventText | None = None
+    """The one input is a text of events."""
+    head: bytes = b""
+    """First bytes of the one input, a pipe of binary records, which were read already."""
+
+
+@dataclass
+class Tally:
+    """What the rows come to by operation."""
+
+    rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 0))
+    length_bytes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 0))
+    named: int = 0
+    """Rows whose process is known."""
+
+    def add(self, batch: Any) -> None:
+        """Count the rows of a batch."""
+        import numpy as np
+
+        # The buffers themselves: pyarrow's to_numpy would import pandas, most of a short run.
+        operations = batch.column("operation").indices
+        codes = np.frombuffer(operations.buffers()[1], np.int32, len(operations))
+        lengths = np.frombuffer(batch.column("length_bytes").buffers()[1], np.int64, len(codes))
+        process = batch.column("process")
+        self.named += len(process) - process.null_count
+        for code, count in enumerate(np.bincount(codes, minlength=len(OPERATIONS))):
+            if count:
+                self.rows[OPERATIONS[code]] += int(count)
+                self.length_bytes[OPERATIONS[code]] += int(lengths[codes == code].sum())
+
+
+def parse(
+    inputs: Sequence[Path],
+    output: Path,
+    *,
+    options: ParseOptions = ParseOptions(),
+    on_bytes: OnBytes = lambda _done, _total: None,
+) -> tuple[TraceFolder, Tally]:
+    """Decode the inputs into the new trace folder `output` and return it with what it holds.
+
+    The text of a capture with perf, known by its name, is decoded too. `on_bytes` is told how many
+    bytes of how many (None if unknown) were read. Raise InputError when an input is no trace or
+    damaged; then nothing is left behind.
+    """
+    files = find_files(inputs)
+    if len(files) == 1 and TEXT_NAME.fullmatch(files[0].name):
+        options = replace(options, text=EventText(Text.KERNEL, b""))
+    layout_file = options.layout_file or find_layout(inputs)
+    layout = read_layout(layout_file) if layout_file else Layout()
+    with new_folder(output, overwrite=options.overwrite) as folder:
+        with open_feeds(files) as feeds:
+            facts, tally = decode_feeds(
+                feeds,
+                layout,
+                table=folder / "requests.parquet",
+                options=options,
+                on_bytes=on_bytes,
+            )
+        write_json(folder / INFO_NAME, _info(facts, tally, layout, options))
+    return TraceFolder(output), tally
+
+
+def _info(facts: Facts, tally: Tally, layout: Layout, options: ParseOptions) -> dict[str, Any]:
+    if options.text is None:
+        return trace_info(facts, layout)
+    name = format_name(options.text.kind, facts.stats)
+    refuse_bad_lines(facts, facts.files[0]["name"], name=name, most_bad_ratio=MOST_BAD_RATIO)
+    return text_info(facts, tally.rows, layout=layout, name=name)
+
+
+def decode_feeds(
+    feeds: list[Feed], layout: Layout, *, table: Path, options: ParseOptions, on_bytes: OnBytes
+) -> tuple[Facts, Tally]:
+    """Decode the feeds into the table of requests; return what they are and what they hold.
+
+    Raise InputError when a feed is no trace or damaged.
+    """
+    tally = Tally()
+    with Decoder([feed.fd for feed in feeds], keeps_whole=options.keeps_whole) as decoder:
+        _prepare(decoder, layout, options)
+        decoded = _counted(decoder, tally, feeds, on_bytes)
+        with closing(ahead(decoded, on_stop=lambda: stop_feeds(feeds))) as batches:
+            try:
+                write_batches(table, batches, schema=REQUESTS)
+            except DecodeError as error:
+                raise _explain(error, feeds, is_text=options.text is not None) from None
+            except OSError as error:
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                message = f"the table of requests cannot be written: {reason}"
+                hint = "free some space, or choose an --output elsewhere"
+                raise TracekitError(message, hint=hint) from None
+        problems = _finish(feeds, keeps_whole=options.keeps_whole)
+        facts = Facts(
+            stats=decoder.stats(),
+            devices=decoder.devices(),
+            completed=decoder.completed(),
+            files=[feed.describe() for feed in feeds],
+            cuts=problems + _cuts(decoder, feeds),
+            named_rows=tally.named,
+            bad_lines=decoder.bad_lines() if options.text else [],
+        )
+    _refuse_nothing(facts, feeds)
+    return facts, tally
+
+
+def _prepare(decoder: Decoder, layout: Layout, options: ParseOptions) -> None:
+    for device in layout.devices:
+        if device["major"] is not None and device["minor"] is not None:
+            decoder.name_device((device["major"], device["minor"]), device["device"])
+    if window := readings_ns(layout.counters):
+        decoder.watch(window)
+    for pid, name in layout.processes.items():
+        decoder.name_process(pid, name)
+    text = options.text or EventText(Text.NONE, options.head)
+    try:
+        decoder.set_text(text.kind, text.head, form=text.form)
+    except ValueError as error:
+        message = f"--blkparse-format {text.form}: {error}"
+        hint = "give the format that was given to blkparse -f, such as '%D %c %T.%t %p %a %d %S %n'"
+        raise UsageError(message, hint=hint) from None
+
+
+def _counted(
+    decoder: Decoder, tally: Tally, feeds: list[Feed], on_bytes: OnBytes
+) -> Generator[Any]:
+    import pyarrow as pa
+
+    known = [feed.total_bytes for feed in feeds]
+    total = None if None in known else sum(size or 0 for size in known)
+    for batch in decoder.batches():
+        tally.add(batch)
+        on_bytes(sum(feed.done_bytes for feed in feeds), total)
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=REQUESTS)
+
+
+def _explain(error: DecodeError, feeds: list[Feed], *, is_text: bool) -> Exception:
+    """Return the error for the user: of the stored file if that was the cause, else of its data."""
+    feed = feeds[error.place.file]
+    feed.wait_for_failure()
+    return feed.problem() or decode_error(
+        error.place, feed.name, unit="line" if is_text else "byte"
+    )
+
+
+def _finish(feeds: list[Feed], *, keeps_whole: bool) -> list[str]:
+    """Wait until all files are hashed; return what was cut off, raise what must not be."""
+    problems = []
+    for feed in feeds:
+        feed.finish()
+        problem = feed.problem()
+        if problem is not None and not keeps_whole:
+            raise problem
+        if problem is not None:
+            problems.append(str(problem))
+    return problems
+
+
+def _cuts(decoder: Decoder, feeds: list[Feed]) -> list[str]:
+    cuts = [(decoder.cut(place), feed.name) for place, feed in enumerate(feeds)]
+    return [describe_cut(cut, name) for cut, name in cuts if cut]
+
+
+def _refuse_nothing(facts: Facts, feeds: list[Feed]) -> None:
+    names = ", ".join(feed.name for feed in feeds)
+    if facts.stats.records == 0 and facts.stats.lines:
+        lines = f"{facts.stats.lines:,} lines, and none is an event of this format"
+        shown = "".join(f"\n  line {number}: {text}" for number, text in facts.bad_lines)
+        raise InputError(f"{names}: {lines}{shown}", hint="choose another --format")
+    if facts.stats.records == 0:
+        raise InputError(
+            f"{names}: byte 0: empty, there is no record in it",
+            hint="capture again; the traced device may have had no I/O",
+        )
+    if facts.stats.rows == 0:
+        raise InputError(
+            f"{names}: {facts.stats.records} records, but none of a queued or issued request",
+            hint="capture with all actions, at least queue, issue and complete",
+        )
+    seen: dict[str, str] = {}
+    for feed, entry in zip(feeds, facts.files, strict=True):
+        other = seen.setdefault(entry["sha256"], feed.name)
+        if other != feed.name and not feed.is_empty:
+            raise InputError(
+                f"{feed.name}: the same bytes as {other}, sha256 {entry['sha256'][:16]}...",
+                hint="give each file of the trace once",
+            )

@@ -1,0 +1,148 @@
+"""From what the user named to a list of trace files, and what a file is by its first bytes."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracekit.errors import InputError
+
+STANDARD_INPUT = Path("-")
+LAYOUT_NAME = "layout.json"
+TRACE_NAME = re.compile(r"(?P<stem>.+)\.blktrace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
+
+TEXT_NAME = re.compile(r"(?P<stem>.+)\.perf\.txt(\.(gz|xz|zst|bz2))?")
+"""What `tracekit capture` keeps with the sources perf and bpftrace."""
+
+OCTF_NAME = re.compile(r"octf\.trace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
+"""Files of a trace of the Open CAS telemetry framework."""
+
+
+def find_files(inputs: Sequence[Path]) -> list[Path]:
+    """Return the trace files that the inputs name: a file is itself, a folder its *.blktrace.*.
+
+    A folder of a capture with perf or bpftrace has one *.perf.txt in their place, one of an OCTF
+    trace its octf.trace.*. Raise InputError for what does not exist, a folder without a trace, or
+    a file given twice.
+    """
+    found: list[Path] = []
+    for path in inputs:
+        if path != STANDARD_INPUT and not path.exists():
+            raise InputError(f"{path}: there is no such file or folder", hint="check the path")
+        found += _folder_files(path) if path.is_dir() else [path]
+    _refuse_same(found)
+    return found
+
+
+def _folder_files(folder: Path) -> list[Path]:
+    matches = [(TRACE_NAME.fullmatch(path.name), path) for path in folder.iterdir()]
+    named = [(match["stem"], int(match["cpu"]), path) for match, path in matches if match]
+    texts = sorted(path for path in folder.iterdir() if TEXT_NAME.fullmatch(path.name))
+    if not named and len(texts) == 1:
+        return texts
+    if not named and (cpus := _octf_files(folder)):
+        return cpus
+    if not named:
+        raise InputError(
+            f"{folder}: there is no trace in this folder, that is, no file NAME.blktrace.CPU",
+            hint="name the trace files themselves, or make a trace with: tracekit capture",
+        )
+    return [path for _, _, path in sorted(named)]
+
+
+def _octf_files(folder: Path) -> list[Path]:
+    matches = [(OCTF_NAME.fullmatch(path.name), path) for path in folder.iterdir()]
+    return [
+        path for _, path in sorted((int(match["cpu"]), path) for match, path in matches if match)
+    ]
+
+
+def _refuse_same(files: Sequence[Path]) -> None:
+    seen: dict[tuple[int, int], Path] = {}
+    for path in files:
+        if path == STANDARD_INPUT:
+            key = (0, 0)
+        else:
+            info = path.stat()
+            key = (info.st_dev, info.st_ino)
+            if stat.S_ISDIR(info.st_mode):
+                raise InputError(f"{path}: this is a folder, not a trace file", hint="name a file")
+        if key in seen:
+            raise InputError(
+                f"{path}: this file was given twice, also as {seen[key]}",
+                hint="name each file of the trace once",
+            )
+        seen[key] = path
+
+
+def find_layout(inputs: Sequence[Path]) -> Path | None:
+    """Return the layout.json that lies in an input folder or beside an input file, if any."""
+    for path in inputs:
+        if path != STANDARD_INPUT:
+            beside = (path if path.is_dir() else path.parent) / LAYOUT_NAME
+            if beside.is_file():
+                return beside
+    return None
+
+
+def default_output(inputs: Sequence[Path]) -> Path:
+    """Return a folder name in the working folder, made from the first input's name."""
+    first = inputs[0]
+    if first == STANDARD_INPUT:
+        return Path("trace")
+    match = TRACE_NAME.fullmatch(first.name)
+    stem = match["stem"] if match else first.resolve().name.split(".")[0]
+    return Path(f"{stem or 'capture'}-trace")
+
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLKTRACE = {bytes(order) for version in (7, 8) for order in (
+    [version, 0x74, 0x61, 0x65], [0x65, 0x61, 0x74, version])}  # fmt: skip
+UNPACK = "unpack it, and import the file in it"
+OTHERS = (
+    (0, b"PK\x03\x04", "a zip archive", UNPACK),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", UNPACK),
+    (0, b"Rar!", "a rar archive", UNPACK),
+    (257, b"ustar", "a tar archive", "import the file in it: tar -xOf FILE | tracekit import -"),
+    (0, b"\x04\x22\x4d\x18", "compressed by lz4", "run: lz4 -dc FILE | tracekit import -"),
+    (0, b"\x1f\x9d", "compressed by compress", "run: zcat FILE | tracekit import -"),
+    (0, b"PERFILE2", "a recording of perf", "run: perf script --ns -i FILE | tracekit import -"),
+    (0, b"\x17\x08\x44tracing", "a recording of trace-cmd",
+     "run: trace-cmd report FILE | tracekit import -"),
+    (0, b"PAR1", "a Parquet file", "write it as CSV, and name the columns with --columns"),
+    (0, b"SQLite format 3\0", "a database", "write a table as CSV, and name its --columns"),
+    (0, b"\xff\xfe", "a text in UTF-16", "run: iconv -f UTF-16 -t UTF-8 FILE | tracekit import -"),
+    (0, b"\xfe\xff", "a text in UTF-16", "run: iconv -f UTF-16 -t UTF-8 FILE | tracekit import -"),
+)  # fmt: skip
+"""Place and bytes of the sign, what the file is, and what to do with it."""
+PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
+FEWEST_LETTERS = 32
+UTF16 = [f"run: iconv -f UTF-16{end} -t UTF-8 FILE | tracekit import -" for end in ("LE", "BE")]
+"""Without a mark: of which order the text is, by the place of its letters."""
+
+
+def readable_head(head: bytes, name: str) -> bytes:
+    """Return a file's first bytes without a mark of UTF-8; raise InputError for what must be made
+    readable first.
+    """
+    for place, sign, what, hint in OTHERS:
+        if head[place:].startswith(sign):
+            raise InputError(f"{name}: {what}, not the trace itself", hint=hint)
+    for first, other in ((0, 1), (1, 0)):
+        if len(head) >= FEWEST_LETTERS and not any(head[other::2]) and _is_text(head[first::2]):
+            raise InputError(f"{name}: a text in UTF-16, not the trace itself", hint=UTF16[first])
+    if b"\n" not in head and b"\r" in head and _is_text(head):
+        hint = "run: tr '\\r' '\\n' < FILE | tracekit import -"
+        raise InputError(f"{name}: its lines end with CR alone", hint=hint)
+    return head.removeprefix(BYTE_ORDER_MARK)
+
+
+def _is_text(head: bytes) -> bool:
+    return not head.strip(PRINTABLE)
+
+
+def is_blktrace(head: bytes) -> bool:
+    """Say whether a file that begins so is a capture of blktrace, of either byte order."""
+    return head[:4] in BLKTRACE

@@ -1,0 +1,309 @@
+"""trace.json of a capture: counts, losses, completions that the record lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracekit import __version__
+from tracekit._native.decode import ACTIONS, COUNTED, NOTIFIES, UNMATCHED, Completed, DecodeStats
+from tracekit.errors import span
+from tracekit.layout import PARTITION_KEYS, Layout
+from tracekit.metadata import warning
+from tracekit.tables import SCHEMA_VERSION
+
+LAG_NS = 1_000_000
+"""The kernel counts a request a moment after its completion is recorded. One that was recorded so
+shortly before a reading may be in it or not."""
+WHY_CLOCK = "the times of the records are not those of the capture's clock"
+WHY_MORE = "the record has {recorded:,} and the kernel counted {counted:,}: it does not count all"
+
+Counters = Mapping[str, Any]
+
+
+def readings_ns(counters: list[dict[str, Any]]) -> tuple[int, int, int, int] | None:
+    """Return first and last possible time of both readings, of all disks together.
+
+    None when no disk was read twice.
+    """
+    read = [entry for entry in counters if "why_not" not in entry]
+    if not read:
+        return None
+    first, last = ([entry[end] for entry in read] for end in ("begin", "end"))
+    return (
+        max(0, min(one["before_ns"] for one in first) - LAG_NS),
+        max(one["after_ns"] for one in first),
+        max(0, min(one["before_ns"] for one in last) - LAG_NS),
+        max(one["after_ns"] for one in last),
+    )
+
+
+def unseen(
+    counters: list[dict[str, Any]], stats: DecodeStats, *, completed: Mapping[str, Completed]
+) -> dict[str, Any] | None:
+    """Return `loss.unseen` of trace.json; None when the capture read no counters.
+
+    `completed` is by the name that the device has in the layout.
+    """
+    if not counters:
+        return None
+    window = readings_ns(counters)
+    has_clock = window is not None and _has_clock(window, stats)
+    disks: list[dict[str, Any]] = []
+    not_measured = []
+    for entry in counters:
+        device = entry["device"]
+        if "why_not" in entry or not has_clock:
+            not_measured.append({"device": device, "why": entry.get("why_not", WHY_CLOCK)})
+            continue
+        for row in _rows(entry, completed.get(device, Completed())):
+            if row["recorded"] > row["counted"]:
+                why = f"{row['kind']}: {WHY_MORE.format(**row)}"
+                not_measured.append({"device": device, "why": why})
+            else:
+                disks.append(row)
+    return {
+        "at_least": sum(row["at_least"] for row in disks),
+        "at_most": sum(row["at_most"] for row in disks),
+        "disks": disks,
+        "not_measured": not_measured,
+    }
+
+
+def _has_clock(window: tuple[int, int, int, int], stats: DecodeStats) -> bool:
+    """Say whether the records are of the time between the readings, as far as they have any."""
+    return bool(stats.base_ns <= window[3] and stats.last_ns >= window[0])
+
+
+def _rows(entry: Counters, completed: Completed) -> list[dict[str, Any]]:
+    """Return what is known of each kind that occurs; `recorded` is at least so many."""
+    begin, end = (entry[name]["completed"] for name in ("begin", "end"))
+    rows = []
+    for kind in COUNTED:
+        if kind not in begin:
+            continue
+        counted = end[kind] - begin[kind]
+        certain, perhaps = completed.certain[kind], completed.perhaps[kind]
+        if counted or certain or perhaps:
+            least, most = max(0, counted - certain - perhaps), max(0, counted - certain)
+            row = {"device": entry["device"], "kind": kind, "counted": counted}
+            rows.append(row | {"recorded": certain, "at_least": least, "at_most": most})
+    return rows
+
+
+def doubts(found: Mapping[str, Any] | None) -> list[tuple[str, Any, str]]:
+    """Return code, whether it applies, and message of the warnings of trace.json."""
+    if found is None:
+        return []
+    lacking = [row for row in found["disks"] if row["at_least"]]
+    parts = [
+        f"{row['device']} {row['kind']} {lacks} of {row['counted']:,}"
+        for row in lacking
+        for lacks in [span(row["at_least"], row["at_most"])]
+    ]
+    reasons = [f"{one['device']}: {one['why']}" for one in found["not_measured"]]
+    return [
+        (
+            "unseen_completions",
+            lacking,
+            f"the kernel completed requests whose completion the record lacks: {', '.join(parts)}",
+        ),
+        (
+            "unseen_not_measured",
+            reasons,
+            f"whether completions are lacking is not known of {'; '.join(reasons)}",
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What decoding a capture brought to light besides its rows."""
+
+    stats: DecodeStats
+    devices: list[tuple[int, int]]
+    """Major and minor number, in order of appearance."""
+    completed: list[Completed]
+    """Of each device, between the readings of the kernel's counters."""
+    files: list[dict[str, Any]]
+    cuts: list[str]
+    """What --salvage left away, in words."""
+    named_rows: int
+    """Rows whose process is known."""
+    bad_lines: list[tuple[int, str]] = field(default_factory=list)
+    """Of a text: number and beginning of the first wrong lines."""
+
+
+def trace_info(facts: Facts, layout: Layout) -> dict[str, Any]:
+    """Return the content of trace.json."""
+    stats = facts.stats
+    devices, names = _devices(facts.devices, layout)
+    loss = _loss(stats, layout) | {"unseen": _unseen(facts, layout)}
+    partitions, inferences = _partitions(layout, names)
+    swapped = ", byte-swapped" if stats.swapped_files else ""
+    return {
+        "schema": SCHEMA_VERSION,
+        "tool": {"tracekit": __version__},
+        "source": {
+            "format": f"blktrace v{stats.version}" + swapped,
+            "kernel": layout.kernel,
+            "files": facts.files,
+        },
+        "clock": {
+            "base_ns": stats.base_ns,
+            "wall_ns": stats.wall_ns if stats.has_wall else None,
+            "duration_ns": stats.last_ns - stats.base_ns,
+        },
+        "devices": devices,
+        "layout": partitions,
+        "counts": _counts(stats),
+        "loss": loss,
+        "inferences": inferences + _wall_guess(stats),
+        "warnings": _warnings(facts, layout, loss),
+    }
+
+
+def _devices(
+    numbers: list[tuple[int, int]], layout: Layout
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the devices of the trace, and the trace's name for each name of the layout."""
+    known = {(device["major"], device["minor"]): device for device in layout.devices}
+    devices = []
+    for major, minor in numbers:
+        unknown = dict.fromkeys(("size_sectors", "logical_sector_bytes", "rotational"))
+        entry = {"device": f"{major},{minor}", "major": major, "minor": minor, **unknown}
+        devices.append({**entry, **known.get((major, minor), {})})
+    names = {device["device"]: device["device"] for device in layout.devices}
+    unnumbered = [device for device in layout.devices if device["major"] is None]
+    if len(devices) == 1 and len(layout.devices) == 1 and unnumbered:
+        facts = {key: value for key, value in unnumbered[0].items() if value is not None}
+        names[unnumbered[0]["device"]] = devices[0]["device"]
+        devices[0] = {**devices[0], **facts, "device": devices[0]["device"]}
+    return devices, names
+
+
+def _partitions(
+    layout: Layout, names: dict[str, str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the layout under the trace's device names, and the guesses made for that."""
+    inferences = [
+        {
+            "what": f"device {theirs} of the layout",
+            "value": ours,
+            "evidence": "the layout has no device numbers, and both have one device",
+        }
+        for theirs, ours in names.items()
+        if theirs != ours
+    ]
+    entries = [
+        {**{key: entry.get(key) for key in PARTITION_KEYS}, "device": names.get(device, device)}
+        for entry in layout.partitions
+        for device in [entry["device"]]
+    ]
+    return entries, inferences
+
+
+def _wall_guess(stats: DecodeStats) -> list[dict[str, Any]]:
+    if not stats.is_wall_of_start:
+        return []
+    evidence = "times are relative, as blkparse -d writes them: the capture's start is taken"
+    return [{"what": "wall clock of the first event", "value": stats.wall_ns, "evidence": evidence}]
+
+
+def _counts(stats: DecodeStats) -> dict[str, Any]:
+    actions = {name: count for name, count in zip(ACTIONS, stats.actions, strict=True) if count}
+    notifies = {name: count for name, count in zip(NOTIFIES, stats.notifies, strict=True) if count}
+    return {
+        "records": stats.records,
+        "requests": stats.rows,
+        "actions": actions,
+        "notifies": notifies,
+        "device_flushes": stats.device_flushes,
+        "passthrough": stats.passthrough,
+        "unknown": stats.unknown,
+        "requeued_remainders": stats.requeued_remainders,
+    }
+
+
+def _loss(stats: DecodeStats, layout: Layout) -> dict[str, Any]:
+    return {
+        "has_sequence_numbers": stats.numbered_records > 0,
+        "sequence_gaps": stats.sequence_gaps,
+        "lost_records": stats.lost_records,
+        "repeated_records": stats.repeated_records,
+        "reordered_records": stats.reordered_records,
+        "dropped": layout.overrun + layout.dropped,
+        "window_full": stats.evicted,
+        "unmatched": dict(zip(UNMATCHED, stats.unmatched, strict=True)),
+    }
+
+
+def _unseen(facts: Facts, layout: Layout) -> dict[str, Any] | None:
+    names = {(entry["major"], entry["minor"]): entry["device"] for entry in layout.devices}
+    by_name = {
+        names[number]: completed
+        for number, completed in zip(facts.devices, facts.completed, strict=True)
+        if number in names
+    }
+    return unseen(layout.counters, facts.stats, completed=by_name)
+
+
+def _warnings(facts: Facts, layout: Layout, loss: dict[str, Any]) -> list[dict[str, Any]]:
+    found = [
+        *_loss_doubts(facts.stats, layout),
+        *doubts(loss["unseen"]),
+        *_content_doubts(facts),
+    ]
+    return [warning(code, message) for code, applies, message in found if applies]
+
+
+def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[tuple[str, Any, str]]:
+    """Return code, whether it applies, and message of what may be missing."""
+    dropped = layout.overrun + layout.dropped
+    unmatched = {
+        name: count for name, count in zip(UNMATCHED, stats.unmatched, strict=True) if count
+    }
+    listed = ", ".join(f"{name} {count:,}" for name, count in unmatched.items())
+    return [
+        (
+            "lost_records",
+            stats.lost_records + dropped,
+            f"{stats.lost_records:,} records are missing at {stats.sequence_gaps:,} places"
+            f" by their numbers, and the tracer dropped {dropped:,}",
+        ),
+        (
+            "no_sequence_numbers",
+            stats.numbered_records == 0,
+            "the records carry no numbers: lost ones cannot be seen in them",
+        ),
+        ("unmatched_events", unmatched, f"events without their partner: {listed}"),
+        (
+            "window_full",
+            stats.evicted,
+            f"{stats.evicted:,} requests were given up as never completing",
+        ),
+        (
+            "repeated_records",
+            stats.repeated_records,
+            f"{stats.repeated_records:,} records have a number that was there before",
+        ),
+    ]
+
+
+def _content_doubts(facts: Facts) -> list[tuple[str, Any, str]]:
+    """Return the same of what is there, but odd."""
+    stats = facts.stats
+    completions = stats.actions[ACTIONS.index("C")]
+    return [
+        (
+            "reordered_records",
+            stats.reordered_records,
+            f"{stats.reordered_records:,} records stood behind a later one",
+        ),
+        ("salvaged", facts.cuts, "; ".join(facts.cuts)),
+        ("unknown_actions", stats.unknown, f"{stats.unknown:,} events of an unknown action"),
+        ("passthrough", stats.passthrough, f"{stats.passthrough:,} events of device commands"),
+        ("no_completions", completions == 0, "no request completes in this trace"),
+        ("no_process_names", facts.named_rows == 0, "no request has a process name"),
+    ]

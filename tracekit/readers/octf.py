@@ -1,0 +1,274 @@
+"""Imports an OCTF trace: its files, merged by time, become the table of requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit import __version__
+from tracekit._native.octf import Device, OctfError, OctfReader, OctfStats, Place, Problem, is_octf
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.metadata import warning
+from tracekit.prefetch import ahead
+from tracekit.readers.stream import Feed, stop_feeds
+from tracekit.readers.text import BadLines
+from tracekit.readers.units import Columns, Units
+from tracekit.store import write_batches
+from tracekit.tables import REQUESTS, SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from tracekit.readers.assemble import Assembler
+    from tracekit.readers.units import ImportOptions
+
+
+NAME = "octf"
+SUMMARY_NAME = "octf.summary"
+UNITS = Units("ns", "sectors", "sectors", response="ns")
+OPERATIONS = ("other", "read", "write", "discard", "flush")
+"""By the number that the reader gives them."""
+EIO = 5
+FLAGS = ("is_preflush", "is_fua", "is_meta", "is_readahead")
+LARGEST_SIZE_SECTORS = (1 << 63) - 1
+TOLD = {
+    Problem.LENGTH: "a message of {value:,} bytes cannot be: 1 to 65,536 can",
+    Problem.MESSAGE: "these {value:,} bytes are no Event message",
+    Problem.HEADER: "an Event message of {value:,} bytes without a header",
+    Problem.TIME: "time {value} ns is beyond 63 bits",
+    Problem.PLACE: "sector {value} is beyond 2^53",
+    Problem.DEVICES: "more than 65,536 devices",
+    Problem.READ: "reading failed with errno {value}",
+    Problem.CUT: "the file ends {value:,} bytes into a message",
+}
+
+
+def refusal(name: str, place: Place) -> TracekitError:
+    """Return the error for a place that cannot be read on, in the file of this name."""
+    if place.kind == Problem.MEMORY:
+        message = "the reader of OCTF traces has no memory"
+        return TracekitError(message, hint="close other programs and try again")
+    text = TOLD[place.kind].format(value=place.value)
+    hint = "copy the file again: it is damaged, or no file of an OCTF trace"
+    return InputError(f"{name}: byte {place.offset:,}: {text}", hint=hint)
+
+
+def device_name(device: Device) -> str:
+    """Return the name that the trace gives the device, or one of its number."""
+    return device.name.strip() or f"device-{device.id}"
+
+
+def columns_of(found: dict[str, Any], devices: Sequence[Device]) -> Columns:
+    """Return a block of the reader for the assembler."""
+    from tracekit.arrow import text_column
+
+    numbers = {name: found[name] for name in ("time", "offset", "length", "response", *FLAGS)}
+    numbers["error"] = -EIO * found["error"]
+    words = {
+        "op": text_column(found["operation"], list(OPERATIONS)),
+        "device": text_column(found["device"], [device_name(device) for device in devices]),
+    }
+    return Columns(numbers=numbers, words=words, rows=len(found["time"]))
+
+
+def dropped_events(folder: Path) -> int:
+    """Return how many events the tracer says it dropped, in its summary beside the files.
+
+    0 where there is no such summary, or none that can be read.
+    """
+    try:
+        summary = json.loads((folder / SUMMARY_NAME).read_bytes())
+        return max(int(summary.get("droppedEvents", 0)), 0)
+    except (OSError, ValueError, AttributeError, TypeError):
+        return 0
+
+
+def loss(stats: OctfStats, *, dropped: int) -> dict[str, Any]:
+    """Return what the numbers of the events say is missing between the first and the last.
+
+    Of the events that the tracer dropped, those are counted that the numbers do not show.
+    """
+    missing = max(stats.last_sid - stats.first_sid + 1 - stats.numbered, 0)
+    has_numbers = 0 < stats.numbered == stats.messages
+    lost = missing if has_numbers else 0
+    unmatched = {"queue": stats.unmatched_requests, "complete": stats.unmatched_completions}
+    return {
+        "has_sequence_numbers": has_numbers,
+        "sequence_gaps": int(lost > 0),
+        "lost_records": lost,
+        "dropped": max(dropped - lost, 0),
+        "unmatched": unmatched,
+    }
+
+
+def inferences(stats: OctfStats, operations: dict[str, int]) -> list[dict[str, Any]]:
+    """Return what was concluded or passed over, each with its evidence."""
+    passed = f"{stats.passed:,} events of files, {stats.unknown:,} of an unknown kind"
+    found = [
+        ("format", NAME, "messages behind their lengths, each an Event with a header"),
+        ("units", "ns and sectors of 512 bytes", f"format {NAME}"),
+        ("passed over", passed, "they are no requests"),
+    ]
+    if operations.get("other"):
+        text = f"{operations['other']:,} requests of no known operation"
+        found.append(("operations", text, "traces of before March 2020 number them from 0"))
+    return [{"what": what, "value": value, "evidence": why} for what, value, why in found]
+
+
+def doubts(stats: OctfStats, *, responses: int, bad: int, dropped: int) -> list[dict[str, Any]]:
+    """Return the warnings of trace.json."""
+    told = loss(stats, dropped=dropped)
+    missing = told["lost_records"] + told["dropped"]
+    found = [
+        ("lost_records", missing, f"{missing:,} events are missing"),
+        ("no_sequence_numbers", not told["has_sequence_numbers"], "events without numbers"),
+        ("no_completions", not responses, "no request completes in this trace"),
+        (
+            "unmatched_events",
+            sum(told["unmatched"].values()),
+            f"{stats.unmatched_requests:,} requests without a completion,"
+            f" {stats.unmatched_completions:,} completions without a request",
+        ),
+        (
+            "window_full",
+            stats.evicted,
+            f"{stats.evicted:,} requests were given up as never completing",
+        ),
+        ("unknown_actions", stats.unknown, f"{stats.unknown:,} events of an unknown kind"),
+        ("bad_lines", bad, f"{bad:,} files end within a message, which was left out"),
+    ]
+    return [warning(code, message) for code, applies, message in found if applies]
+
+
+OnBytes = Callable[[int, int | None], None]
+BATCHES_AHEAD = 1
+
+
+def is_chosen(head: bytes, choice: ImportOptions) -> bool:
+    """Say whether the trace is one of OCTF; raise UsageError for a unit given with it."""
+    if choice.form != NAME:
+        is_own = choice.form or choice.columns or choice.regex
+        if is_own or not is_octf(head):
+            return False
+    if choice.units:
+        message = "--unit: events of OCTF are always nanoseconds and sectors"
+        raise UsageError(message, hint="leave --unit out")
+    return True
+
+
+class _Run:
+    """One import while it runs."""
+
+    def __init__(self, feeds: Sequence[Feed], reader: OctfReader, on_bytes: OnBytes) -> None:
+        from tracekit.readers.assemble import Assembler
+
+        self._feeds, self._reader, self._on_bytes = feeds, reader, on_bytes
+        self.assembler: Assembler = Assembler(UNITS, {}, NAME)
+        self.bad = BadLines()
+
+    def batches(self) -> Generator[Any]:
+        """Yield the batches of requests; raise InputError for what cannot be read on."""
+        yield from self.assembler.batches(self._decoded())
+
+    def _decoded(self) -> Iterator[Columns]:
+        while len((found := self._read())["time"]):
+            self._tell_progress()
+            yield columns_of(found, self._reader.devices())
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return self._reader.read()
+        except OctfError as error:
+            feed = self._feeds[error.place.file]
+            feed.wait_for_failure()
+            raise feed.problem() or refusal(feed.name, error.place) from None
+
+    def _tell_progress(self) -> None:
+        totals = [feed.total_bytes for feed in self._feeds]
+        known = [total for total in totals if total is not None]
+        done = sum(feed.done_bytes for feed in self._feeds)
+        self._on_bytes(done, sum(known) if len(known) == len(totals) else None)
+
+    def count_cuts(self) -> None:
+        """Count the files that end within a message."""
+        for number, feed in enumerate(self._feeds):
+            if place := self._reader.cut(number):
+                self.bad.bad += 1
+                text = TOLD[place.kind].format(value=place.value)
+                self.bad.add(0, f"{feed.name}: byte {place.offset:,}: {text}")
+
+
+def import_octf(
+    feeds: Sequence[Feed], head: bytes, *, folder: Path, choice: ImportOptions, on_bytes: OnBytes
+) -> dict[str, Any]:
+    """Read the trace into the table of requests in `folder`; return the content of trace.json.
+
+    `head` was read from the first feed already. Raise InputError for damage and empty traces.
+    """
+    with OctfReader([feed.fd for feed in feeds], head) as reader:
+        run = _Run(feeds, reader, on_bytes)
+        made = ahead(run.batches(), most=BATCHES_AHEAD, on_stop=lambda: stop_feeds(feeds))
+        with closing(made) as batches:
+            write_batches(folder / "requests.parquet", batches, schema=REQUESTS)
+        for feed in feeds:
+            feed.finish()
+            if problem := feed.problem():
+                raise problem
+        run.count_cuts()
+        _refuse(run, feeds, choice)
+        return _info(run, feeds, reader)
+
+
+def _refuse(run: _Run, feeds: Sequence[Feed], choice: ImportOptions) -> None:
+    rows, bad = run.assembler.rows, run.bad
+    if bad.bad > choice.most_bad_ratio * (rows + bad.bad):
+        shown = "".join(f"\n  {text}" for _, text in bad.examples)
+        raise InputError(
+            f"{bad.bad:,} of {len(feeds):,} files are cut short{shown}",
+            hint="copy them again, or allow more with --max-bad PERCENT",
+        )
+    if not rows:
+        message = f"{feeds[0].name}: there is no request in it"
+        raise InputError(message, hint="name the folder, which has a file for each cpu")
+
+
+def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> dict[str, Any]:
+    stats, made = reader.stats(), run.assembler
+    dropped = dropped_events(feeds[0].path.parent)
+    return {
+        "schema": SCHEMA_VERSION,
+        "tool": {"tracekit": __version__},
+        "source": {
+            "format": NAME,
+            "kernel": None,
+            "files": [feed.describe() for feed in feeds],
+        },
+        "clock": {"base_ns": made.first_ns, "wall_ns": None, "duration_ns": made.last_ns},
+        "devices": _devices(made.devices, reader),
+        "layout": [],
+        "counts": {
+            "records": stats.messages + run.bad.bad,
+            "requests": made.rows,
+            "operations": dict(made.operations),
+            "preamble_lines": 0,
+            "passed_lines": stats.passed + stats.unknown,
+            "bad_lines": run.bad.bad,
+            "bad_examples": [{"line": line, "text": text} for line, text in run.bad.examples],
+            "rounded_places": 0,
+        },
+        "loss": loss(stats, dropped=dropped),
+        "inferences": inferences(stats, made.operations),
+        "warnings": doubts(stats, responses=made.responses, bad=run.bad.bad, dropped=dropped),
+    }
+
+
+def _devices(names: Sequence[str], reader: OctfReader) -> list[dict[str, Any]]:
+    """Return the devices that have requests, with the size that the trace tells."""
+    facts = dict.fromkeys(("major", "minor", "logical_sector_bytes", "rotational"))
+    sizes = {device_name(device): device.sectors for device in reader.devices()}
+    return [{"device": name, **facts, "size_sectors": _size(sizes.get(name, 0))} for name in names]
+
+
+def _size(sectors: int) -> int | None:
+    return sectors if 0 < sectors <= LARGEST_SIZE_SECTORS else None

@@ -1,0 +1,300 @@
+"""Opens trace files for the decoder, which reads descriptors: decompressed, hashed and counted.
+
+A plain file goes to the decoder as it is, while a thread hashes it. What comes from a pipe or is
+compressed, known by its first bytes and not by its name, goes through a thread into a pipe, so that
+the native code needs no decompressor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import os
+import select
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from tracekit.errors import InputError
+from tracekit.prefetch import STOP_SECONDS
+from tracekit.readers.files import STANDARD_INPUT
+
+CHUNK_BYTES = 1 << 20
+COMPRESSIONS = {
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bz2",
+    **{bytes([first]) + b"\x2a\x4d\x18": "zstd" for first in range(0x50, 0x60)},
+}
+"""By the first bytes; zstd's parallel compressors begin with a frame to be skipped."""
+LONGEST_MAGIC = 6
+
+
+@dataclass
+class Feed:
+    """One trace file while it is read."""
+
+    path: Path
+    fd: int = -1
+    """What the decoder reads."""
+    is_direct: bool = False
+    """The decoder reads the file itself."""
+    total_bytes: int | None = None
+    """Of the stored file; None for a pipe."""
+    compression: str | None = None
+    stored: tuple[int, os.stat_result] | None = None
+    """Descriptor of the stored file, and what was known of it at first; None for a pipe."""
+    hashed_bytes: int = 0
+    is_empty: bool = True
+    """Nothing was in it, after decompression; known when it was finished."""
+    failure: Exception | None = None
+    digest: Any = field(default_factory=hashlib.sha256)
+    thread: threading.Thread | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when nobody wants the data any more."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        return "standard input" if self.path == STANDARD_INPUT else str(self.path)
+
+    @property
+    def done_bytes(self) -> int:
+        """How much of the stored file has been decoded, about."""
+        return os.lseek(self.fd, 0, os.SEEK_CUR) if self.is_direct else self.hashed_bytes
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entry of trace.json; only after the feeds were finished."""
+        name = "-" if self.path == STANDARD_INPUT else self.path.name
+        return {"name": name, "bytes": self.hashed_bytes, "sha256": self.digest.hexdigest()}
+
+    def finish(self) -> None:
+        """Wait until the stored file has been read to its end."""
+        if self.thread is not None and self.thread.ident is not None:
+            self.thread.join()
+
+    def wait_for_failure(self) -> None:
+        """Wait a moment for the thread, which may be about to say why its data ended."""
+        if self.thread is not None and not self.is_direct:
+            self.thread.join(timeout=1.0)
+
+    def problem(self) -> InputError | None:
+        """Return what went wrong with reading or decompressing the stored file.
+
+        A file that changes meanwhile is one that is still being written: what was decoded and what
+        was hashed may differ.
+        """
+        if changed := self._change():
+            hint = f"wait until it is complete, or take what is there: head -c {changed[0]} FILE"
+            sizes = f"from {changed[0]:,} to {changed[1]:,} bytes"
+            message = f"{self.name}: it changed while it was read, {sizes}: it is still written"
+            return InputError(message, hint=hint)
+        if self.failure is None:
+            return None
+        kind = f"{self.compression} data" if self.compression else "the file"
+        return InputError(
+            f"{self.name}: byte {self.hashed_bytes}: {kind} cannot be read: {self.failure}",
+            hint="copy the file again: it is damaged or cut short",
+        )
+
+    def _change(self) -> tuple[int, int] | None:
+        """Return the sizes before and now of a stored file that changed."""
+        if self.stored is None:
+            return None
+        descriptor, before = self.stored
+        now = os.fstat(descriptor)
+        same = (before.st_size, before.st_mtime_ns) == (now.st_size, now.st_mtime_ns)
+        return None if same else (before.st_size, now.st_size)
+
+
+class _Hashing(io.RawIOBase):
+    """The stored file: its first bytes are looked at, all are hashed and counted."""
+
+    def __init__(self, feed: Feed, source: IO[bytes]) -> None:
+        self._feed, self._source = feed, source
+        self._peeked = b""
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def peek(self, size: int) -> bytes:
+        """Return the first bytes without taking them."""
+        while len(self._peeked) < size:
+            more = self._read(size - len(self._peeked))
+            if not more:
+                break
+            self._peeked += more
+        return self._peeked
+
+    def _read(self, size: int) -> bytes:
+        # A pipe may stay silent for ever; whoever ends the parsing must not wait for it.
+        is_ready = False
+        while not is_ready and not self._feed.stop.is_set():
+            ready, _, _ = select.select([self._source], [], [], STOP_SECONDS)
+            is_ready = bool(ready)
+        return self._source.read(size) if is_ready else b""
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes; none at the end, or when nobody wants them any more."""
+        data = self._peeked or self._read(len(buffer))
+        taken, self._peeked = data[: len(buffer)], data[len(buffer) :]
+        buffer[: len(taken)] = taken
+        self._feed.digest.update(taken)
+        self._feed.hashed_bytes += len(taken)
+        return len(taken)
+
+
+@contextmanager
+def open_feeds(files: Sequence[Path]) -> Iterator[list[Feed]]:
+    """Open the files; when the block ends, threads are stopped and descriptors closed."""
+    feeds: list[Feed] = []
+    with ExitStack() as stack:
+        try:
+            for path in files:
+                # In the list before it is opened: a signal may come when its thread has begun.
+                feeds.append(Feed(path))
+                _open(feeds[-1], stack)
+            yield feeds
+        finally:
+            stop_feeds(feeds)
+            # A thread that waits for room in its pipe ends when the reading end is closed.
+            for fd in (feed.fd for feed in feeds if feed.fd >= 0):
+                os.close(fd)
+            for feed in feeds:
+                feed.finish()
+
+
+def take_head(feeds: Sequence[Feed], most: int) -> tuple[list[Feed], bytes]:
+    """Take up to `most` first bytes of the first feed that has any, which is moved to the front.
+
+    Raise InputError when all are empty.
+    """
+    for place, feed in enumerate(feeds):
+        head = b""
+        while len(head) < most and (more := _read_awake(feed.fd, most - len(head))):
+            head += more
+        if head:
+            return [*feeds[place:], *feeds[:place]], head
+        feed.finish()
+    problems = [problem for feed in feeds if (problem := feed.problem())]
+    raise problems[0] if problems else InputError(f"{feeds[0].name}: empty", hint="check the file")
+
+
+def _read_awake(descriptor: int, size: int) -> bytes:
+    """Read as soon as there is something, and meanwhile look for signals.
+
+    One that comes just before a read that waits is not seen by Python until that ends.
+    """
+    while not select.select([descriptor], [], [], STOP_SECONDS)[0]:
+        pass
+    return os.read(descriptor, size)
+
+
+def stop_feeds(feeds: Sequence[Feed]) -> None:
+    """Let the feeds end early, so that the decoder comes to the end of what it reads."""
+    for feed in feeds:
+        feed.stop.set()
+
+
+def _open(feed: Feed, stack: ExitStack) -> None:
+    try:
+        is_standard = feed.path == STANDARD_INPUT
+        raw = _standard_input() if is_standard else os.open(feed.path, os.O_RDONLY)
+        is_file = stat.S_ISREG(os.fstat(raw).st_mode)
+        start = os.lseek(raw, 0, os.SEEK_CUR) if is_file else 0
+        first = os.pread(raw, LONGEST_MAGIC, start) if is_file else b""
+    except OSError as error:
+        message = f"{feed.name}: cannot be opened: {error.strerror}"
+        raise InputError(message, hint="check the permissions") from None
+    source = stack.enter_context(os.fdopen(raw, "rb", buffering=0))
+    if is_file:
+        feed.stored = (raw, os.fstat(raw))
+        feed.total_bytes = feed.stored[1].st_size
+        feed.compression = _compression(first)
+    if is_file and feed.compression is None:
+        feed.is_direct = True
+        feed.fd = os.open(f"/proc/self/fd/{raw}", os.O_RDONLY)
+        os.lseek(feed.fd, start, os.SEEK_SET)
+        feed.thread = threading.Thread(target=_hash_all, args=(feed, source))
+    else:
+        feed.fd, write_fd = os.pipe()
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(write_fd, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
+        feed.thread = threading.Thread(target=_pump, args=(feed, _Hashing(feed, source), write_fd))
+    feed.thread.start()
+
+
+def _standard_input() -> int:
+    """Return a descriptor of standard input, of a file one with a place of its own: it is read
+    twice when its requests must be put in order.
+    """
+    if not stat.S_ISREG(os.fstat(0).st_mode):
+        return os.dup(0)
+    raw = os.open("/proc/self/fd/0", os.O_RDONLY)
+    os.lseek(raw, os.lseek(0, 0, os.SEEK_CUR), os.SEEK_SET)
+    return raw
+
+
+def _compression(first: bytes) -> str | None:
+    return next((name for magic, name in COMPRESSIONS.items() if first.startswith(magic)), None)
+
+
+def _hash_all(feed: Feed, source: Any) -> None:
+    buffer = memoryview(bytearray(CHUNK_BYTES >> 2))  # stays in the processor's cache
+    try:
+        while not feed.stop.is_set() and (got := source.readinto(buffer)):
+            feed.digest.update(buffer[:got])
+            feed.hashed_bytes += got
+            feed.is_empty = False
+    except OSError as error:
+        feed.failure = error
+
+
+def _pump(feed: Feed, source: _Hashing, write_fd: int) -> None:
+    """Move the decompressed bytes into the pipe, to the end or until nobody reads it any more."""
+    try:
+        feed.compression = _compression(source.peek(LONGEST_MAGIC))
+        with os.fdopen(write_fd, "wb", buffering=0) as sink, _plain(feed, source) as plain:
+            while data := plain.read(CHUNK_BYTES):
+                feed.is_empty = False
+                view = memoryview(data)
+                while view:
+                    view = view[sink.write(view) :]
+    except BrokenPipeError:
+        return
+    # Decompressors raise their own errors besides OSError and EOFError.
+    except Exception as error:
+        feed.failure = error
+
+
+@contextmanager
+def _plain(feed: Feed, source: _Hashing) -> Iterator[Any]:
+    import bz2
+    import gzip
+    import lzma
+
+    buffered = io.BufferedReader(source, CHUNK_BYTES)
+    if feed.compression == "gzip":
+        with gzip.GzipFile(fileobj=buffered) as stream:
+            yield stream
+    elif feed.compression == "xz":
+        with lzma.LZMAFile(buffered) as stream:
+            yield stream
+    elif feed.compression == "bz2":
+        with bz2.BZ2File(buffered) as stream:
+            yield stream
+    elif feed.compression == "zstd":
+        import pyarrow as pa
+
+        with pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), "zstd") as stream:
+            yield stream
+    else:
+        yield buffered

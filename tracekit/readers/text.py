@@ -1,0 +1,596 @@
+"""Text formats of one request a line: by a delimiter, a regular expression, or their own header."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tracekit._native.columns import SHOWN_BYTES, ColumnReader, Kind
+from tracekit._native.columns import Block as Found
+from tracekit.errors import UsageError
+from tracekit.readers.units import (
+    FILETIME_OF_1970,
+    SHOWN_CHARACTERS,
+    SIZE_BYTES,
+    TIME_NS,
+    Block,
+    Columns,
+    Units,
+)
+
+INT = r"\s*(?:0[xX][0-9A-Fa-f]+|[0-9]{1,19})\s*"
+EXPONENT = r"[eE][+-]?[0-9]{1,2}"
+DECIMAL = rf"\s*[0-9]+(?:\.[0-9]*)?(?:{EXPONENT})?\s*"
+POINT = rf"\s*[0-9]+(?:\.[0-9]*(?:{EXPONENT})?|{EXPONENT})\s*"
+DATE = (
+    r"\s*[0-9]{4}(?:-[0-9]{2}-|/[0-9]{2}/)[0-9]{2}(?:[Tt]|[ \t]+)[0-9]{2}:[0-9]{2}:[0-9]{2}"
+    r"(?:\.[0-9]+)?(?:[Zz]|\s*UTC|\s*[+-][0-9]{2}:?(?:[0-9]{2})?)?\s*"
+)
+COLUMN_KINDS = {
+    "int": INT,
+    "digits": r"\s*[0-9]+\s*",
+    "decimal": DECIMAL,
+    "point": POINT,
+    "decimal?": f"(?:{DECIMAL}|\\s*)",
+}
+COMMENT = re.compile(rb"\s*(?:#|//)")
+NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
+LARGEST_SUM = (1 << 62) - 1
+"""Of ns or bytes: two such numbers, as a place and a length, have a 64-bit sum."""
+READ_OR_WRITE = {"r": "read", "w": "write", "read": "read", "write": "write"}
+LARGEST_PID = (1 << 31) - 1
+NEARLY_ALL = 0.9
+MOST_OF_THEM = 0.5
+KEPT_EXAMPLES = 5
+NUMBERS = ("time", "offset", "length", "response", "pid", "queue")
+WORDS = ("op", "device", "volume", "process")
+DECIMALS = ("decimal", "decimal?", "point")
+RESPONSES = ("response", "queue")
+KIND_OF = {
+    "int": Kind.INTEGER,
+    "decimal": Kind.DECIMAL,
+    "point": Kind.POINT,
+    "decimal?": Kind.MAYBE,
+    "int?": Kind.MAYBE,
+    "op": Kind.CHOICE,
+    "digits": Kind.DIGITS,
+    "word": Kind.WORD,
+    "name": Kind.NAME,
+    "date": Kind.DATE,
+}
+
+
+@dataclass
+class BadLines:
+    """Lines that could not be read: how many of how many, and the first of them."""
+
+    lines: int = 0
+    bad: int = 0
+    examples: list[tuple[int, str]] = field(default_factory=list)
+    """Line number from 1, and the line's beginning."""
+    passed: int = 0
+    """Lines that are no requests and not wrong: known ones, comments, the header once more."""
+    header: frozenset[bytes] = frozenset()
+    """Lines before the first good one, which stand again where files were joined."""
+    carried_time: int = 0
+    """The last time, of a format whose times stand on lines of their own."""
+    first_time: int = 0
+    times: int = 0
+    """Of such a format: the first of these times, and how many there are."""
+    reader: ColumnReader | None = None
+    """What reads the lines, and knows the words that they had."""
+
+    def add(self, number: int, text: str) -> None:
+        """Keep a wrong line as an example, if there are not enough of them."""
+        if len(self.examples) < KEPT_EXAMPLES:
+            self.examples.append((number, text[:SHOWN_CHARACTERS]))
+
+    @staticmethod
+    def shown(example: tuple[int, str]) -> str:
+        """Return an example for a message; of what is no line the number is 0."""
+        number, text = example
+        return f"line {number}: {text}" if number else text
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """A format of one request a line; `columns` maps what a column holds to its kind, in order.
+
+    Kinds are int, decimal, point (a decimal that has one), decimal? (may be empty), op, digits (a
+    name of them), word and name (a word that may hold blanks). Times in dates are of their own
+    kind. One more delimiter may end a line. Columns named `_...` are not read, and have a regular
+    expression. A value may stand in quotes, unless blanks delimit.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    units: Units
+    operations: Mapping[str, str]
+    """The format's word, in lower case, for each operation; `readahead` is a read."""
+    delimiter: str = ","
+    may_have_more: bool = False
+    """More columns may follow; they are passed over."""
+    passed: str = ""
+    """A regular expression of lines that are no requests, and not wrong."""
+    evidence: str = "the first lines or records"
+    """What tells the format."""
+    telling: str = ""
+    """A regular expression that a good line of the head must match, where another format's lines
+    are good ones, too."""
+
+    def because(self, evidence: str) -> TextFormat:
+        """Return the format with what tells it."""
+        return replace(self, evidence=evidence)
+
+    def line(self) -> str:
+        """Return the regular expression of a good line."""
+        words = "|".join(map(re.escape, self.operations))
+        is_blank = self.delimiter == " "
+        delimiter = r"[ \t]+" if is_blank else re.escape(self.delimiter)
+        word = r"[^ \t\0\n]+" if is_blank else rf'[^{re.escape(self.delimiter)}\0\n"]+'
+        words_of = rf"{word}(?:[ \t]+[^ \t\0\n]+)*?" if is_blank else word
+        op = rf"\s*(?i:{words})\s*"
+        kinds = {**COLUMN_KINDS, "op": op, "word": word, "name": words_of, "date": DATE}
+        parts = [kinds.get(self._stored(name), kind) for name, kind in self.columns.items()]
+        if not is_blank:
+            parts = [
+                f"(?:{part}|{self._quoted(name, part)})"
+                for name, part in zip(self.columns, parts, strict=True)
+            ]
+        if self.delimiter == "\t":
+            parts = [part.replace(r"\s*", " *") for part in parts]
+        end = "" if is_blank else rf"(?:{delimiter}[ \t]*)?"
+        rest = rf"(?:{delimiter}[^\n]*)?" if self.may_have_more else end
+        return "^" + delimiter.join(parts) + rest + "\r?$"
+
+    def _quoted(self, name: str, part: str) -> str:
+        if name.startswith("_"):
+            part = r'[^"\n]*'
+        elif self.columns[name] in ("word", "name"):
+            part = r'[^"\0\n]+'
+        return rf'\s*"{part}"\s*'
+
+    def matches(self, head: bytes, *, least: float = NEARLY_ALL) -> bool:
+        """Say whether this share of the lines of the head, after its preamble, are good ones."""
+        lines = [line for line in head.decode("latin-1").splitlines() if line.strip()]
+        good_line, telling = re.compile(self.line()), re.compile(self.telling)
+        first = next((at for at, line in enumerate(lines) if good_line.match(line)), len(lines))
+        header, told = set(lines[:first]), re.compile(COMMENT.pattern.decode())
+        rest = [line for line in lines[first:] if line not in header and not told.match(line)]
+        good = [line for line in rest if good_line.match(line)]
+        if not good or len(good) < least * len(rest):
+            return False
+        return any(telling.match(line) for line in good)
+
+    def preamble(self, head: bytes, lines: BadLines) -> int:
+        """Return how many lines stand before the first good one, as a licence or a header.
+
+        Requests among them are wrong lines, and counted in `lines`, not in what is returned.
+        """
+        good_line = re.compile(self.line())
+        before = head.decode("latin-1").split("\n")
+        first = next((at for at, line in enumerate(before) if good_line.match(line)), 0)
+        wrong = [at for at, line in enumerate(before[:first]) if self.is_request(line)]
+        for at in wrong:
+            lines.add(at + 1, before[at].rstrip("\r"))
+        passed = [line.rstrip("\r") for at, line in enumerate(before[:first]) if at not in wrong]
+        lines.header = frozenset(line.encode("latin-1")[:SHOWN_BYTES] for line in passed if line)
+        lines.bad, lines.lines = len(wrong), first
+        return first - len(wrong)
+
+    def is_request(self, line: str) -> bool:
+        """Say whether a line that is no good one has a number where the format has one."""
+        if line.lstrip().startswith(("#", "//")) or (self.passed and re.match(self.passed, line)):
+            return False
+        words = line.split() if self.delimiter == " " else line.split(self.delimiter)
+        pairs = zip(words, self.columns, strict=False)
+        return any(NUMBER.fullmatch(word.strip(' \t\r"')) for word, at in pairs if at in NUMBERS)
+
+    def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
+        """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
+        return self._decoded(block, lines, lambda _number, text: text)
+
+    def _decoded(
+        self, block: bytes | memoryview, lines: BadLines, shown: Callable[[int, bytes], bytes]
+    ) -> Columns | None:
+        """Decode; `shown` returns a wrong line as it stands in the file, by its number and text."""
+        if lines.reader is None:
+            lines.reader = ColumnReader(
+                [
+                    (self._kind(name), self._digits(name), self.largest(name))
+                    for name in self.columns
+                ],
+                self.delimiter,
+                choices=list(self.operations),
+                has_more=self.may_have_more,
+            )
+        found, first = lines.reader.read(block), lines.lines
+        self._count([(at, shown(at, text)) for at, text in found.wrong], lines, of=found.lines)
+        if not found.rows:
+            return None
+        places = {name: place for place, name in enumerate(self.columns)}
+        return Columns(
+            numbers={name: found.values[places[name]] for name in NUMBERS if name in places},
+            words={name: self._words(lines.reader, found, places[name], name) for name in WORDS
+                   if name in places},
+            rows=found.rows,
+            scaled=self.scaled(),
+            block=Block(block, first, frozenset(at for at, _ in found.wrong)),
+        )  # fmt: skip
+
+    def scaled(self) -> set[str]:
+        """Return the numbers that are nanoseconds already: decimals, cut to whole ones; dates."""
+        decimals = [name for name in self.columns if self._stored(name) in (*DECIMALS, "date")]
+        return {name for name in decimals if self._unit(name) != "filetime"}
+
+    def _stored(self, name: str) -> str:
+        """Return the kind of a column; a time in dates is of its own."""
+        is_date = name == "time" and self.units.time == "date"
+        return "date" if is_date else self.columns[name]
+
+    def _unit(self, name: str) -> str:
+        unit = self.units.response if name in RESPONSES else self.units.time
+        return unit or "s"
+
+    def _digits(self, name: str) -> int:
+        """Return how many digits behind the point of a column make nanoseconds of its unit.
+
+        Nanoseconds since 1601 are no 64-bit number: of a filetime none is read.
+        """
+        unit = self._unit(name)
+        if self._stored(name) not in DECIMALS or unit == "filetime":
+            return 0
+        return len(str(TIME_NS.get(unit, 1))) - 1
+
+    def largest(self, name: str) -> int:
+        """Return the largest number of the column that can be one; 0 where any can.
+
+        Times and places with what follows them must be 64-bit numbers of ns and bytes.
+        """
+        if name == "pid":
+            return LARGEST_PID
+        if name in ("offset", "length"):
+            unit = self.units.offset if name == "offset" else self.units.length
+            return LARGEST_SUM // SIZE_BYTES[unit]
+        if name not in ("time", *RESPONSES):
+            return 0
+        unit = self._unit(name)
+        if name == "time" and unit == "filetime" and self.units.is_wall:
+            return FILETIME_OF_1970 + LARGEST_SUM // TIME_NS[unit]
+        most = LARGEST_SUM if name == "time" else LARGEST_SUM // len(RESPONSES)
+        return most if name in self.scaled() else most // TIME_NS.get(unit, 1)
+
+    def _kind(self, name: str) -> Kind:
+        if name.startswith("_"):
+            return Kind.PASSED
+        return KIND_OF[self._stored(name)]
+
+    def _words(self, reader: ColumnReader, found: Found, place: int, name: str) -> Any:
+        import pyarrow as pa
+
+        from tracekit.arrow import number_column, text_column
+
+        indices = found.values[place]
+        if name == "op":
+            return text_column(indices, list(self.operations))
+        words = reader.words(place)
+        return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), words)
+
+    def _count(self, wrong: Sequence[tuple[int, bytes]], lines: BadLines, *, of: int) -> None:
+        """Count a block `of` so many lines, and tell those that are no requests from wrong ones."""
+        known = re.compile(self.passed.encode()) if self.passed else None
+        for number, text in wrong:
+            is_known = known is not None and known.match(text)
+            if is_known or COMMENT.match(text) or text.rstrip(b"\r") in lines.header:
+                lines.passed += 1
+                continue
+            lines.bad += 1
+            lines.add(lines.lines + number + 1, text.decode("utf-8", "replace"))
+        lines.lines += of
+
+
+USER_COLUMNS = {
+    "time": "decimal",
+    "op": "op",
+    "offset": "int",
+    "length": "int",
+    "response": "decimal?",
+    "device": "word",
+    "process": "word",
+    "pid": "int",
+}
+NEEDED = ("time", "op", "offset", "length")
+RWBS = {
+    f"{flush}{letter}{more}": name
+    for flush in ("", "f")
+    for letter, name in (("r", "read"), ("w", "write"), ("d", "discard"))
+    for more in ("s", "m", "sm", "f", "fs", "fsm", "fm", "a", "as", "am", "asm", "")
+    if flush + more
+}
+"""The kernel's letters of an operation and what goes with it, as WS; a before is readahead."""
+OPERATIONS = {
+    **{
+        word: "readahead" if word in ("ra", "ras", "ram", "rasm") else name
+        for word, name in RWBS.items()
+    },
+    "ff": "flush",
+    **dict.fromkeys(("diskread", "pread", "pread64", "preadv", "reads"), "read"),
+    **dict.fromkeys(("diskwrite", "pwrite", "pwrite64", "pwritev", "writes"), "write"),
+    **dict.fromkeys(("diskflush", "fdatasync"), "flush"),
+    **dict.fromkeys(("r", "rd", "read", "8", "28", "0x28", "88", "0x88", "a8"), "read"),
+    **dict.fromkeys(("w", "wr", "write", "a", "2a", "0x2a", "8a", "0x8a", "aa"), "write"),
+    **dict.fromkeys(("f", "flush", "sync", "fsync", "35", "0x35"), "flush"),
+    **dict.fromkeys(("d", "discard", "trim", "unmap", "42", "0x42"), "discard"),
+    **dict.fromkeys(("ra", "readahead"), "readahead"),
+    "n": "other",
+}
+"""Words and, in hexadecimal, SCSI commands."""
+
+
+def own_format(columns: str, delimiter: str, *, units: Iterable[str]) -> TextFormat:
+    """Return the format of the user's columns; raise UsageError for what cannot be.
+
+    Without a unit from the user, lengths and places are bytes and times seconds, to be checked.
+    """
+    found: dict[str, str] = {}
+    for number, name in enumerate(part.strip() for part in columns.split(",")):
+        if name != "-" and (name not in USER_COLUMNS or name in found):
+            raise UsageError(
+                f"--columns {columns}: '{name}' is unknown or there twice",
+                hint=f"known are {', '.join(USER_COLUMNS)} and - for what to pass over",
+            )
+        passed_over = "" if name != "-" else rf"[^{delimiter}\n]*"
+        found[name if name != "-" else f"_{number}"] = passed_over or USER_COLUMNS[name]
+    missing = [name for name in NEEDED if name not in found]
+    if missing:
+        message = f"--columns {columns}: there is no {', '.join(missing)}"
+        raise UsageError(message, hint="name the columns in their order")
+    if len(delimiter) != 1 or delimiter in '"\n\r':
+        raise UsageError(f"--delimiter {delimiter!r} is not one character", hint="such as ';'")
+    return TextFormat("own", found, own_units(units), OPERATIONS, delimiter)
+
+
+def dated(form: TextFormat, units: Iterable[str]) -> TextFormat:
+    """Return a format of one's own whose times are dates, unless `units` say another unit."""
+    if any(unit.startswith("time=") for unit in units):
+        return form
+    other = replace(form, units=form.units.overridden(["time=date"]))
+    return other.because("its times are dates")
+
+
+def own_units(units: Iterable[str]) -> Units:
+    """Return the units of a text of one's own; filetimes count from 1601, others from anywhere."""
+    found = Units("s", "bytes", "bytes", response="s").overridden(units)
+    return replace(found, is_wall=found.time in ("filetime", "date"))
+
+
+SEPARATOR = "\x1f"
+"""Between the groups of a line, once they were found: no text has it."""
+UNKNOWN = "?"
+"""The word of a group that took no part in a line."""
+
+
+@dataclass(frozen=True)
+class PatternFormat(TextFormat):
+    """A text format whose lines are told by `pattern`, in RE2's and Python's common syntax.
+
+    `columns` has the pattern's named groups with their kinds, which say how a value is converted;
+    of kind int? a number that is not there is 0.
+    """
+
+    pattern: str = ""
+
+    def line(self) -> str:
+        """Return the regular expression of a good line."""
+        return self.pattern
+
+    def is_request(self, line: str) -> bool:  # noqa: ARG002 - nothing is known of other lines
+        """Say that what stands before the first good line are no requests."""
+        return False
+
+    def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
+        """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
+        import numpy as np
+
+        whole = _utf8(block)
+        text = text_lines(whole)
+        columns = self._decoded(
+            self._separated(text), lines, lambda number, _text: text[number].as_py().encode()
+        )
+        if columns is None:
+            return None
+        numbers = {
+            name: np.maximum(values, 0) if self.columns[name] == "int?" else values
+            for name, values in columns.numbers.items()
+        }
+        stands = replace(columns.block, text=whole) if columns.block else None
+        return replace(columns, numbers=numbers, block=stands)
+
+    def _separated(self, text: Any) -> Any:
+        """Return for each line its groups between separators; empty lines stay so."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = pc.extract_regex(text, self.pattern)
+        groups = []
+        for name, kind in self.columns.items():
+            values = pc.ascii_trim_whitespace(pc.struct_field(found, name))
+            if kind == "word":
+                values = pc.if_else(pc.equal(values, ""), UNKNOWN, values)
+            groups.append(pc.fill_null(values, ""))
+        rows = pc.binary_join_element_wise(*groups, SEPARATOR)
+        is_empty = pc.equal(pc.binary_length(pc.ascii_trim_whitespace(text)), 0)
+        rows = pc.if_else(is_empty, "", rows)
+        ended = pa.concat_arrays([rows, pa.array([""])])
+        whole = pa.ListArray.from_arrays(pa.array([0, len(ended)], pa.int32()), ended)
+        return memoryview(pc.binary_join(whole, "\n")[0].as_buffer())
+
+
+def _utf8(block: bytes | memoryview) -> bytes:
+    """Return the block with other characters in place of bytes that are no text."""
+    whole = bytes(block)
+    try:
+        whole.decode()
+    except UnicodeDecodeError:
+        return whole.decode(errors="replace").encode()
+    return whole
+
+
+def text_lines(block: bytes) -> Any:
+    """Return the block's lines, each without its ending, as an Arrow array of strings."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
+    offsets = np.concatenate(([0], ends)).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block)]
+    return pc.ascii_rtrim(
+        pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string(), safe=False),
+        "\r\n",
+    )
+
+
+def has_dates(head: bytes, pattern: str) -> bool:
+    """Say whether the first line that matches the pattern has a date as its time."""
+    lines = (re.match(pattern, line) for line in head.decode("latin-1").splitlines())
+    first = next((found for found in lines if found), None)
+    return first is not None and bool(re.fullmatch(DATE, first["time"] or ""))
+
+
+def own_pattern(pattern: str, *, units: Iterable[str]) -> PatternFormat:
+    """Return the format of the user's regular expression; raise UsageError for what cannot be.
+
+    Without a unit from the user, lengths and places are bytes and times seconds, to be checked.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        groups = list(re.compile(pattern).groupindex)
+        pc.extract_regex(pa.array([""]), pattern)
+    except (re.error, pa.ArrowInvalid) as problem:
+        message = f"--regex {pattern}: {problem}"
+        hint = "name all groups, as in (?P<time>[0-9.]+); no look-ahead or back reference"
+        raise UsageError(message, hint=hint) from problem
+    unknown = [name for name in groups if name not in USER_COLUMNS]
+    missing = [name for name in NEEDED if name not in groups]
+    if unknown or missing:
+        told = f"unknown groups {', '.join(unknown)}" if unknown else f"no {', '.join(missing)}"
+        raise UsageError(
+            f"--regex {pattern}: {told}", hint=f"known groups are {', '.join(USER_COLUMNS)}"
+        )
+    columns: Mapping[str, str] = {
+        name: "int?" if name == "pid" else USER_COLUMNS[name] for name in groups
+    }
+    return PatternFormat(
+        "own", columns, own_units(units), OPERATIONS, delimiter=SEPARATOR, pattern=pattern
+    )
+
+
+NAMES = {
+    "time": "time timestamp ts datetime arrival arrivaltime queuetime optime ctime start starttime",
+    "op": "op operation opcode optype opname type iotype rw rwbs cmd command action direction",
+    "offset": "offset byteoffset fileoffset ioffset place position address",
+    "offset=sectors": "lba lbn lbnumber sector startsector blkno",
+    "length": "length len size iosize bytes requestsize reqsize sizebytes nbytes",
+    "length=sectors": "sectors nsectors numsectors sectorcount blkcount",
+    "device": "device dev deviceid disk disknumber diskid lun volume volumeid vol asu drive",
+    "response": "response responsetime resptime latency elapsed",
+    "process": "process processname comm proc",
+    "pid": "pid tid",
+}
+"""What a column may be called, in lower case and without other letters; a sector's are units."""
+MEANING = {name: what for what, names in NAMES.items() for name in names.split()}
+UNIT = re.compile(r"[\W_]*\b(ns|us|ms|s|bytes|sectors)[\])]?$")
+DELIMITERS = ",;\t| "
+"""In the order in which they are looked for."""
+TIMES = ("time", "response")
+
+
+def headed_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
+    """Return the format that the first line, a header, tells, or None when it is none.
+
+    `units` are the user's. Raise UsageError when nobody says the unit of the times: it cannot be
+    concluded of the numbers.
+    """
+    first, delimiter = _first_line(head)
+    if not delimiter:
+        return None
+    columns, told = _columns(_titles(first, delimiter))
+    if not set(NEEDED) <= set(columns):
+        return None
+    if _has_date(head, delimiter, columns.index("time")):
+        told = [*(one for one in told if not one.startswith("time=")), "time=date"]
+    given = [*told, *units]
+    unsaid = [what for what in TIMES if what in columns and not _is_said(what, given)]
+    if unsaid:
+        shown = f"its header names the columns, but not the unit of {' and '.join(unsaid)}"
+        hint = f"give --unit {unsaid[0]}=UNIT, one of {', '.join(TIME_NS)}"
+        raise UsageError(f"{shown}: {first}", hint=hint)
+    form = own_format(",".join(columns), delimiter, units=given)
+    return form.because(f"its header: {first}")
+
+
+def contradicts(head: bytes, form: TextFormat) -> bool:
+    """Say whether the first line is a header that names other columns than the format has there."""
+    first, delimiter = _first_line(head)
+    columns, told = _columns(_titles(first, delimiter)) if delimiter else ([], [])
+    known = ["device" if name == "volume" else name for name in form.columns]
+    pairs = zip(columns, known, strict=False)
+    units = [f"{name}={getattr(form.units, name)}" for name in ("time", "offset", "length")]
+    names = [one.partition("=")[0] for one in units]
+    is_other = any(one not in units for one in told if one.partition("=")[0] in names)
+    if not set(NEEDED) <= set(columns):
+        return False
+    return is_other or any(ours not in ("-", own) for ours, own in pairs)
+
+
+def _has_date(head: bytes, delimiter: str, place: int) -> bool:
+    """Say whether the line behind the header has a date in this column."""
+    line = head.decode("latin-1").split("\n")[1:2]
+    words = _titles(line[0], delimiter) if line else []
+    return len(words) > place and bool(re.fullmatch(DATE, words[place].strip(' "\r')))
+
+
+def _first_line(head: bytes) -> tuple[str, str]:
+    """Return the first line and what delimits it, which is nothing if it can be no header."""
+    first = head.decode("latin-1").lstrip("#").partition("\n")[0].strip()
+    delimiter = next((one for one in DELIMITERS if one in first), "")
+    return first, "" if first[:1].isdigit() else delimiter
+
+
+def _titles(first: str, delimiter: str) -> list[str]:
+    return first.split() if delimiter == " " else first.split(delimiter)
+
+
+def _columns(titles: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the columns by the names of own formats, and the units that their titles tell."""
+    columns: list[str] = []
+    told: list[str] = []
+    for title in titles:
+        word = re.sub(r"([a-z])([A-Z])", r"\1_\2", title.strip(' "\r')).lower()
+        unit = UNIT.search(re.sub(r"_", " ", word))
+        bare = re.sub(r"[^a-z]", "", word[: unit.start()] if unit else word)
+        what, _, size = MEANING.get(bare, MEANING.get(re.sub(r"[^a-z]", "", word), "-")).partition(
+            "="
+        )
+        if what in columns:
+            what = "-"
+        columns.append(what)
+        if size:
+            told.append(f"{what}={size}")
+        if unit and what in (*TIMES, "offset", "length"):
+            told.append(f"{what}={unit[1]}")
+    return columns, [one for one in told if _is_unit(one)]
+
+
+def _is_unit(told: str) -> bool:
+    what, _, unit = told.partition("=")
+    return (unit in TIME_NS) == (what in TIMES)
+
+
+def _is_said(what: str, given: Iterable[str]) -> bool:
+    return any(one.startswith(f"{what}=") for one in given)

@@ -1,0 +1,531 @@
+"""Units of another tool's columns: taken, checked against the numbers, outliers found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import InputError, UsageError
+from tracekit.tables import SECTOR_BYTES
+
+if TYPE_CHECKING:
+    pass
+
+
+TIME_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "filetime": 100,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "date": 1,
+}
+"""Nanoseconds in a unit of time; filetime is 100 ns since 1601, a date is read as ns of 1970."""
+RESPONSE_UNITS = [name for name in TIME_NS if name != "date"]
+SIZE_BYTES = {"bytes": 1, "sectors": 512, "pages": 4096}
+SHOWN_CHARACTERS = 120
+FILETIME_OF_1970 = 116_444_736_000_000_000
+
+
+class StrayError(InputError):
+    """Numbers contradict the units, and no longer without the lines that lie beyond `bounds`."""
+
+    def __init__(self, message: str, *, bounds: Bounds, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.bounds = bounds
+
+
+@dataclass(frozen=True)
+class Units:
+    """In which units a format counts."""
+
+    time: str
+    offset: str
+    length: str
+    is_wall: bool = False
+    """Times count from 1970, or for filetime from 1601; else from the capture's start."""
+    response: str | None = None
+    """Unit of the response time, where the format has one."""
+    settled_time: str | None = None
+    """Unit of time that the format's own reader takes, where traces are often read in another."""
+
+    def overridden(self, given: Iterable[str]) -> Units:
+        """Return the units with the user's WHAT=UNIT; raise UsageError for unknown ones."""
+        units = self
+        for item in given:
+            name, _, unit = item.partition("=")
+            known = list(TIME_NS if name == "time" else SIZE_BYTES)
+            if name == "response":
+                known = RESPONSE_UNITS
+            if name not in ("time", "response", "offset", "length") or unit not in known:
+                raise UsageError(
+                    f"--unit {item}: not one of time, response, offset or length with its unit",
+                    hint=f"such as time=us or length=bytes; known here: {', '.join(known)}",
+                )
+            given_unit: dict[str, Any] = {name: unit}
+            units = replace(units, **given_unit)
+        return replace(units, is_wall=True) if units.time == "date" else units
+
+
+@dataclass(frozen=True)
+class Block:
+    """The block of lines that columns were read from, to show a row as it stands in the file."""
+
+    text: bytes | memoryview
+    first: int
+    """Lines of the file before it."""
+    wrong: frozenset[int]
+    """Lines of the block, from 0, that are no row."""
+    kept: Any = None
+    """Rows of the lines that are left, in their order; None if all are."""
+
+    def lines(self, rows: Sequence[int]) -> list[tuple[int, str]]:
+        """Return number and text of the rows' lines."""
+        texts = bytes(self.text).split(b"\n")
+        places = [at for at, text in enumerate(texts) if text.strip() and at not in self.wrong]
+        if self.kept is not None:
+            rows = [int(self.kept[row]) for row in rows]
+        found = [places[row] for row in rows]
+        return [
+            (self.first + at + 1, texts[at].decode("utf-8", "replace").rstrip()) for at in found
+        ]
+
+
+@dataclass
+class Columns:
+    """Some requests as they stand in the file, column by column."""
+
+    numbers: Mapping[str, Any]
+    """int64 arrays: time, offset, length, response, pid; what is missing is not known."""
+    words: Mapping[str, Any]
+    """Arrow dictionary arrays: op, device, volume, process."""
+    rows: int
+    scaled: set[str] = field(default_factory=set)
+    """Numbers that are nanoseconds already."""
+    block: Block | None = None
+    """Of a text, while it is decoded."""
+    first: int = 0
+    """Records before them, of what is no text."""
+
+    def shown(self, rows: Sequence[int]) -> list[str]:
+        """Return for each of the rows the line, with its number, or the number of its record."""
+        if self.block is None:
+            return [f"record {self.first + row + 1}" for row in rows]
+        found = self.block.lines(rows) if len(rows) else []
+        return [f"line {number}: {text[:SHOWN_CHARACTERS]}" for number, text in found]
+
+    def example(self, row: int, reason: str) -> tuple[int, str]:
+        """Return a wrong row's line number and text, or 0 and its record with the reason."""
+        if self.block is not None:
+            return self.block.lines([row])[0]
+        return 0, f"record {self.first + row + 1}: {reason}"
+
+    def without(self, rows: Any) -> Columns:
+        """Return the columns without these rows, an array of their places."""
+        import numpy as np
+        import pyarrow as pa
+
+        is_kept = np.ones(self.rows, np.bool_)
+        is_kept[rows] = False
+        kept, before = np.flatnonzero(is_kept), self.block.kept if self.block else None
+        places = kept if before is None else before[kept]
+        return replace(
+            self,
+            numbers={name: values[kept] for name, values in self.numbers.items()},
+            words={name: column.filter(pa.array(is_kept)) for name, column in self.words.items()},
+            rows=len(kept),
+            block=replace(self.block, kept=places) if self.block else None,
+        )
+
+
+def bad_operation(words: Iterable[str], known: Mapping[str, str]) -> bool:
+    """Say whether one of the words is no operation of the format."""
+    return any(word.strip().lower() not in known for word in words)
+
+
+FEWEST_PAIRS = 20
+PAIRS_FACTOR = 10
+FEWEST_REQUESTS = 100
+MOST_PER_S = 5e6
+LEAST_PER_S = 1e-3
+LARGEST_LENGTH_BYTES = 1 << 30
+LARGEST_PLACE_BYTES = 1 << 60
+EPOCH_S = (631_152_000, 4_102_444_800)
+"""1990 to 2100."""
+SMALL_RATIO = 0.01
+FINE = ("ms", "us")
+FEWEST_TICKS = 60
+FULL_RATIO = 0.9
+CROWD = 4.0
+
+
+def scaled(values: Any, factor: int) -> Any:
+    """Return the numbers times the factor; as they are, and no copy, where it is 1."""
+    return values if factor == 1 else values * factor
+
+
+def _count(values: Any) -> int:
+    """Return how many are true or not zero: a sum would make numbers of them first."""
+    import numpy as np
+
+    return int(np.count_nonzero(values))
+
+
+@dataclass
+class Evidence:
+    """Counts of the whole trace that speak for or against the units."""
+
+    units: Units
+    requests: int = 0
+    pairs: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("bytes", "sectors"), 0))
+    """Requests that begin where the one before ends, by the unit the lengths would have."""
+    odd: int = 0
+    """Requests whose place is no whole number of sectors."""
+    byte_pairs: int = 0
+    """Of places in sectors: requests that would follow the one before, were they bytes."""
+    fine: int = 0
+    """Of places in sectors: those that could be no bytes, as no sector begins there."""
+    largest_length_bytes: int = 0
+    largest_end_bytes: int = 0
+    ticks: int = 0
+    """Different times among the requests."""
+    latest_ns: int | None = None
+
+    def add_times(self, times_ns: Any) -> None:
+        """Count some times, in ascending order and behind those before."""
+        is_new = self.latest_ns is None or int(times_ns[0]) != self.latest_ns
+        self.ticks += _count(times_ns[1:] != times_ns[:-1]) + is_new
+        self.latest_ns = int(times_ns[-1])
+
+    def add(self, places: Any, length: Any, *, device: Any) -> int:
+        """Count some requests in the file's order; return how many begin within a sector.
+
+        Places are bytes, lengths in the unit that they are taken for.
+        """
+        self.requests += len(places)
+        follows = (device[1:] == device[:-1]) & (length[:-1] > 0)
+        steps = places[1:] - places[:-1]
+        for unit in self.pairs:
+            ends = scaled(length[:-1], SIZE_BYTES[unit])
+            self.pairs[unit] += _count((steps == ends) & follows)
+        odd = _count(places & (SECTOR_BYTES - 1))
+        self.odd += odd
+        in_bytes = scaled(length, SIZE_BYTES[self.units.length])
+        if self.units.offset == "sectors":
+            self.byte_pairs += _count((steps == in_bytes[:-1] * SECTOR_BYTES) & follows)
+            self.fine += _count(places & (SECTOR_BYTES * SECTOR_BYTES - 1))
+        self.largest_length_bytes = max(self.largest_length_bytes, int(in_bytes.max()))
+        self.largest_end_bytes = max(self.largest_end_bytes, int((places + in_bytes).max()))
+        return odd
+
+    def contradictions(self, *, span_ns: int, first_ns: int) -> list[str]:
+        """Return what cannot be under these units, in words; none if all is plausible."""
+        units = self.units
+        other = "sectors" if units.length == "bytes" else "bytes"
+        mine = self.pairs.get(units.length, self.requests)
+        rate = self.requests / (span_ns / 1e9) if span_ns else 0.0
+        # Whole seconds say nothing about a rate within one of them.
+        has_rate = self.requests >= FEWEST_REQUESTS and span_ns > 0 and units.time != "none"
+        checks = [
+            (
+                self.pairs[other] >= max(FEWEST_PAIRS, PAIRS_FACTOR * mine),
+                f"lengths look like {other}, not {units.length}: {self.pairs[other]:,} requests"
+                f" begin where the one before ends, against {mine:,}: --unit length={other}",
+            ),
+            *self._place_checks(mine),
+            (
+                self.largest_length_bytes > LARGEST_LENGTH_BYTES,
+                f"a request of {self.largest_length_bytes:,} bytes is longer than 1 GiB:"
+                " another unit than --unit length?",
+            ),
+            (
+                self.largest_end_bytes > LARGEST_PLACE_BYTES,
+                f"a request ends at byte {self.largest_end_bytes:,}, beyond 1 EiB: --unit offset?",
+            ),
+            (
+                has_rate and not LEAST_PER_S <= rate <= MOST_PER_S,
+                f"{self.requests:,} requests in {span_ns / 1e9:,.6f} s are {rate:,.3g} a second:"
+                f" times cannot be {units.time}, give --unit time=...",
+            ),
+            *self._clock_checks(first_ns),
+        ]
+        return [text for is_wrong, text in checks if is_wrong]
+
+    def doubts(self, *, span_ns: int) -> list[str]:
+        """Return what is possible under these units and yet unlikely, in words.
+
+        A clock that is read in ms or finer has gaps; one of whole seconds has requests at each.
+        """
+        found = []
+        if self._may_be_bytes():
+            found.append(
+                f"each of {self.requests:,} places is a multiple of 512 sectors:"
+                " bytes, --unit offset=bytes?"
+            )
+        return found + self._time_doubts(span_ns)
+
+    def _may_be_bytes(self) -> bool:
+        is_counted = self.units.offset == "sectors" and self.requests >= FEWEST_REQUESTS
+        return is_counted and self.fine == 0 and self.largest_end_bytes > LARGEST_LENGTH_BYTES
+
+    def _time_doubts(self, span_ns: int) -> list[str]:
+        unit_ns = TIME_NS.get(self.units.time, 0)
+        if self.units.time not in FINE or self.ticks < FEWEST_TICKS:
+            return []
+        is_full = self.ticks > FULL_RATIO * (span_ns // unit_ns + 1)
+        crowd = self.requests / self.ticks
+        if not is_full or crowd < CROWD:
+            return []
+        return [
+            f"{self.ticks:,} different times fill every {self.units.time} of the trace, with"
+            f" {crowd:,.1f} requests each: whole seconds, --unit time=s?"
+        ]
+
+    def _place_checks(self, mine: int) -> list[tuple[bool, str]]:
+        return [
+            (
+                self.odd > SMALL_RATIO * self.requests,
+                f"places cannot be {self.units.offset}: {self.odd:,} of {self.requests:,}"
+                " are no whole sectors: --unit offset=sectors",
+            ),
+            (
+                self.byte_pairs >= max(FEWEST_PAIRS, PAIRS_FACTOR * mine),
+                f"places look like bytes, not sectors: {self.byte_pairs:,} requests"
+                f" begin where the one before ends, against {mine:,}: --unit offset=bytes",
+            ),
+        ]
+
+    def _clock_checks(self, first_ns: int) -> list[tuple[bool, str]]:
+        units = self.units
+        return [
+            (
+                units.is_wall and not EPOCH_S[0] <= first_ns / 1e9 <= EPOCH_S[1],
+                f"the first time is {first_ns / 1e9:,.0f} s after 1970, not within 1990 to 2100:"
+                f" times cannot be {units.time}{_other_clock(first_ns, units.time)}",
+            ),
+            (
+                units.settled_time not in (None, units.time),
+                f"times of this format are {units.settled_time} by its own reader,"
+                f" not {units.time}",
+            ),
+        ]
+
+
+def _other_clock(first_ns: int, unit: str) -> str:
+    """Return the unit in which a first time is one of 1990 to 2100, for a message, if there is one.
+
+    It is none of filetime, which counts from another year.
+    """
+    if unit == "filetime" or first_ns <= 0:
+        return ""
+    ticks = first_ns / TIME_NS[unit]
+    others = [name for name in TIME_NS if name not in ("filetime", "date", unit)]
+    fitting = [name for name in others if EPOCH_S[0] <= ticks * TIME_NS[name] / 1e9 <= EPOCH_S[1]]
+    return f", and can be {fitting[0]}: --unit time={fitting[0]}" if fitting else ""
+
+
+WHATS = {"time": "time", "offset": "place", "length": "length"}
+SAMPLED = 1 << 14
+TAIL_PERCENT = 5
+"""On either side of the sample: so many may be strays."""
+FAR = 10
+"""A time is doubted so many times the span of the others before or behind them."""
+VERY_FAR = 1000
+LONG_S = 365 * 86_400
+"""No trace pauses for a year, and for a thousand times as long as it lasts."""
+KEPT = 5
+FEW_RATIO = 0.001
+MOSTLY = 0.5
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The least and the largest number of each column that a good line has, as they are stored."""
+
+    ranges: Mapping[str, Range]
+
+    def outside(self, columns: Columns) -> NDArray[Any]:
+        """Return the rows with a number beyond its range."""
+        is_outside = np.zeros(columns.rows, np.bool_)
+        for name, (least, most) in self.ranges.items():
+            values = columns.numbers.get(name)
+            if values is not None and (values.min() < least or values.max() > most):
+                is_outside |= (values < least) | (values > most)
+        return np.flatnonzero(is_outside)
+
+    def reason(self, columns: Columns, row: int) -> str:
+        """Say in words which number of a row is beyond its range."""
+        for name, (least, most) in self.ranges.items():
+            if name in columns.numbers and not least <= columns.numbers[name][row] <= most:
+                value = int(columns.numbers[name][row].view(np.uint64))
+                return f"a {WHATS[name]} of {value} is too {'large' if value > most else 'small'}"
+        return ""
+
+    def told(self) -> str:
+        """Return the ranges in words."""
+        return ", ".join(
+            f"{WHATS[name]} {least} to {most}" for name, (least, most) in self.ranges.items()
+        )
+
+
+@dataclass(frozen=True)
+class Stray:
+    """A number far from the others, and the line or record that has it."""
+
+    what: str
+    value: int
+    shown: str
+
+
+class Sample:
+    """Up to twice SAMPLED of the values, evenly over as many as come."""
+
+    def __init__(self) -> None:
+        self._step, self._skip = 1, 0
+        self._kept = np.empty(0, np.int64)
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Take every so many-th of the values."""
+        self._kept = np.concatenate((self._kept, values[self._skip :: self._step]))
+        self._skip = (self._skip - len(values)) % self._step
+        while len(self._kept) > 2 * SAMPLED:
+            self._kept, self._step = self._kept[::2], 2 * self._step
+
+    def middle(self) -> Range:
+        """Return the quantiles between which nearly all values lie."""
+        ends = [TAIL_PERCENT, 100 - TAIL_PERCENT]
+        low, high = np.percentile(self._kept, ends, method="nearest")
+        return int(low), int(high)
+
+    def cannot_be_bytes(self, most: int) -> bool:
+        """Say whether most values up to `most` are no multiples of a sector's bytes."""
+        usual = self._kept[self._kept <= most]
+        return len(usual) > 0 and bool(np.mean(usual % SECTOR_BYTES != 0) > MOSTLY)
+
+
+@dataclass
+class Strays:
+    """What is seen of the columns while a trace is read."""
+
+    units: Units
+    is_scaled: bool
+    """Times are nanoseconds already."""
+    samples: dict[str, Sample] = field(default_factory=lambda: {name: Sample() for name in WHATS})
+    noted: list[Stray] = field(default_factory=list)
+    count: int = 0
+    """Of numbers that were noted as far from the others, or would have been."""
+    requests: int = 0
+    extremes: dict[str, Range] = field(default_factory=dict)
+    usual: dict[str, Range] = field(default_factory=dict)
+
+    def see(self, columns: Columns) -> None:
+        """Sample the columns, and note lines whose numbers lie far from the others."""
+        self.requests += columns.rows
+        for name in WHATS:
+            if name in columns.numbers and columns.rows:
+                self._see(name, columns.numbers[name], columns)
+
+    def _see(self, name: str, values: NDArray[Any], columns: Columns) -> None:
+        self.samples[name].add(values)
+        low, high = int(values.min()), int(values.max())
+        before = self.extremes.get(name, (low, high))
+        self.extremes[name] = (min(low, before[0]), max(high, before[1]))
+        least, most = self.usual.get(name, (1, 0))
+        if low >= least and high <= most:
+            return
+        self.usual[name] = least, most = self._range(name, FAR, 0)
+        rows = np.flatnonzero((values < least) | (values > most))
+        self.count += len(rows)
+        self.noted = [stray for stray in self.noted if self._is_far(stray)]
+        room = max(KEPT - len(self.noted), 0)
+        shown_rows = rows[:room].tolist()
+        for row, shown in zip(shown_rows, columns.shown(shown_rows), strict=True):
+            self.noted.append(Stray(name, int(values[row]), shown))
+
+    def _is_far(self, stray: Stray) -> bool:
+        least, most = self.usual[stray.what]
+        return not least <= stray.value <= most
+
+    def _range(self, name: str, spans: int, least_s: int) -> Range:
+        """Return what numbers of the column are usual: times by spans of the others around them."""
+        if name == "length":
+            return 0, LARGEST_LENGTH_BYTES // SIZE_BYTES[self.units.length]
+        if name == "offset":
+            return 0, LARGEST_PLACE_BYTES // SIZE_BYTES[self.units.offset]
+        unit_ns = 1 if self.is_scaled else TIME_NS[self.units.time]
+        low, high = self.samples["time"].middle()
+        margin = max(spans * max(high - low, 1), least_s * 1_000_000_000 // unit_ns)
+        least, most = low - margin, high + margin
+        if self.units.is_wall:
+            shift = FILETIME_OF_1970 if self.units.time == "filetime" else 0
+            first, last = (second * 1_000_000_000 // unit_ns + shift for second in EPOCH_S)
+            least, most = max(least, first), min(most, last)
+        return least, most
+
+    def bounds(self, *, is_contradicted: bool) -> Bounds | None:
+        """Return what good lines lie within, where no unit explains a number beyond that.
+
+        None when there is no such number, or when another unit might explain one. Unless
+        something contradicts the units, only times that no trace can have lie beyond.
+        """
+        found = {}
+        for name, (low, high) in self.extremes.items():
+            least, most = self._range(name, VERY_FAR, 0 if is_contradicted else LONG_S)
+            if least <= low and high <= most:
+                continue
+            if not self._is_certain(name, (least, most)):
+                return None
+            found[name] = (least, most)
+        return Bounds(found) if found else None
+
+    def _is_certain(self, name: str, usual: Range) -> bool:
+        """Say whether numbers beyond the range are wrong in whatever unit."""
+        if name == "time":
+            low, high = self.samples[name].middle()
+            return usual[0] <= low and high <= usual[1]
+        unit = self.units.length if name == "length" else self.units.offset
+        is_sure = unit == "sectors" and self.samples[name].cannot_be_bytes(usual[1])
+        return unit == "bytes" or is_sure
+
+    def shown(self) -> str:
+        """Return the lines that are far from the others, for a message."""
+        found = [stray for stray in self.noted if self._is_far(stray)]
+        return "".join(f"\n  {stray.shown}" for stray in found)
+
+    def doubts(self) -> list[str]:
+        """Return in words that some times lie far from the others, if few do."""
+        found = [stray for stray in self.noted if stray.what == "time" and self._is_far(stray)]
+        if not found or self.count > max(KEPT, FEW_RATIO * self.requests):
+            return []
+        lines = "; ".join(stray.shown for stray in found)
+        return [f"times more than {FAR} times the others' span away from them: {lines}"]
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """How to import; the defaults are those of the command."""
+
+    form: str | None = None
+    columns: str | None = None
+    delimiter: str = ","
+    units: tuple[str, ...] = ()
+    forces_units: bool = False
+    most_bad_ratio: float = 0.01
+    overwrite: bool = False
+    regex: str | None = None
+    """A line of the user's own text, with named groups; in place of `columns`."""
+    blkparse_format: str | None = None
+    """What was given to `blkparse -f`."""
+    layout_file: Path | None = None
+    """Of a text of events; default: layout.json beside it."""
+
+
+PLAIN = ImportOptions()
+OnBytes = Callable[[int, int | None], None]

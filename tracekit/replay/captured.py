@@ -1,0 +1,573 @@
+"""Compiles a captured trace of file operations into a file plan."""
+
+from __future__ import annotations
+
+import errno
+import heapq
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import InputError
+from tracekit.plans.file_plan import (
+    APPEND,
+    AT_POSITION,
+    CODES,
+    DIRECT,
+    EXCLUSIVE,
+    MAX_TRANSFER_BYTES,
+    NONE,
+    SYNC,
+    TRUNCATE,
+    UNTIMED,
+    FilePlanWriter,
+    FileTable,
+    Setting,
+    new_records,
+)
+from tracekit.store import TraceFolder
+from tracekit.tables import FILE_OPERATION_NAMES
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Rows that use a thing (a handle, a name), in order of the rows; one row may use several."""
+
+    row: Integers
+    thing: Integers
+    is_change: Flags
+
+    def sorted(self) -> Uses:
+        """Return the uses thing by thing, each in order of the rows."""
+        order = np.lexsort((self.row, self.thing))
+        return Uses(self.row[order], self.thing[order], self.is_change[order])
+
+
+def waits(
+    uses: Uses, lane: Integers, *, start_ns: Integers, end_ns: Integers
+) -> tuple[Integers, Integers]:
+    """Return pairs of rows: the first must wait for the second, which is of another lane.
+
+    `lane`, `start_ns` and `end_ns` are of each row, in order of start. A pair is left out when
+    the second had not ended when the first began.
+    """
+    uses = uses.sorted()
+    pairs = np.concatenate([_behind_changes(uses), _before_changes(uses, lane)])
+    first, second = pairs[:, 0], pairs[:, 1]
+    is_needed = (lane[first] != lane[second]) & (end_ns[second] <= start_ns[first])
+    return _latest(first[is_needed], second[is_needed], lane)
+
+
+def _behind_changes(uses: Uses) -> Integers:
+    """Return each use with the change before it."""
+    count = len(uses.row)
+    places = np.arange(count)
+    # The change before place i is at most place i - 1, and of the same thing.
+    changed = np.maximum.accumulate(np.where(uses.is_change, places, -1))
+    before = np.concatenate([[-1], changed[:-1]]).astype(np.int64) if count else changed
+    known = before >= 0
+    known[known] &= uses.thing[before[known]] == uses.thing[known]
+    return np.stack([uses.row[known], uses.row[before[known]]], axis=1)
+
+
+def _before_changes(uses: Uses, lane: Integers) -> Integers:
+    """Return each change with the last use of each lane since the change before."""
+    if len(uses.row) == 0:
+        return np.zeros((0, 2), np.int64)
+    starts = np.flatnonzero(uses.is_change)
+    epoch = np.cumsum(uses.is_change)
+    own_lane = lane[uses.row]
+    order = np.lexsort((uses.row, own_lane, epoch, uses.thing))
+    things, epochs, lanes = uses.thing[order], epoch[order], own_lane[order]
+    is_last = np.ones(len(order), bool)
+    is_last[:-1] = (
+        (things[1:] != things[:-1]) | (epochs[1:] != epochs[:-1]) | (lanes[1:] != lanes[:-1])
+    )
+    last = order[is_last]
+    # The change that ends an epoch is the first one behind it, if it is of the same thing.
+    following = epoch[last]
+    has_next = following < len(starts)
+    last, following = last[has_next], following[has_next]
+    change = starts[following]
+    same = uses.thing[change] == uses.thing[last]
+    return np.stack([uses.row[change[same]], uses.row[last[same]]], axis=1)
+
+
+def _latest(first: Integers, second: Integers, lane: Integers) -> tuple[Integers, Integers]:
+    """Keep, for each row, the last of each lane that it waits for."""
+    order = np.lexsort((second, lane[second], first))
+    first, second = first[order], second[order]
+    is_last = np.ones(len(first), bool)
+    is_last[:-1] = (first[1:] != first[:-1]) | (lane[second[1:]] != lane[second[:-1]])
+    return first[is_last], second[is_last]
+
+
+def lanes(tid: Integers, *, start_ns: Integers, end_ns: Integers) -> Integers:
+    """Return a lane for each row: threads that did not live at the same time share one.
+
+    A lane is taken by the thread that begins next after it became free, the longest free one first.
+    """
+    threads, place = np.unique(tid, return_inverse=True)
+    first = np.full(len(threads), np.iinfo(np.int64).max)
+    last = np.full(len(threads), np.iinfo(np.int64).min)
+    np.minimum.at(first, place, start_ns)
+    np.maximum.at(last, place, end_ns)
+    lane_of = np.zeros(len(threads), np.int64)
+    free_at: list[tuple[int, int]] = []
+    for thread in np.argsort(first, kind="stable").tolist():
+        begins = int(first[thread])
+        if free_at and free_at[0][0] <= begins:
+            lane_of[thread] = heapq.heappop(free_at)[1]
+        else:
+            lane_of[thread] = len(free_at)
+        heapq.heappush(free_at, (int(last[thread]), int(lane_of[thread])))
+    return lane_of[place]
+
+
+MADE_BY = "capture --files"
+
+
+@dataclass
+class Tree:
+    """The files of a plan; numbers are those of the plan, -1 for what cannot be in one."""
+
+    table: FileTable = field(default_factory=FileTable)
+    number_of: dict[int, int] = field(default_factory=dict)
+    """By file_id of the trace."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Why a file_id has no number."""
+    folders: list[int] = field(default_factory=list)
+    """Number of the folder of each number, -1 for the directory of the run."""
+    plain_files: set[int] = field(default_factory=set)
+    """Numbers of what is no folder."""
+    absent: set[str] = field(default_factory=set)
+    """Paths that were not there."""
+    present_files: int = 0
+    present_bytes: int = 0
+    unknown_sizes: int = 0
+
+    def parents(self, numbers: Integers) -> Integers:
+        """Return the numbers of the folders that hold these, -1 where there is none."""
+        folders = np.array([*self.folders, -1], np.int64)
+        return folders[np.where(numbers < 0, len(folders) - 1, numbers)]
+
+
+def build_tree(folder: TraceFolder) -> Tree:
+    """Read the table `files`: paths become relative to `/`, folders come before what they hold."""
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(folder.require("files", made_by=MADE_BY)).to_pylist()
+    rows.sort(key=lambda row: row["path"].split("/"))
+    tree = Tree()
+    folders = _folders(rows)
+    for row in rows:
+        reason = _reason(tree, row)
+        if reason:
+            tree.reasons[row["file_id"]] = reason
+        else:
+            _add(tree, row, is_folder=row["kind"] == "directory" or row["path"] in folders)
+    return tree
+
+
+def _folders(rows: list[dict[str, Any]]) -> set[str]:
+    """Return what must be a folder, because something lies below it that was there."""
+    found: set[str] = set()
+    for row in rows:
+        if row["evidence"] == "absent" or row["kind"] == "other":
+            continue
+        head = row["path"].rpartition("/")[0]
+        while head and head not in found:
+            found.add(head)
+            head = head.rpartition("/")[0]
+    return found
+
+
+def _reason(tree: Tree, row: dict[str, Any]) -> str | None:
+    """Return why a path cannot be in a plan, or None."""
+    if row["kind"] == "other":
+        return "no plain file"
+    if row["path"] == "/":
+        return "the root of all"
+    head = row["path"].rpartition("/")[0]
+    while head:
+        number = tree.table.number(head[1:])
+        if number is not None:
+            return "below a file" if number in tree.plain_files else None
+        head = head.rpartition("/")[0]
+    return None
+
+
+def _add(tree: Tree, row: dict[str, Any], *, is_folder: bool) -> None:
+    size_bytes = 0 if is_folder else row["size_bytes"] or 0
+    path = row["path"][1:]
+    _add_folders(tree, path)
+    # Nothing was there in a folder that was not, whatever a name that is a link seemed to say.
+    is_there = row["evidence"] != "absent" and path.rpartition("/")[0] not in tree.absent
+    number = tree.table.number(path)
+    if number is None:
+        kind = "directory" if is_folder else "file"
+        number = tree.table.add(path, kind=kind, size_bytes=size_bytes, there=is_there)
+        tree.absent.update(() if is_there else (path,))
+    if not is_folder:
+        tree.plain_files.add(number)
+    tree.number_of[row["file_id"]] = number
+    _note_folders(tree, path)
+    if is_there and not is_folder:
+        tree.present_files += 1
+        tree.present_bytes += size_bytes
+        tree.unknown_sizes += row["size_bytes"] is None
+
+
+def _add_folders(tree: Tree, path: str) -> None:
+    """Add the folders of a path that no operation names: they are there if their own folder is."""
+    parts = path.split("/")[:-1]
+    for count in range(1, len(parts) + 1):
+        folder = "/".join(parts[:count])
+        if tree.table.number(folder) is None:
+            is_there = folder.rpartition("/")[0] not in tree.absent
+            tree.table.add(folder, kind="directory", there=is_there)
+            tree.absent.update(() if is_there else (folder,))
+
+
+def _note_folders(tree: Tree, path: str) -> None:
+    """Note the folder of a path that was added, and of those that were added with it."""
+    while len(tree.folders) < len(tree.table):
+        tree.folders.append(-1)
+    while path:
+        head = path.rpartition("/")[0]
+        number, folder = tree.table.number(path), tree.table.number(head)
+        if number is not None and folder is not None:
+            tree.folders[number] = folder
+        path = head
+
+
+BATCH_ROWS = 1 << 17
+MOST_OPERATIONS = 8_000_000
+"""That are compiled at a time: they are kept in memory."""
+ROWS = np.dtype(
+    [
+        *((name, "<i8") for name in ("operation_id", "start_ns", "end_ns", "offset", "length")),
+        *((name, "<i8") for name in ("file", "other", "handle", "pid", "tid")),
+        ("error", "<i4"),
+        ("flags", "<i4"),
+        ("operation", "<i4"),
+    ]
+)
+Rows = npt.NDArray[np.void]
+FLAGS = {
+    "is_direct": DIRECT,
+    "is_sync": SYNC,
+    "is_append": APPEND,
+    "is_exclusive": EXCLUSIVE,
+    "is_truncate": TRUNCATE,
+}
+UNSEEN = ("mmap", "munmap", "msync")
+"""What is touched in a mapping is not in the trace."""
+REPEATABLE_ERRORS = (0, errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY)
+
+
+def read_rows(folder: TraceFolder, tree: Tree, *, limit: int | None) -> tuple[Rows, dict[str, int]]:
+    """Return the first `limit` operations that can be replayed, and how many cannot by reason."""
+    import pyarrow.parquet as pq
+
+    skipped: dict[str, int] = {}
+    kept: list[Rows] = []
+    left = MOST_OPERATIONS + 1 if limit is None else limit
+    with pq.ParquetFile(folder.require("file_operations", made_by=MADE_BY)) as table:
+        for batch in table.iter_batches(BATCH_ROWS):
+            rows = _chosen(batch, tree, skipped)[:left]
+            kept.append(rows)
+            left -= len(rows)
+            if left <= 0:
+                break
+    if limit is None and left <= 0:
+        raise InputError(
+            f"{folder.path}: more than {MOST_OPERATIONS:,} file operations",
+            hint=f"replay the first with --limit {MOST_OPERATIONS}",
+        )
+    return (np.concatenate(kept) if kept else np.empty(0, ROWS)), skipped
+
+
+def _chosen(batch: Any, tree: Tree, skipped: dict[str, int]) -> Rows:
+    """Return a batch's rows that can be replayed; add the others to `skipped`."""
+    rows = np.zeros(batch.num_rows, ROWS)
+    rows["operation"] = _codes(batch.column("operation"))
+    for name in ("operation_id", "start_ns", "pid", "tid", "error"):
+        rows[name] = batch.column(name).to_numpy()
+    for name, source in (("end_ns", "end_ns"), ("handle", "handle"), ("offset", "offset_bytes")):
+        rows[name] = _filled(batch.column(source))
+    length, done = _filled(batch.column("length_bytes")), _filled(batch.column("done_bytes"))
+    rows["length"] = np.where(length < 0, np.maximum(done, 0), length)
+    rows["file"], bad_file = _numbers(batch.column("file_id"), tree)
+    rows["other"], bad_other = _numbers(batch.column("other_file_id"), tree)
+    for name, bit in FLAGS.items():
+        rows["flags"] |= np.where(batch.column(name).to_numpy(zero_copy_only=False), bit, 0)
+    closed_itself = (rows["operation"] == CODES["close"]) & (rows["end_ns"] < 0)
+    rows["flags"] |= np.where(closed_itself, UNTIMED, 0)
+    reasons = [
+        ("mapped memory is not seen", np.isin(rows["operation"], [CODES[n] for n in UNSEEN])),
+        ("an error that another machine need not give", ~np.isin(rows["error"], REPEATABLE_ERRORS)),
+        ("no plain file", bad_file | bad_other),
+    ]
+    is_out = np.zeros(len(rows), bool)
+    for reason, applies in reasons:
+        count = int((applies & ~is_out).sum())
+        if count:
+            skipped[reason] = skipped.get(reason, 0) + count
+        is_out |= applies
+    return rows[~is_out]
+
+
+def _codes(column: Any) -> npt.NDArray[np.int64]:
+    """Return the plan's codes of a dictionary column of operations."""
+    words = column.dictionary.to_pylist()
+    unknown = sorted(set(words) - set(FILE_OPERATION_NAMES))
+    if unknown:
+        raise InputError(f"file_operations has the operation {unknown[0]!r}", hint="capture again")
+    codes = np.array([CODES[word] for word in words] or [0], np.int64)
+    found: npt.NDArray[np.int64] = codes[column.indices.to_numpy()]
+    return found
+
+
+def _filled(column: Any) -> npt.NDArray[np.int64]:
+    """Return a column's numbers with -1 for nulls."""
+    import pyarrow.compute as pc
+
+    found: npt.NDArray[np.int64] = pc.fill_null(column, -1).to_numpy()
+    return found
+
+
+def _numbers(column: Any, tree: Tree) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the plan's numbers of files, and whether there is a file without one."""
+    ids = _filled(column)
+    known, place = np.unique(ids, return_inverse=True)
+    numbers = np.array([tree.number_of.get(int(one), -1) for one in known], np.int64)[place]
+    return numbers, (ids >= 0) & (numbers < 0)
+
+
+MOST_THREADS = 4096
+NO_ID = np.iinfo(np.int64).max
+"""Of records that stand for no captured operation."""
+OPENS = (CODES["open"], CODES["create"])
+TRANSFERS = (CODES["read"], CODES["write"])
+PLACED = (*TRANSFERS, CODES["fallocate"], CODES["sync_file_range"])
+WRITES = ("write", "truncate", "fallocate")
+CHANGES = ("create", "rename", "link", "unlink", "mkdir", "rmdir", "truncate")
+
+
+@dataclass(frozen=True)
+class FilePlanReport:
+    """What went into a plan and what did not; counts are operations."""
+
+    operations: dict[str, int]
+    skipped: dict[str, int]
+    """By reason."""
+    threads: int
+    files: int
+    present_files: int
+    """Made before the run, with `present_bytes`."""
+    present_bytes: int
+    unknown_sizes: int
+    """Files that were there, with a size that nothing tells: they are made empty."""
+    adopted_handles: int
+    """Opened, untimed, where the trace does not show their opening."""
+    waits: int
+    """Operations that wait for one of another thread."""
+    cut_transfers: int
+    """Longer than a plan can hold."""
+
+
+def compile_files(folder: TraceFolder, plan: Path, *, limit: int | None = None) -> FilePlanReport:
+    """Write the plan of the first `limit` operations of a trace; raise InputError if none is left.
+
+    Operations are kept in memory, about 200 bytes each.
+    """
+    tree = build_tree(folder)
+    rows, skipped = read_rows(folder, tree, limit=limit)
+    if len(rows) == 0:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+        raise InputError(
+            f"{folder.path}: there is no file operation to replay ({reasons or 'none at all'})",
+            hint="capture again with: tracekit capture --files",
+        )
+    rows, adopted = _with_opens(rows)
+    rows["end_ns"] = np.maximum(rows["end_ns"], rows["start_ns"])
+    times = {name: rows[name] for name in ("start_ns", "end_ns")}
+    lane = lanes(rows["tid"], **times)
+    if int(lane.max()) >= MOST_THREADS:
+        raise InputError(
+            f"{folder.path}: {int(lane.max()) + 1:,} threads at a time, a plan has {MOST_THREADS}",
+            hint="replay fewer operations with --limit",
+        )
+    first, second = waits(_uses(rows, tree), lane, **times)
+    records, order = _records(rows, lane, first, second)
+    counts = _write(plan, records, order, table=tree.table)
+    counts["open"] = counts.get("open", 0) - adopted
+    counts["stat"] = counts.get("stat", 0) - order.added
+    is_cut = np.isin(rows["operation"], TRANSFERS) & (rows["length"] > MAX_TRANSFER_BYTES)
+    return FilePlanReport(
+        operations={name: count for name, count in counts.items() if count},
+        skipped=skipped,
+        threads=int(lane.max()) + 1,
+        files=len(tree.table),
+        present_files=tree.present_files,
+        present_bytes=tree.present_bytes,
+        unknown_sizes=tree.unknown_sizes,
+        adopted_handles=adopted,
+        waits=len(np.unique(first)),
+        cut_transfers=int(is_cut.sum()),
+    )
+
+
+def _write(
+    plan: Path, records: npt.NDArray[np.void], order: _Order, *, table: FileTable
+) -> dict[str, int]:
+    """Write the plan; return its operations by name."""
+    bounds = np.searchsorted(order.lane, np.arange(int(order.lane[-1]) + 2)).tolist()
+    with plan.open("wb") as file:
+        writer = FilePlanWriter(file)
+        for low, high in pairwise(bounds):
+            writer.thread(int(order.pid[low]), int(order.tid[low]))
+            writer.append(records[low:high])
+        return writer.finish(table, Setting())
+
+
+def _with_opens(rows: Rows) -> tuple[Rows, int]:
+    """Return the rows with an untimed open before the first use of a handle never seen opened.
+
+    Handles are numbered from 0 afterwards.
+    """
+    used = np.flatnonzero(rows["handle"] >= 0)
+    numbers, first, place = np.unique(rows["handle"][used], return_index=True, return_inverse=True)
+    rows["handle"][used] = place
+    first_row = used[first]
+    is_open = np.isin(rows["operation"][first_row], OPENS)
+    missing = first_row[~is_open]
+    if len(numbers) > (1 << 24):
+        raise InputError("more than 16,777,216 files were opened", hint="replay with --limit")
+    opens = rows[missing].copy()
+    opens["operation"] = CODES["open"]
+    opens["operation_id"] = NO_ID
+    opens["end_ns"] = opens["start_ns"]
+    opens["error"] = 0
+    opens["other"], opens["length"] = -1, 0
+    opens["flags"] = (opens["flags"] & (DIRECT | SYNC | APPEND)) | UNTIMED
+    return np.insert(rows, missing, opens), len(opens)
+
+
+def _uses(rows: Rows, tree: Tree) -> Uses:
+    """Return what each row uses: its handle, the names it gives, and the folders of these."""
+    number = np.arange(len(rows))
+    operation = rows["operation"]
+    has_handle = rows["handle"] >= 0
+    is_open = np.isin(operation, OPENS)
+    is_done = rows["error"] == 0
+    ends_handle = is_open | (operation == CODES["close"])
+    changes = np.isin(operation, [CODES[name] for name in CHANGES])
+    changes |= is_open & ((rows["flags"] & TRUNCATE) != 0)
+    by_name = (~has_handle | is_open) & (rows["file"] >= 0)
+    has_other = rows["other"] >= 0
+    # Who opens a file sees what was written by those that had closed it.
+    is_written = np.zeros(int(rows["handle"].max()) + 2, bool)
+    is_written[rows["handle"][np.isin(operation, [CODES[name] for name in WRITES])]] = True
+    is_written[-1] = False
+    ends_writing = (operation == CODES["close"]) & is_written[rows["handle"]]
+    # Names come behind the handles in the numbers of things.
+    base = int(rows["handle"].max()) + 1
+    parents = tree.parents(rows["file"])
+    other_parents = tree.parents(rows["other"])
+    is_source = operation != CODES["link"]
+    parts: list[tuple[Flags, Integers, Flags]] = [
+        (has_handle, rows["handle"], ends_handle),
+        (by_name, base + rows["file"], changes & is_done & is_source),
+        (ends_writing, base + rows["file"], ends_writing),
+        (has_other, base + rows["other"], changes & is_done),
+        (by_name & (parents >= 0), base + parents, np.zeros(len(rows), bool)),
+        (has_other & (other_parents >= 0), base + other_parents, np.zeros(len(rows), bool)),
+    ]
+    return Uses(
+        np.concatenate([number[chosen] for chosen, _, _ in parts]),
+        np.concatenate([thing[chosen] for chosen, thing, _ in parts]),
+        np.concatenate([change[chosen] for chosen, _, change in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Of the records, in the order of the plan."""
+
+    lane: Integers
+    pid: Integers
+    tid: Integers
+    added: int
+    """Records that only wait."""
+
+
+def _records(
+    rows: Rows, lane: Integers, first: Integers, second: Integers
+) -> tuple[npt.NDArray[np.void], _Order]:
+    """Return the records lane by lane; one that waits for several threads gets helpers before it.
+
+    A helper is an untimed stat of the same file, because a record can wait for one other only.
+    """
+    is_main = np.ones(len(first), bool)
+    is_main[1:] = first[1:] != first[:-1]
+    helpers = rows[first[~is_main]].copy()
+    helpers["operation"] = CODES["stat"]
+    helpers["operation_id"] = NO_ID
+    helpers["handle"], helpers["other"], helpers["error"] = -1, -1, 0
+    helpers["flags"] = UNTIMED
+    everything = np.concatenate([helpers, rows])
+    source = np.concatenate([first[~is_main], np.arange(len(rows))])
+    rank = np.concatenate([np.zeros(len(helpers)), np.ones(len(rows))])
+    order = np.lexsort((rank, source, lane[source]))
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    after = np.full(len(order), NONE, np.int64)
+    of_row = position[len(helpers) :]
+    after[: len(helpers)] = of_row[second[~is_main]]
+    after[len(helpers) + first[is_main]] = of_row[second[is_main]]
+    chosen, lanes_in_order = everything[order], lane[source][order]
+    records = _encoded(chosen, lanes_in_order)
+    records["after"] = after[order]
+    return records, _Order(lanes_in_order, chosen["pid"], chosen["tid"], len(helpers))
+
+
+def _encoded(rows: Rows, lane: Integers) -> npt.NDArray[np.void]:
+    """Return the records of rows that stand in the order of the plan."""
+    records = new_records(len(rows))
+    operation = rows["operation"]
+    begin_ns = rows["start_ns"] - rows["start_ns"].min()
+    records["start_ns"] = begin_ns
+    # A lane begins when it began; a helper takes the think time of the record that it stands for.
+    before = np.zeros(len(rows), np.int64)
+    before[1:] = np.where(lane[1:] == lane[:-1], rows["end_ns"][:-1], rows["start_ns"].min())
+    before[:1] = rows["start_ns"].min()
+    records["think_ns"] = np.maximum(rows["start_ns"] - before, 0)
+    for name in ("file", "other", "handle"):
+        records[name] = np.where(rows[name] < 0, NONE, rows[name])
+    at_own = np.isin(operation, PLACED) & (rows["offset"] < 0)
+    records["offset"] = np.where(rows["offset"] < 0, 0, rows["offset"]).astype(np.uint64)
+    records["offset"][at_own] = AT_POSITION
+    longest = np.where(np.isin(operation, TRANSFERS), MAX_TRANSFER_BYTES, NO_ID)
+    records["length"] = np.clip(rows["length"], 0, longest)
+    records["operation_id"] = rows["operation_id"]
+    records["expected_error"] = rows["error"]
+    is_open = np.isin(operation, OPENS)
+    # An open that is to fail needs a handle nevertheless: one a lane.
+    failing = is_open & (rows["handle"] < 0)
+    records["handle"][failing] = rows["handle"].max() + 1 + lane[failing]
+    kept = np.where(is_open, DIRECT | SYNC | APPEND | EXCLUSIVE | TRUNCATE | UNTIMED, UNTIMED)
+    records["flags"] = rows["flags"] & kept
+    records["flags"] &= np.where(operation == CODES["open"], 0xFFFF ^ EXCLUSIVE, 0xFFFF).astype(
+        np.uint16
+    )
+    records["operation"] = operation
+    return records

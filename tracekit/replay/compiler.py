@@ -1,0 +1,297 @@
+"""Compiles a trace folder into a plan file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import InputError
+from tracekit.plans import block_plan
+from tracekit.plans.block_plan import AFTER_MAX
+from tracekit.replay.placed import Integers, Pieces, Placed, Steps, together
+from tracekit.replay.routes import NVM, Routes, known_devices, parts_of
+from tracekit.replay.source import Rows, Source
+from tracekit.store import TraceFolder, beside
+from tracekit.tables import ROLES
+
+
+def _none() -> Integers:
+    return np.empty(0, np.int64)
+
+
+@dataclass
+class Waits:
+    """Finds, in a stream of requests in order of time, the one that each came after.
+
+    A request comes after the last completion that is earlier than it: its think time is what
+    passed since. Those before the first completion came after none. Kept are only requests in
+    flight, and the last one that has completed.
+    """
+
+    count: int = 0
+    without_completion: int = 0
+    complete_ns: Integers = field(default_factory=_none)
+    position: Integers = field(default_factory=_none)
+
+    def add(self, rows: Rows) -> tuple[Integers, Integers]:
+        """Return, for each row, how many rows before it that one stands (0: none) and the think ns.
+
+        Rows come as `Source.rows` yields them, without those that the plan leaves out.
+        """
+        own = self.count + np.arange(len(rows), dtype=np.int64)
+        self.count += len(rows)
+        # A completion that is earlier than its own request is none that anybody can have seen.
+        has_ended = rows["complete_ns"] >= rows["time_ns"]
+        self.without_completion += int((~has_ended).sum())
+        ended = np.concatenate([self.complete_ns, rows["complete_ns"][has_ended]])
+        position = np.concatenate([self.position, own[has_ended]])
+        order = np.argsort(ended, kind="stable")
+        ended, position = ended[order], position[order]
+        last = np.searchsorted(ended, rows["time_ns"], side="left") - 1
+        last = _near(last, position, own)
+        after = np.where(last >= 0, own - position[last], 0) if len(ended) else 0 * own
+        think = np.where(after > 0, rows["time_ns"] - ended[last], 0) if len(ended) else 0 * own
+        first = max(int(np.searchsorted(ended, rows["time_ns"][-1], side="left")) - 1, 0)
+        self.complete_ns, self.position = ended[first:], position[first:]
+        return after, think
+
+
+def _near(last: Integers, position: Integers, own: Integers) -> Integers:
+    """Go back from a completion whose request stands too far before, to one that does not."""
+    found = last.copy()
+    for row in (
+        np.flatnonzero((last >= 0) & (own - position[last] > AFTER_MAX)) if len(position) else ()
+    ):
+        while found[row] >= 0 and own[row] - position[found[row]] > AFTER_MAX:
+            found[row] -= 1
+    return found
+
+
+ADDRESS_MAX = 1 << 52
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """What went into a plan and what did not; counts are requests."""
+
+    requests: int
+    duration_ns: int
+    level: str
+    operations: dict[str, int]
+    skipped: dict[str, int]
+    guessed_times: int
+    rounded: int
+    without_completion: int
+    cut_requests: int
+    pieces: int
+    targets: list[dict[str, Any]]
+    extents: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What goes into a plan.
+
+    `level` is `queued` (every request of the application's side) or `issued` (what the device got,
+    merged requests as one). Roles, devices and parts of devices (`parts_of`) in `own_labels` have
+    targets of their own; blocks in `placed` lie on the target `nvm`. `limit` is a number of
+    requests of the trace.
+    """
+
+    level: str = "queued"
+    own_labels: tuple[str, ...] = ()
+    limit: int | None = None
+    placed: Placed | None = None
+
+
+@dataclass
+class _Compiler:
+    source: Source
+    routes: Routes
+    writer: block_plan.PlanWriter
+    options: PlanOptions
+    taken: int = 0
+    steps: Steps = field(default_factory=Steps)
+    first_ns: int | None = None
+    rounded: int = 0
+    waits: Waits = field(default_factory=Waits)
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def add(self, rows: Rows) -> bool:
+        """Append a batch; return whether more are wanted."""
+        operation = self._operations(rows)
+        rows, operation = self._drop(rows, operation)
+        limit = self.options.limit
+        if limit is not None:
+            rows = rows[: limit - self.taken]
+            operation = operation[: len(rows)]
+        self.taken += len(rows)
+        if len(rows):
+            self._append(rows, operation)
+        return limit is None or self.taken < limit
+
+    def _operations(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Plan's operation of each row, -1 where it has none."""
+        names = self.source.operations
+        table = [
+            block_plan.OPERATIONS.index(n) if n in block_plan.OPERATIONS else -1 for n in names
+        ]
+        operation: npt.NDArray[np.int64] = np.array(table, np.int64)[rows["operation"]]
+        is_empty = rows["length_bytes"] == 0
+        is_flush = (rows["flags"] & block_plan.PREFLUSH) != 0
+        operation[(operation == block_plan.WRITE) & is_empty & is_flush] = block_plan.FLUSH
+        operation[(operation == block_plan.FLUSH) & ~is_empty] = block_plan.WRITE
+        return operation
+
+    def _drop(
+        self, rows: Rows, operation: npt.NDArray[np.int64]
+    ) -> tuple[Rows, npt.NDArray[np.int64]]:
+        """Leave out, and count, what cannot be replayed."""
+        length = rows["length_bytes"]
+        moves_data = (operation == block_plan.READ) | (operation == block_plan.WRITE)
+        is_placed = operation != block_plan.FLUSH
+        sector = rows["sector"]
+        # An address can be negative or huge only in a damaged capture.
+        is_outside = is_placed & ((sector < 0) | (sector > ADDRESS_MAX) | (length < 0))
+        reasons = {
+            "operation": operation < 0,
+            "empty": (operation >= 0) & is_placed & (length == 0),
+            "address": is_outside,
+            "too_long": ~is_outside
+            & np.where(moves_data, length > block_plan.MAX_TRANSFER_BYTES, length >= 1 << 41),
+        }
+        is_kept = np.ones(len(rows), bool)
+        for reason, mask in reasons.items():
+            count = int((mask & is_kept).sum())
+            if count:
+                self.skipped[reason] = self.skipped.get(reason, 0) + count
+                is_kept &= ~mask
+        return (rows, operation) if is_kept.all() else (rows[is_kept], operation[is_kept])
+
+    def _append(self, rows: Rows, operation: npt.NDArray[np.int64]) -> None:
+        if self.first_ns is None:
+            self.first_ns = int(rows["time_ns"][0])
+        length_bytes = np.where(operation == block_plan.FLUSH, 0, rows["length_bytes"])
+        sectors = -(-length_bytes // block_plan.SECTOR_BYTES)
+        self.rounded += int((sectors * block_plan.SECTOR_BYTES != length_bytes).sum())
+        after, think_ns = self.waits.add(rows)
+        sector = np.where(operation == block_plan.FLUSH, 0, rows["sector"])
+        parts = self._place(rows, operation, sector, sector + sectors)
+        row = parts.row
+        records = np.zeros(len(row), block_plan.RECORD)
+        records["intended_ns"] = rows["time_ns"][row] - self.first_ns
+        records["sector"] = parts.sector
+        records["request_id"] = rows["request_id"][row]
+        records["length_sectors"] = parts.end - parts.sector
+        records["operation"] = parts.operation
+        records["flags"] = parts.flags
+        records["target"] = self._areas(rows[row], parts)
+        records["after"], records["think_ns"] = self.steps.add(row, after, think_ns=think_ns)
+        self.writer.append(records)
+
+    def _place(self, rows: Rows, operation: Integers, sector: Integers, end: Integers) -> Pieces:
+        """Cut requests where a placement has them on both devices."""
+        flags = rows["flags"].astype(np.int64)
+        is_nvm = np.zeros(len(rows), bool)
+        whole = Pieces(np.arange(len(rows)), sector, end, operation, flags, is_nvm)
+        placed = self.options.placed
+        if placed is None:
+            return whole
+        found = [
+            placed.split(d, role, asked=whole.take(mask)) for d, role, mask in self._groups(rows)
+        ]
+        return together(found)
+
+    def _groups(self, rows: Rows) -> Iterator[tuple[str, str, Integers]]:
+        """Yield device, role and positions of the rows that have them."""
+        roles = len(self.source.roles)
+        group = rows["device"].astype(np.int64) * roles + rows["role"]
+        for one in np.flatnonzero(np.bincount(group)):
+            device = self.source.devices[int(one) // roles]
+            role = self.source.roles[int(one) % roles]
+            yield device, role, np.flatnonzero(group == one)
+
+    def _areas(self, rows: Rows, parts: Pieces) -> Integers:
+        """Area of each piece; pieces of one device and role are looked at together."""
+        areas = np.empty(len(rows), np.int64)
+        for device, role, group in self._groups(rows):
+            for is_nvm in np.unique(parts.is_nvm[group]):
+                mask = group[parts.is_nvm[group] == is_nvm]
+                sector, end = parts.sector[mask], parts.end[mask]
+                areas[mask] = (
+                    self.routes.number_on(NVM, sector=sector, end=end)
+                    if is_nvm
+                    else self.routes.number(device, role, sector=sector, end=end)
+                )
+        return areas
+
+
+def trace_hash(info: dict[str, Any]) -> bytes:
+    """Return the SHA-256 of the trace's source: of the one file, or of the list of all hashes."""
+    hashes = [entry["sha256"] for entry in info.get("source", {}).get("files", [])]
+    if len(hashes) == 1:
+        return bytes.fromhex(hashes[0])
+    return hashlib.sha256("\n".join(hashes).encode()).digest()
+
+
+def compile_plan(
+    folder: TraceFolder,
+    path: Path,
+    *,
+    options: PlanOptions,
+    on_rows: Callable[[int], None] | None = None,
+) -> PlanReport:
+    """Write the plan of a trace to `path`, in bounded memory.
+
+    Raises InputError when there is nothing to replay.
+    """
+    requests = folder.require("requests", made_by="parse")
+    source = Source(requests, options.level)
+    own = options.own_labels
+    routes = Routes(
+        folder.info.get("layout", []),
+        tuple(label for label in own if label in ROLES),
+        parts_of(own, known_devices(folder.info)),
+    )
+    with beside(path) as part, block_plan.open_new(part) as out:
+        compiler = _Compiler(source, routes, block_plan.PlanWriter(out), options)
+        for rows in source.rows():
+            if on_rows is not None:
+                on_rows(len(rows))
+            if not compiler.add(rows):
+                break
+        if compiler.writer.count == 0:
+            raise InputError(
+                f"{requests}: there is no request to replay at level '{options.level}'"
+            )
+        tables = routes.tables(trace_sha256=trace_hash(folder.info), level=options.level)
+        totals = compiler.writer.finish(tables)
+    return _report(compiler, tables, totals)
+
+
+def _report(compiler: _Compiler, tables: block_plan.Tables, totals: dict[str, Any]) -> PlanReport:
+    source, placed = compiler.source, compiler.options.placed
+    lost = {"unissued": source.unissued, "merged_into_unknown": source.orphans}
+    return PlanReport(
+        requests=compiler.writer.count,
+        duration_ns=totals["duration_ns"],
+        level=tables.level,
+        operations=totals["operations"],
+        skipped={**compiler.skipped, **{reason: n for reason, n in lost.items() if n}},
+        guessed_times=source.guessed_times,
+        rounded=compiler.rounded,
+        without_completion=compiler.waits.without_completion,
+        cut_requests=0 if placed is None else placed.cut_requests,
+        pieces=0 if placed is None else placed.pieces,
+        targets=[
+            {"label": label, "needed_bytes": needed}
+            for label, needed in zip(tables.labels, tables.needed_bytes, strict=True)
+        ],
+        extents=[vars(extent).copy() for extent in tables.extents],
+    )

@@ -1,0 +1,239 @@
+"""What a replay left whose program was killed, or could not write all of its completions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit import store
+from tracekit.errors import TracekitError, UsageError
+from tracekit.metadata import read_object
+from tracekit.plans import block_plan
+from tracekit.replay.completions import (
+    HEADER,
+    read_records,
+    write_completions,
+    write_file_completions,
+)
+from tracekit.replay.schedule import requests_handled
+
+MOST_AHEAD = 1 << 20
+"""Completions behind a request without one that are looked at; what is in flight is far fewer."""
+Ids = npt.NDArray[np.uint64]
+
+
+def first_without_completion(plan: Path, records: Path, *, begin: int, from_ns: int = 0) -> int:
+    """Return the first record of the plan that was not completed: all before it were.
+
+    `begin` and `from_ns` are the number and the time in the plan from which on it ran. `records`
+    is the program's file; its last record may be cut off. Records behind the one that is returned
+    may be completed too, since requests complete in any order.
+    """
+    header = np.fromfile(plan, block_plan.HEADER, 1)[0]
+    rows = np.memmap(
+        plan,
+        block_plan.RECORD,
+        "r",
+        offset=int(header["records_offset"]),
+        shape=(int(header["record_count"]),),
+    )
+    at = max(begin, int(np.searchsorted(rows["intended_ns"], from_ns)) if from_ns else 0)
+    return _walk(rows["request_id"], read_records(records), at)
+
+
+def _walk(planned: Ids, chunks: Iterator[npt.NDArray[np.void]], at: int) -> int:
+    ahead = np.zeros(0, np.uint64)
+    for chunk in chunks:
+        ahead = np.concatenate([ahead, chunk["request_id"]])
+        here = np.asarray(planned[at : at + len(ahead)])
+        done = _done(here, ahead)
+        at += done
+        ahead = _without(ahead, here[:done])
+        if len(ahead) > MOST_AHEAD:
+            break
+    return at
+
+
+def _done(planned: Ids, ended: Ids) -> int:
+    """Return how many records at the start of `planned` are in `ended`, each for itself.
+
+    The pieces of a request have its id: the second piece needs the id twice.
+    """
+    ids, counts = np.unique(ended, return_counts=True)
+    order = np.argsort(planned, kind="stable")
+    grouped = planned[order]
+    nth = np.empty(len(planned), np.int64)
+    nth[order] = np.arange(len(planned)) - np.searchsorted(grouped, grouped)
+    place = np.searchsorted(ids, planned)
+    known = place < len(ids)
+    known[known] = ids[place[known]] == planned[known]
+    known[known] = nth[known] < counts[place[known]]
+    return int(np.argmin(known)) if not known.all() else len(planned)
+
+
+def _without(ended: Ids, taken: Ids) -> Ids:
+    """Return `ended` less one of each in `taken`, all of which are in it."""
+    ids, counts = np.unique(ended, return_counts=True)
+    counts -= np.bincount(np.searchsorted(ids, taken), minlength=len(ids))
+    return np.repeat(ids, counts)
+
+
+ABOUT = "unfinished.json"
+TABLE = "unfinished.parquet"
+PLAN = "plan.bin"
+RECORDS = "completions.bin"
+FILE_TABLE = "file_completions.parquet"
+FILE_RECORDS = "results.bin"
+SUMMARY = "summary.json"
+SUFFIX = ".unfinished"
+RESERVE_BYTES = 1 << 16
+"""Kept free while the program runs: what is told of a run whose disk became full needs room."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run: its plan and what is told of it, where its completions go, what it begins with.
+
+    `first` and `from_ns` are the record and the time of the plan from which on it runs; they and
+    `is_timed` are of block replays. The name of `records` tells which kind of replay it is.
+    """
+
+    plan: Path
+    records: Path
+    compiled: Mapping[str, Any]
+    first: int = 0
+    from_ns: int = 0
+    is_timed: bool = True
+
+    @property
+    def is_of_files(self) -> bool:
+        """Whether it does file operations: these cannot be gone on with, files are in between."""
+        return self.records.name.startswith(FILE_RECORDS)
+
+
+@contextmanager
+def keeping_unfinished(place: Path, begun: Begun) -> Iterator[None]:
+    """Keep the completions of a program that did not finish them in the folder `place`.
+
+    `place` then holds the plan, a table and unfinished.json, or the program's own file where the
+    disk has no room for a table. The table of a block replay is unfinished.parquet, and another run
+    can go on from the plan; that of file operations is file_completions.parquet. unfinished.json
+    has outcome, error, completions, compiled and next: the first record of the plan that was not
+    completed, null for file operations. The error goes on, and names the folder. What a killed
+    process of this program leaves, `rescue` finds.
+    """
+    about = begun.plan.parent / ABOUT
+    told = {**asdict(begun), "plan": begun.plan.name, "records": begun.records.name}
+    about.write_bytes(json.dumps(told).encode().ljust(RESERVE_BYTES))
+    try:
+        yield
+        about.unlink()
+    except TracekitError as error:
+        about.unlink()
+        part = _records_of(begun.records)
+        if part is None:
+            raise
+        count = _keep(place, part, begun, error=str(error))
+        said = "what completed" if count is None else f"{count:,} completions"
+        again = "replay again" if begun.is_of_files else f"go on with --resume {place.name}"
+        raise TracekitError(f"{error}; {said} kept in {place}", hint=again) from error
+
+
+def rescue(replays: Path, names: set[str]) -> list[Path]:
+    """Keep what replays of these names left that were killed; return the folders with it."""
+    return [
+        kept
+        for name in sorted(names)
+        for left in store.left_behind(replays / name)
+        if (kept := _rescue(left, replays / f"{name}{SUFFIX}")) is not None
+    ]
+
+
+def _rescue(left: Path, place: Path) -> Path | None:
+    if not (left / ABOUT).is_file() or not (left / PLAN).is_file():
+        return None
+    told = json.loads((left / ABOUT).read_bytes())
+    records = _records_of(left / told["records"])
+    if records is None:
+        return None
+    (left / ABOUT).unlink()
+    begun = Begun(**{**told, "plan": left / PLAN, "records": records})
+    _keep(place, records, begun, error="tracekit was killed")
+    shutil.rmtree(left, ignore_errors=True)
+    return place
+
+
+def _records_of(whole: Path) -> Path | None:
+    """Return the program's file, whole or not, if it holds completions."""
+    files = [whole, *whole.parent.glob(f"{whole.name}.*.part")]
+    return next((f for f in files if f.is_file() and f.stat().st_size > HEADER.itemsize), None)
+
+
+def _keep(place: Path, part: Path, begun: Begun, *, error: str) -> int | None:
+    """Move the program's file to `place` and make a table of it; return its rows if it fits."""
+    with store.new_folder(place, overwrite=True, marker=ABOUT) as folder:
+        reached = None if begun.is_of_files else _reached(begun, part)
+        moved = part.rename(folder / (FILE_RECORDS if begun.is_of_files else RECORDS))
+        begun.plan.rename(folder / PLAN)
+        rows: int | None = None
+        try:
+            rows = _write_table(moved, folder, begun)
+            moved.unlink()
+        except OSError:
+            for table in folder.glob("*.parquet"):
+                table.unlink()
+        about: dict[str, Any] = {"outcome": "unfinished", "error": error, "completions": rows}
+        about |= {"next": reached, "compiled": dict(begun.compiled)}
+        store.write_json(folder / ABOUT, about)
+    return rows
+
+
+def _reached(begun: Begun, part: Path) -> int:
+    return first_without_completion(begun.plan, part, begin=begun.first, from_ns=begun.from_ns)
+
+
+def _write_table(records: Path, folder: Path, begun: Begun) -> int:
+    if begun.is_of_files:
+        return write_file_completions(records, folder / FILE_TABLE)
+    return write_completions(records, folder / TABLE, is_timed=begun.is_timed)
+
+
+def unfinished_of(replays: Path, name: str) -> Path | None:
+    """Return the folder of what the replay `name` left unfinished, None when it left nothing."""
+    places = (replays / name, replays / f"{name}{SUFFIX}")
+    return next((place for place in places if (place / ABOUT).is_file()), None)
+
+
+def resumed(replays: Path, name: str) -> tuple[Path, dict[str, Any], int]:
+    """Return the folder of the replay to resume, what its plan is, and how much of it is done.
+
+    Raises UsageError when it is not there or left nothing to do.
+    """
+    before, hint = replays / name, "replay again without --resume"
+    left = unfinished_of(replays, name)
+    if (before / SUMMARY).is_file() and (before / PLAN).is_file():
+        summary = read_object(before / SUMMARY, hint=hint)
+        return before, summary["compiled"], requests_handled(summary)
+    if left is None or not (left / PLAN).is_file():
+        raise UsageError(f"--resume {name}: {before} holds no replay", hint=_names(replays))
+    about = read_object(left / ABOUT, hint=hint)
+    if about["next"] is None:
+        raise UsageError(
+            f"--resume {name}: it was of file operations; their files are gone", hint=hint
+        )
+    return left, about["compiled"], int(about["next"])
+
+
+def _names(replays: Path) -> str:
+    names = sorted(
+        place.parent.name for file in (SUMMARY, ABOUT) for place in replays.glob(f"*/{file}")
+    )
+    return f"there are: {', '.join(names)}" if names else "there is none in this trace folder"

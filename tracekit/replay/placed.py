@@ -1,0 +1,246 @@
+"""A placement as a plan sees it: which blocks are on NVM, and how requests are cut for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import InputError, UsageError
+from tracekit.metadata import read_object
+from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, read_blocks
+from tracekit.plans.block_plan import AFTER_MAX, FLUSH, PREFLUSH, SECTOR_BYTES
+from tracekit.store import TraceFolder, command_line
+from tracekit.tables import BLOCK_BYTES, ROLES
+from tracekit.units import format_size, parse_size
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Arrays of one entry a piece, in the order of their requests; a flush has no sectors."""
+
+    row: Integers
+    """Its request."""
+    sector: Integers
+    """Of the traced device, or of NVM."""
+    end: Integers
+    """The sector behind it."""
+    operation: Integers
+    flags: Integers
+    is_nvm: npt.NDArray[np.bool_]
+
+    def take(self, chosen: npt.NDArray[np.bool_] | Integers) -> Pieces:
+        """Return the chosen pieces."""
+        return Pieces(*(getattr(self, part.name)[chosen] for part in fields(self)))
+
+
+def together(parts: list[Pieces]) -> Pieces:
+    """Put pieces in the order of their requests; those of one request stay as they stand."""
+    joined = Pieces(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Pieces)))
+    return joined.take(np.argsort(joined.row, kind="stable"))
+
+
+def _none() -> Integers:
+    return np.empty(0, np.int64)
+
+
+@dataclass
+class Steps:
+    """Turns what a request waited for, counted in requests, into records of the plan."""
+
+    records: int = 0
+    ends: Integers = field(default_factory=_none)
+    """The last record of each of the latest requests."""
+
+    def add(
+        self, row: Integers, after: Integers, *, think_ns: Integers
+    ) -> tuple[Integers, Integers]:
+        """Return `after` and think time by record, for pieces of `row` of the next requests.
+
+        A request waits for the last piece of another; one too far back is not waited for.
+        """
+        counts = np.bincount(row, minlength=len(after))
+        ends = np.concatenate([self.ends, self.records + np.cumsum(counts) - 1])
+        waited = ends[len(self.ends) + np.arange(len(after)) - after]
+        steps = self.records + np.arange(len(row)) - waited[row]
+        is_waiting = (after[row] > 0) & (steps <= AFTER_MAX)
+        self.records += len(row)
+        self.ends = ends[-AFTER_MAX:]
+        return np.where(is_waiting, steps, 0), np.where(is_waiting, think_ns[row], 0)
+
+
+BLOCK_SECTORS = BLOCK_BYTES // SECTOR_BYTES
+CHUNK_BLOCKS = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """Blocks of one device and role that are on NVM, in order; the first lies at block `slot`."""
+
+    blocks: Integers
+    slot: int
+
+
+NOTHING = _Moved(np.empty(0, np.int64), 0)
+
+
+@dataclass
+class Placed:
+    """The blocks of a placement, each with its place on NVM.
+
+    A block is on NVM for the requests of its role. Blocks of one role and device lie there in the
+    order of their addresses, so neighbours stay neighbours. A flush goes to each device that holds
+    blocks of its role.
+    """
+
+    moved: Mapping[tuple[str, str], _Moved]
+    on_nvm: Mapping[str, str]
+    """By role: none, part or all of its touched blocks."""
+    cut_requests: int = 0
+    pieces: int = 0
+
+    def split(self, device: str, role: str, *, asked: Pieces) -> Pieces:
+        """Cut requests of one device and role, one piece each as they come."""
+        is_bare = asked.end == asked.sector
+        data = self._split_data(device, role, asked.take(~is_bare))
+        flushes = asked.take(is_bare)
+        state = self.on_nvm[role]
+        if state == "none":
+            return together([data, flushes])
+        on_nvm = replace(flushes, is_nvm=np.ones(len(flushes.row), bool))
+        if state == "all":
+            return together([data, on_nvm])
+        return together([*_flushed_on_both(data), flushes, on_nvm])
+
+    def _split_data(self, device: str, role: str, asked: Pieces) -> Pieces:
+        moved = self.moved.get((device, role), NOTHING)
+        first, last = asked.sector // BLOCK_SECTORS, (asked.end - 1) // BLOCK_SECTORS
+        low = np.searchsorted(moved.blocks, first)
+        count = np.searchsorted(moved.blocks, last, side="right") - low
+        is_whole = count == last - first + 1
+        shift = np.where(is_whole, (moved.slot + low - first) * BLOCK_SECTORS, 0)
+        is_cut = (count > 0) & ~is_whole
+        whole = replace(
+            asked, sector=asked.sector + shift, end=asked.end + shift, is_nvm=is_whole
+        ).take(~is_cut)
+        self.cut_requests += int(is_cut.sum())
+        groups = _chunks(np.flatnonzero(is_cut), last - first + 1)
+        parts = [_cut(moved, asked.take(group)) for group in groups]
+        self.pieces += sum(len(part.row) for part in parts)
+        return together([whole, *parts])
+
+
+def _flushed_on_both(data: Pieces) -> list[Pieces]:
+    """Return what flushes the device that a write with a flush before it does not go to, and data.
+
+    Of the pieces of such a write on one device only the first flushes it.
+    """
+    first_of = np.zeros(len(data.row), bool)
+    for on_nvm in (False, True):
+        mine = np.flatnonzero(data.is_nvm == on_nvm)
+        first_of[mine[np.append(True, data.row[mine][1:] != data.row[mine][:-1])[: len(mine)]]] = 1
+    has_flush = (data.flags & PREFLUSH) != 0
+    flags = np.where(has_flush & ~first_of, data.flags & ~PREFLUSH, data.flags)
+    firsts = np.bincount(data.row, first_of, minlength=1)
+    lacking = data.take(has_flush & first_of & (firsts[data.row] == 1))
+    zeroes = np.zeros(len(lacking.row), np.int64)
+    other = Pieces(lacking.row, zeroes, zeroes, zeroes + FLUSH, zeroes, ~lacking.is_nvm)
+    return [other, replace(data, flags=flags)]
+
+
+def _chunks(rows: Integers, blocks: Integers) -> Iterator[Integers]:
+    """Take requests apart into groups of about CHUNK_BLOCKS blocks."""
+    group = np.cumsum(blocks[rows]) // CHUNK_BLOCKS
+    for one in np.unique(group):
+        yield rows[group == one]
+
+
+def _cut(moved: _Moved, asked: Pieces) -> Pieces:
+    """Cut requests that are on both devices, by looking at each of their blocks."""
+    first, last = asked.sector // BLOCK_SECTORS, (asked.end - 1) // BLOCK_SECTORS
+    count = last - first + 1
+    request = np.repeat(np.arange(len(count)), count)
+    block = np.arange(len(request)) - np.repeat(np.cumsum(count) - count - first, count)
+    place = np.searchsorted(moved.blocks, block)
+    is_nvm = moved.blocks[np.minimum(place, len(moved.blocks) - 1)] == block
+    is_start = np.ones(len(block), bool)
+    is_start[1:] = (request[1:] != request[:-1]) | (is_nvm[1:] != is_nvm[:-1])
+    begin = np.flatnonzero(is_start)
+    behind = np.append(begin[1:], len(block)) - 1
+    found = asked.take(request[begin])
+    shift = np.where(is_nvm[begin], (moved.slot + place[begin] - block[begin]) * BLOCK_SECTORS, 0)
+    return replace(
+        found,
+        sector=np.maximum(block[begin] * BLOCK_SECTORS, found.sector) + shift,
+        end=np.minimum((block[behind] + 1) * BLOCK_SECTORS, found.end) + shift,
+        is_nvm=is_nvm[begin],
+    )
+
+
+def place(touched: TouchedBlocks, coverage: str, *, blocks: Mapping[str, int]) -> Placed:
+    """Choose the first `blocks` of each role in the order of a coverage, as the models do."""
+    moved: dict[tuple[str, str], _Moved] = {}
+    on_nvm = {}
+    slot = 0
+    for role in ROLES:
+        wanted = blocks.get(role, 0)
+        chosen = np.sort(blocks_in_order(touched, role, coverage=coverage)[:wanted])
+        total = int(touched.role_blocks()[ROLES.index(role)])
+        on_nvm[role] = "none" if not len(chosen) else "all" if len(chosen) == total else "part"
+        for name, keys in touched.by_device(chosen):
+            moved[name, role] = _Moved(keys, slot)
+            slot += len(keys)
+    return Placed(moved, on_nvm)
+
+
+ANSWER = "answer"
+PLACED_BYTES = {"fs": "fs_bytes", "journal": "journal_bytes", "swap": "swap_bytes"}
+
+
+def read_recommendation(folder: TraceFolder) -> Mapping[str, Any]:
+    """Return recommendation.json; raise InputError when `recommend` has not run."""
+    file = folder.path / "recommendation.json"
+    hint = f"run: {command_line('recommend', folder.path)}"
+    if not file.is_file():
+        raise InputError(f"{folder.path} has no recommendation yet", hint=hint)
+    found = read_object(file, hint=hint)
+    if "answer" not in found or "answers" not in found or "coverage" not in found:
+        raise InputError(f"{file} holds no recommendation", hint=hint)
+    return found
+
+
+def choose_answer(advice: Mapping[str, Any], wanted: str) -> Mapping[str, Any]:
+    """Return the answer of the headline (`answer`) or at the capacity that is named."""
+    if wanted == ANSWER:
+        headline: Mapping[str, Any] = advice["answer"]
+        return headline
+    size = parse_size(wanted, option="--placement")
+    for answer in (advice["answer"], *advice["answers"]):
+        if answer["capacity_bytes"] == size:
+            found: Mapping[str, Any] = answer
+            return found
+    known = sorted({answer["capacity_bytes"] for answer in advice["answers"]})
+    raise UsageError(
+        f"--placement {wanted}: there is no answer for this capacity",
+        hint=f"run recommend --capacity {wanted}, or choose one of:"
+        f" {', '.join(format_size(one) for one in known[:12])}",
+    )
+
+
+def place_answer(folder: TraceFolder, wanted: str) -> tuple[Placed, Mapping[str, Any]]:
+    """Return the blocks of a recommended placement, and the answer that chose them."""
+    advice = read_recommendation(folder)
+    answer = choose_answer(advice, wanted)
+    blocks = {role: answer[key] // BLOCK_BYTES for role, key in PLACED_BYTES.items()}
+    if not any(blocks.values()):
+        raise UsageError(
+            f"--placement {wanted}: the answer is to leave everything on the base device",
+            hint="replay without --placement",
+        )
+    touched = read_blocks(folder.require("blocks", made_by="classify"))
+    return place(touched, advice["coverage"], blocks=blocks), answer

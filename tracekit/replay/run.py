@@ -1,0 +1,270 @@
+"""The stage: compiles a plan, runs it, keeps completions and summary in the trace folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tracekit import store
+from tracekit._native.replay import Outcome, checked_program, run_program
+from tracekit.errors import UsageError
+from tracekit.plans.block_plan import LEVELS
+from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
+from tracekit.replay.completions import write_completions
+from tracekit.replay.emulated import ENGINE as EMULATED
+from tracekit.replay.emulated import device_arguments, split_device
+from tracekit.replay.partial_results import (
+    PLAN,
+    RECORDS,
+    SUFFIX,
+    SUMMARY,
+    Begun,
+    keeping_unfinished,
+    rescue,
+    resumed,
+)
+from tracekit.replay.placed import place_answer
+from tracekit.replay.routes import DEFAULT, NVM
+from tracekit.replay.schedule import Schedule, check_budget, parse_budget
+from tracekit.replay.warnings_list import find_doubts, find_rescued
+from tracekit.store import TraceFolder
+from tracekit.tables import ROLES
+
+LATEST = "latest"
+OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How to replay; `arguments` are further options of the program, in its own words."""
+
+    name: str = LATEST
+    level: str = "queued"
+    limit: int | None = None
+    engine: str = "auto"
+    schedule: Schedule = field(default_factory=Schedule)
+    budget: tuple[str, ...] = ()
+    resume: str | None = None
+    placement: str | None = None
+    asked: tuple[str, ...] | None = None
+    """The words of the command that asked, None when none did."""
+    targets: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    profiles: Path | None = None
+    arguments: tuple[str, ...] = ()
+    is_dry_run: bool = False
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what the program cannot check."""
+        if self.level not in LEVELS:
+            raise UsageError(f"--level {self.level}: not one of {', '.join(LEVELS)}")
+        if "/" in self.name or self.name.startswith(".") or not self._is_name_shown:
+            raise UsageError(f"--name {self.name!r}: not a plain name")
+        if self.limit is not None and self.limit < 1:
+            raise UsageError(f"--limit {self.limit}: not a number of requests")
+        parse_budget(self.budget)
+        if self.resume in (self.name, f"{self.name}{SUFFIX}"):
+            raise UsageError(
+                f"--resume {self.resume}: its own results would be replaced",
+                hint="choose another --name for what is left",
+            )
+        if self.resume is not None and self.schedule.start is not None:
+            raise UsageError(
+                f"--resume {self.resume} goes on where that replay ended",
+                hint="leave --start out",
+            )
+        if self.engine == "null" and self.targets:
+            raise UsageError("the null engine takes no --target")
+        if (self.engine == EMULATED) != bool(self.devices):
+            raise UsageError(
+                "the emulated engine and --device need each other",
+                hint="for example: --engine emulated --device hdd-7200 --device journal=dax-pcm",
+            )
+
+    @property
+    def _is_name_shown(self) -> bool:
+        return bool(self.name) and self.name.isprintable()
+
+    @property
+    def own_labels(self) -> tuple[str, ...]:
+        """Roles, devices and parts of devices that have a target of their own."""
+        labels = [target.split("=", 1)[0] for target in self.targets if _has_label(target)]
+        labels += [split_device(device)[0] for device in self.devices]
+        return tuple(dict.fromkeys(label for label in labels if label not in (DEFAULT, NVM, "")))
+
+    @property
+    def has_default(self) -> bool:
+        """Whether there is a target for everything else."""
+        return any(not _has_label(t) or t.startswith(f"{DEFAULT}=") for t in self.targets)
+
+
+def repeats(options: ReplayOptions, count: int) -> list[ReplayOptions]:
+    """Return what to run for `count` repeats: NAME alone, or NAME.1, NAME.2 and so on."""
+    if count < 1:
+        raise UsageError(f"--repeat {count}: not a number of repeats")
+    if count == 1:
+        return [options]
+    overwrite = options.overwrite or options.name == LATEST
+    return [
+        replace(options, name=f"{options.name}.{number}", overwrite=overwrite)
+        for number in range(1, count + 1)
+    ]
+
+
+def _has_label(target: str) -> bool:
+    """A target is LABEL=PATH when a word without a slash stands before the first `=`."""
+    label, equals, _ = target.partition("=")
+    return bool(equals) and "/" not in label
+
+
+def check_targets(targets: tuple[str, ...], *, has_placement: bool = False) -> None:
+    """Raise UsageError for a target of NVM without a placement; the plan knows all other labels."""
+    for target in targets:
+        if target.startswith(f"{NVM}=") and not has_placement:
+            raise UsageError(
+                f"--target {target}: there is no role '{NVM}' without a placement",
+                hint=f"add --placement answer; roles are {', '.join(ROLES)}",
+            )
+
+
+def _refuse_own_files(folder: TraceFolder, targets: tuple[str, ...]) -> None:
+    """Raise UsageError for a target that is a file of the trace, by whatever name.
+
+    The program asks for a confirmation, but not even a confirmed replay may destroy its own trace.
+    """
+    own = {_identity(p.lstat()) for p in folder.path.rglob("*") if p.suffix in OWN_SUFFIXES}
+    for target in targets:
+        path = _path(target)
+        if path.exists() and _identity(path.stat()) in own:
+            raise UsageError(
+                f"--target {target}: this is a file of the trace {folder.path} itself",
+                hint="choose a target elsewhere",
+            )
+
+
+def _refuse_shared(targets: tuple[str, ...]) -> None:
+    """Raise UsageError for two targets in one place: each would overwrite the other's data."""
+    seen: dict[Path, str] = {}
+    for target in targets:
+        place = Path(os.path.realpath(_path(target)))
+        if place in seen:
+            raise UsageError(
+                f"--target {target}: the same place as --target {seen[place]}",
+                hint="give each role a target of its own, or all one without a role",
+            )
+        seen[place] = target
+
+
+def _path(target: str) -> Path:
+    return Path(target.split("=", 1)[1] if _has_label(target) else target)
+
+
+def _identity(info: os.stat_result) -> tuple[int, int]:
+    return info.st_dev, info.st_ino
+
+
+def replay(
+    folder: TraceFolder,
+    options: ReplayOptions,
+    *,
+    on_rows: Callable[[int], None] | None = None,
+) -> tuple[dict[str, Any], bool]:
+    """Replay the trace and return the summary, and whether only a part was done.
+
+    Keeps `plan.bin`, `completions.parquet` and `summary.json` in `replays/<name>`; the replay named
+    `latest` is replaced without asking. A dry run keeps nothing.
+    """
+    check_targets(options.targets, has_placement=options.placement is not None)
+    _refuse_shared(options.targets)
+    _refuse_own_files(folder, options.targets)
+    checked_program()
+    folder.require("requests", made_by="parse")
+    rescued = rescue(folder.path / "replays", {options.name, options.resume or options.name})
+    with _place(folder, options) as place:
+        plan = place / PLAN
+        compiled, first = _plan(folder, options, plan, on_rows)
+        options.schedule.check(compiled)
+        records = place / RECORDS
+        arguments = [*options.arguments, *_target_arguments(options, compiled, place)]
+        arguments += ["--engine", options.engine, *options.schedule.arguments(first)]
+        arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
+        kept = folder.path / "replays" / f"{options.name}{SUFFIX}"
+        schedule = options.schedule
+        from_ns, is_timed = schedule.start_ns, schedule.is_timed
+        begun = Begun(plan, records, asdict(compiled), first, from_ns, is_timed)
+        with keeping_unfinished(kept, begun):
+            outcome = run_program(plan, place / SUMMARY, arguments=arguments)
+        summary = _summary(outcome, asdict(compiled), options)
+        summary["warnings"] += find_rescued(rescued)
+        if not options.is_dry_run:
+            table = place / "completions.parquet"
+            write_completions(records, table, is_timed=options.schedule.is_timed)
+            records.unlink()
+        store.write_json(place / SUMMARY, summary)
+    return summary, outcome.is_partial
+
+
+def _plan(
+    folder: TraceFolder, options: ReplayOptions, plan: Path, on_rows: Callable[[int], None] | None
+) -> tuple[PlanReport, int]:
+    """Make the plan, or take that of the replay to resume; return how much of it is done."""
+    if options.resume is None:
+        placed = None if options.placement is None else place_answer(folder, options.placement)[0]
+        chosen = PlanOptions(options.level, options.own_labels, options.limit, placed)
+        return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
+    before, compiled, first = resumed(folder.path / "replays", options.resume)
+    shutil.copyfile(before / PLAN, plan)
+    return PlanReport(**compiled), first
+
+
+@contextmanager
+def _place(folder: TraceFolder, options: ReplayOptions) -> Iterator[Path]:
+    """Yield the folder that will be `replays/<name>`, or in a dry run one that goes away."""
+    if options.is_dry_run:
+        with tempfile.TemporaryDirectory(prefix="tracekit-") as place:
+            yield Path(place)
+        return
+    overwrite = options.overwrite or options.name == LATEST
+    path = folder.path / "replays" / options.name
+    if path.exists() and not overwrite:
+        raise UsageError(f"{path} exists already", hint="choose another --name or pass --force")
+    with store.new_folder(path, overwrite=overwrite, marker=SUMMARY) as place:
+        yield place
+
+
+def _target_arguments(options: ReplayOptions, compiled: PlanReport, place: Path) -> list[str]:
+    """Targets as the program takes them; what has none gets a file made for the run."""
+    if options.engine == "null":
+        return []
+    if options.engine == EMULATED and not options.targets:
+        return device_arguments(options.devices, options.profiles)
+    given = [argument for target in options.targets for argument in ("--target", target)]
+    is_needed = any(target["label"] == DEFAULT for target in compiled.targets)
+    if is_needed and not options.has_default:
+        given += ["--target", f"{DEFAULT}={place / 'target.img'}"]
+    elif options.has_default and not is_needed:
+        raise UsageError(
+            "every request has a role with a target of its own, nothing is left for the other one",
+            hint="leave the --target without a role out",
+        )
+    return [*given, *device_arguments(options.devices, options.profiles)]
+
+
+def _summary(outcome: Outcome, compiled: dict[str, Any], options: ReplayOptions) -> dict[str, Any]:
+    summary = {"name": options.name, **outcome.summary, "compiled": compiled}
+    summary["devices"] = list(options.devices)
+    summary["asked"] = None if options.asked is None else list(options.asked)
+    summary["resumed"] = options.resume
+    summary["placement"] = options.placement
+    if not options.is_dry_run:
+        summary["budget"] = check_budget(summary, parse_budget(options.budget))
+    summary["messages"] = outcome.messages.splitlines()
+    summary["warnings"] = [] if options.is_dry_run else find_doubts(outcome.summary, compiled)
+    return summary

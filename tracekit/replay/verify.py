@@ -1,0 +1,288 @@
+"""The stage `verify`: replays base and placement in turn, and judges the model by them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tracekit import query
+from tracekit.devices import Profile, choose_profile, load_profiles
+from tracekit.errors import InputError, UsageError
+from tracekit.model.prediction import (
+    blocks_of,
+    first_requests,
+    is_queueing,
+    predict,
+    requests_for,
+    span_ns,
+)
+from tracekit.replay.emulated import ENGINE as EMULATED
+from tracekit.replay.placed import ANSWER, choose_answer, read_recommendation
+from tracekit.replay.routes import NVM
+from tracekit.replay.run import ReplayOptions, replay
+from tracekit.replay.schedule import Schedule
+from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.tables import VERIFICATION
+from tracekit.units import format_duration, format_size
+
+
+def says(result: Mapping[str, Any]) -> list[str]:
+    """Return the sentences of the command and the report."""
+    predicted, measured, answer = result["predicted"], result["measured"], result["answer"]
+    part = (
+        f"the first {result['requests']:,} of {result['trace_requests']:,} requests"
+        if result["requests"] < result["trace_requests"]
+        else f"all {result['requests']:,} requests"
+    )
+    verdict = "held" if result["is_held"] else "did not hold"
+    spread = ""
+    if measured["repeats"] > 1:
+        spread = (
+            f" ({_change(measured['gain_low_ratio'])} to {_change(measured['gain_high_ratio'])}"
+            f" in {measured['repeats']} repeats)"
+        )
+    found = [
+        f"The prediction {verdict}: with {format_size(answer['capacity_bytes'])} of"
+        f" {result['nvm_profile']} {_took(result)} {part} took"
+        f" {_change(measured['gain_ratio'])} time{spread}, the model says"
+        f" {_change(predicted['gain_ratio'])} for them;"
+        f" {_points(result['gain_error_ratio'])} apart,"
+        f" {_points(result['tolerance_ratio'])} are allowed.",
+        f"On the base device alone: {format_duration(measured['base_ns'])}, predicted"
+        f" {format_duration(predicted['base_ns'])} ({_signed(result['base_error_ratio'])});"
+        f" as placed: {format_duration(measured['placed_ns'])}, predicted"
+        f" {format_duration(predicted['placed_ns'])} ({_signed(result['placed_error_ratio'])}).",
+    ]
+    if result["cut_requests"]:
+        found.append(
+            f"{result['cut_requests']:,} requests were on both devices and replayed in"
+            f" {result['pieces']:,} pieces, one by one; the model charges each device once."
+        )
+    if result["engine"] == "emulated":
+        found.append(
+            "The devices were emulated from the very profiles that the model used: this proves the"
+            " model's sums and the placement of each block, not the profiles. Give a --target for"
+            " each to prove those."
+        )
+    return found
+
+
+def _took(result: Mapping[str, Any]) -> str:
+    if result.get("queueing", "serial") == "open":
+        return "the mean response, each request replayed at its time, of"
+    return "the replay of"
+
+
+def _change(gain_ratio: float) -> str:
+    return f"{abs(gain_ratio):.1%} {'less' if gain_ratio >= 0 else 'more'}"
+
+
+def _points(ratio: float) -> str:
+    return f"{abs(ratio) * 100:.1f} points"
+
+
+def _signed(ratio: float | None) -> str:
+    return "no time" if ratio is None else f"{ratio:+.1%}"
+
+
+TABLE = "verification"
+RESULT = "verification.json"
+BASE, PLACED = "verify-base", "verify-placement"
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """What to replay, where, how often, and how far off the model may be (a ratio, 0 to 1)."""
+
+    placement: str = ANSWER
+    seconds: float = 10.0
+    repeats: int = 3
+    tolerance_ratio: float = 0.05
+    targets: tuple[str, ...] = ()
+    engine: str = EMULATED
+    arguments: tuple[str, ...] = ()
+    profiles: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers, and that real engines have somewhere to go."""
+        if not 0 < self.seconds < 1e6:
+            raise UsageError(f"--seconds {self.seconds:g}: not a length of time")
+        if not 1 <= self.repeats <= 1000:
+            raise UsageError(f"--repeats {self.repeats}: not from 1 to 1000")
+        if not 0 <= self.tolerance_ratio <= 1:
+            raise UsageError(f"--tolerance {self.tolerance_ratio:g}: not a share from 0 to 1")
+        if self.engine != EMULATED and not self.targets:
+            raise UsageError(
+                f"--engine {self.engine} needs a --target for the base and one for nvm",
+                hint="for example: --target /dev/sdb --target nvm=/dev/pmem0",
+            )
+
+
+Texts = tuple[str, ...]
+Runs = list[tuple[int, int]]
+"""Elapsed (with queueing: mean response) time of base and placement, in ns, by repeat."""
+
+
+def verify(
+    folder: TraceFolder,
+    options: VerifyOptions,
+    *,
+    on_run: Callable[[str, int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Write verification.parquet and verification.json; return the latter's content.
+
+    The last replay of each kind is kept as `verify-base` and `verify-placement`.
+    """
+    advice = read_recommendation(folder)
+    _check_profiles(advice, options.profiles)
+    answer = choose_answer(advice, options.placement)
+    total = int(folder.info["counts"]["requests"])
+    lasts_ns = answer["base_elapsed_ns"]
+    if is_queueing(advice):
+        lasts_ns = span_ns(folder.require("requests", made_by="parse"))
+    count = requests_for(total, lasts_ns, seconds=options.seconds)
+    with first_requests(folder, count) as part:
+        predicted = predict(part, advice, blocks=blocks_of(answer))
+        runs: Runs = []
+        for number in range(options.repeats):
+            if on_run is not None:
+                on_run("base and placement", number, options.repeats)
+            runs.append(_run_both(part, advice, options))
+        summaries = [_keep(part, folder, name) for name in (BASE, PLACED)]
+    result = _judged(runs, predicted.base_ns, predicted.placed_ns, options=options)
+    result |= {
+        "answer": dict(answer),
+        "requests": count,
+        "trace_requests": total,
+        "engine": options.engine,
+        "base_profile": advice["base_profile"],
+        "nvm_profile": advice["nvm_profile"],
+        "level": advice["level"],
+        "queueing": advice.get("queueing", "serial"),
+        "cut_requests": summaries[1]["compiled"]["cut_requests"],
+        "pieces": summaries[1]["compiled"]["pieces"],
+    }
+    result["headline"] = says(result)
+    write_table(folder.table(TABLE), _table(runs, predicted.base_ns, predicted.placed_ns))
+    write_json(folder.path / RESULT, result)
+    return result
+
+
+def _check_profiles(advice: Mapping[str, Any], own: Path | None) -> None:
+    """Raise InputError when a profile is no longer the one that the recommendation was made for."""
+    known = load_profiles(own)
+    for told in advice["profiles"]:
+        if choose_profile(known, told["name"]) != Profile(**told):
+            raise InputError(
+                f"the profile '{told['name']}' has changed since the recommendation was made",
+                hint="run recommend again, or give the same --profiles",
+            )
+
+
+def _run_both(
+    part: TraceFolder, advice: Mapping[str, Any], options: VerifyOptions
+) -> tuple[int, int]:
+    """Replay on the base device alone, then as placed; return the time of each, in ns."""
+    base_targets = tuple(t for t in options.targets if not t.startswith(f"{NVM}="))
+    is_emulated = options.engine == EMULATED
+    base = (str(advice["base_profile"]),) if is_emulated else ()
+    nvm = (f"{NVM}={advice['nvm_profile']}",) if is_emulated else ()
+    alone = _replay_options(advice, options, name=BASE, targets=base_targets, devices=base)
+    both = _replay_options(
+        advice, options, name=PLACED, targets=options.targets, devices=base + nvm
+    )
+    placed = replace(both, placement=options.placement)
+    is_open = is_queueing(advice)
+    return _time_ns(part, alone, is_open=is_open), _time_ns(part, placed, is_open=is_open)
+
+
+def _replay_options(
+    advice: Mapping[str, Any], options: VerifyOptions, *, name: str, targets: Texts, devices: Texts
+) -> ReplayOptions:
+    # One after the other, or each at its time with as many in flight as come.
+    depth = () if is_queueing(advice) else ("--depth", "1")
+    return ReplayOptions(
+        name=name,
+        level=advice["level"],
+        engine=options.engine,
+        schedule=Schedule(pace="trace" if is_queueing(advice) else "fast"),
+        targets=targets,
+        devices=devices,
+        profiles=options.profiles,
+        arguments=(*depth, *options.arguments),
+        overwrite=True,
+    )
+
+
+def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int:
+    """Replay; return the elapsed time, or with queueing the mean response time of requests.
+
+    What one request became on two devices is answered when its last piece is.
+    """
+    summary, is_partial = replay(part, options)
+    counts = summary["counts"]
+    if is_partial or counts["done"] != counts["planned"]:
+        raise UsageError(
+            f"the replay {options.name} did only {counts['done']:,} of {counts['planned']:,}"
+            " requests, so it proves nothing",
+            hint="confirm the targets with --write-to, and make them large enough",
+        )
+    if not is_open:
+        return int(summary["timing"]["elapsed_ns"])
+    with query.connect(part) as connection:
+        rows = query.run(connection, "replay/answered").to_pylist()
+    answered = {row["replay"]: row for row in rows}
+    return round(float(answered[options.name]["response_avg_ns"]))
+
+
+def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> Mapping[str, Any]:
+    """Move a replay to the trace that it is of; return its summary."""
+    from tracekit.metadata import read_object
+
+    place = folder.path / "replays" / name
+    place.parent.mkdir(exist_ok=True)
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.move(part.path / "replays" / name, place)
+    return read_object(place / "summary.json", hint="verify again")
+
+
+def _judged(
+    runs: Sequence[tuple[int, int]], base_ns: int, placed_ns: int, *, options: VerifyOptions
+) -> dict[str, Any]:
+    gains = sorted(1 - placed / base for base, placed in runs)
+    predicted = 1 - placed_ns / base_ns
+    measured = (median(base for base, _ in runs), median(placed for _, placed in runs))
+    gain = 1 - measured[1] / measured[0]
+    return {
+        "predicted": {"base_ns": base_ns, "placed_ns": placed_ns, "gain_ratio": predicted},
+        "measured": {
+            "base_ns": round(measured[0]),
+            "placed_ns": round(measured[1]),
+            "gain_ratio": gain,
+            "gain_low_ratio": gains[0],
+            "gain_high_ratio": gains[-1],
+            "repeats": len(runs),
+        },
+        "base_error_ratio": measured[0] / base_ns - 1,
+        "placed_error_ratio": measured[1] / placed_ns - 1 if placed_ns else None,
+        "gain_error_ratio": gain - predicted,
+        "tolerance_ratio": options.tolerance_ratio,
+        "is_held": abs(gain - predicted) <= options.tolerance_ratio,
+    }
+
+
+def _table(runs: Runs, base_ns: int, placed_ns: int) -> Any:
+    import pyarrow as pa
+
+    rows = [
+        {"repeat": number, "devices": devices, "predicted_ns": told, "measured_ns": took}
+        for number, pair in enumerate(runs, 1)
+        for devices, told, took in zip(
+            ("base", "placement"), (base_ns, placed_ns), pair, strict=True
+        )
+    ]
+    return pa.Table.from_pylist(rows, VERIFICATION)

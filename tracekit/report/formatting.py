@@ -1,0 +1,247 @@
+"""How numbers and text are written in the report; every function takes a value and returns text.
+
+A value that is missing (None, NaN or NA) is written as an en dash, never as `nan` or `0`.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tracekit.errors import escape as escaped
+from tracekit.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+MISSING = "–"  # noqa: RUF001 - an en dash is what a table shows for "no value"
+
+SPACE = "\N{NO-BREAK SPACE}"  # a number and its unit stay on one line
+
+
+def is_missing(value: Any) -> bool:
+    """Say whether a cell holds no value: None, NaN, NaT or NA."""
+    if value is None:
+        return True
+    if isinstance(value, float):
+        return math.isnan(value)
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def count(value: Any) -> str:
+    """Write a whole number with thousands separators: 4,092,015."""
+    return MISSING if is_missing(value) else f"{round(float(value)):,}"
+
+
+def number(value: Any) -> str:
+    """Write a number that need not be whole, with three significant digits: 5,310, 12.4, 0.031."""
+    if is_missing(value):
+        return MISSING
+    value = float(value)
+    if value == round(value) or abs(value) >= 100:
+        return f"{round(value):,}"
+    return f"{value:.3g}"
+
+
+def data(length_bytes: Any) -> str:
+    """Write an amount of data in binary units: 512 B, 4 KiB, 1.5 MiB."""
+    if is_missing(length_bytes):
+        return MISSING
+    return format_size(length_bytes).replace(" ", SPACE)
+
+
+def duration(time_ns: Any) -> str:
+    """Write a time that is given in nanoseconds in the unit that suits it: 130 µs, 3 s."""
+    if is_missing(time_ns):
+        return MISSING
+    return format_duration(time_ns).replace(" us", " µs").replace(" ", SPACE)
+
+
+def share(ratio: Any) -> str:
+    """Write a ratio of 0 to 1 in percent: 0.613 as 61.3 %; a tiny share is never shown as zero.
+
+    Nor is nearly all shown as all: 0.99997 is > 99.9 %.
+    """
+    if is_missing(ratio):
+        return MISSING
+    percent = float(ratio) * 100
+    sign = "−" if percent < 0 else ""  # noqa: RUF001 - a real minus sign
+    if 0 < abs(percent) < 0.05:
+        return f"<{SPACE}{sign}0.1{SPACE}%" if percent > 0 else f">{SPACE}{sign}0.1{SPACE}%"
+    if 99.95 <= percent < 100:
+        return f">{SPACE}99.9{SPACE}%"
+    return f"{sign}{abs(percent):.1f}{SPACE}%"
+
+
+def plural(amount: Any, noun: str) -> str:
+    """Write a count with its noun: 1 request, 2 requests."""
+    return f"{count(amount)}{SPACE}{noun}" if amount == 1 else f"{count(amount)}{SPACE}{noun}s"
+
+
+def verb_plural(operation: str) -> str:
+    """Write the plural of an operation: reads, flushes."""
+    return f"{operation}es" if operation.endswith("sh") else f"{operation}s"
+
+
+def listing(words: Sequence[str]) -> str:
+    """Join words as a sentence does: a, b and c."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def printable(text: Any) -> str:
+    """Make text from a trace fit to be shown; see `tracekit.errors`."""
+    return MISSING if is_missing(text) else escaped(str(text))
+
+
+def anchor(text: str) -> str:
+    """Make text fit to be part of an id: letters, digits and hyphens only."""
+    return "".join(
+        character if character.isascii() and character.isalnum() else f"-{ord(character):x}-"
+        for character in text
+    )
+
+
+SHOWN_ROWS = 100
+OPEN_ROWS = 12
+CSV_LIMIT_BYTES = 1 << 20
+
+_WRITERS: tuple[tuple[str, Callable[[Any], str]], ...] = (
+    ("_ns", duration),
+    ("_bytes", data),
+    ("_bytes_per_flush", data),
+    ("_ratio", share),
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as shown: its title, the name and meaning it has in the table, its alignment."""
+
+    title: str
+    name: str
+    meaning: str
+    is_number: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table as shown: columns, formatted cells, and how many rows there are in all."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+    row_count: int
+
+
+def rows(table: pd.DataFrame) -> Iterator[Any]:
+    """Yield the rows as named tuples; what type a column has is the schema's to say."""
+    yield from table.itertuples(index=False)
+
+
+def every_window(
+    table: pd.DataFrame, length_ns: float, *, values: Sequence[str], missing: float
+) -> pd.DataFrame:
+    """Return a row for each role and window up to the last, also where nothing happened.
+
+    A curve over windows that are left out would show a slope where there was silence; `values`
+    hold `missing` there.
+    """
+    import pandas as pd
+
+    if table.empty or length_ns <= 0:
+        return table
+    number = (table["window_ns"] / length_ns).round().astype(int)
+    names = ["role", "number"]
+    index = pd.MultiIndex.from_product(
+        [sorted(set(table["role"])), range(int(number.max()) + 1)], names=names
+    )
+    kept = table.assign(number=number).set_index(names)[list(values)].astype(float)
+    full = kept.reindex(index, fill_value=missing).reset_index()
+    return full.assign(window_ns=full["number"] * length_ns).drop(columns="number")
+
+
+def largest(table: pd.DataFrame, column: str) -> Any:
+    """Return the first row with the largest value of a column, missing values left out."""
+    return table.iloc[int(table[column].astype(float).argmax())]
+
+
+def shown(
+    table: pd.DataFrame, *, meanings: Mapping[str, str] | None = None, limit: int = SHOWN_ROWS
+) -> Shown:
+    """Format the first rows of a table; the meanings of columns become their tool tips."""
+    import pandas as pd
+
+    meanings = meanings or {}
+    columns = []
+    cells = []
+    for name in table.columns:
+        values = table[name].head(limit)
+        is_number = pd.api.types.is_numeric_dtype(values) or _holds_numbers(values)
+        write = _writer(str(name), values, is_number=is_number)
+        columns.append(
+            Column(column_title(str(name)), str(name), meanings.get(str(name), ""), is_number)
+        )
+        cells.append([_cell(value, write) for value in values])
+    rows = list(zip(*cells, strict=True))
+    return Shown(columns, rows, len(table))
+
+
+def _cell(value: Any, write: Callable[[Any], str]) -> str:
+    """Write a value, or each value of a list."""
+    return ", ".join(write(one) for one in value) if isinstance(value, list) else write(value)
+
+
+def column_title(name: str) -> str:
+    """Return a column's name as a heading: `latency p99`, for its unit stands in the cells."""
+    words = name.removesuffix("_ns")
+    words = f"{words.removesuffix('_ratio')}_share" if words.endswith("_ratio") else words
+    return words.replace("_", " ")
+
+
+def csv_link(table: pd.DataFrame) -> str:
+    """Return a data: URI of the whole table as CSV, or nothing when it is too large to embed."""
+    content = table.to_csv(index=False, lineterminator="\n").encode()
+    if len(content) > CSV_LIMIT_BYTES:
+        return ""
+    return f"data:text/csv;base64,{base64.b64encode(content).decode()}"
+
+
+def _holds_numbers(values: pd.Series[Any]) -> bool:
+    """Integers with gaps arrive as Python objects."""
+    present = values.dropna()
+    return not present.empty and all(isinstance(value, int | float) for value in present)
+
+
+def _writer(name: str, values: pd.Series[Any], *, is_number: bool) -> Callable[[Any], str]:
+    for suffix, write in _WRITERS:
+        if name.endswith(suffix):
+            return write
+    if not is_number:
+        return printable
+    whole = all(float(value).is_integer() for value in values.dropna())
+    return count if whole else number
+
+
+ROLE_TITLES = {
+    "fs": "file system",
+    "journal": "journal",
+    "swap": "swap",
+    "other": "other",
+    "unknown": "not known",
+}
+
+
+def role_title(role: str) -> str:
+    """Return how a role is called in text."""
+    return ROLE_TITLES.get(role, role)
+
+
+def in_order(roles: Iterable[str]) -> list[str]:
+    """Return the different roles that occur, in the fixed order."""
+    present = set(roles)
+    return [role for role in ROLE_TITLES if role in present]

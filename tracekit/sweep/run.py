@@ -1,0 +1,442 @@
+"""Runs a sweep: what was run before is kept, each run is on disk when it ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit._native import FILE_PROGRAM
+from tracekit._native.file_results import columns_of, read_results
+from tracekit._native.files import run_files
+from tracekit._native.replay import DONE, PARTIAL, USAGE, Outcome
+from tracekit.arrow import words_of
+from tracekit.errors import TracekitError, UsageError
+from tracekit.metadata import read_object
+from tracekit.plans.file_plan import NO_STEP, OPERATIONS
+from tracekit.store import (
+    TraceFolder,
+    measurement_folder,
+    scratch_folder,
+    write_batches,
+    write_json,
+    write_table,
+)
+from tracekit.sweep.grid import MEMORY_MIB, Guest, Run
+from tracekit.tables import FILE_RUNS, SWEEP_OPERATIONS
+from tracekit.units import format_duration
+from tracekit.workload.file_plan import write_personality
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tracekit.lab.session import Ended, Job
+    from tracekit.sweep.grid import Memory, Run
+
+
+SUMMARY = "summary.json"
+WITHOUT_DAX = "umount $LAB_DAX && mount -t ext4 -o dax=never /dev/pmem0 $LAB_DAX || exit 1; "
+TIMEOUT_S = 3600
+
+
+def run_in_guest(
+    plan: Path,
+    guest: Guest,
+    *,
+    arguments: Sequence[str],
+    tell: Callable[[str], None],
+    results: Path | None = None,
+) -> tuple[Outcome, dict[str, Any]]:
+    """Boot a guest, run the plan on its file system, and return what the program and lab said.
+
+    `results` becomes the file with a record an operation, which the guest leaves.
+
+    Raises TracekitError with the program's message when it refused or failed, and for a lab that
+    this machine cannot have.
+    """
+    from tracekit.lab.session import session
+
+    with scratch_folder(plan.with_name("share")) as share:
+        shutil.copy(plan, share / plan.name)
+        if results:
+            arguments = [*arguments, "--results", f"$LAB_OUT/{results.name}"]
+        job = _job(guest, share, plan.name, arguments)
+        with session(job, on_step=tell) as ended:
+            told = {"accelerator": ended.accelerator, "exact": guest.is_exact}
+            medium = {"medium": vars(guest.medium)} if guest.medium else {}
+            outcome = _outcome(ended)
+            if results:
+                shutil.copy(ended.folder / "files" / results.name, results)
+            return outcome, {**told, "memory_mib": MEMORY_MIB, **medium}
+
+
+def _job(guest: Guest, share: Path, plan: str, arguments: Sequence[str]) -> Job:
+    from tracekit.lab.session import Job
+
+    place = "$LAB_FS" if guest.disk else "$LAB_DAX"
+    words = [FILE_PROGRAM, plan, place, "--summary", f"$LAB_OUT/{SUMMARY}", *arguments]
+    remount = WITHOUT_DAX if guest.memory_mib and not guest.is_dax else ""
+    return Job(
+        ("sh", "-c", remount + " ".join(words)),
+        disks=(guest.disk,) if guest.disk else (),
+        dax_mib=guest.memory_mib,
+        memory_mib=MEMORY_MIB,
+        share=share,
+        is_exact=guest.is_exact,
+        timeout_s=TIMEOUT_S,
+    )
+
+
+def _outcome(ended: Ended) -> Outcome:
+    messages = (ended.folder / "stderr").read_text(errors="replace")
+    if ended.exit_status not in (DONE, PARTIAL):
+        lines = [line.removeprefix(f"{FILE_PROGRAM}: ") for line in messages.splitlines()]
+        text = "; ".join(lines) or f"status {ended.exit_status}, and nothing was said"
+        kind = UsageError if ended.exit_status == USAGE else TracekitError
+        raise kind(f"in the guest: {text}")
+    told = (ended.folder / "files" / SUMMARY).read_text(errors="backslashreplace")
+    return Outcome(json.loads(told), messages, ended.exit_status == PARTIAL)
+
+
+PLACE = "files/operations"
+
+
+def write_operations(path: Path, results: Path, *, steps: Sequence[str]) -> None:
+    """Write the rows of a results file; `steps` are the labels of the plan, in its order."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_batches(path, _batches(results, steps), schema=SWEEP_OPERATIONS)
+
+
+def _batches(results: Path, steps: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    import numpy as np
+    import pyarrow as pa
+
+    for rows in read_results(results):
+        step = rows["step"].astype(np.int32)
+        made = columns_of(rows, words=OPERATIONS) | {
+            "step": words_of(np.where(step == NO_STEP, -1, step), steps)
+        }
+        columns = [made[name] for name in SWEEP_OPERATIONS.names]
+        yield pa.RecordBatch.from_arrays(columns, schema=SWEEP_OPERATIONS)
+
+
+Result = Mapping[str, Any]
+
+
+def told_settings(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Return the settings of each run: its parameters, and what its personality's runs differ in.
+
+    That is named as the option that asks for it; a definition that was changed by its digest. Runs
+    of versions that did not write a definition count as of the only one that is known.
+    """
+    conditions = [dict(_conditions(result)) for result in results]
+    values: dict[tuple[str, str], set[Any]] = {}
+    for result, found in zip(results, conditions, strict=True):
+        for key, value in found.items():
+            values.setdefault((result["personality"], key), set()).add(value)
+    return [
+        dict(result["settings"])
+        | {
+            key: value
+            for key, value in found.items()
+            if len(values[result["personality"], key]) > 1
+        }
+        for result, found in zip(results, conditions, strict=True)
+    ]
+
+
+def _conditions(result: Result) -> Iterator[tuple[str, Any]]:
+    asked = result["timing_asked"]
+    yield "--cache", asked["cache"]
+    yield "--seed", asked["seed"]
+    yield "--duration", f"{asked['duration_ns'] / 1e9:.9g}s"
+    yield "--warm-up", f"{asked['warm_up_ns'] / 1e9:.9g}s"
+    if "lab" in result:
+        yield "--exact", "yes" if result["lab"]["exact"] else "no"
+    if "definition" in result:
+        yield "definition", result["definition"]
+
+
+def check_places(results: Sequence[Result], runs: Sequence[Run]) -> None:
+    """Raise UsageError when a target of that name was another place in the runs that are there."""
+    known = {
+        result["target"]: _place(result["directory"], result.get("memory")) for result in results
+    }
+    for target in {run.target.name: run.target for run in runs}.values():
+        memory = target.memory
+        medium = {"medium": vars(memory.medium)} if memory and memory.medium else {}
+        place = _place(str(target.directory), medium if memory else None)
+        if known.get(target.name, place) != place:
+            raise UsageError(
+                f"--target {target.name}={place}: in this folder {target.name} is"
+                f" {known[target.name]}",
+                hint="give it another name, or the results another --output",
+            )
+
+
+def _place(directory: str, memory: Mapping[str, Any] | None) -> str:
+    """Name a place as `--target` does, memory with the times that its medium adds."""
+    if directory.startswith("lab:"):
+        return directory
+    place = str(Path(directory).absolute())
+    medium = (memory or {}).get("medium", {})
+    times = [f"{medium[key]}ns" for key in ("read_line_ns", "write_line_ns") if key in medium]
+    return place if memory is None else ":".join(["memory", place, *times])
+
+
+STEPS = ("p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns")
+ALL = "all"
+LAB_DAX = "lab:dax="  # of runs that an older version made, which did not write is_dax
+ResultRow = dict[str, Any]
+
+
+def of_run(run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | None) -> ResultRow:
+    """Return what is kept of a run: how it was asked for, what the program told, and the lab."""
+    parameters = run.personality.parameters
+    kept = ("outcome", "ended_by", "counts", "timing", "steps", "errors", "timeline")
+    return {
+        "run_id": run.run_id,
+        "personality": run.personality.name,
+        "target": run.target.name,
+        "directory": str(run.target.directory),
+        "is_dax": run.target.is_dax,
+        "run": run.number,
+        "threads": run.personality.threads,
+        "settings": dict(parameters),
+        "definition": run.personality.definition,
+        "timing_asked": vars(run.timing),
+        "summary": {key: summary[key] for key in kept},
+        "directory_told": summary["directory"],
+        "preparation": summary["preparation"],
+        **({"lab": dict(lab)} if lab else {}),
+        **({"memory": _of_memory(memory)} if (memory := run.target.memory) else {}),
+    }
+
+
+def _of_memory(memory: Memory) -> ResultRow:
+    medium = {"medium": vars(memory.medium)} if memory.medium else {}
+    return {"stands_for_dax": memory.stands_for_dax, **medium}
+
+
+def write_runs(path: Path, results: Sequence[Mapping[str, Any]]) -> None:
+    """Write the table FILE_RUNS of all results."""
+    import pyarrow as pa
+
+    settings = told_settings(results)
+    rows = [row for pair in zip(results, settings, strict=True) for row in _rows(*pair)]
+    write_table(path, pa.Table.from_pylist(rows, FILE_RUNS))
+
+
+def _rows(result: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[ResultRow]:
+    summary = result["summary"]
+    counts = summary["counts"]
+    restored_ns = counts["untimed_ns"] / result["threads"]
+    elapsed_ns = max(round(summary["timing"]["elapsed_ns"] - restored_ns), 1)
+    same = {key: result[key] for key in ("run_id", "personality", "target", "run", "threads")} | {
+        "is_dax": result.get("is_dax", result["directory"].startswith(LAB_DAX)),
+        "files": _whole(settings.get("files")),
+        "io_bytes": _whole(settings.get("io_size")),
+        "settings": json.dumps(settings, sort_keys=True),
+        "outcome": summary["outcome"],
+        "elapsed_ns": elapsed_ns,
+    }
+    times = [_sum_ns(step) for step in summary["steps"]]
+    total_ns = sum(times)
+    done = sum(step["done"] for step in summary["steps"])
+    yield (
+        same
+        | _rates(done, counts["bytes"], elapsed_ns)
+        | {
+            "step": ALL,
+            "failed": sum(step["failed"] for step in summary["steps"]),
+            "time_ratio": 1.0,
+            "mean_ns": total_ns / max(done, 1),
+        }
+    )
+    for step, time_ns in zip(summary["steps"], times, strict=True):
+        latency = step["latency"] or {}
+        yield (
+            same
+            | _rates(step["done"], step["bytes"], elapsed_ns)
+            | {
+                "step": step["name"],
+                "failed": step["failed"],
+                "time_ratio": time_ns / total_ns if total_ns else 0.0,
+                "mean_ns": latency.get("mean_ns", 0.0),
+                **{key: latency.get(key) for key in STEPS},
+            }
+        )
+
+
+def _rates(done: int, moved: int, elapsed_ns: int) -> ResultRow:
+    seconds = elapsed_ns / 1e9
+    return {
+        "steps": done,
+        "bytes": moved,
+        "steps_per_second": done / seconds,
+        "bytes_per_second": moved / seconds,
+    }
+
+
+def _sum_ns(step: Mapping[str, Any]) -> float:
+    return float(step["latency"]["mean_ns"] * step["done"]) if step["latency"] else 0.0
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+RUNS = "files/runs"
+TABLE = "files/file_runs"
+FULL = "full"  # what a run is that ended because nothing more could be written
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep left: its folder, and how many runs are of now, of before, and missing."""
+
+    folder: TraceFolder
+    made: int
+    kept: int
+    missing: list[str]
+    has_results: bool
+
+
+def sweep(
+    output: Path,
+    runs: Sequence[Run],
+    *,
+    tell: Tell,
+    replace: bool = False,
+    again: bool = False,
+    keeps_operations: bool = False,
+) -> Swept:
+    """Do the runs that the folder does not hold yet; return all results of the folder.
+
+    `replace` removes what a run kept on a target; `again` makes runs that are there anew;
+    `keeps_operations` keeps a row an operation, and makes runs anew that have none. A run that
+    fails is told and the next one goes on; an interruption ends the sweep. Raises UsageError for a
+    folder that is another thing, and for a target whose name was another place there.
+    """
+    folder = measurement_folder(output)
+    place = folder.path / RUNS
+    place.mkdir(parents=True, exist_ok=True)
+    check_places(read_runs(folder), runs)
+    needed = [place, *([folder.path / PLACE] if keeps_operations else [])]
+    wanted = [run for run in runs if again or not _is_there(run, needed)]
+    missing = _run_all(
+        folder, wanted, tell=tell, replace=replace, keeps_operations=keeps_operations
+    )
+    results = read_runs(folder)
+    if results:
+        write_runs(folder.table(TABLE), results)
+    made = len(wanted) - len(missing)
+    return Swept(folder, made, len(runs) - len(wanted), missing, has_results=bool(results))
+
+
+def _is_there(run: Run, places: Sequence[Path]) -> bool:
+    return all(any(place.glob(f"{run.run_id}.*")) for place in places)
+
+
+def _run_all(
+    folder: TraceFolder,
+    runs: Sequence[Run],
+    *,
+    tell: Tell,
+    replace: bool,
+    keeps_operations: bool,
+) -> list[str]:
+    """Do the runs, each on disk when it ends; return what is missing and why."""
+    missing: list[str] = []
+    with scratch_folder(folder.path / "plan") as scratch:
+        for number, run in enumerate(runs, start=1):
+            tell(f"run {number} of {len(runs)}: {words(run)}")
+            try:
+                done = scratch / "done.bin" if keeps_operations else None
+                result = _run_one(run, scratch, replace=replace, tell=tell, results=done)
+            except TracekitError as error:
+                missing.append(f"{words(run)}: {error}")
+                continue
+            except KeyboardInterrupt:
+                result = None  # before the program could take it
+            if result is None:
+                return missing + [f"{words(one)}: interrupted" for one in runs[number - 1 :]]
+            if done:
+                table = folder.path / PLACE / f"{run.run_id}.parquet"
+                write_operations(table, done, steps=run.personality.labels)
+            write_json(folder.path / RUNS / f"{run.run_id}.json", result)
+    return missing
+
+
+def read_runs(folder: TraceFolder) -> list[Mapping[str, Any]]:
+    """Return what each run of the folder left, in order of their names."""
+    hint = "remove the file and sweep again"
+    files = sorted((folder.path / RUNS).glob("*.json"))
+    return [read_object(file, hint=hint) for file in files]
+
+
+def words(run: Run) -> str:
+    """Say in a few words which run it is."""
+    settings = " ".join(f"{key}={value}" for key, value in run.settings.items())
+    return " ".join(
+        filter(None, [run.personality.name, settings, f"on {run.target.name}, number {run.number}"])
+    )
+
+
+def _run_one(
+    run: Run, scratch: Path, *, replace: bool, tell: Tell, results: Path | None
+) -> dict[str, Any] | None:
+    """Make the plan, unless the run before had the same, and run it; None: interrupted."""
+    plan = scratch / "plan.bin"
+    key = scratch / "plan.json"
+    medium = run.target.medium
+    told = json.dumps([repr(run.personality), run.timing.seed, repr(medium)])
+    if not key.is_file() or key.read_text() != told:
+        key.unlink(missing_ok=True)
+        write_personality(run.personality, plan, seed=run.timing.seed, medium=medium)
+        key.write_text(told)
+    timing = run.timing
+    arguments = [
+        "--repeat",
+        "0",
+        "--duration-ns",
+        str(timing.duration_ns),
+        "--warm-up-ns",
+        str(timing.warm_up_ns),
+        "--cache",
+        timing.cache,
+        *(["--replace"] if replace else []),
+    ]
+    outcome, lab = _run_plan(run, plan, arguments, tell=tell, results=results)
+    if outcome and outcome.summary["outcome"] == FULL:
+        raise TracekitError(_full(run, outcome.summary))
+    return of_run(run, outcome.summary, lab=lab) if outcome else None
+
+
+def _full(run: Run, summary: Mapping[str, Any]) -> str:
+    """Say when and where a file system was full: its rates are of a part of the time."""
+    elapsed_ns = summary["timing"]["elapsed_ns"]
+    return (
+        f"{run.target.directory} was full after {format_duration(elapsed_ns)}; free space there,"
+        " or use fewer or smaller files"
+    )
+
+
+def _run_plan(
+    run: Run, plan: Path, arguments: Sequence[str], *, tell: Tell, results: Path | None
+) -> tuple[Outcome | None, dict[str, Any] | None]:
+    """Run a plan on this machine or in a guest; None: interrupted."""
+    guest = run.target.guest
+    if guest:
+        try:
+            return run_in_guest(plan, guest, arguments=arguments, tell=tell, results=results)
+        except KeyboardInterrupt:
+            return None, None  # the guest is gone, and what it did with it
+    summary = plan.with_name("summary.json")
+    arguments = [*arguments, *(["--results", str(results)] if results else [])]
+    outcome = run_files(plan, run.target.directory, summary=summary, arguments=arguments)
+    return (None if outcome.summary["outcome"] == "interrupted" else outcome), None

@@ -1,0 +1,286 @@
+"""Says what a sweep found, in rows and in sentences."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from tracekit import query
+from tracekit.errors import PartialError
+from tracekit.store import TraceFolder
+from tracekit.sweep.run import ALL, Swept, read_runs
+from tracekit.units import format_duration, format_size
+
+NAMED = ("threads", "files", "io_size", "append_size")
+"""Settings that the name of a point has anyway; those of appends change with those of calls."""
+
+
+def varied_settings(texts: Iterable[str]) -> list[str]:
+    """Return the keys that differ between the settings, as JSON, of one personality's points."""
+    settings = [json.loads(text) for text in dict.fromkeys(texts)]
+    keys = dict.fromkeys(key for one in settings for key in one)
+    return [key for key in keys if len({one.get(key) for one in settings}) > 1]
+
+
+def setting_word(key: str, value: Any) -> str:
+    """Write one setting: a size with its unit, a number with separators, an option as it is."""
+    if isinstance(value, str):
+        return f"{key} {value}"
+    return f"{key} {format_size(value) if key.endswith('_size') else f'{value:,}'}"
+
+
+def setting_name(row: Row, varied: Sequence[str] = ()) -> str:
+    """Name a setting by what is varied most, and by those of the `varied` ones that it has."""
+    parts = [f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"]
+    if row["files"] is not None:
+        parts.append(f"{row['files']:,} files")
+    if row["io_bytes"] is not None:
+        parts.append(f"{format_size(row['io_bytes'])} a call")
+    settings = json.loads(row["settings"]) if varied else {}
+    more = [key for key in varied if key in settings and key not in NAMED]
+    return ", ".join([*parts, *(setting_word(key, settings[key]) for key in more)])
+
+
+def rate(row: Row) -> str:
+    """Say the rate of a point with its spread."""
+    text = f"{row['steps_per_second']:,.0f} steps/s"
+    if row["deviation_per_second"] is not None:
+        text += f" (+-{row['deviation_per_second']:,.0f} over {row['run_count']} runs)"
+    return text + f", {format_size(row['bytes_per_second'])}/s"
+
+
+def percent(ratio: float) -> str:
+    """Write a share with a decimal; nearly all is not all, and nearly nothing not nothing."""
+    if 0.9995 <= ratio < 1:
+        return "> 99.9 %"
+    if 0 < ratio < 0.0005:
+        return "< 0.1 %"
+    return f"{ratio * 100:.1f} %"
+
+
+def times(ratio: float) -> str:
+    """Write a ratio with three digits."""
+    return f"{ratio:,.0f}" if ratio >= 1000 else f"{ratio:.3g}"
+
+
+VERDICTS = "files/dax_verdicts"
+HEADS = {
+    "pays": "pays for {}",
+    "does not pay": "does not pay for {}",
+    "no difference": "makes no difference for {}",
+    "not decided": "may or may not pay for {}",
+}
+Row = Mapping[str, Any]
+
+
+def find_verdicts(folder: TraceFolder) -> list[dict[str, Any]]:
+    """Return one row a setting and pair of targets with and without DAX; none without both."""
+    with query.connect(folder) as connection:
+        return list(query.run(connection, VERDICTS).to_pylist())
+
+
+def stand_ins(folder: TraceFolder) -> list[str]:
+    """Return a sentence for each target that only stands for DAX: what it leaves out."""
+    found = {
+        run["target"]: run["memory"].get("medium")
+        for run in read_runs(folder)
+        if run.get("memory", {}).get("stands_for_dax")
+    }
+    return [_stand_in(target, medium) for target, medium in sorted(found.items())]
+
+
+def _stand_in(target: str, medium: Mapping[str, int] | None) -> str:
+    speed = "at the speed of this machine's"
+    if medium:
+        read, write = (format_duration(medium[f"{way}_line_ns"]) for way in ("read", "write"))
+        speed = f"with {read} more for each 64 bytes that a call reads, {write} for those it writes"
+    return (
+        f"{target} stands for a file system with DAX: it is one in memory alone, {speed}; its fsync"
+        " and its own bookkeeping cost no medium anything, so DAX gains there at most what is said."
+    )
+
+
+def summarize_verdicts(verdicts: Sequence[Row]) -> list[str]:
+    """Return the paragraphs as lines for a terminal."""
+    return [
+        line
+        for title, lines in paragraphs(verdicts)
+        for line in (title, *(f"  {line}" for line in lines))
+    ]
+
+
+def paragraphs(verdicts: Sequence[Row]) -> list[tuple[str, list[str]]]:
+    """Return for each pair of targets what holds for all workloads, and a line for each."""
+    found = []
+    for pairs in _grouped(verdicts, "other", "target"):
+        workloads = list(_grouped(pairs, "personality"))
+        title = f"{pairs[0]['target']} beside {pairs[0]['other']}: {_heads(workloads)}"
+        found.append((title, [_workload(rows) for rows in workloads]))
+    return found
+
+
+def _grouped(rows: Sequence[Row], *keys: str) -> Iterator[list[Row]]:
+    def key(row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in keys)
+
+    for _, group in groupby(sorted(rows, key=key), key=key):
+        yield list(group)
+
+
+def _heads(workloads: Sequence[Sequence[Row]]) -> str:
+    """Say for which workloads DAX pays; those whose settings do not agree are said to depend."""
+    found = {rows[0]["personality"]: {row["verdict"] for row in rows} for rows in workloads}
+    parts = []
+    for verdict, head in HEADS.items():
+        names = [name for name, verdicts in found.items() if verdicts == {verdict}]
+        parts += [head.format(_listed(names))] if names else []
+    mixed = [name for name, verdicts in found.items() if len(verdicts) > 1]
+    parts += [f"differs by the setting for {_listed(mixed)}"] if mixed else []
+    return f"DAX {'; '.join(parts)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _workload(rows: Sequence[Row]) -> str:
+    """Say what is found of one workload: in full, or of its settings how many and the ends."""
+    if len(rows) == 1:
+        return explain(rows[0])
+    counts = [
+        f"{verdict} in {count}"
+        for verdict in HEADS
+        if (count := sum(row["verdict"] == verdict for row in rows))
+    ]
+    text = f"{rows[0]['personality']}, {len(rows)} settings: {', '.join(counts)}"
+    if all(row["run_count"] == 1 for row in rows):
+        text += " by one run each: more --runs tell"
+    known = sorted((row for row in rows if row["ratio"] is not None), key=lambda row: row["ratio"])
+    if not known:
+        return text
+    low, high = known[0], known[-1]
+    return (
+        f"{text}; {times(low['ratio'])} times the steps ({setting_name(low)})"
+        f" to {times(high['ratio'])} times ({setting_name(high)})"
+    )
+
+
+def explain(row: Row) -> str:
+    """Say the ratio of one setting with its confidence, and which step makes it."""
+    name = row["personality"]
+    if row["ratio"] is None:
+        return f"{name}: not decided, one of the targets has not done any step"
+    text = f"{name}: {row['verdict']}, {times(row['ratio'])} times the steps"
+    if row["ratio_low"] is None:
+        text += " of one run each: more --runs tell how sure that is"
+    else:
+        text += (
+            f" ({times(row['ratio_low'])} to {times(row['ratio_high'])} with 95 % confidence,"
+            f" {row['run_count']} runs each)"
+        )
+    return text + (f"; {_reason(row)}" if row["step"] is not None else "")
+
+
+def _reason(row: Row) -> str:
+    if row["saved_ratio"] is None or row["mean_ns"] is None or row["other_mean_ns"] is None:
+        return f"{row['step']} was not done on both"
+    does = "saves" if row["saved_ratio"] >= 0 else "costs"
+    return (
+        f"{row['step']} {does} {percent(abs(row['saved_ratio']))} of the time of all steps on"
+        f" {row['other']}: it takes {format_duration(row['other_mean_ns'])} and"
+        f" {percent(row['other_time_ratio'])} of the time there,"
+        f" {format_duration(row['mean_ns'])} and {percent(row['time_ratio'])} on {row['target']}"
+    )
+
+
+POINTS = "files/file_points"
+
+
+def show(line: str) -> None:
+    """Say on a terminal which run is under way."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{line}\n")
+
+
+def tell(swept: Swept, *, as_json: bool) -> str:
+    """Return what a sweep found, for people or as JSON."""
+    if as_json:
+        told = {
+            "folder": str(swept.folder.path),
+            "made": swept.made,
+            "kept": swept.kept,
+            "missing": swept.missing,
+            "points": summarize(swept.folder) if swept.has_results else [],
+            "failures": failures(swept.folder),
+            "dax": find_verdicts(swept.folder) if swept.has_results else [],
+        }
+        return json.dumps(told, indent=2)
+    made = f"{swept.made} run{'' if swept.made == 1 else 's'} made"
+    lines = [f"{made}, {swept.kept} there before, {swept.folder.path}"]
+    return "\n".join([*lines, *(headline(swept.folder) if swept.has_results else [])])
+
+
+def check_complete(swept: Swept) -> None:
+    """Raise PartialError when runs are missing."""
+    if swept.missing:
+        count = len(swept.missing)
+        raise PartialError(
+            f"{count} {'run is' if count == 1 else 'runs are'} missing: {swept.missing[0]}",
+            hint="what was done is kept; the same command goes on",
+        )
+
+
+def summarize(folder: TraceFolder) -> list[dict[str, Any]]:
+    """Return one row a personality, target, setting and step, mean and spread over the repeats."""
+    with query.connect(folder) as connection:
+        return list(query.run(connection, POINTS).to_pylist())
+
+
+def headline(folder: TraceFolder) -> list[str]:
+    """Return a line a point, its rate with spread and what takes most of the time, and of DAX."""
+    rows = summarize(folder)
+    varied = {
+        name: varied_settings(one["settings"] for one in rows if one["personality"] == name)
+        for name in {row["personality"] for row in rows}
+    }
+    lines = []
+    for row in rows:
+        if row["step"] != ALL:
+            continue
+        same = ("personality", "target", "settings")
+        steps = [
+            one for one in rows if one["step"] != ALL and all(one[key] == row[key] for key in same)
+        ]
+        name = setting_name(row, varied[row["personality"]])
+        place = f"{row['personality']} on {row['target']}, {name}"
+        lines.append(f"  {place}: {rate(row)}{_most(steps)}")
+    verdicts = find_verdicts(folder)
+    told = [*summarize_verdicts(verdicts), *stand_ins(folder)] if verdicts else []
+    return [*lines, *failures(folder), *told]
+
+
+def failures(folder: TraceFolder) -> list[str]:
+    """Return a line for each error of each operation, with how often it came in all runs."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for result in read_runs(folder):
+        for error in result["summary"]["errors"]:
+            meaning = f"{error['meaning']} ({error['name']})"
+            key = (result["personality"], result["target"], error["operation"], meaning)
+            counts[key] += error["count"]
+    return [
+        f"  {personality} on {target}: {operation} failed {count:,} times: {meaning}"
+        for (personality, target, operation, meaning), count in sorted(counts.items())
+    ]
+
+
+def _most(steps: list[dict[str, Any]]) -> str:
+    if not steps:
+        return ""
+    top = max(steps, key=lambda one: one["time_ratio"])
+    failed = sum(one["failed"] for one in steps)
+    text = f"; {top['step']} takes {percent(top['time_ratio'])} of the time"
+    return text + (f"; {failed:,} steps failed" if failed else "")

@@ -1,0 +1,118 @@
+"""Sizes and times with units, as people write and read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+from tracekit.errors import UsageError
+
+UNITS = {
+    "b": 1,
+    "k": 1 << 10,
+    "m": 1 << 20,
+    "g": 1 << 30,
+    "t": 1 << 40,
+    "p": 1 << 50,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "pb": 10**15,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
+    "pib": 1 << 50,
+    "": 1,
+}
+_SIZE = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)\s*")
+_LARGEST = 1 << 62
+_BYTE_UNITS = (
+    ("PiB", 1 << 50),
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+)
+_TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+NS_PER_UNIT = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+LONG_NS = 1000e9  # from here on a time is written in minutes or hours
+
+
+def parse_size(text: str, *, option: str) -> int:
+    """Return the bytes that `text` means: 64MiB, 64M (both 2^20), 64MB (10^6), 1.5g, 4096.
+
+    Raise UsageError, naming `option`, when it is no size or above 4 EiB.
+    """
+    match = _SIZE.fullmatch(text)
+    unit = UNITS.get(match["unit"].lower()) if match else None
+    if match is None or unit is None:
+        raise UsageError(
+            f"{option}: '{text}' is not a size", hint="write for example 64MiB, 1.5GiB or 4096"
+        )
+    size = float(match["number"]) * unit if "." in match["number"] else int(match["number"]) * unit
+    if size > _LARGEST:
+        raise UsageError(f"{option}: '{text}' is above 4 EiB")
+    return round(size)
+
+
+def parse_duration(text: str, *, option: str) -> int:
+    """Return the nanoseconds that `text` means: 250us, 1.5s, 10min.
+
+    Raise UsageError, naming `option`, when it has no unit, is no time or is above 292 years.
+    """
+    match = _SIZE.fullmatch(text)
+    unit = NS_PER_UNIT.get(match["unit"].lower()) if match else None
+    if match is None or unit is None:
+        raise UsageError(
+            f"{option}: '{text}' is not a time", hint="write for example 250us, 1.5s or 10min"
+        )
+    # Exact, also where a float would round.
+    time_ns = round(Decimal(match["number"]) * unit)
+    if time_ns >= 1 << 63:
+        raise UsageError(f"{option}: '{text}' is above 292 years")
+    return time_ns
+
+
+def format_size(size_bytes: float) -> str:
+    """Write bytes with three digits in the largest fitting binary unit: 512 B, 1.5 MiB, 24 MiB."""
+    return _scaled(float(size_bytes), _BYTE_UNITS)
+
+
+def format_duration(time_ns: float) -> str:
+    """Write nanoseconds with three digits in the unit that suits them: 130 us, 3 s, 6 h 57 min."""
+    value = float(time_ns)
+    return _scaled(value, _TIME_UNITS) if abs(value) < LONG_NS else _long(value)
+
+
+def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
+    # A value that rounds up to the next unit is written in it: 999,999 ns is 1 ms, not 1,000 us.
+    fitting = (unit for unit in units if abs(value) >= unit[1] * 0.9995)
+    unit, factor = next(fitting, units[-1])
+    return f"{_three_digits(value / factor)} {unit}"
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits, but never fewer than the whole part; no trailing zero."""
+    whole_digits = len(str(int(abs(value))))
+    text = f"{value:,.{max(0, 3 - whole_digits)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _long(time_ns: float) -> str:
+    seconds = round(time_ns / 1e9)
+    if seconds < 3600:
+        large, small, units = *divmod(seconds, 60), ("min", "s")
+    else:
+        large, small, units = *divmod(round(seconds / 60), 60), ("h", "min")
+    return f"{large:,} {units[0]} {small} {units[1]}"

@@ -1,1 +1,0 @@
-"""Proves a recommendation: replays base and placement, and compares with what the model said."""

@@ -1,0 +1,377 @@
+"""What is compared of a trace and of the requests of its profile, the same for both."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracekit.errors import InputError
+from tracekit.workload.fit_arrivals import correlation, dispersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+SECTOR_BYTES = 512
+FLAGS = {"is_fua": 1, "is_preflush": 2, "is_sync": 4, "is_meta": 8, "is_readahead": 16}
+NAMES = ("fua", "preflush", "sync", "meta", "readahead")
+OPERATIONS = ("read", "write", "flush")
+LIMIT = 3_000_000
+COLUMNS = ("queue_ns", "sector", "length_bytes", "operation", "device", "role", "process")
+MOST_BYTES = 64 << 20
+
+ROWS = np.dtype(
+    [
+        ("time_ns", "<i8"),
+        ("sector", "<i8"),
+        ("sectors", "<u4"),
+        ("operation", "u1"),
+        ("flags", "u1"),
+        ("region", "<u2"),
+        ("owner", "<u2"),
+    ]
+)
+Rows = npt.NDArray[np.void]
+
+
+@dataclass
+class Requests:
+    """Rows in queue order; a region is a device's part of one role, an owner a role's process."""
+
+    rows: Rows
+    regions: list[tuple[str, str]]
+    owners: list[tuple[str, str | None]]
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def read_requests(path: Path, limit: int = LIMIT) -> Requests:
+    """Return reads, writes and flushes that have a queue time; all else is counted as left out.
+
+    Raise InputError when none is left.
+    """
+    from tracekit.arrow import open_table
+
+    with open_table(path) as table:
+        limit = min(limit, table.metadata.num_rows)
+    # Memory that is not filled is not taken.
+    found = Requests(np.empty(limit, ROWS), [], [])
+    taken = 0
+    for batch in _batches(path):
+        rows = _rows(batch, found)
+        left = limit - taken
+        if len(rows) > left:
+            found.left_out["beyond the limit"] += len(rows) - left
+        found.rows[taken : taken + len(rows)] = rows[:left]
+        taken += min(len(rows), left)
+    if not taken:
+        raise InputError(f"{path}: there is no read, write or flush to make a profile of")
+    found.rows = found.rows[:taken]
+    times = found.rows["time_ns"]
+    if (times[1:] < times[:-1]).any():
+        found.rows = found.rows[np.argsort(times, kind="stable")]
+    found.rows["time_ns"] -= found.rows["time_ns"][0]
+    return found
+
+
+def _batches(path: Path) -> Iterator[Any]:
+    from tracekit.arrow import read_batches
+
+    yield from read_batches(path, [*COLUMNS, *FLAGS])
+
+
+def _rows(batch: Any, found: Requests) -> Rows:
+    from tracekit.arrow import codes, flags, ints
+
+    rows = np.zeros(batch.num_rows, ROWS)
+    known = {name: batch.column(name) for name in batch.schema.names}
+    no_time = -(1 << 62)
+    rows["time_ns"] = ints(known["queue_ns"], if_null=no_time)
+    length = ints(known["length_bytes"])
+    operation = codes(known["operation"], lambda name: _code(name, OPERATIONS))
+    # A write of nothing that flushes is a flush, as in a plan.
+    operation = np.where((operation == 1) & (length == 0), 2, operation)
+    sector = ints(known["sector"])
+    is_flush = operation == 2
+    reasons = {
+        "no queue time": rows["time_ns"] == no_time,
+        "operation": operation < 0,
+        "empty": (operation >= 0) & ~is_flush & (length <= 0),
+        "impossible": ~is_flush & ((sector < 0) | (sector > 1 << 52)),
+        "too long": ~is_flush & (length > MOST_BYTES),
+    }
+    is_kept = np.ones(len(rows), bool)
+    for reason, mask in reasons.items():
+        count = int((mask & is_kept).sum())
+        if count:
+            found.left_out[reason] += count
+        is_kept &= ~mask
+    rows["sector"] = np.where(is_flush, 0, sector)
+    rows["sectors"] = np.where(is_flush | ~is_kept, 0, -(-length // SECTOR_BYTES))
+    rows["operation"] = np.where(operation < 0, 0, operation)
+    for name, bit in FLAGS.items():
+        rows["flags"] |= flags(known[name]).astype(np.uint8) * np.uint8(bit)
+    rows["region"], rows["owner"] = _groups(known, found)
+    return rows[is_kept]
+
+
+def _code(name: str | None, names: tuple[str, ...]) -> int:
+    return names.index(name) if name in names else -1
+
+
+def _groups(known: dict[str, Any], found: Requests) -> tuple[Integers, Integers]:
+    """Return the numbers of each row's region and owner, in lists that grow."""
+    from tracekit.arrow import codes
+
+    texts: list[list[str | None]] = []
+    numbers: list[Integers] = []
+    for name in ("device", "role", "process"):
+        seen: list[str | None] = []
+        numbers.append(codes(known[name], lambda text, seen=seen: _number(text, seen)))  # type: ignore[misc]
+        texts.append(seen)
+    device, role, process = numbers
+    devices, roles, processes = texts
+    regions = _pairs(device, role, (devices, roles), found.regions)
+    owners = _pairs(role, process, (roles, processes), found.owners)
+    return regions, owners
+
+
+def _number(text: str | None, seen: list[str | None]) -> int:
+    if text not in seen:
+        seen.append(text)
+    return seen.index(text)
+
+
+def _pairs(first: Integers, second: Integers, names: Any, known: list[Any]) -> Integers:
+    width = len(names[1])
+    both = first * width + second
+    found = np.unique(both)
+    table = np.zeros(int(found[-1]) + 1 if len(found) else 1, np.int64)
+    for pair in found.tolist():
+        name = (names[0][pair // width], names[1][pair % width])
+        if name not in known:
+            known.append(name)
+        table[pair] = known.index(name)
+    return np.asarray(table[both], np.int64)
+
+
+Floats = npt.NDArray[np.float64]
+SAMPLE = 1_000_000
+WINDOWS = 200
+PAGE_BYTES = 4096
+PAGE_LIMIT = 1 << 17
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What was seen of all requests, or of one role's."""
+
+    mix: Mapping[tuple[int, int], int]
+    sizes: Floats
+    gaps: Floats
+    run_lengths: Floats
+    dispersion: float
+    correlation: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Scopes by role, the LRU curve (misses by size in pages, from 0) and its distances.
+
+    `distances` are cumulated hits by size, `references` all that were counted.
+    """
+
+    scopes: Mapping[str, Scope]
+    sizes: npt.NDArray[np.int64]
+    miss_ratios: Floats
+    distances: Floats
+    references: int
+
+
+def measure(path: Path, *, limit: int, window_ns: float) -> Measured:
+    """Return what a table of requests shows; windows are those of the index of dispersion."""
+    requests = read_requests(path, limit)
+    roles = np.array([role for _, role in requests.regions])
+    of_row = roles[requests.rows["region"]]
+    scopes = {ALL: _scope(requests, np.ones(len(of_row), bool), window_ns)}
+    names = sorted(set(roles.tolist()))
+    if len(names) > 1:
+        for role in names:
+            mine = of_row == role
+            if mine.any():
+                scopes[role] = _scope(requests, mine, window_ns)
+    data = int((requests.rows["sectors"] > 0).sum())
+    del requests
+    return Measured(scopes, *_reuse(path, data))
+
+
+def _scope(requests: Requests, mine: npt.NDArray[np.bool_], window_ns: float) -> Scope:
+    """Return what was seen of some requests; columns are taken one by one, not rows as a whole."""
+    rows = requests.rows
+    kinds, counts = np.unique(
+        rows["operation"][mine].astype(np.int64) * 32 + rows["flags"][mine], return_counts=True
+    )
+    times = rows["time_ns"][mine].astype(np.float64)
+    gaps = np.diff(times)
+    data = mine & (rows["sectors"] > 0)
+    return Scope(
+        mix={
+            divmod(kind, 32): count
+            for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True)
+        },
+        sizes=rows["sectors"][data].astype(np.float64) * SECTOR_BYTES,
+        gaps=gaps,
+        run_lengths=_run_lengths(rows["region"][data], rows["sector"][data], rows["sectors"][data]),
+        dispersion=dispersion(times, window_ns),
+        correlation=correlation(np.maximum(gaps, 1.0)) if len(gaps) else 0.0,
+    )
+
+
+def _run_lengths(
+    region: npt.NDArray[np.uint16], sector: npt.NDArray[np.int64], sectors: npt.NDArray[np.uint32]
+) -> Floats:
+    """Return the requests of each run, of those of a device and role alone."""
+    if not len(sector):
+        return np.empty(0)
+    order = np.argsort(region, kind="stable")
+    begin, end = sector[order], (sector + sectors)[order]
+    starts = np.ones(len(order), bool)
+    starts[1:] = (begin[1:] != end[:-1]) | (region[order][1:] != region[order][:-1])
+    return np.diff(np.flatnonzero(starts), append=len(order)).astype(np.float64)
+
+
+def _reuse(path: Path, limit: int) -> tuple[npt.NDArray[np.int64], Floats, Floats, int]:
+    """Return sizes, miss ratios, hits and references of the pages of the first `limit` requests.
+
+    They are of a sample of the pages if there are many.
+    """
+    from tracekit._native.curves import SHARDS_SCALE, Shards
+    from tracekit.model.miss_ratio_curve import Accesses, sampled_hits
+
+    steps = np.unique((2 ** (np.arange(0, 8 * 28) / 8)).astype(np.uint64))
+    with Shards(steps, threshold=SHARDS_SCALE, page_limit=PAGE_LIMIT) as shards:
+        for rows in Accesses(path, PAGE_BYTES).read():
+            shards.add(rows[:limit])
+            limit -= min(limit, len(rows))
+            if not limit:
+                break
+        shared = sampled_hits(shards, steps)
+    references = int(shared.references.sum())
+    if not references:
+        return shared.sizes, np.ones(len(shared.sizes)), np.zeros(len(shared.sizes)), 0
+    rows_of_all = list(range(len(shared.references)))
+    return shared.sizes, shared.miss_ratios(rows_of_all), shared.hits.sum(axis=0), references
+
+
+DISTRIBUTIONS = (("size", "sizes", "bytes"), ("gap", "gaps", "ns"),
+                 ("run_length", "run_lengths", "requests"))  # fmt: skip
+
+
+def distances(original: Measured, synthetic: Measured) -> list[dict[str, Any]]:
+    """Return the rows of the table `fidelity`, for the roles that both have."""
+    rows: list[dict[str, Any]] = []
+    for role, scope in original.scopes.items():
+        if role in synthetic.scopes:
+            rows += [{"role": role, **row} for row in _of_scope(scope, synthetic.scopes[role])]
+        if role == ALL:
+            rows += [{"role": role, **row} for row in _of_reuse(original, synthetic)]
+    return rows
+
+
+def curves(original: Measured, synthetic: Measured) -> list[dict[str, Any]]:
+    """Return the rows of the table `fidelity_curve`, up to where neither curve falls any more."""
+    last = max(_flat_from(original.miss_ratios), _flat_from(synthetic.miss_ratios)) + 1
+    return [
+        {"source": name, "size_bytes": int(size) * PAGE_BYTES, "miss_ratio": float(ratio)}
+        for name, of in (("original", original), ("synthetic", synthetic))
+        for size, ratio in zip(of.sizes[:last], of.miss_ratios[:last], strict=True)
+    ]
+
+
+def _flat_from(ratios: Floats) -> int:
+    return int(np.flatnonzero(ratios <= ratios[-1] + 1e-12)[0])
+
+
+def _row(measure: str, unit: str, counts: tuple[int, int], **more: float | None) -> dict[str, Any]:
+    values = dict.fromkeys(("original_mean", "synthetic_mean", "largest_gap_ratio", "mean_gap"))
+    found = {name: None if v is None or not math.isfinite(v) else v for name, v in more.items()}
+    return {
+        "measure": measure,
+        "unit": unit,
+        "original_count": counts[0],
+        "synthetic_count": counts[1],
+        **values,
+        **found,
+    }
+
+
+def _of_scope(one: Scope, other: Scope) -> Iterator[dict[str, Any]]:
+    totals = sum(one.mix.values()), sum(other.mix.values())
+    kinds = {*one.mix, *other.mix}
+    apart = sum(
+        abs(one.mix.get(kind, 0) / totals[0] - other.mix.get(kind, 0) / totals[1]) for kind in kinds
+    )
+    yield _row("mix", "ratio", totals, largest_gap_ratio=apart / 2)
+    for name, attribute, unit in DISTRIBUTIONS:
+        first, second = getattr(one, attribute), getattr(other, attribute)
+        counts = len(first), len(second)
+        if not all(counts):
+            yield _row(name, unit, counts)
+            continue
+        largest, mean = compared(first, second)
+        gaps = {"largest_gap_ratio": largest, "mean_gap": mean}
+        means = {"original_mean": float(first.mean()), "synthetic_mean": float(second.mean())}
+        yield _row(name, unit, counts, **means, **gaps)
+    for name in ("dispersion", "correlation"):
+        values = getattr(one, name), getattr(other, name)
+        shown = "gap_correlation" if name == "correlation" else name
+        yield _row(shown, "ratio", totals, original_mean=values[0], synthetic_mean=values[1])
+
+
+def compared(first: Floats, second: Floats) -> tuple[float, float]:
+    """Return the distances of Kolmogorov and Smirnov, and of Wasserstein, of a million each."""
+    from scipy import stats
+
+    first, second = (values[:: -(-len(values) // SAMPLE)] for values in (first, second))
+    every = np.sort(np.concatenate([first, second]))
+    cumulated = [
+        np.searchsorted(np.sort(values), every, side="right") / len(values)
+        for values in (first, second)
+    ]
+    largest = float(np.abs(cumulated[0] - cumulated[1]).max())
+    return largest, float(stats.wasserstein_distance(first, second))
+
+
+def _of_reuse(one: Measured, other: Measured) -> Iterator[dict[str, Any]]:
+    counts = one.references, other.references
+    if not all(counts):
+        yield _row("miss_ratio", "ratio", counts)
+        return
+    shares = [
+        of.distances / of.distances[-1] if of.distances[-1] else of.distances for of in (one, other)
+    ]
+    sizes = one.sizes.astype(np.float64)
+    means = [_mean_distance(share, sizes) for share in shares]
+    if one.distances[-1] and other.distances[-1]:
+        apart = np.abs(shares[0] - shares[1])
+        yield _row("reuse_distance", "pages of 4 KiB", counts, original_mean=means[0],
+                   synthetic_mean=means[1], largest_gap_ratio=float(apart.max()),
+                   mean_gap=float((apart[:-1] * np.diff(sizes)).sum()))  # fmt: skip
+    last = max(_flat_from(one.miss_ratios), _flat_from(other.miss_ratios)) + 1
+    gap = np.abs(one.miss_ratios - other.miss_ratios)[:last]
+    yield _row("miss_ratio", "ratio", counts, original_mean=float(one.miss_ratios[:last].mean()),
+               synthetic_mean=float(other.miss_ratios[:last].mean()),
+               largest_gap_ratio=float(gap.max()), mean_gap=float(gap.mean()))  # fmt: skip
+
+
+def _mean_distance(share: npt.NDArray[np.float64], sizes: Floats) -> float:
+    return float((np.diff(share, prepend=0) * sizes).sum())

@@ -1,0 +1,618 @@
+"""The stage: makes a profile of a trace, runs it once to compare, and keeps how far it is off."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracekit import __version__, store
+from tracekit.errors import UsageError
+from tracekit.store import TraceFolder, scratch_folder
+from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES
+from tracekit.workload.fidelity import (
+    LIMIT,
+    NAMES,
+    OPERATIONS,
+    SECTOR_BYTES,
+    WINDOWS,
+    Flags,
+    Integers,
+    Requests,
+    Rows,
+    curves,
+    distances,
+    measure,
+    read_requests,
+)
+from tracekit.workload.fit_arrivals import fit_arrival
+from tracekit.workload.folder import write_folder
+from tracekit.workload.reader import read_profile
+from tracekit.workload.requests import Extent
+
+LEAST = 64  # requests; fewer may go on by chance
+FEW, FEW_SHARE = 2, 0.001  # requests that may begin elsewhere
+HEADER = 0.01  # of the ring, before it
+CONTINUES_RATIO = 0.9  # of the requests of a kind, where the stream's last one ended
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Kinds that go round together, and the part of the region where they do."""
+
+    kinds: tuple[int, ...]
+    first_sector: int
+    sectors: int
+
+
+def find_ring(
+    codes: Integers, start: Integers, *, sectors: Integers, region_sectors: int
+) -> Ring | None:
+    """Return the ring of requests in their order, None if there is none.
+
+    Its requests go on one behind the other, whatever other kinds do between them, and begin again
+    at its lowest place when the next would pass the highest one; a few may begin elsewhere. A ring
+    that never went round may go on to the end of the region.
+    """
+    if not len(codes):
+        return None
+    end = start + sectors
+    goes_on = np.zeros(len(codes), bool)
+    goes_on[1:] = start[1:] == end[:-1]
+    kinds = [
+        kind
+        for kind in np.unique(codes).tolist()
+        if goes_on[codes == kind].mean() >= CONTINUES_RATIO
+    ]
+    mine = np.isin(codes, kinds)
+    start, end, sectors = start[mine], end[mine], sectors[mine]
+    if len(start) < LEAST:
+        return None
+    breaks = np.flatnonzero(start[1:] != end[:-1]) + 1
+    if not len(breaks):
+        return Ring(tuple(kinds), int(start[0]), region_sectors - int(start[0]))
+    high = int(end.max())
+    is_full = end[breaks - 1] + sectors[breaks] > high
+    if not is_full.any():
+        return None
+    places, counts = np.unique(start[breaks][is_full], return_counts=True)
+    low = int(places[np.argmax(counts)])
+    odd = len(breaks) - int(counts.max())
+    # What lies before the ring is a header at most.
+    is_ring = low - int(start.min()) <= (high - low) * HEADER
+    if not is_ring or odd > max(FEW, len(start) * FEW_SHARE):
+        return None
+    return Ring(tuple(kinds), low, high - low)
+
+
+MOST_SIZES = 32
+PARTS = 8  # of the sizes beyond the most common ones
+MOST_SHARES = 16
+EXTENTS = 2048
+SMALLEST_EXTENT = 64 << 10
+SURE = 0.95  # of the places are multiples of the alignment
+PAGE_SECTORS = 8
+STEPS = np.unique((2 ** (np.arange(0, 8 * 26) / 8)).astype(np.int64))
+# How a request begins: 1 more if on used pages. Those that begin elsewhere are kinds of their own
+# where the run goes on, with new pages or with used ones, and on used pages where they take
+# several: places differ by what is done there.
+ON, RESUMED, ELSEWHERE, GOES_ON, CIRCLE, FLUSHES, SEVERAL = 0, 2, 4, 6, 10, 11, 8
+MODES = 32
+BEGINS = ("on", "resumed", "elsewhere")
+PAGES = ("new", "used")
+RARE, RARE_SHARE = 8, 0.002  # requests of a kind, and of the stream's
+
+
+@dataclass(frozen=True)
+class Region:
+    """All requests on a device's part of one role, and what each found used.
+
+    `back` says how many pages back by their last use its first page was used, 0: never.
+    """
+
+    rows: Rows
+    first_sector: int
+    sectors: int
+    back: Integers
+
+
+def look_at(rows: Rows, *, first_sector: int, sectors: int) -> Region:
+    """Return the region of rows in queue order, which lie in the sectors."""
+    from tracekit._native.territory import RUN, Territory
+
+    is_data = rows["operation"] != FLUSH
+    runs = np.zeros(int(is_data.sum()), np.dtype(RUN))
+    runs["first_sector"] = rows["sector"][is_data] - first_sector
+    runs["sectors"] = rows["sectors"][is_data]
+    back = np.zeros(len(rows), np.int64)
+    with Territory(sectors) as territory:
+        back[is_data] = territory.see(runs)
+    return Region(rows, first_sector, sectors, back)
+
+
+class Places:
+    """Where the requests of a stream begin, and the kinds that this makes of them."""
+
+    def __init__(self, region: Region, mine: Flags, codes: Integers) -> None:
+        """Look at the rows of the region that are `mine`, with the codes of what they do."""
+        self.region_bytes = region.sectors * SECTOR_BYTES
+        is_data = region.rows["operation"][mine] != FLUSH
+        self.start = np.where(is_data, region.rows["sector"][mine] - region.first_sector, 0)
+        self.sectors = region.rows["sectors"][mine].astype(np.int64)
+        self.back = region.back[mine]
+        self.ring = find_ring(
+            codes[is_data],
+            self.start[is_data],
+            sectors=self.sectors[is_data],
+            region_sectors=region.sectors,
+        )
+        modes = self._modes(is_data, codes, region.sectors)
+        self.kinds = kept_kinds(codes * MODES + modes)
+
+    def _modes(self, is_data: Flags, codes: Integers, region_sectors: int) -> Integers:
+        """Return how each request begins, with 1 more on pages that were used."""
+        modes = np.full(len(codes), FLUSHES, np.int64)
+        follows = is_data
+        if self.ring is not None:
+            goes_round = is_data & np.isin(codes, self.ring.kinds)
+            modes[goes_round] = CIRCLE
+            follows = is_data & ~goes_round
+        start, sectors = self.start[follows], self.sectors[follows]
+        end = start + sectors
+        went_on, resumed = np.zeros(len(end), bool), np.zeros(len(end), bool)
+        went_on[1:] = start[1:] == end[:-1]
+        # What would pass the end of the region and is at its start went on, too.
+        went_on[1:] |= (start[1:] == 0) & (end[:-1] + sectors[1:] > region_sectors)
+        # A run begins where a request does not go on; it resumes where the last but one ended.
+        begin = np.flatnonzero(~went_on)
+        resumed[begin[2:]] = start[begin[2:]] == end[begin[1:-1] - 1]
+        is_used = self.back[follows] > 0
+        how = np.where(went_on, ON, np.where(resumed, RESUMED, ELSEWHERE))
+        ahead = np.flatnonzero((how[:-1] == ELSEWHERE) & went_on[1:])
+        how[ahead] = GOES_ON + 2 * is_used[ahead + 1]
+        pages = (end - 1) // PAGE_SECTORS - start // PAGE_SECTORS
+        how[is_used & (how >= ELSEWHERE) & (pages > 0)] += SEVERAL
+        modes[follows] = how + is_used
+        return modes
+
+    def of(self, kind: int) -> dict[str, Any]:
+        """Return the keys of one kind of data."""
+        mine = self.kinds == kind
+        mode = kind % MODES
+        size = _sizes(self.sectors[mine] * SECTOR_BYTES)
+        if mode == CIRCLE and self.ring is not None:
+            return {"access": "circular", "size": size, "circle": _circle(self.ring)}
+        keys: dict[str, Any] = {
+            "access": "following",
+            "begins": BEGINS[min(mode, ELSEWHERE) // 2],
+            "pages": PAGES[mode % 2],
+            "size": size,
+            "align": f"{_alignment(self.start[mine]) * SECTOR_BYTES}",
+        }
+        if mode % 2:
+            return {**keys, "distance": _distance(self.back[mine])}
+        locality = _locality(self.start[mine], self.region_bytes)
+        return keys if locality is None else {**keys, "locality": locality}
+
+
+def kept_kinds(kinds: Integers) -> Integers:
+    """Return kinds of which rare ones begin elsewhere, on such pages."""
+    found, counts = np.unique(kinds, return_counts=True)
+    kept = kinds.copy()
+    for kind, count in zip(found.tolist(), counts.tolist(), strict=True):
+        mode = kind % MODES
+        if mode not in (CIRCLE, FLUSHES) and count < max(RARE, RARE_SHARE * len(kinds)):
+            kept[kinds == kind] = kind - mode + ELSEWHERE + mode % 2
+    return kept
+
+
+def _distance(back: Integers) -> dict[str, Any]:
+    """Return in quantiles how many pages back those were used that are used again."""
+    back = np.sort(back[back > 0]) if (back > 0).any() else np.ones(1, np.int64)
+    steps = STEPS[: int(np.searchsorted(STEPS, back[-1])) + 1]
+    hits = np.searchsorted(back, steps, "right")
+    is_step = np.diff(hits, prepend=0) > 0
+    # A distance d is drawn as any number from d to below d + 1.
+    values = [1.0, *(steps[is_step] + 1).astype(float).tolist()]
+    shares = [0.0, *(hits[is_step] / len(back)).tolist()]
+    lower = int(np.flatnonzero(is_step)[0])
+    if lower:
+        values[0] = float(steps[lower - 1] + 1)
+    return {"shares": [round(share, 6) for share in shares], "values": values}
+
+
+def _circle(ring: Ring) -> dict[str, str]:
+    return {
+        "start": f"{ring.first_sector * SECTOR_BYTES}",
+        "size": f"{ring.sectors * SECTOR_BYTES}",
+    }
+
+
+def _alignment(starts: Integers) -> int:
+    """Return the largest power of two of sectors, up to 64 KiB, that divides nearly all."""
+    for sectors in (128, 64, 32, 16, 8, 4, 2):
+        if (starts % sectors == 0).mean() >= SURE:
+            return sectors
+    return 1
+
+
+def _sizes(sizes: Integers) -> Any:
+    values, counts = np.unique(sizes, return_counts=True)
+    if len(values) == 1:
+        return f"{values[0]}"
+    if len(values) > MOST_SIZES:
+        values, counts = _fewer(values, counts)
+    return {"values": [f"{value}" for value in values], "weights": counts.tolist()}
+
+
+def _fewer(values: Integers, counts: Integers) -> tuple[Integers, Integers]:
+    """Return the most common sizes, and of the others in parts of equal weight the means."""
+    order = np.argsort(-counts, kind="stable")
+    common, rest = np.sort(order[: MOST_SIZES - PARTS]), np.sort(order[MOST_SIZES - PARTS :])
+    weight = counts[rest]
+    part = np.minimum(np.cumsum(weight) * PARTS // (weight.sum() + 1), PARTS - 1)
+    weights = np.bincount(part, weight)
+    totals = np.bincount(part, weight * values[rest])
+    is_there = weights > 0
+    means = totals[is_there] / weights[is_there]
+    sizes = np.round(means / SECTOR_BYTES).astype(np.int64) * SECTOR_BYTES
+    return (
+        np.concatenate([values[common], sizes]),
+        np.concatenate([counts[common], weights[is_there].astype(np.int64)]),
+    )
+
+
+def _locality(fresh: Integers, region_bytes: int) -> dict[str, Any] | None:
+    """Return how new places are shared among extents of the region, None where they are even."""
+    extent = SMALLEST_EXTENT
+    while extent * EXTENTS < region_bytes:
+        extent *= 2
+    extents = region_bytes // extent
+    if len(fresh) < 2 or extents < 2:
+        return None
+    number = np.minimum(fresh * SECTOR_BYTES // extent, extents - 1)
+    counts = np.sort(np.bincount(number, minlength=extents))[::-1]
+    used = int((counts > 0).sum())
+    edges = np.unique(np.geomspace(1, used, MOST_SHARES).round().astype(np.int64))
+    to = np.concatenate([[0], np.cumsum(counts)])[edges]
+    blocks = [*np.diff(edges, prepend=0).tolist(), extents - used]
+    requests = [*np.diff(to, prepend=0).tolist(), 0]
+    if not blocks[-1]:
+        blocks, requests = blocks[:-1], requests[:-1]
+    return {"kind": "shares", "block": f"{extent}", "blocks": blocks, "requests": requests}
+
+
+MOST_KINDS = 9  # of data, beside flushes
+FLUSH = 2
+
+
+@dataclass(frozen=True)
+class KindFit:
+    """The keys of one [[request]], in the order of the file."""
+
+    keys: dict[str, Any]
+
+
+def fit_kinds(region: Region, mine: Flags) -> list[KindFit]:
+    """Return the kinds of a stream's requests: of the rows of its region those that are `mine`."""
+    count = int(mine.sum())
+    codes = _merged(
+        region.rows["operation"][mine].astype(np.int64) * 32 + region.rows["flags"][mine]
+    )
+    places = Places(region, mine, codes)
+    kinds, number, counts = np.unique(places.kinds, return_inverse=True, return_counts=True)
+    behind = np.zeros((len(kinds), len(kinds)), np.int64)
+    np.add.at(behind, (number[:-1], number[1:]), 1)
+    found = []
+    for at, kind in enumerate(kinds.tolist()):
+        code = kind // MODES
+        flags = [name for bit, name in enumerate(NAMES) if code & (1 << bit)]
+        keys: dict[str, Any] = {
+            "share": int(counts[at]) / count,
+            "operation": OPERATIONS[code // 32],
+        }
+        if flags:
+            keys["flags"] = flags
+        if code // 32 != FLUSH:
+            keys |= places.of(kind)
+        if len(kinds) > 1:
+            # What is last has nothing behind it: as likely as ever.
+            keys["then"] = (behind[at] if behind[at].any() else counts).tolist()
+        found.append(KindFit(keys))
+    return found
+
+
+def _merged(codes: Integers) -> Integers:
+    """Return codes of which the rarest are those of the most common one of their operation."""
+    kinds, counts = np.unique(codes, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    kept: list[int] = []
+    replaced = codes.copy()
+    data_kinds = 0
+    for at in order.tolist():
+        code = int(kinds[at])
+        is_flush = code // 32 == FLUSH
+        same = [one for one in kept if one // 32 == code // 32]
+        # Every operation keeps its most common kind.
+        if same and data_kinds >= MOST_KINDS - 2 and not is_flush:
+            replaced[codes == code] = same[0]
+            continue
+        kept.append(code)
+        data_kinds += not is_flush
+    return replaced
+
+
+MIB = 1 << 20
+MIB_SECTORS = MIB // SECTOR_BYTES
+OTHERS = "others"
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How many processes have streams of their own, what they are called, and which gaps."""
+
+    processes: int = 8
+    keeps_names: bool = False
+    measured: bool = False
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The content of the profile, and for each stream what was found on the way."""
+
+    profile: dict[str, Any]
+    facts: list[dict[str, Any]]
+
+
+def fit_profile(requests: Requests, options: StreamOptions) -> Fitted:
+    """Return the profile: a stream for each role, device and process with many requests.
+
+    Rare processes of a device and role share a stream. Regions of devices and roles lie one after
+    the other on the target, whole MiB each.
+    """
+    rows = requests.rows
+    regions = _regions(requests)
+    span_ns = float(rows["time_ns"][-1]) + 1
+    streams, facts = [], []
+    looked: dict[int, Region] = {}
+    for region, process, mine in _streams(requests, options):
+        first, start, size = regions[region]
+        arrival = fit_arrival(
+            rows["time_ns"][mine].astype(np.float64), span_ns, measured=options.measured
+        )
+        # A trace of one region is not copied.
+        here = rows["region"] == region if len(regions) > 1 else slice(None)
+        if region not in looked:
+            looked[region] = look_at(rows[here], first_sector=first, sectors=size // SECTOR_BYTES)
+        kinds = fit_kinds(looked[region], mine[here])
+        role = requests.regions[region][1]
+        stream: dict[str, Any] = {"role": role if role in ROLES else "unknown"}
+        stream |= {} if process is None else {"process": process}
+        stream |= {"start": f"{start}", "size": f"{size}", "arrival": arrival.keys}
+        if arrival.phases:
+            stream["phase"] = [
+                {"duration": f"{length}ns", "rate": rate} for length, rate in arrival.phases
+            ]
+        stream["request"] = _exact_shares([dict(kind.keys) for kind in kinds])
+        streams.append(stream)
+        facts.append({"role": stream["role"], "process": process, **arrival.facts})
+    target = max(start + size for _, start, size in regions.values())
+    return Fitted({"target_size": f"{target}", "stream": streams}, facts)
+
+
+def _exact_shares(kinds: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Round the shares so that they still add up to 1."""
+    for kind in kinds:
+        kind["share"] = round(kind["share"], 7)
+    largest = max(kinds, key=lambda kind: kind["share"])
+    largest["share"] = round(1 - sum(k["share"] for k in kinds if k is not largest), 7)
+    return kinds
+
+
+def _regions(requests: Requests) -> dict[int, tuple[int, int, int]]:
+    """Return each region's first sector in the trace, and where it starts and its size in bytes.
+
+    A region without an address, of flushes alone, has a MiB.
+    """
+    rows = requests.rows
+    placed: dict[int, tuple[int, int, int]] = {}
+    start = 0
+    for region in np.flatnonzero(np.bincount(rows["region"])).tolist():
+        mine = rows[(rows["region"] == region) & (rows["sectors"] > 0)]
+        low, high = 0, MIB_SECTORS
+        if len(mine):
+            low = int(mine["sector"].min()) // MIB_SECTORS * MIB_SECTORS
+            high = int((mine["sector"] + mine["sectors"]).max())
+        size = -(-(high - low) // MIB_SECTORS) * MIB
+        placed[region] = (low, start, size)
+        start += size
+    return placed
+
+
+def _streams(
+    requests: Requests, options: StreamOptions
+) -> list[tuple[int, str | None, np.ndarray[Any, np.dtype[np.bool_]]]]:
+    """Return region, name and rows of each stream, the one with most requests first."""
+    rows = requests.rows
+    key = rows["region"].astype(np.int64) * len(requests.owners) + rows["owner"]
+    counts = Counter(dict(enumerate(np.bincount(key).tolist())))
+    kept = [one for one, count in counts.most_common(options.processes) if count]
+    names: dict[str, str] = {}
+    found = []
+    for one in kept:
+        region, owner = divmod(one, len(requests.owners))
+        process = requests.owners[owner][1]
+        if process is not None and not options.keeps_names:
+            process = names.setdefault(process, f"process {len(names) + 1}")
+        found.append((region, process, key == one))
+    is_rest = ~np.isin(key, kept)
+    for region in np.flatnonzero(np.bincount(rows["region"][is_rest])).tolist():
+        found.append((region, OTHERS, is_rest & (rows["region"] == region)))
+    return found
+
+
+WIDTH = 96
+
+
+def toml(profile: Mapping[str, Any], comment: str) -> str:
+    """Return the text: plain keys first, then the tables of `stream` with their own tables."""
+    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
+    lines += _plain({key: value for key, value in profile.items() if key != "stream"})
+    for stream in profile["stream"]:
+        lines += ["", "[[stream]]"]
+        nested = ("arrival", "phase", "request")
+        lines += _plain({key: value for key, value in stream.items() if key not in nested})
+        lines += ["[stream.arrival]", *_plain(stream["arrival"])]
+        for name in ("phase", "request"):
+            for table in stream.get(name, []):
+                lines += ["", f"[[stream.{name}]]", *_plain(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(table: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_value(value)}" for key, value in table.items()]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_value(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, list):
+        return _listed([_value(one) for one in value])
+    if isinstance(value, float):
+        return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    # A text of TOML is written as one of JSON.
+    return json.dumps(value, ensure_ascii=True)
+
+
+def _listed(values: list[str]) -> str:
+    """Return a list, in lines of its own where it is long."""
+    if sum(map(len, values)) + 2 * len(values) < WIDTH - 20:
+        return f"[{', '.join(values)}]"
+    lines: list[str] = []
+    line = ""
+    for value in values:
+        if line and len(line) + len(value) > WIDTH:
+            lines.append(line.rstrip())
+            line = ""
+        line += f"{value}, "
+    return "[\n  " + "\n  ".join([*lines, line.rstrip()]) + "\n]"
+
+
+THERE = "choose another --output or pass --force"
+ABOUT = """\
+A work profile of {requests:,} requests, made by tracekit {version} fit. It holds shares, sizes,
+rates and gaps, which requests follow which and how, how far back pages were used before, and how
+new ones are shared among extents, by role and process; {names}. It holds
+no address, no content and no time of day: the parts of the target have the size of what the trace
+touched.
+"""
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How to fit; `limit` is the most requests that are looked at."""
+
+    fit: StreamOptions = field(default_factory=StreamOptions)
+    limit: int = LIMIT
+    seed: int = 0
+    compares: bool = True
+    overwrite: bool = False
+    asked: tuple[str, ...] = ()
+
+
+def fit(
+    folder: TraceFolder,
+    output: Path,
+    *,
+    options: FitOptions,
+    on_stage: Callable[[str], None] = lambda _stage: None,
+) -> dict[str, Any]:
+    """Write the profile; keep `fidelity`, `fidelity_curve` and `fidelity.json` in the trace.
+
+    Raise UsageError for a file or folder that is there.
+    """
+    table = folder.require("requests", made_by="parse")
+    store.refuse_folder(output, f"{folder.path.resolve().name}.toml")
+    if output.is_file() and not options.overwrite:
+        raise UsageError(f"{output} exists already", hint=THERE)
+    on_stage("fit")
+    requests = read_requests(table, options.limit)
+    fitted = fit_profile(requests, options.fit)
+    count, span_ns = len(requests.rows), int(requests.rows["time_ns"][-1])
+    left_out = dict(requests.left_out)
+    del requests
+    text = _text(fitted, output, count, keeps_names=options.fit.keeps_names)
+    with store.beside(output) as part:
+        part.write_text(text, encoding="utf-8")
+    result: dict[str, Any] = {
+        "trace": str(folder.path),
+        "profile": str(output),
+        "asked": list(options.asked),
+        "requests": count,
+        "left_out": left_out,
+        "streams": fitted.facts,
+        "fidelity": [],
+        "headline": [],
+    }
+    if options.compares:
+        on_stage("compare")
+        result["fidelity"] = _compare(folder, output, options, count=count, span_ns=span_ns)
+        result["headline"] = headline(result["fidelity"])
+        store.write_json(folder.path / "fidelity.json", result)
+    return result
+
+
+def _text(fitted: Fitted, output: Path, count: int, *, keeps_names: bool) -> str:
+    names = "processes have their names" if keeps_names else "processes are numbered, without names"
+    comment = ABOUT.format(requests=count, version=__version__, names=names)
+    about = {"name": output.stem, "about": f"made of a trace of {count:,} requests"}
+    return toml({**about, **fitted.profile}, comment)
+
+
+def _compare(
+    folder: TraceFolder, output: Path, options: FitOptions, *, count: int, span_ns: int
+) -> list[dict[str, Any]]:
+    """Make as many requests of the profile, and measure both alike."""
+    import pyarrow as pa
+
+    settings: dict[str, Any] = {"limit": options.limit, "window_ns": span_ns / WINDOWS + 1}
+    original = measure(folder.table("requests"), **settings)
+    with scratch_folder(folder.path / "synthetic") as scratch:
+        made = write_folder(
+            read_profile(output),
+            scratch / "trace",
+            extent=Extent(requests=count, seed=options.seed),
+            overwrite=False,
+            on_rows=lambda _rows: None,
+        )
+        synthetic = measure(made.table("requests"), **settings)
+    rows = distances(original, synthetic)
+    shown = curves(original, synthetic)
+    for name, content, schema in (
+        ("fidelity", rows, FIDELITY), ("fidelity_curve", shown, FIDELITY_CURVE)
+    ):  # fmt: skip
+        store.write_table(folder.table(name), pa.Table.from_pylist(content, schema))
+    return rows
+
+
+def headline(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the distances of all requests in two sentences."""
+    of_all = {row["measure"]: row for row in rows if row["role"] == "all"}
+    parts = [
+        f"{name.replace('_', ' ')} {of_all[name]['largest_gap_ratio'] * 100:.1f} %"
+        for name in ("mix", "size", "gap", "run_length", "reuse_distance")
+        if name in of_all and of_all[name]["largest_gap_ratio"] is not None
+    ]
+    lines = [f"Largest difference of cumulative shares: {', '.join(parts)}."]
+    misses = of_all.get("miss_ratio")
+    if misses and misses["largest_gap_ratio"] is not None:
+        lines.append(
+            f"Miss ratios of LRU caches differ by {misses['mean_gap'] * 100:.1f} points on average,"
+            f" by {misses['largest_gap_ratio'] * 100:.1f} at most."
+        )
+    return lines

@@ -1,0 +1,246 @@
+"""The requests of a work profile, some thousand at a time, made while the last ones are used."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit.errors import InputError, UsageError
+from tracekit.free_space import Need, check_room, check_rooms
+from tracekit.store import beside
+from tracekit.units import format_size
+from tracekit.workload.model import Profile, Stream, expected_requests
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+BLOCK_RECORDS = 1 << 14
+SEED_MOST = (1 << 63) - 1
+DEFAULT_REQUESTS = 100_000
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much to make: so many requests, or those before a time; `seed` gives the same again."""
+
+    requests: int | None = None
+    duration_ns: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if self.requests is not None and not 1 <= self.requests <= 1 << 40:
+            raise UsageError(f"--requests {self.requests}: not a number from 1 to 2^40")
+        if self.duration_ns == 0:
+            raise UsageError("--duration 0: no time at all", hint="write for example 60s")
+        if not 0 <= self.seed <= SEED_MOST:
+            raise UsageError(f"--seed {self.seed}: not a number from 0 to 2^63 - 1")
+
+    @property
+    def limit(self) -> int:
+        """The most requests."""
+        if self.requests is not None:
+            return self.requests
+        return DEFAULT_REQUESTS if self.duration_ns is None else 1 << 40
+
+    @property
+    def has_known_end(self) -> bool:
+        """Whether the number of requests is known before they are made: no time ends them."""
+        return self.duration_ns is None
+
+    def expected_requests(self, profile: Profile) -> int:
+        """Return how many requests come: exactly, or where a time ends them on average."""
+        if self.duration_ns is None:
+            return self.limit
+        return min(self.limit, math.ceil(expected_requests(profile, self.duration_ns)))
+
+
+def blocks(profile: Profile, extent: Extent) -> Iterator[NDArray[np.void]]:
+    """Yield the requests as records of a plan, whose `target` is the number of their stream.
+
+    A block is valid until the one after the next is asked for. While one is used the next is made.
+    """
+    import numpy as np
+
+    from tracekit._native.workload import NEVER_NS, Workload
+    from tracekit.plans.block_plan import RECORD
+
+    until_ns = NEVER_NS if extent.duration_ns is None else extent.duration_ns
+    left = extent.limit
+    buffers = [np.zeros(BLOCK_RECORDS, RECORD) for _ in range(3)]
+    with Workload(profile, extent.seed) as workload, ThreadPoolExecutor(1) as maker:
+
+        def begin(number: int) -> Future[int]:
+            room = buffers[number % 3][: min(left, BLOCK_RECORDS)]
+            return maker.submit(workload.fill, room, until_ns)
+
+        number, made = 0, begin(0)
+        while True:
+            done = made.result()
+            records = buffers[number % 3][:done]
+            left -= done
+            is_last = left == 0 or done < BLOCK_RECORDS
+            number += 1
+            if not is_last:
+                made = begin(number)
+            if done:
+                yield records
+            if is_last:
+                return
+
+
+def resized(profile: Profile, target_bytes: int) -> Profile:
+    """Return the profile on a target of another size, its streams' parts in proportion.
+
+    Parts begin and end at whole MiB; raise UsageError for a size that does not hold the requests.
+    """
+    if target_bytes % profile.sector_bytes:
+        message = f"--target-size {target_bytes}: no multiple of the sector"
+        raise UsageError(message, hint=f"sectors have {profile.sector_bytes} bytes")
+    return replace(
+        profile,
+        target_bytes=target_bytes,
+        streams=tuple(_resized(stream, profile, target_bytes) for stream in profile.streams),
+    )
+
+
+def _resized(stream: Stream, profile: Profile, target_bytes: int) -> Stream:
+    ends = (stream.start_bytes, stream.start_bytes + stream.size_bytes)
+    start, end = (
+        target_bytes
+        if place == profile.target_bytes
+        else place * target_bytes // profile.target_bytes // MIB * MIB
+        for place in ends
+    )
+    needed = max(max(one.most_bytes, one.align_bytes) for one in stream.requests)
+    if end - start < needed:
+        raise UsageError(
+            f"--target-size {format_size(target_bytes)}: of it {format_size(end - start)} are for"
+            f" requests of up to {format_size(needed)}",
+            hint="choose a larger one",
+        )
+    return replace(stream, start_bytes=start, size_bytes=end - start)
+
+
+SECTOR_BYTES = 512
+FEWER = "choose fewer --requests or a shorter --duration, or an --output on another disk"
+
+
+def digest(profile: Profile) -> bytes:
+    """Return the SHA-256 of the profile's text."""
+    return hashlib.sha256(profile.text.encode()).digest()
+
+
+def nothing(profile: Profile) -> InputError:
+    """Return the error for a time in which no request comes."""
+    return InputError(
+        f"{profile.file}: no request comes in that time", hint="choose a longer --duration"
+    )
+
+
+def write_plan(
+    profile: Profile, output: Path, *, extent: Extent, on_rows: Callable[[int], None]
+) -> dict[str, Any]:
+    """Write the plan; return counts and the time of the last request.
+
+    Raise InputError when no request comes in the time asked for, and before anything is made when
+    the disk has no room for the records; of a time, for those that come in it on average.
+    """
+    from tracekit.plans import block_plan
+    from tracekit.plans.block_plan import FinalPlanWriter
+
+    size_bytes = (
+        block_plan.HEADER.itemsize + extent.expected_requests(profile) * block_plan.RECORD.itemsize
+    )
+    check_room(output, size_bytes, hint=FEWER, is_estimate=not extent.has_known_end)
+    whole = block_plan.Extent(profile.name, 0, profile.target_bytes // SECTOR_BYTES, 0, 0)
+    tables = block_plan.Tables(
+        labels=("default",),
+        needed_bytes=(profile.target_bytes,),
+        extents=(whole,),
+        trace_sha256=digest(profile),
+        level="queued",
+    )
+    with beside(output) as part, block_plan.open_new(part) as out:
+        writer = FinalPlanWriter(out, tables)
+        for records in blocks(profile, extent):
+            if len(profile.streams) > 1:
+                records["target"] = 0
+            writer.append(records)
+            on_rows(len(records))
+        if not writer.count:
+            raise nothing(profile)
+        totals = writer.close()
+    return {
+        "requests": writer.count,
+        "duration_ns": totals["duration_ns"],
+        "operations": {name: count for name, count in totals["operations"].items() if count},
+    }
+
+
+CHUNK_BYTES = 4 << 20
+FREE_BYTES = 64 << 20  # that are left on a disk
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file or block device."""
+    with path.open("rb") as target:
+        return target.seek(0, os.SEEK_END)
+
+
+def check_size(profile: Profile, path: Path) -> None:
+    """Raise UsageError when a target that is there is smaller than the profile's."""
+    found = size_of(path)
+    if found < profile.target_bytes:
+        raise UsageError(
+            f"--target {path}: it has {format_size(found)}, the profile {profile.name} needs"
+            f" {format_size(profile.target_bytes)}",
+            hint=f"pass --target-size {found // profile.sector_bytes * profile.sector_bytes}",
+        )
+
+
+def target_need(path: Path, size_bytes: int) -> Need:
+    """Return what the file takes on its disk."""
+    return Need(path, size_bytes, hint="choose a smaller --target-size, or a --target elsewhere")
+
+
+@contextmanager
+def filled_file(path: Path, size_bytes: int, *, keep: bool) -> Iterator[Path]:
+    """Make a file with random content of that size, and remove it afterwards unless `keep`.
+
+    Raise InputError before anything is written when the disk has no room for it.
+    """
+    check_rooms([target_need(path, size_bytes)], spare_bytes=FREE_BYTES)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_done = False
+    try:
+        _fill(path, size_bytes)
+        yield path
+        is_done = True
+    finally:
+        if not (keep and is_done):
+            path.unlink(missing_ok=True)
+
+
+def _fill(path: Path, size_bytes: int) -> None:
+    from numpy.random import PCG64, Generator
+
+    content = Generator(PCG64(0))
+    with path.open("xb") as target:
+        left = size_bytes
+        while left:
+            part = content.bytes(min(left, CHUNK_BYTES))
+            target.write(part)
+            left -= len(part)
+        target.flush()
+        os.fsync(target.fileno())

@@ -1,0 +1,455 @@
+"""Text as blkparse prints it: the events of each request, in order of time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tracekit.arrow import flags, ints
+from tracekit.tables import OPERATIONS, SECTOR_BYTES
+from tracekit.writers.rows import (
+    U32_MOST,
+    Carriers,
+    Source,
+    Survey,
+    Told,
+    find_carriers,
+    sectors_of,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+NONE = -1
+LETTERS = {"read": "R", "write": "W", "write_zeroes": "W", "discard": "D", "flush": "W"}
+FLAGS = ("is_preflush", "is_fua", "is_readahead", "is_sync", "is_meta")
+ORDER = ("A", "Q", "G", "M", "F", "I", "D", "C", "end")
+"""Of events at the same time."""
+UNNAMED = "(null)"
+
+
+@dataclass
+class Events:
+    """Some events: when, of which device and CPU, and the rest of their lines."""
+
+    time_ns: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    device: NDArray[np.int64]
+    cpu: NDArray[np.int64]
+    rest: Any
+    """Arrow strings: pid, action, RWBS and what follows."""
+
+
+@dataclass
+class Requests:
+    """A batch of requests, as its events need them."""
+
+    batch: Any
+    device: NDArray[np.int64]
+    carriers: Carriers
+
+    def __post_init__(self) -> None:
+        """Work out extents, letters and names once."""
+        import numpy as np
+
+        batch = self.batch
+        self.times = {
+            name: ints(batch.column(f"{name}_ns"), if_null=NONE)
+            for name in ("queue", "getrq", "insert", "merge", "issue", "transfer", "complete")
+        }
+        self.begin = ints(batch.column("sector"))
+        self.sectors = sectors_of(batch)
+        request_id, own = ints(batch.column("request_id")), (self.begin, self.begin + self.sectors)
+        self.all_begin, end = self.carriers.extents(request_id, own)
+        self.all_sectors = end - self.all_begin
+        begin, end = self.carriers.extents(request_id, own, inserted=True)
+        self.inserted = _place(begin, end - begin)
+        operations = batch.column("operation")
+        self.is_flush = _is(operations, "flush")
+        self.is_merged = ints(batch.column("merged_into"), if_null=NONE) != NONE
+        self.drains = (
+            ~self.is_flush
+            & (self.times["transfer"] != NONE)
+            & (self.times["complete"] > self.times["transfer"])
+        )
+        self.letters = _letters(batch, operations, np.ones(len(batch), np.bool_))
+        self.issued_letters = _letters(batch, operations, ~self.drains & ~self.is_flush)
+        self.pid = _texts(_wide(batch.column("pid")))
+        self.name = _names(batch.column("process"))
+
+    def events(self) -> Iterator[Events]:
+        """Yield the events, action by action."""
+        times, has_data = self.times, ~self.is_flush
+        own = _place(self.begin, self.sectors), _place(self.all_begin, self.all_sectors)
+        yield from self._remaps(own[0])
+        yield self._make("Q", times["queue"], has_data, place=own[0])
+        yield self._make("Q", times["queue"], self.is_flush, place=None)
+        yield self._make("G", times["getrq"], has_data, place=own[0])
+        yield self._make("G", times["getrq"], self.is_flush, place=None)
+        yield from self._merges(own[1])
+        yield self._make("I", times["insert"], has_data, place=self.inserted)
+        is_issued = has_data & ~self.is_merged
+        yield self._make("D", times["issue"], is_issued, place=own[1])
+        yield self._device_flushes()
+        yield from self._ends(is_issued, own[1])
+
+    def _make(
+        self, action: str, time_ns: NDArray[np.int64], which: NDArray[np.bool_], *, place: Any
+    ) -> Events:
+        """Return one event for each marked request that has this time."""
+        import pyarrow.compute as pc
+
+        which = which & (time_ns != NONE)
+        letters = self.issued_letters if action in ("D", "C") else self.letters
+        tail = [place, self.name] if place is not None else [self.name]
+        rest = pc.binary_join_element_wise(self.pid, action, letters, *tail, " ")
+        return self._events(action, time_ns, which, rest)
+
+    def _events(self, rank: str, time_ns: Any, which: NDArray[np.bool_], rest: Any) -> Events:
+        import numpy as np
+        import pyarrow as pa
+
+        found = time_ns[which]
+        return Events(
+            time_ns=found,
+            rank=np.full(len(found), ORDER.index(rank), np.int64),
+            device=self.device[which],
+            cpu=_wide(self.batch.column("cpu"))[which],
+            rest=rest.filter(pa.array(which)),
+        )
+
+    def _remaps(self, place: Any) -> Iterator[Events]:
+        """A: from a partition, whose own sector the trace does not tell: 0 is written."""
+        import pyarrow.compute as pc
+
+        partition = self.batch.column("partition").cast("string")
+        is_told = flags(pc.fill_null(pc.match_substring_regex(partition, r"^\d+,\d+$"), False))
+        origin = pc.binary_join_element_wise("<- (", partition, ") 0", "")
+        rest = pc.binary_join_element_wise(
+            self.pid, "A", self.letters, place, pc.fill_null(origin, ""), " "
+        )
+        yield self._events("A", self.times["queue"], is_told & (self.times["queue"] != NONE), rest)
+
+    def _merges(self, place: Any) -> Iterator[Events]:
+        """M behind the end of the carrier, F before its beginning."""
+        import numpy as np
+
+        carrier = ints(self.batch.column("merged_into"), if_null=NONE)
+        where, is_here = self.carriers.find(carrier)
+        is_front = np.zeros(len(carrier), np.bool_)
+        if is_here.any():
+            is_front = is_here & (self.all_begin < self.carriers.own_begin[where])
+        for action, which in (("M", is_here & ~is_front), ("F", is_front)):
+            made = self._make(action, self.times["merge"], which, place=place)
+            yield made
+
+    def _device_flushes(self) -> Events:
+        """D of the device's own flush, once for all requests that it served."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        which = self.is_flush & (self.times["issue"] != NONE)
+        _, first = np.unique(
+            np.stack((self.device[which], self.times["issue"][which])), axis=1, return_index=True
+        )
+        once = np.zeros(len(which), np.bool_)
+        once[np.flatnonzero(which)[first]] = True
+        rest = pc.binary_join_element_wise(self.pid, "D", "FN", self.name, " ")
+        return self._events("D", self.times["issue"], once, pa.array(rest))
+
+    def _ends(self, is_issued: NDArray[np.bool_], place: Any) -> Iterator[Events]:
+        """C with the bytes, and C without for a closing flush or an empty one."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        times = self.times
+        error = _texts(_wide(self.batch.column("error")) & 0xFFFF)
+        bracket = pc.binary_join_element_wise("[", error, "]", "")
+        end_ns = np.where(times["transfer"] != NONE, times["transfer"], times["complete"])
+        rest = pc.binary_join_element_wise("0", "C", self.issued_letters, place, bracket, " ")
+        yield self._events("C", end_ns, is_issued & (end_ns != NONE), rest)
+        sector = _texts(self.all_begin)
+        rest = pc.binary_join_element_wise("0", "C", self.issued_letters, sector, bracket, " ")
+        is_empty = (self.drains | self.is_flush) & (times["complete"] != NONE)
+        yield self._events("end", times["complete"], is_empty, rest)
+
+
+def _is(column: Any, name: str) -> NDArray[np.bool_]:
+    import numpy as np
+
+    from tracekit.arrow import codes
+
+    found = codes(column, lambda text: int(text == name))
+    return found.astype(np.bool_)
+
+
+def _wide(column: Any) -> NDArray[np.int64]:
+    import pyarrow as pa
+
+    return ints(column.cast(pa.int64()))
+
+
+def _texts(numbers: NDArray[np.int64]) -> Any:
+    import pyarrow as pa
+
+    from tracekit.arrow import number_column
+
+    return number_column(numbers, pa.int64()).cast(pa.string())
+
+
+def _place(begin: NDArray[np.int64], sectors: NDArray[np.int64]) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(_texts(begin), "+", _texts(sectors), " ")
+
+
+def _names(column: Any) -> Any:
+    """Return "[name]"; what would break a line is a question mark."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    plain = pc.replace_substring_regex(column.cast(pa.string()), r"[\x00-\x1f]", "?")
+    return pc.binary_join_element_wise("[", pc.fill_null(plain, UNNAMED), "]", "")
+
+
+def _letters(batch: Any, operations: Any, keeps_flushes: NDArray[np.bool_]) -> Any:
+    """Return the RWBS letters; without F's where the device's own flushes serve them."""
+    import numpy as np
+    import pyarrow as pa
+
+    from tracekit.arrow import codes, number_column
+
+    operation = codes(operations, lambda text: OPERATIONS.index(text or "other"))
+    code = operation * (1 << len(FLAGS))
+    for bit, name in enumerate(FLAGS):
+        is_set = flags(batch.column(name))
+        is_set = is_set & keeps_flushes if name in ("is_preflush", "is_fua") else is_set
+        code = code + is_set.astype(np.int64) * (1 << bit)
+    words = [
+        _word(LETTERS.get(name, "N"), bits)
+        for name in OPERATIONS
+        for bits in range(1 << len(FLAGS))
+    ]
+    return pa.array(words).take(number_column(code, pa.int64()))
+
+
+def _word(letter: str, bits: int) -> str:
+    marks = ["F", "F", "A", "S", "M"]
+    said = [mark if bits >> bit & 1 else "" for bit, mark in enumerate(marks)]
+    return said[0] + letter + "".join(said[1:])
+
+
+def whole_sectors(batch: Any) -> int:
+    """Return how many lengths are no whole sectors."""
+    return int((ints(batch.column("length_bytes")) % SECTOR_BYTES != 0).sum())
+
+
+KNOWN = ("read", "write", "write_zeroes", "discard", "flush")
+FIRST_MAJOR, MINORS = 8, 16
+"""Devices without numbers are called as SCSI disks are: 8,0, 8,16 and so on."""
+NUMBERS = re.compile(r"\d{1,4},\d{1,7}")
+
+
+class BlkparseForm:
+    """One line an event: device, CPU, number, seconds, pid, action, letters, place, process."""
+
+    name = "blkparse"
+    holds = (
+        "request_id", "queue_ns", "getrq_ns", "insert_ns", "merge_ns", "issue_ns", "transfer_ns",
+        "complete_ns", "device", "sector", "length_bytes", "operation", "is_sync", "is_meta",
+        "is_fua", "is_preflush", "is_readahead", "process", "pid", "cpu", "error", "merged_into",
+        "depth", "partition",
+    )  # fmt: skip
+
+    def files(self, output: Path) -> list[Path]:
+        """Return the one file."""
+        return [output]
+
+    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Told:
+        """Write the lines; an event waits until no later request can begin before it."""
+        names = device_numbers(survey.devices, source.info)
+        told = Told(facts={"names": dict(zip(survey.devices, names, strict=True))})
+        carriers = find_carriers(source.table)
+        told.changes("joint_ends", carriers.apart)
+        (part,) = parts.values()
+        with part.open("wb") as out:
+            lines = _Lines(out, names)
+            for batch, device in source.whole_batches():
+                kept = _fitting(batch, told)
+                if kept.any():
+                    import pyarrow as pa
+
+                    rows = Requests(batch.filter(pa.array(kept)), device[kept], carriers)
+                    lines.add(rows.events(), begin_ns=_begin_ns(rows))
+                    told.changes("rounded_lengths", whole_sectors(rows.batch))
+            lines.finish()
+        return told
+
+
+class _Lines:
+    """Events on their way into the file."""
+
+    def __init__(self, out: IO[bytes], devices: Sequence[str]) -> None:
+        self._out, self._devices = out, devices
+        self._waiting: Events | None = None
+        self._numbers: dict[int, int] = {}
+        self._is_started = False
+
+    def add(self, found: Iterator[Events], *, begin_ns: int) -> None:
+        """Take events; write those before `begin_ns`, at which this batch begins."""
+        import numpy as np
+
+        waiting = self._waiting
+        if waiting is not None:
+            is_due = waiting.time_ns < begin_ns
+            self._write(_taken(waiting, np.flatnonzero(is_due)))
+            waiting = _taken(waiting, np.flatnonzero(~is_due))
+        joined = _joined([*([waiting] if waiting is not None else []), *found])
+        self._waiting = _taken(joined, np.lexsort((joined.rank, joined.time_ns)))
+
+    def finish(self) -> None:
+        """Write what waits."""
+        if self._waiting is not None:
+            self._write(self._waiting)
+
+    def _write(self, events: Events) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not len(events.time_ns):
+            return
+        self._start(events)
+        device = pc.utf8_lpad(pa.array(self._devices), 7).take(pa.array(events.device))
+        seconds = pc.utf8_lpad(pa.array(events.time_ns // 10**9).cast(pa.string()), 5)
+        fraction = pc.utf8_lpad(pa.array(events.time_ns % 10**9).cast(pa.string()), 9, "0")
+        time = pc.binary_join_element_wise(seconds, fraction, ".")
+        cpu = pc.utf8_lpad(pa.array(events.cpu).cast(pa.string()), 3)
+        number = pc.utf8_lpad(pa.array(self._numbered(events)).cast(pa.string()), 8)
+        ended = pc.binary_join_element_wise(events.rest, "\n", "")
+        lines = pc.binary_join_element_wise(device, cpu, number, time, ended, " ")
+        # The strings of a new array stand one after the other in its last buffer.
+        self._out.write(lines.buffers()[2])
+
+    def _start(self, events: Events) -> None:
+        """Times count from the trace's start: a plug stands there, which is of no request."""
+        if not self._is_started and events.time_ns[0] > 0:
+            device, cpu = int(events.device[0]), int(events.cpu[0])
+            number = self._next(device, cpu, 1)
+            head = f"{self._devices[device]:>7} {cpu:3} {number:8} {0:5}.{0:09}"
+            self._out.write(f"{head} 0 P N [tracekit]\n".encode())
+        self._is_started = True
+
+    def _next(self, device: int, cpu: int, count: int) -> int:
+        """Return the next of the device's and CPU's numbers, and take `count` of them."""
+        key = device << 32 | cpu
+        first = self._numbers.get(key, 0) + 1
+        self._numbers[key] = first + count - 1
+        return first
+
+    def _numbered(self, events: Events) -> NDArray[np.int64]:
+        import numpy as np
+
+        key = events.device << 32 | events.cpu
+        order = np.argsort(key, kind="stable")
+        numbers = np.empty(len(key), np.int64)
+        for part in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
+            first = self._next(int(events.device[part[0]]), int(events.cpu[part[0]]), len(part))
+            numbers[part] = np.arange(first, first + len(part))
+        return numbers
+
+
+def device_numbers(devices: Sequence[str], info: Mapping[str, Any]) -> list[str]:
+    """Return "major,minor" of each device: its own where the trace tells it, else another's."""
+    told = {
+        entry["device"]: f"{entry['major']},{entry['minor']}"
+        for entry in info.get("devices", [])
+        if entry.get("major") is not None and entry.get("minor") is not None
+    }
+    told |= {device: device for device in devices if NUMBERS.fullmatch(device)}
+    found: list[str] = []
+    free = (f"{FIRST_MAJOR},{MINORS * place}" for place in range(1 << 16))
+    taken = set(told.values())
+    for device in devices:
+        number = told.get(device) or next(one for one in free if one not in taken)
+        taken.add(number)
+        found.append(number)
+    return found
+
+
+def _fitting(batch: Any, told: Told) -> NDArray[np.bool_]:
+    """Mark the requests that can be printed, and count the others by why."""
+    import numpy as np
+
+    from tracekit.arrow import codes, ints
+
+    operation = codes(batch.column("operation"), lambda text: OPERATIONS.index(text or "other"))
+    lengths = ints(batch.column("length_bytes"))
+    is_known = np.isin(operation, [OPERATIONS.index(name) for name in KNOWN])
+    is_flush = operation == OPERATIONS.index("flush")
+    is_empty = is_known & ~is_flush & (lengths == 0)
+    is_long = is_known & (lengths > U32_MOST - SECTOR_BYTES)
+    is_silent = is_known & (_first_ns(batch) < 0)
+    for name in (name for name in OPERATIONS if name not in KNOWN):
+        _leave(told, name, operation == OPERATIONS.index(name))
+    _leave(told, "empty", is_empty)
+    _leave(told, "too_long", is_long)
+    _leave(told, "without_a_time", is_silent & ~is_empty & ~is_long)
+    kept = is_known & ~is_empty & ~is_long & ~is_silent
+    told.written += int(kept.sum())
+    zeroes = kept & (operation == OPERATIONS.index("write_zeroes"))
+    told.changes("plain_writes", int(zeroes.sum()))
+    return np.asarray(kept)
+
+
+def _leave(told: Told, why: str, which: NDArray[np.bool_]) -> None:
+    if which.any():
+        told.left_out[why] += int(which.sum())
+
+
+def _first_ns(batch: Any) -> NDArray[np.int64]:
+    import pyarrow.compute as pc
+
+    from tracekit.arrow import ints
+
+    names = ("queue", "getrq", "insert", "merge", "issue", "transfer", "complete")
+    return ints(pc.coalesce(*(batch.column(f"{name}_ns") for name in names)), if_null=-1)
+
+
+def _begin_ns(rows: Requests) -> int:
+    return int(_first_ns(rows.batch).min())
+
+
+def _taken(events: Events, places: NDArray[np.int64]) -> Events:
+    import pyarrow as pa
+
+    return Events(
+        time_ns=events.time_ns[places],
+        rank=events.rank[places],
+        device=events.device[places],
+        cpu=events.cpu[places],
+        rest=events.rest.take(pa.array(places)),
+    )
+
+
+def _joined(parts: Sequence[Events]) -> Events:
+    import numpy as np
+    import pyarrow as pa
+
+    rest = [chunk for part in parts for chunk in _chunks(part.rest)]
+    return Events(
+        time_ns=np.concatenate([part.time_ns for part in parts]),
+        rank=np.concatenate([part.rank for part in parts]),
+        device=np.concatenate([part.device for part in parts]),
+        cpu=np.concatenate([part.cpu for part in parts]),
+        rest=pa.concat_arrays(rest),
+    )
+
+
+def _chunks(column: Any) -> list[Any]:
+    return list(column.chunks) if hasattr(column, "chunks") else [column]

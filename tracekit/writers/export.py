@@ -1,0 +1,109 @@
+"""Writes a trace for another tool and tells what its format could not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError, UsageError, escape
+from tracekit.store import TraceFolder, beside
+from tracekit.writers.blkparse import BlkparseForm
+from tracekit.writers.fio import FioForm
+from tracekit.writers.msr import MsrForm
+from tracekit.writers.oracle import OracleForm
+from tracekit.writers.rows import Form, Source, Told
+
+FORMS: dict[str, Form] = {
+    form.name: form for form in (BlkparseForm(), FioForm(), MsrForm(), OracleForm())
+}
+
+
+def export(
+    folder: TraceFolder,
+    form: str,
+    *,
+    output: Path,
+    overwrite: bool = False,
+    on_rows: Callable[[int], None] = lambda _rows: None,
+) -> dict[str, Any]:
+    """Write the trace into `output`, and what the format wants beside it; return what was done.
+
+    `left_out` counts requests by why they are not in it, `changed` those that are there with
+    something else, `unheld` for each column that the format lacks those that say something there.
+    Raise UsageError for a file that is there, InputError when no request is left.
+    """
+    table = folder.require("requests", made_by="parse")
+    chosen = FORMS[form]
+    files = chosen.files(output)
+    _refuse_existing(files, overwrite=overwrite)
+    source = Source(table, folder.info, on_rows=on_rows)
+    survey = source.survey(chosen.holds)
+    with _all_beside(files) as parts:
+        told = chosen.write(source, survey, parts=parts)
+        _refuse_empty(told, f"{folder.path}: no request that {form} can hold")
+    told.changes("guessed_times", source.guessed_times)
+    return {
+        "trace": str(folder.path),
+        "format": form,
+        "files": [str(path) for path in files],
+        "requests": survey.requests,
+        "written": told.written,
+        "left_out": dict(told.left_out),
+        "changed": dict(told.changed),
+        "unheld": survey.unheld,
+        **told.facts,
+    }
+
+
+def _refuse_empty(told: Told, message: str) -> None:
+    if not told.written:
+        counts = [f"{count:,} {why}" for why, count in told.left_out.items()]
+        reasons = ", ".join(counts) or "the trace is empty"
+        hint = "choose another --format, or a trace with reads or writes"
+        raise InputError(f"{message} ({reasons})", hint=hint)
+
+
+def _refuse_existing(files: Sequence[Path], *, overwrite: bool) -> None:
+    for path in files:
+        if path.is_file() and not overwrite:
+            hint = "choose another --output or pass --force"
+            raise UsageError(f"{path} exists already", hint=hint)
+
+
+@contextmanager
+def _all_beside(files: list[Path]) -> Iterator[Mapping[Path, Path]]:
+    """Yield a temporary name for each file; they get their names when the block succeeds."""
+    with ExitStack() as stack:
+        yield {path: stack.enter_context(beside(path)) for path in files}
+
+
+CHANGES = {
+    "guessed_times": "requests without a queue time, or behind a later one: of the event before",
+    "joint_ends": "merged requests that completed in parts: they complete with their carrier",
+    "no_completion": "requests that never complete: with a response time of 0",
+    "plain_writes": "writes of zeroes, which blkparse calls writes",
+    "rounded_lengths": "lengths that are no whole sectors: rounded up",
+    "rounded_times": "times cut to the format's unit",
+}
+
+
+def lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines: what was written, what was left out or changed, what the format lacks."""
+    yield f"{result['written']:,} of {result['requests']:,} requests written ({result['format']})"
+    for why, count in result["left_out"].items():
+        yield f"  {count:>12,} left out: {why.replace('_', ' ')}"
+    for what, count in result["changed"].items():
+        yield f"  {count:>12,} {CHANGES[what]}"
+    for device, name in result.get("names", {}).items():
+        if device != name:
+            yield f"  device {escape(device)} is called {name}"
+    for device, first in result.get("first_objects", {}).items():
+        yield f"  objects of device {escape(device)} begin at {first:,}"
+    if not result.get("has_wall_clock", True):
+        yield "  the trace has no wall clock: its times begin with the year 2000"
+    if result["unheld"]:
+        told = ", ".join(f"{name} ({count:,})" for name, count in result["unheld"].items())
+        yield f"  not in this format, by requests that have it: {told}"
+    yield from result["files"]

@@ -1,0 +1,121 @@
+"""oracleGeneral files for cache simulators: u32 s, u64 object, u32 bytes, i64 next access.
+
+An object is the sector where a request begins, as `import` takes it: requests that overlap and
+begin elsewhere are others. Devices stand one after the other in the objects' numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError
+from tracekit.readers.binary import RECORD
+from tracekit.tables import SECTOR_BYTES
+from tracekit.writers.rows import U32_MOST, Rows, Source, Survey, Told
+
+NS_PER_S = 10**9
+NEVER = -1
+PAGE_SECTORS = 8
+BUCKET_ROWS = 1 << 21
+BLOCK_ROWS = 1 << 20
+SPREAD = 0x9E3779B97F4A7C15
+"""2^64 by the golden ratio: neighbouring objects fall into different buckets."""
+
+
+class OracleForm:
+    """Records of 24 bytes, of the reads and writes; next accesses are numbered from 0."""
+
+    name = "oracleGeneral"
+    holds = ("request_id", "queue_ns", "sector", "length_bytes")
+
+    def files(self, output: Path) -> list[Path]:
+        """Return the one file."""
+        return [output]
+
+    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Told:
+        """Write the records, then each one's next access."""
+        import numpy as np
+
+        pages = [-(-end // (PAGE_SECTORS * SECTOR_BYTES)) for end in survey.end_bytes]
+        first = [number * PAGE_SECTORS for number in accumulate(pages[:-1], initial=0)]
+        told = Told(facts={"first_objects": dict(zip(survey.devices, first, strict=False))})
+        (part,) = parts.values()
+        with part.open("wb") as out:
+            for rows in told.fitting(source, ("read", "write")):
+                told.rounds(rows, NS_PER_S)
+                out.write(_records(rows, np.array(first, np.int64)).tobytes())
+        link(part, told.written)
+        return told
+
+
+def _records(rows: Rows, first: Any) -> Any:
+    import numpy as np
+
+    seconds = rows.time_ns // NS_PER_S
+    if len(rows) and seconds[-1] > U32_MOST:
+        message = f"a time of {seconds[-1]:,} s is too large for oracleGeneral"
+        raise InputError(message, hint="export to another format")
+    records = np.empty(len(rows), np.dtype(RECORD))
+    records["time"] = seconds
+    records["object"] = rows.sector + first[rows.device]
+    records["size"] = rows.length_bytes
+    records["next"] = NEVER
+    return records
+
+
+def link(path: Path, count: int, *, bucket_rows: int = BUCKET_ROWS) -> None:
+    """Set each record's next access: the number, from 0, of the next record of its object, or -1.
+
+    Objects are dealt into buckets, one in memory at a time and each a pass over the file.
+    """
+    import numpy as np
+
+    buckets = -(-count // bucket_rows)
+    for bucket in range(buckets):
+        places, objects = _bucket(path, bucket, buckets)
+        order = np.argsort(objects, kind="stable")
+        again = objects[order[1:]] == objects[order[:-1]]
+        now, later = places[order[:-1][again]], places[order[1:][again]]
+        in_order = np.argsort(now)
+        _set_next(path, now[in_order], later[in_order])
+
+
+def _set_next(path: Path, places: Any, following: Any) -> None:
+    """Write next accesses to the records at these places, which rise, block by block."""
+    import numpy as np
+
+    begin = 0
+    with path.open("r+b") as file:
+        while len(records := np.fromfile(file, np.dtype(RECORD), BLOCK_ROWS)):
+            low, high = np.searchsorted(places, (begin, begin + len(records)))
+            records["next"][places[low:high] - begin] = following[low:high]
+            file.seek(begin * records.itemsize)
+            file.write(records.tobytes())
+            begin += len(records)
+
+
+def _bucket(path: Path, bucket: int, buckets: int) -> tuple[Any, Any]:
+    """Return places and objects of the records that fall into the bucket, in their order."""
+    import numpy as np
+
+    places, objects = [], []
+    begin = 0
+    for records in _blocks(path):
+        found = records["object"]
+        spread = (found * np.uint64(SPREAD)) >> np.uint64(32)
+        mine = np.flatnonzero(spread % np.uint64(buckets) == bucket)
+        places.append(mine + begin)
+        objects.append(found[mine])
+        begin += len(records)
+    return np.concatenate(places), np.concatenate(objects)
+
+
+def _blocks(path: Path) -> Iterator[Any]:
+    import numpy as np
+
+    with path.open("rb") as file:
+        while len(records := np.fromfile(file, np.dtype(RECORD), BLOCK_ROWS)):
+            yield records

@@ -1,0 +1,387 @@
+"""What every export format offers, and the rows of a trace as the formats want them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from tracekit.arrow import codes, flags, ints, open_table, read_batches
+from tracekit.tables import OPERATIONS, REQUESTS, SECTOR_BYTES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+TIMES = ("queue_ns", "getrq_ns", "insert_ns", "merge_ns", "issue_ns", "complete_ns")
+USED = (*TIMES, "device", "sector", "length_bytes", "operation")
+UNSAID = {"role": "unknown", "depth": 1, "operation": "read"}
+"""What a column says when it says nothing; of other numbers 0, of flags false. Without operations
+all are taken for reads."""
+NONE = -1
+
+
+@dataclass
+class Rows:
+    """Some requests in the order of the trace, a value of each array a request.
+
+    Times are ns from the trace's start; `response_ns` is -1 where there is no completion.
+    """
+
+    time_ns: NDArray[np.int64]
+    response_ns: NDArray[np.int64]
+    device: NDArray[np.int64]
+    sector: NDArray[np.int64]
+    length_bytes: NDArray[np.int64]
+    operation: NDArray[np.int64]
+    """Index into OPERATIONS."""
+
+    def __len__(self) -> int:
+        """Return the number of requests."""
+        return len(self.time_ns)
+
+    def kept(self, which: NDArray[np.bool_]) -> Rows:
+        """Return the rows that `which` marks."""
+        return Rows(**{name: values[which] for name, values in vars(self).items()})
+
+
+@dataclass
+class Survey:
+    """What must be known of a trace before its first line is written."""
+
+    requests: int
+    devices: list[str]
+    """In the order of their first requests."""
+    end_bytes: list[int]
+    """Where the last request of each device ends."""
+    unheld: dict[str, int]
+    """For each column that the format lacks, how many requests say something in it."""
+
+
+class Source:
+    """The table of requests of one trace, read as often as a format needs it."""
+
+    def __init__(
+        self, table: Path, info: Mapping[str, Any], *, on_rows: Callable[[int], None]
+    ) -> None:
+        self.info = info
+        """The trace's own `trace.json`."""
+        self._table, self._on_rows = table, on_rows
+        self._devices: list[str] = []
+        self.guessed_times = 0
+        """Requests without a queue time; they take the time of their first event."""
+
+    def survey(self, held: Sequence[str]) -> Survey:
+        """Read the table once; `held` names the columns that the format has, all or in part."""
+        there = open_table(self._table).schema_arrow.names
+        names = [name for name in REQUESTS.names if name in there and name not in held]
+        found = Survey(0, self._devices, [], {})
+        for batch in read_batches(self._table, ("device", "sector", "length_bytes")):
+            found.requests += batch.num_rows
+            self._add_ends(batch, found.end_bytes)
+        # One column after the other: all at once would need twice the memory.
+        for name in names:
+            said = sum(
+                _says(batch.column(name), name) for batch in read_batches(self._table, (name,))
+            )
+            if said:
+                found.unheld[name] = said
+        return found
+
+    def batches(self) -> Iterator[Rows]:
+        """Yield the rows; times never run backwards: a row takes the latest time before it."""
+        import numpy as np
+
+        latest = 0
+        self.guessed_times = 0
+        for batch in read_batches(self._table, USED):
+            times = _times(batch)
+            given = ints(batch.column("queue_ns"), if_null=NONE)
+            times = np.maximum(np.maximum.accumulate(times), latest)
+            self.guessed_times += int((times != given).sum())
+            latest = int(times[-1]) if len(times) else latest
+            ends = ints(batch.column("complete_ns"), if_null=NONE)
+            yield Rows(
+                time_ns=times,
+                response_ns=np.where(ends >= 0, np.maximum(ends - times, 0), NONE),
+                device=codes(batch.column("device"), self._device),
+                sector=ints(batch.column("sector")),
+                length_bytes=ints(batch.column("length_bytes")),
+                operation=codes(batch.column("operation"), _operation),
+            )
+            self._on_rows(batch.num_rows)
+
+    @property
+    def table(self) -> Path:
+        """Return the file of the table."""
+        return self._table
+
+    def whole_batches(self) -> Iterator[tuple[Any, NDArray[np.int64]]]:
+        """Yield all columns of the rows, and each row's device as its place in the survey."""
+        for batch in read_batches(self._table, REQUESTS.names):
+            yield batch, codes(batch.column("device"), self._device)
+            self._on_rows(batch.num_rows)
+
+    def _add_ends(self, batch: Any, ends: list[int]) -> None:
+        import numpy as np
+
+        device = codes(batch.column("device"), self._device)
+        ends += [0] * (len(self._devices) - len(ends))
+        lengths = ints(batch.column("length_bytes"))
+        last = ints(batch.column("sector")) * SECTOR_BYTES + lengths
+        for code in np.unique(device):
+            ends[code] = max(ends[code], int(last[(device == code) & (lengths > 0)].max(initial=0)))
+
+    def _device(self, name: str | None) -> int:
+        if name is None:
+            return NONE
+        if name not in self._devices:
+            self._devices.append(name)
+        return self._devices.index(name)
+
+
+def _operation(name: str | None) -> int:
+    return OPERATIONS.index(name or "other")
+
+
+def _times(batch: Any) -> Any:
+    """Return when each request was queued, or its first event where that was not captured."""
+    import pyarrow.compute as pc
+
+    return ints(pc.coalesce(*(batch.column(name) for name in TIMES)))
+
+
+def _says(column: Any, name: str) -> int:
+    """Return how many values of the column are neither null nor what stands for nothing."""
+    import numpy as np
+    import pyarrow as pa
+
+    nothing = UNSAID.get(name, 0)
+    if pa.types.is_boolean(column.type):
+        return int(flags(column).sum())
+    if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type):
+        found = codes(column, lambda text: int(text is not None and text != nothing))
+        return int(found.sum())
+    if REQUESTS.field(name).nullable:
+        return len(column) - int(column.null_count)
+    return int(np.count_nonzero(ints(column.cast(pa.int64())) != nothing))
+
+
+U32_MOST = (1 << 32) - 1
+ODD = re.compile(r"[^A-Za-z0-9_.,+-]")
+
+
+@dataclass
+class Told:
+    """What became of the requests, counted while they are written."""
+
+    written: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """By reason: the operation, empty, or too_long."""
+    changed: Counter[str] = field(default_factory=Counter)
+    """Requests of which the format holds something else than the trace, by what it is."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What a reader of the export must know, such as other names of the devices."""
+
+    def fitting(self, source: Source, operations: Sequence[str]) -> Iterator[Rows]:
+        """Yield the rows that a format with these operations can hold, and count the others.
+
+        A request that moves data has a length of 1 to 2^32 - 1 bytes; only flushes have none.
+        """
+        import numpy as np
+
+        for rows in source.batches():
+            fits = np.isin(rows.operation, [OPERATIONS.index(name) for name in operations])
+            other = np.bincount(rows.operation[~fits], minlength=len(OPERATIONS))
+            is_empty = fits & (rows.length_bytes == 0)
+            is_empty &= rows.operation != OPERATIONS.index("flush")
+            is_long = fits & (rows.length_bytes > U32_MOST)
+            counts = dict(zip(OPERATIONS, other.tolist(), strict=True))
+            counts |= {"empty": int(is_empty.sum()), "too_long": int(is_long.sum())}
+            self.left_out.update({reason: count for reason, count in counts.items() if count})
+            kept = rows.kept(fits & ~is_empty & ~is_long)
+            self.written += len(kept)
+            yield kept
+
+    def rounds(self, rows: Rows, unit_ns: int) -> None:
+        """Count the times that are no whole units: their fraction is cut off."""
+        self.changes("rounded_times", int((rows.time_ns % unit_ns != 0).sum()))
+
+    def changes(self, what: str, count: int) -> None:
+        """Count requests of which something changes."""
+        if count:
+            self.changed[what] += count
+
+
+class Form(Protocol):
+    """A format of another tool."""
+
+    @property
+    def name(self) -> str:
+        """Return what the user calls it."""
+
+    @property
+    def holds(self) -> Sequence[str]:
+        """Return the columns of `requests` that it holds, all of them or in part."""
+
+    def files(self, output: Path) -> list[Path]:
+        """Return the files that it makes; raise UsageError for a name that it cannot take."""
+
+    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Told:
+        """Write the trace; `parts` has a temporary name for each of `files`, in their order."""
+
+
+def plain_names(names: Sequence[str]) -> list[str]:
+    """Return names of letters, digits and _.,+- for devices, all different.
+
+    Never a path: a tool that takes them for files must not find a disk of this machine.
+    """
+    found: list[str] = []
+    for name in names:
+        plain = ODD.sub("_", name).lstrip(".-+") or "device"
+        number = 2
+        unique = plain
+        while unique in found:
+            unique, number = f"{plain}_{number}", number + 1
+        found.append(unique)
+    return found
+
+
+def write_lines(out: IO[bytes], columns: Sequence[Any], *, delimiter: str) -> None:
+    """Append a line for each row of the Arrow columns; texts stand as they are."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    plain = [
+        column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+        for column in columns
+    ]
+    batch = pa.RecordBatch.from_arrays(plain, [str(number) for number in range(len(plain))])
+    options = csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style="none")
+    with csv.CSVWriter(out, batch.schema, write_options=options) as writer:
+        writer.write_batch(batch)
+
+
+DEEPEST = 64
+"""Merges of merges of merges: no kernel's queue is that long."""
+
+
+Numbers: TypeAlias = "NDArray[np.int64]"
+
+
+@dataclass
+class Carriers:
+    """The requests that others were merged into, by ascending request_id."""
+
+    request_id: Numbers
+    own_begin: Numbers
+    begin: Numbers
+    """First sector of the request and all that it carries."""
+    end: Numbers
+    inserted_begin: Numbers
+    """The same of what it carried when it was inserted."""
+    inserted_end: Numbers
+    insert_ns: Numbers
+    transfer_ns: Numbers
+    apart: int = field(default=0, init=False)
+    """Merged requests that completed at another time than their carrier: in parts."""
+
+    def find(self, request_id: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+        """Return the place here of each request, and whether it is here at all."""
+        import numpy as np
+
+        place = np.searchsorted(self.request_id, request_id)
+        place = np.minimum(place, max(len(self.request_id) - 1, 0))
+        is_here = np.zeros(len(request_id), np.bool_)
+        if len(self.request_id):
+            is_here = self.request_id[place] == request_id
+        return place, is_here
+
+    def extents(
+        self, request_id: Numbers, own: tuple[Numbers, Numbers], *, inserted: bool = False
+    ) -> tuple[Numbers, Numbers]:
+        """Return first sector and end of each request with what it carries, or carried then.
+
+        `own` has those of the requests themselves.
+        """
+        import numpy as np
+
+        place, is_here = self.find(request_id)
+        if not is_here.any():
+            return own
+        first = self.inserted_begin if inserted else self.begin
+        last = self.inserted_end if inserted else self.end
+        return np.where(is_here, first[place], own[0]), np.where(is_here, last[place], own[1])
+
+
+def find_carriers(table: Path) -> Carriers:
+    """Read the table twice: about 100 bytes of memory for each merged request."""
+    import numpy as np
+
+    merged = _merged(table)
+    ids = np.unique(merged["carrier"])
+    arrays = {one.name: np.zeros_like(ids) for one in fields(Carriers) if one.init}
+    carriers = Carriers(**{**arrays, "request_id": ids})
+    names = ("request_id", "sector", "length_bytes", "insert_ns", "transfer_ns")
+    for batch in read_batches(table, names):
+        request_id, begin = ints(batch.column("request_id")), ints(batch.column("sector"))
+        place, is_here = carriers.find(request_id)
+        where = place[is_here]
+        carriers.begin[where] = carriers.own_begin[where] = begin[is_here]
+        carriers.end[where] = (begin + sectors_of(batch))[is_here]
+        carriers.insert_ns[where] = ints(batch.column("insert_ns"), if_null=NONE)[is_here]
+        carriers.transfer_ns[where] = ints(batch.column("transfer_ns"), if_null=NONE)[is_here]
+    carriers.inserted_begin = carriers.begin.copy()
+    carriers.inserted_end = carriers.end.copy()
+    _grow(carriers, merged)
+    return carriers
+
+
+def sectors_of(batch: Any) -> Numbers:
+    """Return the lengths in whole sectors, rounded up."""
+    return (ints(batch.column("length_bytes")) + SECTOR_BYTES - 1) // SECTOR_BYTES
+
+
+def _merged(table: Path) -> dict[str, Numbers]:
+    import numpy as np
+
+    names = ("request_id", "sector", "length_bytes", "merged_into", "merge_ns", "transfer_ns")
+    parts: dict[str, list[Numbers]] = {
+        name: [] for name in ("id", "begin", "end", "carrier", "merge_ns", "transfer_ns")
+    }
+    for batch in read_batches(table, names):
+        carrier = ints(batch.column("merged_into"), if_null=NONE)
+        is_merged = carrier != NONE
+        begin = ints(batch.column("sector"))
+        found = [ints(batch.column("request_id")), begin, begin + sectors_of(batch), carrier]
+        found += [ints(batch.column(name), if_null=NONE) for name in names[-2:]]
+        for name, values in zip(parts, found, strict=True):
+            parts[name].append(values[is_merged])
+    return {
+        name: np.concatenate([np.empty(0, np.int64), *values]) for name, values in parts.items()
+    }
+
+
+def _grow(carriers: Carriers, merged: dict[str, Numbers]) -> None:
+    """Add what was merged, and what had been merged into that before, until nothing changes."""
+    import numpy as np
+
+    place, is_here = carriers.find(merged["carrier"])
+    place = place[is_here]
+    begin, end = merged["begin"], merged["end"]
+    for _ in range(DEEPEST):
+        begin, end = carriers.extents(merged["id"], (merged["begin"], merged["end"]))
+        before = carriers.begin.copy(), carriers.end.copy()
+        np.minimum.at(carriers.begin, place, begin[is_here])
+        np.maximum.at(carriers.end, place, end[is_here])
+        if (before[0] == carriers.begin).all() and (before[1] == carriers.end).all():
+            break
+    is_before = merged["merge_ns"][is_here] <= carriers.insert_ns[place]
+    early = place[is_before]
+    np.minimum.at(carriers.inserted_begin, early, begin[is_here][is_before])
+    np.maximum.at(carriers.inserted_end, early, end[is_here][is_before])
+    carriers.apart = int((merged["transfer_ns"][is_here] != carriers.transfer_ns[place]).sum())
