@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from tracekit import query
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder, write_table
@@ -162,8 +164,6 @@ def _find(connection: Any, folder: TraceFolder, name: str, values: dict[str, int
 
 def _describe(table: Any, described: query.Query, values: Mapping[str, int]) -> Any:
     """Store in the table which query made it, with which values, and what its columns mean."""
-    import pyarrow as pa
-
     fields = [
         field.with_metadata({"meaning": described.columns[field.name]}) for field in table.schema
     ]
@@ -183,8 +183,6 @@ def _check(connection: Any, name: str) -> list[Failure]:
 
 
 def _checks_table(failures: Sequence[Failure]) -> Any:
-    import pyarrow as pa
-
     numbers = ("failing_count", "example_id")
     fields = [
         pa.field(

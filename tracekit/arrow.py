@@ -8,25 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tracekit.errors import InputError
 from tracekit.tables import ROLES
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
 
 BATCH_ROWS = 1 << 18
 
 
 def open_table(path: Path, needed: Sequence[str] = ()) -> Any:
     """Open a Parquet file; raise InputError when it is none or lacks one of the columns."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
@@ -43,8 +39,6 @@ def read_batches(path: Path, names: Sequence[str]) -> Iterator[Any]:
 
     Raise InputError when the file cannot be read, to its end, or lacks one of them.
     """
-    import pyarrow as pa
-
     file = open_table(path, names)
     try:
         yield from file.iter_batches(BATCH_ROWS, columns=list(names))
@@ -54,8 +48,6 @@ def read_batches(path: Path, names: Sequence[str]) -> Iterator[Any]:
 
 def ints(column: Any, *, if_null: int = 0) -> NDArray[np.int64]:
     """Return an int64 column, with `if_null` in place of nulls."""
-    import numpy as np
-
     values = _values(column, np.int64)
     if column.null_count:
         return np.where(flags(column.is_valid()), values, np.int64(if_null))
@@ -64,9 +56,6 @@ def ints(column: Any, *, if_null: int = 0) -> NDArray[np.int64]:
 
 def flags(column: Any) -> NDArray[np.bool_]:
     """Return a boolean column without nulls."""
-    import numpy as np
-    import pyarrow as pa
-
     return _values(column.cast(pa.uint8()), np.uint8).view(np.bool_)
 
 
@@ -75,9 +64,6 @@ def texts(column: Any) -> tuple[list[str], NDArray[np.int32]]:
 
     The index of a null is the number of values.
     """
-    import numpy as np
-    import pyarrow as pa
-
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values: list[str] = encoded.dictionary.to_pylist()
     indices = _values(encoded.indices.cast(pa.int32()), np.int32)
@@ -88,8 +74,6 @@ def texts(column: Any) -> tuple[list[str], NDArray[np.int32]]:
 
 def codes(column: Any, code_of: Callable[[str | None], int]) -> NDArray[np.int64]:
     """Map a text column through `code_of`, which is asked once for each different value."""
-    import numpy as np
-
     values, indices = texts(column)
     lookup = np.array([code_of(text) for text in [*values, None]], np.int64)
     return np.asarray(lookup[indices], np.int64)
@@ -97,8 +81,6 @@ def codes(column: Any, code_of: Callable[[str | None], int]) -> NDArray[np.int64
 
 def _values(column: Any, kind: type[Any]) -> NDArray[Any]:
     """Return a column's buffer of values; what stands in place of nulls is undefined."""
-    import numpy as np
-
     if not len(column):
         return np.empty(0, kind)
     first = int(column.offset)
@@ -107,25 +89,17 @@ def _values(column: Any, kind: type[Any]) -> NDArray[Any]:
 
 def number_column(values: NDArray[Any], kind: Any) -> Any:
     """Return an Arrow column without nulls of the numbers, cast to the Arrow type's width."""
-    import numpy as np
-    import pyarrow as pa
-
     exact = np.ascontiguousarray(values, kind.to_pandas_dtype())
     return pa.Array.from_buffers(kind, len(exact), [None, pa.py_buffer(exact)])
 
 
 def text_column(indices: NDArray[Any], texts: Sequence[str]) -> Any:
     """Return an Arrow dictionary column of `texts` by their indices."""
-    import pyarrow as pa
-
     return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), word_array(texts))
 
 
 def word_array(texts: Sequence[str]) -> Any:
     """Return an Arrow array of the texts."""
-    import numpy as np
-    import pyarrow as pa
-
     encoded = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)])
     buffers = [pa.py_buffer(np.asarray(ends, np.int32)), pa.py_buffer(b"".join(encoded))]
@@ -134,18 +108,12 @@ def word_array(texts: Sequence[str]) -> Any:
 
 def words_of(codes: NDArray[Any], words: Sequence[str]) -> pa.Array:
     """Return a dictionary array of words by their places; a negative place is null."""
-    import numpy as np
-    import pyarrow as pa
-
     places = array_of(codes.astype(np.int32), valid=codes >= 0)
     return pa.DictionaryArray.from_arrays(places, texts_of(words))
 
 
 def array_of(values: NDArray[Any], *, valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Return an array of bool, int32 or int64 numbers, null where `valid` is not true."""
-    import numpy as np
-    import pyarrow as pa
-
     types = {"b": pa.bool_(), "i4": pa.int32(), "i8": pa.int64()}
     kind = types[values.dtype.str[1:].replace("b1", "b")]
     packed = np.packbits(values, bitorder="little") if kind == pa.bool_() else values
@@ -158,9 +126,6 @@ def array_of(values: NDArray[Any], *, valid: NDArray[np.bool_] | None = None) ->
 
 def texts_of(words: Sequence[str]) -> pa.Array:
     """Return an array of strings."""
-    import numpy as np
-    import pyarrow as pa
-
     data = [word.encode() for word in words]
     ends = np.zeros(len(data) + 1, np.int64)
     np.cumsum([len(one) for one in data], out=ends[1:])
@@ -202,15 +167,11 @@ def numbers(column: Any) -> NDArray[np.int64]:
 
 def flag_bytes(column: Any) -> NDArray[np.uint8]:
     """Return a boolean column without nulls as 0 and 1."""
-    import numpy as np
-
     return flags(column).view(np.uint8)
 
 
 def name_codes(column: Any, names: list[str], *, grow: bool = False) -> NDArray[np.int32]:
     """Return each text's index in `names`, or len(names); with `grow`, new names are appended."""
-    import numpy as np
-
     known = {name: index for index, name in enumerate(names)}
 
     def code_of(text: str | None) -> int:
@@ -224,23 +185,16 @@ def name_codes(column: Any, names: list[str], *, grow: bool = False) -> NDArray[
 
 def role_codes(column: Any) -> NDArray[np.int32]:
     """Return each role's index in schema.ROLES; a name that is none of them is `unknown`."""
-    import numpy as np
-
     return np.minimum(name_codes(column, list(ROLES)), ROLES.index("unknown"))
 
 
 def int64_column(values: NDArray[np.int64]) -> Any:
     """Return an Arrow column of int64."""
-    import pyarrow as pa
-
     return number_column(values, pa.int64())
 
 
 def constant_column(text: str, count: int) -> Any:
     """Return an Arrow column that says the same `count` times."""
-    import numpy as np
-    import pyarrow as pa
-
     encoded = text.encode()
     offsets = np.arange(count + 1, dtype=np.int32) * len(encoded)
     buffers = [pa.py_buffer(offsets), pa.py_buffer(encoded * count)]

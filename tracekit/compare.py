@@ -9,6 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tracekit import query
 from tracekit.errors import UsageError
 from tracekit.metadata import read_object
@@ -38,7 +42,6 @@ def mean_of(values: Sequence[float]) -> Interval:
 
     The low end is at least 0: few repeats with much spread would put it below.
     """
-    import numpy as np
     from scipy import stats
 
     mean = float(np.mean(values))
@@ -56,7 +59,6 @@ def ratio_of(values: Sequence[float], to: Sequence[float]) -> Interval | None:
 
     The ratio is that of the geometric means. None when a time is 0, of which nothing is a multiple.
     """
-    import numpy as np
     from scipy import stats
 
     if min(*values, *to) <= 0:
@@ -316,14 +318,10 @@ def _rows(
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    import pyarrow as pa
-
     return pa.Table.from_pylist([dict(row) for row in rows], COMPARISON)
 
 
 def read_rows(folder: TraceFolder) -> list[dict[str, Any]]:
     """Return the rows of comparison.parquet."""
-    import pyarrow.parquet as pq
-
     rows: list[dict[str, Any]] = pq.read_table(folder.table(TABLE)).to_pylist()
     return rows

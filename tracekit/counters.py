@@ -16,16 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.metadata import read_object
 from tracekit.store import TraceFolder, measurement_folder, write_json, write_table
 from tracekit.tables import COUNTER_STATISTICS, COUNTERS
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Loads, stores and prefetches of one level share a group, so that their ratios are of one time.
 GROUPS: tuple[tuple[str, ...], ...] = (
@@ -465,8 +464,6 @@ def statistics_of(rows: Sequence[Mapping[str, Any]]) -> list[Statistics]:
 
 
 def _of(event: str, rows: Sequence[Mapping[str, Any]]) -> Statistics:
-    import numpy as np
-
     counts = np.array([row["count"] for row in rows], float)
     shares = [row["running_ratio"] for row in rows if row["running_ratio"] is not None]
     paired = [row for row in rows if row["throughput"] is not None]
@@ -491,7 +488,6 @@ def correlated(
     if len(counts) < LEAST_CORRELATED or _is_constant(counts) or _is_constant(rates):
         return None, None, None, None
     # scipy's statistics would take seconds to load on a busy machine; its special functions do not.
-    import numpy as np
     from scipy.special import betainc
 
     r = float(np.clip(np.corrcoef(counts, rates)[0, 1], -1, 1))
@@ -944,6 +940,4 @@ def _rows(state: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
     return pa.table({name: [row[name] for row in rows] for name in columns.names}, columns)

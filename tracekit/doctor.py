@@ -21,12 +21,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tracekit import _native
+from tracekit._native.decode import Decoder
+from tracekit._native.replay import checked_program
 from tracekit.capture import files as strace
 from tracekit.capture.blktrace import why_not as why_not_blktrace
 from tracekit.capture.session import NAMES, choose
 from tracekit.capture.tracefs import mounted_folder, read_setting
 from tracekit.errors import TracekitError
+from tracekit.lab.image import find_image, reason_not_to_run
 from tracekit.paths import data_folder
+from tracekit.plans import block_plan
+from tracekit.store import write_table
 
 Status = Literal["ok", "limited", "missing", "broken"]
 PATIENCE_S = 20.0
@@ -129,9 +139,6 @@ def python() -> Finding:
 
 def library() -> Finding:
     """Decode a trace of one record with the shared library."""
-    from tracekit import _native
-    from tracekit._native.decode import Decoder
-
     path = _native.library_path()
     with tempfile.TemporaryFile() as trace:
         trace.write(ONE_QUEUED_WRITE)
@@ -148,8 +155,6 @@ def library() -> Finding:
 
 def program() -> Finding:
     """Start the replay program."""
-    from tracekit._native.replay import checked_program
-
     return Finding("ok", f"starts: {checked_program()}")
 
 
@@ -176,11 +181,6 @@ def data_files() -> Finding:
 
 def tables() -> Finding:
     """Write a Parquet table and read it back with SQL's reader of the same file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from tracekit.store import write_table
-
     with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
         path = Path(folder) / "probe.parquet"
         write_table(path, pa.table({"sector": [8, 16]}))
@@ -213,8 +213,6 @@ BLOCK_SECTORS = 8
 
 def _replay(engine: str, *more: str) -> Finding:
     """Replay a plan of one write and one read with the engine on a file made for it."""
-    from tracekit._native.replay import checked_program
-
     with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
         plan = Path(folder) / "plan.bin"
         _write_plan(plan)
@@ -230,10 +228,6 @@ def _replay(engine: str, *more: str) -> Finding:
 
 
 def _write_plan(path: Path) -> None:
-    import numpy as np
-
-    from tracekit.plans import block_plan
-
     records = np.zeros(2, block_plan.RECORD)
     records["operation"] = [block_plan.WRITE, block_plan.READ]
     records["request_id"] = [0, 1]
@@ -390,8 +384,6 @@ def kvm() -> Finding:
 
 def lab() -> Finding:
     """Look for QEMU and for the image that guests are booted from."""
-    from tracekit.lab.image import find_image, reason_not_to_run
-
     reason = reason_not_to_run()
     if reason:
         what, _, remedy = reason.partition(": ")

@@ -6,7 +6,10 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tracekit.errors import InputError
 from tracekit.tables import (
@@ -21,10 +24,6 @@ from tracekit.tables import (
     VERIFICATION,
     WORKING_SET,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 LARGEST = (1 << 63) - 1
 """What a column can hold, so that any number of the folder fits."""
@@ -182,9 +181,6 @@ def check_table(file: Path, schema: pa.Schema, *, hint: str, may_have_nulls: boo
 
     Reads the footer only: names, types, and that columns without nulls have none.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         table = pq.ParquetFile(file)
     except (pa.ArrowException, OSError) as error:

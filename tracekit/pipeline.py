@@ -9,8 +9,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tracekit.analyze import analyze
+from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError, UsageError, foreign_error
 from tracekit.free_space import Need, check_rooms
+from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.plans.block_plan import RECORD
+from tracekit.readers.blktrace import ParseOptions, parse
+from tracekit.readers.files import default_output
+from tracekit.replay.completions import RECORD as COMPLETION
+from tracekit.replay.completions import ROW_BYTES
+from tracekit.replay.run import ReplayOptions, repeats, replay
+from tracekit.replay.schedule import Schedule
+from tracekit.report.page import report
 from tracekit.store import INFO_NAME, TraceFolder
 from tracekit.workload.folder import folder_bytes, write_folder
 from tracekit.workload.model import Profile
@@ -138,9 +152,6 @@ def _open(
             )
         notes.append("a trace folder: nothing to parse")
         return TraceFolder(inputs[0])
-    from tracekit.readers.blktrace import ParseOptions, parse
-    from tracekit.readers.files import default_output
-
     settings = ParseOptions(layout_file=options.layout, overwrite=options.overwrite)
     folder, _ = parse(inputs, output or default_output(inputs), options=settings)
     notes.append(f"{folder.info['counts']['requests']:,} requests")
@@ -148,16 +159,12 @@ def _open(
 
 
 def _classify(folder: TraceFolder, options: PipelineOptions, _result: Run) -> str:
-    from tracekit.classify import ClassifyOptions, classify
-
     changes = classify(folder, ClassifyOptions(layout_file=options.layout))
     roles = changes["classification"]["requests"]
     return ", ".join(f"{role} {count:,}" for role, count in roles.items() if count)
 
 
 def _analyze(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str:
-    from tracekit.analyze import analyze
-
     analysis = analyze(folder)
     for failure in analysis.failures:
         result.unfinished.append(
@@ -167,8 +174,6 @@ def _analyze(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str
 
 
 def _recommend(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
-    from tracekit.model.recommend import RecommendOptions, recommend
-
     chosen = {"base": options.base, "nvm": options.nvm}
     settings: dict[str, Any] = {key: name for key, name in chosen.items() if name is not None}
     advice = recommend(
@@ -179,8 +184,6 @@ def _recommend(folder: TraceFolder, options: PipelineOptions, result: Run) -> st
 
 
 def _replay(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
-    from tracekit.replay.run import ReplayOptions, replay
-
     limit = _requests_within(folder, options.replay_seconds)
     engine = "null" if options.replay == "null" else "auto"
     summary, is_partial = replay(folder, ReplayOptions(limit=limit, engine=engine))
@@ -199,9 +202,6 @@ def _replay(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
 
 def _requests_within(folder: TraceFolder, seconds: float) -> int | None:
     """Return how many requests the first seconds of the trace hold, at least 1; None for all."""
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     if seconds == 0:
         return None
     end_ns = round(seconds * 1e9)
@@ -216,8 +216,6 @@ def _requests_within(folder: TraceFolder, seconds: float) -> int | None:
 
 
 def _report(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str:
-    from tracekit.report.page import report
-
     report(folder, result.report)
     return f"{result.report.stat().st_size / 1e6:.1f} MB"
 
@@ -289,8 +287,6 @@ def bench(
     UsageError for a target that is smaller than the profile's, InputError for one that the disk
     has no room for, both before anything is made.
     """
-    from tracekit.replay.run import repeats, replay
-
     settings = _settings(profile, options)
     runs = repeats(settings, options.repeat)
     if options.target is not None and options.target.is_dir():
@@ -326,10 +322,6 @@ def _check_room(profile: Profile, output: Path, *, extent: Extent, options: Benc
 
 def _folder_need(profile: Profile, output: Path, *, extent: Extent, repeats: int) -> Need:
     """Return what the trace folder takes at most, with the plans and results of all repeats."""
-    from tracekit.plans.block_plan import RECORD
-    from tracekit.replay.completions import RECORD as COMPLETION
-    from tracekit.replay.completions import ROW_BYTES
-
     kept_bytes = repeats * (RECORD.itemsize + ROW_BYTES) + COMPLETION.itemsize
     size_bytes = folder_bytes(profile, extent) + kept_bytes * extent.expected_requests(profile)
     return Need(output, size_bytes, FEWER, is_estimate=True)
@@ -337,9 +329,6 @@ def _folder_need(profile: Profile, output: Path, *, extent: Extent, repeats: int
 
 def _settings(profile: Profile, options: BenchOptions) -> Any:
     """Return the options of the replay: the profile's pace, unless another one is asked for."""
-    from tracekit.replay.run import ReplayOptions
-    from tracekit.replay.schedule import Schedule
-
     pace = options.pace or profile.pace
     depth = options.depth or (profile.depth if pace == "fast" else None)
     arguments = ["--speed", options.speed]
@@ -377,10 +366,6 @@ def _path(output: Path, options: BenchOptions) -> Path:
 
 
 def _bench_report(folder: TraceFolder) -> Path:
-    from tracekit.analyze import analyze
-    from tracekit.classify import ClassifyOptions, classify
-    from tracekit.report.page import report
-
     classify(folder, ClassifyOptions())
     analyze(folder)
     path = folder.path / "report.html"

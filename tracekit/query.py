@@ -17,17 +17,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
 
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.metadata import first_line, impossible_values
 from tracekit.paths import data_folder
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import MADE_BY, TABLES
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
 
 _PARAMETER = re.compile(
     r"(?P<name>[a-z]\w*) \((?P<unit>[a-z]+), (?P<low>\d+) to (?P<high>\d+), "
@@ -258,8 +258,6 @@ def empty(
     *, near: Path, memory_mib: int = DEFAULT_MEMORY_MIB, threads: int | None = None
 ) -> DuckDBPyConnection:
     """Return a bounded in-memory database with the macros only; it spills beside `near`."""
-    import duckdb
-
     parent = near.resolve().parent
     spill_parent = parent if os.access(parent, os.W_OK) else Path(tempfile.gettempdir())
     scratch = ExitStack()
@@ -294,8 +292,6 @@ def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
 
     Those of which each replay or run has its own file have each row's file as `filename`.
     """
-    import duckdb
-
     paths = [glob.escape(str(file)) for file in files]
     try:
         relation = connection.read_parquet(paths, filename=name in FILES_OF_VIEWS)
@@ -336,8 +332,6 @@ def stream(connection: DuckDBPyConnection, name: str, **parameters: int) -> Iter
 @contextmanager
 def _file_errors(query: Query) -> Iterator[None]:
     """Turn what a file of ours fails with on this trace into our errors."""
-    import duckdb
-
     try:
         yield
     except duckdb.OutOfMemoryException as error:
@@ -387,9 +381,6 @@ def _batches(reader: Any) -> Iterator[Any]:
 @contextmanager
 def _user_errors() -> Iterator[None]:
     """Turn what a user's statement fails with, at its start or while it runs, into our errors."""
-    import duckdb
-    import pyarrow as pa
-
     try:
         yield
     except duckdb.OutOfMemoryException as error:

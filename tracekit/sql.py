@@ -11,18 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
+
+import pyarrow as pa
 
 from tracekit import query
+from tracekit.analyze import ANALYSES, CHECKS_TABLE
 from tracekit.errors import TracekitError, UsageError, escape
 from tracekit.store import TraceFolder, beside, write_batches
 from tracekit.tables import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAYED, TABLES, Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from tracekit.store import TraceFolder
-
 
 TABLE_ROWS = 1000
 
@@ -64,8 +61,6 @@ def _described(name: str, made_by: str) -> TableNote:
 
 def notes() -> list[TableNote]:
     """Return the notes of all tables and views that a trace folder can have."""
-    from tracekit.analyze import ANALYSES, CHECKS_TABLE
-
     found = {table.name: _stored(table) for table in TABLES}
     return [
         found.pop("requests"),
@@ -197,8 +192,6 @@ def _cell(value: Any) -> str:
 
 
 def _is_number(kind: Any) -> bool:
-    import pyarrow as pa
-
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )

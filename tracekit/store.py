@@ -15,6 +15,9 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tracekit import __version__
 from tracekit.errors import InputError, UsageError, named_for
 from tracekit.metadata import TABLES, check_object, check_table, read_object
@@ -30,8 +33,6 @@ def encodings(schema: Any) -> dict[str, Any]:
     fifth of the time and a sixth of the space. Splitting places into bytes would take a tenth
     less again, but of the encodings it alone is too new for readers such as Spark's.
     """
-    import pyarrow as pa
-
     wide = [field.name for field in schema if field.type == pa.int64()]
     small = [field.name for field in schema if field.type == pa.int32()]
     telling = (pa.int64(), pa.int32(), pa.float64())
@@ -276,8 +277,6 @@ def write_batches(
     Rows are gathered into row groups of about a million; `on_rows` is told of each batch's rows.
     The dictionaries of text columns may differ from batch to batch.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
     def flush() -> None:
         table = pa.Table.from_batches(pending, schema).unify_dictionaries()

@@ -14,7 +14,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit import __version__
 from tracekit._native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Calls, Known, Start
@@ -31,12 +35,6 @@ from tracekit.tables import (
     FILES,
     SCHEMA_VERSION,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
 
 MOST_BAD_RATIO = 0.01
 AFTER = EVIDENCE.index("after")
@@ -107,8 +105,6 @@ def _decode_once(
     fd: int, folder: Path, start: Start, hashes: Hashes | None
 ) -> tuple[Decoded, tuple[Known, ...]]:
     """Decode the whole text; return what was found, and sizes that would tell more."""
-    import numpy as np
-
     operations: dict[str, int] = {}
     with Calls(fd, start) as calls:
         batches = _batches(calls, hashes, operations)
@@ -148,9 +144,6 @@ def _refuse_bad(calls: Calls, stats: dict[str, int]) -> None:
 def _batches(
     calls: Calls, hashes: Hashes | None, operations: dict[str, int]
 ) -> Iterator[pa.RecordBatch]:
-    import numpy as np
-    import pyarrow as pa
-
     first = 0
     for rows in calls.batches():
         names = calls.processes()
@@ -164,8 +157,6 @@ def _batches(
 
 
 def _columns(rows: NDArray[np.void], first: int, processes: list[str]) -> list[pa.Array]:
-    import numpy as np
-
     made: dict[str, pa.Array] = {
         "operation_id": array_of(np.arange(first, first + len(rows), dtype=np.int64)),
         "process": words_of(rows["process"], processes),
@@ -182,9 +173,6 @@ def _columns(rows: NDArray[np.void], first: int, processes: list[str]) -> list[p
 
 def _files(paths: list[bytes], facts: Any, hashes: Hashes | None) -> pa.Table:
     """Return the table of the files that a row names."""
-    import numpy as np
-    import pyarrow as pa
-
     used = np.flatnonzero(facts["is_used"])
     facts = facts[used]
     # A kind that nothing tells is that of names that were asked for and never there.

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import numpy as np
+import pyarrow as pa
+
 from tracekit.store import write_json
 
 MAGIC = 0x65617407
@@ -150,8 +153,6 @@ def _pass_over(data: bytearray, header: Header) -> tuple[int, int]:
 
 def _headers(block: Block) -> tuple[Any, Any, Any]:
     """Return the block's bytes, the places of its header bytes, and the headers as columns."""
-    import numpy as np
-
     raw = np.frombuffer(block.data, dtype=np.uint8)
     places = np.asarray(block.starts, dtype=np.int64)[:, None] + np.arange(block.header.size)
     headers = raw[places].view(np.dtype(block.header.columns))[:, 0]
@@ -217,8 +218,6 @@ def write_cpu_file(
     reserves room in that CPU's buffer; a task that moved in between has the older number. The
     buffer's number is written, as readers require.
     """
-    import numpy as np
-
     sequence = len(notes)
     for number, note in enumerate(notes, start=1):
         target.write(note[:4] + struct.pack("=I", number) + note[8:])
@@ -360,8 +359,6 @@ def _chooser(disk: dict[str, Any], disks: list[dict[str, Any]]) -> Callable[[Any
     number, others = _number_of(disk), [_number_of(other) for other in disks if other != disk]
     if disk is not disks[0]:
         return lambda column: column == number
-    import numpy as np
-
     return lambda column: ~np.isin(column, others)
 
 
@@ -395,8 +392,6 @@ def packing_writer(path: Path, compress: str) -> Iterator[BinaryIO]:
         with lzma.open(path, "wb", preset=6) as target:
             yield cast(BinaryIO, target)
     elif compress == "zstd":
-        import pyarrow as pa
-
         with pa.CompressedOutputStream(str(path), "zstd") as target:
             yield target
     else:

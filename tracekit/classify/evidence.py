@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.arrow import codes, flags, ints, open_table
 from tracekit.classify.regions import (
@@ -22,11 +25,6 @@ from tracekit.classify.regions import (
 )
 from tracekit.errors import InputError
 from tracekit.tables import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 COLUMNS = (
     "device",
@@ -98,7 +96,6 @@ class Evidence:
 
     def add(self, part: Part) -> None:
         """Add the requests of one batch."""
-        import numpy as np
 
         def count(mask: NDArray[np.bool_]) -> int:
             return int(np.count_nonzero(mask))
@@ -128,8 +125,6 @@ class Evidence:
         self.commit_runs = coalesce(known)
 
     def _follow(self, writes: Part) -> None:
-        import numpy as np
-
         if not len(writes.sector):
             return
         previous = np.concatenate(([self.last_end], writes.end[:-1]))
@@ -143,8 +138,6 @@ def commit_runs(writes: Part) -> NDArray[np.int64]:
     Commit blocks carry FUA or preflush; jbd2 also writes ordered data, which never does, and
     which is not adjacent to the log.
     """
-    import numpy as np
-
     if not len(writes.sector):
         return np.empty((0, 2), np.int64)
     is_start = np.concatenate(([True], writes.sector[1:] != writes.end[:-1]))
@@ -156,8 +149,6 @@ def commit_runs(writes: Part) -> NDArray[np.int64]:
 
 def coalesce(runs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Join runs that overlap or lie less than a small gap apart."""
-    import numpy as np
-
     if not len(runs):
         return runs
     runs = runs[np.argsort(runs[:, 0], kind="stable")]
@@ -181,8 +172,6 @@ class _Regions:
 
     def number(self, batch: Any) -> NDArray[np.int64]:
         """Return a number for each row's region: below 0 for layout entries, else from 0."""
-        import numpy as np
-
         device = codes(batch.column("device"), lambda name: self._devices.get(name or "", 0))
         partition = codes(
             batch.column("partition"),
@@ -212,8 +201,6 @@ def gather(
     on_rows: OnRows = ignore_rows,
 ) -> dict[Key, Evidence]:
     """Read the trace once and return the evidence for each region that has requests."""
-    import numpy as np
-
     regions = _Regions(entries, devices)
     found: dict[Key, Evidence] = {}
     for batch in batches(requests, COLUMNS, on_rows=on_rows):
@@ -282,8 +269,6 @@ def survey(requests: Path, *, on_rows: OnRows = ignore_rows) -> Survey:
 
 
 def _look(result: Survey, batch: Any) -> None:
-    import numpy as np
-
     result.rows += batch.num_rows
     result.latest_ns = max(result.latest_ns, int(first_event_ns(batch).max()))
     result.has_jbd2 |= any(
@@ -303,8 +288,6 @@ def _look(result: Survey, batch: Any) -> None:
 
 def _pair(result: Survey, batch: Any, names: list[str], device: Any) -> None:
     """Note which partitions occur on which device."""
-    import numpy as np
-
     found: list[str | None] = batch.column("partition").unique().to_pylist()
     number = {name: place for place, name in enumerate(found)}
     partition = codes(batch.column("partition"), lambda name: number.get(name, 0))

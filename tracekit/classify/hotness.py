@@ -11,7 +11,11 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit._native import hotness as native
 from tracekit.arrow import codes, ints, number_column, open_table, text_column
@@ -19,11 +23,6 @@ from tracekit.classify.regions import OnRows, batches, first_event_ns, ignore_ro
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.store import write_batches
 from tracekit.tables import BLOCKS, ROLES, WORKING_SET
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 TEMPERATURES = ("hot", "warm", "cold")
 WARM_MIN_TOUCHES = 2
@@ -63,8 +62,6 @@ class TouchHistogram:
 
     def add(self, touches: NDArray[np.uint64]) -> None:
         """Add the touches of some blocks."""
-        import numpy as np
-
         values, blocks = np.unique(touches, return_counts=True)
         for value, count in zip(values.tolist(), blocks.tolist(), strict=True):
             self._blocks[value] = self._blocks.get(value, 0) + count
@@ -95,8 +92,6 @@ class TouchHistogram:
 
 def temperature_codes(touches: NDArray[np.uint64], hot_min_touches: int) -> NDArray[np.int8]:
     """Return the index in TEMPERATURES of each block."""
-    import numpy as np
-
     codes = np.full(len(touches), 2, np.int8)
     codes[touches >= WARM_MIN_TOUCHES] = 1
     codes[touches >= hot_min_touches] = 0
@@ -138,8 +133,6 @@ class BlockCounts:
 
     def records(self, rows: int = 1 << 18) -> Iterator[NDArray[np.void]]:
         """Yield the blocks in order, some at a time."""
-        import numpy as np
-
         kind = np.dtype(native.RECORD)
         self.spill.seek(0)
         while data := self.spill.read(rows * kind.itemsize):
@@ -178,8 +171,6 @@ def count_blocks(
     When the blocks do not fit, the trace is read once for each of several ranges of blocks, with
     the same result. `devices` fixes the order of the output. The spill file is unlinked already.
     """
-    import numpy as np
-
     if len(devices) > native.MAX_DEVICES:
         raise InputError(
             f"{requests} has {len(devices)} devices, hotness can count {native.MAX_DEVICES}",
@@ -222,8 +213,6 @@ def _scan(kernel: native.Hotness, requests: Path, devices: list[str], on_rows: O
 
 
 def _columns(batch: Any, device_code: dict[str, int]) -> native.Requests:
-    import numpy as np
-
     def operation(name: str | None) -> int:
         return OPERATION_CODES.get(name or "", native.IGNORED)
 
@@ -285,8 +274,6 @@ def write_blocks(
     path: Path, counts: BlockCounts, *, devices: list[str], rule: TemperatureRule
 ) -> Temperatures:
     """Write one row a block, by device and block, and return what each temperature came to."""
-    import numpy as np
-
     shape = (len(ROLES), len(TEMPERATURES))
     result = Temperatures(
         counts.histogram.hot_min_touches(rule),
@@ -313,8 +300,6 @@ def _block_batch(
     temperature: NDArray[np.int8],
     devices: list[str],
 ) -> Any:
-    import pyarrow as pa
-
     columns = {
         "device": text_column(records["device"], devices),
         "role": text_column(records["role"], ROLES),
@@ -336,8 +321,6 @@ def _tally(
     touches: NDArray[np.uint64],
     temperature: NDArray[np.int8],
 ) -> None:
-    import numpy as np
-
     role = records["role"].astype(np.int64)
     cell = role * len(TEMPERATURES) + temperature
     shape = result.blocks.shape
@@ -355,9 +338,6 @@ def write_working_set(path: Path, counts: BlockCounts, *, windows: Windows) -> N
 
 
 def _window_batches(counts: BlockCounts, windows: Windows, rows: int = 1 << 16) -> Iterator[Any]:
-    import numpy as np
-    import pyarrow as pa
-
     roles = np.flatnonzero(counts.fresh.sum(axis=0))
     if not len(roles):
         return

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.arrow import codes, ints
 from tracekit.classify.evidence import JBD2, OPERATIONS, Evidence, Key, Survey, gather, process_kind
 from tracekit.classify.regions import OnRows, batches, decided, found_entry, ignore_rows
 from tracekit.tables import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # A region in which hardly anything else happens; a checkpoint writes the journal's superblock too.
 ALMOST_ALL = 0.9
@@ -157,8 +155,6 @@ def candidates(device: str, evidence: Evidence) -> list[Extent]:
 
 def check(requests: Path, extents: list[Extent], *, on_rows: OnRows = ignore_rows) -> None:
     """Read the trace once and count in each extent what jbd2 and what others did there."""
-    import numpy as np
-
     by_device: dict[str, list[Extent]] = {}
     for extent in sorted(extents, key=lambda extent: extent.first_sector):
         by_device.setdefault(extent.device, []).append(extent)
@@ -175,8 +171,6 @@ def check(requests: Path, extents: list[Extent], *, on_rows: OnRows = ignore_row
 def _count(
     extents: list[Extent], batch: Any, rows: NDArray[np.int64], is_jbd2: NDArray[np.bool_]
 ) -> None:
-    import numpy as np
-
     sector = ints(batch.column("sector"))[rows]
     end = sector + (ints(batch.column("length_bytes"))[rows] + SECTOR_BYTES - 1) // SECTOR_BYTES
     ends = np.array([extent.end_sector for extent in extents])

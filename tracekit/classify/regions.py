@@ -6,17 +6,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit.arrow import ints, read_batches
 from tracekit.errors import UsageError
 from tracekit.layout import MOST_SECTORS, check_regions, read_layout
 from tracekit.tables import ROLES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # What can decide a request's role.
 LAYOUT, OPTION, INFERRED, OUTSIDE, FLUSH, UNDECIDED = range(6)
@@ -37,8 +36,6 @@ class DeviceMap:
 
     def __init__(self, entries: list[tuple[int, dict[str, Any]]]) -> None:
         """Take the device's layout entries with their indices in the layout."""
-        import numpy as np
-
         # Larger regions first, options last, so that what comes later paints over it.
         order = sorted(
             entries, key=lambda item: (_is_option(item[1]), -item[1]["sectors"], item[0])
@@ -56,8 +53,6 @@ class DeviceMap:
 
     def entry_at(self, sectors: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the index of each sector's layout entry, -1 outside of all."""
-        import numpy as np
-
         place = np.searchsorted(self._edges, sectors, side="right") - 1
         return np.asarray(np.where(place < 0, -1, self._entry[place]), np.int64)
 
@@ -283,8 +278,6 @@ def batches(path: Path, columns: Sequence[str], *, on_rows: OnRows = ignore_rows
 
 def release_memory() -> None:
     """Give memory that Arrow holds for reuse back to the system, before a stage with its own."""
-    import pyarrow as pa
-
     pa.default_memory_pool().release_unused()
 
 
@@ -300,8 +293,6 @@ def time_columns(file: Any) -> tuple[str, ...]:
 
 def first_event_ns(batch: Any) -> NDArray[np.int64]:
     """Return each row's first known time, NO_TIME where it has none."""
-    import numpy as np
-
     known = [batch.column(name) for name in EVENT_TIMES if name in batch.schema.names]
     times = ints(known[0], if_null=NO_TIME)
     for column in known[1:]:

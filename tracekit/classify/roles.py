@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit.arrow import BATCH_ROWS, codes, ints, open_table, text_column
 from tracekit.classify.hotness import BlockCounts
@@ -25,11 +29,6 @@ from tracekit.classify.regions import (
 from tracekit.metadata import warning
 from tracekit.store import write_batches
 from tracekit.tables import ROLES, SECTOR_BYTES, TEXT
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 COLUMNS = ("device", "sector", "length_bytes", "operation", "role")
 
@@ -68,8 +67,6 @@ class RoleMap:
 
     def find(self, batch: Any) -> tuple[NDArray[np.int64], int]:
         """Return the index in `regions` for each row, and how many rows cross an edge."""
-        import numpy as np
-
         device = codes(batch.column("device"), lambda name: self._devices.get(name or "", 0))
         sector = ints(batch.column("sector"))
         length = ints(batch.column("length_bytes"))
@@ -101,8 +98,6 @@ def assign_roles(
     on_rows: OnRows = ignore_rows,
 ) -> RoleCounts:
     """Rewrite the column `role` of `requests`, in place and in one step, and count the roles."""
-    import numpy as np
-
     role_map = RoleMap(entries, devices)
     file = open_table(requests, COLUMNS[:-1])
     role_codes = np.array([ROLES.index(region.role) for region in role_map.regions], np.int32)
@@ -122,8 +117,6 @@ def assign_roles(
 
 
 def _schema(file: Any) -> Any:
-    import pyarrow as pa
-
     schema = file.schema_arrow
     if "role" in schema.names:
         return schema
@@ -131,8 +124,6 @@ def _schema(file: Any) -> Any:
 
 
 def _with_role(batch: Any, role_codes: NDArray[np.int32]) -> Any:
-    import pyarrow as pa
-
     roles = text_column(role_codes, ROLES)
     if "role" not in batch.schema.names:
         return batch.append_column(pa.field("role", TEXT, nullable=False), roles)

@@ -10,7 +10,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from tracekit._native.replay import checked_program, run_program
 from tracekit.device.fit import Fitted, checked_name, complete, fit, known_values, write_profile
@@ -24,10 +26,6 @@ from tracekit.plans.block_plan import OPERATIONS
 from tracekit.store import TraceFolder, measurement_folder, scratch_folder, write_json, write_table
 from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.units import format_duration, format_size
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 Result = Mapping[str, Any]
 OVERRUN_SHARE = 0.01
@@ -373,8 +371,6 @@ def _buckets(results: Sequence[Mapping[str, Any]]) -> Rows:
 
 def _table(rows: Rows, columns: pa.Schema) -> pa.Table:
     """Return the rows as a table; a number that is not finite would be a mistake of ours."""
-    import pyarrow as pa
-
     found = list(rows)
     for row in found:
         for value in row.values():

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tracekit.device.latencies import told_of
 from tracekit.device.steps import PAGE_BYTES
 from tracekit.devices import (
@@ -114,7 +116,6 @@ def _rate(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
 
     Least squares of relative distances, setup and time a byte both from 0 up.
     """
-    import numpy as np
     from scipy.optimize import nnls
 
     points = [
@@ -229,8 +230,6 @@ def closest_lanes(costs: Sequence[tuple[int, float, float]]) -> tuple[int, float
     The distance is the mean of |ln(measured / model)|, with model min(depth, lanes) / cost: cells
     that the machine disturbed do not count for more than others, as in a sum of squares.
     """
-    import numpy as np
-
     depth, cost_s, iops = (np.array(column, float) for column in zip(*costs, strict=True))
     lanes = np.arange(1, MAX_PARALLELISM + 1)[:, None]
     distance = np.abs(np.log(iops * cost_s / np.minimum(depth, lanes))).mean(axis=1)

@@ -255,8 +255,6 @@ def _make_disks(job: Job, image: Image, work: Path) -> tuple[tuple[str, Path], .
 
 
 def _format(path: Path) -> None:
-    from tracekit.lab.image import run_tool
-
     run_tool("mke2fs", "-q", "-t", "ext4", "-b", "4096", "-O", "^has_journal", str(path))
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.model.placement import Curves, running_best
 from tracekit.tables import BLOCK_BYTES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 SPLIT = "combined"
 WORTH_RATIO = 0.01
@@ -71,8 +68,6 @@ class Answers:
 
 def candidates(curves: Curves, coverage: str) -> list[Candidate]:
     """Return base, each role alone and the best split, each using no more NVM than pays."""
-    import numpy as np
-
     nothing = np.zeros(len(curves.points), np.int64)
     base = Candidate("base", nothing + curves.base_total_ps, {})
     alone = []
@@ -288,8 +283,6 @@ def make_grid(
     small trace. The headline is the first requested capacity, else a tenth of the footprint.
     Capacities are rounded down to whole blocks.
     """
-    import numpy as np
-
     footprint = sum(role_blocks)
     end = footprint if max_bytes is None else max_bytes // BLOCK_BYTES
     requested = [size // BLOCK_BYTES for size in requested_bytes]
@@ -303,8 +296,6 @@ def make_grid(
 
 def only_shown(grid: Grid) -> Grid:
     """Return the grid of the shown capacities, for models whose time grows with their number."""
-    import numpy as np
-
     fine = grid.fine[grid.shown]
     headline = int(np.searchsorted(fine, grid.fine[grid.headline]))
     return Grid(fine, np.arange(len(fine)), headline)
@@ -312,8 +303,6 @@ def only_shown(grid: Grid) -> Grid:
 
 def _spread(end: int, count: int, kept: Sequence[int]) -> NDArray[np.int64]:
     """Return 0, `kept`, and about `count` whole numbers up to `end`, ascending."""
-    import numpy as np
-
     if end <= count:
         chosen = np.arange(end + 1)
     else:

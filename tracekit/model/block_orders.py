@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit._native.placement import BLOCK, DEVICE, HOTTEST, OPTIMAL, PLACED_ROLES, START
 from tracekit.arrow import name_codes, numbers, read_columns, role_codes, row_count
 from tracekit.errors import InputError
 from tracekit.tables import ROLES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 COLUMNS = ["device", "block", "role", "reads", "writes"]
 MAX_BLOCK = 1 << 54
@@ -32,8 +30,6 @@ class TouchedBlocks:
 
     def role_blocks(self) -> NDArray[np.int64]:
         """Return how many blocks each role touched."""
-        import numpy as np
-
         return np.bincount(self.role, minlength=len(ROLES))
 
     def by_device(self, chosen: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
@@ -58,8 +54,6 @@ class OrderedBlocks:
 
 def read_blocks(file: Path) -> TouchedBlocks:
     """Read blocks.parquet; raise InputError when a block appears twice or beyond 2^54."""
-    import numpy as np
-
     count = row_count(file)
     names: list[str] = []
     device = np.empty(count, np.int32)
@@ -91,8 +85,6 @@ def order_blocks(touched: TouchedBlocks, points: NDArray[np.int64]) -> OrderedBl
     have more accesses; of equally hot ones the lower address is first, so that neighbours of one
     request stay together.
     """
-    import numpy as np
-
     blocks = np.zeros(len(touched.keys), np.dtype(BLOCK))
     blocks["role"] = touched.role
     blocks["point"] = len(points)
@@ -110,8 +102,6 @@ def order_blocks(touched: TouchedBlocks, points: NDArray[np.int64]) -> OrderedBl
 
 def blocks_in_order(touched: TouchedBlocks, role: str, *, coverage: str) -> NDArray[np.int64]:
     """Return the positions of a role's blocks in the order in which they move to NVM."""
-    import numpy as np
-
     own = np.flatnonzero(touched.role == ROLES.index(role))
     if coverage == "start":
         return own
@@ -121,8 +111,6 @@ def blocks_in_order(touched: TouchedBlocks, role: str, *, coverage: str) -> NDAr
 
 def _point_of_rank(points: NDArray[np.int64], count: int) -> NDArray[np.uint16]:
     """Return the first point with room for each rank: its capacity is at least rank + 1."""
-    import numpy as np
-
     fitting = np.minimum(np.append(points, max(count, int(points[-1]))), count)
     return np.repeat(np.arange(len(fitting), dtype=np.uint16), np.diff(fitting, prepend=0))
 
@@ -130,8 +118,6 @@ def _point_of_rank(points: NDArray[np.int64], count: int) -> NDArray[np.uint16]:
 def _optimal_shares(
     blocks: NDArray[np.void], point_count: int
 ) -> tuple[NDArray[np.int64], list[int]]:
-    import numpy as np
-
     moved = np.zeros((len(ROLES), point_count), np.int64)
     last = []
     for role in range(len(ROLES)):
@@ -143,8 +129,6 @@ def _optimal_shares(
 
 def _address_order(device: NDArray[np.int32], block: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Return the order of device and block, or None when the rows stand in it already."""
-    import numpy as np
-
     same = device[1:] == device[:-1]
     if bool(np.all((device[1:] > device[:-1]) | (same & (block[1:] > block[:-1])))):
         return None
@@ -155,8 +139,6 @@ def _number_keys(
     file: Path, device: NDArray[np.int32], block: NDArray[np.int64], device_count: int
 ) -> NDArray[np.void]:
     """Turn block numbers into keys in place, each device's range after the one before it."""
-    import numpy as np
-
     devices = np.zeros(device_count + 1, np.dtype(DEVICE))
     next_key = 0
     bounds = np.searchsorted(device, np.arange(device_count + 1))

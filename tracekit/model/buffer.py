@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit._native.buffers import MOST_BUFFERS, RowBuffers
 from tracekit.devices import load_profiles
@@ -20,10 +24,6 @@ from tracekit.model.what_if import AS_ASKED, Times, fault, read_what_if
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import BUFFER, ROLES, SECTOR_BYTES
 from tracekit.units import format_size
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 LARGEST_BYTES = 1 << 16
 MAPPINGS = ("lru", "banked")
@@ -75,8 +75,6 @@ def simulate_buffer(
 
     InputError when the trace has no reads and no writes.
     """
-    import pyarrow as pa
-
     check(options)
     memories = _memories(options)
     counted, impossible = _count(folder, options, on_rows)

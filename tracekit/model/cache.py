@@ -6,7 +6,10 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
 
 from tracekit._native.caches import POLICIES, WRITES, CacheSetup, TwoLevelSetup
 from tracekit._native.curves import SHARDS_SCALE
@@ -40,10 +43,6 @@ from tracekit.model.miss_ratio_curve import HitCounts, page_keys
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import BLOCK_BYTES, CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, ROLES
 from tracekit.units import format_size
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 KNEE_SHARE = 0.9
 MEASURES = {"read_latency_avg": "mean read latency", "io_time": "aggregate I/O time"}
@@ -229,8 +228,6 @@ class Arrangement(Protocol):
 
 def curve_table(passed: Passed, grid: Grid, *, page_bytes: int) -> Any:
     """Return the miss ratio curves: one cache for all by role, one for each role, and by device."""
-    import pyarrow as pa
-
     rows = list(_curve_rows("shared", passed.shared, grid, page_bytes))
     for role, counts in passed.own.items():
         rows += _curve_rows("own", counts, grid, page_bytes, only=role)
@@ -247,8 +244,6 @@ def _curve_rows(
     cache: str, counts: HitCounts, grid: Grid, page_bytes: int, *, only: str = ""
 ) -> Iterator[dict[str, Any]]:
     """Yield rows of the counts' rows by role; `only` all are all that there are."""
-    import numpy as np
-
     every = {"all": list(range(len(counts.references) // 2))}
     every |= {name: [index] for index, name in enumerate(ROLES)}
     chosen = {only: every[only]} if only else every
@@ -276,8 +271,6 @@ def _curve_rows(
 
 def policies_table(results: Sequence[PolicyResult], writes: str, *, page_bytes: int) -> Any:
     """Return what each policy kept at each size."""
-    import pyarrow as pa
-
     rows = []
     for result in results:
         counts = result.counts
@@ -305,8 +298,6 @@ def policies_table(results: Sequence[PolicyResult], writes: str, *, page_bytes: 
 
 def plane_table(cells: Sequence[PlaneCell], devices: Devices, *, arrangement: Arrangement) -> Any:
     """Return latency and time of each pair of sizes."""
-    import pyarrow as pa
-
     page = devices.page_bytes
     rows = [
         {

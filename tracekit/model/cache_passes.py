@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tracekit._native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
 from tracekit._native.handle import ROLE_COUNT, RUN
 from tracekit.errors import UsageError
@@ -15,9 +18,6 @@ from tracekit.tables import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 POINTS_PER_OCTAVE = 8
@@ -45,8 +45,6 @@ def make_grid(
     Sizes that a user chose take the place of the octaves; they are rounded down to pages.
     The first price ratio has its pairs in the plane; the sizes serve the pairs of all.
     """
-    import numpy as np
-
     chosen = sorted({size // page_bytes for size in sizes_bytes})
     if chosen and chosen[-1] > MOST_PAGES:
         raise UsageError(f"--sizes: {max(sizes_bytes)} bytes are more than {MOST_PAGES} pages")
@@ -95,8 +93,6 @@ class Devices:
 
     def of(self, runs: NDArray[np.void]) -> NDArray[np.int64]:
         """Return the index of the device of each run."""
-        import numpy as np
-
         found: NDArray[np.int64] = np.searchsorted(self.first_ranks, runs["first"], "right") - 1
         return found
 
@@ -114,8 +110,6 @@ def volume_curves(
 
     A trace of one device has none, nor has one of which no device may be named (`most` is 0).
     """
-    import numpy as np
-
     counts = _references(runs, devices)
     order = [int(at) for at in np.argsort(-counts, kind="stable") if counts[at]]
     if len(order) < 2 or not most:
@@ -138,8 +132,6 @@ def volume_curves(
 
 
 def _references(runs: NDArray[np.void], devices: Devices) -> NDArray[np.int64]:
-    import numpy as np
-
     counts = np.zeros(len(devices.names), np.int64)
     for first in range(0, len(runs), PART):
         part = runs[first : first + PART]
@@ -176,8 +168,6 @@ class _Counter:
         return _rows(self._count(_numbered(part, 0) for part in chosen), 0)
 
     def _pass_over(self, first: int, count: int) -> list[HitCounts]:
-        import numpy as np
-
         def row(found: NDArray[np.uint8]) -> NDArray[np.uint8]:
             is_now = (found >= first) & (found < first + count)
             return np.where(is_now, found - first, UNNAMED).astype(np.uint8)
@@ -237,8 +227,6 @@ def exact_pass(
     on_rows: OnRows | None = None,
 ) -> Passed:
     """Count every reference; `keys` are device names, page keys and first keys of the devices."""
-    import numpy as np
-
     names, pages, first_keys = keys
     accesses = Accesses(requests, page_bytes, names, first_keys)
     count = len(pages)
@@ -285,8 +273,6 @@ def sampled_pass(
     on_rows: OnRows | None = None,
 ) -> Passed:
     """Count a sample: from `rate` on, of at most `page_limit` pages if that is not 0."""
-    import numpy as np
-
     accesses = Accesses(requests, page_bytes)
     threshold = max(1, round(rate * SHARDS_SCALE))
     with Shards(grid.sizes, threshold=threshold, page_limit=page_limit) as shards:

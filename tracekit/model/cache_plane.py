@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit._native.caches import (
     Cache,
@@ -27,11 +31,6 @@ from tracekit.model.cache_passes import even_pairs, parts
 from tracekit.model.miss_ratio_curve import HitCounts
 from tracekit.model.timings import read_factor
 from tracekit.tables import CACHE_SENSITIVITY
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 MIB = 1 << 20
 
@@ -277,8 +276,6 @@ def sensitivity_table(
 
     The rows of the devices as they are have no parameter and the factor 1.
     """
-    import pyarrow as pa
-
     rows: list[Mapping[str, Any]] = []
     for change in (None, *changes):
         for budget in budgets:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tracekit import query
 from tracekit.arrow import name_codes, numbers, read_columns
@@ -17,11 +22,6 @@ from tracekit.replay.placed import ANSWER, PLACED_BYTES, choose_answer, read_rec
 from tracekit.store import TraceFolder, command_line, write_json, write_table
 from tracekit.tables import BLOCK_BYTES, ENDURANCE, ROLES
 from tracekit.units import format_duration, format_size
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 COLUMNS = ["device", "block", "writes"]
 DAY_NS = 86_400 * 10**9
@@ -51,8 +51,6 @@ class Bearer:
 
 def read_writes(file: Path, touched: TouchedBlocks) -> NDArray[np.int64]:
     """Return the write requests of each block of `touched`, which was read from the same file."""
-    import numpy as np
-
     writes = np.zeros(len(touched.keys), np.int64)
     for column in read_columns(file, COLUMNS):
         device = name_codes(column["device"], touched.device_names)
@@ -68,8 +66,6 @@ def wear_of(writes: NDArray[np.int64]) -> Wear:
     The factor is OCTF's write invalidation factor, how often what is written is written on
     average, by page and not by sector. The percentile is exact, by nearest rank.
     """
-    import numpy as np
-
     written = writes[writes > 0]
     if not len(written):
         return Wear(len(writes), 0, 0, None, None, 0)
@@ -284,8 +280,6 @@ def _price(name: str, price: float, what_if: WhatIf) -> float | None:
 
 def _placements(folder: TraceFolder, capacity_bytes: int, coverage: str) -> list[dict[str, Any]]:
     """Return what `recommend` would put on NVM of this capacity, a row a placement."""
-    import pyarrow.parquet as pq
-
     file = folder.require("simulations/placement", made_by="recommend")
     rows: list[dict[str, Any]] = pq.read_table(
         file, filters=[("capacity_bytes", "=", capacity_bytes), ("placement", "!=", "base")]
@@ -301,8 +295,6 @@ def _placements(folder: TraceFolder, capacity_bytes: int, coverage: str) -> list
 
 def _placed(touched: TouchedBlocks, row: Mapping[str, Any]) -> NDArray[np.int64]:
     """Return the positions of the blocks that a placement has on NVM."""
-    import numpy as np
-
     if row["placement"] == "optimal":
         coldness = np.uint32(0xFFFFFFFF) - touched.accesses
         return np.argsort(coldness, kind="stable")[: row["capacity_bytes"] // BLOCK_BYTES]
@@ -365,7 +357,5 @@ def _result(
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:
-    import pyarrow as pa
-
     named = [{name: row.get(name) for name in ENDURANCE.names} for row in rows]
     return pa.Table.from_pylist(named, ENDURANCE)

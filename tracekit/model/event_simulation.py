@@ -13,7 +13,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit._native.placement import HOTTEST, OPTIMAL, PLACED_ROLES, START, Rows, Setup
 from tracekit._native.walk import SCENARIO, Walk, Walked, walk
@@ -31,11 +33,6 @@ from tracekit.model.placement import (
 )
 from tracekit.tables import ROLES
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
 # What a request costs a chain beside its placements, in those: with queues each has its servers.
 CHAIN_COST = 30
 SERIAL_THREADS = 2
@@ -43,8 +40,6 @@ SERIAL_THREADS = 2
 
 def chains(scenarios: NDArray[np.void]) -> list[list[int]]:
     """Put each placement into the first chain that it continues, as the kernel does."""
-    import numpy as np
-
     found: list[list[int]] = []
     lasts = np.zeros((0, scenarios["limit"].shape[1]), np.int64)
     orders = np.zeros(0, np.int64)
@@ -70,8 +65,6 @@ def shares_of_work(
     Without, finding the blocks of a request in an order weighs as much as some chains, so that
     orders are. What takes longest goes to the thread with least to do, and so on.
     """
-    import numpy as np
-
     tasks: dict[int, list[int]] = {}
     costs: dict[int, int] = {}
     for number, chain in enumerate(chains(scenarios)):
@@ -156,8 +149,6 @@ def walk_placement(
 
     `trace` is requests.parquet and its blocks.
     """
-    import numpy as np
-
     requests, touched = trace
     points = np.unique(np.array([0, *blocks.values()], np.int64))
     setup = _setup(touched, order_blocks(touched, points), devices=devices, is_issued=is_issued)
@@ -218,8 +209,6 @@ def _curves(
 
 def _single_limits(roles: list[str], count: int) -> dict[Key, NDArray[np.int64]]:
     """Return limits by role and point of the base, of each role alone and of the optimum."""
-    import numpy as np
-
     rising = np.arange(1, count + 1)
     series: dict[Key, NDArray[np.int64]] = {("none", ()): np.zeros((len(ROLES), count), np.int64)}
     for how, role in itertools.product(COVERAGES, roles):
@@ -232,8 +221,6 @@ def _single_limits(roles: list[str], count: int) -> dict[Key, NDArray[np.int64]]
 
 def _with_splits(walks: _Trace, curves: Curves) -> Curves:
     """Walk the best sum of every two and more roles, and keep what that takes."""
-    import numpy as np
-
     sums: dict[Key, Splits] = {}
     limits: dict[Key, NDArray[np.int64]] = {}
     for how, size in itertools.product(COVERAGES, range(2, PLACED_ROLES + 1)):
@@ -262,8 +249,6 @@ def _walk_series(
     Placements that are the same, such as a role alone at capacities beyond its size, are walked
     once.
     """
-    import numpy as np
-
     base, nvm = walks.devices
     count = len(next(iter(series.values()))[0])
     rows = np.zeros((1 + count * len(series), 1 + len(ROLES)), np.int64)
@@ -302,8 +287,6 @@ def _plain(
     A limit of the first point, of no capacity, holds nothing, and one beyond a role's own blocks
     holds no more than one that has all of them; the optimum's order mixes the roles.
     """
-    import numpy as np
-
     plain = rows.copy()
     whole = np.searchsorted(points, touched.role_blocks()) + 1
     whole[touched.role_blocks() == 0] = 0
@@ -315,8 +298,6 @@ def _plain(
 
 
 def _timings(walked: Walked, place: NDArray[np.int64], is_open: bool) -> Timings:
-    import numpy as np
-
     responses = max(walked.responses, 1)
     chosen = place.tolist()
     service = np.array([walked.service_ps[at] for at in chosen], np.int64)
@@ -337,8 +318,6 @@ def _order_of(key: Key) -> int:
 
 def _base_by_role(walked: Walked, *, is_open: bool) -> NDArray[np.int64]:
     """Return each role's part of the base's time; parts of a mean add up to that mean."""
-    import numpy as np
-
     if not is_open:
         return np.array(walked.role_service_ps, np.int64)
     responses = max(walked.responses, 1)

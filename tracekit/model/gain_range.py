@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit._native.ledger import HELD_ALL, HELD_NONE, HELD_SOME, Counts, Held, Ledger
 from tracekit._native.placement import HOTTEST, PLACED_ROLES, START, Rows, Setup
@@ -21,10 +24,6 @@ from tracekit.model.timings import OPEN, Variant, variants
 from tracekit.model.windows import Cut, Cutter
 from tracekit.tables import BLOCK_BYTES, ROLES
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 def hold(
     touched: TouchedBlocks,
@@ -35,8 +34,6 @@ def hold(
     disks: tuple[Disk, ...],
 ) -> Held:
     """Put so many blocks of each role on NVM, in the order of the coverage."""
-    import numpy as np
-
     on_nvm = np.zeros(len(touched.keys), np.uint8)
     held = [HELD_NONE] * len(ROLES)
     for role in ROLES[:PLACED_ROLES]:
@@ -144,8 +141,6 @@ class _Counted:
 
 
 def _queued(placed: Placed, stack: ExitStack) -> tuple[Counter, Counter]:
-    import numpy as np
-
     points = np.unique(np.array([0, *placed.shares.values()], np.int64))
     base, nvm = placed.devices[0]
     first, *others = (_prices(pair) for pair in placed.devices)
@@ -180,8 +175,6 @@ def _prices(devices: Devices) -> Prices:
 
 def _scenarios(placed: Placed, points: NDArray[np.int64]) -> NDArray[np.void]:
     """Return the base alone and the placement."""
-    import numpy as np
-
     scenarios = np.zeros(2, np.dtype(SCENARIO))
     scenarios["order"] = (HOTTEST, HOTTEST if placed.coverage == "hottest" else START)
     for role, blocks in placed.shares.items():
@@ -217,8 +210,6 @@ class _Windowed:
     kernel: WalkKernel | None = None
 
     def add(self, rows: Rows) -> None:
-        import numpy as np
-
         if self.kernel is None:
             self.kernel = WalkKernel(self.plan, np.arange(2), twin=self.first)
         self.kernel.add(rows)
@@ -317,8 +308,6 @@ def _windows(
     batches: Iterator[Rows], whole: Counter, part: Counter, cut: Cut
 ) -> Iterator[WindowGain]:
     """Give the whole trace to one counter, and yield what the other gains in each window."""
-    import numpy as np
-
     cutter = Cutter(cut)
     current: int | None = None
     for rows in batches:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit import arrow
 from tracekit._native.accesses import NEITHER, READ, WRITE, AccessColumns, make_accesses
@@ -13,11 +16,6 @@ from tracekit._native.curves import GROUPS, SHARDS_SCALE, Shards, ShardsTotals
 from tracekit.arrow import numbers, read_columns
 from tracekit.model.block_orders import TouchedBlocks
 from tracekit.tables import BLOCK_BYTES, ROLES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # The points of a curve err together, so a band that holds 95 % of the points of nearly every curve
 # is that of a much surer point: 99.7 %, by Student's t with GROUPS - 2 degrees of freedom (a mean
@@ -63,8 +61,6 @@ class HitCounts:
 
     def at(self, size: int) -> NDArray[np.float64]:
         """Return the hits by row at one of the sizes."""
-        import numpy as np
-
         found: NDArray[np.float64] = self.hits[:, int(np.searchsorted(self.sizes, size))]
         return found
 
@@ -83,8 +79,6 @@ class HitCounts:
         estimate has them like those of the sample, but they may as well be hits of a few pages that
         are used very often, and hide that the sample has more of the others than it should.
         """
-        import numpy as np
-
         ratio = self.miss_ratios(rows)
         if self.sample is None:
             return ratio, ratio
@@ -106,8 +100,6 @@ class HitCounts:
 
 def _spread(sample: Sample, rows: list[int]) -> NDArray[np.float64]:
     """Return the deviation of the misses of these rows by size: that of a regression's forecast."""
-    import numpy as np
-
     residuals = sample.residuals[:, rows].sum(axis=1)
     variance = (residuals**2).sum(axis=0) / (GROUPS - 2)
     spread: NDArray[np.float64] = np.sqrt(variance * (GROUPS + sample.leverage[rows].max()))
@@ -116,8 +108,6 @@ def _spread(sample: Sample, rows: list[int]) -> NDArray[np.float64]:
 
 def exact_hits(counts: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> HitCounts:
     """Turn what the native curve counted into hits by size."""
-    import numpy as np
-
     table = counts.astype(np.float64)
     return HitCounts(
         sizes=np.append(0, sizes).astype(np.int64),
@@ -129,8 +119,6 @@ def exact_hits(counts: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> HitCoun
 
 def sampled_hits(shards: Shards, sizes: NDArray[np.uint64]) -> HitCounts:
     """Turn a sample into hits by size."""
-    import numpy as np
-
     sums, totals = shards.read()
     references = np.array(totals.references, np.float64)
     misses = sums.sum(axis=2)[:, :, None] - _hits(sums)  # by group, row and size
@@ -156,8 +144,6 @@ def _regression(
     in all but the smallest caches: the slope is near zero. In a loop all pages are alike, and it is
     the miss ratio. SHARDS-adj is the slope zero for all.
     """
-    import numpy as np
-
     sampled = misses[:, :, :1]  # a cache of no pages misses all
     lacking = references - sampled.sum(axis=(0, 2))
     apart = sampled - sampled.mean(axis=0)
@@ -175,8 +161,6 @@ def _regression(
 
 def _hits(table: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return hits by size, of which the first is 0, along the last axis."""
-    import numpy as np
-
     within = table[..., :-2].cumsum(axis=-1)
     return np.concatenate([np.zeros((*table.shape[:-1], 1)), within], axis=-1)
 
@@ -207,8 +191,6 @@ class Accesses:
                 on_rows(len(column["sector"]))
 
     def _coded(self, column: dict[str, Any]) -> AccessColumns:
-        import numpy as np
-
         devices, device = arrow.texts(column["device"])
         operations, operation = arrow.texts(column["operation"])
         roles, role = arrow.texts(column["role"])
@@ -229,8 +211,6 @@ class Accesses:
 
     def _first_keys(self, devices: list[str]) -> NDArray[np.int64]:
         """Return the key of page 0 of each of the devices, and of one that is not named."""
-        import numpy as np
-
         if self.first_keys is None:
             self.device_names += [name for name in devices if name not in self.device_names]
         last = len(self.device_names)
@@ -249,8 +229,6 @@ def page_keys(
     Also how many of the keys come before those of each device. Of the keys of page 0 there is one
     entry more than there are devices: requests of a device without blocks find no page.
     """
-    import numpy as np
-
     scale = page_bytes // BLOCK_BYTES
     first_keys = np.full(len(touched.device_names) + 1, -DEVICE_PAGES, np.int64)
     first_ranks = np.zeros(len(touched.device_names), np.int64)

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit._native.placement import (
     CURVES,
@@ -30,10 +32,6 @@ from tracekit.devices import Profile, device_cost, picoseconds
 from tracekit.model.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
 from tracekit.tables import OPERATIONS, ROLES
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 @dataclass(frozen=True)
 class Splits:
@@ -51,8 +49,6 @@ def best_splits(points: NDArray[np.int64], changes: list[NDArray[np.int64]]) -> 
     roles no better division into points exists, with more each further role is weighed against the
     best division of the rest, rounded down to a point. Of equal divisions the first role gets less.
     """
-    import numpy as np
-
     total = np.zeros(len(points), np.int64)
     shares = np.zeros((0, len(points)), np.int64)
     for change in changes:
@@ -64,8 +60,6 @@ def best_splits(points: NDArray[np.int64], changes: list[NDArray[np.int64]]) -> 
 
 def running_best(change: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the least value up to each point, and the index of the first point that has it."""
-    import numpy as np
-
     least = np.minimum.accumulate(change)
     is_new = np.concatenate([[True], least[1:] < least[:-1]])
     index = np.maximum.accumulate(np.where(is_new, np.arange(len(change)), 0))
@@ -76,8 +70,6 @@ def _pair(
     points: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the best sum at each point and the indexes of both parts; both curves only fall."""
-    import numpy as np
-
     count = len(points)
     total = np.empty(count, np.int64)
     first_index = np.empty(count, np.int64)
@@ -202,8 +194,6 @@ def sweep(
 
 def read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
     """Yield the rows of requests.parquet as the kernels take them."""
-    import numpy as np
-
     action_of = np.full(len(OPERATIONS) + 1, UNCHARGED, np.uint8)
     for name, action in (("read", READ), ("write", WRITE), ("flush", FLUSH)):
         action_of[OPERATIONS.index(name)] = action
@@ -226,8 +216,6 @@ def _curves(
     result: tuple[Totals, NDArray[np.int64]],
     flush_ps: tuple[int, int],
 ) -> Curves:
-    import numpy as np
-
     totals, steps_ps = result
     change = steps_ps.cumsum(axis=1)
     role_blocks = touched.role_blocks()
@@ -261,8 +249,6 @@ def _flush_change(
     moved: NDArray[np.int64], blocks: int, flush_ps: tuple[int, int]
 ) -> NDArray[np.int64]:
     """Return how much longer one flush takes with `moved` of the role's `blocks` on NVM."""
-    import numpy as np
-
     on_base, on_nvm = flush_ps
     split = max(flush_ps) - on_base
     whole = on_nvm - on_base

@@ -10,6 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
+
 from tracekit.devices import Profile
 from tracekit.errors import InputError, UsageError
 from tracekit.model.answer import to_ns
@@ -58,8 +61,6 @@ def first_requests(folder: TraceFolder, count: int) -> Iterator[TraceFolder]:
 
 
 def _write_first(requests: Path, table: Path, count: int) -> None:
-    import pyarrow.parquet as pq
-
     def batches() -> Iterator[Any]:
         left = count
         for batch in source.iter_batches():
@@ -115,8 +116,6 @@ def _predict_sums(
     blocks: Mapping[str, int],
 ) -> Prediction:
     """Add the costs up: no request's depends on another's."""
-    import numpy as np
-
     touched, base, nvm = model
     points = np.unique(np.array([0, *blocks.values()], np.int64))
     curves = sweep(
@@ -145,8 +144,6 @@ def _check_time(folder: TraceFolder, base_ps: int) -> None:
 
 def span_ns(requests: Path) -> int:
     """Return the time from the first request to the last, by the file's own statistics."""
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(requests) as source:
         column = source.schema_arrow.get_field_index("queue_ns")
         groups = [

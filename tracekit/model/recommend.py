@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit.arrow import constant_column, int64_column, read_columns
 from tracekit.devices import Profile, choose_profile, load_profiles
@@ -46,12 +50,8 @@ from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import BLOCK_BYTES, PLACEMENT, ROLES
 from tracekit.units import format_duration, format_size
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    # Placement, coverage, change of time in ps and blocks by role, at each capacity point.
-    Series = tuple[str, str, NDArray[np.int64], dict[str, NDArray[np.int64]]]
+# Placement, coverage, change of time in ps and blocks by role, at each capacity point.
+Series = tuple[str, str, NDArray[np.int64], dict[str, NDArray[np.int64]]]
 
 
 NAMES = {"fs": "file system", "journal": "journal", "swap": "swap"}
@@ -404,8 +404,6 @@ def _level_note(options: RecommendOptions, level: str) -> list[str]:
 
 def _times(curves: Curves, answers: Answers, index: int, coverage: str) -> dict[str, Any] | None:
     """Return what base and answer take at a point where they were walked, else None."""
-    import numpy as np
-
     answer = answers.by_point[index]
     base = timings(curves, "none", blocks={})
     given = {
@@ -446,9 +444,6 @@ def _roles(curves: Curves) -> dict[str, dict[str, int]]:
 
 def _table(profiles: tuple[Profile, Profile], grid: Grid, curves: Curves) -> Any:
     """Return the PLACEMENT table: every placement at every shown capacity."""
-    import numpy as np
-    import pyarrow as pa
-
     nothing = np.zeros(len(curves.points), np.int64)
     series: list[Series] = [("base", "none", nothing, {})]
     for coverage in COVERAGES:
@@ -472,9 +467,6 @@ def _series(
     curves: Curves,
     one: Series,
 ) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
     placement, coverage, change_ps, blocks = one
     count = len(grid.shown)
     optimum = curves.walked.get(OPTIMUM)

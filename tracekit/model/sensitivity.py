@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit.devices import Profile
 from tracekit.errors import UsageError
@@ -20,11 +24,6 @@ from tracekit.replay.placed import ANSWER, choose_answer, read_recommendation
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import BLOCK_BYTES, SENSITIVITY
 from tracekit.units import format_duration, format_size
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 NAMES = {"fs": "the file system", "journal": "the journal", "swap": "swap",
          "combined": "a split between roles", "base": "the base device alone"}  # fmt: skip
@@ -173,8 +172,6 @@ class _Question:
         return _row(best, kept_ns, requests=sum(curves.totals.requests), told=self.answer)
 
     def _index(self, size_bytes: int) -> int:
-        import numpy as np
-
         return int(np.searchsorted(self.points, size_bytes // BLOCK_BYTES))
 
     def _kept_ns(self, curves: Curves) -> int:
@@ -257,8 +254,6 @@ def _of_variant(
 
 def _points(answer: Mapping[str, Any]) -> NDArray[np.int64]:
     """Return the capacities at which splits are tried: the shares, the whole, and some between."""
-    import numpy as np
-
     end = answer["capacity_bytes"] // BLOCK_BYTES
     shares = [answer[key] // BLOCK_BYTES for key in SHARES.values()]
     even = np.rint(np.linspace(0, end, min(POINTS, end + 1))).astype(np.int64)
@@ -345,6 +340,4 @@ def _range(rows: Iterator[dict[str, Any]]) -> list[float] | None:
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:
-    import pyarrow as pa
-
     return pa.Table.from_pylist(rows, SENSITIVITY)

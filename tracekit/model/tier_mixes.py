@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit import query
 from tracekit._native.tiering import (
@@ -24,11 +27,6 @@ from tracekit.arrow import name_codes, numbers, role_codes
 from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES, SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 ROUNDINGS = ("floor", "nearest", "ceiling")
 MAX_MIXES = 1_000_000
@@ -112,8 +110,6 @@ def all_mixes(tier_count: int, *, step_percent: int, extents: int, rounding: str
     `extents` is the capacity, of which each tier but the last gets its share, rounded; the last
     gets what is left. UsageError when there would be more than a million mixes.
     """
-    import numpy as np
-
     parts = 100 // step_percent
     count = math.comb(parts + tier_count - 1, tier_count - 1)
     if count > MAX_MIXES:
@@ -132,8 +128,6 @@ def places_of(
     shares: NDArray[np.int64], parts: int, *, extents: int, rounding: str
 ) -> NDArray[np.uint32]:
     """Return how many extents each tier holds; a rounded sum is never above `extents`."""
-    import numpy as np
-
     added = {"floor": 0, "nearest": parts // 2, "ceiling": parts - 1}[rounding]
     faster = (shares[:, :-1] * extents + added) // parts
     ends = np.minimum(faster.cumsum(axis=1), extents)
@@ -144,8 +138,6 @@ def places_of(
 
 def latencies_us(tiers: Sequence[Tier]) -> NDArray[np.float64]:
     """Return read and write latency, a row a tier."""
-    import numpy as np
-
     return np.array([(tier.read_latency_us, tier.write_latency_us) for tier in tiers])
 
 
@@ -186,8 +178,6 @@ def dynamic_latency_us(
 
 def outcome(tiers: Sequence[Tier], mixes: Mixes, *, latency_us: NDArray[np.float64]) -> Outcome:
     """Return IOPS and price of each mix: 1 / latency, and the shares times the tiers' prices."""
-    import numpy as np
-
     price = mixes.ratios() @ np.array([tier.price_per_gb for tier in tiers])
     iops = 1e6 / latency_us
     return Outcome(latency_us, iops, price, iops / price)
@@ -195,8 +185,6 @@ def outcome(tiers: Sequence[Tier], mixes: Mixes, *, latency_us: NDArray[np.float
 
 def best(values: NDArray[np.float64], among: NDArray[np.bool_] | None = None) -> int:
     """Return the index of the largest value, the first of equals; `among` leaves others out."""
-    import numpy as np
-
     return int(np.argmax(values if among is None else np.where(among, values, -1.0)))
 
 
@@ -249,8 +237,6 @@ def read_extents(
 
     Raise InputError when nothing was read or written.
     """
-    import numpy as np
-
     folder.require("requests", made_by="parse")
     parameters = {
         "extent_sectors": extent_bytes // SECTOR_BYTES,
@@ -275,8 +261,6 @@ def read_extents(
 
 
 def _read_batch(batch: Any, devices: list[str], amount: str) -> tuple[NDArray[np.int64], ...]:
-    import numpy as np
-
     device = name_codes(batch.column("device"), devices, grow=True).astype(np.int64)
     key = (device << EXTENT_BITS) | numbers(batch.column("extent"))
     reads, writes = (numbers(batch.column(name)).copy() for name in AMOUNTS[amount])
@@ -285,8 +269,6 @@ def _read_batch(batch: Any, devices: list[str], amount: str) -> tuple[NDArray[np
 
 
 def _gather(rows: _Rows, devices: list[str], left_out: dict[str, int]) -> Extents:
-    import numpy as np
-
     # Devices get their numbers in the order of their names, in which the rows of a window are.
     names = sorted(devices)
     rank = np.array([names.index(name) for name in devices], np.int64)
@@ -314,8 +296,6 @@ def _gather(rows: _Rows, devices: list[str], left_out: dict[str, int]) -> Extent
 
 def _windows(rows: _Rows, extent: NDArray[np.int64]) -> tuple[Windows, NDArray[np.int64]]:
     """Add up the roles of each window and extent, which follow each other."""
-    import numpy as np
-
     is_first = np.ones(len(extent), bool)
     is_first[1:] = (np.diff(rows.window) != 0) | (np.diff(extent) != 0)
     starts = np.flatnonzero(is_first)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit._native.tiering import MAX_SUMMED_TIERS, Migration, Tiering
 from tracekit.errors import UsageError
@@ -34,11 +36,6 @@ from tracekit.model.tier_mixes import (
 from tracekit.model.timings import read_factor
 from tracekit.model.what_if import RATE_KEYS, TIER_KEYS, WhatIf
 from tracekit.tables import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # Of the whole system; all but the first two matter to dynamic tiering only.
 COST_KEYS = ("migration_cost", "promotion_cost", "demotion_cost")
@@ -239,8 +236,6 @@ def moving(options: TierOptions, tiers: Sequence[Tier]) -> Moving | None:
     Traffic in bytes stands for 4 KiB at a time, so a time of moving counts once for each byte of
     4 KiB. Every tier must have its bandwidths where these say how long a move takes.
     """
-    import numpy as np
-
     if not options.charges_migration:
         return None
     units = 1.0 if options.amount == "requests" else float(BLOCK_BYTES)
@@ -290,8 +285,6 @@ def dynamic_tiering(
     options: TierOptions, tiers: Sequence[Tier], *, extents: Extents, mixes: Mixes, on_step: Step
 ) -> Dynamic:
     """Return what every mix gives when extents move; UsageError when that is too much work."""
-    import numpy as np
-
     work_each = dynamic_work(extents)
     count = len(mixes.shares)
     if work_each * count > MAX_WORK:

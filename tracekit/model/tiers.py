@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit._native.tiering import MAX_TIERS, MIN_TIERS, TIER_VALUES
 from tracekit.devices import load_profiles
@@ -48,11 +52,6 @@ from tracekit.tables import (
     TIERS_WINDOWS,
 )
 from tracekit.units import format_size
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 METHODS = ("static", "dynamic")
 
@@ -121,8 +120,6 @@ def mix_text(tiers: Sequence[Tier], mixes: Mixes, *, index: int) -> str:
 
 
 def _pure(shares: NDArray[np.int64], tier: int) -> int:
-    import numpy as np
-
     return int(np.argmax(shares[:, tier]))
 
 
@@ -235,8 +232,6 @@ def tables(study: Study, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table(schema: Any, columns: Sequence[Any]) -> Any:
-    import pyarrow as pa
-
     arrays = [
         pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)
     ]
@@ -245,9 +240,6 @@ def _table(schema: Any, columns: Sequence[Any]) -> Any:
 
 def _lists(values: NDArray[Any]) -> Any:
     """Return an Arrow column with the rows of a matrix as lists."""
-    import numpy as np
-    import pyarrow as pa
-
     rows, width = values.shape
     offsets = pa.array(np.arange(0, rows * width + 1, width, dtype=np.int32))
     return pa.ListArray.from_arrays(offsets, pa.array(np.ascontiguousarray(values).ravel()))
@@ -279,8 +271,6 @@ def _mixes(study: Study) -> Any:
 
 
 def _key(result: Mapping[str, Any]) -> Any:
-    import pyarrow as pa
-
     rows = [
         {"configuration": name, "method": method}
         | {key: value for key, value in one.items() if key in TIERS_KEY.names}
@@ -292,8 +282,6 @@ def _key(result: Mapping[str, Any]) -> Any:
 
 
 def _extents(study: Study, mix: int) -> Any:
-    import numpy as np
-
     extents = study.extents
     sectors = study.options.extent_bytes // SECTOR_BYTES
     names = np.array([tier.name for tier in study.tiers], object)
@@ -312,8 +300,6 @@ def _extents(study: Study, mix: int) -> Any:
 
 
 def _skew(study: Study) -> Any:
-    import pyarrow as pa
-
     extents = study.extents
     curves = {("all", "read"): extents.reads, ("all", "write"): extents.writes}
     for number, role in enumerate(ROLES):
@@ -331,8 +317,6 @@ def _skew(study: Study) -> Any:
 
 def _curve(amounts: NDArray[np.int64]) -> list[dict[str, Any]]:
     """Return about SKEW_POINTS points of the share that the busiest extents take; none of 0."""
-    import numpy as np
-
     total = int(amounts.sum())
     if not total:
         return []
@@ -350,8 +334,6 @@ def _curve(amounts: NDArray[np.int64]) -> list[dict[str, Any]]:
 
 
 def _sensitivity(study: Study) -> Any:
-    import pyarrow as pa
-
     ratios = study.mixes.ratios()
     rows = [
         {
@@ -376,8 +358,6 @@ def _sensitivity(study: Study) -> Any:
 
 def _windows(study: Study, configurations: Mapping[str, Any]) -> Any:
     """Return the windows of the best dynamic mix, and of the best without the first tier."""
-    import pyarrow as pa
-
     chosen = {name: one["index"] for name, one in configurations.items() if "best" in name}
     with migration(study) as model:
         parts = [

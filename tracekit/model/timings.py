@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.arrow import numbers, read_columns, role_codes
 from tracekit.devices import Profile
@@ -13,11 +16,6 @@ from tracekit.model.placement import Curves, Timings
 from tracekit.store import TraceFolder
 from tracekit.tables import BLOCK_BYTES, ROLES, SECTOR_BYTES
 from tracekit.units import format_duration, format_size
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 SERIAL, OPEN = "serial", "open"
 BACKLOG_RATIO = 0.1
@@ -127,8 +125,6 @@ def timings(
 
     `blocks` are those on NVM by role and point; several roles as in `Curves.splits`.
     """
-    import numpy as np
-
     if not curves.walked:
         return None
     held = tuple(role for role in curves.placed_roles if role in blocks)

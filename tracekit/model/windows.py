@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tracekit.arrow import row_count
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder
 from tracekit.units import parse_duration
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 HOUR_NS = 3600 * 10**9
 LONG_NS = 3 * HOUR_NS
@@ -93,8 +94,6 @@ class Cutter:
 
     def parts(self, time_ns: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
         """Yield (window from 0, first row, row after its last) for a batch; times -1: unknown."""
-        import numpy as np
-
         numbers = self._numbers(time_ns)
         edges = np.flatnonzero(np.diff(numbers)) + 1
         for begin, end in zip([0, *edges.tolist()], [*edges.tolist(), len(numbers)], strict=True):
@@ -110,8 +109,6 @@ class Cutter:
             yield number, begin, end
 
     def _numbers(self, time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-        import numpy as np
-
         if self.cut.length_ns is None:
             rows = self._rows + np.arange(len(time_ns))
             self._rows += len(time_ns)
@@ -146,10 +143,6 @@ def windows(folder: TraceFolder, cut: Cut) -> Iterator[tuple[list[tuple[Window, 
 
 
 def _cut(requests: Path, place: Path, cut: Cut) -> tuple[list[tuple[Window, Path]], int]:
-    import numpy as np
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     writers: dict[int, Any] = {}
     cutter = Cutter(cut)
     with pq.ParquetFile(requests) as source:

@@ -11,6 +11,8 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from tracekit._native.plan import tally
+
 MAGIC = b"TKPLAN\r\n"
 VERSION = 2
 STRIDE = 4096
@@ -212,8 +214,6 @@ class Totals:
 
     def add(self, records: Records) -> None:
         """Count records, at least one; raise TracekitError for a target that there is not."""
-        from tracekit._native.plan import tally
-
         whole = np.ascontiguousarray(records)
         self._most_sectors = tally(whole, self.targets, most_sectors=self._most_sectors)
         self.duration_ns = int(records["intended_ns"][-1])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from tracekit.arrow import text_column
 from tracekit.errors import InputError
 from tracekit.readers.units import Columns, Units
 
@@ -30,8 +33,6 @@ class OracleFormat:
         Where a next access lies within the head, it must be of the same object; the numbering
         starts from 0 or from 1.
         """
-        import numpy as np
-
         count = min(len(head) // self.record_bytes, ORACLE_CHECKED_RECORDS)
         records = np.frombuffer(head, np.dtype(RECORD), count)
         if count < 2 or (np.diff(records["time"].astype(np.int64)) < 0).any():
@@ -44,8 +45,6 @@ class OracleFormat:
         return any(self._agrees(records, base) for base in (0, 1))
 
     def _agrees(self, records: Any, base: int) -> bool:
-        import numpy as np
-
         has_next = ~np.isin(records["next"], NEVER)
         place, following = np.flatnonzero(has_next), records["next"][has_next] - base
         inside = following < len(records)
@@ -54,10 +53,6 @@ class OracleFormat:
 
     def decode(self, block: bytes | memoryview) -> Columns:
         """Decode whole records; raise InputError for objects that cannot be places."""
-        import numpy as np
-
-        from tracekit.arrow import text_column
-
         records = np.frombuffer(block, np.dtype(RECORD))
         largest = int(records["object"].max())
         if (records["object"] > LARGEST_PLACE // 512).sum() > MOST_STRAYS_RATIO * len(records):
@@ -108,8 +103,6 @@ class VscsiFormat:
 
         One record alone must be the whole file, and of a known command.
         """
-        import numpy as np
-
         count = min(len(head) // self.record_bytes, VSCSI_CHECKED_RECORDS)
         records = np.frombuffer(head, np.dtype(self.fields), count)
         known = np.isin(records["command"], list(OPERATIONS))
@@ -119,10 +112,6 @@ class VscsiFormat:
 
     def decode(self, block: bytes | memoryview) -> Columns:
         """Decode whole records."""
-        import numpy as np
-
-        from tracekit.arrow import text_column
-
         records = np.frombuffer(block, np.dtype(self.fields))
         names = [*dict.fromkeys(OPERATIONS.values()), "other"]
         lookup = np.full(1 << 16, names.index("other"), np.int64)

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from tracekit._native.decode import DecodeError, Decoder, Place, Problem, Text
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.layout import Layout, read_layout
@@ -115,8 +118,6 @@ class Tally:
 
     def add(self, batch: Any) -> None:
         """Count the rows of a batch."""
-        import numpy as np
-
         # The buffers themselves: pyarrow's to_numpy would import pandas, most of a short run.
         operations = batch.column("operation").indices
         codes = np.frombuffer(operations.buffers()[1], np.int32, len(operations))
@@ -223,8 +224,6 @@ def _prepare(decoder: Decoder, layout: Layout, options: ParseOptions) -> None:
 def _counted(
     decoder: Decoder, tally: Tally, feeds: list[Feed], on_bytes: OnBytes
 ) -> Generator[Any]:
-    import pyarrow as pa
-
     known = [feed.total_bytes for feed in feeds]
     total = None if None in known else sum(size or 0 for size in known)
     for batch in decoder.batches():

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.prefetch import ahead
+from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.formats import Format, choose_format
 from tracekit.readers.stream import Feed
 from tracekit.readers.text import (
@@ -24,12 +25,16 @@ from tracekit.readers.text import (
     own_format,
     own_pattern,
 )
-from tracekit.readers.units import SIZE_BYTES, TIME_NS, Columns, ImportOptions, OnBytes, Units
-
-if TYPE_CHECKING:
-    from tracekit.readers.assemble import Assembler, Sorting
-    from tracekit.readers.units import Bounds, Strays
-
+from tracekit.readers.units import (
+    SIZE_BYTES,
+    TIME_NS,
+    Bounds,
+    Columns,
+    ImportOptions,
+    OnBytes,
+    Strays,
+    Units,
+)
 
 BLOCK_BYTES = 4 << 20
 LONGEST_LINE_BYTES = 64 << 20
@@ -92,9 +97,6 @@ class Reading:
         bounds: Bounds | None = None,
     ) -> None:
         """Take `bounds` of a trace that is read once more: what lies beyond is a wrong line."""
-        from tracekit.readers.assemble import Assembler
-        from tracekit.readers.units import Strays
-
         self._feed, self._choice, self._on_bytes = feed, choice, on_bytes
         self.lines = BadLines()
         self._rest = head = start
@@ -173,8 +175,6 @@ class Reading:
 
 def _possible(units: Units) -> Bounds:
     """Return the numbers of records that are 64-bit numbers of ns and bytes with what follows."""
-    from tracekit.readers.units import Bounds
-
     factors = {
         "time": TIME_NS[units.time],
         "offset": SIZE_BYTES[units.offset],

@@ -10,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from tracekit.errors import InputError
 from tracekit.readers.text import BadLines, TextFormat
 from tracekit.readers.units import Columns, Units
@@ -45,8 +48,6 @@ class FioLog(TextFormat):
 
         Raise InputError when the waits run backwards.
         """
-        import numpy as np
-
         columns = super().decode(block, lines)
         if columns is None:
             return None
@@ -76,16 +77,11 @@ def same_waits(lines: BadLines) -> list[str]:
 
 
 def _indices(column: Any) -> Any:
-    import numpy as np
-
     return np.frombuffer(column.indices.buffers()[1], np.int32, len(column))
 
 
 def _timed(columns: Columns, is_wait: object, lines: BadLines) -> Columns:
     """Return the requests without the waits, each with the time of the last wait before it."""
-    import numpy as np
-    import pyarrow as pa
-
     waits = np.asarray(is_wait, np.bool_)
     ends = np.concatenate(([lines.carried_time], columns.numbers["offset"][waits]))
     if (np.diff(ends) < 0).any():

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
+import numpy as np
+
 from tracekit.errors import InputError, UsageError
 from tracekit.readers import fio
 from tracekit.readers.binary import OracleFormat, VscsiFormat
@@ -69,8 +71,6 @@ class Biosnoop(PatternFormat):
 
     def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; times become those at which the requests began."""
-        import numpy as np
-
         columns = super().decode(block, lines)
         if columns is None:
             return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracekit import __version__
 from tracekit._native.decode import Text, detect_text
@@ -14,6 +14,7 @@ from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.layout import Layout, read_layout
 from tracekit.metadata import warning
 from tracekit.prefetch import ahead
+from tracekit.readers.assemble import Sorting
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.blocks import HEAD_BYTES, Reading
 from tracekit.readers.events import (
@@ -30,7 +31,7 @@ from tracekit.readers.metadata import trace_info
 from tracekit.readers.octf import import_octf, is_chosen
 from tracekit.readers.stream import Feed, open_feeds, stop_feeds, take_head
 from tracekit.readers.text import BadLines, TextFormat
-from tracekit.readers.units import PLAIN, ImportOptions, OnBytes, StrayError
+from tracekit.readers.units import PLAIN, Bounds, ImportOptions, OnBytes, StrayError
 from tracekit.store import (
     INFO_NAME,
     TraceFolder,
@@ -40,10 +41,6 @@ from tracekit.store import (
     write_json,
 )
 from tracekit.tables import REQUESTS, SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    from tracekit.readers.assemble import Sorting
-    from tracekit.readers.units import Bounds, ImportOptions
 
 
 def event_text(head: bytes, choice: ImportOptions) -> EventText | None:
@@ -340,8 +337,6 @@ def _import_again(
     files: Sequence[Path], again: Again, *, folder: Path, choice: ImportOptions, on_bytes: OnBytes
 ) -> dict[str, Any]:
     """Import a trace once more: all of its requests put in order first, or without strays."""
-    from tracekit.readers.assemble import Sorting
-
     with scratch_folder(folder / "sorting") as scratch, open_feeds(files) as opened:
         feeds, head = take_head(opened, HEAD_BYTES)
         head = readable_head(head, feeds[0].name)

@@ -6,23 +6,20 @@ import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracekit import __version__
 from tracekit._native.octf import Device, OctfError, OctfReader, OctfStats, Place, Problem, is_octf
+from tracekit.arrow import text_column
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.metadata import warning
 from tracekit.prefetch import ahead
+from tracekit.readers.assemble import Assembler
 from tracekit.readers.stream import Feed, stop_feeds
 from tracekit.readers.text import BadLines
-from tracekit.readers.units import Columns, Units
+from tracekit.readers.units import Columns, ImportOptions, Units
 from tracekit.store import write_batches
 from tracekit.tables import REQUESTS, SCHEMA_VERSION
-
-if TYPE_CHECKING:
-    from tracekit.readers.assemble import Assembler
-    from tracekit.readers.units import ImportOptions
-
 
 NAME = "octf"
 SUMMARY_NAME = "octf.summary"
@@ -61,8 +58,6 @@ def device_name(device: Device) -> str:
 
 def columns_of(found: dict[str, Any], devices: Sequence[Device]) -> Columns:
     """Return a block of the reader for the assembler."""
-    from tracekit.arrow import text_column
-
     numbers = {name: found[name] for name in ("time", "offset", "length", "response", *FLAGS)}
     numbers["error"] = -EIO * found["error"]
     words = {
@@ -161,8 +156,6 @@ class _Run:
     """One import while it runs."""
 
     def __init__(self, feeds: Sequence[Feed], reader: OctfReader, on_bytes: OnBytes) -> None:
-        from tracekit.readers.assemble import Assembler
-
         self._feeds, self._reader, self._on_bytes = feeds, reader, on_bytes
         self.assembler: Assembler = Assembler(UNITS, {}, NAME)
         self.bad = BadLines()

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa
+
 from tracekit.errors import InputError
 from tracekit.prefetch import STOP_SECONDS
 from tracekit.readers.files import STANDARD_INPUT
@@ -292,8 +294,6 @@ def _plain(feed: Feed, source: _Hashing) -> Iterator[Any]:
         with bz2.BZ2File(buffered) as stream:
             yield stream
     elif feed.compression == "zstd":
-        import pyarrow as pa
-
         with pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), "zstd") as stream:
             yield stream
     else:

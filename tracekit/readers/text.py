@@ -7,8 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from tracekit._native.columns import SHOWN_BYTES, ColumnReader, Kind
 from tracekit._native.columns import Block as Found
+from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.readers.units import (
     FILETIME_OF_1970,
@@ -268,10 +273,6 @@ class TextFormat:
         return KIND_OF[self._stored(name)]
 
     def _words(self, reader: ColumnReader, found: Found, place: int, name: str) -> Any:
-        import pyarrow as pa
-
-        from tracekit.arrow import number_column, text_column
-
         indices = found.values[place]
         if name == "op":
             return text_column(indices, list(self.operations))
@@ -392,8 +393,6 @@ class PatternFormat(TextFormat):
 
     def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
-        import numpy as np
-
         whole = _utf8(block)
         text = text_lines(whole)
         columns = self._decoded(
@@ -410,9 +409,6 @@ class PatternFormat(TextFormat):
 
     def _separated(self, text: Any) -> Any:
         """Return for each line its groups between separators; empty lines stay so."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         found = pc.extract_regex(text, self.pattern)
         groups = []
         for name, kind in self.columns.items():
@@ -440,10 +436,6 @@ def _utf8(block: bytes | memoryview) -> bytes:
 
 def text_lines(block: bytes) -> Any:
     """Return the block's lines, each without its ending, as an Arrow array of strings."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1
     offsets = np.concatenate(([0], ends)).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block)]
@@ -465,9 +457,6 @@ def own_pattern(pattern: str, *, units: Iterable[str]) -> PatternFormat:
 
     Without a unit from the user, lengths and places are bytes and times seconds, to be checked.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         groups = list(re.compile(pattern).groupindex)
         pc.extract_regex(pa.array([""]), pattern)

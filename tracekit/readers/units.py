@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracekit.errors import InputError, UsageError
 from tracekit.tables import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    pass
-
 
 TIME_NS = {
     "ns": 1,
@@ -127,9 +124,6 @@ class Columns:
 
     def without(self, rows: Any) -> Columns:
         """Return the columns without these rows, an array of their places."""
-        import numpy as np
-        import pyarrow as pa
-
         is_kept = np.ones(self.rows, np.bool_)
         is_kept[rows] = False
         kept, before = np.flatnonzero(is_kept), self.block.kept if self.block else None
@@ -171,8 +165,6 @@ def scaled(values: Any, factor: int) -> Any:
 
 def _count(values: Any) -> int:
     """Return how many are true or not zero: a sum would make numbers of them first."""
-    import numpy as np
-
     return int(np.count_nonzero(values))
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tracekit.errors import InputError
 from tracekit.plans.file_plan import (
@@ -161,8 +163,6 @@ class Tree:
 
 def build_tree(folder: TraceFolder) -> Tree:
     """Read the table `files`: paths become relative to `/`, folders come before what they hold."""
-    import pyarrow.parquet as pq
-
     rows = pq.read_table(folder.require("files", made_by=MADE_BY)).to_pylist()
     rows.sort(key=lambda row: row["path"].split("/"))
     tree = Tree()
@@ -275,8 +275,6 @@ REPEATABLE_ERRORS = (0, errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY)
 
 def read_rows(folder: TraceFolder, tree: Tree, *, limit: int | None) -> tuple[Rows, dict[str, int]]:
     """Return the first `limit` operations that can be replayed, and how many cannot by reason."""
-    import pyarrow.parquet as pq
-
     skipped: dict[str, int] = {}
     kept: list[Rows] = []
     left = MOST_OPERATIONS + 1 if limit is None else limit
@@ -338,8 +336,6 @@ def _codes(column: Any) -> npt.NDArray[np.int64]:
 
 def _filled(column: Any) -> npt.NDArray[np.int64]:
     """Return a column's numbers with -1 for nulls."""
-    import pyarrow.compute as pc
-
     found: npt.NDArray[np.int64] = pc.fill_null(column, -1).to_numpy()
     return found
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tracekit import store, tables
 from tracekit._native.file_results import columns_of, read_results
 from tracekit.errors import InputError
 from tracekit.replay.captured import NO_ID
 from tracekit.tables import FILE_COMPLETIONS, FILE_OPERATION_NAMES
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 MAGIC = b"TKDONE\r\n"
 CHUNK_RECORDS = 1 << 18
@@ -83,8 +80,6 @@ def read_records(records: Path) -> Iterator[Any]:
 
 
 def _batch(rows: Any, *, is_timed: bool) -> Any:
-    import pyarrow as pa
-
     columns: dict[str, Any] = {
         name: pa.array(rows[name].astype(np.int64))
         for name in ("request_id", "intended_ns", "submit_ns", "complete_ns")
@@ -105,8 +100,6 @@ def write_file_completions(results: Path, table: Path) -> int:
 
 
 def _batches(results: Path) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
     for found in read_results(results):
         made = columns_of(found[found["operation_id"] < NO_ID], words=FILE_OPERATION_NAMES)
         columns = [made[name] for name in FILE_COMPLETIONS.names]

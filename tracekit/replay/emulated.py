@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracekit.devices import MIB_BYTES, Profile, choose_profile, load_profiles
+from tracekit.devices import MIB_BYTES, Profile, choose_profile, disk_of, load_profiles
 from tracekit.errors import UsageError
 
 ENGINE = "emulated"
@@ -55,8 +55,6 @@ def device_spec(profile: Profile) -> str:
 
 def _head(profile: Profile) -> dict[str, float]:
     """Return the keys of a disk whose head moves, as the placement model has them; none if none."""
-    from tracekit.devices import disk_of
-
     disk = disk_of(profile)
     if disk is None:
         return {}

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tracekit.errors import InputError
 from tracekit.plans import block_plan
@@ -90,8 +92,6 @@ class Source:
 
     def _batches(self) -> Iterator[tuple[Rows, int]]:
         """Yield rows as they stand, and the time up to which no later row can come."""
-        import pyarrow.parquet as pq
-
         with pq.ParquetFile(self.path) as table:
             times = ["queue_ns", "issue_ns"] if self.level == "issued" else self._times(table)
             columns = [*dict.fromkeys((*times, "complete_ns")), *COLUMNS, *FLAGS]
@@ -178,8 +178,6 @@ class Source:
 
 
 def _filled(column: Any, missing: int) -> Integers:
-    import pyarrow.compute as pc
-
     whole = pc.fill_null(column, missing) if column.null_count else column
     return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
 

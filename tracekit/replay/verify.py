@@ -9,9 +9,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import pyarrow as pa
+
 from tracekit import query
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
+from tracekit.metadata import read_object
 from tracekit.model.prediction import (
     blocks_of,
     first_requests,
@@ -241,8 +244,6 @@ def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int
 
 def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> Mapping[str, Any]:
     """Move a replay to the trace that it is of; return its summary."""
-    from tracekit.metadata import read_object
-
     place = folder.path / "replays" / name
     place.parent.mkdir(exist_ok=True)
     shutil.rmtree(place, ignore_errors=True)
@@ -276,8 +277,6 @@ def _judged(
 
 
 def _table(runs: Runs, base_ns: int, placed_ns: int) -> Any:
-    import pyarrow as pa
-
     rows = [
         {"repeat": number, "devices": devices, "predicted_ns": told, "measured_ns": took}
         for number, pair in enumerate(runs, 1)

@@ -6,19 +6,20 @@ A figure is a function from a table and a size to a matplotlib figure; it opens 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from tracekit.report import formatting as fmt
 from tracekit.report import svg
 from tracekit.report.svg import Size
 from tracekit.units import LONG_NS
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.container import BarContainer
-    from matplotlib.figure import Figure
 
 # Each unit is used from its third value on.
 TIME_UNITS = (
@@ -46,8 +47,6 @@ OPERATION_LINES = {"read": "dashed", "write": "solid", "flush": "dotted", "disca
 
 def canvas(size: Size, *, x_title: str, y_title: str, height_px: int = 0) -> tuple[Figure, Axes]:
     """Return an empty figure and its axes; the y title lies flat above the axis, to be readable."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(size.width_px / 72, (height_px or size.height_px) / 72))
     figure.set_layout_engine("constrained", w_pad=0.06, h_pad=0.06)
     axes = figure.subplots()
@@ -94,8 +93,6 @@ def role_bars(
     write: Callable[[Any], str] = fmt.count,
 ) -> Figure:
     """Draw a bar for each row, named by its `kind`, in the colour of its role."""
-    import seaborn as sns
-
     figure, axes = canvas(size, x_title=x_title, y_title="", height_px=70 + 30 * len(table))
     places = list(range(len(table)))
     sns.barplot(
@@ -145,30 +142,22 @@ def unit_for(highest: float, units: Units) -> tuple[str, float]:
 
 def write_ticks(axis: Axis, write: Callable[[Any], str]) -> None:
     """Write each tick of an axis with one of the formatters of the report."""
-    from matplotlib.ticker import FuncFormatter
-
     axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
 
 
 def few_ticks(axis: Axis, size: Size) -> None:
     """Leave room between the numbers on a phone."""
-    from matplotlib.ticker import MaxNLocator
-
     axis.set_major_locator(MaxNLocator(nbins=3 if size.is_narrow else 6))
 
 
 def count_ticks(axis: Axis, *, steps: int = 5) -> None:
     """Write counts with thousands separators, at whole numbers only."""
-    from matplotlib.ticker import MaxNLocator
-
     axis.set_major_locator(MaxNLocator(nbins=steps, integer=True))
     write_ticks(axis, fmt.count)
 
 
 def share_axis(axis: Axis) -> None:
     """Write shares of 0 to 1 in percent, over the whole range."""
-    from matplotlib.ticker import FixedLocator
-
     axis.axes.set_ylim(0, 1.02)
     axis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
     write_ticks(axis, lambda ratio: f"{ratio * 100:.0f} %")
@@ -185,8 +174,6 @@ def data_axis(axis: Axis, highest_bytes: float, *, steps: int = 5) -> None:
 
 
 def _unit_axis(axis: Axis, unit: tuple[str, float], *, steps: int) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     name, factor = unit
 
     class _Locator(MaxNLocator):
@@ -218,8 +205,6 @@ def log_axis(axis: Axis, write: Callable[[Any], str], *, size: Size) -> None:
     """Make an axis logarithmic, with as many decades (or parts of one) as there is room for."""
     from math import log10
 
-    from matplotlib.ticker import LogLocator, NullLocator
-
     scale = axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale
     scale("log")
     low, high = axis.get_view_interval()
@@ -233,8 +218,6 @@ def log_axis(axis: Axis, write: Callable[[Any], str], *, size: Size) -> None:
 def log_data_axis(axis: Axis, *, size: Size) -> None:
     """Make the x axis of bytes logarithmic, with as many powers of two as there is room for."""
     from math import log2
-
-    from matplotlib.ticker import LogLocator, NullLocator
 
     axis.axes.set_xscale("log", base=2)
     low, high = axis.get_view_interval()

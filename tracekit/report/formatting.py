@@ -9,14 +9,12 @@ import base64
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.errors import escape as escaped
 from tracekit.units import format_duration, format_size
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 MISSING = "–"  # noqa: RUF001 - an en dash is what a table shows for "no value"
 
@@ -151,8 +149,6 @@ def every_window(
     A curve over windows that are left out would show a slope where there was silence; `values`
     hold `missing` there.
     """
-    import pandas as pd
-
     if table.empty or length_ns <= 0:
         return table
     number = (table["window_ns"] / length_ns).round().astype(int)
@@ -174,8 +170,6 @@ def shown(
     table: pd.DataFrame, *, meanings: Mapping[str, str] | None = None, limit: int = SHOWN_ROWS
 ) -> Shown:
     """Format the first rows of a table; the meanings of columns become their tool tips."""
-    import pandas as pd
-
     meanings = meanings or {}
     columns = []
     cells = []

@@ -11,7 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tracekit import query
 from tracekit.errors import InputError
@@ -19,10 +24,6 @@ from tracekit.metadata import read_object
 from tracekit.report.formatting import rows
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import TABLES
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 ADVICE_KEYS = ("headline", "answer", "answers", "base_profile", "nvm_profile")
 SUMMARY_KEYS = ("plan", "pace", "engine", "targets", "warnings")
@@ -217,9 +218,6 @@ def _is_of_now(evidence: Evidence) -> bool:
 
 
 def _read_table(file: Path) -> pd.DataFrame:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         table = pq.read_table(file)
     except (pa.ArrowException, OSError) as error:
@@ -229,16 +227,12 @@ def _read_table(file: Path) -> pd.DataFrame:
 
 def _with_lists(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with lists in place of arrays, which are written like any other value."""
-    import numpy as np
-
     chosen = [n for n in table.columns if len(table) and isinstance(table[n].iloc[0], np.ndarray)]
     return table.assign(**{name: [cell.tolist() for cell in table[name]] for name in chosen})
 
 
 def _parameters(file: Path) -> Mapping[str, int]:
     """Return the values that the query ran with, which `analyze` stores in the table."""
-    import pyarrow.parquet as pq
-
     stored = (pq.read_schema(file).metadata or {}).get(b"parameters", b"{}")
     values = json.loads(stored)
     return values if isinstance(values, dict) else {}

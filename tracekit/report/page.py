@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from tracekit import __version__
 from tracekit.paths import data_folder
 from tracekit.report import formatting as fmt
@@ -78,7 +80,6 @@ def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]
 
 
 def _environment() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(

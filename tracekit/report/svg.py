@@ -14,13 +14,14 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 
 from tracekit.paths import data_folder
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 
 @functools.cache
@@ -91,8 +92,6 @@ def drawn(draw: Draw, table: pd.DataFrame, *, name: str, label: str) -> str:
 
     `name` must be unique in the page; `label` is what a screen reader says.
     """
-    import matplotlib as mpl
-
     with mpl.rc_context(cast(Any, _settings())):
         return "".join(
             _inline(_saved(draw(table, size)), f"{name}-{size.name}", size=size, label=label)
@@ -137,8 +136,6 @@ def _settings() -> dict[str, Any]:
 
 def _saved(figure: Figure) -> str:
     """Return the figure as SVG; without `savefig`, which draws everything twice."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
     file = io.BytesIO()
     canvas: Any = FigureCanvasSVG(figure)
     canvas.print_svg(file, metadata={"Date": None})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracekit.metadata import read_object
+from tracekit.report.page import report
 from tracekit.store import write_json
 from tracekit.sweep.run import Swept
 from tracekit.sweep.summary import headline
@@ -22,6 +23,4 @@ def finish(swept: Swept, asked: Sequence[str], *, with_report: bool) -> None:
     lines = [*there, *([] if list(asked) in there else [list(asked)])]
     write_json(file, {"headline": headline(folder), "asked": lines})
     if with_report:
-        from tracekit.report.page import report
-
         report(folder, folder.path / "report.html")

@@ -7,7 +7,10 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from tracekit._native import FILE_PROGRAM
 from tracekit._native.file_results import columns_of, read_results
@@ -15,6 +18,7 @@ from tracekit._native.files import run_files
 from tracekit._native.replay import DONE, PARTIAL, USAGE, Outcome
 from tracekit.arrow import words_of
 from tracekit.errors import TracekitError, UsageError
+from tracekit.lab.session import Ended, Job, session
 from tracekit.metadata import read_object
 from tracekit.plans.file_plan import NO_STEP, OPERATIONS
 from tracekit.store import (
@@ -25,17 +29,10 @@ from tracekit.store import (
     write_json,
     write_table,
 )
-from tracekit.sweep.grid import MEMORY_MIB, Guest, Run
+from tracekit.sweep.grid import MEMORY_MIB, Guest, Memory, Run
 from tracekit.tables import FILE_RUNS, SWEEP_OPERATIONS
 from tracekit.units import format_duration
 from tracekit.workload.file_plan import write_personality
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from tracekit.lab.session import Ended, Job
-    from tracekit.sweep.grid import Memory, Run
-
 
 SUMMARY = "summary.json"
 WITHOUT_DAX = "umount $LAB_DAX && mount -t ext4 -o dax=never /dev/pmem0 $LAB_DAX || exit 1; "
@@ -57,8 +54,6 @@ def run_in_guest(
     Raises TracekitError with the program's message when it refused or failed, and for a lab that
     this machine cannot have.
     """
-    from tracekit.lab.session import session
-
     with scratch_folder(plan.with_name("share")) as share:
         shutil.copy(plan, share / plan.name)
         if results:
@@ -74,8 +69,6 @@ def run_in_guest(
 
 
 def _job(guest: Guest, share: Path, plan: str, arguments: Sequence[str]) -> Job:
-    from tracekit.lab.session import Job
-
     place = "$LAB_FS" if guest.disk else "$LAB_DAX"
     words = [FILE_PROGRAM, plan, place, "--summary", f"$LAB_OUT/{SUMMARY}", *arguments]
     remount = WITHOUT_DAX if guest.memory_mib and not guest.is_dax else ""
@@ -111,9 +104,6 @@ def write_operations(path: Path, results: Path, *, steps: Sequence[str]) -> None
 
 
 def _batches(results: Path, steps: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    import numpy as np
-    import pyarrow as pa
-
     for rows in read_results(results):
         step = rows["step"].astype(np.int32)
         made = columns_of(rows, words=OPERATIONS) | {
@@ -223,8 +213,6 @@ def _of_memory(memory: Memory) -> ResultRow:
 
 def write_runs(path: Path, results: Sequence[Mapping[str, Any]]) -> None:
     """Write the table FILE_RUNS of all results."""
-    import pyarrow as pa
-
     settings = told_settings(results)
     rows = [row for pair in zip(results, settings, strict=True) for row in _rows(*pair)]
     write_table(path, pa.Table.from_pylist(rows, FILE_RUNS))

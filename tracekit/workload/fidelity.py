@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tracekit._native.curves import SHARDS_SCALE, Shards
+from tracekit.arrow import codes, flags, ints, open_table, read_batches
 from tracekit.errors import InputError
+from tracekit.model.miss_ratio_curve import Accesses, sampled_hits
 from tracekit.workload.fit_arrivals import correlation, dispersion
 
 if TYPE_CHECKING:
@@ -58,8 +61,6 @@ def read_requests(path: Path, limit: int = LIMIT) -> Requests:
 
     Raise InputError when none is left.
     """
-    from tracekit.arrow import open_table
-
     with open_table(path) as table:
         limit = min(limit, table.metadata.num_rows)
     # Memory that is not filled is not taken.
@@ -83,14 +84,10 @@ def read_requests(path: Path, limit: int = LIMIT) -> Requests:
 
 
 def _batches(path: Path) -> Iterator[Any]:
-    from tracekit.arrow import read_batches
-
     yield from read_batches(path, [*COLUMNS, *FLAGS])
 
 
 def _rows(batch: Any, found: Requests) -> Rows:
-    from tracekit.arrow import codes, flags, ints
-
     rows = np.zeros(batch.num_rows, ROWS)
     known = {name: batch.column(name) for name in batch.schema.names}
     no_time = -(1 << 62)
@@ -129,8 +126,6 @@ def _code(name: str | None, names: tuple[str, ...]) -> int:
 
 def _groups(known: dict[str, Any], found: Requests) -> tuple[Integers, Integers]:
     """Return the numbers of each row's region and owner, in lists that grow."""
-    from tracekit.arrow import codes
-
     texts: list[list[str | None]] = []
     numbers: list[Integers] = []
     for name in ("device", "role", "process"):
@@ -254,9 +249,6 @@ def _reuse(path: Path, limit: int) -> tuple[npt.NDArray[np.int64], Floats, Float
 
     They are of a sample of the pages if there are many.
     """
-    from tracekit._native.curves import SHARDS_SCALE, Shards
-    from tracekit.model.miss_ratio_curve import Accesses, sampled_hits
-
     steps = np.unique((2 ** (np.arange(0, 8 * 28) / 8)).astype(np.uint64))
     with Shards(steps, threshold=SHARDS_SCALE, page_limit=PAGE_LIMIT) as shards:
         for rows in Accesses(path, PAGE_BYTES).read():

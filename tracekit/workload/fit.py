@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tracekit import __version__, store
+from tracekit._native.territory import RUN, Territory
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES
@@ -123,8 +125,6 @@ class Region:
 
 def look_at(rows: Rows, *, first_sector: int, sectors: int) -> Region:
     """Return the region of rows in queue order, which lie in the sectors."""
-    from tracekit._native.territory import RUN, Territory
-
     is_data = rows["operation"] != FLUSH
     runs = np.zeros(int(is_data.sum()), np.dtype(RUN))
     runs["first_sector"] = rows["sector"][is_data] - first_sector
@@ -578,8 +578,6 @@ def _compare(
     folder: TraceFolder, output: Path, options: FitOptions, *, count: int, span_ns: int
 ) -> list[dict[str, Any]]:
     """Make as many requests of the profile, and measure both alike."""
-    import pyarrow as pa
-
     settings: dict[str, Any] = {"limit": options.limit, "window_ns": span_ns / WINDOWS + 1}
     original = measure(folder.table("requests"), **settings)
     with scratch_folder(folder.path / "synthetic") as scratch:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit import __version__
+from tracekit.arrow import number_column, text_column
 from tracekit.free_space import check_room
+from tracekit.replay.source import FLAGS
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
 from tracekit.tables import OPERATIONS, REQUESTS, ROLES, SCHEMA_VERSION
 from tracekit.workload.model import Profile
 from tracekit.workload.requests import FEWER, Extent, blocks, digest, nothing
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SECTOR_BYTES = 512
 PROFILE_NAME = "profile.toml"
@@ -66,8 +68,6 @@ class _Table:
         self._roles = [ROLES.index(stream.role) for stream in profile.streams]
 
     def batches(self) -> Iterator[Any]:
-        import numpy as np
-
         for records in blocks(self.profile, self.extent):
             self.rows += len(records)
             self.last_ns = int(records["intended_ns"][-1])
@@ -77,11 +77,6 @@ class _Table:
             yield self._batch(records)
 
     def _batch(self, records: NDArray[np.void]) -> Any:
-        import numpy as np
-        import pyarrow as pa
-
-        from tracekit.arrow import number_column
-
         count = len(records)
         numbers: dict[str, NDArray[np.int64]] = {
             "request_id": records["request_id"].astype(np.int64),
@@ -104,12 +99,6 @@ class _Table:
         return pa.RecordBatch.from_arrays(columns, schema=REQUESTS)
 
     def _texts(self, records: NDArray[np.void]) -> dict[str, Any]:
-        import numpy as np
-        import pyarrow as pa
-
-        from tracekit.arrow import text_column
-        from tracekit.replay.source import FLAGS
-
         stream = records["target"].astype(np.int64)
         nothing = np.zeros(len(records), np.int64)
         roles = np.array(self._roles, np.int64)[stream]

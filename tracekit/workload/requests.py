@@ -10,18 +10,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.random import PCG64, Generator
+from numpy.typing import NDArray
+
+from tracekit._native.workload import NEVER_NS, Workload
 from tracekit.errors import InputError, UsageError
 from tracekit.free_space import Need, check_room, check_rooms
+from tracekit.plans import block_plan
+from tracekit.plans.block_plan import RECORD, FinalPlanWriter
 from tracekit.store import beside
 from tracekit.units import format_size
 from tracekit.workload.model import Profile, Stream, expected_requests
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 BLOCK_RECORDS = 1 << 14
 SEED_MOST = (1 << 63) - 1
@@ -70,11 +72,6 @@ def blocks(profile: Profile, extent: Extent) -> Iterator[NDArray[np.void]]:
 
     A block is valid until the one after the next is asked for. While one is used the next is made.
     """
-    import numpy as np
-
-    from tracekit._native.workload import NEVER_NS, Workload
-    from tracekit.plans.block_plan import RECORD
-
     until_ns = NEVER_NS if extent.duration_ns is None else extent.duration_ns
     left = extent.limit
     buffers = [np.zeros(BLOCK_RECORDS, RECORD) for _ in range(3)]
@@ -156,9 +153,6 @@ def write_plan(
     Raise InputError when no request comes in the time asked for, and before anything is made when
     the disk has no room for the records; of a time, for those that come in it on average.
     """
-    from tracekit.plans import block_plan
-    from tracekit.plans.block_plan import FinalPlanWriter
-
     size_bytes = (
         block_plan.HEADER.itemsize + extent.expected_requests(profile) * block_plan.RECORD.itemsize
     )
@@ -233,8 +227,6 @@ def filled_file(path: Path, size_bytes: int, *, keep: bool) -> Iterator[Path]:
 
 
 def _fill(path: Path, size_bytes: int) -> None:
-    from numpy.random import PCG64, Generator
-
     content = Generator(PCG64(0))
     with path.open("xb") as target:
         left = size_bytes

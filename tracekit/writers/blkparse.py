@@ -6,9 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from tracekit.arrow import flags, ints
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tracekit.arrow import codes, flags, ints, number_column
 from tracekit.tables import OPERATIONS, SECTOR_BYTES
 from tracekit.writers.rows import (
     U32_MOST,
@@ -19,11 +24,6 @@ from tracekit.writers.rows import (
     find_carriers,
     sectors_of,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 NONE = -1
 LETTERS = {"read": "R", "write": "W", "write_zeroes": "W", "discard": "D", "flush": "W"}
@@ -55,8 +55,6 @@ class Requests:
 
     def __post_init__(self) -> None:
         """Work out extents, letters and names once."""
-        import numpy as np
-
         batch = self.batch
         self.times = {
             name: ints(batch.column(f"{name}_ns"), if_null=NONE)
@@ -102,8 +100,6 @@ class Requests:
         self, action: str, time_ns: NDArray[np.int64], which: NDArray[np.bool_], *, place: Any
     ) -> Events:
         """Return one event for each marked request that has this time."""
-        import pyarrow.compute as pc
-
         which = which & (time_ns != NONE)
         letters = self.issued_letters if action in ("D", "C") else self.letters
         tail = [place, self.name] if place is not None else [self.name]
@@ -111,9 +107,6 @@ class Requests:
         return self._events(action, time_ns, which, rest)
 
     def _events(self, rank: str, time_ns: Any, which: NDArray[np.bool_], rest: Any) -> Events:
-        import numpy as np
-        import pyarrow as pa
-
         found = time_ns[which]
         return Events(
             time_ns=found,
@@ -125,8 +118,6 @@ class Requests:
 
     def _remaps(self, place: Any) -> Iterator[Events]:
         """A: from a partition, whose own sector the trace does not tell: 0 is written."""
-        import pyarrow.compute as pc
-
         partition = self.batch.column("partition").cast("string")
         is_told = flags(pc.fill_null(pc.match_substring_regex(partition, r"^\d+,\d+$"), False))
         origin = pc.binary_join_element_wise("<- (", partition, ") 0", "")
@@ -137,8 +128,6 @@ class Requests:
 
     def _merges(self, place: Any) -> Iterator[Events]:
         """M behind the end of the carrier, F before its beginning."""
-        import numpy as np
-
         carrier = ints(self.batch.column("merged_into"), if_null=NONE)
         where, is_here = self.carriers.find(carrier)
         is_front = np.zeros(len(carrier), np.bool_)
@@ -150,10 +139,6 @@ class Requests:
 
     def _device_flushes(self) -> Events:
         """D of the device's own flush, once for all requests that it served."""
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         which = self.is_flush & (self.times["issue"] != NONE)
         _, first = np.unique(
             np.stack((self.device[which], self.times["issue"][which])), axis=1, return_index=True
@@ -165,9 +150,6 @@ class Requests:
 
     def _ends(self, is_issued: NDArray[np.bool_], place: Any) -> Iterator[Events]:
         """C with the bytes, and C without for a closing flush or an empty one."""
-        import numpy as np
-        import pyarrow.compute as pc
-
         times = self.times
         error = _texts(_wide(self.batch.column("error")) & 0xFFFF)
         bracket = pc.binary_join_element_wise("[", error, "]", "")
@@ -181,50 +163,30 @@ class Requests:
 
 
 def _is(column: Any, name: str) -> NDArray[np.bool_]:
-    import numpy as np
-
-    from tracekit.arrow import codes
-
     found = codes(column, lambda text: int(text == name))
     return found.astype(np.bool_)
 
 
 def _wide(column: Any) -> NDArray[np.int64]:
-    import pyarrow as pa
-
     return ints(column.cast(pa.int64()))
 
 
 def _texts(numbers: NDArray[np.int64]) -> Any:
-    import pyarrow as pa
-
-    from tracekit.arrow import number_column
-
     return number_column(numbers, pa.int64()).cast(pa.string())
 
 
 def _place(begin: NDArray[np.int64], sectors: NDArray[np.int64]) -> Any:
-    import pyarrow.compute as pc
-
     return pc.binary_join_element_wise(_texts(begin), "+", _texts(sectors), " ")
 
 
 def _names(column: Any) -> Any:
     """Return "[name]"; what would break a line is a question mark."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     plain = pc.replace_substring_regex(column.cast(pa.string()), r"[\x00-\x1f]", "?")
     return pc.binary_join_element_wise("[", pc.fill_null(plain, UNNAMED), "]", "")
 
 
 def _letters(batch: Any, operations: Any, keeps_flushes: NDArray[np.bool_]) -> Any:
     """Return the RWBS letters; without F's where the device's own flushes serve them."""
-    import numpy as np
-    import pyarrow as pa
-
-    from tracekit.arrow import codes, number_column
-
     operation = codes(operations, lambda text: OPERATIONS.index(text or "other"))
     code = operation * (1 << len(FLAGS))
     for bit, name in enumerate(FLAGS):
@@ -283,8 +245,6 @@ class BlkparseForm:
             for batch, device in source.whole_batches():
                 kept = _fitting(batch, told)
                 if kept.any():
-                    import pyarrow as pa
-
                     rows = Requests(batch.filter(pa.array(kept)), device[kept], carriers)
                     lines.add(rows.events(), begin_ns=_begin_ns(rows))
                     told.changes("rounded_lengths", whole_sectors(rows.batch))
@@ -303,8 +263,6 @@ class _Lines:
 
     def add(self, found: Iterator[Events], *, begin_ns: int) -> None:
         """Take events; write those before `begin_ns`, at which this batch begins."""
-        import numpy as np
-
         waiting = self._waiting
         if waiting is not None:
             is_due = waiting.time_ns < begin_ns
@@ -319,9 +277,6 @@ class _Lines:
             self._write(self._waiting)
 
     def _write(self, events: Events) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not len(events.time_ns):
             return
         self._start(events)
@@ -353,8 +308,6 @@ class _Lines:
         return first
 
     def _numbered(self, events: Events) -> NDArray[np.int64]:
-        import numpy as np
-
         key = events.device << 32 | events.cpu
         order = np.argsort(key, kind="stable")
         numbers = np.empty(len(key), np.int64)
@@ -384,10 +337,6 @@ def device_numbers(devices: Sequence[str], info: Mapping[str, Any]) -> list[str]
 
 def _fitting(batch: Any, told: Told) -> NDArray[np.bool_]:
     """Mark the requests that can be printed, and count the others by why."""
-    import numpy as np
-
-    from tracekit.arrow import codes, ints
-
     operation = codes(batch.column("operation"), lambda text: OPERATIONS.index(text or "other"))
     lengths = ints(batch.column("length_bytes"))
     is_known = np.isin(operation, [OPERATIONS.index(name) for name in KNOWN])
@@ -413,10 +362,6 @@ def _leave(told: Told, why: str, which: NDArray[np.bool_]) -> None:
 
 
 def _first_ns(batch: Any) -> NDArray[np.int64]:
-    import pyarrow.compute as pc
-
-    from tracekit.arrow import ints
-
     names = ("queue", "getrq", "insert", "merge", "issue", "transfer", "complete")
     return ints(pc.coalesce(*(batch.column(f"{name}_ns") for name in names)), if_null=-1)
 
@@ -426,8 +371,6 @@ def _begin_ns(rows: Requests) -> int:
 
 
 def _taken(events: Events, places: NDArray[np.int64]) -> Events:
-    import pyarrow as pa
-
     return Events(
         time_ns=events.time_ns[places],
         rank=events.rank[places],
@@ -438,9 +381,6 @@ def _taken(events: Events, places: NDArray[np.int64]) -> Events:
 
 
 def _joined(parts: Sequence[Events]) -> Events:
-    import numpy as np
-    import pyarrow as pa
-
     rest = [chunk for part in parts for chunk in _chunks(part.rest)]
     return Events(
         time_ns=np.concatenate([part.time_ns for part in parts]),

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.tables import OPERATIONS, SECTOR_BYTES
@@ -72,9 +75,6 @@ class FioForm:
 
 def _lines(rows: Rows, names: Sequence[str]) -> list[Any]:
     """Return the columns of a log's lines; a flush is of nothing: fio asks for numbers there."""
-    import numpy as np
-    import pyarrow as pa
-
     is_flush = rows.operation == OPERATIONS.index("flush")
     offsets = np.where(is_flush, 0, rows.sector * SECTOR_BYTES)
     actions = [ACTIONS.get(name, "") for name in OPERATIONS]

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+import pyarrow as pa
+
 from tracekit.arrow import number_column, text_column
 from tracekit.readers.units import FILETIME_OF_1970
 from tracekit.tables import OPERATIONS, SECTOR_BYTES
@@ -48,9 +51,6 @@ class MsrForm:
 
 def _write(out: IO[bytes], rows: Rows, *, start: int, disks: Sequence[tuple[str, str]]) -> None:
     """Append the lines; a request that never completes has a response time of 0."""
-    import numpy as np
-    import pyarrow as pa
-
     ticks = rows.time_ns // TICK_NS
     ends = (rows.time_ns + np.maximum(rows.response_ns, 0)) // TICK_NS
     columns = [

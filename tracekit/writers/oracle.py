@@ -11,6 +11,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tracekit.errors import InputError
 from tracekit.readers.binary import RECORD
 from tracekit.tables import SECTOR_BYTES
@@ -37,8 +39,6 @@ class OracleForm:
 
     def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Told:
         """Write the records, then each one's next access."""
-        import numpy as np
-
         pages = [-(-end // (PAGE_SECTORS * SECTOR_BYTES)) for end in survey.end_bytes]
         first = [number * PAGE_SECTORS for number in accumulate(pages[:-1], initial=0)]
         told = Told(facts={"first_objects": dict(zip(survey.devices, first, strict=False))})
@@ -52,8 +52,6 @@ class OracleForm:
 
 
 def _records(rows: Rows, first: Any) -> Any:
-    import numpy as np
-
     seconds = rows.time_ns // NS_PER_S
     if len(rows) and seconds[-1] > U32_MOST:
         message = f"a time of {seconds[-1]:,} s is too large for oracleGeneral"
@@ -71,8 +69,6 @@ def link(path: Path, count: int, *, bucket_rows: int = BUCKET_ROWS) -> None:
 
     Objects are dealt into buckets, one in memory at a time and each a pass over the file.
     """
-    import numpy as np
-
     buckets = -(-count // bucket_rows)
     for bucket in range(buckets):
         places, objects = _bucket(path, bucket, buckets)
@@ -85,8 +81,6 @@ def link(path: Path, count: int, *, bucket_rows: int = BUCKET_ROWS) -> None:
 
 def _set_next(path: Path, places: Any, following: Any) -> None:
     """Write next accesses to the records at these places, which rise, block by block."""
-    import numpy as np
-
     begin = 0
     with path.open("r+b") as file:
         while len(records := np.fromfile(file, np.dtype(RECORD), BLOCK_ROWS)):
@@ -99,8 +93,6 @@ def _set_next(path: Path, places: Any, following: Any) -> None:
 
 def _bucket(path: Path, bucket: int, buckets: int) -> tuple[Any, Any]:
     """Return places and objects of the records that fall into the bucket, in their order."""
-    import numpy as np
-
     places, objects = [], []
     begin = 0
     for records in _blocks(path):
@@ -114,8 +106,6 @@ def _bucket(path: Path, bucket: int, buckets: int) -> tuple[Any, Any]:
 
 
 def _blocks(path: Path) -> Iterator[Any]:
-    import numpy as np
-
     with path.open("rb") as file:
         while len(records := np.fromfile(file, np.dtype(RECORD), BLOCK_ROWS)):
             yield records

@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv
 
 from tracekit.arrow import codes, flags, ints, open_table, read_batches
 from tracekit.tables import OPERATIONS, REQUESTS, SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 TIMES = ("queue_ns", "getrq_ns", "insert_ns", "merge_ns", "issue_ns", "complete_ns")
 USED = (*TIMES, "device", "sector", "length_bytes", "operation")
@@ -94,8 +95,6 @@ class Source:
 
     def batches(self) -> Iterator[Rows]:
         """Yield the rows; times never run backwards: a row takes the latest time before it."""
-        import numpy as np
-
         latest = 0
         self.guessed_times = 0
         for batch in read_batches(self._table, USED):
@@ -127,8 +126,6 @@ class Source:
             self._on_rows(batch.num_rows)
 
     def _add_ends(self, batch: Any, ends: list[int]) -> None:
-        import numpy as np
-
         device = codes(batch.column("device"), self._device)
         ends += [0] * (len(self._devices) - len(ends))
         lengths = ints(batch.column("length_bytes"))
@@ -150,16 +147,11 @@ def _operation(name: str | None) -> int:
 
 def _times(batch: Any) -> Any:
     """Return when each request was queued, or its first event where that was not captured."""
-    import pyarrow.compute as pc
-
     return ints(pc.coalesce(*(batch.column(name) for name in TIMES)))
 
 
 def _says(column: Any, name: str) -> int:
     """Return how many values of the column are neither null nor what stands for nothing."""
-    import numpy as np
-    import pyarrow as pa
-
     nothing = UNSAID.get(name, 0)
     if pa.types.is_boolean(column.type):
         return int(flags(column).sum())
@@ -192,8 +184,6 @@ class Told:
 
         A request that moves data has a length of 1 to 2^32 - 1 bytes; only flushes have none.
         """
-        import numpy as np
-
         for rows in source.batches():
             fits = np.isin(rows.operation, [OPERATIONS.index(name) for name in operations])
             other = np.bincount(rows.operation[~fits], minlength=len(OPERATIONS))
@@ -253,9 +243,6 @@ def plain_names(names: Sequence[str]) -> list[str]:
 
 def write_lines(out: IO[bytes], columns: Sequence[Any], *, delimiter: str) -> None:
     """Append a line for each row of the Arrow columns; texts stand as they are."""
-    import pyarrow as pa
-    from pyarrow import csv
-
     plain = [
         column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
         for column in columns
@@ -292,8 +279,6 @@ class Carriers:
 
     def find(self, request_id: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
         """Return the place here of each request, and whether it is here at all."""
-        import numpy as np
-
         place = np.searchsorted(self.request_id, request_id)
         place = np.minimum(place, max(len(self.request_id) - 1, 0))
         is_here = np.zeros(len(request_id), np.bool_)
@@ -308,8 +293,6 @@ class Carriers:
 
         `own` has those of the requests themselves.
         """
-        import numpy as np
-
         place, is_here = self.find(request_id)
         if not is_here.any():
             return own
@@ -320,8 +303,6 @@ class Carriers:
 
 def find_carriers(table: Path) -> Carriers:
     """Read the table twice: about 100 bytes of memory for each merged request."""
-    import numpy as np
-
     merged = _merged(table)
     ids = np.unique(merged["carrier"])
     arrays = {one.name: np.zeros_like(ids) for one in fields(Carriers) if one.init}
@@ -347,8 +328,6 @@ def sectors_of(batch: Any) -> Numbers:
 
 
 def _merged(table: Path) -> dict[str, Numbers]:
-    import numpy as np
-
     names = ("request_id", "sector", "length_bytes", "merged_into", "merge_ns", "transfer_ns")
     parts: dict[str, list[Numbers]] = {
         name: [] for name in ("id", "begin", "end", "carrier", "merge_ns", "transfer_ns")
@@ -368,8 +347,6 @@ def _merged(table: Path) -> dict[str, Numbers]:
 
 def _grow(carriers: Carriers, merged: dict[str, Numbers]) -> None:
     """Add what was merged, and what had been merged into that before, until nothing changes."""
-    import numpy as np
-
     place, is_here = carriers.find(merged["carrier"])
     place = place[is_here]
     begin, end = merged["begin"], merged["end"]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
 from tracekit.report import formatting as fmt
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from tracekit.report.svg import Size
+from tracekit.report.svg import Size
 
 # One a size of a row, from the smallest: rows whose curves lie on each other show both colours.
 ROW_STYLES = (

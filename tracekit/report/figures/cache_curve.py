@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
 from tracekit.report.svg import Size
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 
 # One a volume, from the one with the most references.
 VOLUME_STYLES = (

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+import seaborn as sns
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
 from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 
 HOUR_NS, MINUTE_NS = 3600e9, 60e9
 UNITS = (("h", HOUR_NS), ("min", MINUTE_NS), ("s", 1e9), ("ms", 1e6), ("µs", 1e3))
@@ -36,9 +34,6 @@ def time_unit(table: pd.DataFrame) -> tuple[str, float]:
 
 
 def _surface(table: pd.DataFrame, size: Size, *, column: str, unit_ns: float) -> Figure:
-    import seaborn as sns
-    from matplotlib.colors import LinearSegmentedColormap, to_rgb
-
     figure, axes = canvas.canvas(
         size,
         x_title="flash cache",

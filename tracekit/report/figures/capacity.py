@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
 from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 # In the order of drawing: what is compared with lies below, the optimum on top.
 STYLES = {
@@ -27,8 +25,6 @@ def capacity(
     table: pd.DataFrame, size: Size, *, answer_bytes: int, measure: str = "Elapsed time"
 ) -> Figure:
     """Draw the curves of one pair of devices and one coverage, and mark the answer's capacity."""
-    import seaborn as sns
-
     title = measure if measure.startswith("Mean") else f"{measure} of all requests"
     figure, axes = canvas.canvas(size, x_title="NVM capacity", y_title=title)
     for placement, (colour, line, _) in STYLES.items():

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+import seaborn as sns
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from tracekit.report.svg import Size
+from tracekit.report.svg import Size
 
 NAME_CHARACTERS = 12
 
 
 def counters_heat(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `correlation` by `event` and `workload`; brackets where `is_sure` is false."""
-    import seaborn as sns
-    from matplotlib.colors import LinearSegmentedColormap, to_rgb
-
     events = list(dict.fromkeys(table["event"]))
     workloads = sorted(set(table["workload"]))
     cells = table.pivot_table(index="event", columns="workload", values="correlation")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
 from tracekit.report.svg import Size
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 
 def coverage(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `traffic_ratio` over `hotter_bytes`, a curve a role and a dotted one for all roles."""
-    import seaborn as sns
-
     figure, axes = canvas.canvas(
         size, x_title="size of the hottest blocks", y_title="Share of the role's block touches"
     )
@@ -40,8 +36,6 @@ def coverage(table: pd.DataFrame, size: Size) -> Figure:
 
 def _from_origin(table: pd.DataFrame) -> pd.DataFrame:
     """Add the point of no blocks and no traffic to each curve."""
-    import pandas as pd
-
     columns = ["role", "hotter_bytes", "traffic_ratio"]
     origins = pd.DataFrame({"role": sorted(set(table["role"])), columns[1]: 0.0, columns[2]: 0.0})
     curves = table[columns].astype({columns[1]: float, columns[2]: float})

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
 from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 
 def depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `depth_avg` as a line over the band up to `depth_max`, for one device."""
-    import seaborn as sns
-
     figure, axes = canvas.canvas(size, x_title="time since the start", y_title="Requests under way")
     times = table["window_ns"].astype(float)
     axes.fill_between(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from tracekit.report import canvas, svg
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from tracekit.report.svg import Size
+from tracekit.report.svg import Size
 
 BINS = 70
 NOTHING = 1e-12
@@ -39,8 +39,6 @@ def binned(table: pd.DataFrame, *, low_ns: float, high_ns: float) -> tuple[Any, 
 
     A bucket that lies in two bins gives each its part.
     """
-    import numpy as np
-
     inside = table[table["low_ns"] < high_ns]
     widest = float((inside["high_ns"] - inside["low_ns"]).max())
     count = max(1, min(BINS, int((high_ns - low_ns) / widest)))
@@ -54,8 +52,6 @@ def binned(table: pd.DataFrame, *, low_ns: float, high_ns: float) -> tuple[Any, 
 
 
 def _inset(axes: Axes, bins: tuple[Any, Any], colour: str, *, size: Size) -> None:
-    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
-
     edges, shares = bins
     place = (0.5, 0.42, 0.48, 0.5) if size.is_narrow else (0.56, 0.36, 0.42, 0.58)
     inset = axes.inset_axes(place)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+import seaborn as sns
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from tracekit.report.svg import Size
+from tracekit.report.svg import Size
 
 
 def device_surface(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `usual_iops` by `write_ratio` and `depth`; the stronger the colour, the more."""
-    import seaborn as sns
-    from matplotlib.colors import LinearSegmentedColormap, to_rgb
-
     cells = table.pivot_table(index="depth", columns="write_ratio", values="usual_iops")
     figure, axes = canvas.canvas(
         size,

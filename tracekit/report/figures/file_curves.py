@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from tracekit.report import canvas, svg
 from tracekit.report import formatting as fmt
+from tracekit.report.svg import Size
 
 RATE = ("steps_per_second", "low_per_second", "high_per_second")
 LATENCY = ("mean_ns", "low_ns", "high_ns")
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from tracekit.report.svg import Size
 
 
 def rate_over_size(table: pd.DataFrame, size: Size) -> Figure:
@@ -61,8 +59,6 @@ def _curves(axes: Axes, table: pd.DataFrame, *, x: str, y: tuple[str, str, str])
 
 
 def _whole_numbers(axes: Axes, values: list[int]) -> None:
-    from matplotlib.ticker import FixedLocator, NullLocator
-
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator([float(value) for value in values]))
     axes.xaxis.set_minor_locator(NullLocator())

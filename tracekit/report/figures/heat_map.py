@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_rgb
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
 from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
 from tracekit.tables import SECTOR_BYTES
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 DECADES = 3
 
 
 def heat_map(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `bytes` of each window and part of the address range; a strip shows the roles."""
-    import seaborn as sns
-    from matplotlib.colors import LinearSegmentedColormap, LogNorm
-
     figure, axes = canvas.canvas(
         size,
         x_title="time since the start",
@@ -64,8 +60,6 @@ def scale(table: pd.DataFrame) -> tuple[float, float]:
 
 
 def _heat_rgb() -> tuple[float, float, float]:
-    from matplotlib.colors import to_rgb
-
     return to_rgb(svg.light("heat"))
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
 from tracekit.report import formatting as fmt
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from tracekit.report.svg import Size
+from tracekit.report.svg import Size
 
 
 def replayed_throughput(table: pd.DataFrame, size: Size) -> Figure:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas
 from tracekit.report.svg import Size
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 
 def replayed_distribution(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from tracekit.report import canvas
 from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 
 def sizes(table: pd.DataFrame, size: Size) -> Figure:
     """Draw one step curve for each role and operation over a binary logarithmic scale."""
-    from matplotlib.ticker import NullLocator
-
     figure, axes = canvas.canvas(
         size, x_title="length of a request", y_title="Requests of this length or shorter"
     )

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
 from tracekit.report.svg import Size
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 def tier_surface(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `iops_per_price` by `first_ratio` and `second_ratio`, and mark the best."""
-    import seaborn as sns
-    from matplotlib.colors import LinearSegmentedColormap, to_rgb
-
     first, second = (str(table[f"{which}_tier"].iloc[0]) for which in ("first", "second"))
     figure, axes = canvas.canvas(
         size,

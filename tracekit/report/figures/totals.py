@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
 
 from tracekit.report import canvas, svg
 from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.container import BarContainer
-    from matplotlib.figure import Figure
 
 DISTINCT_ALPHA = 0.4
 
 
 def totals(table: pd.DataFrame, size: Size) -> Figure:
     """Draw two bars a role: every access to a sector, and each sector once."""
-    import seaborn as sns
-
     present = fmt.in_order(table["role"])
     figure, axes = canvas.canvas(
         size, x_title="512-byte sectors", y_title="", height_px=70 + 78 * len(present)

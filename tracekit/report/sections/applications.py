@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Beside the study's four applications"
 STUDIED = ("fs", "journal", "swap")

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.model.what_if import AS_ASKED
 from tracekit.report import formatting as fmt
 from tracekit.report.figures import buffer as draw
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Missing, Section, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Row buffers of an NVRAM"
 WHAT_IF = (
@@ -152,8 +151,6 @@ def memory_keys(buffers: Mapping[str, int]) -> list[Key]:
 
 def speeds(curves: Mapping[str, pd.DataFrame], key: str) -> pd.DataFrame:
     """Return `memory`, the key and `bytes_per_second` of accesses one by one, of each curve."""
-    import pandas as pd
-
     columns = {"dram": "dram_avg_ns", "unbuffered": "unbuffered_avg_ns"}
     return pd.concat(
         [
@@ -191,8 +188,6 @@ def sizes_say(table: pd.DataFrame) -> list[str]:
 
 
 def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Figure:
-    import pandas as pd
-
     table = pd.DataFrame(hit_rates)
     found = Evidence(evidence.name, "buffer.json of tracekit simulate buffer", table)
     drawn = figure(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.cache_curve import cache_curve
@@ -16,9 +18,6 @@ from tracekit.report.section import Figure, Key, Missing, Section, figure
 from tracekit.report.sections.cache_changes import changed
 from tracekit.report.sections.cache_planes import planes
 from tracekit.report.sections.cache_volumes import volumes
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Caches"
 BUDGETS = len(EVEN_STYLES)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tracekit.model.cache_plane import LEAST_GAIN_RATIO
 from tracekit.report import formatting as fmt
@@ -11,9 +12,6 @@ from tracekit.report.figures.cache_sensitivity import cache_sensitivity
 from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Figure, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MEASURES = {
     "read_latency_avg": ("mean read latency", "combined"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.model.cache import LRU_LEVELS, level_words
 from tracekit.report import formatting as fmt
@@ -12,9 +14,6 @@ from tracekit.report.figures.cache_plane import cache_plane, cache_plane_time, t
 from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Figure, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def planes(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> list[Figure]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.cache_curve import VOLUME_STYLES, cache_volumes
 from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Figure, Key, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLES = {
     "shared": "One LRU cache for all volumes",

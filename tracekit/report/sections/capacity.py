@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.capacity import STYLES
@@ -13,9 +15,6 @@ from tracekit.report.figures.capacity import capacity as draw
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Missing, Section, figure
 from tracekit.report.sections.answer import placement_title, shares
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Elapsed time against NVM capacity"
 OPEN_TITLE = "Response time against NVM capacity"

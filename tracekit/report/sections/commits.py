@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.commit_intervals import commit_intervals as draw
 from tracekit.report.formatting import rows
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Cache flushes"
 

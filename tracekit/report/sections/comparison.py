@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.comparison import comparison as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Replays compared"
 

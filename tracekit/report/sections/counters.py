@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.counters import LEAST_CORRELATED
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.counters_heat import counters_heat
-from tracekit.report.inputs import Inputs
+from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Section, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from tracekit.report.inputs import Evidence
 
 TITLE = "Hardware and software events"
 COMMAND = "counters"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.coverage import coverage as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Key, Missing, Section, figure, role_keys
 from tracekit.tables import BLOCK_BYTES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Hot blocks"
 HALF, MOST = 0.5, 0.9
@@ -61,8 +59,6 @@ def bytes_for(curve: pd.DataFrame, traffic_ratio: float) -> int:
 
     Exact, not an estimate: between two rows all blocks have the same number of touches.
     """
-    import numpy as np
-
     touched = np.concatenate([[0.0], curve["hotter_bytes"].to_numpy(float)])
     taken = np.concatenate([[0.0], curve["traffic_ratio"].to_numpy(float)])
     blocks = np.interp(traffic_ratio, taken, touched) / BLOCK_BYTES

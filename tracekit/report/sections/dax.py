@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.dax import dax_ratios, dax_savings
@@ -11,9 +12,6 @@ from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Section, figure
 from tracekit.report.sections.file_runs import step_colour, varied_settings, varied_words
 from tracekit.sweep.summary import paragraphs, stand_ins
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Where DAX pays"
 MOST_KINDS = 24  # more settings than that are told in words and in the table

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.depth_over_time import depth_over_time as draw
 from tracekit.report.formatting import largest
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Key, Missing, Section, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Queue depth"
 KEYS = (

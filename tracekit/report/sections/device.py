@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.device_latency import device_latency
 from tracekit.report.figures.device_surface import device_surface
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Section, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "What the device does"
 COMMAND = "characterize-device"

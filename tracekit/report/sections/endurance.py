@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.endurance import endurance as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Key, Section, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Writes, wear and price"
 MIXED = {"combined": "roles split", "optimal": "hottest blocks"}

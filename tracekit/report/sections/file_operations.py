@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.file_operations import file_operations as draw
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Key, Section, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "File operations"
 COLOURS = ("fs", "journal", "swap", "other")
@@ -57,8 +56,6 @@ def side_by_side(
 
     Operations whose end no call told are left out.
     """
-    import pandas as pd
-
     parts = [traced.assign(place=0)]
     names: list[str] = []
     if replayed is not None:

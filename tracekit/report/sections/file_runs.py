@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.file_breakdown import file_breakdown
@@ -20,9 +22,6 @@ from tracekit.report.section import Figure, Key, Section, figure
 from tracekit.report.sections.file_times import call_times
 from tracekit.sweep.summary import NAMED, setting_word
 from tracekit.sweep.summary import varied_settings as settings_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "What servers and programs get of a file system"
 ALL = "all"
@@ -156,8 +155,6 @@ def step_times(table: pd.DataFrame) -> pd.DataFrame:
 
 def usual(whole: pd.DataFrame) -> pd.DataFrame:
     """Return of each personality and target the points whose settings are the most frequent."""
-    import pandas as pd
-
     groups = whole.groupby(["personality", "target"], sort=False)
     return pd.concat([_held(group, AXES) for _, group in groups], ignore_index=True)
 
@@ -247,8 +244,6 @@ def one_varied(whole: pd.DataFrame, column: str) -> pd.DataFrame:
 
     What else differs is held at its most frequent value; a curve has two points or more.
     """
-    import pandas as pd
-
     others = tuple(name for name in AXES if name != column)
     curves: list[pd.DataFrame] = []
     for (personality, target), group in whole.groupby(["personality", "target"], sort=False):

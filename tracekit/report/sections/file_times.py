@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pandas as pd
+from matplotlib.figure import Figure as Drawing
 
 from tracekit.report import canvas
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Figure, Key, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from tracekit.report.svg import Size
+from tracekit.report.svg import Size
 
 COLOURS = ("fs", "journal", "swap", "combined", "write", "discard", "flush", "heat", "read")
 POINT = ["personality", "target", "settings"]

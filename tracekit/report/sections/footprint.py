@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.footprint import footprint as draw
 from tracekit.report.formatting import every_window
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Working set"
 

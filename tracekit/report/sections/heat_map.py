@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.heat_map import heat_map as draw
@@ -11,9 +12,6 @@ from tracekit.report.figures.heat_map import scale
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
 from tracekit.tables import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Where and when"
 SHOWN_DEVICES = 4

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.distribution import distribution as draw
@@ -12,9 +13,6 @@ from tracekit.report.figures.latency_over_time import latency_over_time as draw_
 from tracekit.report.formatting import every_window, largest, rows
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Missing, Section, figure, role_keys
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Latency"
 SERVICE = "d2c"

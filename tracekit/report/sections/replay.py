@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.replay.io_uring_options import describe_polling
 from tracekit.report import formatting as fmt
@@ -14,9 +16,6 @@ from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Missing, Section, figure, role_keys
 from tracekit.report.sections.replay_course import course
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Replay"
 MEASURES = (

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures import replay_course as draw
 from tracekit.report.formatting import every_window, largest
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Figure, Key, figure, role_keys
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLOURS = {"read": "read", "write": "write", "flush": "flush"}
 BARE_WINDOWS = 3  # fewer windows are no course

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.sensitivity import HOLDS, OTHER
 from tracekit.report.figures.sensitivity import sensitivity as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Key, Section, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Does the recommendation hold?"
 MOST_ROWS = 10
@@ -40,8 +40,6 @@ def sensitivity(inputs: Inputs) -> Section | None:
 
 def places(table: pd.DataFrame) -> pd.DataFrame:
     """Give the rows worth drawing their line: changes of one part share one, kinds stand apart."""
-    import pandas as pd
-
     kept_gain = table["kept_gain_ratio"].astype("float64").fillna(table["gain_ratio"])
     told = table.assign(gain_ratio=kept_gain)
     told = told[(told["requests"] > 0) | (told["kind"] == "recommended")]
@@ -69,8 +67,6 @@ def _label(row: Mapping[Any, Any]) -> str:
 
 
 def _window(row: Mapping[Any, Any]) -> str:
-    import pandas as pd
-
     if pd.isna(row["start_ns"]):
         return f"window {int(row['window'])}"
     began = "from the start" if row["window"] == 1 else f"from {fmt.duration(row['start_ns'])}"
@@ -94,8 +90,6 @@ def _ends(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _spread(rows: pd.DataFrame) -> pd.DataFrame:
     """Return some capacities of many, the smallest and the largest among them."""
-    import numpy as np
-
     rows = rows[rows["capacity_bytes"] > 0]
     chosen = np.unique(np.rint(np.linspace(0, len(rows) - 1, min(MOST_ROWS, len(rows)))))
     return rows.iloc[chosen.astype(int)]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.sequentiality import sequentiality as draw
 from tracekit.report.formatting import rows
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Sequentiality"
 SHOWN_STREAMS = 12

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.report import formatting as fmt
 from tracekit.report.figures.tier_key import tier_key
@@ -14,9 +16,6 @@ from tracekit.report.figures.tier_surface import tier_surface
 from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Figure, Key, Missing, Section, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Tiers of storage"
 PARAMETERS = {

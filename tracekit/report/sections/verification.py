@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tracekit.report.figures.verification import verification as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section, figure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "Does the prediction hold?"
 DEVICES = {"base": "base alone", "placement": "as placed"}
@@ -42,8 +41,6 @@ def _what(result: Mapping[str, Any]) -> str:
 
 def bars(table: pd.DataFrame) -> pd.DataFrame:
     """Return a bar for the prediction and one for the median replay of each kind."""
-    import pandas as pd
-
     found = table.groupby("devices").median(numeric_only=True)
     cells = [
         {"kind": f"{DEVICES[name]}, {how}", "role": role, "elapsed_ns": found.loc[name, column]}
