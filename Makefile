@@ -10,7 +10,7 @@ DEMO := out/demo
 FUZZ_S ?= 60
 C_FILES = $(shell find replayer tests -name '*.[ch]')
 PYTHON_FILES := tracekit tests .ci/uv.py
-CHECKS := check-ruff check-types check-c check-sql check-gcc check-clang check-house
+CHECKS := check-ruff check-types check-layers check-c check-sql check-gcc check-clang check-house
 LONGEST_FIRST := tests/lab/test_sweep.py tests/lab/test_blktrace.py tests/lab/test_polling.py
 LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-version 3.11 \
         --fork-strategy fewest --generate-hashes --no-header --no-annotate \
@@ -97,6 +97,9 @@ check-ruff:
 
 check-types:
 	@mypy --no-error-summary
+
+check-layers:
+	@lint-imports --no-logo >build/layers.log || { cat build/layers.log; exit 1; }
 
 check-c:
 	@clang-format --dry-run -Werror $(C_FILES)

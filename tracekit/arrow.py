@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracekit.errors import InputError
-from tracekit.tables import ROLES
 
 BATCH_ROWS = 1 << 18
 
@@ -181,11 +180,6 @@ def name_codes(column: Any, names: list[str], *, grow: bool = False) -> NDArray[
         return known.get(text, len(names)) if text is not None else len(names)
 
     return codes(column, code_of).astype(np.int32)
-
-
-def role_codes(column: Any) -> NDArray[np.int32]:
-    """Return each role's index in schema.ROLES; a name that is none of them is `unknown`."""
-    return np.minimum(name_codes(column, list(ROLES)), ROLES.index("unknown"))
 
 
 def int64_column(values: NDArray[np.int64]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tracekit._native.placement import Cost
 from tracekit._native.spindle import Disk
 from tracekit.errors import InputError, UsageError
-from tracekit.tables import SECTOR_BYTES
+from tracekit.units import GB, MIB, PS_PER_US, SECTOR_BYTES
 
 
 class Stroke(Protocol):
@@ -62,7 +62,6 @@ def seek_curve(disk: Stroke) -> SeekCurve:
 
 BUILT_IN = Path(__file__).with_name("profiles.toml")
 LATENCY_BYTES = 4096
-MIB_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def choose_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
 
 
 def _transfer_us(mib_s: float) -> float:
-    return LATENCY_BYTES / MIB_BYTES / mib_s * 1e6
+    return LATENCY_BYTES / MIB / mib_s * 1e6
 
 
 def _read_file(file: Path) -> dict[str, Profile]:
@@ -243,11 +242,6 @@ def _check_disk(file: Path, profile: Profile) -> None:
             "stroke are not those of a curve that only rises",
             hint="the average lies near the middle of the other two, or above it",
         )
-
-
-GB = 10**9
-MIB = 1 << 20
-PS_PER_US = 1_000_000
 
 
 def picoseconds(us: float) -> int:

@@ -37,6 +37,7 @@ from tracekit.lab.image import find_image, reason_not_to_run
 from tracekit.paths import data_folder
 from tracekit.plans import block_plan
 from tracekit.store import write_table
+from tracekit.units import SECTOR_BYTES
 
 Status = Literal["ok", "limited", "missing", "broken"]
 PATIENCE_S = 20.0
@@ -235,7 +236,7 @@ def _write_plan(path: Path) -> None:
     extent = block_plan.Extent("probe", 0, BLOCK_SECTORS, 0, 0)
     tables = block_plan.Tables(
         labels=("probe",),
-        needed_bytes=(BLOCK_SECTORS * block_plan.SECTOR_BYTES,),
+        needed_bytes=(BLOCK_SECTORS * SECTOR_BYTES,),
         extents=(extent,),
         trace_sha256=bytes(32),
         level="queued",

@@ -9,7 +9,8 @@ from typing import Any, TypeGuard
 
 from tracekit.errors import InputError
 from tracekit.metadata import check_object, is_count, read_object
-from tracekit.tables import ROLES, SECTOR_BYTES
+from tracekit.tables import ROLES
+from tracekit.units import SECTOR_BYTES
 
 LAYOUT_VERSION = 1
 DEVICE_KEYS = ("device", "major", "minor", "size_sectors", "logical_sector_bytes", "rotational")

@@ -16,6 +16,7 @@ from tracekit.analyze import analyze
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError, UsageError, foreign_error
 from tracekit.free_space import Need, check_rooms
+from tracekit.metadata import read_object
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.plans.block_plan import RECORD
 from tracekit.readers.blktrace import ParseOptions, parse
@@ -25,7 +26,9 @@ from tracekit.replay.completions import ROW_BYTES
 from tracekit.replay.run import ReplayOptions, repeats, replay
 from tracekit.replay.schedule import Schedule
 from tracekit.report.page import report
-from tracekit.store import INFO_NAME, TraceFolder
+from tracekit.store import INFO_NAME, TraceFolder, write_json
+from tracekit.sweep.run import Swept
+from tracekit.sweep.summary import headline
 from tracekit.workload.folder import folder_bytes, write_folder
 from tracekit.workload.model import Profile
 from tracekit.workload.requests import (
@@ -371,3 +374,19 @@ def _bench_report(folder: TraceFolder) -> Path:
     path = folder.path / "report.html"
     report(folder, path)
     return path
+
+
+SWEEP_ANSWER = "files/sweep.json"
+
+
+def finish_sweep(swept: Swept, asked: Sequence[str], *, with_report: bool) -> None:
+    """Write what was found and the command lines of the folder so far; write the report."""
+    if not swept.has_results:
+        return
+    folder = swept.folder
+    file = folder.path / SWEEP_ANSWER
+    there = read_object(file, hint="remove the file")["asked"] if file.is_file() else []
+    lines = [*there, *([] if list(asked) in there else [list(asked)])]
+    write_json(file, {"headline": headline(folder), "asked": lines})
+    if with_report:
+        report(folder, folder.path / "report.html")

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+
+from tracekit.arrow import name_codes
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -16,8 +21,6 @@ def field(name: str, kind: pa.DataType, *, meaning: str, nullable: bool = False)
 
 
 SCHEMA_VERSION = 1
-SECTOR_BYTES = 512
-BLOCK_BYTES = 4096
 ROW_GROUP_ROWS = 1 << 20
 
 ROLES = ("fs", "journal", "swap", "other", "unknown")
@@ -1090,3 +1093,8 @@ OPERATIONS_SWEPT = Table(
     SWEEP_OPERATIONS,
 )
 MADE_BY = {table.name: table.made_by for table in TABLES}
+
+
+def role_codes(column: Any) -> NDArray[np.int32]:
+    """Return each role's index in ROLES; a name that is none of them is `unknown`."""
+    return np.minimum(name_codes(column, list(ROLES)), ROLES.index("unknown"))

@@ -8,6 +8,22 @@ from decimal import Decimal
 
 from tracekit.errors import UsageError
 
+SECTOR_BYTES = 512
+"""Of every sector number in traces, tables and plans, whatever the device's own sectors are."""
+BLOCK_BYTES = 4096
+"""Blocks that are classified, placed and cached."""
+PAGE_BYTES = 4096
+"""A page of memory."""
+MIB = 1 << 20
+GB = 10**9
+PS_PER_NS = 1000
+PS_PER_US = 1_000_000
+NS_PER_US = 1000
+NS_PER_MS = 1_000_000
+NS_PER_S = 10**9
+HOUR_NS = 3600 * NS_PER_S
+DAY_NS = 24 * HOUR_NS
+
 UNITS = {
     "b": 1,
     "k": 1 << 10,

@@ -25,7 +25,8 @@ from tests.bench.octf import write_trace
 from tests.bench.texts import peak_mib, processor_s, run_import, wall_s
 from tracekit._native.decode import Decoder
 from tracekit._native.octf import OctfReader
-from tracekit.readers.binary import RECORD, V1, V2, OracleFormat, VscsiFormat
+from tracekit.formats import ORACLE_RECORD
+from tracekit.readers.binary import V1, V2, OracleFormat, VscsiFormat
 from tracekit.readers.blocks import blocks_of, whole_records
 
 Fixed = VscsiFormat | OracleFormat
@@ -34,27 +35,27 @@ PYTHON_SHARE = 20
 CHUNK = 1_000_000
 
 
-def write_records(path: Path, kind: list[tuple[str, str]], count: int) -> Path:
+def write_records(path: Path, kind: np.dtype[np.void], count: int) -> Path:
     """Write records of random places and lengths; times go on by some microseconds."""
     random, now = np.random.default_rng(1), 0
     with path.open("wb") as out:
         for start in range(0, count, CHUNK):
             rows = min(CHUNK, count - start)
-            records = np.zeros(rows, np.dtype(kind))
+            records = np.zeros(rows, kind)
             times = now + np.cumsum(random.integers(0, 200, rows))
             now = int(times[-1])
             filled: dict[str, Any] = {
-                "time": times // 1_000_000 if kind is RECORD else times,
+                "time": times // 1_000_000 if kind == ORACLE_RECORD else times,
                 "length": 4096,
                 "size": 4096,
                 "command": np.where(random.random(rows) < 0.5, 0x28, 0x2A),
-                "version": 0x100 if kind is V1 else 0x200,
+                "version": 0x100 if kind == np.dtype(V1) else 0x200,
                 "sector": random.integers(0, 1 << 26, rows) * 8,
                 "object": random.integers(0, 1 << 26, rows) * 8,
                 "response": random.integers(50, 5000, rows),
                 "next": -1,
             }
-            for name, _ in kind:
+            for name in kind.names or ():
                 records[name] = filled.get(name, 0)
             out.write(records.tobytes())
     return path
@@ -72,13 +73,13 @@ def decode_fixed(form: Fixed) -> Callable[[Path], None]:
     return read
 
 
-def unpack(kind: list[tuple[str, str]]) -> Callable[[Path], None]:
+def unpack(kind: np.dtype[np.void]) -> Callable[[Path], None]:
     """Return a loop that unpacks the first records, as a short script would."""
     letters = {"<u2": "H", "<u4": "I", "<u8": "Q", "<i8": "q"}
-    record = struct.Struct("<" + "".join(letters[stored] for _, stored in kind))
+    record = struct.Struct("<" + "".join(letters[kind[name].str] for name in kind.names or ()))
 
     def loop(path: Path) -> None:
-        columns: list[list[int]] = [[] for _ in kind]
+        columns: list[list[int]] = [[] for _ in kind.names or ()]
         count = path.stat().st_size // record.size // PYTHON_SHARE
         for values in islice(record.iter_unpack(path.read_bytes()), count):
             for column, value in zip(columns, values, strict=True):
@@ -123,8 +124,12 @@ def main() -> None:
         ("blktrace", folder / "capture", records, decode_blktrace, None),
         ("octf", folder / "octf", count // 4 * 2, decode_octf, None),
     ]
-    fixed: list[tuple[Fixed, list[tuple[str, str]]]] = [
-        *((VscsiFormat(1), V1), (VscsiFormat(2), V2), (OracleFormat(), RECORD)),
+    fixed: list[tuple[Fixed, np.dtype[np.void]]] = [
+        *(
+            (VscsiFormat(1), np.dtype(V1)),
+            (VscsiFormat(2), np.dtype(V2)),
+            (OracleFormat(), ORACLE_RECORD),
+        ),
     ]
     for form, kind in fixed:
         path = write_records(folder / f"{form.name}.bin", kind, count)

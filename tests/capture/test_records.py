@@ -76,7 +76,7 @@ def test_any_block_size_gives_the_same(
     spool += b"CPU:0 [LOST 2 EVENTS]\n" + b"".join(record(time_ns) for time_ns in range(40, 50))
     whole = written(tmp_path, spool)
     # WHEN they are read in small blocks
-    monkeypatch.setattr(recording, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(recording, "CHUNK_BYTES", block_bytes)
     # THEN nothing changes
     assert written(tmp_path, spool) == whole
     assert whole[-1] == (42, 49)

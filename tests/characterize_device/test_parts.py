@@ -17,11 +17,12 @@ from tests.characterize_device.results import SIZE_BYTES, device
 from tracekit.device.fit import checked_name, closest_lanes, complete, fit, write_profile
 from tracekit.device.latencies import ALL, Latencies, bucket_low, bucket_of, read_latencies
 from tracekit.device.steps import Amounts, Step, steps, write_plan
-from tracekit.devices import MIB_BYTES, load_profiles
+from tracekit.devices import load_profiles
 from tracekit.errors import UsageError
 from tracekit.plans import block_plan
 from tracekit.replay.completions import HEADER, RECORD
 from tracekit.replay.emulated import device_spec
+from tracekit.units import MIB
 
 
 def records(path: Path, step: Step, **options: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
@@ -159,8 +160,8 @@ def test_an_exact_device_is_found_again(lanes: int, next_ns: float | None) -> No
     near = {
         "read_latency_us": 54.096,
         "write_latency_us": 30.24,
-        "read_mib_s": 1e9 / MIB_BYTES,
-        "write_mib_s": 4e8 / MIB_BYTES,
+        "read_mib_s": 1e9 / MIB,
+        "write_mib_s": 4e8 / MIB,
         "flush_us": 700.0,
         "fua_us": 300.0,
         "parallelism": lanes,

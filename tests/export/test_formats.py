@@ -13,7 +13,7 @@ import pytest
 from tests.export.test_export import ROWS, many, rows_of
 from tests.replay.trace import trace
 from tracekit.errors import InputError
-from tracekit.readers.binary import RECORD
+from tracekit.formats import ORACLE_RECORD
 from tracekit.readers.importing import import_trace
 from tracekit.readers.units import ImportOptions
 from tracekit.store import TraceFolder
@@ -100,13 +100,13 @@ def test_next_accesses_are_those_of_a_search(tmp_path: Path, bucket_rows: int) -
     # GIVEN accesses to few objects
     pick = random.Random(bucket_rows)  # noqa: S311 - a fixed sequence, no secret
     objects = [pick.randrange(40) for _ in range(300)]
-    records = np.zeros(300, np.dtype(RECORD))
+    records = np.zeros(300, ORACLE_RECORD)
     records["object"], records["next"] = objects, -1
     records.tofile(tmp_path / "t.bin")
     # WHEN they are linked in buckets of some size
     link(tmp_path / "t.bin", 300, bucket_rows=bucket_rows)
     # THEN each names the first later one of its object
-    found = np.fromfile(tmp_path / "t.bin", np.dtype(RECORD))["next"].tolist()
+    found = np.fromfile(tmp_path / "t.bin", ORACLE_RECORD)["next"].tolist()
     assert found == [
         next((later for later in range(now + 1, 300) if objects[later] == objects[now]), -1)
         for now in range(300)

@@ -10,10 +10,8 @@ C_FUNCTION = 60
 C_FILE = 400
 C_HEADER = 120
 PYTHON_FUNCTION = 40
-PYTHON_FILE = 300
 PYTHON_PARAMETERS = 6
 PYTHON_POSITIONAL = 2
-SQL_FILE = 60
 
 # "file" or "file: function", and why it is better long than cut.
 EXCEPTIONS: dict[str, str] = {}

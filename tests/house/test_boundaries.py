@@ -1,17 +1,15 @@
-"""What may know what: SQL, ctypes and the stages keep to their own places."""
+"""What may know what: SQL, the native border and the layers keep to their own places."""
 
 from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.house.tree import ROOT, files, place
 
-STAGES = {"capture", "parse", "classify", "analyze", "recommend", "replay", "report"}
-# A stage's own parts may live beside it under another name.
-PARTS = {"formats": "parse", "plan": "replay"}
 SQL = re.compile(
     r"^\s*(select\s.*\sfrom\s|with\s.*\sas\s*\(|create\s+(or\s+replace\s+)?(table|view|macro)\s"
     r"|insert\s+into\s|copy\s*\(|attach\s+'|pragma\s|set\s+\w+\s*=)",
@@ -40,15 +38,6 @@ def importers(module: str) -> set[str]:
         for path in product()
         if any(name == module or name.startswith(f"{module}.") for name in imports(path))
     }
-
-
-def stage_of(module: str) -> str | None:
-    """Return the stage that `tracekit.<name>...` belongs to, None for what all may use."""
-    words = module.split(".")
-    if words[0] != "tracekit" or len(words) < 2:
-        return None
-    name = PARTS.get(words[1], words[1])
-    return name if name in STAGES else None
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -80,7 +69,7 @@ def test_only_query_holds_sql_text() -> None:
 
 
 def test_only_native_touches_ctypes() -> None:
-    assert [name for name in importers("ctypes") if not name.startswith("tracekit/native/")] == []
+    assert [name for name in importers("ctypes") if not name.startswith("tracekit/_native/")] == []
 
 
 def test_only_the_commands_talk_to_the_user() -> None:
@@ -99,20 +88,41 @@ def test_only_the_command_line_ends_the_program() -> None:
     assert found <= {"tracekit/cli.py"}
 
 
-def test_no_stage_imports_another() -> None:
-    found = []
-    for path in product():
-        own = stage_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
-        others = {stage_of(name) for name in imports(path)} - {None, own}
-        found += [f"{place(path)} imports stage {other}" for other in others if own]
-    assert found == []
+def test_the_layers_name_every_package() -> None:
+    # GIVEN the contract of layers that `make check` holds
+    (contract,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    named = [name.strip() for layer in contract["layers"] for name in layer.split("|")]
+    # THEN it names each package and module once, and one that is missing breaks it
+    there = {path.stem for path in (ROOT / "tracekit").glob("*.py")} - {"__init__"}
+    there |= {path.parent.name for path in (ROOT / "tracekit").glob("*/__init__.py")}
+    assert sorted(named) == sorted(there)
+    assert contract["exhaustive"]
+    assert "ignore_imports" not in contract
 
 
-def test_nothing_imports_the_commands_but_the_command_line() -> None:
-    # A group of commands names its own sub-commands.
-    groups = {name for name in importers("tracekit.commands") if name.endswith("/__init__.py")}
-    assert importers("tracekit.commands") <= {"tracekit/cli.py", *groups}
-    assert all(name.startswith("tracekit/commands/") for name in groups)
+def circles() -> list[set[str]]:
+    """Return the modules that import each other in a loop, wherever an import stands."""
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in product()}
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    graph = {
+        name: {part for whole in imports(path) for part in (whole, whole.rpartition(".")[0])}
+        & modules.keys() - {name}
+        for name, path in modules.items()
+    }
+    # What imports nothing that is left, or is imported by nothing that is left, is in no circle.
+    while True:
+        used = set().union(*graph.values()) if graph else set()
+        outside = {name for name, targets in graph.items() if not targets or name not in used}
+        if not outside:
+            return [{name, *targets} for name, targets in graph.items()]
+        graph = {name: targets - outside for name, targets in graph.items() if name not in outside}
+
+
+def test_no_modules_import_each_other() -> None:
+    # A package and its parts are one: `from package import part` names both.
+    assert circles() == []
 
 
 def test_sql_text_is_recognized() -> None:

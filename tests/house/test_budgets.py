@@ -57,14 +57,6 @@ def test_python_functions() -> None:
     assert over(python_function_lines(), budgets.PYTHON_FUNCTION) == []
 
 
-def test_python_files() -> None:
-    assert over(lines("*.py"), budgets.PYTHON_FILE) == []
-
-
-def test_sql_files() -> None:
-    assert over(lines("*.sql", under="analyzers"), budgets.SQL_FILE) == []
-
-
 def python_parameters() -> list[tuple[str, list[str], int]]:
     """Name, positional parameters and all parameters of each function of the product."""
     found = []

@@ -85,9 +85,8 @@ def test_a_command_has_its_file_page_and_tests(name: str) -> None:
 def test_no_command_module_is_left_over() -> None:
     folder = ROOT / "tracekit" / "commands"
     groups = {group.__name__: parts for group, parts in GROUPS.items()}
-    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == set(
-        map(module, NAMES)
-    ) - set(groups)
+    shared = {"__init__", "provenance"}
+    assert {path.stem for path in folder.glob("*.py")} - shared == {*map(module, NAMES)} - {*groups}
     for name, parts in groups.items():
         modules = {path.stem for path in (folder / name).glob("*.py")}
         assert modules - {"__init__"} == {part.__name__ for part in parts}

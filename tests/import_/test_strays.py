@@ -52,12 +52,12 @@ STRAYS = [
 
 
 @pytest.mark.parametrize(("name", "line"), STRAYS)
-@pytest.mark.parametrize("block_bytes", [4096, blocks.BLOCK_BYTES])
+@pytest.mark.parametrize("block_bytes", [4096, blocks.CHUNK_BYTES])
 def test_a_stray_is_a_wrong_line(
     tmp_path: Path, name: str, line: str, block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a trace of one block or several, one line of which has a number that no unit explains
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(blocks, "CHUNK_BYTES", block_bytes)
     good = [(alibaba if name == "alibaba" else fiu)(number) for number in range(COUNT)]
     source = stored(tmp_path / "x", with_one(good, line))
     # WHEN it is imported
@@ -194,7 +194,7 @@ def test_a_sample_is_even(block: int) -> None:
 
 def test_strays_of_a_disordered_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN requests in any order over many blocks, and a stray
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(blocks, "CHUNK_BYTES", 4096)
     chance = random.Random(3)  # noqa: S311 - a fixed sequence, no secret
     good = [alibaba(number) for number in range(COUNT)]
     text = with_one(good, alibaba(AT, time=0)).splitlines()

@@ -15,6 +15,7 @@ from tracekit._native import program_path
 from tracekit.plans import block_plan
 from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
 from tracekit.replay.completions import HEADER, RECORD, STATUSES
+from tracekit.units import SECTOR_BYTES
 
 PERIOD_BYTES = 1 << 20
 Bytes = npt.NDArray[np.uint8]
@@ -68,12 +69,12 @@ def write_plan(
     rows = np.array(records, block_plan.RECORD)
     rows["request_id"] = np.arange(len(rows))
     end = int((rows["sector"] + rows["length_sectors"]).max())
-    needed = (needed_sectors or end) * block_plan.SECTOR_BYTES
+    needed = (needed_sectors or end) * SECTOR_BYTES
     tables = block_plan.Tables(
         labels=labels,
         needed_bytes=(needed,) * len(labels),
         extents=tuple(
-            block_plan.Extent("disk", 0, needed // block_plan.SECTOR_BYTES, target, 0)
+            block_plan.Extent("disk", 0, needed // SECTOR_BYTES, target, 0)
             for target in range(len(labels))
         ),
         trace_sha256=bytes(range(32)),

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from tracekit.store import write_json, write_table
 from tracekit.tables import PLACEMENT
-
-MIB = 1 << 20
+from tracekit.units import MIB
 
 
 def write_recommendation(path: Path) -> None:

@@ -16,8 +16,8 @@ from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
 from tracekit.report.section import Section
 from tracekit.report.sections import cache, cache_changes, cache_planes
+from tracekit.units import MIB
 
-MIB = 1 << 20
 MIXED: list[Request] = [
     ("write" if number % 4 == 3 else "read", number * 37 % 90 + 950, 1 + number % 5)
     for number in range(300)

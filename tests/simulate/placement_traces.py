@@ -17,7 +17,8 @@ from tracekit._native.placement import Cost
 from tracekit.devices import Profile
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.placement import Curves, sweep
-from tracekit.tables import BLOCK_BYTES, BLOCKS, REQUESTS, SECTOR_BYTES
+from tracekit.tables import BLOCKS, REQUESTS
+from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 
 BLOCK_SECTORS = BLOCK_BYTES // SECTOR_BYTES
 Block = tuple[str, int]

@@ -20,7 +20,7 @@ from tests.simulate.test_sensitivity import profile_file
 from tracekit.cli import app
 from tracekit.devices import Profile
 from tracekit.errors import InputError, UsageError
-from tracekit.model.endurance import DAY_NS, Bearer, a_day, lasting, lifetimes, wear_of
+from tracekit.model.endurance import Bearer, a_day, lasting, lifetimes, wear_of
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import recommend
 from tracekit.query import connect, views
@@ -28,6 +28,7 @@ from tracekit.report.inputs import Inputs
 from tracekit.report.sections.endurance import endurance, written
 from tracekit.store import TraceFolder
 from tracekit.tables import ENDURANCE
+from tracekit.units import DAY_NS
 
 HOUR_NS = DAY_NS // 24
 CAPACITY_BLOCKS = 12

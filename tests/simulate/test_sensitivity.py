@@ -20,7 +20,7 @@ from tests.simulate.placement_traces import (
     write_trace,
 )
 from tracekit.cli import app
-from tracekit.devices import PS_PER_US, Profile, device_cost
+from tracekit.devices import Profile, device_cost
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import recommend
@@ -30,6 +30,7 @@ from tracekit.report.inputs import Inputs
 from tracekit.report.sections.sensitivity import places, sensitivity
 from tracekit.store import TraceFolder
 from tracekit.tables import SENSITIVITY
+from tracekit.units import PS_PER_US
 
 MS = 1_000_000
 COUNT = 240

@@ -12,8 +12,9 @@ import pytest
 from tests.simulate.placement_traces import write_trace
 from tests.simulate.test_sensitivity import MS, requests
 from tracekit.errors import UsageError
-from tracekit.model.windows import HOUR_NS, Cut, Cutter, Window, choose_cut, windows
+from tracekit.model.windows import Cut, Cutter, Window, choose_cut, windows
 from tracekit.store import TraceFolder
+from tracekit.units import HOUR_NS
 
 
 def test_requests_without_time_are_in_no_window_and_counted(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from tests.simulate.placement_traces import Request, elapsed_ps, hottest_first, write_trace
 from tracekit.cli import app
-from tracekit.devices import PS_PER_US, Profile, device_cost, load_profiles
+from tracekit.devices import Profile, device_cost, load_profiles
 from tracekit.errors import BudgetError, InputError, TracekitError, UsageError
 from tracekit.model.prediction import requests_for
 from tracekit.model.recommend import RecommendOptions as Recommend
@@ -22,6 +22,7 @@ from tracekit.report.inputs import Inputs
 from tracekit.report.sections.verification import bars, verification
 from tracekit.store import TraceFolder
 from tracekit.tables import VERIFICATION
+from tracekit.units import PS_PER_US
 
 MS = 1_000_000
 COUNT = 300

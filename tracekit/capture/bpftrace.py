@@ -33,7 +33,7 @@ NOISE = "RLIMIT_MEMLOCK"
 PROBE_S = 30.0
 PAGE_KIB = 4
 SORT_MEMORY = "64M"
-BLOCK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 KEY_DIGITS = 20
 _PLACE = ("%lu + %u", "args->sector, args->nr_sector")
 _NAME, _ERROR = ("[%s]", "args->comm"), ("[%d]", "args->error")
@@ -175,7 +175,7 @@ class Lines:
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=plain) as running,
         ):
             rest = b""
-            while data := pipe_of(running.stdout).read(BLOCK_BYTES):
+            while data := pipe_of(running.stdout).read(CHUNK_BYTES):
                 whole, newline, rest = (rest + data).rpartition(b"\n")
                 target.write(self._without_keys(whole + newline))
             self.counts["foreign"] += len(rest)

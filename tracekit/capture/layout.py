@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from tracekit.capture.tracefs import read_setting
 from tracekit.errors import UsageError
+from tracekit.units import SECTOR_BYTES
 
 SYS_DEV = Path("/sys/dev/block")
 
@@ -110,7 +111,6 @@ _EXTENT_LONGEST = 32768
 _SWAP_AT = 4086
 _SWAP_MAGIC = b"SWAPSPACE2"
 _SWAP_UUID_AT = 1036
-SECTOR_BYTES = 512
 
 
 @dataclass(frozen=True)

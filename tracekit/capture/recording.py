@@ -19,7 +19,7 @@ from tracekit.store import write_json
 
 MAGIC = 0x65617407
 HEADER = struct.Struct("=IIQQIIIIIHH")
-BLOCK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 # The same header as columns; numpy's own names of the kinds.
 _COLUMNS = [
     ("magic", "u4"),
@@ -102,7 +102,7 @@ def read_blocks(spool: Path) -> Iterator[Block]:
     with spool.open("rb") as file:
         data = bytearray()
         lost = foreign = 0
-        while chunk := file.read(BLOCK_BYTES):
+        while chunk := file.read(CHUNK_BYTES):
             data += chunk
             while True:
                 starts, end = _walk(data, header)

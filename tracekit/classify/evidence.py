@@ -24,7 +24,7 @@ from tracekit.classify.regions import (
     time_columns,
 )
 from tracekit.errors import InputError
-from tracekit.tables import SECTOR_BYTES
+from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 
 COLUMNS = (
     "device",
@@ -38,7 +38,6 @@ COLUMNS = (
     "process",
     "partition",
 )
-PAGE_BYTES = 4096
 # Commits of a journal follow each other without a gap; a lost event or two may tear one open.
 RUN_GAP_SECTORS = 2048
 

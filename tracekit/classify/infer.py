@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tracekit.arrow import codes, ints
 from tracekit.classify.evidence import JBD2, OPERATIONS, Evidence, Key, Survey, gather, process_kind
 from tracekit.classify.regions import OnRows, batches, decided, found_entry, ignore_rows
-from tracekit.tables import SECTOR_BYTES
+from tracekit.units import SECTOR_BYTES
 
 # A region in which hardly anything else happens; a checkpoint writes the journal's superblock too.
 ALMOST_ALL = 0.9

@@ -28,7 +28,8 @@ from tracekit.classify.regions import (
 )
 from tracekit.metadata import warning
 from tracekit.store import write_batches
-from tracekit.tables import ROLES, SECTOR_BYTES, TEXT
+from tracekit.tables import ROLES, TEXT
+from tracekit.units import SECTOR_BYTES
 
 COLUMNS = ("device", "sector", "length_bytes", "operation", "role")
 

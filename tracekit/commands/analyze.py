@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.errors import UsageError
+from tracekit.units import MIB
 
 if TYPE_CHECKING:
     from tracekit.analyze import Analysis
     from tracekit.store import TraceFolder
-
-MIB = 1 << 20
 
 
 def analyze(

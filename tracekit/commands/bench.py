@@ -114,10 +114,9 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Run a work profile on a target by the replayer; its report has times and throughput."""
     from tracekit.commands.provenance import words
-    from tracekit.pipeline import BenchOptions
+    from tracekit.pipeline import BenchOptions, finish_sweep
     from tracekit.pipeline import bench as run
     from tracekit.progress import row_progress
-    from tracekit.sweep.finish import finish
     from tracekit.sweep.grid import asked_axes, asked_timing
     from tracekit.sweep.run import sweep
     from tracekit.sweep.summary import show
@@ -130,7 +129,7 @@ def bench(  # noqa: PLR0913 - a command's parameters are its options
         timing = asked_timing(duration or "60s", warm_up, cache=cache, seed=seed)
         planned = _planned(definition, target, given=given, timing=timing, repeats=repeat)
         swept = sweep(output, planned, again=force, tell=show)
-        finish(swept, ["bench", definition, *words(context)], with_report=report)
+        finish_sweep(swept, ["bench", definition, *words(context)], with_report=report)
         _tell_swept(swept, as_json=as_json)
         return
     _refuse(context, OF_PERSONALITIES, f"{definition} is no personality")

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.errors import escape, span
+from tracekit.units import MIB
 
 if TYPE_CHECKING:
     from tracekit.readers.blktrace import Tally
     from tracekit.store import TraceFolder
-
-MIB = 1 << 20
 
 
 def parse(

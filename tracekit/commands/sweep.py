@@ -77,7 +77,7 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
 ) -> None:
     """Run personalities on directories: throughput and latency by step, mean and spread."""
     from tracekit.commands.provenance import words
-    from tracekit.sweep.finish import finish
+    from tracekit.pipeline import finish_sweep
     from tracekit.sweep.grid import asked_axes, asked_timing, plan_runs, split_targets
     from tracekit.sweep.run import sweep as run
     from tracekit.sweep.summary import check_complete, show, tell
@@ -91,6 +91,6 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
         repeats=runs,
     )
     swept = run(output, planned, replace=replace, tell=show, keeps_operations=operations)
-    finish(swept, ["sweep", *personality, *words(context)], with_report=report)
+    finish_sweep(swept, ["sweep", *personality, *words(context)], with_report=report)
     typer.echo(tell(swept, as_json=as_json))
     check_complete(swept)

@@ -20,17 +20,16 @@ from typing import Any
 import numpy as np
 
 from tracekit.device.latencies import told_of
-from tracekit.device.steps import PAGE_BYTES
 from tracekit.devices import (
     KNOWN,
     MAX_PARALLELISM,
-    MIB_BYTES,
     REQUIRED,
     Profile,
     choose_profile,
     load_profiles,
 )
 from tracekit.errors import UsageError, escape
+from tracekit.units import MIB, PAGE_BYTES
 
 RATE_MAX_MIB_S = 1e7
 SAME_AS_RANDOM = 0.9
@@ -136,7 +135,7 @@ def _rate(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
     mean_ns = next(_mean_ns(results, operation), float(times[lengths.argmin()]))
     # The setup that a profile has is the latency less 4 KiB at the rate: never below 0.
     byte_ns = min(byte_ns, mean_ns / PAGE_BYTES * 0.99)
-    rate = min(1e9 / byte_ns / MIB_BYTES, RATE_MAX_MIB_S)
+    rate = min(1e9 / byte_ns / MIB, RATE_MAX_MIB_S)
     yield Fitted(f"{operation}_mib_s", rate, float(distance / math.sqrt(len(points))))
 
 
@@ -156,7 +155,7 @@ def _sequential(results: Sequence[Result], values: Mapping[str, float]) -> Itera
             rate, latency_us = (values.get(f"{operation}_{k}") for k in ("mib_s", "latency_us"))
             if median_ns is None or rate is None or latency_us is None:
                 continue
-            page_us = PAGE_BYTES / MIB_BYTES / rate * 1e6
+            page_us = PAGE_BYTES / MIB / rate * 1e6
             found.append(max(median_ns / 1e3 - page_us, 0.0))
             setups.append(max(latency_us - page_us, 0.0))
     # A profile has one for reads and writes; what is not clearly shorter is no other.

@@ -12,8 +12,8 @@ import numpy as np
 from tracekit.errors import UsageError
 from tracekit.plans import block_plan
 from tracekit.replay.routes import DEFAULT
+from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 
-PAGE_BYTES = 4096
 FILL_BYTES = 1 << 20
 FILL_DEPTH = 32
 PRECONDITION_DEPTH = 256
@@ -168,7 +168,7 @@ def write_plan(path: Path, step: Step, *, size_bytes: int, seed: tuple[int, int]
     tables = block_plan.Tables(
         labels=(DEFAULT,),
         needed_bytes=(size_bytes,),
-        extents=(block_plan.Extent("device", 0, size_bytes // block_plan.SECTOR_BYTES, 0, 0),),
+        extents=(block_plan.Extent("device", 0, size_bytes // SECTOR_BYTES, 0, 0),),
         trace_sha256=bytes(32),
         level="queued",
     )
@@ -186,7 +186,7 @@ def _records(
     count = min(CHUNK, step.requests - first)
     number = np.arange(first, first + count)
     slots = size_bytes // step.length_bytes
-    sectors = step.length_bytes // block_plan.SECTOR_BYTES
+    sectors = step.length_bytes // SECTOR_BYTES
     slot = number % slots if step.is_sequential else chance.integers(0, slots, count)
     is_write = chance.random(count) < step.write_ratio
     is_flush = step.is_flushed & (number % 2 == 1)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from tracekit._native.replay import run_program
-from tracekit.device.steps import FILL_BYTES, PAGE_BYTES, Step, write_plan
+from tracekit.device.steps import FILL_BYTES, Step, write_plan
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.free_space import check_writable
 from tracekit.replay.emulated import ENGINE as EMULATED
 from tracekit.replay.emulated import device_spec
-from tracekit.units import format_size
+from tracekit.units import PAGE_BYTES, format_size
 
 DEFAULT_BYTES = 1 << 30
 LEAST_BYTES = 4 << 20

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.store import new_folder, write_json
+from tracekit.units import SECTOR_BYTES
 
 WANTED = (
     *("crc32c_generic", "virtio_pci", "virtio_blk", "ext4", "overlay", "configfs"),
@@ -124,7 +125,6 @@ MAGIC = (0x202, b"HdrS")
 VERSION_OFFSET = 0x206
 PAYLOAD_OFFSET = 0x248
 OLDEST_WITH_PAYLOAD = 0x0208
-SECTOR_BYTES = 512
 XZ = b"\xfd7zXZ\x00"
 ELF = b"\x7fELF"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.image import QEMU, Image, cache_folder
 from tracekit.store import scratch_folder, write_json
-from tracekit.units import parse_duration, parse_size
+from tracekit.units import MIB, parse_duration, parse_size
 
 SAID = "tracekit-lab: "
 """How lines on the console begin that the lab's own scripts wrote."""
@@ -184,7 +184,6 @@ def said_lines(console: str) -> Sequence[str]:
 
 
 ROLES = ("fs", "journal", "swap")
-MIB = 1 << 20
 LEAST_MIB = {"fs": 16, "journal": 4, "swap": 1}
 MOST_MIB = 1 << 22
 TABLE_MIB = 2

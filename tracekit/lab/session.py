@@ -18,7 +18,6 @@ from tracekit.capture.recording import SUFFIXES, packing_writer, survey
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.image import GUEST, Image, build, cache_folder, make_file_system, run_tool
 from tracekit.lab.machine import (
-    MIB,
     Disk,
     Machine,
     choose_accelerator,
@@ -28,6 +27,7 @@ from tracekit.lab.machine import (
     tail,
 )
 from tracekit.store import scratch_folder, write_json
+from tracekit.units import MIB
 
 PACKAGE = Path(__file__).resolve().parents[1]
 LAYOUT_MODULES = (

@@ -5,18 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.errors import InputError, UsageError
+from tracekit.metadata import read_object
 from tracekit.model.placement import Curves, running_best
-from tracekit.tables import BLOCK_BYTES
+from tracekit.store import TraceFolder, command_line
+from tracekit.units import BLOCK_BYTES, PS_PER_NS, format_size, parse_size
 
 SPLIT = "combined"
 WORTH_RATIO = 0.01
 KNEE_RATIO = 0.9
 LASTING_RATIO = 1.1
-PS_PER_NS = 1000
 
 
 @dataclass(frozen=True)
@@ -310,3 +313,37 @@ def _spread(end: int, count: int, kept: Sequence[int]) -> NDArray[np.int64]:
         ratios = np.geomspace(1, end, count // 2)
         chosen = np.rint(np.concatenate([even, ratios])).astype(np.int64)
     return np.unique(np.concatenate([chosen, np.array(kept, np.int64), [0]])).astype(np.int64)
+
+
+ANSWER = "answer"
+PLACED_BYTES = {"fs": "fs_bytes", "journal": "journal_bytes", "swap": "swap_bytes"}
+
+
+def read_recommendation(folder: TraceFolder) -> Mapping[str, Any]:
+    """Return recommendation.json; raise InputError when `recommend` has not run."""
+    file = folder.path / "recommendation.json"
+    hint = f"run: {command_line('recommend', folder.path)}"
+    if not file.is_file():
+        raise InputError(f"{folder.path} has no recommendation yet", hint=hint)
+    found = read_object(file, hint=hint)
+    if "answer" not in found or "answers" not in found or "coverage" not in found:
+        raise InputError(f"{file} holds no recommendation", hint=hint)
+    return found
+
+
+def choose_answer(advice: Mapping[str, Any], wanted: str) -> Mapping[str, Any]:
+    """Return the answer of the headline (`answer`) or at the capacity that is named."""
+    if wanted == ANSWER:
+        headline: Mapping[str, Any] = advice["answer"]
+        return headline
+    size = parse_size(wanted, option="--placement")
+    for answer in (advice["answer"], *advice["answers"]):
+        if answer["capacity_bytes"] == size:
+            found: Mapping[str, Any] = answer
+            return found
+    known = sorted({answer["capacity_bytes"] for answer in advice["answers"]})
+    raise UsageError(
+        f"--placement {wanted}: there is no answer for this capacity",
+        hint=f"run recommend --capacity {wanted}, or choose one of:"
+        f" {', '.join(format_size(one) for one in known[:12])}",
+    )

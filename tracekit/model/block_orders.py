@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit._native.placement import BLOCK, DEVICE, HOTTEST, OPTIMAL, PLACED_ROLES, START
-from tracekit.arrow import name_codes, numbers, read_columns, role_codes, row_count
+from tracekit.arrow import name_codes, numbers, read_columns, row_count
 from tracekit.errors import InputError
-from tracekit.tables import ROLES
+from tracekit.tables import ROLES, role_codes
 
 COLUMNS = ["device", "block", "role", "reads", "writes"]
 MAX_BLOCK = 1 << 54

@@ -22,8 +22,8 @@ from tracekit.errors import InputError, UsageError
 from tracekit.model.miss_ratio_curve import Accesses
 from tracekit.model.what_if import AS_ASKED, Times, fault, read_what_if
 from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.tables import BUFFER, ROLES, SECTOR_BYTES
-from tracekit.units import format_size
+from tracekit.tables import BUFFER, ROLES
+from tracekit.units import SECTOR_BYTES, format_size
 
 LARGEST_BYTES = 1 << 16
 MAPPINGS = ("lru", "banked")

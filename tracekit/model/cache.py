@@ -41,8 +41,8 @@ from tracekit.model.cache_plane import (
 )
 from tracekit.model.miss_ratio_curve import HitCounts, page_keys
 from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.tables import BLOCK_BYTES, CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, ROLES
-from tracekit.units import format_size
+from tracekit.tables import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, ROLES
+from tracekit.units import BLOCK_BYTES, format_size
 
 KNEE_SHARE = 0.9
 MEASURES = {"read_latency_avg": "mean read latency", "io_time": "aggregate I/O time"}

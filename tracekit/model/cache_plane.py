@@ -31,8 +31,7 @@ from tracekit.model.cache_passes import even_pairs, parts
 from tracekit.model.miss_ratio_curve import HitCounts
 from tracekit.model.timings import read_factor
 from tracekit.tables import CACHE_SENSITIVITY
-
-MIB = 1 << 20
+from tracekit.units import MIB
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,14 @@ from tracekit import query
 from tracekit.arrow import name_codes, numbers, read_columns
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
+from tracekit.model.answer import ANSWER, PLACED_BYTES, choose_answer, read_recommendation
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, read_blocks
 from tracekit.model.what_if import WhatIf, read_what_if
-from tracekit.replay.placed import ANSWER, PLACED_BYTES, choose_answer, read_recommendation
 from tracekit.store import TraceFolder, command_line, write_json, write_table
-from tracekit.tables import BLOCK_BYTES, ENDURANCE, ROLES
-from tracekit.units import format_duration, format_size
+from tracekit.tables import ENDURANCE, ROLES
+from tracekit.units import BLOCK_BYTES, DAY_NS, GB, format_duration, format_size
 
 COLUMNS = ["device", "block", "writes"]
-DAY_NS = 86_400 * 10**9
 PERCENTILE = 99
 
 
@@ -181,7 +180,6 @@ def _endurance_words_price(result: Mapping[str, Any]) -> str:
 
 TABLE = "simulations/endurance"
 RESULT = "simulations/endurance.json"
-GB = 10**9
 STEPS = 2
 LARGEST_AMPLIFICATION = 1000.0
 Step = Callable[[str, int, int], None]

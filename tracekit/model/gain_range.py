@@ -22,7 +22,8 @@ from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, order_bl
 from tracekit.model.placement import read_rows
 from tracekit.model.timings import OPEN, Variant, variants
 from tracekit.model.windows import Cut, Cutter
-from tracekit.tables import BLOCK_BYTES, ROLES
+from tracekit.tables import ROLES
+from tracekit.units import BLOCK_BYTES
 
 
 def hold(

@@ -15,7 +15,8 @@ from tracekit._native.accesses import NEITHER, READ, WRITE, AccessColumns, make_
 from tracekit._native.curves import GROUPS, SHARDS_SCALE, Shards, ShardsTotals
 from tracekit.arrow import numbers, read_columns
 from tracekit.model.block_orders import TouchedBlocks
-from tracekit.tables import BLOCK_BYTES, ROLES
+from tracekit.tables import ROLES
+from tracekit.units import BLOCK_BYTES
 
 # The points of a curve err together, so a band that holds 95 % of the points of nearly every curve
 # is that of a much surer point: 99.7 %, by Student's t with GROUPS - 2 degrees of freedom (a mean

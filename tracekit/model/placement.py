@@ -27,10 +27,10 @@ from tracekit._native.placement import (
     Setup,
     Totals,
 )
-from tracekit.arrow import ahead, flag_bytes, name_codes, numbers, read_columns, role_codes
+from tracekit.arrow import ahead, flag_bytes, name_codes, numbers, read_columns
 from tracekit.devices import Profile, device_cost, picoseconds
 from tracekit.model.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
-from tracekit.tables import OPERATIONS, ROLES
+from tracekit.tables import OPERATIONS, ROLES, role_codes
 
 
 @dataclass(frozen=True)

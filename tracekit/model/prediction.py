@@ -20,7 +20,7 @@ from tracekit.model.block_orders import TouchedBlocks, read_blocks
 from tracekit.model.event_simulation import needs_walk, walk_placement
 from tracekit.model.placement import sweep
 from tracekit.store import TraceFolder, write_batches
-from tracekit.tables import BLOCK_BYTES
+from tracekit.units import BLOCK_BYTES
 
 LEAST_REQUESTS = 100
 NEEDED = ("trace.json", "blocks.parquet", "recommendation.json")

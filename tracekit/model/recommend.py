@@ -47,8 +47,8 @@ from tracekit.model.timings import (
 )
 from tracekit.model.windows import choose_cut
 from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.tables import BLOCK_BYTES, PLACEMENT, ROLES
-from tracekit.units import format_duration, format_size
+from tracekit.tables import PLACEMENT, ROLES
+from tracekit.units import BLOCK_BYTES, format_duration, format_size
 
 # Placement, coverage, change of time in ps and blocks by role, at each capacity point.
 Series = tuple[str, str, NDArray[np.int64], dict[str, NDArray[np.int64]]]

@@ -13,17 +13,23 @@ from numpy.typing import NDArray
 
 from tracekit.devices import Profile
 from tracekit.errors import UsageError
-from tracekit.model.answer import Answer, find_answers, to_ns
+from tracekit.model.answer import (
+    ANSWER,
+    Answer,
+    choose_answer,
+    find_answers,
+    read_recommendation,
+    to_ns,
+)
 from tracekit.model.block_orders import TouchedBlocks, read_blocks
 from tracekit.model.event_simulation import needs_walk, sweep_walked
 from tracekit.model.gain_range import GainRange, gain_range
 from tracekit.model.placement import Curves, sweep
 from tracekit.model.timings import LARGEST_FACTOR, LEAST_FACTOR, OPEN, Variant, variants
 from tracekit.model.windows import choose_cut, windows
-from tracekit.replay.placed import ANSWER, choose_answer, read_recommendation
 from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.tables import BLOCK_BYTES, SENSITIVITY
-from tracekit.units import format_duration, format_size
+from tracekit.tables import SENSITIVITY
+from tracekit.units import BLOCK_BYTES, format_duration, format_size
 
 NAMES = {"fs": "the file system", "journal": "the journal", "swap": "swap",
          "combined": "a split between roles", "base": "the base device alone"}  # fmt: skip

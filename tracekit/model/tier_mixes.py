@@ -23,15 +23,14 @@ from tracekit._native.tiering import (
     Tiering,
     Windows,
 )
-from tracekit.arrow import name_codes, numbers, role_codes
+from tracekit.arrow import name_codes, numbers
 from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder
-from tracekit.tables import ROLES, SECTOR_BYTES
+from tracekit.tables import ROLES, role_codes
+from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES
 
 ROUNDINGS = ("floor", "nearest", "ceiling")
 MAX_MIXES = 1_000_000
-MIB = 1 << 20
-BLOCK_BYTES = 4096
 
 
 @dataclass(frozen=True)

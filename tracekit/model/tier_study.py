@@ -35,7 +35,7 @@ from tracekit.model.tier_mixes import (
 )
 from tracekit.model.timings import read_factor
 from tracekit.model.what_if import RATE_KEYS, TIER_KEYS, WhatIf
-from tracekit.tables import SECTOR_BYTES
+from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES
 
 # Of the whole system; all but the first two matter to dynamic tiering only.
 COST_KEYS = ("migration_cost", "promotion_cost", "demotion_cost")
@@ -110,8 +110,6 @@ def _parse(text: str) -> list[Vary]:
     return [Vary(tier or None, key, value) for value in values]
 
 
-MIB = 1 << 20
-BLOCK_BYTES = 4096
 # Work of dynamic tiering, in extents looked at: one core does 50 million a second.
 MAX_WORK = 30_000_000_000
 CHUNK_WORK = 20_000_000

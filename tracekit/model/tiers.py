@@ -43,7 +43,6 @@ from tracekit.model.what_if import choose_tiers, read_what_if
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import (
     ROLES,
-    SECTOR_BYTES,
     TIERS,
     TIERS_EXTENTS,
     TIERS_KEY,
@@ -51,7 +50,7 @@ from tracekit.tables import (
     TIERS_SKEW,
     TIERS_WINDOWS,
 )
-from tracekit.units import format_size
+from tracekit.units import SECTOR_BYTES, format_size
 
 METHODS = ("static", "dynamic")
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.arrow import numbers, read_columns, role_codes
+from tracekit.arrow import numbers, read_columns
 from tracekit.devices import Profile
 from tracekit.errors import UsageError
 from tracekit.model.placement import Curves, Timings
 from tracekit.store import TraceFolder
-from tracekit.tables import BLOCK_BYTES, ROLES, SECTOR_BYTES
-from tracekit.units import format_duration, format_size
+from tracekit.tables import ROLES, role_codes
+from tracekit.units import BLOCK_BYTES, SECTOR_BYTES, format_duration, format_size
 
 SERIAL, OPEN = "serial", "open"
 BACKLOG_RATIO = 0.1

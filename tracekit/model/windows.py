@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from tracekit.arrow import row_count
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder
-from tracekit.units import parse_duration
+from tracekit.units import HOUR_NS, parse_duration
 
-HOUR_NS = 3600 * 10**9
 LONG_NS = 3 * HOUR_NS
 MOST_WINDOWS = 168
 DEFAULT_WINDOWS = 8

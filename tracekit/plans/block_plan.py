@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit._native.plan import tally
+from tracekit.units import SECTOR_BYTES
 
 MAGIC = b"TKPLAN\r\n"
 VERSION = 2
 STRIDE = 4096
-SECTOR_BYTES = 512
 MAX_TRANSFER_BYTES = 64 << 20
 AFTER_MAX = 1 << 20
 CHUNK_RECORDS = 64 * STRIDE
@@ -24,6 +24,14 @@ CHUNK_RECORDS = 64 * STRIDE
 OPERATIONS = ("read", "write", "flush", "discard", "write_zeroes")
 READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES = range(5)
 FUA, PREFLUSH, SYNC, META, READAHEAD = 1, 2, 4, 8, 16
+FLAG_BITS = {
+    "is_fua": FUA,
+    "is_preflush": PREFLUSH,
+    "is_sync": SYNC,
+    "is_meta": META,
+    "is_readahead": READAHEAD,
+}
+"""Columns of requests, and the bit of a record's flags that each becomes."""
 LEVELS = ("queued", "issued")
 
 HEADER = np.dtype(

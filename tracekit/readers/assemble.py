@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from tracekit import query
 from tracekit.arrow import number_column, word_array
 from tracekit.errors import InputError, UnorderedError
+from tracekit.formats import FILETIME_OF_1970
 from tracekit.readers.text import LARGEST_SUM
 from tracekit.readers.units import (
-    FILETIME_OF_1970,
     SIZE_BYTES,
     TIME_NS,
     Columns,

@@ -8,9 +8,9 @@ import numpy as np
 
 from tracekit.arrow import text_column
 from tracekit.errors import InputError
+from tracekit.formats import ORACLE_RECORD
 from tracekit.readers.units import Columns, Units
 
-RECORD = [("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")]
 NEVER = (-1, (1 << 63) - 1)
 ORACLE_CHECKED_RECORDS = 1000
 LARGEST_SIZE_BYTES = 1 << 30
@@ -34,7 +34,7 @@ class OracleFormat:
         starts from 0 or from 1.
         """
         count = min(len(head) // self.record_bytes, ORACLE_CHECKED_RECORDS)
-        records = np.frombuffer(head, np.dtype(RECORD), count)
+        records = np.frombuffer(head, ORACLE_RECORD, count)
         if count < 2 or (np.diff(records["time"].astype(np.int64)) < 0).any():
             return False
         following, place = records["next"], np.arange(count)
@@ -53,7 +53,7 @@ class OracleFormat:
 
     def decode(self, block: bytes | memoryview) -> Columns:
         """Decode whole records; raise InputError for objects that cannot be places."""
-        records = np.frombuffer(block, np.dtype(RECORD))
+        records = np.frombuffer(block, ORACLE_RECORD)
         largest = int(records["object"].max())
         if (records["object"] > LARGEST_PLACE // 512).sum() > MOST_STRAYS_RATIO * len(records):
             raise InputError(

@@ -36,7 +36,7 @@ from tracekit.readers.units import (
     Units,
 )
 
-BLOCK_BYTES = 4 << 20
+CHUNK_BYTES = 4 << 20
 LONGEST_LINE_BYTES = 64 << 20
 
 Whole = Callable[[bytearray, int], int]
@@ -59,12 +59,12 @@ def blocks_of(fd: int, start: bytes, *, whole: Whole) -> Iterator[memoryview]:
     `start` was read from the descriptor already. A block is valid until the next one is asked for:
     all lie in one buffer. Raise InputError for a line that no text has.
     """
-    buffer = bytearray(max(2 * BLOCK_BYTES, 2 * len(start)))
+    buffer = bytearray(max(2 * CHUNK_BYTES, 2 * len(start)))
     buffer[: len(start)] = start
     size = len(start)
     while got := os.readv(fd, [memoryview(buffer)[size:]]):
         size += got
-        if size < BLOCK_BYTES:
+        if size < CHUNK_BYTES:
             continue
         end = whole(buffer, size)
         if end:

@@ -15,8 +15,8 @@ from tracekit._native.columns import SHOWN_BYTES, ColumnReader, Kind
 from tracekit._native.columns import Block as Found
 from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
+from tracekit.formats import FILETIME_OF_1970
 from tracekit.readers.units import (
-    FILETIME_OF_1970,
     SHOWN_CHARACTERS,
     SIZE_BYTES,
     TIME_NS,

@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracekit.errors import InputError, UsageError
-from tracekit.tables import SECTOR_BYTES
+from tracekit.formats import FILETIME_OF_1970
+from tracekit.units import SECTOR_BYTES
 
 TIME_NS = {
     "ns": 1,
@@ -26,7 +27,6 @@ TIME_NS = {
 RESPONSE_UNITS = [name for name in TIME_NS if name != "date"]
 SIZE_BYTES = {"bytes": 1, "sectors": 512, "pages": 4096}
 SHOWN_CHARACTERS = 120
-FILETIME_OF_1970 = 116_444_736_000_000_000
 
 
 class StrayError(InputError):

@@ -19,6 +19,7 @@ from tracekit.replay.routes import NVM, Routes, known_devices, parts_of
 from tracekit.replay.source import Rows, Source
 from tracekit.store import TraceFolder, beside
 from tracekit.tables import ROLES
+from tracekit.units import SECTOR_BYTES
 
 
 def _none() -> Integers:
@@ -178,8 +179,8 @@ class _Compiler:
         if self.first_ns is None:
             self.first_ns = int(rows["time_ns"][0])
         length_bytes = np.where(operation == block_plan.FLUSH, 0, rows["length_bytes"])
-        sectors = -(-length_bytes // block_plan.SECTOR_BYTES)
-        self.rounded += int((sectors * block_plan.SECTOR_BYTES != length_bytes).sum())
+        sectors = -(-length_bytes // SECTOR_BYTES)
+        self.rounded += int((sectors * SECTOR_BYTES != length_bytes).sum())
         after, think_ns = self.waits.add(rows)
         sector = np.where(operation == block_plan.FLUSH, 0, rows["sector"])
         parts = self._place(rows, operation, sector, sector + sectors)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracekit.devices import MIB_BYTES, Profile, choose_profile, disk_of, load_profiles
+from tracekit.devices import Profile, choose_profile, disk_of, load_profiles
 from tracekit.errors import UsageError
+from tracekit.units import MIB
 
 ENGINE = "emulated"
 
@@ -40,8 +41,8 @@ def device_spec(profile: Profile) -> str:
     values = {
         "read_setup_ns": profile.read_setup_us * 1e3,
         "write_setup_ns": profile.write_setup_us * 1e3,
-        "read_bytes_s": profile.read_mib_s * MIB_BYTES,
-        "write_bytes_s": profile.write_mib_s * MIB_BYTES,
+        "read_bytes_s": profile.read_mib_s * MIB,
+        "write_bytes_s": profile.write_mib_s * MIB,
         "flush_ns": profile.flush_us * 1e3,
         "fua_ns": profile.fua_us * 1e3,
     }

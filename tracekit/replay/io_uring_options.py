@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracekit.errors import UsageError
-from tracekit.units import parse_duration
-
-NS_PER_MS = 1_000_000
+from tracekit.units import NS_PER_MS, parse_duration
 
 
 def polling(sqpoll: str | None, *, iopoll: bool) -> list[str]:

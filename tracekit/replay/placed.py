@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.errors import InputError, UsageError
-from tracekit.metadata import read_object
+from tracekit.errors import UsageError
+from tracekit.model.answer import PLACED_BYTES, choose_answer, read_recommendation
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, read_blocks
-from tracekit.plans.block_plan import AFTER_MAX, FLUSH, PREFLUSH, SECTOR_BYTES
-from tracekit.store import TraceFolder, command_line
-from tracekit.tables import BLOCK_BYTES, ROLES
-from tracekit.units import format_size, parse_size
+from tracekit.plans.block_plan import AFTER_MAX, FLUSH, PREFLUSH
+from tracekit.store import TraceFolder
+from tracekit.tables import ROLES
+from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 
 Integers = npt.NDArray[np.int64]
 
@@ -196,40 +196,6 @@ def place(touched: TouchedBlocks, coverage: str, *, blocks: Mapping[str, int]) -
             moved[name, role] = _Moved(keys, slot)
             slot += len(keys)
     return Placed(moved, on_nvm)
-
-
-ANSWER = "answer"
-PLACED_BYTES = {"fs": "fs_bytes", "journal": "journal_bytes", "swap": "swap_bytes"}
-
-
-def read_recommendation(folder: TraceFolder) -> Mapping[str, Any]:
-    """Return recommendation.json; raise InputError when `recommend` has not run."""
-    file = folder.path / "recommendation.json"
-    hint = f"run: {command_line('recommend', folder.path)}"
-    if not file.is_file():
-        raise InputError(f"{folder.path} has no recommendation yet", hint=hint)
-    found = read_object(file, hint=hint)
-    if "answer" not in found or "answers" not in found or "coverage" not in found:
-        raise InputError(f"{file} holds no recommendation", hint=hint)
-    return found
-
-
-def choose_answer(advice: Mapping[str, Any], wanted: str) -> Mapping[str, Any]:
-    """Return the answer of the headline (`answer`) or at the capacity that is named."""
-    if wanted == ANSWER:
-        headline: Mapping[str, Any] = advice["answer"]
-        return headline
-    size = parse_size(wanted, option="--placement")
-    for answer in (advice["answer"], *advice["answers"]):
-        if answer["capacity_bytes"] == size:
-            found: Mapping[str, Any] = answer
-            return found
-    known = sorted({answer["capacity_bytes"] for answer in advice["answers"]})
-    raise UsageError(
-        f"--placement {wanted}: there is no answer for this capacity",
-        hint=f"run recommend --capacity {wanted}, or choose one of:"
-        f" {', '.join(format_size(one) for one in known[:12])}",
-    )
 
 
 def place_answer(folder: TraceFolder, wanted: str) -> tuple[Placed, Mapping[str, Any]]:

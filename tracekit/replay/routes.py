@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import InputError, UsageError
-from tracekit.plans.block_plan import SECTOR_BYTES, Extent, Tables
+from tracekit.plans.block_plan import Extent, Tables
 from tracekit.tables import ROLES
+from tracekit.units import SECTOR_BYTES
 
 LABEL_MOST = 31
 _PART = re.compile(r"(?P<device>[^@]+)(?:@(?P<first>\d{1,15})\+(?P<sectors>\d{1,15}))?")

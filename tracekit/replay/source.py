@@ -13,18 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracekit.errors import InputError
-from tracekit.plans import block_plan
+from tracekit.plans.block_plan import FLAG_BITS
 
 BATCH_ROWS = 1 << 18
 TIMES = ("queue_ns", "getrq_ns", "insert_ns", "merge_ns", "issue_ns", "complete_ns")
 COLUMNS = ("request_id", "device", "sector", "length_bytes", "operation", "role")
-FLAGS = {
-    "is_fua": block_plan.FUA,
-    "is_preflush": block_plan.PREFLUSH,
-    "is_sync": block_plan.SYNC,
-    "is_meta": block_plan.META,
-    "is_readahead": block_plan.READAHEAD,
-}
 CHAIN_MAX = 64
 NO_TIME = np.iinfo(np.int64).min
 
@@ -94,7 +87,7 @@ class Source:
         """Yield rows as they stand, and the time up to which no later row can come."""
         with pq.ParquetFile(self.path) as table:
             times = ["queue_ns", "issue_ns"] if self.level == "issued" else self._times(table)
-            columns = [*dict.fromkeys((*times, "complete_ns")), *COLUMNS, *FLAGS]
+            columns = [*dict.fromkeys((*times, "complete_ns")), *COLUMNS, *FLAG_BITS]
             if self.level == "issued":
                 columns.append("merged_into")
             for batch in table.iter_batches(BATCH_ROWS, columns=columns):
@@ -195,7 +188,7 @@ def _codes(column: Any, names: list[str]) -> Integers:
 
 def _flags(batch: Any) -> npt.NDArray[np.uint8]:
     flags = np.zeros(batch.num_rows, np.uint8)
-    for name, bit in FLAGS.items():
+    for name, bit in FLAG_BITS.items():
         flags |= batch.column(name).to_numpy(zero_copy_only=False).astype(np.uint8) * np.uint8(bit)
     return flags
 

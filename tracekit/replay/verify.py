@@ -15,6 +15,7 @@ from tracekit import query
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import read_object
+from tracekit.model.answer import ANSWER, choose_answer, read_recommendation
 from tracekit.model.prediction import (
     blocks_of,
     first_requests,
@@ -24,7 +25,6 @@ from tracekit.model.prediction import (
     span_ns,
 )
 from tracekit.replay.emulated import ENGINE as EMULATED
-from tracekit.replay.placed import ANSWER, choose_answer, read_recommendation
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
 from tracekit.replay.schedule import Schedule

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tracekit.replay.io_uring_options import describe_polling
-from tracekit.units import format_size
+from tracekit.units import MIB, format_size
 
-MIB = 1 << 20
 PACE = {
     "trace": "at the trace's times",
     "closed": "in a closed loop, with the trace's think times",

@@ -14,9 +14,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from tracekit.errors import UsageError
-from tracekit.lab.machine import MIB, Disk, dax_start_mib, parse_disks
+from tracekit.lab.machine import Disk, dax_start_mib, parse_disks
 from tracekit.plans.file_plan import MOST_LINE_NS, Medium
-from tracekit.units import parse_duration, parse_size
+from tracekit.units import MIB, parse_duration, parse_size
 from tracekit.workload.personality import Personality, open_personality
 from tracekit.workload.requests import SEED_MOST
 

@@ -16,6 +16,8 @@ from tracekit._native.curves import SHARDS_SCALE, Shards
 from tracekit.arrow import codes, flags, ints, open_table, read_batches
 from tracekit.errors import InputError
 from tracekit.model.miss_ratio_curve import Accesses, sampled_hits
+from tracekit.plans.block_plan import FLAG_BITS
+from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 from tracekit.workload.fit_arrivals import correlation, dispersion
 
 if TYPE_CHECKING:
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-SECTOR_BYTES = 512
-FLAGS = {"is_fua": 1, "is_preflush": 2, "is_sync": 4, "is_meta": 8, "is_readahead": 16}
 NAMES = ("fua", "preflush", "sync", "meta", "readahead")
 OPERATIONS = ("read", "write", "flush")
 LIMIT = 3_000_000
@@ -84,7 +84,7 @@ def read_requests(path: Path, limit: int = LIMIT) -> Requests:
 
 
 def _batches(path: Path) -> Iterator[Any]:
-    yield from read_batches(path, [*COLUMNS, *FLAGS])
+    yield from read_batches(path, [*COLUMNS, *FLAG_BITS])
 
 
 def _rows(batch: Any, found: Requests) -> Rows:
@@ -114,7 +114,7 @@ def _rows(batch: Any, found: Requests) -> Rows:
     rows["sector"] = np.where(is_flush, 0, sector)
     rows["sectors"] = np.where(is_flush | ~is_kept, 0, -(-length // SECTOR_BYTES))
     rows["operation"] = np.where(operation < 0, 0, operation)
-    for name, bit in FLAGS.items():
+    for name, bit in FLAG_BITS.items():
         rows["flags"] |= flags(known[name]).astype(np.uint8) * np.uint8(bit)
     rows["region"], rows["owner"] = _groups(known, found)
     return rows[is_kept]
@@ -161,7 +161,6 @@ def _pairs(first: Integers, second: Integers, names: Any, known: list[Any]) -> I
 Floats = npt.NDArray[np.float64]
 SAMPLE = 1_000_000
 WINDOWS = 200
-PAGE_BYTES = 4096
 PAGE_LIMIT = 1 << 17
 ALL = "all"
 

@@ -17,11 +17,11 @@ from tracekit._native.territory import RUN, Territory
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES
+from tracekit.units import MIB, SECTOR_BYTES
 from tracekit.workload.fidelity import (
     LIMIT,
     NAMES,
     OPERATIONS,
-    SECTOR_BYTES,
     WINDOWS,
     Flags,
     Integers,
@@ -347,7 +347,6 @@ def _merged(codes: Integers) -> Integers:
     return replaced
 
 
-MIB = 1 << 20
 MIB_SECTORS = MIB // SECTOR_BYTES
 OTHERS = "others"
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from tracekit import __version__
 from tracekit.arrow import number_column, text_column
 from tracekit.free_space import check_room
-from tracekit.replay.source import FLAGS
+from tracekit.plans.block_plan import FLAG_BITS
 from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
 from tracekit.tables import OPERATIONS, REQUESTS, ROLES, SCHEMA_VERSION
+from tracekit.units import SECTOR_BYTES
 from tracekit.workload.model import Profile
 from tracekit.workload.requests import FEWER, Extent, blocks, digest, nothing
 
-SECTOR_BYTES = 512
 PROFILE_NAME = "profile.toml"
 DEVICE = "profile"
 REQUEST_BYTES = 6
@@ -108,7 +108,8 @@ class _Table:
         if None in names:
             process = pa.array([names[at] for at in stream], pa.dictionary(pa.int32(), pa.string()))
         flags = {
-            name: pa.array((records["flags"] & bit) != 0, pa.bool_()) for name, bit in FLAGS.items()
+            name: pa.array((records["flags"] & bit) != 0, pa.bool_())
+            for name, bit in FLAG_BITS.items()
         }
         return {
             "device": text_column(nothing, [DEVICE]),

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tracekit.errors import InputError, UsageError
-from tracekit.units import parse_size
+from tracekit.units import SECTOR_BYTES, parse_size
 from tracekit.workload.keys import Keys, load
 
 ACTIONS = (
@@ -100,7 +100,6 @@ class Personality:
         )
 
 
-SECTOR_BYTES = 512
 """The least that direct I/O takes; a disk of 4 KiB sectors takes multiples of these only."""
 
 

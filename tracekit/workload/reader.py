@@ -11,6 +11,7 @@ from typing import Any
 
 from tracekit.errors import InputError, UsageError
 from tracekit.tables import ROLES
+from tracekit.units import SECTOR_BYTES
 from tracekit.workload.keys import Keys, load
 from tracekit.workload.model import (
     CHOICES,
@@ -189,7 +190,6 @@ def _spatial(keys: Keys, align_bytes: int) -> Locality:
 
 
 SHIPPED = Path(__file__).with_name("profiles")
-SECTOR_BYTES = 512
 MOST_BYTES = 64 << 20  # of one request, as in a plan
 ACCESSES = ("random", "sequential", "following", "circular")
 OPERATIONS = ("read", "write", "flush")

@@ -22,13 +22,12 @@ from tracekit.free_space import Need, check_room, check_rooms
 from tracekit.plans import block_plan
 from tracekit.plans.block_plan import RECORD, FinalPlanWriter
 from tracekit.store import beside
-from tracekit.units import format_size
+from tracekit.units import MIB, SECTOR_BYTES, format_size
 from tracekit.workload.model import Profile, Stream, expected_requests
 
 BLOCK_RECORDS = 1 << 14
 SEED_MOST = (1 << 63) - 1
 DEFAULT_REQUESTS = 100_000
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,6 @@ def _resized(stream: Stream, profile: Profile, target_bytes: int) -> Stream:
     return replace(stream, start_bytes=start, size_bytes=end - start)
 
 
-SECTOR_BYTES = 512
 FEWER = "choose fewer --requests or a shorter --duration, or an --output on another disk"
 
 

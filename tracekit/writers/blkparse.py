@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tracekit.arrow import codes, flags, ints, number_column
-from tracekit.tables import OPERATIONS, SECTOR_BYTES
+from tracekit.tables import OPERATIONS
+from tracekit.units import SECTOR_BYTES
 from tracekit.writers.rows import (
     U32_MOST,
     Carriers,

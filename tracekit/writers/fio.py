@@ -11,13 +11,12 @@ import pyarrow as pa
 
 from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
-from tracekit.tables import OPERATIONS, SECTOR_BYTES
+from tracekit.tables import OPERATIONS
+from tracekit.units import BLOCK_BYTES, NS_PER_US, SECTOR_BYTES
 from tracekit.writers.rows import ODD, Rows, Source, Survey, Told, plain_names, write_lines
 
 ACTIONS = {"read": "read", "write": "write", "flush": "sync"}
 """A log may have `trim`, but fio 3.33 does not replay it and complains."""
-NS_PER_US = 1000
-BLOCK_BYTES = 4096
 JOB = """\
 # Replays {log}, {requests:,} requests exported by tracekit. Run it in this folder:
 #   fio {job}

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.arrow import number_column, text_column
-from tracekit.readers.units import FILETIME_OF_1970
-from tracekit.tables import OPERATIONS, SECTOR_BYTES
+from tracekit.formats import FILETIME_OF_1970
+from tracekit.tables import OPERATIONS
+from tracekit.units import SECTOR_BYTES
 from tracekit.writers.rows import Rows, Source, Survey, Told, plain_names, write_lines
 
 TYPES = {"read": "Read", "write": "Write"}

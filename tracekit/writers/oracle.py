@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from tracekit.errors import InputError
-from tracekit.readers.binary import RECORD
-from tracekit.tables import SECTOR_BYTES
+from tracekit.formats import ORACLE_RECORD
+from tracekit.units import NS_PER_S, SECTOR_BYTES
 from tracekit.writers.rows import U32_MOST, Rows, Source, Survey, Told
 
-NS_PER_S = 10**9
 NEVER = -1
 PAGE_SECTORS = 8
 BUCKET_ROWS = 1 << 21
@@ -56,7 +55,7 @@ def _records(rows: Rows, first: Any) -> Any:
     if len(rows) and seconds[-1] > U32_MOST:
         message = f"a time of {seconds[-1]:,} s is too large for oracleGeneral"
         raise InputError(message, hint="export to another format")
-    records = np.empty(len(rows), np.dtype(RECORD))
+    records = np.empty(len(rows), ORACLE_RECORD)
     records["time"] = seconds
     records["object"] = rows.sector + first[rows.device]
     records["size"] = rows.length_bytes
@@ -83,7 +82,7 @@ def _set_next(path: Path, places: Any, following: Any) -> None:
     """Write next accesses to the records at these places, which rise, block by block."""
     begin = 0
     with path.open("r+b") as file:
-        while len(records := np.fromfile(file, np.dtype(RECORD), BLOCK_ROWS)):
+        while len(records := np.fromfile(file, ORACLE_RECORD, BLOCK_ROWS)):
             low, high = np.searchsorted(places, (begin, begin + len(records)))
             records["next"][places[low:high] - begin] = following[low:high]
             file.seek(begin * records.itemsize)
@@ -107,5 +106,5 @@ def _bucket(path: Path, bucket: int, buckets: int) -> tuple[Any, Any]:
 
 def _blocks(path: Path) -> Iterator[Any]:
     with path.open("rb") as file:
-        while len(records := np.fromfile(file, np.dtype(RECORD), BLOCK_ROWS)):
+        while len(records := np.fromfile(file, ORACLE_RECORD, BLOCK_ROWS)):
             yield records

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from tracekit.arrow import codes, flags, ints, open_table, read_batches
-from tracekit.tables import OPERATIONS, REQUESTS, SECTOR_BYTES
+from tracekit.tables import OPERATIONS, REQUESTS
+from tracekit.units import SECTOR_BYTES
 
 TIMES = ("queue_ns", "getrq_ns", "insert_ns", "merge_ns", "issue_ns", "complete_ns")
 USED = (*TIMES, "device", "sector", "length_bytes", "operation")

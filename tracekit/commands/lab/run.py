@@ -67,10 +67,10 @@ def run(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run a command in a virtual machine; bring back what it prints and writes."""
-    from tracekit.lab.machine import MIB, parse_disks
+    from tracekit.lab.machine import parse_disks
     from tracekit.lab.session import Job, session
     from tracekit.progress import stage_progress
-    from tracekit.units import parse_size
+    from tracekit.units import MIB, parse_size
 
     job = Job(
         tuple(command),

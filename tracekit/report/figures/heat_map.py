@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from tracekit.report import canvas, svg
 from tracekit.report import formatting as fmt
 from tracekit.report.svg import Size
-from tracekit.tables import SECTOR_BYTES
+from tracekit.units import SECTOR_BYTES
 
 DECADES = 3
 

@@ -9,7 +9,7 @@ from tracekit.report import formatting as fmt
 from tracekit.report.figures.coverage import coverage as draw
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Key, Missing, Section, figure, role_keys
-from tracekit.tables import BLOCK_BYTES
+from tracekit.units import BLOCK_BYTES
 
 TITLE = "Hot blocks"
 HALF, MOST = 0.5, 0.9

@@ -11,7 +11,7 @@ from tracekit.report.figures.heat_map import heat_map as draw
 from tracekit.report.figures.heat_map import scale
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, figure, role_keys
-from tracekit.tables import SECTOR_BYTES
+from tracekit.units import SECTOR_BYTES
 
 TITLE = "Where and when"
 SHOWN_DEVICES = 4
