@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import UNSET, UnsetType
 
+from tracekit import __version__
 from tracekit.errors import InputError
 from tracekit.tables import (
     BLOCKS,
@@ -21,6 +24,7 @@ from tracekit.tables import (
     FILES,
     PLACEMENT,
     REQUESTS,
+    SCHEMA_VERSION,
     VERIFICATION,
     WORKING_SET,
 )
@@ -42,77 +46,174 @@ TABLES = {
 }
 """The tables that one stage reads of another, by their place in the trace folder."""
 
-Check = Callable[[Any], bool]
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+Kind = TypeVar("Kind")
 
 
-def is_count(value: Any) -> bool:
-    """Say whether the value is a whole number that a column can hold, from 0."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST
+class Record(msgspec.Struct, kw_only=True):
+    """A part of a JSON file of the folder; what is UNSET is not written.
+
+    A key that is not there when it is read is no error: what it would say is unknown.
+    """
 
 
-def is_text(value: Any) -> bool:
-    """Say whether the value is text."""
-    return isinstance(value, str)
+class SourceFile(Record):
+    """A file that the trace was read from."""
+
+    name: str
+    bytes: int
+    sha256: str
 
 
-def is_text_or_null(value: Any) -> bool:
-    """Say whether the value is text or unknown."""
-    return value is None or isinstance(value, str)
+class Source(Record):
+    """What the trace was read from."""
+
+    format: str | None = None
+    kernel: str | None = None
+    """Release of the kernel that was traced."""
+    files: list[SourceFile] = []
 
 
-def is_span_or_null(value: Any) -> bool:
-    """Say whether the value is unknown or has the counts `at_least` and `at_most`."""
-    if value is None:
-        return True
-    names = ("at_least", "at_most")
-    return isinstance(value, dict) and all(is_count(value.get(name)) for name in names)
+class Clock(Record):
+    """Times of the trace; they count from its first event."""
+
+    base_ns: int | None = None
+    """Time of the first event as the source has it."""
+    wall_ns: Count | None = None
+    """Unix time of the first event."""
+    duration_ns: Count = 0
 
 
-def is_count_or_null(value: Any) -> bool:
-    """Say whether the value is a count or unknown."""
-    return value is None or is_count(value)
+class Device(Record):
+    """A traced device; None is not known."""
+
+    device: str
+    major: Count | None = None
+    minor: Count | None = None
+    size_sectors: Count | None = None
+    logical_sector_bytes: Count | None = None
+    rotational: bool | None = None
 
 
-def is_flag_or_null(value: Any) -> bool:
-    """Say whether the value is true, false or unknown."""
-    return value is None or isinstance(value, bool)
+class Region(Record):
+    """A part of a device with a role, such as a partition; sectors of 512 bytes."""
+
+    device: str
+    start_sector: Count
+    sectors: Count
+    partition: str | None = None
+    name: str | None = None
+    role: str | None = None
+    filesystem: str | None = None
+    mount: str | None = None
+    evidence: str | None = None
+    confidence: str | UnsetType = UNSET
+    found_by: str | UnsetType = UNSET
+    given_role: str | UnsetType | None = UNSET
+    """What the capture said, where `classify` decided otherwise."""
+    given_evidence: str | UnsetType | None = UNSET
 
 
-_DEVICE: Mapping[str, Check] = {
-    "device": is_text,
-    "major": is_count_or_null,
-    "minor": is_count_or_null,
-    "size_sectors": is_count_or_null,
-    "logical_sector_bytes": is_count_or_null,
-    "rotational": is_flag_or_null,
-}
-_TEXTS = ("partition", "name", "role", "filesystem", "mount", "evidence")
-_REGION: Mapping[str, Check] = {
-    "device": is_text,
-    "start_sector": is_count,
-    "sectors": is_count,
-    **dict.fromkeys(_TEXTS, is_text_or_null),
-}
-LISTS: Mapping[str, Mapping[str, Check]] = {
-    "devices": _DEVICE,
-    "layout": _REGION,
-    "partitions": _REGION,
-    "counters": {"device": is_text},
-    "warnings": dict.fromkeys(("code", "message", "advice"), is_text),
-    "inferences": {"what": is_text, "evidence": is_text},
-}
-OBJECTS: Mapping[str, Mapping[str, Check]] = {
-    "tool": {"tracekit": is_text},
-    "source": {"format": is_text, "kernel": is_text_or_null},
-    "clock": {"duration_ns": is_count, "wall_ns": is_count_or_null},
-    "counts": dict.fromkeys(("requests", "records", "notifies"), lambda _value: True),
-    "loss": {
-        **dict.fromkeys(("lost_records", "sequence_gaps", "dropped"), is_count),
-        "unseen": is_span_or_null,
-    },
-    "classification": {"rule": is_text},
-    "hotness": {"rule": is_text},
-}
+class UnseenDisk(Record):
+    """Completions of one kind that the kernel counted on a disk and the trace has or has not."""
+
+    device: str
+    kind: str
+    counted: int
+    recorded: int
+    at_least: Count
+    at_most: Count
+
+
+class Unseen(Record):
+    """Completions that the trace lacks, by the kernel's own counters."""
+
+    at_least: Count
+    at_most: Count
+    disks: list[UnseenDisk] = []
+    not_measured: list[dict[str, str]] = []
+
+
+class Loss(Record):
+    """What of the recorded events is lost or without its partner."""
+
+    has_sequence_numbers: bool | UnsetType = UNSET
+    sequence_gaps: Count = 0
+    lost_records: Count = 0
+    repeated_records: Count | UnsetType = UNSET
+    reordered_records: Count | UnsetType = UNSET
+    dropped: Count = 0
+    window_full: Count | UnsetType = UNSET
+    unmatched: dict[str, int] | UnsetType = UNSET
+    unseen: Unseen | UnsetType | None = UNSET
+    bad_lines: Count | UnsetType = UNSET
+    orphan_ends: Count | UnsetType = UNSET
+    unfinished: Count | UnsetType = UNSET
+    abandoned: Count | UnsetType = UNSET
+    backwards: Count | UnsetType = UNSET
+    forced: Count | UnsetType = UNSET
+
+
+class Inference(Record):
+    """Something that was concluded, with its evidence."""
+
+    what: str
+    evidence: str
+    value: Any = None
+    stage: str | UnsetType = UNSET
+
+
+class TraceWarning(Record):
+    """A doubt about the trace: `code` is one of ADVICE, `stage` the one that warns."""
+
+    code: str
+    message: str = ""
+    advice: str = ""
+    stage: str | UnsetType = UNSET
+
+
+class TraceInfo(Record):
+    """The content of trace.json."""
+
+    schema: int = SCHEMA_VERSION
+    tool: dict[str, str] = msgspec.field(default_factory=lambda: {"tracekit": __version__})
+    source: Source = msgspec.field(default_factory=Source)
+    clock: Clock = msgspec.field(default_factory=Clock)
+    devices: list[Device] = []
+    layout: list[Region] = []
+    counts: dict[str, Any] = {}
+    """Rows of the tables and what was read: `requests` and `records` of every block trace."""
+    loss: Loss = msgspec.field(default_factory=Loss)
+    inferences: list[Inference] = []
+    warnings: list[TraceWarning] = []
+    profile: dict[str, Any] | UnsetType = UNSET
+    capture: dict[str, Any] | UnsetType = UNSET
+    classification: dict[str, Any] | UnsetType = UNSET
+    hotness: dict[str, Any] | UnsetType = UNSET
+
+
+STEP = re.compile(r"\[(\d+)\]|\.(\w+)")
+MISSING = re.compile(r"Object missing required field `(?P<key>\w+)`")
+PLACE = re.compile(r" - at `\$(?P<path>.*)`$")
+
+
+def validate(content: Any, kind: type[Kind], file: Path, *, hint: str) -> Kind:
+    """Return JSON content as `kind`; raise InputError that names the first wrong value."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        found = PLACE.search(str(error))
+        missing = MISSING.match(str(error))
+        value, names = content, list[str]()
+        for number, key in STEP.findall(found["path"] if found else ""):
+            value = value[int(number)] if number else value.get(key)
+            names.append(f"entry {number}" if number else key)
+        shown = repr(value) if len(repr(value)) <= 60 else f"{value!r:.60}..."
+        what = f"{names.pop() if names else 'the content'} cannot be {shown}"
+        if missing:
+            names, what = [*names, *what.split(" cannot be ")[:1]], f"{missing['key']} is missing"
+        place = f"{file}: {', '.join(names)}" if names else f"{file}"
+        raise InputError(f"{place}: {what}", hint=hint) from None
 
 
 def read_object(file: Path, *, hint: str) -> dict[str, Any]:
@@ -146,34 +247,6 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{text} is too large")
     return value
-
-
-def check_object(content: Mapping[str, Any], file: Path, *, hint: str) -> None:
-    """Raise InputError that names the first value of trace.json or layout.json of a wrong kind.
-
-    A key that is not there is no error: what it would say is unknown.
-    """
-    for key, checks in OBJECTS.items():
-        if content.get(key) is not None:
-            _check_entry(content[key], checks, f"{file}: {key}", hint)
-    for key, checks in LISTS.items():
-        entries = content.get(key)
-        if entries is None:
-            continue
-        if not isinstance(entries, list):
-            raise InputError(f"{file}: {key} is no list", hint=hint)
-        for number, entry in enumerate(entries):
-            _check_entry(entry, checks, f"{file}: {key}, entry {number}", hint)
-
-
-def _check_entry(entry: Any, checks: Mapping[str, Check], place: str, hint: str) -> None:
-    if not isinstance(entry, dict):
-        raise InputError(f"{place} is no object in braces", hint=hint)
-    for key, is_good in checks.items():
-        if key in entry and not is_good(entry[key]):
-            shown = repr(entry[key])
-            shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
-            raise InputError(f"{place}: {key} cannot be {shown}", hint=hint)
 
 
 def check_table(file: Path, schema: pa.Schema, *, hint: str, may_have_nulls: bool = False) -> None:
@@ -256,6 +329,6 @@ ADVICE = {
 }
 
 
-def warning(code: str, message: str, *, stage: str = STAGE) -> dict[str, Any]:
-    """Return a warning of trace.json; `code` is one of ADVICE, `stage` the one that warns."""
-    return {"code": code, "message": message, "advice": ADVICE[code], "stage": stage}
+def warning(code: str, message: str, *, stage: str = STAGE) -> TraceWarning:
+    """Return a warning; `code` is one of ADVICE, `stage` the one that warns."""
+    return TraceWarning(code=code, message=message, advice=ADVICE[code], stage=stage)

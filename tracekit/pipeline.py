@@ -157,7 +157,7 @@ def _open(
         return TraceFolder(inputs[0])
     settings = ParseOptions(layout_file=options.layout, overwrite=options.overwrite)
     folder, _ = parse(inputs, output or default_output(inputs), options=settings)
-    notes.append(f"{folder.info['counts']['requests']:,} requests")
+    notes.append(f"{folder.info.counts['requests']:,} requests")
     return folder
 
 
@@ -195,7 +195,7 @@ def _replay(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
         result.unfinished.append(
             f"replay: {summary['outcome']}, {counts['failed']:,} requests failed"
         )
-    total = folder.info["counts"]["requests"]
+    total = folder.info.counts["requests"]
     target = "no target" if engine == "null" else "a file made for the run"
     return (
         f"{counts['done']:,} of {total:,} requests, the first "

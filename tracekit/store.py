@@ -17,10 +17,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from tracekit import __version__
 from tracekit.errors import InputError, UsageError, named_for
-from tracekit.metadata import TABLES, check_object, check_table, read_object
+from tracekit.metadata import TABLES, Source, TraceInfo, check_table, read_object, validate
 from tracekit.tables import COMPLETIONS, ROW_GROUP_ROWS, SCHEMA_VERSION
 
 
@@ -57,7 +59,7 @@ class TraceFolder:
     def __init__(self, path: Path) -> None:
         """Open an existing folder; raise InputError when it is no trace folder of this schema."""
         self.path = path
-        self.info = _read_info(path)
+        self.content, self.info = _read_info(path)
 
     def table(self, name: str) -> Path:
         """Return the path of a table such as `requests` or `findings/totals`."""
@@ -94,9 +96,10 @@ class TraceFolder:
             check_table(file, COMPLETIONS, hint=hint, may_have_nulls=True)
 
     def save_info(self, **changes: Any) -> None:
-        """Merge `changes` into trace.json; the file is replaced in one step."""
-        self.info = {**self.info, **changes}
-        write_json(self.path / INFO_NAME, self.info)
+        """Set fields of trace.json; the file is replaced in one step, other keys stay."""
+        self.info = replace(self.info, **changes)
+        self.content = {**self.content, **to_builtins(changes)}
+        write_json(self.path / INFO_NAME, self.content)
 
 
 def measurement_folder(path: Path) -> TraceFolder:
@@ -111,18 +114,12 @@ def measurement_folder(path: Path) -> TraceFolder:
             f"{path} exists already and is no trace folder", hint="choose another --output"
         )
     path.mkdir(parents=True, exist_ok=True)
-    write_json(
-        path / INFO_NAME,
-        {
-            "schema": SCHEMA_VERSION,
-            "tool": {"tracekit": __version__},
-            "source": {"format": "measurements", "kernel": os.uname().release, "files": []},
-        },
-    )
+    source = Source(format="measurements", kernel=os.uname().release)
+    write_info(path, TraceInfo(source=source))
     return TraceFolder(path)
 
 
-def _read_info(path: Path) -> dict[str, Any]:
+def _read_info(path: Path) -> tuple[dict[str, Any], TraceInfo]:
     file = path / INFO_NAME
     if not file.is_file():
         raise InputError(
@@ -136,8 +133,12 @@ def _read_info(path: Path) -> dict[str, Any]:
             f"{file} has schema {version!r}, this tracekit {__version__} reads {SCHEMA_VERSION}",
             hint="parse the capture again with this version",
         )
-    check_object(info, file, hint="parse the capture again")
-    return info
+    return info, validate(info, TraceInfo, file, hint="parse the capture again")
+
+
+def write_info(folder: Path, info: TraceInfo) -> None:
+    """Write a folder's trace.json, replacing the file in one step."""
+    write_json(folder / INFO_NAME, to_builtins(info))
 
 
 def command_line(command: str, folder: Path) -> str:

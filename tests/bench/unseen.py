@@ -38,7 +38,7 @@ def run(disk: Disk, source: str, command: list[str], folder: Path) -> dict[str, 
     done = run_capture(disk.device, "-o", str(folder / "c"), "--source", source, "--", *command)
     if done.returncode:
         raise SystemExit(done.stderr)
-    loss = parse([folder / "c"], folder / "trace")[0].info["loss"]
+    loss = parse([folder / "c"], folder / "trace")[0].content["loss"]
     rows = loss["unseen"]["disks"]
     names = ("counted", "recorded", "at_least", "at_most")
     found = {name: sum(row[name] for row in rows) for name in names}

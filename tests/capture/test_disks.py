@@ -115,8 +115,8 @@ def test_requests_by_disk_are_those_that_were_made(
     rows = requests_of(folder.table("requests"))
     found = Counter((row["device"], row["operation"], row["length_bytes"]) for row in rows)
     assert found == made
-    assert {entry["device"] for entry in folder.info["devices"]} == {fs.name, journal.name}
-    assert (folder.info["loss"]["sequence_gaps"], folder.info["loss"]["dropped"]) == (0, 0)
+    assert {entry["device"] for entry in folder.content["devices"]} == {fs.name, journal.name}
+    assert (folder.content["loss"]["sequence_gaps"], folder.content["loss"]["dropped"]) == (0, 0)
     # AND classify knows what lies on each
     classify(folder, ClassifyOptions())
     roles = {(row["device"], row["role"]) for row in requests_of(folder.table("requests"))}

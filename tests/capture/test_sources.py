@@ -168,11 +168,11 @@ def test_a_capture_with_a_program(disk: Disk, tmp_path: Path, source: str) -> No
     assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
     # AND the requests have the disk's name, their partition and process
     folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")
-    assert folder.info["devices"][0]["device"] == disk.name
+    assert folder.content["devices"][0]["device"] == disk.name
     rows = requests_of(folder, "dd")
     assert rows.num_rows >= 50
     # AND it sees all completions, or says how many it has not seen
-    unseen = folder.info["loss"]["unseen"]
+    unseen = folder.content["loss"]["unseen"]
     assert rows["complete_ns"].null_count <= unseen["at_most"]
     assert unseen["not_measured"] == []
     assert set(rows["partition"].to_pylist()) == {layout["partitions"][0]["partition"]}
@@ -195,8 +195,8 @@ def test_loss_is_counted(disk: Disk, tmp_path: Path, source: str) -> None:
     assert kept.dropped > 200
     assert read_layout(tmp_path / "text")["loss"] == {"overrun": 0, "dropped": kept.dropped}
     folder, _ = parse([tmp_path / "text"], tmp_path / "parsed")
-    assert folder.info["loss"]["dropped"] == kept.dropped
-    assert "lost_records" in {doubt["code"] for doubt in folder.info["warnings"]}
+    assert folder.content["loss"]["dropped"] == kept.dropped
+    assert "lost_records" in {doubt["code"] for doubt in folder.content["warnings"]}
 
 
 def started(disk: Disk, tmp_path: Path, seconds: str, source: str) -> subprocess.Popen[str]:

@@ -51,7 +51,7 @@ def mixed(disk: Disk) -> str:
 
 
 def unseen_of(folder: TraceFolder) -> dict[str, Any]:
-    found: dict[str, Any] = folder.info["loss"]["unseen"]
+    found: dict[str, Any] = folder.content["loss"]["unseen"]
     assert found["not_measured"] == []
     return found
 
@@ -61,12 +61,12 @@ def recorded(found: dict[str, Any]) -> dict[str, int]:
 
 
 def lacking(folder: TraceFolder) -> int:
-    found: int = folder.info["loss"]["unmatched"]["queue"]
+    found: int = folder.content["loss"]["unmatched"]["queue"]
     return found
 
 
 def warns(folder: TraceFolder) -> bool:
-    return "unseen_completions" in {warning["code"] for warning in folder.info["warnings"]}
+    return "unseen_completions" in {warning["code"] for warning in folder.content["warnings"]}
 
 
 @pytest.mark.parametrize("source", NAMES)
@@ -140,7 +140,7 @@ def test_a_disk_without_accounting_is_told(disk: Disk, tmp_path: Path) -> None:
     (entry,) = read_layout(tmp_path / "trace")["counters"]
     assert entry == {"device": disk.name, "why_not": session.WHY_OFF}
     folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")
-    assert folder.info["loss"]["unseen"]["not_measured"] == [
+    assert folder.content["loss"]["unseen"]["not_measured"] == [
         {"device": disk.name, "why": session.WHY_OFF}
     ]
 

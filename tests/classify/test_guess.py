@@ -65,7 +65,9 @@ def study_rows() -> Rows:
 
 def guessed(folder: TraceFolder) -> dict[str, tuple[str, str]]:
     """Return role and confidence by name of each region."""
-    return {entry["name"]: (entry["role"], entry["confidence"]) for entry in folder.info["layout"]}
+    return {
+        entry["name"]: (entry["role"], entry["confidence"]) for entry in folder.content["layout"]
+    }
 
 
 def test_remap_records_and_threads_tell_the_roles(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_a_file_system_is_known_by_its_external_journal(tmp_path: Path) -> None:
     classify(folder, ClassifyOptions())
     # THEN the data is the file system's, and a partition without requests stays as it was
     assert roles_of(folder) == ["fs"] * 20 + ["journal"] * 120 + ["fs"]
-    assert folder.info["layout"][2] == entry(SWAP, role=None)
+    assert folder.content["layout"][2] == entry(SWAP, role=None)
 
 
 def test_requests_that_do_not_tell_stay_unknown(tmp_path: Path) -> None:
@@ -189,7 +191,7 @@ def test_a_journal_inside_a_file_system_is_found(tmp_path: Path, role: str | Non
     # THEN exactly the log's blocks are journal, jbd2's ordered data is not
     expected = ["journal" if 4096 <= row["sector"] < 5296 else "fs" for row in rows]
     assert roles_of(folder) == expected
-    found = folder.info["layout"][1]
+    found = folder.content["layout"][1]
     assert (found["name"], found["start_sector"], found["sectors"], found["confidence"]) == (
         "journal at sda:4096",
         4096,
@@ -211,12 +213,12 @@ def test_guesses_are_made_anew_each_time(tmp_path: Path) -> None:
     # GIVEN a guessed layout with a journal that was found
     folder = trace(tmp_path / "t", with_inner_journal(), [entry(FS, role=None)])
     classify(folder, ClassifyOptions())
-    first = dict(folder.info)
+    first = dict(folder.content)
     # WHEN it is classified again
     again = TraceFolder(folder.path)
     classify(again, ClassifyOptions())
     # THEN nothing is taken for given that was a guess
-    assert again.info == first
+    assert again.content == first
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_classifying_again_forgets_options(tmp_path: Path) -> None:
     classify(TraceFolder(folder.path), ClassifyOptions())
     # THEN the capture's layout is back
     assert roles_of(folder) == ["fs", "journal"]
-    assert TraceFolder(folder.path).info["layout"] == LAYOUT
+    assert TraceFolder(folder.path).content["layout"] == LAYOUT
 
 
 def test_classifying_twice_changes_no_byte(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ REGION = VERSION + '"partitions": [{"device": "sda", '
     [
         ("", "neither a layout.json nor an sfdisk dump"),
         ("{}", "layout_version is None"),
-        (VERSION + '"partitions": 5}', "partitions is no list"),
+        (VERSION + '"partitions": 5}', "partitions cannot be 5"),
         (VERSION + '"partitions": [{"device": 5}]}', "device cannot be 5"),
         (
             REGION + '"start_sector": -1, "sectors": 1}]}',

@@ -53,5 +53,5 @@ def test_block_touches_are_those_of_the_requests(parsed: Path) -> None:
     # THEN the table of blocks has the same, though it took several passes
     blocks = table_rows(TraceFolder(parsed), "blocks")
     assert {row["block"]: row["reads"] + row["writes"] for row in blocks} == dict(touched)
-    assert TraceFolder(parsed).info["hotness"]["scans"] > 1
+    assert TraceFolder(parsed).content["hotness"]["scans"] > 1
     assert abs(sum(row["traffic_ratio"] for row in blocks) - 1) < 1e-9

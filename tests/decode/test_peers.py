@@ -51,12 +51,12 @@ def test_counts_by_action_are_those_of_blkparse(plain: Path, trace: TraceFolder)
     ).stdout.splitlines()
     actions = [line for line in printed if not line.startswith("Input file")]
     # THEN the decoder counted the same
-    assert trace.info["counts"]["actions"] == dict(collections.Counter(actions))
+    assert trace.content["counts"]["actions"] == dict(collections.Counter(actions))
 
 
 def test_nothing_of_the_sample_is_left_over(trace: TraceFolder) -> None:
-    assert trace.info["loss"]["lost_records"] == 0
-    assert set(trace.info["loss"]["unmatched"].values()) == {0}
+    assert trace.content["loss"]["lost_records"] == 0
+    assert set(trace.content["loss"]["unmatched"].values()) == {0}
 
 
 def test_a_stream_joined_by_blkparse_gives_the_same_rows(
@@ -70,8 +70,8 @@ def test_a_stream_joined_by_blkparse_gives_the_same_rows(
     joined, _ = parse([tmp_path / "dump"], tmp_path / "trace", options=options)
     # THEN every column is that of the files, and that the wall clock is near is said
     assert pq.read_table(joined.table("requests")).equals(pq.read_table(trace.table("requests")))
-    assert joined.info["loss"]["unmatched"] == trace.info["loss"]["unmatched"]
-    assert [guess["what"] for guess in joined.info["inferences"]] == [
+    assert joined.content["loss"]["unmatched"] == trace.content["loss"]["unmatched"]
+    assert [guess["what"] for guess in joined.content["inferences"]] == [
         "wall clock of the first event"
     ]
 

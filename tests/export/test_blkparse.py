@@ -127,9 +127,9 @@ def test_shipped_captures_come_back_whole(name: str, tmp_path: Path) -> None:
     # THEN every column of every request is what it was, and every event has its partner
     assert plain(again).equals(plain(parsed))
     assert (result["left_out"], result["changed"]) == ({}, {})
-    assert set(again.info["loss"]["unmatched"].values()) == {0}
-    assert again.info["loss"]["lost_records"] == 0
-    assert again.info["counts"]["bad_lines"] == 0
+    assert set(again.content["loss"]["unmatched"].values()) == {0}
+    assert again.content["loss"]["lost_records"] == 0
+    assert again.content["counts"]["bad_lines"] == 0
 
 
 def simple_lines(seed: int) -> list[str] | None:

@@ -102,7 +102,7 @@ def test_an_import_gives_back_what_fio_can_hold(tmp_path: Path) -> None:
     assert result["written"] == 5000
     assert not result["left_out"]
     assert not result["changed"]
-    assert again.info["source"]["format"] == "fio3"
+    assert again.content["source"]["format"] == "fio3"
     assert rows_of(again) == [(row[0], None, *row[2:]) for row in rows_of(made)]
 
 

@@ -14,6 +14,7 @@ from tests.export.test_export import ROWS, many, rows_of
 from tests.replay.trace import trace
 from tracekit.errors import InputError
 from tracekit.formats import ORACLE_RECORD
+from tracekit.metadata import Clock
 from tracekit.readers.importing import import_trace
 from tracekit.readers.units import ImportOptions
 from tracekit.store import TraceFolder
@@ -25,7 +26,7 @@ WALL_NS = 1_763_700_000_123_456_700
 
 def with_clock(path: Path, rows: list[dict[str, Any]], **more: int) -> TraceFolder:
     made = trace(path, rows, **more)
-    made.save_info(clock={"base_ns": 0, "wall_ns": WALL_NS, "duration_ns": 1})
+    made.save_info(clock=Clock(base_ns=0, wall_ns=WALL_NS, duration_ns=1))
     return made
 
 
@@ -50,8 +51,8 @@ def test_an_import_gives_back_what_msr_can_hold(tmp_path: Path) -> None:
     result = export(made, "msr", output=tmp_path / "t.csv")
     again = import_trace(tmp_path / "t.csv", tmp_path / "again", choice=ImportOptions())
     assert not result["changed"]
-    assert again.info["source"]["format"] == "msr"
-    assert again.info["clock"]["wall_ns"] == WALL_NS
+    assert again.content["source"]["format"] == "msr"
+    assert again.content["clock"]["wall_ns"] == WALL_NS
     assert rows_of(again) == rows_of(made)
 
 
@@ -91,7 +92,7 @@ def test_an_import_gives_back_what_oracle_can_hold(tmp_path: Path) -> None:
     made = trace(tmp_path / "trace", rows, row_group_rows=700)
     export(made, "oracleGeneral", output=tmp_path / "t.bin")
     again = import_trace(tmp_path / "t.bin", tmp_path / "again", choice=ImportOptions())
-    assert again.info["source"]["format"] == "oracleGeneral"
+    assert again.content["source"]["format"] == "oracleGeneral"
     assert rows_of(again) == [(row[0], None, *row[2:]) for row in rows_of(made)]
 
 

@@ -167,7 +167,9 @@ def test_whole_seconds_taken_for_milliseconds_are_doubted(tmp_path: Path) -> Non
         choice = ImportOptions(columns="time,op,offset,length", units=(f"time={unit}", *units))
         made = import_trace(tmp_path / "t.csv", tmp_path / unit, choice=choice)
         doubts[unit] = [
-            found["message"] for found in made.info["warnings"] if found["code"] == "doubtful_units"
+            found["message"]
+            for found in made.content["warnings"]
+            if found["code"] == "doubtful_units"
         ]
     # WHEN it is imported as ms THEN the trace says so
     assert doubts["s"] == []
@@ -178,7 +180,7 @@ def test_an_import_does_not_load_pandas(tmp_path: Path) -> None:
     # GIVEN Arrow's own conversions, which would load it, most of a short run
     (tmp_path / "t.csv").write_text(TEXTS["alibaba"][0])
     code = (
-        "import sys; from pathlib import Path; from tracekit.parse_foreign import import_trace;"
+        "import sys; from pathlib import Path; from tracekit.readers.importing import import_trace;"
         "import_trace(Path(sys.argv[1]), Path(sys.argv[2])); sys.exit('pandas' in sys.modules)"
     )
     # WHEN a text is imported THEN nothing did

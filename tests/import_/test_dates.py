@@ -101,8 +101,8 @@ def test_dates_as_times_of_ones_own(
     # THEN they count from the first, the clock knows its date, and what was taken is told
     assert [row[0] for row in rows(made.path)] == [0, 500_000_000]
     moment = datetime(2024, 2, 29, 3, 4, 5, 500_000, tzinfo=UTC)
-    assert made.info["clock"]["wall_ns"] == ns_of(moment)
-    told = {one["what"]: one for one in made.info["inferences"]}["unit of times"]
+    assert made.content["clock"]["wall_ns"] == ns_of(moment)
+    told = {one["what"]: one for one in made.content["inferences"]}["unit of times"]
     assert told["value"] == "date"
     assert "taken as UTC" in told["evidence"]
 
@@ -110,7 +110,7 @@ def test_dates_as_times_of_ones_own(
 def test_dates_in_a_known_format_and_not_as_responses(tmp_path: Path) -> None:
     text = "419,W,8192,512,2020-01-01 00:00:00.5\n725,R,512,512,2020-01-01 00:00:01\n"
     made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
-    assert made.info["source"]["format"] == "alibaba"
+    assert made.content["source"]["format"] == "alibaba"
     assert [row[0] for row in rows(made.path)] == [0, 500_000_000]
     choice = ImportOptions(columns="time,op,offset,length", units=("response=date",))
     with pytest.raises(UsageError, match="not one of time, response"):

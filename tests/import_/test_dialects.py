@@ -45,9 +45,9 @@ OTHERS: list[tuple[str, str, list[Row]]] = [
 @pytest.mark.parametrize(("name", "text", "expected"), OTHERS)
 def test_dialects(tmp_path: Path, name: str, text: str, expected: list[Row]) -> None:
     made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
-    assert made.info["source"]["format"] == name
+    assert made.content["source"]["format"] == name
     assert rows(made.path) == expected
-    assert made.info["counts"]["bad_lines"] == 0
+    assert made.content["counts"]["bad_lines"] == 0
 
 
 def test_names_may_hold_blanks_before_a_number(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_names_may_hold_blanks_before_a_number(tmp_path: Path) -> None:
 
     found = pq.read_table(made.table("requests"), columns=["process", "sector"]).to_pylist()
     assert [tuple(row.values()) for row in found] == [(names[0], 0), ("7", 8), (names[2], 16)]
-    assert [one["line"] for one in made.info["counts"]["bad_examples"]] == [4]
+    assert [one["line"] for one in made.content["counts"]["bad_examples"]] == [4]
 
 
 @pytest.mark.parametrize("name", ["alibaba", "spc", "msr", "systor", "fiu", "mqsim", "disksim"])
@@ -74,7 +74,7 @@ def test_comments_and_headers_within_are_no_requests(tmp_path: Path, name: str) 
     source = stored(tmp_path / "x", f"{header}{text}# a comment\r\n{header}{text}")
     made = import_trace(source, tmp_path / "out")
     # THEN neither is a wrong line, and both are counted
-    counts = made.info["counts"]
+    counts = made.content["counts"]
     assert (counts["requests"], counts["bad_lines"]) == (2 * len(expected), 0)
     assert (counts["preamble_lines"], counts["passed_lines"]) == (1, 2)
 
@@ -108,7 +108,7 @@ def test_vscsi_of_few_records(tmp_path: Path, version: int, count: int) -> None:
     for number, before in enumerate((0, 1000)):
         data = vscsi(version, before, command=0x12) + vscsi(version, count)
         made = import_trace(stored(tmp_path / "x", data), tmp_path / f"out{number}")
-        assert made.info["source"]["format"] == f"vscsi{version}"
+        assert made.content["source"]["format"] == f"vscsi{version}"
         assert len(rows(made.path)) == before + count
     # One record that is no whole file, or of no known command, tells nothing.
     for data in (vscsi(version, 1)[:-1], vscsi(version, 1, command=0x12)):
@@ -138,7 +138,7 @@ def test_waits_that_are_all_the_same_count_from_the_one_before(tmp_path: Path) -
     for fine in (text.splitlines()[:7], text.replace("wait 5 0\nf read 0 ", "wait 1 0\nf read 0 ")):
         log = fine if isinstance(fine, str) else "\n".join(fine)
         made = import_trace(stored(tmp_path / "y", log), tmp_path / "fine", choice=OVER)
-        assert made.info["source"]["format"] == "fio2"
+        assert made.content["source"]["format"] == "fio2"
 
 
 OVER = ImportOptions(overwrite=True)
@@ -179,7 +179,7 @@ def test_objects_of_many_equal_seconds_and_no_size(tmp_path: Path) -> None:
     data = b"".join(struct.pack("<IQIq", *record) for record in records)
     made = import_trace(stored(tmp_path / "x", zstd(data)), tmp_path / "out")
     # THEN each is a read of its size, in the order of the file
-    assert made.info["source"]["format"] == "oracleGeneral"
+    assert made.content["source"]["format"] == "oracleGeneral"
     assert rows(made.path) == [
         (n // 50 * 10**9, None, "trace", objects[n], sizes[n], "read") for n in range(500)
     ]

@@ -33,12 +33,12 @@ def test_heads_of_perf_script(tmp_path: Path, head: str) -> None:
     missing = [name for name, field in (("cpu", r"\3"), ("pid", r"\2")) if field not in head]
     left, right = (table(one).drop_columns(missing) for one in (first, second))
     assert left.equals(right)
-    assert second.info["counts"]["bad_lines"] == 0
+    assert second.content["counts"]["bad_lines"] == 0
 
 
 def test_what_trace_cmd_dropped_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(recorded("ftrace") + b"CPU:1 [123 EVENTS DROPPED]\n")
     made = import_trace(path, tmp_path / "made")
-    assert made.info["loss"]["dropped"] == 123
-    assert made.info["counts"]["bad_lines"] == 0
+    assert made.content["loss"]["dropped"] == 123
+    assert made.content["counts"]["bad_lines"] == 0

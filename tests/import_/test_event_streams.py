@@ -36,7 +36,7 @@ def test_a_pipe_of_a_binary_capture(tmp_path: Path) -> None:
     # WHEN they are imported THEN the requests are those of the file, from its beginning
     for folder in (TraceFolder(tmp_path / "made"), other):
         assert table(folder).equals(table(expected))
-        assert folder.info["source"]["format"] == "blktrace v7"
+        assert folder.content["source"]["format"] == "blktrace v7"
 
 
 def test_times_that_are_differences_are_refused(tmp_path: Path) -> None:
@@ -54,4 +54,4 @@ def test_times_that_are_differences_are_refused(tmp_path: Path) -> None:
         import_trace(path, tmp_path / "made")
     assert "--deltatime" in (refused.value.hint or "")
     made = import_trace(path, tmp_path / "made", choice=ImportOptions(forces_units=True))
-    assert made.info["loss"]["reordered_records"] > 200
+    assert made.content["loss"]["reordered_records"] > 200

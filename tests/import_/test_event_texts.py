@@ -76,12 +76,12 @@ def test_shipped_captures_printed_by_blkparse(name: str, tmp_path: Path) -> None
     # THEN every column of every request is the same, and so is what was counted
     assert table(theirs).equals(table(ours))
     for key in ("actions", "device_flushes", "requests"):
-        assert theirs.info["counts"][key] == ours.info["counts"][key]
+        assert theirs.content["counts"][key] == ours.content["counts"][key]
     for key in ("unmatched", "lost_records", "has_sequence_numbers"):
-        assert theirs.info["loss"][key] == ours.info["loss"][key]
-    assert theirs.info["source"]["format"] == "blkparse"
-    assert theirs.info["counts"]["bad_lines"] == 0
-    assert theirs.info["layout"] == ours.info["layout"]
+        assert theirs.content["loss"][key] == ours.content["loss"][key]
+    assert theirs.content["source"]["format"] == "blkparse"
+    assert theirs.content["counts"]["bad_lines"] == 0
+    assert theirs.content["layout"] == ours.content["layout"]
 
 
 @needs_blkparse
@@ -114,7 +114,7 @@ def test_other_formats_of_blkparse(
             assert theirs[name].null_count == len(theirs)
         else:
             assert theirs[name].equals(ours[name]), name
-    assert parsed.info["loss"]["unmatched"] == dict.fromkeys(UNMATCHED, 0)
+    assert parsed.content["loss"]["unmatched"] == dict.fromkeys(UNMATCHED, 0)
 
 
 @pytest.mark.parametrize("name", ["blk_classic", "blk", "ftrace", "perf_ns", "perf"])
@@ -128,7 +128,7 @@ def test_one_run_recorded_in_all_forms(name: str, tmp_path: Path) -> None:
     folder = import_trace(RECORDED / f"{name}.txt.xz", tmp_path / "imported")
     theirs = table(folder)
     # THEN the requests are the same, and their times as far as two clocks and microseconds are
-    assert folder.info["source"]["format"] == name.partition("_")[0]
+    assert folder.content["source"]["format"] == name.partition("_")[0]
     assert theirs.num_rows == ours.num_rows == 153
     differing = {column for column in ours.column_names if not theirs[column].equals(ours[column])}
     if name == "blk_classic":
@@ -141,7 +141,7 @@ def test_one_run_recorded_in_all_forms(name: str, tmp_path: Path) -> None:
     for column in TIMES:
         apart = pc.max(pc.abs(pc.subtract(ours[column], theirs[column]))).as_py()
         assert apart <= (1000 if name == "blk" else CLOCKS_NS), column
-    told = " ".join(guess["value"] for guess in folder.info["inferences"])
+    told = " ".join(guess["value"] for guess in folder.content["inferences"])
     assert ("whole microseconds" in told) == (name != "perf_ns")
 
 
@@ -167,7 +167,7 @@ def test_compressed_or_with_other_endings(ending: str, tmp_path: Path) -> None:
     made = import_trace(tmp_path / "text", tmp_path / "made")
     expected = import_trace(RECORDED / "perf.txt.xz", tmp_path / "expected")
     assert table(made).equals(table(expected))
-    assert made.info["counts"]["bad_lines"] == 0
+    assert made.content["counts"]["bad_lines"] == 0
 
 
 def test_a_pipe(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def spoilt(every: int, tmp_path: Path) -> Path:
 
 def test_a_few_wrong_lines_are_counted(tmp_path: Path) -> None:
     path = spoilt(200, tmp_path)
-    counts = import_trace(path, tmp_path / "made").info["counts"]
+    counts = import_trace(path, tmp_path / "made").content["counts"]
     assert counts["bad_lines"] == 4
     assert [example["line"] for example in counts["bad_examples"]] == [11, 211, 411, 611]
     assert counts["bad_examples"][0]["text"].startswith("  7;5 ")
@@ -208,7 +208,7 @@ def test_too_many_wrong_lines_stop(tmp_path: Path) -> None:
         import_trace(path, tmp_path / "made")
     assert "--max-bad" in (error.value.hint or "")
     assert not (tmp_path / "made").exists()
-    assert import_trace(path, tmp_path / "made", choice=ImportOptions(most_bad_ratio=0.2)).info[
+    assert import_trace(path, tmp_path / "made", choice=ImportOptions(most_bad_ratio=0.2)).content[
         "warnings"
     ]
 
@@ -242,8 +242,8 @@ def test_each_sort_of_wrong_line(name: str, tmp_path: Path) -> None:
     counts = import_trace(
         path, tmp_path / "made", choice=ImportOptions(form="blkparse", most_bad_ratio=1)
     )
-    assert (counts.info["counts"]["bad_lines"], counts.info["counts"]["requests"]) == (1, 2)
-    shown = counts.info["counts"]["bad_examples"]
+    assert (counts.content["counts"]["bad_lines"], counts.content["counts"]["requests"]) == (1, 2)
+    shown = counts.content["counts"]["bad_examples"]
     assert shown[0]["line"] == 2
     assert WRONG[name].startswith(shown[0]["text"])
 
@@ -269,7 +269,7 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
     made, _ = parse([path], tmp_path / "parsed")
     folder = import_trace(path, tmp_path / "imported")
     assert folder.table("requests").read_bytes() == made.table("requests").read_bytes()
-    assert folder.info["counts"]["operations"]
+    assert folder.content["counts"]["operations"]
     path.write_bytes(recorded("perf"))
     with pytest.raises(InputError) as refused:
         parse([path], tmp_path / "made")

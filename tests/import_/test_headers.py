@@ -31,8 +31,8 @@ def test_a_header_names_the_columns(
     source = stored(tmp_path / "x", f"{header}\n{line}\n")
     made = import_trace(source, tmp_path / "out", choice=ImportOptions(units=units))
     assert rows(made.path) == [ROW]
-    assert made.info["counts"]["bad_lines"] == 0
-    assert made.info["inferences"][0]["evidence"] == f"its header: {header.lstrip('# ')}"
+    assert made.content["counts"]["bad_lines"] == 0
+    assert made.content["inferences"][0]["evidence"] == f"its header: {header.lstrip('# ')}"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_header_names_the_columns(
 def test_who_says_a_unit_is_told(
     tmp_path: Path, text: str, choice: ImportOptions, expected: list[str]
 ) -> None:
-    info = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice).info
+    info = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice).content
     told = {one["what"]: one["evidence"] for one in info["inferences"]}
     assert [told["unit of places"], told["unit of times"]] == expected
 

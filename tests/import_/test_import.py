@@ -88,9 +88,9 @@ def test_a_text_is_known_by_its_content(tmp_path: Path, name: str, ending: str) 
     # WHEN they are imported
     folder = import_trace(source, tmp_path / "out")
     # THEN the format is known and the rows are those written out by hand
-    assert folder.info["source"]["format"] == name
+    assert folder.content["source"]["format"] == name
     assert rows(folder.path) == expected
-    assert folder.info["counts"]["bad_lines"] == 0
+    assert folder.content["counts"]["bad_lines"] == 0
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -105,7 +105,7 @@ def test_vscsi(tmp_path: Path, version: int) -> None:
     # WHEN they are imported, THEN lengths are bytes, times us, and only version 2 has responses
     folder = import_trace(stored(tmp_path / "x", b"".join(packed)), tmp_path / "out")
     end = [7000, 8000, 9000] if version == 2 else [None] * 3
-    assert folder.info["source"]["format"] == f"vscsi{version}"
+    assert folder.content["source"]["format"] == f"vscsi{version}"
     assert rows(folder.path) == [
         (1000 * n, end[n], "trace", 8 * n, 4096, op)
         for n, op in enumerate(("read", "write", "other"))
@@ -127,8 +127,8 @@ def test_wrong_lines_are_counted_with_number_and_text(tmp_path: Path) -> None:
     source = stored(tmp_path / "x", "\n".join(text))
     # WHEN they are imported, THEN 0.75 % is left out, and told
     folder = import_trace(source, tmp_path / "out", choice=OWN)
-    assert folder.info["counts"]["bad_lines"] == 3
-    assert folder.info["counts"]["bad_examples"] == [
+    assert folder.content["counts"]["bad_lines"] == 3
+    assert folder.content["counts"]["bad_examples"] == [
         {"line": 10, "text": "what is this"},
         {"line": 21, "text": "20000,r,-8,4096"},
         {"line": 31, "text": "30000,x,8,4096"},
@@ -160,7 +160,7 @@ def test_a_contradicting_unit_stops(tmp_path: Path, units: tuple[str, ...], told
         )
     assert not (tmp_path / "none").exists()
     forced = ImportOptions(columns=OWN.columns, units=units, forces_units=True)
-    info = import_trace(source, tmp_path / "out", choice=forced).info
+    info = import_trace(source, tmp_path / "out", choice=forced).content
     assert "doubtful_units" in [doubt["code"] for doubt in info["warnings"]]
 
 

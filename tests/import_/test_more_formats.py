@@ -60,16 +60,16 @@ def run(tmp_path: Path, content: str | bytes, **choice: object) -> Path:
 def test_fio2_waits_are_ms_since_the_start(tmp_path: Path, ending: str) -> None:
     # GIVEN waits of 20 and 1500 ms between requests, THEN a request has the time of the wait before
     found = import_trace(stored(tmp_path / "x", FIO2.replace("\n", ending)), tmp_path / "out")
-    assert found.info["source"]["format"] == "fio2"
+    assert found.content["source"]["format"] == "fio2"
     assert rows(found.path) == [
         (0, None, "/dev/sdb", 8, 512, "write"),
         (20_000_000, None, "/dev/sdb", 16, 4096, "read"),
         (20_000_000, None, "/dev/sdb", 0, 0, "flush"),
         (1_500_000_000, None, "/dev/sdb", 0, 65536, "discard"),
     ]
-    assert found.info["counts"]["passed_lines"] == 1
-    assert found.info["counts"]["preamble_lines"] == 3
-    assert found.info["counts"]["bad_lines"] == 0
+    assert found.content["counts"]["passed_lines"] == 1
+    assert found.content["counts"]["preamble_lines"] == 3
+    assert found.content["counts"]["bad_lines"] == 0
 
 
 def test_fio2_in_us_or_relative_is_refused(tmp_path: Path) -> None:
@@ -91,13 +91,13 @@ def test_fio2_waits_go_on_over_blocks(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_fio3_times_are_us(tmp_path: Path) -> None:
     found = import_trace(stored(tmp_path / "x", FIO3), tmp_path / "out")
-    assert found.info["source"]["format"] == "fio3"
+    assert found.content["source"]["format"] == "fio3"
     assert rows(found.path) == [
         (0, None, "a", 8, 4096, "read"),
         (1_500_000, None, "b", 2, 512, "write"),
         (1_590_000, None, "b", 0, 0, "flush"),
     ]
-    assert found.info["counts"]["passed_lines"] == 2
+    assert found.content["counts"]["passed_lines"] == 2
     # AND a wrong line among the others is told, the lines that open files are not
     with pytest.raises(InputError, match=r"1 of 3 lines are wrong\n  line 6: 1510 b erase"):
         run(tmp_path, FIO3.replace("b write", "b erase"))
@@ -106,7 +106,7 @@ def test_fio3_times_are_us(tmp_path: Path) -> None:
 def test_biosnoop_prints_completions(tmp_path: Path) -> None:
     # GIVEN lines with the time of completion, THEN requests begin their latency before
     found = import_trace(stored(tmp_path / "x", BIOSNOOP), tmp_path / "out")
-    assert found.info["source"]["format"] == "biosnoop"
+    assert found.content["source"]["format"] == "biosnoop"
     assert rows(found.path) == [
         (0, 500_000, "xvda1", 13092560, 4096, "write"),
         (1_499_246_000, 1_500_496_000, "sdb", 8, 512, "read"),
@@ -130,7 +130,7 @@ def test_oracle_general(tmp_path: Path) -> None:
         [(5, 80, 4096, 2), (5, 8, 512, -1), (6, 80, 4096, (1 << 63) - 1), (9, 1, 5, -1)]
     )
     found = import_trace(stored(tmp_path / "x", content), tmp_path / "out")
-    assert found.info["source"]["format"] == "oracleGeneral"
+    assert found.content["source"]["format"] == "oracleGeneral"
     second = 1_000_000_000
     assert rows(found.path) == [
         (0, None, "trace", 80, 4096, "read"),
@@ -182,5 +182,5 @@ def test_biosnoop_without_a_place_a_queue_or_a_disk(tmp_path: Path) -> None:
         (3_000_000_000, 3_001_000_000, "?", 0, 4096, "write"),
         (3_999_000_000, 4_001_000_000, "nvme0n1", 64, 1048576, "write"),
     ]
-    counts = found.info["counts"]
+    counts = found.content["counts"]
     assert (counts["bad_lines"], counts["passed_lines"], counts["preamble_lines"]) == (0, 1, 2)

@@ -94,7 +94,7 @@ def test_damage_is_told(name: str, given: bool, tmp_path: Path) -> None:
             assert not made.exists()
             continue
         # OR the trace is whole, and the wrong lines are counted
-        counts = folder.info["counts"]
+        counts = folder.content["counts"]
         assert pq.read_metadata(folder.table("requests")).num_rows == counts["requests"] > 0
         assert counts["bad_lines"] <= choice.most_bad_ratio * (counts["records"] + 1)
         assert len(counts["bad_examples"]) == min(counts["bad_lines"], 5)

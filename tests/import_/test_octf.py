@@ -66,7 +66,7 @@ def test_requests_are_joined_by_their_number(tmp_path: Path) -> None:
     # read, an empty flush, a discard, and a file's events between them
     # WHEN it is imported THEN each has its own completion, and the time of the first is 0
     folder = import_trace(stored(tmp_path / "x", EVENTS), tmp_path / "out")
-    assert folder.info["source"]["format"] == "octf"
+    assert folder.content["source"]["format"] == "octf"
     assert rows(folder.path) == [
         (0, 20, "sda", 64, 4096, "write"),
         (2, 10, "sda", 64, 4096, "write"),
@@ -81,11 +81,11 @@ def test_requests_are_joined_by_their_number(tmp_path: Path) -> None:
     assert [second[name] for name in flags] == [False, False, False, False, 0]
     assert [third[name] for name in flags] == [False, False, False, True, -5]
     # AND what has no partner is counted, nothing is lost, and the device has its size
-    loss = folder.info["loss"]
+    loss = folder.content["loss"]
     assert loss["unmatched"] == {"queue": 2, "complete": 1}
     assert (loss["has_sequence_numbers"], loss["lost_records"]) == (True, 0)
-    assert folder.info["counts"]["passed_lines"] == 2
-    sizes = {device["device"]: device["size_sectors"] for device in folder.info["devices"]}
+    assert folder.content["counts"]["passed_lines"] == 2
+    sizes = {device["device"]: device["size_sectors"] for device in folder.content["devices"]}
     assert sizes == {"sda": 4096, "device-8": None}
 
 
@@ -102,15 +102,15 @@ def test_without_numbers_the_place_joins_the_oldest_first(tmp_path: Path) -> Non
     )
     folder = import_trace(stored(tmp_path / "x", data), tmp_path / "out")
     assert [row[1] for row in rows(folder.path)] == [10, 20, 40]
-    assert folder.info["loss"]["unmatched"] == {"queue": 0, "complete": 1}
+    assert folder.content["loss"]["unmatched"] == {"queue": 0, "complete": 1}
 
 
 def test_missing_numbers_are_lost_events(tmp_path: Path) -> None:
     # GIVEN numbers 1, 2, 6 and 9: five are missing between the first and the last
     data = FIRST + io(T, 2, number=1) + io(T + 1, 6, number=2) + io(T + 2, 9, number=3)
     folder = import_trace(stored(tmp_path / "x", data), tmp_path / "out")
-    assert folder.info["loss"]["lost_records"] == 5
-    codes = [doubt["code"] for doubt in folder.info["warnings"]]
+    assert folder.content["loss"]["lost_records"] == 5
+    codes = [doubt["code"] for doubt in folder.content["warnings"]]
     assert {"lost_records", "no_completions", "unmatched_events"} <= set(codes)
 
 
@@ -172,7 +172,7 @@ def test_a_window_is_bounded(tmp_path: Path) -> None:
     # THEN only it is given up
     ends = pq.read_table(folder.table("requests"), columns=["complete_ns"]).column(0)
     assert (len(ends), ends.null_count) == (count - 1, 1)
-    assert "window_full" in [doubt["code"] for doubt in folder.info["warnings"]]
+    assert "window_full" in [doubt["code"] for doubt in folder.content["warnings"]]
 
 
 def test_unknown_fields_are_passed_over(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_unknown_fields_are_passed_over(tmp_path: Path) -> None:
         stored(tmp_path / "x", data), tmp_path / "out", choice=ImportOptions("octf")
     )
     assert rows(folder.path)[1] == (5, None, "device-1", 24, 4096, "write")
-    assert "unknown_actions" in [doubt["code"] for doubt in folder.info["warnings"]]
+    assert "unknown_actions" in [doubt["code"] for doubt in folder.content["warnings"]]
 
 
 BAD = [
@@ -221,8 +221,8 @@ def test_a_cut_file_is_told_and_may_be_allowed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"1 of 1 files are cut short\n  .*/x: byte [\d,]+: "):
         import_trace(source, tmp_path / "none")
     folder = import_trace(source, tmp_path / "out", choice=ImportOptions(most_bad_ratio=0.05))
-    assert folder.info["counts"]["requests"] == 49
-    assert folder.info["counts"]["bad_lines"] == 1
+    assert folder.content["counts"]["requests"] == 49
+    assert folder.content["counts"]["bad_lines"] == 1
 
 
 def test_other_files_are_not_taken_for_it() -> None:
@@ -286,5 +286,5 @@ def test_events_that_the_tracer_dropped_are_told(tmp_path: Path) -> None:
     for number, (text, dropped) in enumerate(texts.items()):
         (tmp_path / "octf.summary").write_text(text)
         folder = import_trace(tmp_path, tmp_path / f"out{number}")
-        loss = folder.info["loss"]
+        loss = folder.content["loss"]
         assert (loss["lost_records"], loss["dropped"]) == (5, dropped)

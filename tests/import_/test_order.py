@@ -20,7 +20,7 @@ from tracekit.readers.importing import import_trace
 from tracekit.store import TraceFolder
 
 SMALL = (
-    "from tracekit.formats import blocks; blocks.BLOCK_BYTES = 4096;"
+    "from tracekit.readers import blocks; blocks.CHUNK_BYTES = 4096;"
     "from tracekit.cli import main; main()"
 )
 TICK = 128166372003061629  # in filetime, of 100 ns
@@ -29,7 +29,7 @@ COUNT = 6000
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(blocks, "CHUNK_BYTES", 4096)
 
 
 def lines() -> list[tuple[int, int, int, str]]:
@@ -50,7 +50,7 @@ def columns(folder: TraceFolder) -> dict[str, list[Any]]:
 
 
 def warned(folder: TraceFolder) -> dict[str, str]:
-    return {one["code"]: one["message"] for one in folder.info["warnings"]}
+    return {one["code"]: one["message"] for one in folder.content["warnings"]}
 
 
 def test_any_disorder_is_put_in_order(tmp_path: Path) -> None:
@@ -85,8 +85,10 @@ def test_any_disorder_is_put_in_order(tmp_path: Path) -> None:
     assert warned(found)["reordered_records"] == f"{behind:,} requests stood behind a later one"
     assert sorted(os.listdir(found.path)) == ["requests.parquet", "trace.json"]
     # AND the file's digest is that of the file, read twice as it was
-    assert found.info["counts"]["requests"] == COUNT
-    assert found.info["source"]["files"][0]["bytes"] == (tmp_path / "shuffled.csv").stat().st_size
+    assert found.content["counts"]["requests"] == COUNT
+    assert (
+        found.content["source"]["files"][0]["bytes"] == (tmp_path / "shuffled.csv").stat().st_size
+    )
 
 
 def test_volumes_one_after_the_other_become_one_trace(tmp_path: Path) -> None:
@@ -116,7 +118,7 @@ def test_a_file_on_standard_input_can_be_read_twice(tmp_path: Path) -> None:
         # THEN all requests are there in order, and the digest is of what was read
         folder = TraceFolder(tmp_path / f"{name}-out")
         assert columns(folder)["queue_ns"] == [time * 100 for time, *_ in lines()]
-        stored = folder.info["source"]["files"][0]
+        stored = folder.content["source"]["files"][0]
         assert stored["bytes"] == len(data) - len(title)
         assert stored["sha256"] == hashlib.sha256(data[len(title) :]).hexdigest()
 

@@ -63,8 +63,8 @@ def test_a_stray_is_a_wrong_line(
     # WHEN it is imported
     made = import_trace(source, tmp_path / "out")
     # THEN it is left out, counted and shown as any wrong line, and the others are all there
-    assert made.info["source"]["format"] == name
-    assert made.info["counts"]["bad_examples"] == [{"line": AT + 1, "text": line}]
+    assert made.content["source"]["format"] == name
+    assert made.content["counts"]["bad_examples"] == [{"line": AT + 1, "text": line}]
     expected = [16 * number for number in range(COUNT) if number != AT]
     assert [row[3] for row in rows(made.path)] == expected
     # AND with a limit that it exceeds, the import stops with its number and text
@@ -77,7 +77,7 @@ def test_what_was_left_out_is_told_where_it_lies(tmp_path: Path) -> None:
     text = with_one([alibaba(n) for n in range(COUNT)], alibaba(AT, time=0))
     made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
     # The lines are those of 1990 to 2100 at most, in us, and a thousand spans around the others.
-    told = [one for one in made.info["inferences"] if one["what"] == "strays"]
+    told = [one for one in made.content["inferences"] if one["what"] == "strays"]
     assert [one["value"] for one in told] == ["1 wrong lines"]
     bounds = [int(word) for word in told[0]["evidence"].split() if word.isdigit()]
     assert bounds[0] < START_US - 300 * 1_000_000
@@ -108,7 +108,7 @@ def test_a_far_time_that_can_be_is_kept_and_doubted(tmp_path: Path) -> None:
     text = with_one([fiu(number) for number in range(COUNT)], fiu(AT, time=0))
     made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
     assert len(rows(made.path)) == COUNT
-    doubts = [one["message"] for one in made.info["warnings"] if one["code"] == "lone_times"]
+    doubts = [one["message"] for one in made.content["warnings"] if one["code"] == "lone_times"]
     assert f"line {AT + 1}: {fiu(AT, time=0)}" in doubts[0]
     # AND a trace with a pause in it, or of ever rarer requests, is not doubted
     for times in (
@@ -117,7 +117,7 @@ def test_a_far_time_that_can_be_is_kept_and_doubted(tmp_path: Path) -> None:
     ):
         text = "\n".join(fiu(n, time=10**13 + 10**6 * time) for n, time in enumerate(times))
         made = import_trace(stored(tmp_path / "y", text), tmp_path / "out", choice=OVER)
-        assert "lone_times" not in [one["code"] for one in made.info["warnings"]]
+        assert "lone_times" not in [one["code"] for one in made.content["warnings"]]
 
 
 OVER = ImportOptions(overwrite=True)
@@ -151,7 +151,7 @@ def test_strays_of_records(tmp_path: Path, sector: int, time: int, length: int, 
     data = b"".join(struct.pack("<IIIHHQQ", *record) for record in packed)
     made = import_trace(stored(tmp_path / "x", data), tmp_path / "out")
     assert len(rows(made.path)) == COUNT
-    examples = made.info["counts"]["bad_examples"]
+    examples = made.content["counts"]["bad_examples"]
     assert examples == [{"line": 0, "text": f"record {COUNT + 1}: {told}"}]
 
 
@@ -159,7 +159,7 @@ def test_one_object_that_is_no_place_is_a_wrong_record(tmp_path: Path) -> None:
     records = [(n, 8 * n, 512, -1) for n in range(COUNT)] + [(COUNT, 1 << 63, 512, -1)]
     data = b"".join(struct.pack("<IQIq", *record) for record in records)
     made = import_trace(stored(tmp_path / "x", data), tmp_path / "out")
-    assert (len(rows(made.path)), made.info["counts"]["bad_lines"]) == (COUNT, 1)
+    assert (len(rows(made.path)), made.content["counts"]["bad_lines"]) == (COUNT, 1)
     # AND a trace of such objects is none of blocks
     data = b"".join(struct.pack("<IQIq", n, (1 << 63) + 8 * n, 512, -1) for n in range(COUNT))
     with pytest.raises(InputError, match="the objects are hashes or keys"):
@@ -171,13 +171,13 @@ def test_wrong_and_empty_lines_do_not_shift_the_numbers(tmp_path: Path) -> None:
     good = [alibaba(number) for number in range(COUNT)]
     text = "\n".join([*good[:9], "", "what", "  ", *good[9:30], alibaba(9, time=0), *good[30:]])
     made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
-    examples = [(one["line"], one["text"]) for one in made.info["counts"]["bad_examples"]]
+    examples = [(one["line"], one["text"]) for one in made.content["counts"]["bad_examples"]]
     assert examples == [(11, "what"), (34, alibaba(9, time=0))]
     log = [f"f wait {n} 0\nf read {4096 * n} 4096\n" for n in range(COUNT)]
     log.append(f"f wait {10**12} 0\nf read 0 4096\n")
     source = stored(tmp_path / "y", "fio version 2 iolog\nf add\nf open\n" + "".join(log))
     made = import_trace(source, tmp_path / "log")
-    examples = [(one["line"], one["text"]) for one in made.info["counts"]["bad_examples"]]
+    examples = [(one["line"], one["text"]) for one in made.content["counts"]["bad_examples"]]
     assert examples == [(3 + 2 * COUNT + 2, "f read 0 4096")]
 
 
@@ -202,4 +202,4 @@ def test_strays_of_a_disordered_trace(tmp_path: Path, monkeypatch: pytest.Monkey
     made = import_trace(stored(tmp_path / "x", "\n".join(text)), tmp_path / "out")
     expected = [16 * number for number in range(COUNT) if number != AT]
     assert [row[3] for row in rows(made.path)] == expected
-    assert made.info["counts"]["bad_lines"] == 1
+    assert made.content["counts"]["bad_lines"] == 1

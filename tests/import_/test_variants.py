@@ -64,9 +64,9 @@ def test_variants_of_the_texts(
             made = import_trace(
                 source, tmp_path / f"{name}-{form}", choice=ImportOptions(form=form)
             )
-            assert made.info["source"]["format"] == name
+            assert made.content["source"]["format"] == name
             assert rows(made.path) == expected
-            assert made.info["counts"]["bad_lines"] == 0
+            assert made.content["counts"]["bad_lines"] == 0
 
 
 LETTERS = {",R,": ",Read,", ",r,": ",read,", ",W,": ",Write,", ",w,": ",write,"}
@@ -80,7 +80,7 @@ def test_operations_as_words_or_letters(tmp_path: Path, name: str, words: dict[s
     for old, new in words.items():
         text = text.replace(old, new)
     made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
-    assert made.info["source"]["format"] == name
+    assert made.content["source"]["format"] == name
     assert rows(made.path) == expected
 
 
@@ -90,7 +90,7 @@ def test_spc_and_tencent_with_letters_are_told_by_the_first_number(tmp_path: Pat
         text = "".join(f"{first},{n * 8},8,R,{n}\n" for n in range(30))
         source, choice = stored(tmp_path / form, text), ImportOptions(forces_units=True)
         made = import_trace(source, tmp_path / f"{form}-out", choice=choice)
-        assert made.info["source"]["format"] == form
+        assert made.content["source"]["format"] == form
 
 
 def test_disksim_times_may_be_whole(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_disksim_times_may_be_whole(tmp_path: Path) -> None:
     text = "0 1 100 8 0\n1.5 1 108 8 1\n3 1 116 8 1\n"
     expected = [(0, "write"), (1_500_000, "read"), (3_000_000, "read")]
     made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
-    assert made.info["source"]["format"] == "disksim"
+    assert made.content["source"]["format"] == "disksim"
     assert [(row[0], row[5]) for row in rows(made.path)] == expected
     # AND all of them, which the name of the format tells from MQSim's
     source = stored(tmp_path / "y", text.replace("1.5", "2"))
@@ -128,7 +128,7 @@ def test_fiu_has_any_number_of_hashes(tmp_path: Path, behind: str) -> None:
     text = f"1234567890123456789 48 syslogd 904265560 8 W 6 0{behind}\n"
     text += f"1234567890123456999 48 kworker/0:1 8 8 r 6 0{behind}\n"
     made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
-    assert made.info["source"]["format"] == "fiu"
+    assert made.content["source"]["format"] == "fiu"
     assert [(row[0], row[3], row[5]) for row in rows(made.path)] == [
         (0, 904265560, "write"),
         (210, 8, "read"),
@@ -245,7 +245,7 @@ def test_places_in_bytes_that_were_taken_for_sectors(tmp_path: Path) -> None:
     chance = random.Random(1)  # noqa: S311 - a fixed sequence, no secret
     lines = [f"{1538323200 + n},{chance.randrange(1 << 20) * 4096},8,0,1063" for n in range(200)]
     made = import_trace(stored(tmp_path / "y", "\n".join(lines)), tmp_path / "doubted")
-    doubts = [one["message"] for one in made.info["warnings"] if one["code"] == "doubtful_units"]
+    doubts = [one["message"] for one in made.content["warnings"] if one["code"] == "doubtful_units"]
     assert "multiple of 512 sectors" in doubts[0]
 
 

@@ -92,6 +92,6 @@ def test_a_file_of_lines_that_become_shorter(tmp_path: Path) -> None:
     )
     folder = import_trace(text, tmp_path / "trace", choice=choice)
     # THEN all lines are there
-    assert folder.info["counts"]["requests"] == 700_000
-    assert folder.info["counts"]["bad_lines"] == 0
-    assert [device["device"] for device in folder.info["devices"]][1] == "s"
+    assert folder.content["counts"]["requests"] == 700_000
+    assert folder.content["counts"]["bad_lines"] == 0
+    assert [device["device"] for device in folder.content["devices"]][1] == "s"

@@ -26,7 +26,7 @@ def msr(number: int, *, time: int = 0, place: int = 0, word: str = "Read", more:
 
 
 def bad(folder: TraceFolder) -> list[tuple[int, str]]:
-    counts = folder.info["counts"]
+    counts = folder.content["counts"]
     assert counts["bad_lines"] == len(counts["bad_examples"])
     return [(one["line"], one["text"]) for one in counts["bad_examples"]]
 
@@ -39,8 +39,8 @@ def test_wrong_lines_before_the_first_good_one(tmp_path: Path) -> None:
     # WHEN it is imported THEN both are wrong lines, and the header and the comment are none
     folder = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
     assert bad(folder) == [(2, before[1].strip()), (4, before[3])]
-    assert folder.info["counts"]["preamble_lines"] == 2
-    assert folder.info["counts"]["requests"] == 400
+    assert folder.content["counts"]["preamble_lines"] == 2
+    assert folder.content["counts"]["requests"] == 400
     # AND many of them stop the import
     text = "\n".join([*(msr(n, word="Raed") for n in range(20)), *map(msr, range(400))])
     with pytest.raises(InputError, match="20 of 420 lines are wrong\n  line 1: 128166"):
@@ -67,7 +67,7 @@ def test_a_number_out_of_range_is_a_wrong_line(tmp_path: Path, line: str) -> Non
     text = "\n".join([*map(msr, range(500)), line, *map(msr, range(501, 999))])
     folder = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
     assert bad(folder) == [(501, line)]
-    assert folder.info["counts"]["requests"] == 998
+    assert folder.content["counts"]["requests"] == 998
 
 
 def at(number: int, *, word: str = "read", place: str = "", time: str = "") -> str:
@@ -89,7 +89,7 @@ def test_one_wrong_line_of_a_pattern_costs_no_other(
     tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a text in several blocks, of which one has a line that matches and has no good value
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(blocks, "CHUNK_BYTES", 4096)
     lines = [*map(at, range(300)), line, *map(at, range(301, 600))]
     units = ("time=ms", "offset=sectors", "length=sectors")
     choice = ImportOptions(regex=REGEX, units=units)
@@ -140,7 +140,7 @@ def test_filetimes_of_ones_own(tmp_path: Path) -> None:
         delimiter=";",
         units=("time=filetime", "offset=sectors", "length=sectors"),
     )
-    info = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice).info
+    info = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice).content
     # THEN they are a date: 2007-02-22 16:20:00.306 UTC
     assert json.dumps(info["clock"]) == json.dumps(
         {"base_ns": 1172163600306162900, "wall_ns": 1172163600306162900, "duration_ns": 8000}

@@ -76,7 +76,7 @@ def test_blktrace_is_taken_and_nothing_is_lost(
     assert len(written) == 300
     issued = [row for row in rows if row["operation"] == "write" and row["merged_into"] is None]
     assert 300 <= len(issued) <= found["kernel_writes"]
-    assert folder.info["loss"]["sequence_gaps"] == folder.info["loss"]["dropped"] == 0
+    assert folder.content["loss"]["sequence_gaps"] == folder.content["loss"]["dropped"] == 0
     # AND the layout says what was captured, and of what
     layout = json.loads((files / "whole/layout.json").read_text())
     assert layout["capture"]["source"] == "blktrace"
@@ -108,7 +108,7 @@ def test_two_disks_have_files_of_their_own(
     rows = pq.read_table(folder.table("requests")).to_pylist()
     made = [(row["device"], row["operation"]) for row in rows if row["process"] == "dd"]
     assert (made.count((first, "write")), made.count((second, "read"))) == (30, 25)
-    assert folder.info["loss"]["sequence_gaps"] == folder.info["loss"]["dropped"] == 0
+    assert folder.content["loss"]["sequence_gaps"] == folder.content["loss"]["dropped"] == 0
 
 
 def test_however_it_ends_the_kernel_is_as_before(ran: tuple[dict[str, Any], Path]) -> None:
@@ -150,7 +150,7 @@ def test_loss_is_counted(ran: tuple[dict[str, Any], Path], tmp_path: Path) -> No
     assert f"the kernel lost {lost} records ({lost} of {first})" in found["stderr"]
     assert result["dropped"] > 1000
     folder, _ = parse([ran[1] / "lossy"], tmp_path / "trace")
-    assert folder.info["loss"]["dropped"] == result["dropped"]
+    assert folder.content["loss"]["dropped"] == result["dropped"]
 
 
 def test_a_disk_that_another_blktrace_traces(ran: tuple[dict[str, Any], Path]) -> None:

@@ -52,7 +52,7 @@ def test_three_roles_are_captured_parsed_and_classified(tmp_path: Path) -> None:
     # AND parse and classify read the folder as it is
     tracekit("parse", str(output), "-o", str(tmp_path / "trace"))
     tracekit("classify", str(tmp_path / "trace"))
-    info = TraceFolder(tmp_path / "trace").info
+    info = TraceFolder(tmp_path / "trace").content
     loss = info["loss"]
     assert loss["sequence_gaps"] == loss["lost_records"] == loss["dropped"] == 0
     assert loss["unmatched"]["complete"] == 0
@@ -81,7 +81,7 @@ def test_disks_have_files_of_their_own_also_when_the_command_failed(tmp_path: Pa
     tracekit("parse", str(tmp_path / "two"), "-o", str(tmp_path / "trace"))
     tracekit("classify", str(tmp_path / "trace"))
     # THEN those that were used are there, each with its role
-    info = TraceFolder(tmp_path / "trace").info
+    info = TraceFolder(tmp_path / "trace").content
     assert [device["device"] for device in info["devices"]] == ["nullb0", "nullb1"]
     requests = info["classification"]["requests"]
     assert requests["fs"] >= 20

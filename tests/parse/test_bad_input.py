@@ -97,14 +97,14 @@ def test_idle_cpus_have_the_same_packed_files(tmp_path: Path) -> None:
         (tmp_path / f"x.blktrace.{cpu}.xz").write_bytes(lzma.compress(b""))
     # THEN it is parsed
     folder, _ = parse([tmp_path], tmp_path / "trace")
-    assert folder.info["counts"]["requests"] > 0
+    assert folder.content["counts"]["requests"] > 0
 
 
 def test_salvage(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(pack(scenes.BACK_MERGE)[:-1])
     folder, _ = parse([tmp_path / "x"], tmp_path / "t", options=ParseOptions(keeps_whole=True))
-    assert folder.info["counts"]["records"] == 8
-    (salvaged,) = (one for one in folder.info["warnings"] if one["code"] == "salvaged")
+    assert folder.content["counts"]["records"] == 8
+    (salvaged,) = (one for one in folder.content["warnings"] if one["code"] == "salvaged")
     assert "was read up to byte 384 only" in salvaged["message"]
 
 
@@ -112,8 +112,8 @@ def test_salvage_of_damaged_compression(tmp_path: Path) -> None:
     data = pack_events(Event(place, 1 | 1 << 17, sector=place) for place in range(50_000))
     (tmp_path / "x").write_bytes(gzip.compress(data)[:-500])
     folder, _ = parse([tmp_path / "x"], tmp_path / "t", options=ParseOptions(keeps_whole=True))
-    assert 1000 < folder.info["counts"]["records"] < 50_000
-    assert "salvaged" in [one["code"] for one in folder.info["warnings"]]
+    assert 1000 < folder.content["counts"]["records"] < 50_000
+    assert "salvaged" in [one["code"] for one in folder.content["warnings"]]
 
 
 def test_an_existing_folder_is_kept(tmp_path: Path) -> None:
@@ -129,9 +129,12 @@ def test_an_existing_folder_is_kept(tmp_path: Path) -> None:
     [
         ("{", "not valid JSON"),
         ('{"layout_version": 2}', "layout_version is 2"),
-        ('{"layout_version": 1, "partitions": [{"device": "a"}]}', "start_sector is None, not"),
+        (
+            '{"layout_version": 1, "partitions": [{"device": "a"}]}',
+            "partitions, entry 0: start_sector is missing",
+        ),
         ("hello", "neither a layout.json nor an sfdisk dump"),
-        ('{"layout_version": 1, "loss": {"overrun": -1}}', "loss is not the counts"),
+        ('{"layout_version": 1, "loss": {"overrun": -1}}', "loss: overrun cannot be -1"),
         ('{"layout_version": 1, "loss": {"overrun": 1e999}}', "1e999 is too large"),
         ('{"layout_version": 1, "processes": {"-1": "a"}}', "processes are not names"),
         ('{"layout_version": 1, "processes": {"1": "\\ud800"}}', "not UTF-8"),
@@ -142,11 +145,14 @@ def test_an_existing_folder_is_kept(tmp_path: Path) -> None:
             ' "sectors": 99999999999999999}]}',
             "no device reaches to sector 99999999999999999",
         ),
-        ('{"layout_version": 1, "counters": [{"why_not": "a"}]}', "counters has no device name"),
+        (
+            '{"layout_version": 1, "counters": [{"why_not": "a"}]}',
+            "counters, entry 0: device is missing",
+        ),
         (
             '{"layout_version": 1, "counters": [{"device": "a", "begin": {"before_ns": 1,'
             ' "after_ns": 2, "completed": {"read": -1}}, "end": {}}]}',
-            "counters of a are no two readings",
+            "counters, entry 0, begin: completed cannot be",
         ),
         (
             '{"layout_version": 1, "counters": [{"device": "a", "begin": {"before_ns": 1,'

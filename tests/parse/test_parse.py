@@ -48,7 +48,7 @@ def test_trace_json_says_where_it_is_from(tmp_path: Path) -> None:
     source = capture(tmp_path / "capture")
     folder, _ = parse([source], tmp_path / "trace")
     data = [(source / f"c.blktrace.{cpu}").read_bytes() for cpu in (0, 1)]
-    assert folder.info["source"] == {
+    assert folder.content["source"] == {
         "format": "blktrace v7",
         "kernel": "6.18",
         "files": [
@@ -63,7 +63,7 @@ def test_trace_json_says_where_it_is_from(tmp_path: Path) -> None:
 
 
 def test_trace_json_says_what_is_in_it(tmp_path: Path) -> None:
-    info = parse([capture(tmp_path / "capture")], tmp_path / "trace")[0].info
+    info = parse([capture(tmp_path / "capture")], tmp_path / "trace")[0].content
     assert info["clock"] == {"base_ns": 100, "wall_ns": None, "duration_ns": 100}
     assert info["devices"] == [
         {
@@ -101,7 +101,7 @@ def test_compression_is_known_by_content(tmp_path: Path, name: str) -> None:
 
     # THEN the rows are there and the hash is of the stored file
     assert len(rows(folder)) == 3
-    assert folder.info["source"]["files"] == [
+    assert folder.content["source"]["files"] == [
         {"name": "x", "bytes": len(stored), "sha256": hashlib.sha256(stored).hexdigest()}
     ]
 
@@ -118,7 +118,7 @@ def test_pipe(tmp_path: Path) -> None:
     writer.join()
     # THEN nothing is missing
     assert len(rows(folder)) == 3
-    assert folder.info["source"]["files"][0]["sha256"] == hashlib.sha256(stored).hexdigest()
+    assert folder.content["source"]["files"][0]["sha256"] == hashlib.sha256(stored).hexdigest()
 
 
 def test_sfdisk_dump_as_layout(tmp_path: Path) -> None:
@@ -135,9 +135,9 @@ def test_sfdisk_dump_as_layout(tmp_path: Path) -> None:
     # THEN the entries are of the trace's device, and the guess is recorded
     assert [
         (entry["device"], entry["name"], entry["start_sector"], entry["sectors"], entry["role"])
-        for entry in folder.info["layout"]
+        for entry in folder.content["layout"]
     ] == [("7,0", "sdb1", 2048, 8000, "unknown"), ("7,0", "sdb2", 10048, 800, "swap")]
-    assert folder.info["inferences"] == [
+    assert folder.content["inferences"] == [
         {
             "what": "device sdb of the layout",
             "value": "7,0",
@@ -187,11 +187,11 @@ def test_requests_that_never_complete_leave_a_full_window(tmp_path: Path) -> Non
     (tmp_path / "x").write_bytes(pack_events(events))
     folder, _ = parse([tmp_path / "x"], tmp_path / "trace")
     # THEN all are rows, the oldest were given up, and that is said
-    assert folder.info["counts"]["requests"] == count
-    assert folder.info["loss"]["window_full"] == 6
-    assert folder.info["loss"]["unmatched"]["queue"] == count - 1
-    assert folder.info["loss"]["unmatched"]["complete"] == 1
-    assert "window_full" in [warning["code"] for warning in folder.info["warnings"]]
+    assert folder.content["counts"]["requests"] == count
+    assert folder.content["loss"]["window_full"] == 6
+    assert folder.content["loss"]["unmatched"]["queue"] == count - 1
+    assert folder.content["loss"]["unmatched"]["complete"] == 1
+    assert "window_full" in [warning["code"] for warning in folder.content["warnings"]]
 
 
 def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

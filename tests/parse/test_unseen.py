@@ -106,12 +106,12 @@ def parsed(tmp_path: Path, lines: str, *entries: dict[str, Any]) -> TraceFolder:
 
 
 def unseen_of(folder: TraceFolder) -> dict[str, Any]:
-    found: dict[str, Any] = folder.info["loss"]["unseen"]
+    found: dict[str, Any] = folder.content["loss"]["unseen"]
     return found
 
 
 def codes(folder: TraceFolder) -> set[str]:
-    return {warning["code"] for warning in folder.info["warnings"]}
+    return {warning["code"] for warning in folder.content["warnings"]}
 
 
 def test_a_request_counts_once_however_it_completes(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_lost_completions_are_told_by_kind(tmp_path: Path, name: str) -> None:
     told = {row["kind"]: row["at_least"] for row in found["disks"] if row["at_least"]}
     assert told == lacking
     assert (found["at_least"], found["at_most"]) == (sum(lacking.values()),) * 2
-    (warning,) = (one for one in folder.info["warnings"] if one["code"] == "unseen_completions")
+    (warning,) = (one for one in folder.content["warnings"] if one["code"] == "unseen_completions")
     kind, count = next(iter(lacking.items()))
     assert f"loop0 {kind} {count} of {COMPLETED[kind]}" in warning["message"]
 
@@ -199,7 +199,7 @@ def test_a_disk_that_does_not_count_is_not_measured(tmp_path: Path) -> None:
     found = unseen_of(folder)
     assert found["disks"] == []
     assert [one["device"] for one in found["not_measured"]] == ["loop0", "loop1"]
-    (warning,) = (one for one in folder.info["warnings"] if one["code"] == "unseen_not_measured")
+    (warning,) = (one for one in folder.content["warnings"] if one["code"] == "unseen_not_measured")
     assert "loop0: read: the record has 2 and the kernel counted 0" in warning["message"]
     assert "loop1: queue/iostats is 0" in warning["message"]
 
@@ -221,7 +221,7 @@ def test_times_of_another_clock_tell_nothing(tmp_path: Path) -> None:
 
 def test_a_capture_without_counters_says_nothing(tmp_path: Path) -> None:
     folder = parsed(tmp_path, READS)
-    assert folder.info["loss"]["unseen"] is None
+    assert folder.content["loss"]["unseen"] is None
     assert not codes(folder) & {"unseen_completions", "unseen_not_measured"}
 
 
@@ -256,7 +256,7 @@ def test_completions_taken_out_of_a_text_are_told_exactly(tmp_path: Path, lost: 
         (row,) = unseen_of(trace)["disks"]
         assert (row["counted"], row["recorded"]) == (40, 40 - lost)
         assert (row["at_least"], row["at_most"]) == (lost, lost)
-        assert trace.info["loss"]["unmatched"]["queue"] == lost
+        assert trace.content["loss"]["unmatched"]["queue"] == lost
         assert ("unseen_completions" in codes(trace)) == bool(lost)
 
 
@@ -266,5 +266,5 @@ def test_damage_of_loss_in_trace_json_is_named(tmp_path: Path) -> None:
     info = json.loads((folder.path / "trace.json").read_text())
     info["loss"]["unseen"]["at_least"] = -1
     (folder.path / "trace.json").write_text(json.dumps(info))
-    with pytest.raises(InputError, match="loss: unseen cannot be"):
+    with pytest.raises(InputError, match="loss, unseen: at_least cannot be"):
         _ = TraceFolder(folder.path).info

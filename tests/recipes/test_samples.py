@@ -72,10 +72,10 @@ def test_gnuplot_requests_are_swap(tmp_path: Path) -> None:
     folder, _ = parse([SAMPLES / "gnuplot"], tmp_path / "trace")
     classify(folder, ClassifyOptions())
     # THEN every request but what opening the disk costs is swap, each block touched several times
-    requests = folder.info["classification"]["requests"]
+    requests = folder.content["classification"]["requests"]
     assert requests["swap"] > 100_000
     assert requests["fs"] < 10
-    swap = folder.info["hotness"]["roles"]["swap"]
+    swap = folder.content["hotness"]["roles"]["swap"]
     assert sum(swap["touches"].values()) > 2 * sum(swap["blocks"].values())
 
 

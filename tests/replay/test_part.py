@@ -43,7 +43,7 @@ def rows(seed: int) -> list[dict[str, Any]]:
 def two_devices(place: Path, seed: int) -> TraceFolder:
     """Write a trace of both."""
     folder = trace(place, rows(seed))
-    write_json(place / "trace.json", {**folder.info, "devices": [{"device": "sdb"}]})
+    write_json(place / "trace.json", {**folder.content, "devices": [{"device": "sdb"}]})
     return TraceFolder(place)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracekit.metadata import Region
 from tracekit.replay.routes import Routes
 
 
 def test_what_lies_behind_an_inner_region_is_still_of_the_partition() -> None:
     # GIVEN a file system with a journal inside it, each an entry of the layout
     layout = [
-        {"device": "sda", "start_sector": 2048, "sectors": 10_000},
-        {"device": "sda", "start_sector": 6048, "sectors": 1000},
+        Region(device="sda", start_sector=2048, sectors=10_000),
+        Region(device="sda", start_sector=6048, sectors=1000),
     ]
     routes = Routes(layout, ("fs",))
     # WHEN requests of the file system lie before, in and behind the journal, and outside of all

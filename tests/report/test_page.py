@@ -171,7 +171,7 @@ def test_missing_stages_are_named_with_their_command(
 
 
 def test_nothing_lost_is_said(whole: TraceFolder, text: str) -> None:
-    assert whole.info["warnings"] == []
+    assert whole.content["warnings"] == []
     assert "Nothing was lost, dropped or guessed: all 1,200 records were read and matched." in text
 
 

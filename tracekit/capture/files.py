@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +20,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracekit import __version__
 from tracekit._native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Calls, Known, Start
 from tracekit.arrow import array_of, texts_of, words_of
 from tracekit.capture.command import run, run_untraced, signals_held
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.metadata import warning
-from tracekit.store import INFO_NAME, new_folder, write_batches, write_json, write_table
+from tracekit.metadata import Clock, Inference, Loss, Source, TraceInfo, TraceWarning, warning
+from tracekit.store import new_folder, write_batches, write_info, write_table
 from tracekit.tables import (
     EVIDENCE,
     FILE_KINDS,
     FILE_OPERATION_NAMES,
     FILE_OPERATIONS,
     FILES,
-    SCHEMA_VERSION,
 )
 
 MOST_BAD_RATIO = 0.01
@@ -323,35 +321,32 @@ class FileCapture:
     cost: Cost | None
     exit_status: int
     stopped_by: str | None
-    info: dict[str, Any]
+    info: TraceInfo = field(default_factory=TraceInfo)
 
 
-def trace_info(found: FileCapture, options: FileOptions) -> dict[str, Any]:
+def trace_info(found: FileCapture, options: FileOptions) -> TraceInfo:
     """Return the content of trace.json."""
     stats = found.decoded.stats
-    return {
-        "schema": SCHEMA_VERSION,
-        "tool": {"tracekit": __version__},
-        "source": {"format": NAME, "kernel": platform.release(), "files": []},
-        "clock": {
-            "base_ns": stats["base_ns"],
-            "wall_ns": stats["base_ns"],
-            "duration_ns": stats["last_ns"] - stats["base_ns"],
-        },
-        "devices": [],
-        "layout": [],
-        "counts": _counts(found),
-        "loss": {
-            "lost_records": 0,
-            "sequence_gaps": 0,
-            "dropped": 0,
-            **{name: stats[name] for name in ("bad_lines", "orphan_ends", "unfinished")},
-            **{name: stats[name] for name in ("abandoned", "backwards", "forced")},
-        },
-        "capture": _about(found, options),
-        "inferences": _inferences(found),
-        "warnings": _warnings(found),
-    }
+    return TraceInfo(
+        source=Source(format=NAME, kernel=platform.release()),
+        clock=Clock(
+            base_ns=stats["base_ns"],
+            wall_ns=stats["base_ns"],
+            duration_ns=stats["last_ns"] - stats["base_ns"],
+        ),
+        counts=_counts(found),
+        loss=Loss(
+            bad_lines=stats["bad_lines"],
+            orphan_ends=stats["orphan_ends"],
+            unfinished=stats["unfinished"],
+            abandoned=stats["abandoned"],
+            backwards=stats["backwards"],
+            forced=stats["forced"],
+        ),
+        capture=_about(found, options),
+        inferences=_inferences(found),
+        warnings=_warnings(found),
+    )
 
 
 def _counts(found: FileCapture) -> dict[str, Any]:
@@ -394,7 +389,7 @@ def _overhead(found: FileCapture) -> dict[str, Any]:
     }
 
 
-def _inferences(found: FileCapture) -> list[dict[str, Any]]:
+def _inferences(found: FileCapture) -> list[Inference]:
     stats = found.decoded.stats
     sizes = ", ".join(f"{name} {count:,}" for name, count in found.decoded.sizes.items())
     made = [("sizes of files before the first operation", sizes, "the column evidence of files")]
@@ -404,11 +399,13 @@ def _inferences(found: FileCapture) -> list[dict[str, Any]]:
     if stats["guessed_creates"]:
         evidence = "opened with O_CREAT and gone afterwards, or cut to nothing by the open"
         made.append(("files taken for new ones", f"{stats['guessed_creates']:,}", evidence))
-    keys = ("what", "value", "evidence")
-    return [{**dict(zip(keys, one, strict=True)), "stage": "capture"} for one in made]
+    return [
+        Inference(what=what, value=value, evidence=evidence, stage="capture")
+        for what, value, evidence in made
+    ]
 
 
-def _warnings(found: FileCapture) -> list[dict[str, Any]]:
+def _warnings(found: FileCapture) -> list[TraceWarning]:
     stats = found.decoded.stats
     cost = found.cost
     calls = ", ".join(f"{name} {count:,}" for name, count in found.decoded.left_out.items())
@@ -535,9 +532,9 @@ def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
         duration_s, exit_status, stopped_by = _record(text, options)
         decoded = decode(text, part, start=began, hashes=Hashes() if options.hashes_names else None)
         text.unlink()
-        found = FileCapture(decoded, duration_s, untraced_s, cost, exit_status, stopped_by, info={})
-        found.info.update(trace_info(found, options))
-        write_json(part / INFO_NAME, found.info)
+        found = FileCapture(decoded, duration_s, untraced_s, cost, exit_status, stopped_by)
+        found = replace(found, info=trace_info(found, options))
+        write_info(part, found.info)
     return found
 
 

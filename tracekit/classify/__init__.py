@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from tracekit.classify.evidence import Survey, survey
 from tracekit.classify.hotness import (
     DEFAULT_BUDGET_BYTES,
@@ -26,13 +28,13 @@ from tracekit.classify.regions import (
     Override,
     apply_overrides,
     ignore_rows,
-    original_entries,
+    original_layout,
     read_layout_file,
     release_memory,
-    whole_entries,
 )
 from tracekit.classify.roles import RoleCounts, assign_roles, classify_warnings, replace_own
 from tracekit.errors import UsageError
+from tracekit.layout import check_regions
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
@@ -92,24 +94,26 @@ def classify(
         "layout": guess.entries,
         "classification": _classification(roles),
         "hotness": _hotness(options, counts, windows, temperatures),
-        "inferences": replace_own(folder.info.get("inferences"), guess.inferences),
+        "inferences": replace_own(folder.info.inferences, guess.inferences),
         "warnings": replace_own(
-            folder.info.get("warnings"),
+            folder.info.warnings,
             classify_warnings(guess, roles, counts=counts, devices=devices),
         ),
     }
     folder.save_info(**changes)
-    return changes
+    kept: dict[str, Any] = to_builtins(changes)
+    return kept
 
 
 def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_rows: OnRows) -> Guess:
     """Return the layout with all roles: what was given, then what was asked, then guesses."""
     if options.layout_file is None:
-        entries = whole_entries(original_entries(folder.info), f"{folder.path}/trace.json, layout")
+        entries = original_layout(folder.info)
+        check_regions(entries, f"{folder.path}/trace.json, layout")
     else:
-        entries = read_layout_file(options.layout_file, folder.info.get("devices") or [])
+        entries = read_layout_file(options.layout_file, folder.info.devices)
     # Partitions that only remap records name are entries once they have been found.
-    remapped = {name for _, name in found.partitions} - {entry["partition"] for entry in entries}
+    remapped = {name for _, name in found.partitions} - {entry.partition for entry in entries}
     later = [override for override in options.overrides if override.name in remapped]
     sooner = [override for override in options.overrides if override not in later]
     entries = apply_overrides(entries, sooner, end_sectors=found.end_sectors)
@@ -117,7 +121,7 @@ def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_row
     guess = complete_layout(requests, entries, survey=found, on_rows=on_rows)
     guess.entries = apply_overrides(guess.entries, later, end_sectors=found.end_sectors)
     asked = {f"role of {override.name}" for override in later}
-    guess.inferences = [known for known in guess.inferences if known["what"] not in asked]
+    guess.inferences = [known for known in guess.inferences if known.what not in asked]
     return guess
 
 

@@ -24,6 +24,7 @@ from tracekit.classify.regions import (
     time_columns,
 )
 from tracekit.errors import InputError
+from tracekit.metadata import Region
 from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 
 COLUMNS = (
@@ -160,12 +161,12 @@ def coalesce(runs: NDArray[np.int64]) -> NDArray[np.int64]:
 class _Regions:
     """Numbers the regions of a batch's rows."""
 
-    def __init__(self, entries: list[dict[str, Any]], devices: list[str]) -> None:
+    def __init__(self, entries: list[Region], devices: list[str]) -> None:
         self._devices = {name: code for code, name in enumerate(devices)}
         self._names = devices
         self._partitions: dict[str | None, int] = {None: 0}
         self._maps = [
-            DeviceMap([(i, entry) for i, entry in enumerate(entries) if entry["device"] == name])
+            DeviceMap([(i, entry) for i, entry in enumerate(entries) if entry.device == name])
             for name in devices
         ]
 
@@ -194,7 +195,7 @@ class _Regions:
 
 def gather(
     requests: Path,
-    entries: list[dict[str, Any]],
+    entries: list[Region],
     *,
     devices: list[str],
     on_rows: OnRows = ignore_rows,

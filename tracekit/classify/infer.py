@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracekit.arrow import codes, ints
 from tracekit.classify.evidence import JBD2, OPERATIONS, Evidence, Key, Survey, gather, process_kind
 from tracekit.classify.regions import OnRows, batches, decided, found_entry, ignore_rows
+from tracekit.metadata import Inference, Region
 from tracekit.units import SECTOR_BYTES
 
 # A region in which hardly anything else happens; a checkpoint writes the journal's superblock too.
@@ -191,13 +193,13 @@ def _count(
 class Guess:
     """A layout with roles, and what had to be guessed for it."""
 
-    entries: list[dict[str, Any]]
-    inferences: list[dict[str, Any]] = field(default_factory=list)
+    entries: list[Region]
+    inferences: list[Inference] = field(default_factory=list)
 
 
 def complete_layout(
     requests: Path,
-    entries: list[dict[str, Any]],
+    entries: list[Region],
     *,
     survey: Survey,
     on_rows: OnRows = ignore_rows,
@@ -216,12 +218,12 @@ def complete_layout(
     return result
 
 
-def _needs_evidence(entries: list[dict[str, Any]], survey: Survey) -> bool:
-    mapped = {entry["device"] for entry in entries}
-    known = {(entry["device"], entry["partition"]) for entry in entries}
+def _needs_evidence(entries: list[Region], survey: Survey) -> bool:
+    mapped = {entry.device for entry in entries}
+    known = {(entry.device, entry.partition) for entry in entries}
     return (
         survey.has_jbd2
-        or any(entry["role"] in (None, "unknown") for entry in entries)
+        or any(entry.role in (None, "unknown") for entry in entries)
         or any(device not in mapped for device in survey.end_sectors)
         or any(pair not in known for pair in survey.partitions)
     )
@@ -229,19 +231,19 @@ def _needs_evidence(entries: list[dict[str, Any]], survey: Survey) -> bool:
 
 def _decide_all(result: Guess, evidence: dict[Key, Evidence], survey: Survey) -> None:
     """Decide on the regions without a role; those that told nothing once more, knowing the rest."""
-    mapped = {entry["device"] for entry in result.entries}
+    mapped = {entry.device for entry in result.entries}
     mapped |= {key[0] for key in evidence if key[1] is not None and isinstance(key[0], str)}
     open_regions = []
     for key in sorted(evidence, key=str):
         place = _place(result, key, evidence[key], mapped, survey)
-        if place is not None and result.entries[place]["role"] in (None, "unknown"):
+        if place is not None and result.entries[place].role in (None, "unknown"):
             open_regions.append((place, evidence[key]))
     for place, found in open_regions:
         _judge(result, place, decide(found))
-    journals = {entry["device"] for entry in result.entries if entry["role"] == "journal"}
+    journals = {entry.device for entry in result.entries if entry.role == "journal"}
     for place, found in open_regions:
         entry = result.entries[place]
-        if entry["role"] in (None, "unknown") and entry["device"] in journals:
+        if entry.role in (None, "unknown") and entry.device in journals:
             _judge(result, place, decide_beside_journal(found))
 
 
@@ -256,7 +258,7 @@ def _place(
         entry = found_entry(
             place, partition, first_sector=found.first_sector, end_sector=found.end_sector
         )
-        result.entries.append({**entry, "partition": partition})
+        result.entries.append(replace(entry, partition=partition))
     elif place not in mapped:
         entry = found_entry(place, place, first_sector=0, end_sector=survey.end_sectors[place])
         result.entries.append(entry)
@@ -279,14 +281,13 @@ def _judge(result: Guess, place: int, decision: Decision) -> None:
     )
 
 
-def _inference(entry: dict[str, Any], role: str, evidence: str, confidence: str) -> dict[str, Any]:
-    name = entry["name"] or entry["partition"]
-    return {
-        "what": f"role of {name}",
-        "value": role,
-        "evidence": f"{evidence} (confidence: {confidence})",
-        "stage": "classify",
-    }
+def _inference(entry: Region, role: str, evidence: str, confidence: str) -> Inference:
+    return Inference(
+        what=f"role of {entry.name or entry.partition}",
+        value=role,
+        evidence=f"{evidence} (confidence: {confidence})",
+        stage="classify",
+    )
 
 
 def _find_journals(
@@ -294,7 +295,7 @@ def _find_journals(
 ) -> None:
     extents: list[Extent] = []
     for entry, found in _file_systems(result.entries, evidence):
-        extents += candidates(entry["device"], found)
+        extents += candidates(entry.device, found)
     if not extents:
         return
     check(requests, extents, on_rows=on_rows)
@@ -304,13 +305,13 @@ def _find_journals(
 
 
 def _file_systems(
-    entries: list[dict[str, Any]], evidence: dict[Key, Evidence]
-) -> list[tuple[dict[str, Any], Evidence]]:
+    entries: list[Region], evidence: dict[Key, Evidence]
+) -> list[tuple[Region, Evidence]]:
     """Return the regions that hold a file system, with their evidence."""
     pairs = []
     for index, entry in enumerate(entries):
-        found = evidence.get((index, None)) or evidence.get((entry["device"], entry["partition"]))
-        if entry["role"] == "fs" and found is not None:
+        found = evidence.get((index, None)) or evidence.get((entry.device, entry.partition))
+        if entry.role == "fs" and found is not None:
             pairs.append((entry, found))
     return pairs
 

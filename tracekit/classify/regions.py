@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracekit.arrow import ints, read_batches
 from tracekit.errors import UsageError
-from tracekit.layout import MOST_SECTORS, check_regions, read_layout
+from tracekit.layout import MOST_SECTORS, read_layout
+from tracekit.metadata import Device, Region, TraceInfo
 from tracekit.tables import ROLES
 
 # What can decide a request's role.
@@ -23,7 +26,7 @@ EVIDENCE_NAMES = ("layout", "option", "inferred", "outside", "empty_flush", "und
 
 
 @dataclass(frozen=True)
-class Region:
+class Assignment:
     """A place on a device and the role of what happens there."""
 
     role: str
@@ -34,20 +37,18 @@ class Region:
 class DeviceMap:
     """The regions of one device; the smallest that holds a sector decides."""
 
-    def __init__(self, entries: list[tuple[int, dict[str, Any]]]) -> None:
+    def __init__(self, entries: list[tuple[int, Region]]) -> None:
         """Take the device's layout entries with their indices in the layout."""
         # Larger regions first, options last, so that what comes later paints over it.
-        order = sorted(
-            entries, key=lambda item: (_is_option(item[1]), -item[1]["sectors"], item[0])
-        )
+        order = sorted(entries, key=lambda item: (_is_option(item[1]), -item[1].sectors, item[0]))
         edges = {0}
         for _, entry in order:
-            edges |= {entry["start_sector"], entry["start_sector"] + entry["sectors"]}
+            edges |= {entry.start_sector, entry.start_sector + entry.sectors}
         self._edges = np.array(sorted(edges), np.int64)
         self._entry = np.full(len(self._edges), -1, np.int64)
         for index, entry in order:
             first, end = np.searchsorted(
-                self._edges, [entry["start_sector"], entry["start_sector"] + entry["sectors"]]
+                self._edges, [entry.start_sector, entry.start_sector + entry.sectors]
             )
             self._entry[first:end] = index
 
@@ -57,21 +58,21 @@ class DeviceMap:
         return np.asarray(np.where(place < 0, -1, self._entry[place]), np.int64)
 
 
-def _is_option(entry: dict[str, Any]) -> bool:
-    return str(entry["evidence"]).startswith("option:")
+def _is_option(entry: Region) -> bool:
+    return str(entry.evidence).startswith("option:")
 
 
-def entry_region(index: int, entry: dict[str, Any]) -> Region:
+def entry_region(index: int, entry: Region) -> Assignment:
     """Return the region of a layout entry; one without a role is undecided."""
-    role = entry["role"]
-    evidence = str(entry["evidence"])
+    role = entry.role
+    evidence = str(entry.evidence)
     if role is None:
-        return Region("unknown", UNDECIDED, index)
+        return Assignment("unknown", UNDECIDED, index)
     if _is_option(entry):
-        return Region(role, OPTION, index)
+        return Assignment(role, OPTION, index)
     if evidence.startswith("inferred:"):
-        return Region(role, INFERRED, index)
-    return Region(role, LAYOUT if role in ROLES[:-1] else UNDECIDED, index)
+        return Assignment(role, INFERRED, index)
+    return Assignment(role, LAYOUT if role in ROLES[:-1] else UNDECIDED, index)
 
 
 def flush_role(roles: set[str]) -> str:
@@ -88,17 +89,6 @@ def flush_role(roles: set[str]) -> str:
     return candidates.pop() if len(candidates) == 1 else "unknown"
 
 
-ENTRY_KEYS = (
-    "device",
-    "partition",
-    "name",
-    "start_sector",
-    "sectors",
-    "role",
-    "filesystem",
-    "mount",
-    "evidence",
-)
 FOUND_BY = "classify"
 RANGE = re.compile(r"(?:(?P<device>.+):)?(?P<start>\d+)\+(?P<sectors>\d+)")
 
@@ -126,33 +116,26 @@ class Override:
         """What a region says whose role this option gave."""
         return f"option: --role {self.name}={self.role}"
 
-    def fits(self, entry: dict[str, Any]) -> bool:
+    def fits(self, entry: Region) -> bool:
         """Say whether the option names this layout entry."""
-        return self.name in (entry["name"], entry["partition"])
+        return self.name in (entry.name, entry.partition)
 
 
-def original_entries(info: dict[str, Any]) -> list[dict[str, Any]]:
+def original_layout(info: TraceInfo) -> list[Region]:
     """Return the layout as the capture gave it, with all that classify added taken back."""
     entries = []
-    for entry in info.get("layout") or []:
-        if entry.get("found_by") == FOUND_BY:
+    for entry in info.layout:
+        if entry.found_by == FOUND_BY:
             continue
-        restored = dict(entry)
-        if "given_evidence" in restored:
-            restored["role"] = restored.pop("given_role")
-            restored["evidence"] = restored.pop("given_evidence")
-        restored.pop("confidence", None)
+        restored = replace(entry, confidence=UNSET, given_role=UNSET, given_evidence=UNSET)
+        if not isinstance(entry.given_evidence, UnsetType):
+            restored.role = None if isinstance(entry.given_role, UnsetType) else entry.given_role
+            restored.evidence = entry.given_evidence
         entries.append(restored)
     return entries
 
 
-def whole_entries(entries: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
-    """Return valid entries with every key present; raise InputError that names the bad one."""
-    check_regions(entries, place)
-    return [{**dict.fromkeys(ENTRY_KEYS), **entry} for entry in entries]
-
-
-def read_layout_file(path: Path, devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def read_layout_file(path: Path, devices: list[Device]) -> list[Region]:
     """Read the partitions of a layout file, under the names that the trace has for the devices.
 
     Devices are matched by major and minor number where both files know them, else by name; a
@@ -161,30 +144,27 @@ def read_layout_file(path: Path, devices: list[dict[str, Any]]) -> list[dict[str
     layout = read_layout(path)
     name_of = _trace_names(layout.devices, devices)
     return [
-        {**{key: entry.get(key) for key in ENTRY_KEYS}, "device": name_of.get(device, device)}
+        replace(entry, device=name_of.get(entry.device, entry.device))
         for entry in layout.partitions
-        for device in [entry["device"]]
     ]
 
 
-def _trace_names(theirs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> dict[str, str]:
-    if len(theirs) == len(ours) == 1 and theirs[0]["major"] is None:
-        return {theirs[0]["device"]: ours[0]["device"]}
+def _trace_names(theirs: list[Device], ours: list[Device]) -> dict[str, str]:
+    if len(theirs) == len(ours) == 1 and theirs[0].major is None:
+        return {theirs[0].device: ours[0].device}
     by_number = {
-        (device.get("major"), device.get("minor")): device["device"]
-        for device in ours
-        if device.get("major") is not None
+        (device.major, device.minor): device.device for device in ours if device.major is not None
     }
-    numbers = {device["device"]: (device["major"], device["minor"]) for device in theirs}
+    numbers = {device.device: (device.major, device.minor) for device in theirs}
     return {name: by_number[number] for name, number in numbers.items() if number in by_number}
 
 
 def apply_overrides(
-    entries: list[dict[str, Any]],
+    entries: list[Region],
     overrides: Sequence[Override],
     *,
     end_sectors: dict[str, int],
-) -> list[dict[str, Any]]:
+) -> list[Region]:
     """Return the entries with the roles of `--role`; raise UsageError for an unknown name.
 
     `end_sectors` says how far each device of the trace reaches.
@@ -199,29 +179,26 @@ def apply_overrides(
     return result
 
 
-def decided(
-    entry: dict[str, Any], role: str, *, evidence: str, confidence: str = "certain"
-) -> dict[str, Any]:
+def decided(entry: Region, role: str, *, evidence: str, confidence: str = "certain") -> Region:
     """Return the entry with a role that the capture did not give, keeping what it gave."""
-    given = {"given_role": entry["role"], "given_evidence": entry["evidence"]}
-    return {**given, **entry, "role": role, "evidence": evidence, "confidence": confidence}
+    found = replace(entry, role=role, evidence=evidence, confidence=confidence)
+    if isinstance(entry.given_evidence, UnsetType):
+        found.given_role, found.given_evidence = entry.role, entry.evidence
+    return found
 
 
-def found_entry(device: str, name: str, *, first_sector: int, end_sector: int) -> dict[str, Any]:
+def found_entry(device: str, name: str, *, first_sector: int, end_sector: int) -> Region:
     """Return an entry for a region that no layout names."""
-    return {
-        **dict.fromkeys(ENTRY_KEYS),
-        "device": device,
-        "name": name,
-        "start_sector": first_sector,
-        "sectors": end_sector - first_sector,
-        "found_by": FOUND_BY,
-    }
+    return Region(
+        device=device,
+        name=name,
+        start_sector=first_sector,
+        sectors=end_sector - first_sector,
+        found_by=FOUND_BY,
+    )
 
 
-def _new_entry(
-    override: Override, entries: list[dict[str, Any]], end_sectors: dict[str, int]
-) -> dict[str, Any]:
+def _new_entry(override: Override, entries: list[Region], end_sectors: dict[str, int]) -> Region:
     """Return an entry for a device or a range of sectors that no layout names."""
     devices = list(end_sectors)
     match = RANGE.fullmatch(override.name)
@@ -233,7 +210,9 @@ def _new_entry(
             end_sector=max(1, end_sectors[override.name]),
         )
     elif match is None or int(match["sectors"]) == 0:
-        known = sorted({entry["name"] or entry["partition"] for entry in entries} | set(devices))
+        known = sorted(
+            {*filter(None, (entry.name or entry.partition for entry in entries)), *devices}
+        )
         raise UsageError(
             f"--role {override.name}={override.role}: there is no partition or device of that name",
             hint=f"known: {', '.join(known)}; or give DEVICE:START+SECTORS",
@@ -253,7 +232,7 @@ def _new_entry(
                 hint="give 512-byte sectors, not bytes",
             )
         entry = found_entry(device, override.name, first_sector=first, end_sector=end)
-    return {**entry, "role": override.role, "evidence": override.evidence, "confidence": "certain"}
+    return replace(entry, role=override.role, evidence=override.evidence, confidence="certain")
 
 
 NO_TIME = -(1 << 63)
@@ -269,7 +248,7 @@ def ignore_rows(_rows: int) -> None:
 def batches(path: Path, columns: Sequence[str], *, on_rows: OnRows = ignore_rows) -> Iterator[Any]:
     """Yield record batches of these columns; `on_rows` is told of each batch's rows.
 
-    Raise InputError as tracekit.columns.read_batches.
+    Raise InputError as tracekit.arrow.read_batches.
     """
     for batch in read_batches(path, columns):
         yield batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +19,14 @@ from tracekit.classify.regions import (
     FLUSH,
     OUTSIDE,
     UNDECIDED,
+    Assignment,
     DeviceMap,
     OnRows,
-    Region,
     entry_region,
     flush_role,
     ignore_rows,
 )
-from tracekit.metadata import warning
+from tracekit.metadata import Inference, Region, TraceWarning, warning
 from tracekit.store import write_batches
 from tracekit.tables import ROLES, TEXT
 from tracekit.units import SECTOR_BYTES
@@ -47,22 +47,22 @@ class RoleCounts:
 class RoleMap:
     """Roles by device and sector: the layout's regions, then two without an address a device."""
 
-    def __init__(self, entries: list[dict[str, Any]], devices: list[str]) -> None:
+    def __init__(self, entries: list[Region], devices: list[str]) -> None:
         self._devices = {name: code for code, name in enumerate(devices)}
         self.regions = [entry_region(index, entry) for index, entry in enumerate(entries)]
         self._maps = []
         self._outside, self._flush = [], []
         for name in devices:
-            mine = [(i, entry) for i, entry in enumerate(entries) if entry["device"] == name]
+            mine = [(i, entry) for i, entry in enumerate(entries) if entry.device == name]
             self._maps.append(DeviceMap(mine))
             roles = {self.regions[index].role for index, _ in mine}
             flush = flush_role(roles)
             self._outside.append(self._append(_outside_region(bool(mine))))
             self._flush.append(
-                self._append(Region(flush, UNDECIDED if flush == "unknown" else FLUSH, None))
+                self._append(Assignment(flush, UNDECIDED if flush == "unknown" else FLUSH, None))
             )
 
-    def _append(self, region: Region) -> int:
+    def _append(self, region: Assignment) -> int:
         self.regions.append(region)
         return len(self.regions) - 1
 
@@ -87,13 +87,15 @@ class RoleMap:
         return region, crossing
 
 
-def _outside_region(has_layout: bool) -> Region:
-    return Region("other", OUTSIDE, None) if has_layout else Region("unknown", UNDECIDED, None)
+def _outside_region(has_layout: bool) -> Assignment:
+    return (
+        Assignment("other", OUTSIDE, None) if has_layout else Assignment("unknown", UNDECIDED, None)
+    )
 
 
 def assign_roles(
     requests: Path,
-    entries: list[dict[str, Any]],
+    entries: list[Region],
     *,
     devices: list[str],
     on_rows: OnRows = ignore_rows,
@@ -132,7 +134,7 @@ def _with_role(batch: Any, role_codes: NDArray[np.int32]) -> Any:
     return batch.set_column(place, batch.schema.field(place), roles)
 
 
-def _sum_up(counts: RoleCounts, regions: list[Region], tally: NDArray[np.int64]) -> None:
+def _sum_up(counts: RoleCounts, regions: list[Assignment], tally: NDArray[np.int64]) -> None:
     for region, rows in zip(regions, tally.tolist(), strict=True):
         if region.entry is not None:
             counts.by_entry[region.entry] = rows
@@ -147,11 +149,11 @@ STAGE = "classify"
 
 def classify_warnings(
     guess: Guess, roles: RoleCounts, *, counts: BlockCounts, devices: list[str]
-) -> list[dict[str, Any]]:
+) -> list[TraceWarning]:
     """Return the warnings of this stage, those that apply."""
-    guessed = [known["what"].removeprefix("role of ") for known in guess.inferences]
+    guessed = [known.what.removeprefix("role of ") for known in guess.inferences]
     unknown = roles.requests.get("unknown", 0)
-    absent = sorted({entry["device"] for entry in guess.entries} - set(devices))
+    absent = sorted({entry.device for entry in guess.entries} - set(devices))
     found = [
         ("guessed_roles", guessed, f"guessed from the requests: roles of {', '.join(guessed)}"),
         ("unknown_roles", unknown, f"requests without a role: {unknown:,}"),
@@ -176,8 +178,9 @@ def classify_warnings(
     return [warning(code, message, stage=STAGE) for code, applies, message in found if applies]
 
 
-def replace_own(
-    present: list[dict[str, Any]] | None, own: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+Note = TypeVar("Note", Inference, TraceWarning)
+
+
+def replace_own(present: list[Note], own: list[Note]) -> list[Note]:
     """Return what other stages noted, then this stage's notes instead of its earlier ones."""
-    return [note for note in present or [] if note.get("stage") != STAGE] + own
+    return [note for note in present if note.stage != STAGE] + own

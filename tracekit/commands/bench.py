@@ -198,7 +198,7 @@ def _tell(result: Result, *, as_json: bool) -> None:
         told: dict[str, Any] = {
             "trace": str(result.folder.path),
             "report": None if result.report is None else str(result.report),
-            "profile": result.folder.info["profile"],
+            "profile": result.folder.content["profile"],
             "replays": result.summaries,
         }
         typer.echo(json.dumps(told, indent=2))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from msgspec import to_builtins
 from typer.core import TyperCommand
 
 from tracekit.errors import PartialError, UsageError
@@ -201,7 +202,7 @@ def _capture_files(
     )
     found = capture_files(output, options=options)
     _print_files(found, output, as_json=as_json)
-    for doubt in found.info["warnings"]:
+    for doubt in to_builtins(found.info.warnings):
         typer.echo(f"warning: {doubt['message']}\n  {doubt['advice']}", err=True)
     if found.stopped_by:
         raise PartialError(f"{output}: ended early by {found.stopped_by}; the command was ended")
@@ -210,7 +211,7 @@ def _capture_files(
 
 
 def _print_files(found: FileCapture, output: Path, *, as_json: bool) -> None:
-    info = found.info
+    info = to_builtins(found.info)
     if as_json:
         kept = ("clock", "counts", "loss", "capture", "warnings")
         result = {"trace": str(output), **{key: info[key] for key in kept}}

@@ -88,7 +88,7 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
         folder = import_trace(
             sources, output or default_output(sources), choice=choice, on_bytes=on_bytes
         )
-    info = folder.info
+    info = folder.content
     if as_json:
         kept = ("source", "clock", "devices", "counts", "inferences", "warnings")
         result = {"trace": str(folder.path), **{key: info[key] for key in kept}}

@@ -55,7 +55,7 @@ def parse(
         typer.echo(json.dumps(_result(folder, tally), indent=2))
     else:
         _print(folder, tally)
-    for doubt in folder.info["warnings"]:
+    for doubt in folder.content["warnings"]:
         typer.echo(f"warning: {doubt['message']}\n  {doubt['advice']}", err=True)
 
 
@@ -67,7 +67,7 @@ def _result(folder: TraceFolder, tally: Tally) -> dict[str, Any]:
     }
     return {
         "trace": str(folder.path),
-        **{key: folder.info[key] for key in kept},
+        **{key: folder.content[key] for key in kept},
         "operations": operations,
     }
 
@@ -83,7 +83,7 @@ def _lacking(unseen: dict[str, Any] | None) -> str:
 
 
 def _print(folder: TraceFolder, tally: Tally) -> None:
-    info = folder.info
+    info = folder.content
     counts, loss = info["counts"], info["loss"]
     devices = escape(", ".join(device["device"] for device in info["devices"]))
     seconds = info["clock"]["duration_ns"] / 1e9

@@ -236,7 +236,7 @@ def simulate_endurance(
     tell = on_step or (lambda _name, _done, _total: None)
     tell("writes of each page", 0, STEPS)
     touched = read_blocks(blocks)
-    duration_ns = int(folder.info.get("clock", {}).get("duration_ns") or 0)
+    duration_ns = folder.info.clock.duration_ns
     trace = _Trace(touched, read_writes(blocks, touched), duration_ns)
     rows = list(_role_rows(folder, trace))
     tell("placements", 1, STEPS)

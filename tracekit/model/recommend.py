@@ -419,7 +419,7 @@ def _times(curves: Curves, answers: Answers, index: int, coverage: str) -> dict[
 
 def _mixed_note(folder: TraceFolder) -> list[str]:
     """Say how many blocks have two roles, as where a partition does not begin at a block's edge."""
-    mixed = int(folder.info.get("hotness", {}).get("mixed_role_blocks", 0))
+    mixed = int((folder.info.hotness or {}).get("mixed_role_blocks", 0))
     if not mixed:
         return []
     return [

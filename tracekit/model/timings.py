@@ -88,8 +88,8 @@ def journal_facts(folder: TraceFolder, curves: Curves) -> dict[str, Any]:
     """
     touched = int(curves.role_blocks[JOURNAL]) * BLOCK_BYTES
     written = _journal_writes(folder) * BLOCK_BYTES if touched else 0
-    parts = [part for part in folder.info.get("layout", []) if part.get("role") == "journal"]
-    region = sum(int(part.get("sectors") or 0) for part in parts) * SECTOR_BYTES
+    parts = [part for part in folder.info.layout if part.role == "journal"]
+    region = sum(part.sectors for part in parts) * SECTOR_BYTES
     return {
         "touched_bytes": touched,
         "written_bytes": written,

@@ -49,7 +49,7 @@ def choose_cut(folder: TraceFolder, asked: str | None = None) -> Cut:
     `asked` is a number of windows, all of which have as many requests, or how long a window is.
     UsageError when that makes more than 168 windows, or none.
     """
-    duration_ns = max(int(folder.info.get("clock", {}).get("duration_ns") or 0), 1)
+    duration_ns = max(folder.info.clock.duration_ns, 1)
     if asked is not None and not asked.strip().isdigit():
         return Cut(length_ns=_length(duration_ns, parse_duration(asked, option="--windows")))
     if asked is None and duration_ns >= LONG_NS:

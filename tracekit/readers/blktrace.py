@@ -15,13 +15,14 @@ import pyarrow as pa
 from tracekit._native.decode import DecodeError, Decoder, Place, Problem, Text
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.layout import Layout, read_layout
+from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers.events import format_name, refuse_bad_lines, text_info
 from tracekit.readers.files import TEXT_NAME, find_files, find_layout
 from tracekit.readers.metadata import Facts, readings_ns, trace_info
 from tracekit.readers.stream import Feed, open_feeds, stop_feeds
 from tracekit.readers.units import OnBytes
-from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
+from tracekit.store import TraceFolder, new_folder, write_batches, write_info
 from tracekit.tables import OPERATIONS, REQUESTS
 
 KEEP_HINT = "keep the records before that place: tracekit parse --salvage"
@@ -157,15 +158,15 @@ def parse(
                 options=options,
                 on_bytes=on_bytes,
             )
-        write_json(folder / INFO_NAME, _info(facts, tally, layout, options))
+        write_info(folder, _info(facts, tally, layout, options))
     return TraceFolder(output), tally
 
 
-def _info(facts: Facts, tally: Tally, layout: Layout, options: ParseOptions) -> dict[str, Any]:
+def _info(facts: Facts, tally: Tally, layout: Layout, options: ParseOptions) -> TraceInfo:
     if options.text is None:
         return trace_info(facts, layout)
     name = format_name(options.text.kind, facts.stats)
-    refuse_bad_lines(facts, facts.files[0]["name"], name=name, most_bad_ratio=MOST_BAD_RATIO)
+    refuse_bad_lines(facts, facts.files[0].name, name=name, most_bad_ratio=MOST_BAD_RATIO)
     return text_info(facts, tally.rows, layout=layout, name=name)
 
 
@@ -206,8 +207,8 @@ def decode_feeds(
 
 def _prepare(decoder: Decoder, layout: Layout, options: ParseOptions) -> None:
     for device in layout.devices:
-        if device["major"] is not None and device["minor"] is not None:
-            decoder.name_device((device["major"], device["minor"]), device["device"])
+        if device.major is not None and device.minor is not None:
+            decoder.name_device((device.major, device.minor), device.device)
     if window := readings_ns(layout.counters):
         decoder.watch(window)
     for pid, name in layout.processes.items():
@@ -277,9 +278,9 @@ def _refuse_nothing(facts: Facts, feeds: list[Feed]) -> None:
         )
     seen: dict[str, str] = {}
     for feed, entry in zip(feeds, facts.files, strict=True):
-        other = seen.setdefault(entry["sha256"], feed.name)
+        other = seen.setdefault(entry.sha256, feed.name)
         if other != feed.name and not feed.is_empty:
             raise InputError(
-                f"{feed.name}: the same bytes as {other}, sha256 {entry['sha256'][:16]}...",
+                f"{feed.name}: the same bytes as {other}, sha256 {entry.sha256[:16]}...",
                 hint="give each file of the trace once",
             )

@@ -7,7 +7,7 @@ from typing import Any
 from tracekit._native.decode import DecodeStats, Text
 from tracekit.errors import InputError
 from tracekit.layout import Layout
-from tracekit.metadata import warning
+from tracekit.metadata import Inference, TraceInfo, warning
 from tracekit.readers.metadata import Facts, trace_info
 
 BLKPARSE, BLKPARSE_FORMAT, BLK, PERF, FTRACE = "blkparse", "blkparse -f", "blk", "perf", "ftrace"
@@ -48,13 +48,13 @@ def format_name(kind: Text, stats: DecodeStats) -> str:
     return {Text.BLKPARSE: BLKPARSE, Text.FORM: BLKPARSE_FORMAT, Text.TRACER: BLK}[kind]
 
 
-def lacks(name: str, stats: DecodeStats) -> list[dict[str, Any]]:
+def lacks(name: str, stats: DecodeStats) -> list[Inference]:
     """Return the inferences that tell what this text does not say."""
     found = [LACKS[what] for what in (*OF_ALL, *OF_FORMAT[name])]
     if not stats.has_nanoseconds:
         found.append("times are whole microseconds: shorter latencies are 0 or 1 us")
     return [
-        {"what": "not in the text", "value": text, "evidence": f"format {name}", "stage": "import"}
+        Inference(what="not in the text", value=text, evidence=f"format {name}", stage="import")
         for text in found
     ]
 
@@ -92,19 +92,19 @@ def line_counts(facts: Facts, rows: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def text_info(facts: Facts, rows: dict[str, int], *, layout: Layout, name: str) -> dict[str, Any]:
+def text_info(facts: Facts, rows: dict[str, int], *, layout: Layout, name: str) -> TraceInfo:
     """Return the content of trace.json of a text of the format `name`; `rows` by operation."""
     stats = facts.stats
     info = trace_info(facts, layout)
-    info["source"]["format"] = name
-    info["counts"] |= line_counts(facts, rows)
+    info.source.format = name
+    info.counts |= line_counts(facts, rows)
     # The layout of a capture counts the same losses.
-    info["loss"]["dropped"] = max(info["loss"]["dropped"], stats.told_lost)
-    info["inferences"] += lacks(name, stats)
+    info.loss.dropped = max(info.loss.dropped, stats.told_lost)
+    info.inferences += lacks(name, stats)
     if stats.bad_lines:
         message = f"{stats.bad_lines:,} lines were wrong and left out"
-        info["warnings"].append(warning("bad_lines", message))
+        info.warnings.append(warning("bad_lines", message))
     if stats.told_lost:
         message = f"the text itself says that {stats.told_lost:,} events were lost"
-        info["warnings"].append(warning("lost_records", message))
+        info.warnings.append(warning("lost_records", message))
     return info

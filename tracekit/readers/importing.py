@@ -8,11 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tracekit import __version__
 from tracekit._native.decode import Text, detect_text
 from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.layout import Layout, read_layout
-from tracekit.metadata import warning
+from tracekit.metadata import (
+    Clock,
+    Device,
+    Inference,
+    Loss,
+    Source,
+    TraceInfo,
+    TraceWarning,
+    warning,
+)
 from tracekit.prefetch import ahead
 from tracekit.readers.assemble import Sorting
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
@@ -33,14 +41,13 @@ from tracekit.readers.stream import Feed, open_feeds, stop_feeds, take_head
 from tracekit.readers.text import BadLines, TextFormat
 from tracekit.readers.units import PLAIN, Bounds, ImportOptions, OnBytes, StrayError
 from tracekit.store import (
-    INFO_NAME,
     TraceFolder,
     new_folder,
     scratch_folder,
     write_batches,
-    write_json,
+    write_info,
 )
-from tracekit.tables import REQUESTS, SCHEMA_VERSION
+from tracekit.tables import REQUESTS
 
 
 def event_text(head: bytes, choice: ImportOptions) -> EventText | None:
@@ -70,7 +77,7 @@ def event_text(head: bytes, choice: ImportOptions) -> EventText | None:
 
 def import_events(
     feed: Feed, text: EventText, *, folder: Path, choice: ImportOptions, on_bytes: OnBytes
-) -> dict[str, Any]:
+) -> TraceInfo:
     """Decode the text into the table of requests in `folder`; return the content of trace.json.
 
     Raise InputError when too many lines are wrong or no event is there.
@@ -101,7 +108,7 @@ def import_capture(
     folder: Path,
     choice: ImportOptions,
     on_bytes: OnBytes,
-) -> dict[str, Any]:
+) -> TraceInfo:
     """Decode captures of blktrace as `parse` does; return the content of trace.json.
 
     A `pipe`, of which the head was read, cannot be opened again as the files are.
@@ -120,7 +127,7 @@ def import_capture(
             on_bytes=on_bytes,
         )
     info = trace_info(facts, layout)
-    info["counts"] |= line_counts(facts, tally.rows)
+    info.counts |= line_counts(facts, tally.rows)
     return info
 
 
@@ -131,42 +138,35 @@ def contradictions(run: Reading) -> list[str]:
     return found + same_waits(run.lines)
 
 
-def _inferences(run: Reading, choice: ImportOptions) -> list[dict[str, Any]]:
+def _inferences(run: Reading, choice: ImportOptions) -> list[Inference]:
     """Return what was taken of the format and its units, and who said so."""
     units, pairs = run.units, run.assembler.evidence.pairs
     evidence = f"sequential pairs: {pairs['bytes']:,} as bytes, {pairs['sectors']:,} as sectors"
     lengths = f"{_source(run, choice, 'length')}; {evidence}"
-    beyond = f"beyond {run.bounds.told()}, where nearly all lie" if run.bounds else ""
-    strays = {"what": "strays", "value": f"{run.beyond:,} wrong lines", "evidence": beyond}
-    return [
-        {"what": "format", "value": run.format.name, "evidence": _format_evidence(run)},
-        {"what": "unit of lengths", "value": units.length, "evidence": lengths},
-        {
-            "what": "unit of places",
-            "value": units.offset,
-            "evidence": _source(run, choice, "offset"),
-        },
-        {"what": "unit of times", "value": units.time, "evidence": _time_evidence(run, choice)},
-        *([strays] if run.bounds else []),
+    found = [
+        ("format", run.format.name, _format_evidence(run)),
+        ("unit of lengths", units.length, lengths),
+        ("unit of places", units.offset, _source(run, choice, "offset")),
+        ("unit of times", units.time, _time_evidence(run, choice)),
     ]
+    if run.bounds:
+        beyond = f"beyond {run.bounds.told()}, where nearly all lie"
+        found.append(("strays", f"{run.beyond:,} wrong lines", beyond))
+    return [Inference(what=what, value=value, evidence=why) for what, value, why in found]
 
 
-def import_info(run: Reading, feed: Feed, *, choice: ImportOptions) -> dict[str, Any]:
+def import_info(run: Reading, feed: Feed, *, choice: ImportOptions) -> TraceInfo:
     """Return the content of trace.json."""
     made, units = run.assembler, run.units
-    facts = dict.fromkeys(("major", "minor", "size_sectors", "logical_sector_bytes", "rotational"))
-    return {
-        "schema": SCHEMA_VERSION,
-        "tool": {"tracekit": __version__},
-        "source": {"format": run.format.name, "kernel": None, "files": [feed.describe()]},
-        "clock": {
-            "base_ns": made.first_ns,
-            "wall_ns": made.first_ns if units.is_wall and made.first_ns >= 0 else None,
-            "duration_ns": made.last_ns,
-        },
-        "devices": [{"device": name, **facts} for name in made.devices],
-        "layout": [],
-        "counts": {
+    return TraceInfo(
+        source=Source(format=run.format.name, files=[feed.describe()]),
+        clock=Clock(
+            base_ns=made.first_ns,
+            wall_ns=made.first_ns if units.is_wall and made.first_ns >= 0 else None,
+            duration_ns=made.last_ns,
+        ),
+        devices=[Device(device=name) for name in made.devices],
+        counts={
             "records": made.rows + run.lines.bad,
             "requests": made.rows,
             "operations": dict(made.operations),
@@ -174,11 +174,10 @@ def import_info(run: Reading, feed: Feed, *, choice: ImportOptions) -> dict[str,
             **_line_counts(run.lines),
             "rounded_places": made.rounded,
         },
-        "loss": {"has_sequence_numbers": False, "sequence_gaps": 0, "lost_records": 0}
-        | {"dropped": 0, "unmatched": {}},
-        "inferences": _inferences(run, choice),
-        "warnings": _warnings(run),
-    }
+        loss=Loss(has_sequence_numbers=False, unmatched={}),
+        inferences=_inferences(run, choice),
+        warnings=_warnings(run),
+    )
 
 
 def _format_evidence(run: Reading) -> str:
@@ -214,7 +213,7 @@ def _time_evidence(run: Reading, choice: ImportOptions) -> str:
     return given
 
 
-def _warnings(run: Reading) -> list[dict[str, Any]]:
+def _warnings(run: Reading) -> list[TraceWarning]:
     made = run.assembler
     doubts = contradictions(run) + made.evidence.doubts(span_ns=made.last_ns)
     lone = run.strays.doubts()
@@ -262,7 +261,7 @@ def import_trace(
             info = _import_feeds(
                 files, feeds, head, folder=folder, choice=choice, on_bytes=on_bytes
             )
-        write_json(folder / INFO_NAME, info)
+        write_info(folder, info)
     return TraceFolder(output)
 
 
@@ -274,7 +273,7 @@ def _import_feeds(
     folder: Path,
     choice: ImportOptions,
     on_bytes: OnBytes,
-) -> dict[str, Any]:
+) -> TraceInfo:
     """Import by what the trace is; return what trace.json shall say."""
     if is_blktrace(head):
         return _import_capture(files, feeds, head, folder=folder, choice=choice, on_bytes=on_bytes)
@@ -307,7 +306,7 @@ def _import_capture(
     folder: Path,
     choice: ImportOptions,
     on_bytes: OnBytes,
-) -> dict[str, Any]:
+) -> TraceInfo:
     """Import a capture of blktrace: files are read from their beginning again, a pipe goes on."""
     pipes = [feed for feed in feeds if feed.total_bytes is None]
     if pipes and len(feeds) > 1:
@@ -335,7 +334,7 @@ class Again:
 
 def _import_again(
     files: Sequence[Path], again: Again, *, folder: Path, choice: ImportOptions, on_bytes: OnBytes
-) -> dict[str, Any]:
+) -> TraceInfo:
     """Import a trace once more: all of its requests put in order first, or without strays."""
     with scratch_folder(folder / "sorting") as scratch, open_feeds(files) as opened:
         feeds, head = take_head(opened, HEAD_BYTES)
@@ -356,7 +355,7 @@ def _refuse_pipe(feed: Feed, error: UnorderedError | StrayError) -> None:
 
 def _import_requests(
     run: Reading, feed: Feed, *, folder: Path, choice: ImportOptions, sorting: Sorting | None = None
-) -> dict[str, Any]:
+) -> TraceInfo:
     rows = run.batches(sorting=sorting)
     with closing(ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds([feed]))) as batches:
         write_batches(folder / "requests.parquet", batches, schema=REQUESTS)

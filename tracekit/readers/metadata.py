@@ -6,12 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracekit import __version__
+from msgspec.structs import asdict, replace
+
 from tracekit._native.decode import ACTIONS, COUNTED, NOTIFIES, UNMATCHED, Completed, DecodeStats
 from tracekit.errors import span
-from tracekit.layout import PARTITION_KEYS, Layout
-from tracekit.metadata import warning
-from tracekit.tables import SCHEMA_VERSION
+from tracekit.layout import DiskCounters, Layout
+from tracekit.metadata import (
+    Clock,
+    Device,
+    Inference,
+    Loss,
+    Region,
+    Source,
+    SourceFile,
+    TraceInfo,
+    TraceWarning,
+    Unseen,
+    UnseenDisk,
+    warning,
+)
 
 LAG_NS = 1_000_000
 """The kernel counts a request a moment after its completion is recorded. One that was recorded so
@@ -19,29 +32,27 @@ shortly before a reading may be in it or not."""
 WHY_CLOCK = "the times of the records are not those of the capture's clock"
 WHY_MORE = "the record has {recorded:,} and the kernel counted {counted:,}: it does not count all"
 
-Counters = Mapping[str, Any]
 
-
-def readings_ns(counters: list[dict[str, Any]]) -> tuple[int, int, int, int] | None:
+def readings_ns(counters: list[DiskCounters]) -> tuple[int, int, int, int] | None:
     """Return first and last possible time of both readings, of all disks together.
 
     None when no disk was read twice.
     """
-    read = [entry for entry in counters if "why_not" not in entry]
-    if not read:
+    read = [(entry.begin, entry.end) for entry in counters]
+    both = [(first, last) for first, last in read if first is not None and last is not None]
+    if not both:
         return None
-    first, last = ([entry[end] for entry in read] for end in ("begin", "end"))
     return (
-        max(0, min(one["before_ns"] for one in first) - LAG_NS),
-        max(one["after_ns"] for one in first),
-        max(0, min(one["before_ns"] for one in last) - LAG_NS),
-        max(one["after_ns"] for one in last),
+        max(0, min(first.before_ns for first, _ in both) - LAG_NS),
+        max(first.after_ns for first, _ in both),
+        max(0, min(last.before_ns for _, last in both) - LAG_NS),
+        max(last.after_ns for _, last in both),
     )
 
 
 def unseen(
-    counters: list[dict[str, Any]], stats: DecodeStats, *, completed: Mapping[str, Completed]
-) -> dict[str, Any] | None:
+    counters: list[DiskCounters], stats: DecodeStats, *, completed: Mapping[str, Completed]
+) -> Unseen | None:
     """Return `loss.unseen` of trace.json; None when the capture read no counters.
 
     `completed` is by the name that the device has in the layout.
@@ -50,25 +61,25 @@ def unseen(
         return None
     window = readings_ns(counters)
     has_clock = window is not None and _has_clock(window, stats)
-    disks: list[dict[str, Any]] = []
+    disks: list[UnseenDisk] = []
     not_measured = []
     for entry in counters:
-        device = entry["device"]
-        if "why_not" in entry or not has_clock:
-            not_measured.append({"device": device, "why": entry.get("why_not", WHY_CLOCK)})
+        if entry.why_not is not None or not has_clock:
+            why = WHY_CLOCK if entry.why_not is None else entry.why_not
+            not_measured.append({"device": entry.device, "why": why})
             continue
-        for row in _rows(entry, completed.get(device, Completed())):
-            if row["recorded"] > row["counted"]:
-                why = f"{row['kind']}: {WHY_MORE.format(**row)}"
-                not_measured.append({"device": device, "why": why})
+        for row in _rows(entry, completed.get(entry.device, Completed())):
+            if row.recorded > row.counted:
+                message = WHY_MORE.format(recorded=row.recorded, counted=row.counted)
+                not_measured.append({"device": entry.device, "why": f"{row.kind}: {message}"})
             else:
                 disks.append(row)
-    return {
-        "at_least": sum(row["at_least"] for row in disks),
-        "at_most": sum(row["at_most"] for row in disks),
-        "disks": disks,
-        "not_measured": not_measured,
-    }
+    return Unseen(
+        at_least=sum(row.at_least for row in disks),
+        at_most=sum(row.at_most for row in disks),
+        disks=disks,
+        not_measured=not_measured,
+    )
 
 
 def _has_clock(window: tuple[int, int, int, int], stats: DecodeStats) -> bool:
@@ -76,33 +87,41 @@ def _has_clock(window: tuple[int, int, int, int], stats: DecodeStats) -> bool:
     return bool(stats.base_ns <= window[3] and stats.last_ns >= window[0])
 
 
-def _rows(entry: Counters, completed: Completed) -> list[dict[str, Any]]:
+def _rows(entry: DiskCounters, completed: Completed) -> list[UnseenDisk]:
     """Return what is known of each kind that occurs; `recorded` is at least so many."""
-    begin, end = (entry[name]["completed"] for name in ("begin", "end"))
-    rows = []
+    rows: list[UnseenDisk] = []
+    if entry.begin is None or entry.end is None:
+        return rows
+    begin, end = entry.begin.completed, entry.end.completed
     for kind in COUNTED:
         if kind not in begin:
             continue
         counted = end[kind] - begin[kind]
         certain, perhaps = completed.certain[kind], completed.perhaps[kind]
         if counted or certain or perhaps:
-            least, most = max(0, counted - certain - perhaps), max(0, counted - certain)
-            row = {"device": entry["device"], "kind": kind, "counted": counted}
-            rows.append(row | {"recorded": certain, "at_least": least, "at_most": most})
+            row = UnseenDisk(
+                device=entry.device,
+                kind=kind,
+                counted=counted,
+                recorded=certain,
+                at_least=max(0, counted - certain - perhaps),
+                at_most=max(0, counted - certain),
+            )
+            rows.append(row)
     return rows
 
 
-def doubts(found: Mapping[str, Any] | None) -> list[tuple[str, Any, str]]:
+def doubts(found: Unseen | None) -> list[tuple[str, Any, str]]:
     """Return code, whether it applies, and message of the warnings of trace.json."""
     if found is None:
         return []
-    lacking = [row for row in found["disks"] if row["at_least"]]
+    lacking = [row for row in found.disks if row.at_least]
     parts = [
-        f"{row['device']} {row['kind']} {lacks} of {row['counted']:,}"
+        f"{row.device} {row.kind} {lacks} of {row.counted:,}"
         for row in lacking
-        for lacks in [span(row["at_least"], row["at_most"])]
+        for lacks in [span(row.at_least, row.at_most)]
     ]
-    reasons = [f"{one['device']}: {one['why']}" for one in found["not_measured"]]
+    reasons = [f"{one['device']}: {one['why']}" for one in found.not_measured]
     return [
         (
             "unseen_completions",
@@ -126,7 +145,7 @@ class Facts:
     """Major and minor number, in order of appearance."""
     completed: list[Completed]
     """Of each device, between the readings of the kernel's counters."""
-    files: list[dict[str, Any]]
+    files: list[SourceFile]
     cuts: list[str]
     """What --salvage left away, in words."""
     named_rows: int
@@ -135,80 +154,72 @@ class Facts:
     """Of a text: number and beginning of the first wrong lines."""
 
 
-def trace_info(facts: Facts, layout: Layout) -> dict[str, Any]:
+def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
     """Return the content of trace.json."""
     stats = facts.stats
     devices, names = _devices(facts.devices, layout)
-    loss = _loss(stats, layout) | {"unseen": _unseen(facts, layout)}
+    unseen_found = _unseen(facts, layout)
     partitions, inferences = _partitions(layout, names)
     swapped = ", byte-swapped" if stats.swapped_files else ""
-    return {
-        "schema": SCHEMA_VERSION,
-        "tool": {"tracekit": __version__},
-        "source": {
-            "format": f"blktrace v{stats.version}" + swapped,
-            "kernel": layout.kernel,
-            "files": facts.files,
-        },
-        "clock": {
-            "base_ns": stats.base_ns,
-            "wall_ns": stats.wall_ns if stats.has_wall else None,
-            "duration_ns": stats.last_ns - stats.base_ns,
-        },
-        "devices": devices,
-        "layout": partitions,
-        "counts": _counts(stats),
-        "loss": loss,
-        "inferences": inferences + _wall_guess(stats),
-        "warnings": _warnings(facts, layout, loss),
-    }
+    return TraceInfo(
+        source=Source(
+            format=f"blktrace v{stats.version}" + swapped, kernel=layout.kernel, files=facts.files
+        ),
+        clock=Clock(
+            base_ns=stats.base_ns,
+            wall_ns=stats.wall_ns if stats.has_wall else None,
+            duration_ns=stats.last_ns - stats.base_ns,
+        ),
+        devices=devices,
+        layout=partitions,
+        counts=_counts(stats),
+        loss=_loss(stats, layout, unseen_found),
+        inferences=inferences + _wall_guess(stats),
+        warnings=_warnings(facts, layout, unseen_found),
+    )
 
 
-def _devices(
-    numbers: list[tuple[int, int]], layout: Layout
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def _devices(numbers: list[tuple[int, int]], layout: Layout) -> tuple[list[Device], dict[str, str]]:
     """Return the devices of the trace, and the trace's name for each name of the layout."""
-    known = {(device["major"], device["minor"]): device for device in layout.devices}
-    devices = []
-    for major, minor in numbers:
-        unknown = dict.fromkeys(("size_sectors", "logical_sector_bytes", "rotational"))
-        entry = {"device": f"{major},{minor}", "major": major, "minor": minor, **unknown}
-        devices.append({**entry, **known.get((major, minor), {})})
-    names = {device["device"]: device["device"] for device in layout.devices}
-    unnumbered = [device for device in layout.devices if device["major"] is None]
+    known = {(device.major, device.minor): device for device in layout.devices}
+    devices = [
+        known.get(number, Device(device=f"{major},{minor}", major=major, minor=minor))
+        for number in numbers
+        for major, minor in [number]
+    ]
+    names = {device.device: device.device for device in layout.devices}
+    unnumbered = [device for device in layout.devices if device.major is None]
     if len(devices) == 1 and len(layout.devices) == 1 and unnumbered:
-        facts = {key: value for key, value in unnumbered[0].items() if value is not None}
-        names[unnumbered[0]["device"]] = devices[0]["device"]
-        devices[0] = {**devices[0], **facts, "device": devices[0]["device"]}
+        theirs, ours = asdict(unnumbered[0]), devices[0]
+        names[unnumbered[0].device] = ours.device
+        facts = {key: value for key, value in theirs.items() if value is not None}
+        devices[0] = replace(ours, **{**facts, "device": ours.device})
     return devices, names
 
 
-def _partitions(
-    layout: Layout, names: dict[str, str]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _partitions(layout: Layout, names: dict[str, str]) -> tuple[list[Region], list[Inference]]:
     """Return the layout under the trace's device names, and the guesses made for that."""
     inferences = [
-        {
-            "what": f"device {theirs} of the layout",
-            "value": ours,
-            "evidence": "the layout has no device numbers, and both have one device",
-        }
+        Inference(
+            what=f"device {theirs} of the layout",
+            value=ours,
+            evidence="the layout has no device numbers, and both have one device",
+        )
         for theirs, ours in names.items()
         if theirs != ours
     ]
     entries = [
-        {**{key: entry.get(key) for key in PARTITION_KEYS}, "device": names.get(device, device)}
-        for entry in layout.partitions
-        for device in [entry["device"]]
+        replace(entry, device=names.get(entry.device, entry.device)) for entry in layout.partitions
     ]
     return entries, inferences
 
 
-def _wall_guess(stats: DecodeStats) -> list[dict[str, Any]]:
+def _wall_guess(stats: DecodeStats) -> list[Inference]:
     if not stats.is_wall_of_start:
         return []
     evidence = "times are relative, as blkparse -d writes them: the capture's start is taken"
-    return [{"what": "wall clock of the first event", "value": stats.wall_ns, "evidence": evidence}]
+    what = "wall clock of the first event"
+    return [Inference(what=what, value=stats.wall_ns, evidence=evidence)]
 
 
 def _counts(stats: DecodeStats) -> dict[str, Any]:
@@ -226,21 +237,22 @@ def _counts(stats: DecodeStats) -> dict[str, Any]:
     }
 
 
-def _loss(stats: DecodeStats, layout: Layout) -> dict[str, Any]:
-    return {
-        "has_sequence_numbers": stats.numbered_records > 0,
-        "sequence_gaps": stats.sequence_gaps,
-        "lost_records": stats.lost_records,
-        "repeated_records": stats.repeated_records,
-        "reordered_records": stats.reordered_records,
-        "dropped": layout.overrun + layout.dropped,
-        "window_full": stats.evicted,
-        "unmatched": dict(zip(UNMATCHED, stats.unmatched, strict=True)),
-    }
+def _loss(stats: DecodeStats, layout: Layout, unseen_found: Unseen | None) -> Loss:
+    return Loss(
+        has_sequence_numbers=stats.numbered_records > 0,
+        sequence_gaps=stats.sequence_gaps,
+        lost_records=stats.lost_records,
+        repeated_records=stats.repeated_records,
+        reordered_records=stats.reordered_records,
+        dropped=layout.overrun + layout.dropped,
+        window_full=stats.evicted,
+        unmatched=dict(zip(UNMATCHED, stats.unmatched, strict=True)),
+        unseen=unseen_found,
+    )
 
 
-def _unseen(facts: Facts, layout: Layout) -> dict[str, Any] | None:
-    names = {(entry["major"], entry["minor"]): entry["device"] for entry in layout.devices}
+def _unseen(facts: Facts, layout: Layout) -> Unseen | None:
+    names = {(entry.major, entry.minor): entry.device for entry in layout.devices}
     by_name = {
         names[number]: completed
         for number, completed in zip(facts.devices, facts.completed, strict=True)
@@ -249,10 +261,10 @@ def _unseen(facts: Facts, layout: Layout) -> dict[str, Any] | None:
     return unseen(layout.counters, facts.stats, completed=by_name)
 
 
-def _warnings(facts: Facts, layout: Layout, loss: dict[str, Any]) -> list[dict[str, Any]]:
+def _warnings(facts: Facts, layout: Layout, unseen_found: Unseen | None) -> list[TraceWarning]:
     found = [
         *_loss_doubts(facts.stats, layout),
-        *doubts(loss["unseen"]),
+        *doubts(unseen_found),
         *_content_doubts(facts),
     ]
     return [warning(code, message) for code, applies, message in found if applies]

@@ -8,18 +8,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tracekit import __version__
+from tracekit import metadata
 from tracekit._native.octf import Device, OctfError, OctfReader, OctfStats, Place, Problem, is_octf
 from tracekit.arrow import text_column
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.metadata import warning
+from tracekit.metadata import Clock, Inference, Loss, Source, TraceInfo, TraceWarning, warning
 from tracekit.prefetch import ahead
 from tracekit.readers.assemble import Assembler
 from tracekit.readers.stream import Feed, stop_feeds
 from tracekit.readers.text import BadLines
 from tracekit.readers.units import Columns, ImportOptions, Units
 from tracekit.store import write_batches
-from tracekit.tables import REQUESTS, SCHEMA_VERSION
+from tracekit.tables import REQUESTS
 
 NAME = "octf"
 SUMMARY_NAME = "octf.summary"
@@ -79,7 +79,7 @@ def dropped_events(folder: Path) -> int:
         return 0
 
 
-def loss(stats: OctfStats, *, dropped: int) -> dict[str, Any]:
+def loss(stats: OctfStats, *, dropped: int) -> Loss:
     """Return what the numbers of the events say is missing between the first and the last.
 
     Of the events that the tracer dropped, those are counted that the numbers do not show.
@@ -88,16 +88,16 @@ def loss(stats: OctfStats, *, dropped: int) -> dict[str, Any]:
     has_numbers = 0 < stats.numbered == stats.messages
     lost = missing if has_numbers else 0
     unmatched = {"queue": stats.unmatched_requests, "complete": stats.unmatched_completions}
-    return {
-        "has_sequence_numbers": has_numbers,
-        "sequence_gaps": int(lost > 0),
-        "lost_records": lost,
-        "dropped": max(dropped - lost, 0),
-        "unmatched": unmatched,
-    }
+    return Loss(
+        has_sequence_numbers=has_numbers,
+        sequence_gaps=int(lost > 0),
+        lost_records=lost,
+        dropped=max(dropped - lost, 0),
+        unmatched=unmatched,
+    )
 
 
-def inferences(stats: OctfStats, operations: dict[str, int]) -> list[dict[str, Any]]:
+def inferences(stats: OctfStats, operations: dict[str, int]) -> list[Inference]:
     """Return what was concluded or passed over, each with its evidence."""
     passed = f"{stats.passed:,} events of files, {stats.unknown:,} of an unknown kind"
     found = [
@@ -108,20 +108,20 @@ def inferences(stats: OctfStats, operations: dict[str, int]) -> list[dict[str, A
     if operations.get("other"):
         text = f"{operations['other']:,} requests of no known operation"
         found.append(("operations", text, "traces of before March 2020 number them from 0"))
-    return [{"what": what, "value": value, "evidence": why} for what, value, why in found]
+    return [Inference(what=what, value=value, evidence=why) for what, value, why in found]
 
 
-def doubts(stats: OctfStats, *, responses: int, bad: int, dropped: int) -> list[dict[str, Any]]:
+def doubts(stats: OctfStats, *, responses: int, bad: int, dropped: int) -> list[TraceWarning]:
     """Return the warnings of trace.json."""
-    told = loss(stats, dropped=dropped)
-    missing = told["lost_records"] + told["dropped"]
+    found_loss = loss(stats, dropped=dropped)
+    missing = found_loss.lost_records + found_loss.dropped
     found = [
         ("lost_records", missing, f"{missing:,} events are missing"),
-        ("no_sequence_numbers", not told["has_sequence_numbers"], "events without numbers"),
+        ("no_sequence_numbers", not found_loss.has_sequence_numbers, "events without numbers"),
         ("no_completions", not responses, "no request completes in this trace"),
         (
             "unmatched_events",
-            sum(told["unmatched"].values()),
+            stats.unmatched_requests + stats.unmatched_completions,
             f"{stats.unmatched_requests:,} requests without a completion,"
             f" {stats.unmatched_completions:,} completions without a request",
         ),
@@ -194,7 +194,7 @@ class _Run:
 
 def import_octf(
     feeds: Sequence[Feed], head: bytes, *, folder: Path, choice: ImportOptions, on_bytes: OnBytes
-) -> dict[str, Any]:
+) -> TraceInfo:
     """Read the trace into the table of requests in `folder`; return the content of trace.json.
 
     `head` was read from the first feed already. Raise InputError for damage and empty traces.
@@ -226,21 +226,14 @@ def _refuse(run: _Run, feeds: Sequence[Feed], choice: ImportOptions) -> None:
         raise InputError(message, hint="name the folder, which has a file for each cpu")
 
 
-def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> dict[str, Any]:
+def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> TraceInfo:
     stats, made = reader.stats(), run.assembler
     dropped = dropped_events(feeds[0].path.parent)
-    return {
-        "schema": SCHEMA_VERSION,
-        "tool": {"tracekit": __version__},
-        "source": {
-            "format": NAME,
-            "kernel": None,
-            "files": [feed.describe() for feed in feeds],
-        },
-        "clock": {"base_ns": made.first_ns, "wall_ns": None, "duration_ns": made.last_ns},
-        "devices": _devices(made.devices, reader),
-        "layout": [],
-        "counts": {
+    return TraceInfo(
+        source=Source(format=NAME, files=[feed.describe() for feed in feeds]),
+        clock=Clock(base_ns=made.first_ns, duration_ns=made.last_ns),
+        devices=_devices(made.devices, reader),
+        counts={
             "records": stats.messages + run.bad.bad,
             "requests": made.rows,
             "operations": dict(made.operations),
@@ -250,17 +243,16 @@ def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> dict[str, Any
             "bad_examples": [{"line": line, "text": text} for line, text in run.bad.examples],
             "rounded_places": 0,
         },
-        "loss": loss(stats, dropped=dropped),
-        "inferences": inferences(stats, made.operations),
-        "warnings": doubts(stats, responses=made.responses, bad=run.bad.bad, dropped=dropped),
-    }
+        loss=loss(stats, dropped=dropped),
+        inferences=inferences(stats, made.operations),
+        warnings=doubts(stats, responses=made.responses, bad=run.bad.bad, dropped=dropped),
+    )
 
 
-def _devices(names: Sequence[str], reader: OctfReader) -> list[dict[str, Any]]:
+def _devices(names: Sequence[str], reader: OctfReader) -> list[metadata.Device]:
     """Return the devices that have requests, with the size that the trace tells."""
-    facts = dict.fromkeys(("major", "minor", "logical_sector_bytes", "rotational"))
     sizes = {device_name(device): device.sectors for device in reader.devices()}
-    return [{"device": name, **facts, "size_sectors": _size(sizes.get(name, 0))} for name in names]
+    return [metadata.Device(device=name, size_sectors=_size(sizes.get(name, 0))) for name in names]
 
 
 def _size(sectors: int) -> int | None:

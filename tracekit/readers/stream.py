@@ -24,6 +24,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from tracekit.errors import InputError
+from tracekit.metadata import SourceFile
 from tracekit.prefetch import STOP_SECONDS
 from tracekit.readers.files import STANDARD_INPUT
 
@@ -72,10 +73,10 @@ class Feed:
         """How much of the stored file has been decoded, about."""
         return os.lseek(self.fd, 0, os.SEEK_CUR) if self.is_direct else self.hashed_bytes
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> SourceFile:
         """Return the entry of trace.json; only after the feeds were finished."""
         name = "-" if self.path == STANDARD_INPUT else self.path.name
-        return {"name": name, "bytes": self.hashed_bytes, "sha256": self.digest.hexdigest()}
+        return SourceFile(name=name, bytes=self.hashed_bytes, sha256=self.digest.hexdigest())
 
     def finish(self) -> None:
         """Wait until the stored file has been read to its end."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import InputError
+from tracekit.metadata import TraceInfo
 from tracekit.plans import block_plan
 from tracekit.plans.block_plan import AFTER_MAX
 from tracekit.replay.placed import Integers, Pieces, Placed, Steps, together
@@ -233,9 +234,9 @@ class _Compiler:
         return areas
 
 
-def trace_hash(info: dict[str, Any]) -> bytes:
+def trace_hash(info: TraceInfo) -> bytes:
     """Return the SHA-256 of the trace's source: of the one file, or of the list of all hashes."""
-    hashes = [entry["sha256"] for entry in info.get("source", {}).get("files", [])]
+    hashes = [file.sha256 for file in info.source.files]
     if len(hashes) == 1:
         return bytes.fromhex(hashes[0])
     return hashlib.sha256("\n".join(hashes).encode()).digest()
@@ -256,7 +257,7 @@ def compile_plan(
     source = Source(requests, options.level)
     own = options.own_labels
     routes = Routes(
-        folder.info.get("layout", []),
+        folder.info.layout,
         tuple(label for label in own if label in ROLES),
         parts_of(own, known_devices(folder.info)),
     )

@@ -9,14 +9,14 @@ on the target `default`; where a trace has several devices they lie there one af
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import InputError, UsageError
+from tracekit.metadata import Region, TraceInfo
 from tracekit.plans.block_plan import Extent, Tables
 from tracekit.tables import ROLES
 from tracekit.units import SECTOR_BYTES
@@ -35,10 +35,10 @@ class Part:
     end_sector: int | None = None
 
 
-def known_devices(info: Mapping[str, Any]) -> list[str]:
+def known_devices(info: TraceInfo) -> list[str]:
     """Return the names of the devices in a trace's `trace.json`."""
-    entries = [*info.get("devices", []), *info.get("layout", [])]
-    return list(dict.fromkeys(entry["device"] for entry in entries))
+    names = [device.device for device in info.devices]
+    return list(dict.fromkeys([*names, *(region.device for region in info.layout)]))
 
 
 def parts_of(labels: Sequence[str], devices: Sequence[str]) -> tuple[Part, ...]:
@@ -103,10 +103,8 @@ class _Partitions:
     """The partition before the first edge, between each two and behind the last; -1 for none."""
 
 
-def _cut(entries: list[dict[str, Any]]) -> _Partitions:
-    parts = sorted(
-        (part["start_sector"], part["start_sector"] + part["sectors"]) for part in entries
-    )
+def _cut(entries: list[Region]) -> _Partitions:
+    parts = sorted((part.start_sector, part.start_sector + part.sectors) for part in entries)
     edges = np.array(sorted({edge for part in parts for edge in part}), np.int64)
     of_piece = np.full(len(edges) + 1, -1, np.int64)
     # The smallest last, so that it paints over what holds it.
@@ -131,7 +129,7 @@ class _Area:
 class Routes:
     """Numbers the areas that requests touch, then lays them out on the targets."""
 
-    layout: list[dict[str, Any]]
+    layout: list[Region]
     own_roles: tuple[str, ...]
     own_parts: tuple[Part, ...] = ()
     areas: list[_Area] = field(default_factory=list)
@@ -174,13 +172,7 @@ class Routes:
     def _partitions(self, device: str) -> _Partitions:
         if device not in self._cuts:
             self._cuts[device] = _cut(
-                [
-                    part
-                    for part in self.layout
-                    if part["device"] == device
-                    and part["start_sector"] is not None
-                    and part["sectors"]
-                ]
+                [part for part in self.layout if part.device == device and part.sectors]
             )
         return self._cuts[device]
 

@@ -143,7 +143,7 @@ def verify(
     advice = read_recommendation(folder)
     _check_profiles(advice, options.profiles)
     answer = choose_answer(advice, options.placement)
-    total = int(folder.info["counts"]["requests"])
+    total = int(folder.info.counts["requests"])
     lasts_ns = answer["base_elapsed_ns"]
     if is_queueing(advice):
         lasts_ns = span_ns(folder.require("requests", made_by="parse"))

@@ -56,7 +56,7 @@ class Inputs:
 
     def __init__(self, folder: TraceFolder) -> None:
         self.folder = folder
-        self.info = folder.info
+        self.info = folder.content
 
     def finding(self, name: str) -> Evidence | None:
         """Return the finding of the analysis `name`, such as `traffic/totals`, if it was made."""

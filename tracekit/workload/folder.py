@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracekit import __version__
 from tracekit.arrow import number_column, text_column
 from tracekit.free_space import check_room
+from tracekit.metadata import Clock, Device, Loss, Region, Source, SourceFile, TraceInfo
 from tracekit.plans.block_plan import FLAG_BITS
-from tracekit.store import INFO_NAME, TraceFolder, new_folder, write_batches, write_json
-from tracekit.tables import OPERATIONS, REQUESTS, ROLES, SCHEMA_VERSION
+from tracekit.store import TraceFolder, new_folder, write_batches, write_info
+from tracekit.tables import OPERATIONS, REQUESTS, ROLES
 from tracekit.units import SECTOR_BYTES
 from tracekit.workload.model import Profile
 from tracekit.workload.requests import FEWER, Extent, blocks, digest, nothing
@@ -48,7 +48,7 @@ def write_folder(
         if not table.rows:
             raise nothing(profile)
         (folder / PROFILE_NAME).write_text(profile.text, encoding="utf-8")
-        write_json(folder / INFO_NAME, _info(profile, extent, table))
+        write_info(folder, _info(profile, extent, table))
     return TraceFolder(output)
 
 
@@ -120,15 +120,12 @@ class _Table:
         }
 
 
-def _info(profile: Profile, extent: Extent, table: _Table) -> dict[str, Any]:
+def _info(profile: Profile, extent: Extent, table: _Table) -> TraceInfo:
     text = profile.text.encode()
-    facts = dict.fromkeys(("major", "minor", "rotational"))
-    source = {"name": profile.file.name, "bytes": len(text), "sha256": digest(profile).hex()}
-    return {
-        "schema": SCHEMA_VERSION,
-        "tool": {"tracekit": __version__},
-        "source": {"format": "work profile", "kernel": None, "files": [source]},
-        "profile": {
+    file = SourceFile(name=profile.file.name, bytes=len(text), sha256=digest(profile).hex())
+    return TraceInfo(
+        source=Source(format="work profile", files=[file]),
+        profile={
             "name": profile.name,
             "about": profile.about,
             "requests": extent.limit if extent.duration_ns is None else extent.requests,
@@ -140,29 +137,25 @@ def _info(profile: Profile, extent: Extent, table: _Table) -> dict[str, Any]:
             "depth": profile.depth,
             "is_direct": profile.is_direct,
         },
-        "clock": {"base_ns": 0, "wall_ns": None, "duration_ns": table.last_ns},
-        "devices": [
-            {
-                "device": DEVICE,
-                **facts,
-                "size_sectors": profile.target_bytes // SECTOR_BYTES,
-                "logical_sector_bytes": profile.sector_bytes,
-            }
+        clock=Clock(base_ns=0, duration_ns=table.last_ns),
+        devices=[
+            Device(
+                device=DEVICE,
+                size_sectors=profile.target_bytes // SECTOR_BYTES,
+                logical_sector_bytes=profile.sector_bytes,
+            )
         ],
-        "layout": _layout(profile),
-        "counts": {
+        layout=_layout(profile),
+        counts={
             "records": table.rows,
             "requests": table.rows,
             "operations": {name: count for name, count in table.operations.items() if count},
         },
-        "loss": {"has_sequence_numbers": False, "sequence_gaps": 0, "lost_records": 0}
-        | {"dropped": 0, "unmatched": {}},
-        "inferences": [],
-        "warnings": [],
-    }
+        loss=Loss(has_sequence_numbers=False, unmatched={}),
+    )
 
 
-def _layout(profile: Profile) -> list[dict[str, Any]]:
+def _layout(profile: Profile) -> list[Region]:
     """Return the parts of the target that have a role, so that classify finds it again."""
     parts = {
         (stream.start_bytes, stream.size_bytes, stream.role)
@@ -170,16 +163,13 @@ def _layout(profile: Profile) -> list[dict[str, Any]]:
         if stream.role != "unknown"
     }
     return [
-        {
-            "device": DEVICE,
-            "partition": None,
-            "name": f"{role} of the profile",
-            "start_sector": start // SECTOR_BYTES,
-            "sectors": size // SECTOR_BYTES,
-            "role": role,
-            "filesystem": None,
-            "mount": None,
-            "evidence": "the work profile",
-        }
+        Region(
+            device=DEVICE,
+            name=f"{role} of the profile",
+            start_sector=start // SECTOR_BYTES,
+            sectors=size // SECTOR_BYTES,
+            role=role,
+            evidence="the work profile",
+        )
         for start, size, role in sorted(parts)
     ]

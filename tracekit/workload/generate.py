@@ -43,9 +43,9 @@ def generate(
     if form == "trace":
         folder = write_folder(profile, output, extent=extent, overwrite=overwrite, on_rows=on_rows)
         made = {
-            "requests": folder.info["counts"]["requests"],
-            "duration_ns": folder.info["clock"]["duration_ns"],
-            "operations": folder.info["counts"]["operations"],
+            "requests": folder.info.counts["requests"],
+            "duration_ns": folder.info.clock.duration_ns,
+            "operations": folder.info.counts["operations"],
         }
         return {**result, "seed": extent.seed, **made}
     refuse_folder(output, f"{profile.name}.{form}")

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tracekit.arrow import codes, flags, ints, number_column
+from tracekit.metadata import TraceInfo
 from tracekit.tables import OPERATIONS
 from tracekit.units import SECTOR_BYTES
 from tracekit.writers.rows import (
@@ -318,12 +319,12 @@ class _Lines:
         return numbers
 
 
-def device_numbers(devices: Sequence[str], info: Mapping[str, Any]) -> list[str]:
+def device_numbers(devices: Sequence[str], info: TraceInfo) -> list[str]:
     """Return "major,minor" of each device: its own where the trace tells it, else another's."""
     told = {
-        entry["device"]: f"{entry['major']},{entry['minor']}"
-        for entry in info.get("devices", [])
-        if entry.get("major") is not None and entry.get("minor") is not None
+        entry.device: f"{entry.major},{entry.minor}"
+        for entry in info.devices
+        if entry.major is not None and entry.minor is not None
     }
     told |= {device: device for device in devices if NUMBERS.fullmatch(device)}
     found: list[str] = []

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from tracekit.arrow import codes, flags, ints, open_table, read_batches
+from tracekit.metadata import TraceInfo
 from tracekit.tables import OPERATIONS, REQUESTS
 from tracekit.units import SECTOR_BYTES
 
@@ -67,9 +68,7 @@ class Survey:
 class Source:
     """The table of requests of one trace, read as often as a format needs it."""
 
-    def __init__(
-        self, table: Path, info: Mapping[str, Any], *, on_rows: Callable[[int], None]
-    ) -> None:
+    def __init__(self, table: Path, info: TraceInfo, *, on_rows: Callable[[int], None]) -> None:
         self.info = info
         """The trace's own `trace.json`."""
         self._table, self._on_rows = table, on_rows
