@@ -173,14 +173,14 @@ DEFAULT_MEMORY_MIB = 512
 # A thread scans a row group of a million rows, of up to eight columns at once.
 THREAD_MEMORY_MIB = 192
 READER_ROWS = 65_536
-MACROS_SQL = ("catalog/log_bucket", "catalog/log_bucket_low", "catalog/t95")
+MACROS_SQL = ("lib/log_bucket", "lib/log_bucket_low", "lib/t95")
 # The views that stand on a table, in the order in which they are made.
 VIEWS_SQL = {
-    "requests": ("catalog/steps", "catalog/gaps_of", "catalog/gaps", "catalog/numbered_streams"),
-    "completion_files": ("catalog/completions", "catalog/replay_times"),
-    "file_completion_files": ("catalog/file_completions",),
-    "sweep_operation_files": ("catalog/sweep_operations",),
-    "file_runs": ("catalog/dax_ratios", "catalog/dax_steps"),
+    "requests": ("lib/steps", "lib/gaps_of", "lib/gaps", "lib/numbered_streams"),
+    "completion_files": ("lib/completions", "lib/replay_times"),
+    "file_completion_files": ("lib/file_completions",),
+    "sweep_operation_files": ("lib/sweep_operations",),
+    "file_runs": ("lib/dax_ratios", "lib/dax_steps"),
 }
 FILES_OF_VIEWS = {
     "completion_files": "replays/*/completions.parquet",
@@ -216,7 +216,7 @@ def connect_locked(folder: TraceFolder, *, memory_mib: int) -> DuckDBPyConnectio
     for name, files in tables.items():
         add_view(connection, name, *files)
     paths = [str(file) for files in tables.values() for file in files]
-    for statement in connection.extract_statements(read("catalog/lock").text):
+    for statement in connection.extract_statements(read("lib/lock").text):
         bound = {"paths": paths} if "paths" in statement.named_parameters else None
         connection.execute(statement, bound)
     return connection
@@ -283,12 +283,12 @@ def _threads(memory_mib: int) -> int:
 
 def views(connection: DuckDBPyConnection) -> list[str]:
     """Return the names of the views that a user can read, in the order of the alphabet."""
-    found = connection.sql(read("catalog/views").text).fetchall()
+    found = connection.sql(read("lib/views").text).fetchall()
     return [name for (name,) in found]
 
 
 def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
-    """Make Parquet files visible as `name`, and the views of `analyzers/catalog` that stand on it.
+    """Make Parquet files visible as `name`, and the views of `analyzers/lib` that stand on it.
 
     Those of which each replay or run has its own file have each row's file as `filename`.
     """

@@ -18,24 +18,22 @@ One file is one question: one SELECT, whose result is a table of the file's name
 head says the question, what one row of the result is, the tables it reads, its parameters and its
 columns. `tracekit analyze TRACE` runs those below and writes `findings/<name>.parquet`; a file runs
 alone with `tracekit analyze TRACE --only NAME --param NAME=NUMBER`. Percentiles come from
-log-linear histograms (`catalog/log_bucket.sql`): these are added up, so a longer trace needs no
+log-linear histograms (`lib/log_bucket.sql`): these are added up, so a longer trace needs no
 more memory, and they name a latency that was seen, at most 0.8 % above the exact rank.
 
 A new analysis is a file here, its name in `ANALYSES` (`tracekit/analyze.py`), and a small input and
 the result worked out by hand in `tests/analyzers/`. This page is made by `make docs`.
 """
 TITLES = {
-    "traffic": "Who asks for how much of what",
-    "latency": "How long it takes",
-    "depth": "How much is under way at once",
+    "traffic": "Who asks for how much of what (extents: run by `tracekit simulate tiers`)",
+    "latency": "How long it takes, and how much is under way at once",
     "workload": "In which pattern",
     "locality": "To which blocks",
-    "tiering": "What tiers of storage would get (run by `tracekit simulate tiers`)",
     "replay": "What a replay did (run by `tracekit report`)",
     "files": "What was done with files: traced, replayed (run by `tracekit report`), and by"
     " personalities (run by `tracekit sweep`)",
     "checks": "Whether the tables hold what they promise: no row is the good result",
-    "catalog": "Macros, views and settings that the others stand on",
+    "lib": "Macros, views and settings that the others stand on",
 }
 
 

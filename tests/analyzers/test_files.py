@@ -14,7 +14,7 @@ from tracekit.errors import InputError, UsageError
 from tracekit.query import Query, parse, read
 from tracekit.tables import MADE_BY
 
-CATALOG = [name for name in files() if name.startswith("catalog/")]
+LIB = [name for name in files() if name.startswith("lib/")]
 VIEWS = ("steps", "gaps", "completions", "replay_times")
 
 
@@ -53,7 +53,7 @@ def test_reads_tables_that_a_stage_makes(name: str) -> None:
 
 
 def test_every_file_is_run_by_somebody() -> None:
-    assert set(files()) == {*QUERIES, *CATALOG}
+    assert set(files()) == {*QUERIES, *LIB}
 
 
 def test_table_names_are_unique_and_hide_no_other_table() -> None:

@@ -27,7 +27,7 @@ FILES = (
     *("files/file_points", "files/file_processes"),
     "files/replayed_file_calls",
 )
-SIMULATE = ("tiering/extents", "tiering/left_out")
+SIMULATE = ("traffic/extents", "traffic/left_out")
 QUERIES = (*ANALYSES, *CHECKS, *REPLAY, *SIMULATE, *FILES)
 
 

@@ -87,8 +87,8 @@ def _gathered(cells: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def views() -> Mapping[str, query.Query]:
     """Return the views that stand on other tables, by name."""
-    names = sorted(path.stem for path in (ROOT / "analyzers" / "catalog").glob("*.sql"))
-    found = {name: query.read(f"catalog/{name}") for name in names}
+    names = sorted(path.stem for path in (ROOT / "analyzers" / "lib").glob("*.sql"))
+    found = {name: query.read(f"lib/{name}") for name in names}
     return {name: q for name, q in found.items() if re.search(r"^create view ", q.text, re.M)}
 
 

@@ -215,7 +215,7 @@ class Extents:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of analyzers/tiering/extents.sql as arrays, in its order."""
+    """The rows of analyzers/traffic/extents.sql as arrays, in its order."""
 
     window: NDArray[np.int64]
     key: NDArray[np.int64]
@@ -244,8 +244,8 @@ def read_extents(
     devices: list[str] = []
     batches = []
     with query.connect(folder) as connection:
-        left_out = query.run(connection, "tiering/left_out").to_pylist()
-        for batch in query.stream(connection, "tiering/extents", **parameters):
+        left_out = query.run(connection, "traffic/left_out").to_pylist()
+        for batch in query.stream(connection, "traffic/extents", **parameters):
             batches.append(_read_batch(batch, devices, amount))
             if on_rows is not None:
                 on_rows(batch.num_rows)

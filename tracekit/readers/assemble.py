@@ -368,7 +368,7 @@ class Sorting:
         write_batches(self._file, self._all(batch, every), schema=batch.schema)
         connection = query.empty(near=self._file, memory_mib=MEMORY_MIB, threads=1)
         query.add_view(connection, "arrivals", self._file)
-        for found in query.stream(connection, "catalog/arrivals_in_order"):
+        for found in query.stream(connection, "lib/arrivals_in_order"):
             rows = {name: found[name].to_numpy() for name in found.schema.names if name != PLACE}
             yield {"time": rows.pop(TIME), **rows}
         connection.close()

@@ -22,7 +22,7 @@ SHOWN_DEVICES = 4
 
 def depth(inputs: Inputs) -> Section | Missing:
     """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("depth/depth_over_time")
+    evidence = inputs.finding("latency/depth_over_time")
     if evidence is None:
         return Missing(TITLE, "analyze")
     devices = list(dict.fromkeys(evidence.table["device"]))
