@@ -173,10 +173,22 @@ DEFAULT_MEMORY_MIB = 512
 # A thread scans a row group of a million rows, of up to eight columns at once.
 THREAD_MEMORY_MIB = 192
 READER_ROWS = 65_536
-MACROS_SQL = ("lib/log_bucket", "lib/log_bucket_low", "lib/t95")
+MACROS_SQL = (
+    "lib/log_bucket",
+    "lib/log_bucket_low",
+    "lib/percentiles_of",
+    "lib/distribution_of",
+    "lib/t95",
+)
 # The views that stand on a table, in the order in which they are made.
 VIEWS_SQL = {
-    "requests": ("lib/steps", "lib/gaps_of", "lib/gaps", "lib/numbered_streams"),
+    "requests": (
+        "lib/steps",
+        "lib/gaps_of",
+        "lib/gaps",
+        "lib/numbered_streams",
+        "lib/flush_intervals",
+    ),
     "completion_files": ("lib/completions", "lib/replay_times"),
     "file_completion_files": ("lib/file_completions",),
     "sweep_operation_files": ("lib/sweep_operations",),

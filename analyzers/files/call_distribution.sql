@@ -8,15 +8,14 @@
 -- column: low_ns, high_ns: smallest time of the bucket and of the next one
 -- column: call_count: calls in the bucket
 -- column: smaller_ratio: share of the step's calls in this bucket or a lower one
-with buckets as (
+with times as (
     select
         file_runs.personality,
         file_runs.target,
         file_runs.threads,
         file_runs.settings,
         sweep_operations.step,
-        log_bucket(sweep_operations.end_ns - sweep_operations.start_ns, $octave_bits) as bucket,
-        count(*) as call_count
+        sweep_operations.end_ns - sweep_operations.start_ns as value
     from sweep_operations
     inner join file_runs
         on sweep_operations.run_id = file_runs.run_id and file_runs.step = 'all'
@@ -24,7 +23,6 @@ with buckets as (
         sweep_operations.is_timed
         and sweep_operations.is_expected
         and sweep_operations.step is not null
-    group by all
 ),
 
 call_distribution as (
@@ -34,17 +32,11 @@ call_distribution as (
         threads,
         settings,
         step,
-        log_bucket_low(bucket, $octave_bits) as low_ns,
-        log_bucket_low(bucket + 1, $octave_bits) as high_ns,
-        call_count,
-        sum(call_count)
-            over (
-                partition by personality, target, threads, settings, step order by bucket
-            )
-        / sum(call_count) over (
-            partition by personality, target, threads, settings, step
-        ) as smaller_ratio
-    from buckets
+        low as low_ns,
+        high as high_ns,
+        value_count as call_count,
+        smaller_ratio
+    from distribution_of(times, $octave_bits)
 )
 
 select *

@@ -9,44 +9,52 @@
 -- column: moved_bytes: bytes read or written
 -- column: latency_avg_ns, latency_max_ns: exact
 -- column: latency_p50_ns, latency_p99_ns: nearest rank, as the largest latency of its bucket
-with buckets as (
+with done as (
     select
         replay,
         operation,
-        log_bucket(end_ns - start_ns, $octave_bits) as bucket,
-        count(*) as bucket_count,
-        count(*) filter (where not is_expected) as unexpected_count,
-        coalesce(sum(done_bytes), 0) as moved_bytes,
-        sum(end_ns - start_ns) as sum_ns,
-        max(end_ns - start_ns) as max_ns
+        is_expected,
+        done_bytes,
+        end_ns - start_ns as latency_ns
     from file_completions
     where is_timed
-    group by all
 ),
 
-ranked as (
+times as (
     select
-        buckets.*,
-        sum(bucket_count) over (partition by replay, operation order by bucket) as upto_count,
-        sum(bucket_count) over (partition by replay, operation) as total_count
-    from buckets
+        replay,
+        operation,
+        latency_ns as value
+    from done
 ),
 
 calls as (
     select
         replay,
         operation,
-        sum(bucket_count)::bigint as call_count,
-        sum(unexpected_count)::bigint as unexpected_count,
-        sum(moved_bytes)::bigint as moved_bytes,
-        sum(sum_ns) / sum(bucket_count) as latency_avg_ns,
-        min(max_ns) filter (where upto_count >= 0.5 * total_count) as latency_p50_ns,
-        min(max_ns) filter (where upto_count >= 0.99 * total_count) as latency_p99_ns,
-        max(max_ns) as latency_max_ns
-    from ranked
+        count(*) as call_count,
+        count(*) filter (where not is_expected) as unexpected_count,
+        coalesce(sum(done_bytes), 0)::bigint as moved_bytes
+    from done
     group by replay, operation
+),
+
+replayed_file_calls as (
+    select
+        calls.replay,
+        calls.operation,
+        calls.call_count,
+        calls.unexpected_count,
+        calls.moved_bytes,
+        times.value_avg as latency_avg_ns,
+        times.value_p50 as latency_p50_ns,
+        times.value_p99 as latency_p99_ns,
+        times.value_max as latency_max_ns
+    from calls
+    left join percentiles_of(times, $octave_bits) as times
+        on calls.replay = times.replay and calls.operation = times.operation
 )
 
 select *
-from calls
+from replayed_file_calls
 order by replay asc, call_count desc, operation asc

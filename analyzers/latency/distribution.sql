@@ -8,15 +8,13 @@
 -- column: request_count: requests in the bucket
 -- column: smaller_ratio: share of the requests of the step, role and operation in this bucket or a
 -- lower one
-with buckets as (
+with times as (
     select
         step,
         role,
         operation,
-        log_bucket(latency_ns, $octave_bits) as bucket,
-        count(*) as request_count
+        latency_ns as value
     from steps
-    group by all
 ),
 
 distribution as (
@@ -24,12 +22,11 @@ distribution as (
         step,
         role,
         operation,
-        log_bucket_low(bucket, $octave_bits) as low_ns,
-        log_bucket_low(bucket + 1, $octave_bits) as high_ns,
-        request_count,
-        sum(request_count) over (partition by step, role, operation order by bucket)
-        / sum(request_count) over (partition by step, role, operation) as smaller_ratio
-    from buckets
+        low as low_ns,
+        high as high_ns,
+        value_count as request_count,
+        smaller_ratio
+    from distribution_of(times, $octave_bits)
 )
 
 select *

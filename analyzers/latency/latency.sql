@@ -9,29 +9,14 @@
 -- column: latency_min_ns, latency_avg_ns, latency_max_ns: exact
 -- column: latency_p50_ns, latency_p90_ns, latency_p99_ns, latency_p999_ns: nearest rank, as the
 -- largest latency of its bucket
-with buckets as (
+with times as (
     select
         step,
         role,
         operation,
         is_preflush,
-        log_bucket(latency_ns, $octave_bits) as bucket,
-        count(*) as bucket_count,
-        sum(latency_ns) as sum_ns,
-        min(latency_ns) as min_ns,
-        max(latency_ns) as max_ns
+        latency_ns as value
     from steps
-    group by all
-),
-
-ranked as (
-    select
-        buckets.*,
-        sum(bucket_count) over (
-            partition by step, role, operation, is_preflush order by bucket
-        ) as upto_count,
-        sum(bucket_count) over (partition by step, role, operation, is_preflush) as total_count
-    from buckets
 ),
 
 latency as (
@@ -40,16 +25,15 @@ latency as (
         role,
         operation,
         is_preflush,
-        sum(bucket_count)::bigint as request_count,
-        min(min_ns) as latency_min_ns,
-        sum(sum_ns) / sum(bucket_count) as latency_avg_ns,
-        min(max_ns) filter (where upto_count >= 0.5 * total_count) as latency_p50_ns,
-        min(max_ns) filter (where upto_count >= 0.9 * total_count) as latency_p90_ns,
-        min(max_ns) filter (where upto_count >= 0.99 * total_count) as latency_p99_ns,
-        min(max_ns) filter (where upto_count >= 0.999 * total_count) as latency_p999_ns,
-        max(max_ns) as latency_max_ns
-    from ranked
-    group by all
+        value_count as request_count,
+        value_min as latency_min_ns,
+        value_avg as latency_avg_ns,
+        value_p50 as latency_p50_ns,
+        value_p90 as latency_p90_ns,
+        value_p99 as latency_p99_ns,
+        value_p999 as latency_p999_ns,
+        value_max as latency_max_ns
+    from percentiles_of(times, $octave_bits)
 )
 
 select *

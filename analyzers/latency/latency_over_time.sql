@@ -13,26 +13,15 @@ with clock as (
     from requests
 ),
 
-buckets as (
+times as (
     select
         requests.queue_ns // clock.window_length_ns as window_number,
         clock.window_length_ns,
         requests.role,
-        log_bucket(requests.complete_ns - requests.queue_ns, $octave_bits) as bucket,
-        count(*) as bucket_count,
-        max(requests.complete_ns - requests.queue_ns) as max_ns
+        requests.complete_ns - requests.queue_ns as value
     from requests
     cross join clock
     where requests.complete_ns is not null and requests.queue_ns is not null
-    group by all
-),
-
-ranked as (
-    select
-        *,
-        sum(bucket_count) over (partition by window_number, role order by bucket) as upto_count,
-        sum(bucket_count) over (partition by window_number, role) as total_count
-    from buckets
 ),
 
 latency_over_time as (
@@ -41,12 +30,11 @@ latency_over_time as (
         window_number * window_length_ns as window_ns,
         window_length_ns,
         role,
-        sum(bucket_count)::bigint as request_count,
-        min(max_ns) filter (where upto_count >= 0.5 * total_count) as latency_p50_ns,
-        min(max_ns) filter (where upto_count >= 0.99 * total_count) as latency_p99_ns,
-        max(max_ns) as latency_max_ns
-    from ranked
-    group by all
+        value_count as request_count,
+        value_p50 as latency_p50_ns,
+        value_p99 as latency_p99_ns,
+        value_max as latency_max_ns
+    from percentiles_of(times, $octave_bits)
 )
 
 select *

@@ -13,46 +13,26 @@ with gaps as (
         operation,
         is_preflush,
         queue_ns - lag(queue_ns)
-            over (partition by role, operation, is_preflush order by request_id) as gap_ns
+            over (partition by role, operation, is_preflush order by request_id) as value
     from requests
     where queue_ns is not null
-),
-
-buckets as (
-    select
-        struct_pack(role, operation, is_preflush) as kind,
-        log_bucket(gap_ns, $octave_bits) as bucket,
-        count(*) as bucket_count,
-        sum(gap_ns) as sum_ns,
-        max(gap_ns) as max_ns,
-        min(gap_ns) as min_ns
-    from gaps
-    where gap_ns is not null
-    group by all
-),
-
-ranked as (
-    select
-        buckets.*,
-        sum(bucket_count) over (partition by kind order by bucket) as upto_count,
-        sum(bucket_count) over (partition by kind) as total_count
-    from buckets
 ),
 
 q2q as (
     select
         'q2q' as step,
-        kind.*,
-        sum(bucket_count)::bigint as request_count,
-        min(min_ns) as latency_min_ns,
-        sum(sum_ns) / sum(bucket_count) as latency_avg_ns,
-        min(max_ns) filter (where upto_count >= 0.5 * total_count) as latency_p50_ns,
-        min(max_ns) filter (where upto_count >= 0.9 * total_count) as latency_p90_ns,
-        min(max_ns) filter (where upto_count >= 0.99 * total_count) as latency_p99_ns,
-        min(max_ns) filter (where upto_count >= 0.999 * total_count) as latency_p999_ns,
-        max(max_ns) as latency_max_ns
-    from ranked
-    group by all
+        role,
+        operation,
+        is_preflush,
+        value_count as request_count,
+        value_min as latency_min_ns,
+        value_avg as latency_avg_ns,
+        value_p50 as latency_p50_ns,
+        value_p90 as latency_p90_ns,
+        value_p99 as latency_p99_ns,
+        value_p999 as latency_p999_ns,
+        value_max as latency_max_ns
+    from percentiles_of(gaps, $octave_bits)
 )
 
 select *

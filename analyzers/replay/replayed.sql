@@ -9,28 +9,14 @@
 -- column: request_count: requests
 -- column: time_avg_ns, time_max_ns: exact
 -- column: time_p50_ns, time_p99_ns: nearest rank, as the largest time of its bucket
-with buckets as (
+with times as (
     select
         replay,
         measure,
         role,
         operation,
-        log_bucket(time_ns, $octave_bits) as bucket,
-        count(*) as bucket_count,
-        sum(time_ns) as sum_ns,
-        max(time_ns) as max_ns
+        time_ns as value
     from replay_times
-    group by all
-),
-
-ranked as (
-    select
-        buckets.*,
-        sum(bucket_count) over (
-            partition by replay, measure, role, operation order by bucket
-        ) as upto_count,
-        sum(bucket_count) over (partition by replay, measure, role, operation) as total_count
-    from buckets
 ),
 
 replayed as (
@@ -39,13 +25,12 @@ replayed as (
         measure,
         role,
         operation,
-        sum(bucket_count)::bigint as request_count,
-        sum(sum_ns) / sum(bucket_count) as time_avg_ns,
-        min(max_ns) filter (where upto_count >= 0.5 * total_count) as time_p50_ns,
-        min(max_ns) filter (where upto_count >= 0.99 * total_count) as time_p99_ns,
-        max(max_ns) as time_max_ns
-    from ranked
-    group by all
+        value_count as request_count,
+        value_avg as time_avg_ns,
+        value_p50 as time_p50_ns,
+        value_p99 as time_p99_ns,
+        value_max as time_max_ns
+    from percentiles_of(times, $octave_bits)
 )
 
 select *

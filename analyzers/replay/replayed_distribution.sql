@@ -9,15 +9,13 @@
 -- column: low_ns, high_ns: smallest time of the bucket and of the next one
 -- column: request_count: requests in the bucket
 -- column: smaller_ratio: share of the role's requests in this bucket or a lower one
-with buckets as (
+with times as (
     select
         replay,
         measure,
         role,
-        log_bucket(time_ns, $octave_bits) as bucket,
-        count(*) as request_count
+        time_ns as value
     from replay_times
-    group by all
 ),
 
 replayed_distribution as (
@@ -25,12 +23,11 @@ replayed_distribution as (
         replay,
         measure,
         role,
-        log_bucket_low(bucket, $octave_bits) as low_ns,
-        log_bucket_low(bucket + 1, $octave_bits) as high_ns,
-        request_count,
-        sum(request_count) over (partition by replay, measure, role order by bucket)
-        / sum(request_count) over (partition by replay, measure, role) as smaller_ratio
-    from buckets
+        low as low_ns,
+        high as high_ns,
+        value_count as request_count,
+        smaller_ratio
+    from distribution_of(times, $octave_bits)
 )
 
 select *

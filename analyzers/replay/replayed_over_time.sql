@@ -12,47 +12,60 @@ with clock as (
         replay,
         max(submit_ns) filter (where status = 'done') // $window_count + 1 as window_length_ns
     from completions
-    group by all
+    group by replay
 ),
 
-buckets as (
+done as (
     select
         completions.replay,
-        clock.window_length_ns,
         completions.submit_ns // clock.window_length_ns as window_number,
+        clock.window_length_ns,
         requests.operation,
-        log_bucket(completions.complete_ns - completions.submit_ns, $octave_bits) as bucket,
-        count(*) as bucket_count,
-        sum(requests.length_bytes) as bucket_bytes,
-        max(completions.complete_ns - completions.submit_ns) as max_ns
-    from completions inner join requests on completions.request_id = requests.request_id
+        requests.length_bytes,
+        completions.complete_ns - completions.submit_ns as service_ns
+    from completions
+    inner join requests on completions.request_id = requests.request_id
     inner join clock on completions.replay = clock.replay
     where completions.status = 'done'
-    group by all
 ),
 
-ranked as (
+times as (
     select
-        *,
-        sum(bucket_count) over (whole order by bucket) / sum(bucket_count) over whole
-            as smaller_ratio
-    from buckets
-    window whole as (partition by replay, window_number, operation)
+        replay,
+        window_number,
+        operation,
+        service_ns as value
+    from done
+),
+
+traffic as (
+    select
+        replay,
+        window_number,
+        window_length_ns,
+        operation,
+        sum(length_bytes) as moved_bytes
+    from done
+    group by all
 ),
 
 replayed_over_time as (
     select
-        replay,
-        window_number,
-        window_number * window_length_ns as window_ns,
-        window_length_ns,
-        operation,
-        sum(bucket_count)::bigint as request_count,
-        sum(bucket_bytes * 1e9 / window_length_ns) as bytes_per_second,
-        min(max_ns) filter (where smaller_ratio >= 0.5) as service_p50_ns,
-        min(max_ns) filter (where smaller_ratio >= 0.99) as service_p99_ns
-    from ranked
-    group by all
+        traffic.replay,
+        traffic.window_number,
+        traffic.window_number * traffic.window_length_ns as window_ns,
+        traffic.window_length_ns,
+        traffic.operation,
+        times.value_count as request_count,
+        traffic.moved_bytes * 1e9 / traffic.window_length_ns as bytes_per_second,
+        times.value_p50 as service_p50_ns,
+        times.value_p99 as service_p99_ns
+    from traffic
+    inner join percentiles_of(times, $octave_bits) as times
+        on
+            traffic.replay = times.replay
+            and traffic.window_number = times.window_number
+            and traffic.operation = times.operation
 )
 
 select *

@@ -1,6 +1,7 @@
 -- question: How long did the requests of each replay take when they were traced?
 -- grain: one row per replay, role and operation; requests that the replay has done
 -- reads: requests, completions
+-- parameter: octave_bits (bits, 0 to 16, default 7): 2^bits buckets an octave hold the times
 -- column: replay: name of the replay
 -- column: role, operation: of the requests
 -- column: request_count: requests with a completion in the trace
@@ -10,49 +11,54 @@
 with done as (
     select distinct
         completions.replay,
-        requests.*,
-        requests.complete_ns - coalesce(requests.issue_ns, requests.queue_ns) as time_ns
-    from completions inner join requests on completions.request_id = requests.request_id
-    where completions.status = 'done' and requests.merged_into is null
+        requests.request_id,
+        requests.role,
+        requests.operation,
+        requests.queue_ns,
+        requests.complete_ns,
+        requests.complete_ns - coalesce(requests.issue_ns, requests.queue_ns) as value
+    from completions
+    inner join requests on completions.request_id = requests.request_id
+    where completions.status = 'done' and requests.merged_into is null and value >= 0
 ),
 
-buckets as (
+times as (
     select
         replay,
         role,
         operation,
-        log_bucket(time_ns, 7) as bucket,
-        count(*) as bucket_count,
-        sum(time_ns) as sum_ns,
-        max(time_ns) as max_ns,
+        value
+    from done
+),
+
+spans as (
+    select
+        replay,
+        role,
+        operation,
         min(queue_ns) as first_ns,
         max(complete_ns) as last_ns
     from done
-    where time_ns >= 0
     group by all
-),
-
-ranked as (
-    select
-        buckets.*,
-        sum(bucket_count) over (partition by replay, role, operation order by bucket) as upto_count,
-        sum(bucket_count) over (partition by replay, role, operation) as total_count
-    from buckets
 ),
 
 traced as (
     select
-        replay,
-        role,
-        operation,
-        sum(bucket_count)::bigint as request_count,
-        sum(sum_ns) / sum(bucket_count) as time_avg_ns,
-        min(max_ns) filter (where upto_count >= 0.5 * total_count) as time_p50_ns,
-        min(max_ns) filter (where upto_count >= 0.99 * total_count) as time_p99_ns,
-        min(first_ns) as first_ns,
-        max(last_ns) as last_ns
-    from ranked
-    group by all
+        spans.replay,
+        spans.role,
+        spans.operation,
+        times.value_count as request_count,
+        times.value_avg as time_avg_ns,
+        times.value_p50 as time_p50_ns,
+        times.value_p99 as time_p99_ns,
+        spans.first_ns,
+        spans.last_ns
+    from spans
+    inner join percentiles_of(times, $octave_bits) as times
+        on
+            spans.replay = times.replay
+            and spans.role = times.role
+            and spans.operation = times.operation
 )
 
 select *

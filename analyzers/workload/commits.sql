@@ -9,35 +9,23 @@
 -- column: interval_min_ns, interval_avg_ns, interval_max_ns: from one flush of the role to its next
 with marked as not materialized (
     select
-        requests.role,
-        requests.is_fua,
-        requests.operation = 'flush' or requests.is_preflush as is_flush,
-        requests.operation = 'write' as is_write,
-        requests.length_bytes,
-        requests.queue_ns,
-        requests.request_id
+        role,
+        is_fua,
+        operation = 'flush' or is_preflush as is_flush,
+        operation = 'write' as is_write,
+        length_bytes
     from requests
 ),
 
 traffic as (
     select
-        marked.role,
-        count(*) filter (where marked.is_flush) as flush_count,
-        count(*) filter (where marked.is_fua) as fua_count,
-        count(*) filter (where marked.is_write) as write_count,
-        coalesce(sum(marked.length_bytes) filter (where marked.is_write), 0)::bigint as write_bytes
+        role,
+        count(*) filter (where is_flush) as flush_count,
+        count(*) filter (where is_fua) as fua_count,
+        count(*) filter (where is_write) as write_count,
+        coalesce(sum(length_bytes) filter (where is_write), 0)::bigint as write_bytes
     from marked
-    group by marked.role
-),
-
-intervals as (
-    select
-        marked.role,
-        marked.queue_ns - lag(marked.queue_ns) over (
-            partition by marked.role order by marked.request_id
-        ) as interval_ns
-    from marked
-    where marked.is_flush and marked.queue_ns is not null
+    group by role
 ),
 
 commits as (
@@ -48,7 +36,7 @@ commits as (
         avg(intervals.interval_ns) as interval_avg_ns,
         max(intervals.interval_ns) as interval_max_ns
     from traffic
-    left join intervals on traffic.role = intervals.role
+    left join flush_intervals() as intervals on traffic.role = intervals.role
     group by all
 )
 

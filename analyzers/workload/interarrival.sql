@@ -7,28 +7,23 @@
 -- column: high_ns: smallest gap of the next bucket
 -- column: gap_count: gaps in the bucket
 -- column: smaller_ratio: share of the role's gaps in this bucket or a lower one
-with buckets as (
+with times as (
     select
-        gaps.role,
-        log_bucket(gaps.gap_ns, $octave_bits) as bucket,
-        count(*) as gap_count
+        role,
+        gap_ns as value
     from gaps
-    group by all
 ),
 
-histogram as (
+interarrival as (
     select
-        buckets.role,
-        log_bucket_low(buckets.bucket, $octave_bits) as low_ns,
-        log_bucket_low(buckets.bucket + 1, $octave_bits) as high_ns,
-        buckets.gap_count,
-        sum(buckets.gap_count) over by_gap / sum(buckets.gap_count) over whole as smaller_ratio
-    from buckets
-    window
-        by_gap as (partition by buckets.role order by buckets.bucket rows unbounded preceding),
-        whole as (partition by buckets.role)
+        role,
+        low as low_ns,
+        high as high_ns,
+        value_count as gap_count,
+        smaller_ratio
+    from distribution_of(times, $octave_bits)
 )
 
 select *
-from histogram
+from interarrival
 order by role, low_ns

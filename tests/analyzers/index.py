@@ -18,7 +18,7 @@ One file is one question: one SELECT, whose result is a table of the file's name
 head says the question, what one row of the result is, the tables it reads, its parameters and its
 columns. `tracekit analyze TRACE` runs those below and writes `findings/<name>.parquet`; a file runs
 alone with `tracekit analyze TRACE --only NAME --param NAME=NUMBER`. Percentiles come from
-log-linear histograms (`lib/log_bucket.sql`): these are added up, so a longer trace needs no
+log-linear histograms (`lib/percentiles_of.sql`): these are added up, so a longer trace needs no
 more memory, and they name a latency that was seen, at most 0.8 % above the exact rank.
 
 A new analysis is a file here, its name in `ANALYSES` (`tracekit/analyze.py`), and a small input and
