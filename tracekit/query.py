@@ -174,6 +174,9 @@ DEFAULT_MEMORY_MIB = 512
 THREAD_MEMORY_MIB = 192
 READER_ROWS = 65_536
 MACROS_SQL = (
+    "lib/sector_bytes",
+    "lib/block_bytes",
+    "lib/is_possible",
     "lib/log_bucket",
     "lib/log_bucket_low",
     "lib/percentiles_of",
@@ -187,6 +190,7 @@ VIEWS_SQL = {
         "lib/gaps_of",
         "lib/gaps",
         "lib/numbered_streams",
+        "lib/jumps_of",
         "lib/flush_intervals",
     ),
     "completion_files": ("lib/completions", "lib/replay_times"),

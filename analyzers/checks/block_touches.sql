@@ -7,7 +7,10 @@ with asked as (
     select
         operation,
         sum(
-            (sector + (length_bytes + 511) // 512 - 1) // 8 - sector // 8 + 1
+            (sector + (length_bytes + sector_bytes() - 1) // sector_bytes() - 1)
+            // (block_bytes() // sector_bytes())
+            - sector // (block_bytes() // sector_bytes())
+            + 1
         )::bigint as touch_count
     from requests
     where operation in ('read', 'write') and length_bytes > 0

@@ -38,7 +38,7 @@ coverage as (
         hit_count,
         block_count,
         hotter_blocks,
-        hotter_blocks * 4096 as hotter_bytes,
+        hotter_blocks * block_bytes() as hotter_bytes,
         hotter_hits,
         hotter_blocks / all_blocks as block_ratio,
         hotter_hits / nullif(all_hits, 0) as traffic_ratio

@@ -11,10 +11,10 @@ with footprint as (
         window_ns,
         role,
         distinct_blocks as touched_blocks,
-        distinct_blocks * 4096 as touched_bytes,
+        distinct_blocks * block_bytes() as touched_bytes,
         new_blocks,
         (sum(new_blocks) over by_time)::bigint as seen_blocks,
-        (sum(new_blocks) over by_time * 4096)::bigint as seen_bytes
+        (sum(new_blocks) over by_time * block_bytes())::bigint as seen_bytes
     from working_set
     window by_time as (partition by role order by window_ns)
 )

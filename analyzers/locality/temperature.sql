@@ -11,7 +11,7 @@ with temperature as (
         role,
         temperature,
         count(*) as block_count,
-        count(*) * 4096 as block_bytes,
+        count(*) * block_bytes() as block_bytes,
         sum(reads)::bigint as read_count,
         sum(writes)::bigint as write_count,
         (sum(reads) + sum(writes)) / nullif(sum(sum(reads) + sum(writes)) over (), 0)

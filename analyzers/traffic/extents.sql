@@ -15,23 +15,23 @@ with transfers as (
         device,
         role,
         operation = 'write' as is_write,
-        sector * 512 as first_byte,
-        sector * 512 + length_bytes as end_byte,
+        sector * sector_bytes() as first_byte,
+        sector * sector_bytes() + length_bytes as end_byte,
         sector // $extent_sectors as first_extent,
-        (sector * 512 + length_bytes - 1) // ($extent_sectors::bigint * 512) as last_extent
+        (sector * sector_bytes() + length_bytes - 1)
+        // ($extent_sectors::bigint * sector_bytes()) as last_extent
     from requests
     where
         operation in ('read', 'write')
-        and length_bytes between 1 and 4294967296
-        and sector between 0 and 1125899906842624
+        and is_possible(sector, length_bytes)
 ),
 
 pieces as (
     select
         *,
         unnest(range(first_extent, last_extent + 1)) as extent,
-        least(end_byte, (extent + 1) * $extent_sectors * 512)
-        - greatest(first_byte, extent * $extent_sectors * 512) as piece_bytes
+        least(end_byte, (extent + 1) * $extent_sectors * sector_bytes())
+        - greatest(first_byte, extent * $extent_sectors * sector_bytes()) as piece_bytes
     from transfers
 ),
 

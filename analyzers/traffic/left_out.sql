@@ -14,8 +14,7 @@ with left_out as (
     from requests
     where
         operation not in ('read', 'write')
-        or length_bytes not between 1 and 4294967296
-        or sector not between 0 and 1125899906842624
+        or not is_possible(sector, length_bytes)
     group by reason
 )
 

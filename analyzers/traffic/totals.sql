@@ -42,9 +42,9 @@ footprint as (
 totals as (
     select
         by_role.*,
-        by_role.read_bytes // 512 as read_sectors,
-        by_role.write_bytes // 512 as write_sectors,
-        (by_role.read_bytes + by_role.write_bytes) // 512 as total_sectors,
+        by_role.read_bytes // sector_bytes() as read_sectors,
+        by_role.write_bytes // sector_bytes() as write_sectors,
+        (by_role.read_bytes + by_role.write_bytes) // sector_bytes() as total_sectors,
         coalesce(footprint.distinct_sectors, 0) as distinct_sectors,
         coalesce(footprint.distinct_blocks, 0) as distinct_blocks
     from by_role

@@ -15,28 +15,10 @@ with streams as materialized (
 
 distances as (
     select
-        streams.stream_number,
-        requests.sector - lag(requests.sector + requests.length_bytes // 512) over (
-            partition by streams.stream_number order by requests.request_id
-        ) as jump_sectors
-    from requests
-    inner join streams
-        on
-            requests.device = streams.device
-            and requests.role = streams.role
-            and requests.operation = streams.operation
-    where requests.length_bytes > 0
-),
-
-buckets as (
-    select
         stream_number,
         jump_sectors < 0 as is_backward,
-        log_bucket(abs(jump_sectors), $octave_bits) as bucket,
-        count(*) as request_count
-    from distances
-    where jump_sectors is not null
-    group by all
+        abs(jump_sectors) as value
+    from jumps_of(streams)
 ),
 
 jumps as (
@@ -44,12 +26,12 @@ jumps as (
         streams.device,
         streams.role,
         streams.operation,
-        buckets.is_backward,
-        log_bucket_low(buckets.bucket, $octave_bits) as low_sectors,
-        log_bucket_low(buckets.bucket + 1, $octave_bits) as high_sectors,
-        buckets.request_count
-    from buckets
-    inner join streams on buckets.stream_number = streams.stream_number
+        distribution.is_backward,
+        distribution.low as low_sectors,
+        distribution.high as high_sectors,
+        distribution.value_count as request_count
+    from distribution_of(distances, $octave_bits) as distribution
+    inner join streams on distribution.stream_number = streams.stream_number
 )
 
 select *

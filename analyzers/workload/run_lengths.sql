@@ -9,29 +9,12 @@ with streams as materialized (
     select * from numbered_streams()
 ),
 
-places as (
-    select
-        streams.stream_number,
-        streams.request_count,
-        row_number() over by_stream as place,
-        requests.sector
-        - lag(requests.sector + requests.length_bytes // 512) over by_stream as jump_sectors
-    from requests
-    inner join streams
-        on
-            requests.device = streams.device
-            and requests.role = streams.role
-            and requests.operation = streams.operation
-    where requests.length_bytes > 0
-    window by_stream as (partition by streams.stream_number order by requests.request_id)
-),
-
 runs as (
     select
         stream_number,
         lead(place, 1, request_count + 1) over (partition by stream_number order by place)
         - place as run_requests
-    from places
+    from jumps_of(streams)
     where jump_sectors is distinct from 0
 ),
 

@@ -13,26 +13,11 @@ with streams as materialized (
     select * from numbered_streams()
 ),
 
-neighbours as (
-    select
-        streams.stream_number,
-        requests.sector = lag(requests.sector + requests.length_bytes // 512) over (
-            partition by streams.stream_number order by requests.request_id
-        ) as is_sequential
-    from requests
-    inner join streams
-        on
-            requests.device = streams.device
-            and requests.role = streams.role
-            and requests.operation = streams.operation
-    where requests.length_bytes > 0
-),
-
 counted as (
     select
         stream_number,
-        count(*) filter (where is_sequential) as sequential_count
-    from neighbours
+        count(*) filter (where jump_sectors = 0) as sequential_count
+    from jumps_of(streams)
     group by stream_number
 ),
 

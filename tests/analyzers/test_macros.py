@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.analyzers.folder import make
 from tracekit import query
+from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 
 
 def bucket_of(value: int, bits: int) -> int:
@@ -68,3 +69,9 @@ def test_percentiles_are_within_a_bucket_of_the_exact_rank(seed: int, tmp_path: 
     for name, ratio in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)):
         exact = times[math.ceil(ratio * len(times)) - 1]
         assert exact <= found[f"latency_{name}_ns"] <= exact * (1 + 1 / 128)
+
+
+def test_sizes_are_those_of_the_tables() -> None:
+    with query.empty(near=Path.cwd() / "macros") as connection:
+        found = connection.sql("select sector_bytes(), block_bytes()").fetchall()
+    assert found == [(SECTOR_BYTES, BLOCK_BYTES)]
