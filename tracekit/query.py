@@ -181,7 +181,6 @@ MACROS_SQL = (
     "lib/log_bucket_low",
     "lib/percentiles_of",
     "lib/distribution_of",
-    "lib/t95",
 )
 # The views that stand on a table, in the order in which they are made.
 VIEWS_SQL = {
@@ -232,10 +231,16 @@ def connect_locked(folder: TraceFolder, *, memory_mib: int) -> DuckDBPyConnectio
     for name, files in tables.items():
         add_view(connection, name, *files)
     paths = [str(file) for files in tables.values() for file in files]
-    for statement in connection.extract_statements(read("lib/lock").text):
-        bound = {"paths": paths} if "paths" in statement.named_parameters else None
-        connection.execute(statement, bound)
+    _execute(connection, "lib/lock", paths=paths)
     return connection
+
+
+def _execute(connection: DuckDBPyConnection, name: str, **values: Any) -> None:
+    """Execute all statements of a file; each takes the values that it has parameters for."""
+    for statement in connection.extract_statements(read(name).text):
+        connection.execute(
+            statement, {name: values[name] for name in statement.named_parameters} or None
+        )
 
 
 def _tables(root: Path) -> dict[str, list[Path]]:
@@ -315,6 +320,8 @@ def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
         hint = f"remove it: rm -r {shlex.quote(str(files[0]))}"
         raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None
     relation.create_view(name)
+    if name == "file_runs":
+        _execute(connection, "lib/t95", quantiles=_student_quantiles())
     for view in VIEWS_SQL.get(name, ()):
         try:
             connection.execute(read(view).text)
@@ -324,6 +331,14 @@ def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
                 f"{files[0]} was made by another version: {first_line(error)}",
                 hint=f"make it anew: the same tracekit {maker} again",
             ) from None
+
+
+def _student_quantiles() -> list[float]:
+    """Return the quantiles of 97.5 % of Student's t, by degrees of freedom from 1."""
+    from scipy.special import stdtrit
+
+    quantiles: list[float] = stdtrit(range(1, 1001), 0.975).tolist()
+    return quantiles
 
 
 def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:

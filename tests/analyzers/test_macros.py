@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from tests.analyzers.folder import make
 from tracekit import query
@@ -75,3 +76,14 @@ def test_sizes_are_those_of_the_tables() -> None:
     with query.empty(near=Path.cwd() / "macros") as connection:
         found = connection.sql("select sector_bytes(), block_bytes()").fetchall()
     assert found == [(SECTOR_BYTES, BLOCK_BYTES)]
+
+
+def test_half_intervals_are_those_of_students_t(tmp_path: Path) -> None:
+    # GIVEN a database of a sweep, WHEN it is asked for the width, THEN it is that of scipy
+    with query.connect(make(tmp_path / "trace", {"file_runs": []})) as connection:
+        rows = connection.sql("select range, t95(range) from range(-1, 1003)").fetchall()
+    found = dict(rows)
+    assert (found[-1], found[0]) == (None, None)
+    for freedom in range(1, 1001):
+        assert math.isclose(found[freedom], stats.t.ppf(0.975, freedom), rel_tol=1e-12), freedom
+    assert found[1002] == found[1000]
