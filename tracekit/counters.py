@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -487,20 +486,14 @@ def correlated(
     """
     if len(counts) < LEAST_CORRELATED or _is_constant(counts) or _is_constant(rates):
         return None, None, None, None
-    # scipy's statistics would take seconds to load on a busy machine; its special functions do not.
-    from scipy.special import betainc
+    from scipy import stats
 
-    r = float(np.clip(np.corrcoef(counts, rates)[0, 1], -1, 1))
-    # Student's t of r with n - 2 degrees of freedom, from both sides.
-    p_value = float(betainc(len(counts) / 2 - 1, 0.5, 1 - r * r))
+    found = stats.pearsonr(counts, rates)
+    r, p_value = float(found.statistic), float(found.pvalue)
     if len(counts) < LEAST_INTERVAL:
         return r, None, None, p_value
-    if abs(r) >= 1:
-        # On a line z is infinite, and the interval a point.
-        return r, r, r, p_value
-    reach = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / math.sqrt(len(counts) - 3)
-    low, high = (math.tanh(math.atanh(r) + side * reach) for side in (-1, 1))
-    return r, low, high, p_value
+    low, high = found.confidence_interval(CONFIDENCE)
+    return r, float(low), float(high), p_value
 
 
 def _is_constant(values: Sequence[float]) -> bool:
