@@ -1,7 +1,7 @@
--- question: Are all roles and operations of the list in the schema?
+-- question: Are all roles and operations known?
 -- grain: no row, or one row when some are not
 -- reads: requests
--- column: failing_count: requests with another role or operation
+-- column: failing_count: requests with an unknown role or operation
 -- column: example_id: smallest request_id of these
 with failing as (
     select

@@ -1,4 +1,4 @@
--- question: Does each request's way go forward in time, and is none completed without an issue?
+-- question: Does each request's path go forward in time?
 -- grain: no row, or one row when some do not
 -- reads: requests
 -- column: failing_count: requests with a step that ends before it begins

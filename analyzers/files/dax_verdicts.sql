@@ -1,7 +1,7 @@
 -- question: For which workloads does DAX pay, by how much, and at which step?
 -- grain: one row per personality, setting, DAX target and other target
 -- reads: file_runs
--- parameter: least_percent (percent, 0 to 100, default 5): a smaller difference of rates is none
+-- parameter: least_percent (percent, 0 to 100, default 5): smaller differences do not count
 -- column: personality, target, threads, files, io_bytes, settings, other: as in dax_ratios
 -- column: run_count, ratio, ratio_low, ratio_high: as in dax_ratios
 -- column: verdict: pays, does not pay, no difference (surely below least_percent) or not decided

@@ -1,4 +1,4 @@
--- question: What is btt's table of all devices: how long is each step of a request's way?
+-- question: What is btt's table of all devices: how long is each step of a request's path?
 -- grain: one row per step; counted as btt does, over all requests with data
 -- reads: requests
 -- column: step_number: place of the step in btt's table, from 1
@@ -6,9 +6,9 @@
 -- column: request_count: requests that took the step; btt's N
 -- column: latency_min_ns, latency_avg_ns, latency_max_ns: exact
 --
--- Q2Q is between the queue events of all devices. A merged request takes its carrier's issue and
--- completion as its own. A closing cache flush is not part of D2C and Q2C. The window has no order
--- on purpose: requests are stored in queue order (checks/queue_order), and so it streams.
+-- Q2Q is between the queue events of all devices. A merged request takes the issue and completion
+-- of its merge target as its own. A closing cache flush is not part of D2C and Q2C. The window has
+-- no order on purpose: requests are stored in queue order (checks/queue_order), and so it streams.
 with durations as (
     select
         case when merged_into is null then getrq_ns - queue_ns end as q2g,

@@ -3,7 +3,9 @@
 -- reads: requests
 -- parameter: window_count (windows, 1 to 10000, default 200): equal parts of the trace
 -- column: device: whole device or volume
--- column: window_number, window_ns, window_length_ns: number from 0, start and length of a window
+-- column: window_number: number of the window, from 0
+-- column: window_ns: its start
+-- column: window_length_ns: its length
 -- column: depth_avg: mean over time of the requests queued and not yet completed
 -- column: depth_max: largest depth a request met when it was queued, itself included; null if none
 with events as not materialized (

@@ -1,4 +1,4 @@
--- question: How are the times of each step of a request's way distributed?
+-- question: How are the times of each step of a request's path distributed?
 -- grain: one row per step, role, operation and log-linear bucket of latencies; requests as queued
 -- reads: requests
 -- parameter: octave_bits (bits, 0 to 16, default 3): 2^bits buckets an octave

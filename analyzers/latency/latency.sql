@@ -1,4 +1,4 @@
--- question: How long does each step of a request's way take, by role, operation and preflush?
+-- question: How long does each step of a request's path take, by role, operation and preflush?
 -- grain: one row per step, role, operation and is_preflush; requests as queued
 -- reads: requests
 -- parameter: octave_bits (bits, 0 to 16, default 7): 2^bits buckets an octave hold the latencies

@@ -3,7 +3,9 @@
 -- reads: requests
 -- parameter: window_count (windows, 1 to 10000, default 200): equal parts of the trace
 -- parameter: octave_bits (bits, 0 to 16, default 5): 2^bits buckets an octave hold the latencies
--- column: window_number, window_ns, window_length_ns: number from 0, start and length of a window
+-- column: window_number: number of the window, from 0
+-- column: window_ns: its start
+-- column: window_length_ns: its length
 -- column: role: role of the requests
 -- column: request_count: completed requests that were queued in the window
 -- column: latency_p50_ns, latency_p99_ns: from queued to completed, nearest rank (log_bucket)

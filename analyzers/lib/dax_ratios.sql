@@ -3,10 +3,10 @@
 -- reads: file_runs
 -- column: personality, threads, files, io_bytes, settings: as in file_runs
 -- column: target, other: the target with DAX, and the one without that it is compared with
--- column: run_count: repeats, of the target with fewer; those without any step are not counted
+-- column: run_count: repeats, of the target with fewer; repeats without a step are not counted
 -- column: ratio: geometric mean of the rates with DAX by that without; null where nothing was done
--- column: ratio_low, ratio_high: 95 % confidence interval over the repeats (Student's, of the
--- logarithms, with the degrees of freedom of the fewer repeats); null for one repeat
+-- column: ratio_low, ratio_high: 95 % confidence interval over the repeats (Student's t of the
+-- logarithms, with the degrees of freedom of the target with fewer repeats); null for one repeat
 create view dax_ratios as
 with repeats as (
     select

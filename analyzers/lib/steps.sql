@@ -1,4 +1,4 @@
--- question: How long did each step of each request's way through the block layer take?
+-- question: How long did each step of each request's path through the block layer take?
 -- grain: a view; one row per request as queued and step that it took
 -- reads: requests
 -- column: request_id, device, role, operation, is_preflush: of the request

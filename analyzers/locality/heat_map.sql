@@ -4,8 +4,12 @@
 -- parameter: window_count (windows, 1 to 10000, default 120): equal parts of the trace
 -- parameter: part_count (parts, 1 to 10000, default 96): equal parts of each device's touched range
 -- column: device: whole device or volume
--- column: window_number, window_ns, window_length_ns: number from 0, start and length of a window
--- column: part_number, part_sector, part_sectors: its number, first sector and length
+-- column: window_number: number of the window, from 0
+-- column: window_ns: its start
+-- column: window_length_ns: its length
+-- column: part_number: number of the part, from 0
+-- column: part_sector: its first sector
+-- column: part_sectors: its length
 -- column: role: role of the requests
 -- column: read_count, write_count: requests queued in the window whose first sector is in the part
 -- column: read_bytes, write_bytes: bytes of these requests

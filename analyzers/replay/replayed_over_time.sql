@@ -3,7 +3,9 @@
 -- reads: requests, completions
 -- parameter: window_count (windows, 1 to 10000, default 100): equal parts of the run
 -- parameter: octave_bits (bits, 0 to 16, default 5): 2^bits buckets an octave hold the times
--- column: window_number, window_ns, window_length_ns: number from 0, start and length of a window
+-- column: window_number: number of the window, from 0
+-- column: window_ns: its start
+-- column: window_length_ns: its length
 -- column: replay, operation, request_count: whose requests, and how many were submitted then
 -- column: bytes_per_second: their bytes by the window's length
 -- column: service_p50_ns, service_p99_ns: from submitted to completed, nearest rank (log_bucket)

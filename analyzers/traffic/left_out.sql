@@ -1,4 +1,4 @@
--- question: How many requests are no traffic of any extent?
+-- question: How many requests do not count as traffic of an extent?
 -- grain: one row per reason
 -- reads: requests
 -- column: reason: no_transfer (flushes, discards and the like, or nothing to move) or impossible (a

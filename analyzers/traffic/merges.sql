@@ -1,16 +1,16 @@
 -- question: How many queued requests were merged, and how large are the requests that were issued?
--- grain: one row per role and operation of the carrying request
+-- grain: one row per role and operation; requests as queued
 -- reads: requests
--- column: role, operation: of the request that carries the merged ones
+-- column: role, operation: of the requests
 -- column: queued_count: requests as queued
 -- column: merged_count: of these, merged into another request
 -- column: issued_count: of these, issued to the driver themselves
 -- column: issued_bytes: bytes of the issued requests, those merged into them included
 -- column: issued_min_bytes, issued_avg_bytes, issued_max_bytes: bytes of one issued request
 -- column: merge_ratio: requests that were issued, the merged ones included, to one issued request
-with passengers as (
+with merged as (
     select
-        requests.merged_into as carrier_id,
+        requests.merged_into as target_id,
         count(*) as merged_count,
         sum(requests.length_bytes)::bigint as merged_bytes
     from requests
@@ -18,32 +18,32 @@ with passengers as (
     group by requests.merged_into
 ),
 
-carriers as (
+queued as (
     select
         requests.role,
         requests.operation,
         (requests.merged_into is not null) as is_merged,
         (requests.merged_into is null and requests.issue_ns is not null) as is_issued,
-        1 + coalesce(passengers.merged_count, 0) as carried_count,
-        requests.length_bytes + coalesce(passengers.merged_bytes, 0) as carried_bytes
+        1 + coalesce(merged.merged_count, 0) as whole_count,
+        requests.length_bytes + coalesce(merged.merged_bytes, 0) as whole_bytes
     from requests
-    left join passengers on requests.request_id = passengers.carrier_id
+    left join merged on requests.request_id = merged.target_id
 ),
 
 by_kind as (
     select
-        carriers.role,
-        carriers.operation,
+        queued.role,
+        queued.operation,
         count(*) as queued_count,
         count(*) filter (where is_merged) as merged_count,
         count(*) filter (where is_issued) as issued_count,
-        coalesce(sum(carried_bytes) filter (where is_issued), 0)::bigint as issued_bytes,
-        min(carried_bytes) filter (where is_issued) as issued_min_bytes,
-        avg(carried_bytes) filter (where is_issued) as issued_avg_bytes,
-        max(carried_bytes) filter (where is_issued) as issued_max_bytes,
-        avg(carried_count) filter (where is_issued) as merge_ratio
-    from carriers
-    group by carriers.role, carriers.operation
+        coalesce(sum(whole_bytes) filter (where is_issued), 0)::bigint as issued_bytes,
+        min(whole_bytes) filter (where is_issued) as issued_min_bytes,
+        avg(whole_bytes) filter (where is_issued) as issued_avg_bytes,
+        max(whole_bytes) filter (where is_issued) as issued_max_bytes,
+        avg(whole_count) filter (where is_issued) as merge_ratio
+    from queued
+    group by queued.role, queued.operation
 )
 
 select *

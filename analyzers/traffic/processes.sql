@@ -1,7 +1,7 @@
 -- question: Which processes queue the most requests, and of what kind?
 -- grain: one row per process (null where its name is unknown), role and operation
 -- reads: requests
--- parameter: process_count (processes, 1 to 100000, default 20): so many of the busiest are shown
+-- parameter: process_count (processes, 1 to 100000, default 20): how many of the busiest are shown
 -- column: process: name of the process that queued the requests
 -- column: process_rank: 1 for the process with the most requests
 -- column: role: role of the requests

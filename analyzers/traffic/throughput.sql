@@ -2,7 +2,9 @@
 -- grain: one row per window of time, role and operation that has requests queued in it
 -- reads: requests
 -- parameter: window_count (windows, 1 to 10000, default 200): equal parts of the trace
--- column: window_number, window_ns, window_length_ns: number from 0, start and length of a window
+-- column: window_number: number of the window, from 0
+-- column: window_ns: its start
+-- column: window_length_ns: its length
 -- column: role: role of the requests
 -- column: operation: operation
 -- column: request_count: requests queued in the window

@@ -73,18 +73,6 @@ def test_no_input(name: str, tmp_path: Path) -> None:
     assert set(found.schema.names) == set(query.read(name).columns)
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_fixture_holds_a_null_or_a_tie(name: str) -> None:
-    rows = [row for rows in fixture_tables(name).values() for row in rows]
-    has_null = any(text == "" for row in rows for text in row.values())
-    columns = {key for row in rows for key in row}
-    has_tie = any(
-        len(values) > len(set(values))
-        for values in ([row[key] for row in rows if key in row] for key in columns)
-    )
-    assert has_null or has_tie
-
-
 def test_every_fixture_belongs_to_a_query() -> None:
     places = {str(file.parent.relative_to(FIXTURES)) for file in FIXTURES.glob("*/*/expected.csv")}
     assert places == set(QUERIES)
