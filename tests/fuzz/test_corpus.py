@@ -1,167 +1,50 @@
-"""Every input that the fuzzer found worth keeping, through the library as it was built."""
+"""Every input that the fuzzers found worth keeping, through the library as it was built."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
 
 import pytest
 
-from tests.decode.records import Decoded, decode
-from tests.decode.test_texts import decode_text
-from tracekit._native.columns import ColumnReader, Kind
-from tracekit._native.decode import DecodeError, Place, Problem, Text, detect_text
-from tracekit._native.octf import OctfError, OctfReader
-from tracekit._native.octf import Place as OctfPlace
-from tracekit._native.octf import Problem as OctfProblem
+from tests.fuzz import corpus
 
-FOLDER = Path(__file__).parent / "corpus"
-CORPUS = sorted((FOLDER / "decode").iterdir())
-TEXTS, COLUMNS = sorted((FOLDER / "texts").iterdir()), sorted((FOLDER / "columns").iterdir())
-OCTF = sorted((FOLDER / "octf").iterdir())
-HAS_HEAD, HEAD_BYTES = 0x80, 64
-KNOWN = 0x80
-FORMS = (
-    "%D %2c %8s %5T.%9t %5p %2a %3d %S + %n [%C] %e\\n",
-    "%M:%m;%c;%T;%t;%p;%a;%d;%S;%N\n",
-    "%T|%C|%a|%d|%S|%n|%g%U",
-)
-SHAPES: tuple[list[tuple[Kind, int] | tuple[Kind, int, int]], ...] = (
-    [
-        (Kind.INTEGER, 0, 1000),
-        (Kind.DECIMAL, 9),
-        (Kind.CHOICE, 0),
-        (Kind.WORD, 0),
-        (Kind.MAYBE, 6, (1 << 61) - 1),
-    ],
-    [(Kind.POINT, 3), (Kind.DIGITS, 0), (Kind.PASSED, 0), (Kind.WORD, 0), (Kind.INTEGER, 0)],
-    [
-        (Kind.DATE, 0, (1 << 62) - 1),
-        (Kind.NAME, 0),
-        (Kind.INTEGER, 0),
-        (Kind.WORD, 0),
-        (Kind.DATE, 0),
-    ],
-)
-DATES = 16
-MOST_FILES = 3
-SALVAGE = 0x80
+INPUTS = {"calls": 37, "columns": 203, "decode": 354, "octf": 196, "texts": 202}
+REPLAY = (sys.executable, "-m", "tests.fuzz.replay")
+CRASH = f"import os; print(1, 2, sep='\\n', flush=True); os.kill(os.getpid(), {signal.SIGSEGV:d})"
 
 
-def test_the_corpus_is_there() -> None:
-    assert min(map(len, (CORPUS, TEXTS, COLUMNS, OCTF))) > 50
+def replayed(command: Sequence[str], target: str) -> tuple[list[str], list[str]]:
+    """Return the names of all inputs, and what fails: an input that ends the process too."""
+    names: list[str] = []
+    failures: list[str] = []
+    while True:
+        ran = subprocess.run(
+            [*command, target, str(len(names))], capture_output=True, text=True, check=False
+        )
+        names += (done := ran.stdout.splitlines())
+        failures += [ran.stderr] if ran.stderr else []
+        if ran.returncode >= 0 or not done:
+            return names, failures
+        failures.append(f"{target}/{names[-1]}: {signal.Signals(-ran.returncode).name}")
 
 
-@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
-def test_input_ends_in_rows_or_a_problem(path: Path) -> None:
-    # GIVEN an input as decode_fuzz.c cuts it
-    options, files = cut(path)
+@pytest.mark.parametrize("target", corpus.TARGETS)
+def test_inputs_end_in_rows_or_a_problem(target: str) -> None:
+    names, failures = replayed(REPLAY, target)
 
-    # WHEN it is decoded
-    found = outcome(files, keeps_whole=bool(options & SALVAGE))
-
-    # THEN rows come in order, or the problem has a name and a place
-    if isinstance(found, Place):
-        assert found.kind not in {Problem.NONE, Problem.MEMORY}
-        assert 0 <= found.offset <= len(files[found.file])
-    else:
-        assert [row["request_id"] for row in found.rows] == list(range(found.stats.rows))
+    assert "\n".join(failures) == ""
+    assert names == list(corpus.read(target))
+    assert len(names) >= INPUTS[target]
 
 
-def cut(path: Path) -> tuple[int, list[bytes]]:
-    """Return an input's first byte, and the rest as the files that it says."""
-    options, data = path.read_bytes()[0], path.read_bytes()[1:]
-    count = options % MOST_FILES + 1
-    share = len(data) // count
-    begins = [share * place for place in range(count)]
-    ends = [*begins[1:], None]
-    return options, [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
-
-
-def outcome(files: list[bytes], *, keeps_whole: bool) -> Decoded | Place:
-    try:
-        return decode(*files, keeps_whole=keeps_whole)
-    except DecodeError as error:
-        return error.place
-
-
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_text_ends_in_rows_or_a_problem(path: Path) -> None:
-    # GIVEN an input as texts_fuzz.c reads it
-    options, data = path.read_bytes()[0], path.read_bytes()[1:]
-    kind = detect_text(data[: 1 << 16]) if options & KNOWN else Text(1 + options % 4)
-    if kind == Text.NONE:
-        return
-    form = FORMS[(options >> 2) % 3] if kind == Text.FORM else None
-    # WHEN it is decoded
-    found = text_outcome(data, kind, form)
-    # THEN the problem has the number of a line
-    if isinstance(found, Place):
-        assert found.kind == Problem.BACKWARDS
-        assert 0 < found.other < found.offset <= data.count(b"\n") + 1
-        return
-    # OR every line is an event, passed over, or wrong
-    stats = found.stats
-    assert stats.lines == stats.records + stats.passed_lines + stats.bad_lines
-    assert [row["request_id"] for row in found.rows] == list(range(stats.rows))
-
-
-def text_outcome(data: bytes, kind: Text, form: str | None) -> Decoded | Place:
-    try:
-        return decode_text(data, kind, form=form)
-    except DecodeError as error:
-        return error.place
-
-
-@pytest.mark.parametrize("path", COLUMNS, ids=lambda path: path.name)
-def test_columns_of_any_lines(path: Path) -> None:
-    # GIVEN an input as columns_fuzz.c reads it
-    options, data = path.read_bytes()[0], path.read_bytes()[1:] + b"\n"
-    reader = ColumnReader(
-        SHAPES[2 if options & DATES else options & 1],
-        ", \t;"[options >> 1 & 3],
-        choices=["read", "write", ""],
-        has_more=bool(options >> 3 & 1),
+def test_an_input_that_ends_the_process_is_named() -> None:
+    # GIVEN a process that ends by a signal at its second input, each time that it is started
+    code = f"import sys; sys.argv[2] == '4' and sys.exit(); {CRASH}"
+    # WHEN it is replayed THEN it goes on behind each of these inputs
+    assert replayed((sys.executable, "-c", code), "octf") == (
+        ["1", "2", "1", "2"],
+        ["octf/2: SIGSEGV", "octf/2: SIGSEGV"],
     )
-    # WHEN it is read THEN each line gives a row, is named as wrong, or is empty
-    found = reader.read(data)
-    empty = sum(not line.strip(b" \t\r") for line in data.split(b"\n")[:-1])
-    assert found.lines == data.count(b"\n")
-    assert found.rows + len(found.wrong) + empty == found.lines
-    words = reader.words(3).to_pylist()
-    assert all(0 <= index < len(words) for index in found.values[3].tolist())
-
-
-@pytest.mark.parametrize("path", OCTF, ids=lambda path: path.name)
-def test_octf_ends_in_rows_or_a_problem(path: Path, tmp_path: Path) -> None:
-    # GIVEN an input as octf_fuzz.c cuts it
-    options, files = cut(path)
-    fds = []
-    for number, data in enumerate(files):
-        (tmp_path / str(number)).write_bytes(data)
-        fds.append(os.open(tmp_path / str(number), os.O_RDONLY))
-    head = os.read(fds[0], HEAD_BYTES) if options & HAS_HEAD else b""
-    # WHEN it is read
-    with OctfReader(fds, head) as reader:
-        found = octf_outcome(reader)
-        # THEN there is a row of each request, or the problem has a name and a place
-        if isinstance(found, int):
-            assert found == reader.stats().requests <= reader.stats().messages
-        else:
-            assert found.kind not in {OctfProblem.NONE, OctfProblem.MEMORY}
-            assert 0 <= found.offset <= len(files[found.file])
-    for fd in fds:
-        os.close(fd)
-
-
-def octf_outcome(reader: OctfReader) -> int | OctfPlace:
-    """Return how many rows came, or where they ended too early."""
-    rows = 0
-    try:
-        while count := len((found := reader.read())["time"]):
-            rows += count
-            assert found["device"].max() < len(reader.devices())
-            assert found["response"].min() >= -1
-    except OctfError as error:
-        return error.place
-    return rows
