@@ -51,22 +51,8 @@ docs: setup-dev ## Write docs/commands/, docs/tables.md and analyzers/README.md 
 	python -m tests.docs.tables
 	python -m tests.analyzers.index
 
-bench: setup-dev ## Measure decoding, replay and every stage beside the peers; takes half an hour
-	python tests/bench/decode.py out/bench
-	python -m tests.bench.texts out/bench/texts
-	python tests/bench/file_capture.py out/bench/files
-	python tests/bench/replay.py
-	python -m tests.bench.fast
-	python -m tests.bench.emulated
-	python -m tests.bench.dax
-	python -m tests.bench.closed
-	python -m tests.bench.characterize
-	python -m tests.bench.files
-	python tests/bench/cache.py
-	python -m tests.bench.cache_peer
-	python tests/bench/tiers.py
-	python tests/bench/placement.py out/bench/placement
-	python tests/bench/pipeline.py out/bench
+bench: setup-dev ## Measure decoding, replay and every stage beside the peers; ARGS="fast --rounds 9" chooses
+	python -m tests.bench $(ARGS)
 
 fuzz: ## Fuzz decoder and readers of texts under sanitizers, a minute each; FUZZ_S=600 for longer (needs clang)
 	tests/fuzz/run decode $(FUZZ_S)

@@ -1,26 +1,17 @@
-"""Time `tracekit bench`: when requests of a profile were submitted, beside when they were due.
-
-Profiles of one stream whose gaps are 50 us on average (20,000 requests/s), of each process; on the
-null engine and on a file that is made for the run. A line has the issue error (submitted less due),
-the realised rate, and how far the gaps of submission are from the profile's distribution: the
-distance of Kolmogorov and Smirnov to scipy's, beside that of the gaps as they were due.
-
-    python -m tests.bench.arrivals FOLDER --requests 200000 --repeats 3
-"""
+"""`tracekit bench`: when requests of a profile were submitted, beside when they were due."""
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 from scipy import stats
 
-from tracekit.pipeline import BenchOptions, bench
+from tests.bench.harness import Bench
+from tracekit.pipeline import BenchOptions
+from tracekit.pipeline import bench as run_profile
 from tracekit.workload.reader import read_profile
 from tracekit.workload.requests import Extent
 
@@ -52,43 +43,36 @@ size = "4KiB"
 """
 
 
-def line(process: str, folder: Path, *, engine: str, requests: int) -> str:
-    """Run one profile and say how it went."""
+def measure(out: Bench, process: str, *, engine: str, requests: int) -> None:
+    """Run one profile and print how it went."""
     more, expected = PROCESSES[process]
-    (folder / "own.toml").write_text(PROFILE.format(process=process, more=more))
-    profile = read_profile(folder / "own.toml")
+    own = out.scratch / "own.toml"
+    own.write_text(PROFILE.format(process=process, more=more))
     options = BenchOptions(engine=engine, overwrite=True, with_report=False)
-    result = bench(profile, folder / "run", extent=Extent(requests), options=options)
-    (summary,) = result.summaries
-    table = pq.read_table(folder / "run/replays/latest/completions.parquet")
-    gaps = [
+    folder, extent = out.scratch / "run", Extent(requests)
+    (summary,) = run_profile(read_profile(own), folder, extent=extent, options=options).summaries
+    table = pq.read_table(folder / "replays/latest/completions.parquet")
+    submitted, due = (
         np.diff(np.sort(np.asarray(table[name]).astype(np.float64)))
         for name in ("submit_ns", "intended_ns")
-    ]
-    apart = [stats.kstest(of, expected.cdf).statistic for of in gaps]
-    error = {name: summary["issue_error"][f"{name}_ns"] / 1e3 for name in ("p50", "p99", "max")}
-    shown = ", ".join(f"{name} {value:,.2f} us" for name, value in error.items())
-    rate = summary["timing"]["requests_per_second"]
-    return (
-        f"{engine}, {process}: {shown}, {rate:,.0f} requests/s (due: {1e9 / gaps[1].mean():,.0f}),"
-        f" gaps {apart[0]:.4f} from the profile's (due: {apart[1]:.4f}),"
-        f" load {os.getloadavg()[0]:.1f}"
     )
+    error = {f"{at}_us": summary["issue_error"][f"{at}_ns"] / 1e3 for at in ("p50", "p99", "max")}
+    rates = {"rate": summary["timing"]["requests_per_second"], "due": 1e9 / float(due.mean())}
+    apart = {
+        "gaps_ks": float(stats.kstest(submitted, expected.cdf).statistic),
+        "due_ks": float(stats.kstest(due, expected.cdf).statistic),
+    }
+    out.row(f"{engine}, {process}", **error, **rates, **apart)
 
 
-def main() -> None:
-    """Print a line a run."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--requests", type=int, default=200_000)
-    parser.add_argument("--repeats", type=int, default=3)
-    asked = parser.parse_args()
-    asked.folder.mkdir(parents=True, exist_ok=True)
+def bench(out: Bench, *, requests: int = 200_000, repeats: int = 3) -> None:
+    """Run profiles of one stream with gaps of 50 us on average (20,000 requests/s), by process.
+
+    On the null engine and on a file that is made for the run. A row has the issue error (submitted
+    less due), the rate, and how far the gaps of submission are from the profile's distribution: the
+    distance of Kolmogorov and Smirnov to scipy's, beside that of the gaps as they were due.
+    """
     for engine in ("null", "auto"):
         for process in PROCESSES:
-            for _ in range(asked.repeats):
-                print(line(process, asked.folder, engine=engine, requests=asked.requests))
-
-
-if __name__ == "__main__":
-    main()
+            for _ in range(repeats):
+                measure(out, process, engine=engine, requests=requests)

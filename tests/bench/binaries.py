@@ -1,162 +1,118 @@
-"""Time the import of binary traces: into columns by one core, and the whole command to Parquet.
-
-blktrace is the sample capture repeated, and its columns are requests: events are paired. Of OCTF
-requests and completions are joined. vscsi and oracleGeneral have a request a record. "Into columns"
-is CPU time of one core, the command's time is all of it, start included. Beside them a Python loop
-that unpacks the records of the fixed formats, one after the other. The best of each counts.
-
-    python -m tests.bench.binaries FOLDER --records 10000000
-"""
+"""The import of binary traces: into columns by one core, and the whole command to Parquet."""
 
 from __future__ import annotations
 
-import argparse
-import os
 import struct
-from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tests.bench.decode import NAME, repeat_sample
-from tests.bench.octf import write_trace
-from tests.bench.texts import peak_mib, processor_s, run_import, wall_s
+from tests.bench.harness import Bench, files_open
+from tests.bench.inputs import CAPTURE, CPUS, repeated, write_octf, write_records
+from tests.bench.texts import Loops, read_beside
 from tracekit._native.decode import Decoder
 from tracekit._native.octf import OctfReader
 from tracekit.formats import ORACLE_RECORD
 from tracekit.readers.binary import V1, V2, OracleFormat, VscsiFormat
 from tracekit.readers.blocks import blocks_of, whole_records
 
-Fixed = VscsiFormat | OracleFormat
+Kind = np.dtype[np.void]
+LETTERS = {"<u2": "H", "<u4": "I", "<u8": "Q", "<i8": "q"}
 PYTHON_SHARE = 20
-"""The Python loop reads the first records only, one of so many."""
-CHUNK = 1_000_000
-
-
-def write_records(path: Path, kind: np.dtype[np.void], count: int) -> Path:
-    """Write records of random places and lengths; times go on by some microseconds."""
-    random, now = np.random.default_rng(1), 0
-    with path.open("wb") as out:
-        for start in range(0, count, CHUNK):
-            rows = min(CHUNK, count - start)
-            records = np.zeros(rows, kind)
-            times = now + np.cumsum(random.integers(0, 200, rows))
-            now = int(times[-1])
-            filled: dict[str, Any] = {
-                "time": times // 1_000_000 if kind == ORACLE_RECORD else times,
-                "length": 4096,
-                "size": 4096,
-                "command": np.where(random.random(rows) < 0.5, 0x28, 0x2A),
-                "version": 0x100 if kind == np.dtype(V1) else 0x200,
-                "sector": random.integers(0, 1 << 26, rows) * 8,
-                "object": random.integers(0, 1 << 26, rows) * 8,
-                "response": random.integers(50, 5000, rows),
-                "next": -1,
-            }
-            for name in kind.names or ():
-                records[name] = filled.get(name, 0)
-            out.write(records.tobytes())
-    return path
-
-
-def decode_fixed(form: Fixed) -> Callable[[Path], None]:
-    """Return what reads a file of fixed records into columns."""
-
-    def read(path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY)
-        for block in blocks_of(fd, b"", whole=whole_records(form.record_bytes)):
-            form.decode(block)
-        os.close(fd)
-
-    return read
-
-
-def unpack(kind: np.dtype[np.void]) -> Callable[[Path], None]:
-    """Return a loop that unpacks the first records, as a short script would."""
-    letters = {"<u2": "H", "<u4": "I", "<u8": "Q", "<i8": "q"}
-    record = struct.Struct("<" + "".join(letters[kind[name].str] for name in kind.names or ()))
-
-    def loop(path: Path) -> None:
-        columns: list[list[int]] = [[] for _ in kind.names or ()]
-        count = path.stat().st_size // record.size // PYTHON_SHARE
-        for values in islice(record.iter_unpack(path.read_bytes()), count):
-            for column, value in zip(columns, values, strict=True):
-                column.append(value)
-
-    return loop
+"""The Python loops read the first records only, one of so many."""
 
 
 def decode_blktrace(folder: Path) -> None:
-    """Read a capture into columns of requests."""
-    fds = [os.open(path, os.O_RDONLY) for path in sorted(folder.glob(f"{NAME}.blktrace.*"))]
-    with Decoder(fds) as decoder:
+    paths = sorted(folder.glob(f"{CAPTURE}.blktrace.*"))
+    with files_open(paths) as fds, Decoder(fds) as decoder:
         for _ in decoder.batches():
             pass
-    for fd in fds:
-        os.close(fd)
 
 
 def decode_octf(folder: Path) -> None:
-    """Read a trace into columns of requests."""
-    fds = [os.open(path, os.O_RDONLY) for path in sorted(folder.glob("octf.trace.*"))]
-    with OctfReader(fds, b"") as reader:
+    paths = sorted(folder.glob("octf.trace.*"))
+    with files_open(paths) as fds, OctfReader(fds, b"") as reader:
         while len(reader.read()["time"]):
             pass
-    for fd in fds:
-        os.close(fd)
 
 
-def main() -> None:
-    """Generate, time and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    arguments = parser.parse_args()
-    folder, count = arguments.folder, arguments.records
-    for name in ("capture", "octf"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    records = repeat_sample(folder / "capture", count)
-    write_trace(folder / "octf", count // 4)
-    cases: list[tuple[str, Path, int, Callable[[Path], None], Callable[[Path], None] | None]] = [
-        ("blktrace", folder / "capture", records, decode_blktrace, None),
-        ("octf", folder / "octf", count // 4 * 2, decode_octf, None),
-    ]
-    fixed: list[tuple[Fixed, np.dtype[np.void]]] = [
+def decode_fixed(path: Path, form: VscsiFormat | OracleFormat) -> None:
+    with files_open([path]) as fds:
+        for block in blocks_of(fds[0], b"", whole=whole_records(form.record_bytes)):
+            form.decode(block)
+
+
+def unpack(path: Path, kind: Kind) -> None:
+    """Unpack the first records, as a short script would."""
+    record = struct.Struct("<" + "".join(LETTERS[kind[name].str] for name in kind.names or ()))
+    columns: list[list[int]] = [[] for _ in kind.names or ()]
+    count = path.stat().st_size // record.size // PYTHON_SHARE
+    for values in islice(record.iter_unpack(path.read_bytes()), count):
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+
+
+def unpack_octf(folder: Path, messages: int) -> None:
+    """Decode the fields of so many messages of the first file, and no more."""
+    data, at = (folder / "octf.trace.0").read_bytes(), 0
+    for _ in range(messages):
+        size, at = _varint(data, at)
+        _fields(data, at, at + size)
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def _fields(data: bytes, at: int, end: int) -> dict[int, object]:
+    found: dict[int, object] = {}
+    while at < end:
+        tag, at = _varint(data, at)
+        value, at = _varint(data, at)
+        if tag & 7:
+            found[tag >> 3] = _fields(data, at, at + value)
+            at += value
+        else:
+            found[tag >> 3] = value
+    return found
+
+
+def bench(out: Bench, *, records: int = 10_000_000, rounds: int = 3) -> None:
+    """Import the repeated sample, OCTF messages, and records of vscsi and oracleGeneral.
+
+    blktrace's events are paired, OCTF's requests and completions joined; the others have a request
+    a record. "Into columns" and the Python loops, which only unpack, are CPU time of one core; the
+    command's time is wall time, start included.
+    """
+    capture, count = repeated(out, records)
+    loops: Loops = {"into columns": (decode_blktrace, 1)}
+    read_beside(out, "blktrace", capture, loops, count=count, rounds=rounds)
+    requests = records // 4
+    octf = out.input(f"octf-{requests}", partial(write_octf, requests=requests))
+    share = CPUS * PYTHON_SHARE
+    loops = {"into columns": (decode_octf, 1)}
+    loops["Python loop"] = partial(unpack_octf, messages=requests * 2 // share), share
+    read_beside(out, "octf", octf, loops, count=requests * 2, rounds=rounds)
+    forms: tuple[tuple[VscsiFormat | OracleFormat, Kind], ...] = (
         *(
             (VscsiFormat(1), np.dtype(V1)),
             (VscsiFormat(2), np.dtype(V2)),
             (OracleFormat(), ORACLE_RECORD),
         ),
-    ]
-    for form, kind in fixed:
-        path = write_records(folder / f"{form.name}.bin", kind, count)
-        cases.append((form.name, path, count, decode_fixed(form), unpack(kind)))
-    for name, path, rows, decode, loop in cases:
-        tell(name, "into columns, one core", rows, best(processor_s, decode, path, arguments.runs))
-        tell(name, "tracekit, to Parquet", rows, best(wall_s, run_import, path, arguments.runs))
-        if loop is not None:
-            taken = best(processor_s, loop, path, arguments.runs)
-            tell(name, "Python loop", rows // PYTHON_SHARE, taken)
-        print(f"{name:<15}{'peak of the command':<24}{peak_mib(path):8.0f} MiB", flush=True)
-
-
-def best(
-    clock: Callable[[Callable[[Path], None], Path], float],
-    function: Callable[[Path], None],
-    path: Path,
-    runs: int,
-) -> float:
-    """Return the least seconds of several runs."""
-    return min(clock(function, path) for _ in range(runs))
-
-
-def tell(name: str, what: str, records: int, seconds: float) -> None:
-    """Print a rate."""
-    print(f"{name:<15}{what:<24}{records / seconds / 1e6:8.2f} M records/s", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    )
+    for form, kind in forms:
+        write = partial(write_records, kind=kind, count=records)
+        path = out.input(f"{form.name}-{records}.bin", write)
+        loops = {"into columns": (partial(decode_fixed, form=form), 1)}
+        loops["Python loop"] = partial(unpack, kind=kind), PYTHON_SHARE
+        read_beside(out, form.name, path, loops, count=records, rounds=rounds)

@@ -1,17 +1,7 @@
-"""Time the cache kernels on one core, and what they take as traces grow.
-
-Requests are skewed over a footprint that grows with the trace (a tenth of its references), so the
-tables leave the processor's caches; pages a request are given, since neighbours are cheaper.
-
-    python tests/bench/cache.py --references 1000000 10000000 100000000
-    python tests/bench/cache.py --folder /big/disk/trace-folder
-"""
+"""The cache kernels on one core, and what they take as traces grow."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import resource
 import time
 from pathlib import Path
 from statistics import median
@@ -19,16 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from tests.bench.harness import Bench, one_core, peak_mib, timed
 from tracekit._native.caches import POLICIES, Cache, CacheSetup, next_uses
 from tracekit._native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
 from tracekit._native.handle import ACCESS
-from tracekit.model.miss_ratio_curve import Accesses, exact_hits, sampled_hits
+from tracekit.model.miss_ratio_curve import Accesses, HitCounts, exact_hits, sampled_hits
 
 Array = np.ndarray[Any, Any]
 
 SAMPLES = 490_000  # pages: what 8 MiB hold with the curves
 FAR = 1 << 40  # pages: keys so far away have other hashes
 CHUNK = 1 << 18
+EVERYTHING = list(range(10))
 
 
 def requests(references: int, pages_each: int, footprint: int) -> Array:
@@ -44,130 +36,109 @@ def requests(references: int, pages_each: int, footprint: int) -> Array:
     return rows
 
 
-def seconds(start: float) -> float:
-    """Return the processor time of this process since `start`."""
-    return time.process_time() - start
-
-
 def sizes_for(footprint: int) -> Array:
     """Return sizes an eighth of an octave apart, as the command has."""
     steps = np.arange(int(np.log2(footprint) * 8) + 1)
     return np.unique((2 ** (steps / 8)).astype(np.uint64))
 
 
-def exact(rows: Array, footprint: int) -> tuple[Array, Any]:
-    """Time the exact curve; return the runs and the hits."""
-    start = time.process_time()
-    keys = np.arange(footprint, dtype=np.int64)
-    with PageRuns(keys) as pages:
-        runs = pages.find(rows)
-    found_s = seconds(start)
-    references = int(rows["count"].sum())
-    sizes = sizes_for(footprint)
-    start = time.process_time()
+def runs_of(rows: Array, footprint: int) -> Array:
+    """Return the references by rank, as the kernels take them."""
+    with PageRuns(np.arange(footprint, dtype=np.int64)) as pages:
+        return pages.find(rows)
+
+
+def exact(runs: Array, sizes: Array, footprint: int) -> tuple[HitCounts, int]:
+    """Return the hits by the exact curve, and its memory in bytes."""
     with Curve(footprint, sizes) as curve:
         curve.add(runs)
-        counts = exact_hits(curve.read(), sizes)
-        memory = curve.memory_bytes
-    took = seconds(start)
-    print(
-        f"  exact curve of {len(sizes)} sizes: {references / took / 1e6:.1f} M refs/s, ranks"
-        f" {references / found_s / 1e6:.1f} M refs/s, {memory / footprint:.1f} + at most 12 bytes"
-        " a page"
-    )
-    return runs, counts
+        return exact_hits(curve.read(), sizes), curve.memory_bytes
 
 
-def sampled(rows: Array, footprint: int, truth: Any, options: argparse.Namespace) -> None:
+def sampled(
+    out: Bench, case: str, rows: Array, truth: HitCounts, *, samples: int, rounds: int
+) -> None:
     """Time samples of the same references, each of other pages, and compare the exact curve."""
-    sizes = sizes_for(footprint)
-    references = int(rows["count"].sum())
-    everything = list(range(10))
-    ratio = truth.miss_ratios(everything)
-    took, errors, covered, memory = [], [], [], 0
-    for _ in range(options.repeats):
+    references, ratio = int(rows["count"].sum()), truth.miss_ratios(EVERYTHING)
+    sizes = truth.sizes[1:].astype(np.uint64)  # all but no cache
+    rates, errors, inside, memory = [], [], [], 0
+    for _ in range(rounds):
         rows["key"] += FAR
         start = time.process_time()
-        with Shards(sizes, threshold=SHARDS_SCALE, page_limit=options.samples) as shards:
+        with Shards(sizes, threshold=SHARDS_SCALE, page_limit=samples) as shards:
             for first in range(0, len(rows), CHUNK):
                 shards.add(rows[first : first + CHUNK])
-            took.append(seconds(start))
+            rates.append(references / (time.process_time() - start) / 1e6)
             counts = sampled_hits(shards, sizes)
-        low, high = counts.bounds(everything)
-        errors.append(np.abs(counts.miss_ratios(everything) - ratio).mean())
-        covered.append(((low <= ratio + 1e-12) & (ratio <= high + 1e-12)).mean())
+        low, high = counts.bounds(EVERYTHING)
+        errors.append(np.abs(counts.miss_ratios(EVERYTHING) - ratio).mean())
+        inside.append(((low <= ratio + 1e-12) & (ratio <= high + 1e-12)).mean())
         memory = counts.shards.memory_bytes if counts.shards else 0
-    print(
-        f"  samples of {options.samples:,} pages: {references / median(took) / 1e6:.0f} M refs/s,"
-        f" {memory / (1 << 20):.1f} MiB, mean error {np.mean(errors):.4f}, of the worst"
-        f" {max(errors):.4f}, bands hold {np.mean(covered):.1%} of the sizes, the worst"
-        f" {min(covered):.1%}"
-    )
+    found = {"mean_error": float(np.mean(errors)), "worst_error": float(max(errors))}
+    found |= {"in_band": float(np.mean(inside)), "worst_band": float(min(inside))}
+    out.row(case, **{"M refs/s": median(rates)}, mib=memory / (1 << 20), **found)
 
 
-def one_size(runs: Array, footprint: int, repeats: int) -> None:
-    """Time each policy at a tenth of the footprint, the median of some rounds."""
-    references = int(runs["count"].sum())
-    rates = []
-    for policy in POLICIES:
-        setup = CacheSetup(footprint, footprint // 10, policy)
-        future = next_uses(setup, runs) if policy == "optimum" else None
-        took = []
-        for _ in range(repeats):
-            start = time.process_time()
-            with Cache(setup) as cache:
-                cache.add(runs, future)
-            took.append(seconds(start))
-        rates.append(f"{policy} {references / median(took) / 1e6:.1f}")
-    print(f"  one size, M refs/s: {', '.join(rates)}")
+def policy_rate(runs: Array, footprint: int, policy: str) -> float:
+    """Return M references a second of a cache of a tenth of the footprint."""
+    setup = CacheSetup(footprint, footprint // 10, policy)
+    future = next_uses(setup, runs) if policy == "optimum" else None
+    start = time.process_time()
+    with Cache(setup) as cache:
+        cache.add(runs, future)
+    return float(runs["count"].sum()) / (time.process_time() - start) / 1e6
 
 
-def from_parquet(options: argparse.Namespace) -> None:
+def from_parquet(out: Bench, folder: Path, *, samples: int, rounds: int) -> None:
     """Time samples straight from a trace folder's requests: reading, decoding and all."""
-    sizes = sizes_for(1 << 24)
-    took, passed = [], []
-    for _ in range(options.repeats):
-        start, wall = time.process_time(), time.monotonic()
-        with Shards(sizes, threshold=SHARDS_SCALE, page_limit=options.samples) as shards:
-            for rows in Accesses(options.folder / "requests.parquet", 4096).read():
+
+    def once() -> Any:
+        with Shards(sizes_for(1 << 24), threshold=SHARDS_SCALE, page_limit=samples) as shards:
+            for rows in Accesses(folder / "requests.parquet", 4096).read():
                 shards.add(rows)
-            took.append(seconds(start))
-            passed.append(time.monotonic() - wall)
-            totals = shards.read()[1]
+            return shards.read()[1]
+
+    found = [timed(once) for _ in range(rounds)]
+    totals = found[0][0]
     references = sum(totals.references)
-    print(
-        f"{options.folder.name}: {references:,} references sampled from Parquet at"
-        f" {references / median(took) / 1e6:.0f} M refs/s of processor time,"
-        f" {references / median(passed) / 1e6:.0f} M/s of wall time,"
-        f" {totals.memory_bytes / (1 << 20):.1f} MiB, {totals.sampled / references:.1%} sampled"
-    )
+    cpu_s, wall_s = (median(getattr(u, of) for _, u in found) for of in ("cpu_s", "wall_s"))
+    rates = {"M refs/cpu-s": references / cpu_s / 1e6, "M refs/s": references / wall_s / 1e6}
+    figures = {"mib": totals.memory_bytes / (1 << 20), "sampled": totals.sampled / references}
+    out.row(f"{folder.name}, from Parquet", references=references, **rates, **figures)
 
 
-def main() -> None:
-    """Time synthetic references of every length that is asked for, or a trace folder."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--references", type=int, nargs="+", default=[1_000_000, 10_000_000])
-    parser.add_argument("--pages-each", type=int, nargs="+", default=[1, 8])
-    parser.add_argument("--repeats", type=int, default=5, help="rounds of each policy and sample")
-    parser.add_argument("--samples", type=int, default=SAMPLES, help="most pages in a sample")
-    parser.add_argument("--folder", type=Path)
-    options = parser.parse_args()
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    if options.folder:
-        from_parquet(options)
+def synthetic(out: Bench, rows: Array, footprint: int, *, samples: int, rounds: int) -> None:
+    """Time the exact curve, samples and each policy on some references."""
+    total, sizes = int(rows["count"].sum()), sizes_for(footprint)
+    case = f"{total:,} references, {rows['count'][0]} at once"
+    runs, ranks = timed(runs_of, rows, footprint)
+    (truth, memory), curve = timed(exact, runs, sizes, footprint)
+    rates = {"ranks M/s": total / ranks.cpu_s / 1e6, "curve M/s": total / curve.cpu_s / 1e6}
+    out.row(case, pages=footprint, sizes=len(sizes), **rates, bytes_a_page=memory / footprint)
+    sampled(out, f"{case}: sampled", rows, truth, samples=samples, rounds=rounds)
+    for policy in POLICIES:
+        found = [policy_rate(runs, footprint, policy) for _ in range(rounds)]
+        out.row(f"{case}: {policy}", **{"M refs/s": median(found)})
+
+
+def bench(
+    out: Bench, *, references: tuple[int, ...] = (1_000_000, 10_000_000),
+    pages_each: tuple[int, ...] = (1, 8), rounds: int = 5, samples: int = SAMPLES,
+    trace: Path | None = None,
+) -> None:  # fmt: skip
+    """Requests are skewed over a footprint that grows with the trace, a tenth of its references.
+
+    So the tables leave the processor's caches; pages a request are given, since neighbours are
+    cheaper. With `trace` the samples come straight from the Parquet file of a trace folder, such as
+    that of the bench of placement. Rates are of processor time.
+    """
+    one_core()
+    if trace:
+        from_parquet(out, trace, samples=samples, rounds=rounds)
         return
-    for references in options.references:
-        for pages_each in options.pages_each:
-            footprint = max(8, references // 10)
-            rows = requests(references, pages_each, footprint)
-            total = int(rows["count"].sum())
-            print(f"{total:,} references, {pages_each} pages a request, {footprint:,} pages")
-            runs, truth = exact(rows, footprint)
-            sampled(rows, footprint, truth, options)
-            one_size(runs, footprint, options.repeats)
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"peak {peak_mib:.0f} MiB")
-
-
-if __name__ == "__main__":
-    main()
+    for count in references:
+        for pages in pages_each:
+            footprint = max(8, count // 10)
+            rows = requests(count, pages, footprint)
+            synthetic(out, rows, footprint, samples=samples, rounds=rounds)
+    out.row("all of it", peak_mib=peak_mib())

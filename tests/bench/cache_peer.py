@@ -1,19 +1,7 @@
-"""Time one cache size beside libCacheSim on the same references, and compare their misses.
-
-Both on one core, in turn, from where libCacheSim starts: its binary trace in the page cache, and
-runs in memory. `pip install libcachesim` brings the peer; without it only tracekit is timed.
-
-    python -m tests.bench.cache_peer --references 10000000
-"""
+"""One cache size beside libCacheSim on the same references, and their misses."""
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import os
-import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -22,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.bench.cache import requests
+from tests.bench.cache import requests, runs_of
+from tests.bench.harness import Bench, needs_module, one_core, timed
 from tracekit._native.caches import Cache, CacheSetup
-from tracekit._native.curves import PageRuns
 
 Array = np.ndarray[Any, Any]
 
@@ -32,17 +20,9 @@ Array = np.ndarray[Any, Any]
 PEERS = {"lru": "LRU", "fifo": "FIFO", "clock": "Clock", "s3-fifo": "S3FIFO", "arc": "ARC"}
 EQUAL = ("lru", "fifo", "clock")
 PEER = "libcachesim"
-REPEATS = 5
 PUBLISHED_MREFS_S = 2.75  # libCacheSim's own figure, of one thread
 # oracleGeneral, as libCacheSim's documentation has it.
 RECORD = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
-
-
-def timed(work: Callable[[], float]) -> tuple[float, float]:
-    """Return the processor time and the result of one run."""
-    start = time.process_time()
-    found = work()
-    return time.process_time() - start, found
 
 
 def ours(runs: Array, setup: CacheSetup, references: int) -> float:
@@ -59,51 +39,42 @@ def theirs(peer: ModuleType, trace: Path, policy: str, capacity: int) -> float:
     return ratio
 
 
-def compare(rows: Array, footprint: int, peer: ModuleType | None, trace: Path) -> None:
-    """Print the speed of each policy at a tenth of the footprint, and the ratio."""
-    references, capacity = len(rows), footprint // 10
-    with PageRuns(np.arange(footprint, dtype=np.int64)) as pages:
-        runs = pages.find(rows)
+def write_trace(path: Path, rows: Array) -> None:
+    """Write the references for the peer."""
+    records = np.zeros(len(rows), RECORD)
+    records["id"], records["size"], records["next"] = rows["key"] + 1, 1, -1
+    records.tofile(path)
+
+
+def bench(out: Bench, *, references: int = 10_000_000, rounds: int = 5) -> None:
+    """Run both on one core, in turn, from where libCacheSim starts.
+
+    That is its binary trace in the page cache, and runs in memory; the cache has a tenth of the
+    pages. Without the peer only tracekit is measured, beside what libCacheSim has published.
+    """
+    one_core()
+    footprint = max(100, references // 10)
+    rows = requests(references, 1, footprint)
+    trace = out.scratch / "references.oracleGeneral"
+    write_trace(trace, rows)
+    runs = runs_of(rows, footprint)
+    peer: ModuleType | None = None
+    with out.part(PEER):
+        peer = needs_module(PEER)
     for policy in PEERS:
-        setup = CacheSetup(footprint, capacity, policy)
-        mine, other = [], []
-        for _ in range(REPEATS):
-            mine.append(timed(partial(ours, runs, setup, references)))
-            if peer:
-                other.append(timed(partial(theirs, peer, trace, policy, capacity)))
-        rate = references / median(took for took, _ in mine) / 1e6
-        line = f"  {policy}: {rate:.1f} M refs/s, misses {mine[0][1]:.4f}"
-        if other:
-            peer_rate = references / median(took for took, _ in other) / 1e6
-            line += f"; libCacheSim {peer_rate:.2f} M refs/s, misses {other[0][1]:.4f}"
-            line += f"; ratio {rate / peer_rate:.1f}"
-            if policy in EQUAL and round(mine[0][1], 6) != round(other[0][1], 6):
-                raise SystemExit(f"{policy}: {mine[0][1]} misses and libCacheSim {other[0][1]}")
-        else:
-            line += f"; {rate / PUBLISHED_MREFS_S:.1f} times what libCacheSim has published"
-        print(line)
+        misses: dict[str, float] = {}
+        setup = CacheSetup(footprint, footprint // 10, policy)
+        works = {"tracekit": partial(ours, runs, setup, references)}
+        if peer:
+            works[PEER] = partial(theirs, peer, trace, policy, footprint // 10)
 
+        def rate(name: str, works: Any = works, misses: dict[str, float] = misses) -> float:
+            misses[name], used = timed(works[name])
+            return references / used.cpu_s / 1e6
 
-def main() -> None:
-    """Make the references, write them for the peer, and time both."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--references", type=int, default=10_000_000)
-    count = parser.parse_args().references
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    is_installed = importlib.util.find_spec(PEER) is not None
-    peer = importlib.import_module(PEER) if is_installed else None
-    if not is_installed:
-        print("libCacheSim is not installed (pip install libcachesim): not measured")
-    footprint = max(100, count // 10)
-    rows = requests(count, 1, footprint)
-    with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder) / "references.oracleGeneral"
-        records = np.zeros(count, RECORD)
-        records["id"], records["size"], records["next"] = rows["key"] + 1, 1, -1
-        records.tofile(trace)
-        print(f"{count:,} references to {footprint:,} pages, a cache of a tenth")
-        compare(rows, footprint, peer, trace)
-
-
-if __name__ == "__main__":
-    main()
+        ways = {name: partial(rate, name) for name in reversed(works)}
+        found = out.compare(policy, ways, rounds=rounds, unit="M refs/s")
+        published = median(found["tracekit"]) / PUBLISHED_MREFS_S
+        out.row(f"{policy}: misses", **misses, to_published=published)
+        if policy in EQUAL and len({round(ratio, 6) for ratio in misses.values()}) > 1:
+            raise SystemExit(f"{policy}: the misses differ: {misses}")

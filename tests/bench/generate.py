@@ -1,15 +1,11 @@
-"""Write a large synthetic capture: blktrace v7 files, one a CPU, and their layout.json.
+"""A large synthetic capture: blktrace v7 files, one a CPU, and their layout.json.
 
 Three partitions are used as in study A: a file system with a skewed hot part and sequential runs,
-a cyclic journal and swap. Seeded, so the same arguments give the same
-bytes. Memory does not grow with the number of requests.
-
-    python tests/bench/generate.py --requests 20000000 /big/disk/folder
+a cyclic journal and swap. Memory does not grow with the number of requests.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -19,20 +15,12 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 MAGIC = 0x65617400 | 7
+WIDE, WORDS = ("time", "sector"), ("bytes", "action", "pid", "device", "cpu")
 RECORD = np.dtype(
-    [
-        ("magic", "<u4"),
-        ("sequence", "<u4"),
-        ("time", "<u8"),
-        ("sector", "<u8"),
-        ("bytes", "<u4"),
-        ("action", "<u4"),
-        ("pid", "<u4"),
-        ("device", "<u4"),
-        ("cpu", "<u4"),
-        ("error", "<u2"),
-        ("pdu_len", "<u2"),
-    ]
+    [("magic", "<u4"), ("sequence", "<u4")]
+    + [(name, "<u8") for name in WIDE]
+    + [(name, "<u4") for name in WORDS]
+    + [("error", "<u2"), ("pdu_len", "<u2")]
 )
 QUEUE, GETRQ, ISSUE, COMPLETE = 1, 4, 7, 8
 CATEGORY = {QUEUE: 0x10, GETRQ: 0, ISSUE: 0x40, COMPLETE: 0x80}
@@ -174,27 +162,7 @@ def layout() -> dict[str, Any]:
         }
         for index, (role, (start, sectors, _, _)) in enumerate(PARTITIONS.items(), 1)
     ]
-    end = max(start + sectors for start, sectors, _, _ in PARTITIONS.values())
-    device = {
-        "device": "sda",
-        "major": 8,
-        "minor": 0,
-        "size_sectors": end,
-        "logical_sector_bytes": 512,
-        "rotational": True,
-    }
+    size = max(start + sectors for start, sectors, _, _ in PARTITIONS.values())
+    device = {"device": "sda", "major": 8, "minor": 0, "size_sectors": size}
+    device |= {"logical_sector_bytes": 512, "rotational": True}
     return {"layout_version": 1, "devices": [device], "partitions": partitions, "processes": {}}
-
-
-def main() -> None:
-    """Read the arguments and write the capture."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--requests", type=int, default=2_000_000)
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    write_capture(arguments.folder, requests=arguments.requests, seed=arguments.seed)
-
-
-if __name__ == "__main__":
-    main()

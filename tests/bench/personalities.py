@@ -1,31 +1,22 @@
-"""Calls of personalities by three programs: `python -m tests.bench.personalities [NAME...]`.
-
-The plan of each personality for one thread becomes a list of calls, which tracekit-file-replay, fio
-(its iolog with the opening and closing of files) and a loop in C (`calls.c`) make by turns, on a
-tmpfs and on an ext4 whose disk is memory (root). fio's iolog cannot create, stat or delete files:
-these calls are left out for all three, a file that would be created is there and is opened, and the
-appending ones are told where the file ends. fio runs without what it would add by itself: advice to
-the kernel and changed buffers.
-"""
+"""Calls of personalities by three programs."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import statistics
-import subprocess
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
 
-from tests.bench.memory_disk import FILE_SYSTEMS
+from tests.bench.harness import MEMORY, Bench, ext4, fio, needs, run
 from tests.sweep.machine import Machine
 from tracekit._native import FILE_PROGRAM, program_path
 from tracekit.plans.file_plan import (
@@ -43,14 +34,12 @@ from tracekit.workload.personality import open_personality
 
 SERVERS = ("varmail", "fileserver", "webserver", "webproxy")
 SETTINGS = {"threads": "1", "files": "1000"}
-CALLS = 200_000
-ROUNDS = 7
 KEPT = ("open", "close", "read", "write", "fsync")
 ACTIONS = {CODES["open"]: "open", CODES["close"]: "close"}
 MOVES = {CODES["read"]: "read", CODES["write"]: "write", CODES["fsync"]: "sync"}
 CALL = np.dtype([("offset", "<u8"), ("length", "<u8"), ("operation", "<u4"), ("file", "<u4")])
 FIO: tuple[str, ...] = ("--name=calls", "--ioengine=psync", "--invalidate=0", "--fadvise_hint=0")
-FIO += ("--scramble_buffers=0", "--allow_file_create=0", "--output-format=json")
+FIO += ("--scramble_buffers=0", "--allow_file_create=0", "--read_iolog=iolog")
 Records = npt.NDArray[np.void]
 
 
@@ -68,12 +57,12 @@ class Listed:
         return int(np.isin(self.calls["operation"], list(MOVES)).sum())
 
 
-def listed(name: str, scratch: Path) -> Listed:
+def listed(name: str, scratch: Path, calls: int) -> Listed:
     """Return what one thread of a personality calls, without what an iolog cannot say."""
     plan = scratch / "whole"
     write_personality(open_personality(name, SETTINGS), plan, turns=20_000)
     machine = Machine(plan)
-    records, files = machine.records[:CALLS].copy(), machine.files
+    records, files = machine.records[:calls].copy(), machine.files
     names = plan.read_bytes()[-int(machine.header["name_bytes"]) :]
     made = records["operation"] == CODES["create"]
     records["operation"][made] = CODES["open"]
@@ -165,92 +154,78 @@ def make_files(calls: Listed, folder: Path) -> None:
     os.sync()
 
 
-class Contest:
-    """One personality on one file system: each program's ns of a call, in the order of rounds."""
+class Programs:
+    """What makes the calls of one personality on one file system: each returns calls a ms."""
 
-    def __init__(self, calls: Listed, scratch: Path, folder: Path) -> None:
+    def __init__(self, calls: Listed, folder: Path, loop: Path) -> None:
         """Write the calls in the three forms."""
-        self.calls, self.scratch, self.folder = calls, scratch, folder
-        in_plan(calls, scratch / "plan")
-        in_list(calls, scratch / "list")
-        in_iolog(calls, scratch / "iolog", folder / "run")
-        self.ns: dict[str, list[float]] = {name: [] for name in PROGRAMS}
+        self.calls, self.loop, self.files = calls, loop, folder / "run"
+        self.scratch = loop.parent
+        in_plan(calls, self.scratch / "plan")
+        in_list(calls, self.scratch / "list")
+        in_iolog(calls, self.scratch / "iolog", self.files)
 
-    def turn(self, number: int) -> None:
-        """Let each program make the calls once; each round begins with another one."""
-        programs = list(PROGRAMS.items())
-        for name, run in programs[number % 3 :] + programs[: number % 3]:
-            if name != OWN:  # which makes its files itself
-                make_files(self.calls, self.folder / "run")
-            self.ns[name].append(run(self) / len(self.calls.calls))
-            shutil.rmtree(self.folder / "run", ignore_errors=True)
+    def on_files(self, program: Callable[[], float]) -> float:
+        """Make the files before and remove them after."""
+        make_files(self.calls, self.files)
+        try:
+            return len(self.calls.calls) / program() * 1e6
+        finally:
+            shutil.rmtree(self.files)
 
-    def loop(self) -> float:
+    def in_c(self) -> float:
         """Return the ns of the loop in C."""
-        return float(said([str(self.scratch / "calls"), "list", str(self.folder / "run")], self))
-
-    def replayer(self) -> float:
-        """Return the ns of tracekit-file-replay, which makes and removes files of its own."""
-        program = str(program_path(FILE_PROGRAM))
-        told = json.loads(said([program, "plan", str(self.folder), "--cache", "sync"], self))
-        assert told["counts"]["failed"] == 0
-        assert told["counts"]["operations"] == len(self.calls.calls)
-        return float(told["timing"]["elapsed_ns"])
+        return float(run([self.loop, self.scratch / "list", self.files]).output)
 
     def fio(self) -> float:
         """Return the ns of fio; it counts whole milliseconds."""
-        (job,) = json.loads(said(["fio", *FIO, "--read_iolog=iolog"], self))["jobs"]
+        job, _ = fio(*FIO, cwd=self.scratch)
         done = sum(job[kind]["total_ios"] for kind in ("read", "write", "sync"))
         assert (job["error"], done) == (0, self.calls.transfers)
         return float(job["job_runtime"]) * 1e6
 
-
-OWN = "tracekit-file-replay"
-PROGRAMS: dict[str, Callable[[Contest], float]] = {
-    "loop in C": Contest.loop,
-    OWN: Contest.replayer,
-    "fio": Contest.fio,
-}
-
-
-def said(command: list[str], contest: Contest) -> str:
-    """Run a program where the calls are; return what it printed."""
-    ran = subprocess.run(command, check=True, capture_output=True, cwd=contest.scratch)
-    return ran.stdout.decode()
+    def replayer(self) -> float:
+        """Run tracekit-file-replay, which makes and removes files of its own."""
+        program, plan = program_path(FILE_PROGRAM), self.scratch / "plan"
+        summary = json.loads(run([program, plan, self.files.parent, "--cache", "sync"]).output)
+        counts = summary["counts"]
+        assert (counts["failed"], counts["operations"]) == (0, len(self.calls.calls))
+        return float(counts["operations"] / summary["timing"]["elapsed_ns"] * 1e6)
 
 
-def tell(contest: Contest, name: str, system: str) -> None:
-    """Print one row: the fastest round of each program and its median, and the ratios."""
-    best = {program: min(ns) for program, ns in contest.ns.items()}
-    print(f"| {name}, {system} |", end="")
-    for program, ns in contest.ns.items():
-        print(f" {1e6 / best[program]:,.1f} ({1e6 / statistics.median(ns):,.1f}) |", end="")
-    alone, own, fio = (best[program] for program in PROGRAMS)
-    print(f" {fio / own:.2f} | {own - alone:+.0f} ns | {fio - alone:+.0f} ns |", flush=True)
+def compare(out: Bench, case: str, programs: Programs, rounds: int) -> None:
+    """Let each make the calls once a round; print what tracekit and fio add to the loop."""
+    ways = {
+        "loop in C": lambda: programs.on_files(programs.in_c),
+        "fio": lambda: programs.on_files(programs.fio),
+        "tracekit-file-replay": programs.replayer,
+    }
+    found = out.compare(case, ways, rounds=rounds, unit="calls/ms")
+    loop, by_fio, own = (1e6 / max(rates) for rates in found.values())
+    added = {"added_ns": own - loop, "by_fio_ns": by_fio - loop}
+    pairs = zip(found["tracekit-file-replay"], found["fio"], strict=True)
+    out.row(f"{case}: tracekit to fio", ratio=median(a / b for a, b in pairs), **added)
 
 
-def main(names: Sequence[str]) -> None:
-    """Print a row a personality and file system, and what was left out."""
-    print(
-        "| thousands a second | loop in C | tracekit-file-replay | fio | tracekit / fio |", end=""
-    )
-    print(" added by tracekit | by fio |\n|---|---|---|---|---|---|---|")
-    left = []
-    for system, place in FILE_SYSTEMS.items():
+def bench(
+    out: Bench, *, names: tuple[str, ...] = SERVERS, calls: int = 200_000, rounds: int = 7
+) -> None:
+    """The plan of a personality for one thread becomes a list of calls that three programs make.
+
+    tracekit-file-replay, fio (its iolog with the opening and closing of files) and a loop in C
+    (`calls.c`), on a tmpfs and on an ext4 whose disk is memory (root). fio's iolog cannot create,
+    stat or delete files: these calls are left out for all three, a file that would be created is
+    there and is opened, and the appending ones are given where the file ends. fio runs without what
+    it would add by itself: advice to the kernel and changed buffers.
+    """
+    needs("fio")
+    loop = out.compiled("calls.c")
+    for system in ("tmpfs", "ext4"):
         for name in names:
-            with place() as folder, tempfile.TemporaryDirectory() as scratch:
-                here = Path(scratch)
-                source = Path(__file__).with_name("calls.c")
-                subprocess.run(["cc", "-O2", "-o", here / "calls", source], check=True)
-                calls = listed(name, here)
-                contest = Contest(calls, here, folder)
-                for number in range(ROUNDS):
-                    contest.turn(number)
-                tell(contest, name, system)
-            counts = ", ".join(f"{count:,} {kind}" for kind, count in (+calls.left_out).items())
-            left.append(f"{name}: {len(calls.calls):,} calls, left out {counts or 'none'}")
-    print("\n".join(["", *dict.fromkeys(left)]))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:] or SERVERS)
+            with out.part(system), tempfile.TemporaryDirectory(dir=MEMORY) as memory:
+                here = Path(memory)
+                listing = listed(name, out.scratch, calls)
+                with ext4(here) if system == "ext4" else nullcontext(here) as folder:
+                    compare(out, f"{name}, {system}", Programs(listing, folder, loop), rounds)
+                counts = ", ".join(f"{n:,} {kind}" for kind, n in (+listing.left_out).items())
+                out.note(f"{name}: {len(listing.calls):,} calls, left out {counts or 'none'}")

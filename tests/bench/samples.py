@@ -1,24 +1,17 @@
-"""How far samples are from the exact curve, and how much of it their bands hold.
-
-Many samples of the same references, each of other pages, for several kinds of references; all
-references, reads and writes apart.
-
-    python -m tests.bench.samples --references 1500000 --pages 300000 --samples 12000 60000
-"""
+"""How far samples are from the exact curve, and how much of it their bands hold."""
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.bench.cache import FAR, sizes_for
-from tracekit._native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
+from tests.bench.cache import FAR, exact, runs_of, sizes_for
+from tests.bench.harness import Bench, one_core
+from tracekit._native.curves import SHARDS_SCALE, Shards
 from tracekit._native.handle import ACCESS
-from tracekit.model.miss_ratio_curve import HitCounts, exact_hits, sampled_hits
+from tracekit.model.miss_ratio_curve import HitCounts, sampled_hits
 
 Array = np.ndarray[Any, Any]
 
@@ -77,6 +70,9 @@ WORKLOADS: dict[str, Callable[[np.random.Generator, int, int], Array]] = {
 }
 
 
+KINDS = tuple(WORKLOADS)
+
+
 def accesses(name: str, count: int, pages: int) -> Array:
     """Return one-page accesses, three tenths of them writes."""
     random = np.random.default_rng(7)
@@ -85,13 +81,6 @@ def accesses(name: str, count: int, pages: int) -> Array:
     rows["count"] = 1
     rows["is_write"] = random.random(count) < 0.3
     return rows
-
-
-def exact(rows: Array, pages: int, sizes: Array) -> HitCounts:
-    """Return the exact hits."""
-    with PageRuns(np.arange(pages, dtype=np.int64)) as ranks, Curve(pages, sizes) as curve:
-        curve.add(ranks.find(rows))
-        return exact_hits(curve.read(), sizes)
 
 
 def judge(rows: Array, truth: HitCounts, sizes: Array, samples: int) -> dict[str, list[float]]:
@@ -103,41 +92,35 @@ def judge(rows: Array, truth: HitCounts, sizes: Array, samples: int) -> dict[str
     for choice, chosen in CHOICES.items():
         ratio = truth.miss_ratios(chosen)
         low, high = guess.bounds(chosen)
-        held = (low <= ratio + 1e-12) & (ratio <= high + 1e-12)
+        inside = (low <= ratio + 1e-12) & (ratio <= high + 1e-12)
         error = np.abs(guess.miss_ratios(chosen) - ratio).mean()
-        found[choice] = [float(error), float(held.mean()), float((high - low).mean())]
+        found[choice] = [float(error), float(inside.mean()), float((high - low).mean())]
     return found
 
 
-def main() -> None:
-    """Print a line for each kind of references, number of samples and choice."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--references", type=int, default=1_500_000)
-    parser.add_argument("--pages", type=int, default=300_000)
-    parser.add_argument("--samples", type=int, nargs="+", default=[12_000, 60_000])
-    parser.add_argument("--repeats", type=int, default=40)
-    parser.add_argument("--kinds", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
-    options = parser.parse_args()
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    sizes = sizes_for(options.pages)
-    for name in options.kinds:
-        rows = accesses(name, options.references, options.pages)
-        truth = exact(rows, options.pages, sizes)
-        for samples in options.samples:
+def bench(
+    out: Bench, *, references: int = 1_500_000, pages: int = 300_000,
+    samples: tuple[int, ...] = (12_000, 60_000), repeats: int = 40, kinds: tuple[str, ...] = KINDS,
+) -> None:  # fmt: skip
+    """Take many samples of the same references, each of other pages, for several kinds of them.
+
+    Of all references, of reads and of writes: the mean error and that of the worst sample, the
+    width of the bands, the share of points that they hold, and how many hold less than promised.
+    """
+    one_core()
+    sizes = sizes_for(pages)
+    for name in kinds:
+        rows = accesses(name, references, pages)
+        truth, _ = exact(runs_of(rows, pages), sizes, pages)
+        for limit in samples:
             found = []
-            for _ in range(options.repeats):
+            for _ in range(repeats):
                 rows["key"] += FAR
-                found.append(judge(rows, truth, sizes, samples))
+                found.append(judge(rows, truth, sizes, limit))
             for choice in CHOICES:
-                error, held, width = np.array([one[choice] for one in found]).T
-                print(
-                    f"{name}, {samples:,} samples, {choice}: mean error {error.mean():.4f}, of the"
-                    f" worst {error.max():.4f}; bands of width {width.mean():.4f} hold"
-                    f" {held.mean():.2%}, the worst {held.min():.1%}, {(held < PROMISED).sum()}"
-                    f" of {len(held)} less than {PROMISED:.0%}",
-                    flush=True,
-                )
-
-
-if __name__ == "__main__":
-    main()
+                error, inside, width = np.array([one[choice] for one in found]).T
+                errors = {"error": float(error.mean()), "worst_error": float(error.max())}
+                bands = {"width": float(width.mean()), "in_band": float(inside.mean())}
+                bands["worst_band"] = float(inside.min())
+                below = int((inside < PROMISED).sum())
+                out.row(f"{name}, {limit:,} samples, {choice}", **errors, **bands, below=below)

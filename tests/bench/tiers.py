@@ -1,20 +1,13 @@
-"""Time the tiering models: the sums beside the loop that they replace, and dynamic tiering.
-
-    python tests/bench/tiers.py --extents 100000
-
-The mixes are all of three tiers in steps of 1 %. The loop places every extent of a mix anew; both
-must come to the same traffic of each tier.
-"""
+"""The tiering models: the sums beside the loop that they replace, and dynamic tiering."""
 
 from __future__ import annotations
 
-import argparse
-import resource
 import time
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.bench.harness import Bench, peak_mib, timed
 from tracekit._native.tiering import Migration, Tiering, Windows
 from tracekit.model.tier_mixes import Mixes, Tier, all_mixes, latencies_us, static_outcome
 
@@ -34,8 +27,8 @@ def traffic(extents: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], 
     return reads.astype(np.int64), writes.astype(np.int64)
 
 
-def time_static(extents: int, mixes: Mixes, rng: np.random.Generator) -> None:
-    """Print the time of all mixes by sums, and of as many by the loop."""
+def static(out: Bench, extents: int, mixes: Mixes, rng: np.random.Generator) -> None:
+    """Time all mixes by sums, and some by the loop, which must give the same traffic."""
     reads, writes = traffic(extents, rng)
     begin_s = time.perf_counter()
     with Tiering(latencies_us(TIERS), reads, writes=writes) as model:
@@ -50,48 +43,34 @@ def time_static(extents: int, mixes: Mixes, rng: np.random.Generator) -> None:
             looped = [int(reads[tier_of == tier].sum()) for tier in range(len(TIERS))]
             if looped != shares[mix]["reads"].tolist():
                 raise SystemExit(f"mix {mix}: the loop gives {looped}")
-        loop_s = (time.perf_counter() - priced_s) / LOOPED
-    print(
-        f"static: {len(mixes.places):,} mixes of {extents:,} extents in {priced_s - begin_s:.3f} s"
-        f" (ranking and sums {ranked_s - begin_s:.3f}, mixes {looked_up_s - ranked_s:.4f});"
-        f" the loop takes {loop_s * 1e3:.2f} ms a mix, {loop_s * len(mixes.places):.1f} s for all"
-    )
+        loop_s = (time.perf_counter() - priced_s) / LOOPED * len(mixes.places)
+    parts = {"ranking_s": ranked_s - begin_s, "mixes_s": looked_up_s - ranked_s}
+    all_s = {"all_s": priced_s - begin_s, "by_a_loop_s": loop_s}
+    out.row(f"static, {extents:,} extents", mixes=len(mixes.places), **parts, **all_s)
 
 
-def time_dynamic(extents: int, rng: np.random.Generator) -> None:
-    """Print the time of one mix over a week of windows that each touch a third of the extents."""
+def dynamic(out: Bench, extents: int, rng: np.random.Generator) -> None:
+    """Time one mix over a week of windows that each touch a third of the extents."""
     touched = [
         np.sort(rng.choice(extents, max(1, extents // 3), replace=False)) for _ in range(WINDOWS)
     ]
-    first_item = np.cumsum([0, *map(len, touched)])
-    reads, writes = traffic(int(first_item[-1]), rng)
-    windows = Windows(
-        first_item.astype(np.uint64), np.concatenate(touched).astype(np.uint32), reads, writes
-    )
+    first = np.cumsum([0, *map(len, touched)])
+    reads, writes = traffic(int(first[-1]), rng)
+    items = np.concatenate(touched).astype(np.uint32)
+    windows = Windows(first.astype(np.uint64), items, reads, writes)
+    setup = {"extent_count": extents, "window_moves": WINDOW_MOVES}
     places = np.array([[extents // 5, extents // 2, extents - extents // 5 - extents // 2]])
-    with Migration(
-        latencies_us(TIERS), windows, extent_count=extents, window_moves=WINDOW_MOVES
-    ) as model:
-        begin_s = time.perf_counter()
-        model.totals(places.astype(np.uint32))
-        elapsed_s = time.perf_counter() - begin_s
-    work = WINDOWS * extents + len(reads)
-    print(
-        f"dynamic: one mix of {extents:,} extents in {WINDOWS} windows in {elapsed_s * 1e3:.0f} ms,"
-        f" {work / elapsed_s / 1e6:.0f} million extents looked at a second"
-    )
+    with Migration(latencies_us(TIERS), windows, **setup) as model:
+        _, used = timed(model.totals, places.astype(np.uint32))
+    rate = (WINDOWS * extents + len(reads)) / used.wall_s / 1e6
+    figures = {"wall_s": used.wall_s, "M extents/s": rate}
+    out.row(f"dynamic, {extents:,} extents, {WINDOWS} windows", **figures)
 
 
-def main() -> None:
-    """Time both models on made traffic."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--extents", type=int, default=100_000)
-    extents = parser.parse_args().extents
+def bench(out: Bench, *, extents: int = 100_000) -> None:
+    """The mixes are all of three tiers in steps of 1 %; the loop places every extent anew."""
     rng = np.random.default_rng(1)
-    time_static(extents, all_mixes(3, step_percent=1, extents=extents, rounding="floor"), rng)
-    time_dynamic(extents, rng)
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
-
-
-if __name__ == "__main__":
-    main()
+    mixes = all_mixes(3, step_percent=1, extents=extents, rounding="floor")
+    static(out, extents, mixes, rng)
+    dynamic(out, extents, rng)
+    out.row("both", peak_mib=peak_mib())

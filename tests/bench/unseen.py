@@ -1,18 +1,11 @@
-"""How many completions each capture source does not see on an idle machine, and what is told.
-
-    python -m tests.bench.unseen FOLDER [--runs 10] [--source NAME]
-
-The truth is the number of direct reads that were made, of a partition that nobody else uses. A
-capture in which somebody else read is made again. Needs root.
-"""
+"""How many completions each capture source does not see on an idle machine, and what it reports."""
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
+from tests.bench.harness import Bench, Skipped, needs_root
 from tests.capture.machine import Disk, run_capture, small_disk
 from tests.capture.test_unseen import READS, mixed, reads
 from tracekit.capture.layout import find_disk
@@ -22,19 +15,8 @@ from tracekit.errors import TracekitError
 from tracekit.readers.blktrace import parse
 
 
-def sources(disk: Disk, given: str | None) -> Iterator[str]:
-    """Yield those that work here, and say why others do not."""
-    for name in [given] if given else NAMES:
-        try:
-            choose(name, tracefs=tracefs_folder(), disks=[find_disk(disk.device)])
-        except TracekitError as error:
-            print(f"{name}: {error}")
-        else:
-            yield name
-
-
 def run(disk: Disk, source: str, command: list[str], folder: Path) -> dict[str, int]:
-    """Return requests counted, recorded, told as unseen (least, most), rows without completion."""
+    """Return requests counted, recorded, unseen (least, most), rows without completion."""
     done = run_capture(disk.device, "-o", str(folder / "c"), "--source", source, "--", *command)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -42,37 +24,37 @@ def run(disk: Disk, source: str, command: list[str], folder: Path) -> dict[str, 
     rows = loss["unseen"]["disks"]
     names = ("counted", "recorded", "at_least", "at_most")
     found = {name: sum(row[name] for row in rows) for name in names}
-    reads_counted = sum(row["counted"] for row in rows if row["kind"] == "read")
-    return found | {"open": loss["unmatched"]["queue"], "reads": reads_counted}
+    counted = sum(row["counted"] for row in rows if row["kind"] == "read")
+    return found | {"open": loss["unmatched"]["queue"], "reads": counted}
 
 
-def table(disk: Disk, source: str, place: Path, runs: int) -> None:
+def measure(out: Bench, disk: Disk, source: str, runs: int) -> None:
     """Print what became of the reads and of requests of all kinds."""
+    try:
+        choose(source, tracefs=tracefs_folder(), disks=[find_disk(disk.device)])
+    except TracekitError as error:
+        raise Skipped(str(error)) from error
     for name, command in (("reads", reads(disk)), ("mixed", ["sh", "-c", mixed(disk)])):
         found: list[dict[str, int]] = []
         while len(found) < runs:
-            with tempfile.TemporaryDirectory(dir=place) as folder:
+            with tempfile.TemporaryDirectory(dir=out.scratch) as folder:
                 one = run(disk, source, command, Path(folder))
             if name == "mixed" or one["reads"] == READS:
                 found.append(one)
         exact = sum(one["at_least"] == one["at_most"] for one in found)
-        print(f"{source} {name}: {found[-1]['counted']} requests, {exact} of {runs} told exactly")
+        out.row(f"{source}: {name}", requests=found[-1]["counted"], runs=runs, exact=exact)
         told = sorted((one["at_least"], one["at_most"], one["open"]) for one in found)
-        print(f"  unseen at least, at most, rows without completion: {told}")
+        out.note(f"  unseen at least, at most, rows without completion: {told}")
 
 
-def main() -> None:
-    """Capture with each source in turn."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--source", choices=NAMES)
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=given.folder) as work, small_disk(Path(work)) as disk:
-        for source in sources(disk, given.source):
-            table(disk, source, given.folder, given.runs)
+def bench(out: Bench, *, runs: int = 10, source: str | None = None) -> None:
+    """Capture with each source in turn; the truth is the number of direct reads that were made.
 
-
-if __name__ == "__main__":
-    main()
+    They are of a partition that nobody else uses; a capture in which somebody else read is made
+    again.
+    """
+    needs_root()
+    with tempfile.TemporaryDirectory(dir=out.folder) as work, small_disk(Path(work)) as disk:
+        for name in [source] if source else NAMES:
+            with out.part(name):
+                measure(out, disk, name, runs)
