@@ -20,6 +20,11 @@ from tracekit.readers.blocks import blocks_of, whole_records
 
 Kind = np.dtype[np.void]
 LETTERS = {"<u2": "H", "<u4": "I", "<u8": "Q", "<i8": "q"}
+FORMS: tuple[tuple[VscsiFormat | OracleFormat, Kind], ...] = (
+    (VscsiFormat(1), np.dtype(V1)),
+    (VscsiFormat(2), np.dtype(V2)),
+    (OracleFormat(), ORACLE_RECORD),
+)
 PYTHON_SHARE = 20
 """The Python loops read the first records only, one of so many."""
 
@@ -103,14 +108,7 @@ def bench(out: Bench, *, records: int = 10_000_000, rounds: int = 3) -> None:
     loops = {"into columns": (decode_octf, 1)}
     loops["Python loop"] = partial(unpack_octf, messages=requests * 2 // share), share
     read_beside(out, "octf", octf, loops, count=requests * 2, rounds=rounds)
-    forms: tuple[tuple[VscsiFormat | OracleFormat, Kind], ...] = (
-        *(
-            (VscsiFormat(1), np.dtype(V1)),
-            (VscsiFormat(2), np.dtype(V2)),
-            (OracleFormat(), ORACLE_RECORD),
-        ),
-    )
-    for form, kind in forms:
+    for form, kind in FORMS:
         write = partial(write_records, kind=kind, count=records)
         path = out.input(f"{form.name}-{records}.bin", write)
         loops = {"into columns": (partial(decode_fixed, form=form), 1)}
