@@ -85,7 +85,7 @@ check-types:
 	@mypy --no-error-summary
 
 check-layers:
-	@lint-imports --no-logo >build/layers.log || { cat build/layers.log; exit 1; }
+	@lint-imports --no-logo --cache-dir build/import-linter >build/layers.log || { cat build/layers.log; exit 1; }
 
 check-c:
 	@clang-format --dry-run -Werror $(C_FILES)

@@ -110,7 +110,7 @@ def _from_json(path: Path) -> Layout:
     version = content.get("layout_version")
     if version != LAYOUT_VERSION:
         raise _bad(path, f"layout_version is {version!r}, this tracekit reads {LAYOUT_VERSION}")
-    found = validate(content, _LayoutFile, path, hint=HINT)
+    found = validate(content, _LayoutFile, file=path, hint=HINT)
     for key, limit in (("major", MAJORS), ("minor", MINORS)):
         for device in found.devices:
             if (getattr(device, key) or 0) >= limit:

@@ -197,7 +197,7 @@ MISSING = re.compile(r"Object missing required field `(?P<key>\w+)`")
 PLACE = re.compile(r" - at `\$(?P<path>.*)`$")
 
 
-def validate(content: Any, kind: type[Kind], file: Path, *, hint: str) -> Kind:
+def validate(content: Any, kind: type[Kind], *, file: Path, hint: str) -> Kind:
     """Return JSON content as `kind`; raise InputError that names the first wrong value."""
     try:
         return msgspec.convert(content, kind)

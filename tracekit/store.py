@@ -133,7 +133,7 @@ def _read_info(path: Path) -> tuple[dict[str, Any], TraceInfo]:
             f"{file} has schema {version!r}, this tracekit {__version__} reads {SCHEMA_VERSION}",
             hint="parse the capture again with this version",
         )
-    return info, validate(info, TraceInfo, file, hint="parse the capture again")
+    return info, validate(info, TraceInfo, file=file, hint="parse the capture again")
 
 
 def write_info(folder: Path, info: TraceInfo) -> None:

@@ -27,9 +27,7 @@ def test_the_shares_are_timed_on_each_device_and_in_each_window(
     folder = TraceFolder(write_trace(tmp_path / "trace", trace, **info))
     disk = load_profiles()["hdd-7200-seek"]
     file = profile_file(tmp_path / "own.toml", NVM)
-    options = RecommendOptions(
-        base=disk.name, nvm="nvm", profiles=file, capacities_bytes=(12 * 4096,)
-    )
+    options = RecommendOptions(disk.name, "nvm", (12 * 4096,), profiles=file)
     recommend(folder, replace(options, queueing=queueing))
     # WHEN it is tried with each part three times as long, and in thirds
     assert run(folder, "--factors", "3", "--windows", "3").exit_code == 0

@@ -162,12 +162,9 @@ def verify(
         "requests": count,
         "trace_requests": total,
         "engine": options.engine,
-        "base_profile": advice["base_profile"],
-        "nvm_profile": advice["nvm_profile"],
-        "level": advice["level"],
+        **{key: advice[key] for key in ("base_profile", "nvm_profile", "level")},
         "queueing": advice.get("queueing", "serial"),
-        "cut_requests": summaries[1]["compiled"]["cut_requests"],
-        "pieces": summaries[1]["compiled"]["pieces"],
+        **{key: summaries[1]["compiled"][key] for key in ("cut_requests", "pieces")},
     }
     result["headline"] = says(result)
     write_table(folder.table(TABLE), _table(runs, predicted.base_ns, predicted.placed_ns))
