@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/spindle.h"
 #include "replay/engine.h"
 #include "replay/number.h"
-#include "simulate/spindle.h"
 
 #define SECOND_NS 1000000000U
 #define TIME_MAX_NS (1000U * (uint64_t)SECOND_NS)

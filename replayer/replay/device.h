@@ -18,7 +18,7 @@ struct device_spec {
   uint64_t flush_ns;            /* a flush, and what a preflush adds */
   uint64_t fua_ns;              /* what FUA adds to a write */
   uint64_t lanes;               /* requests served at once, 1 to DEVICE_LANES_MAX */
-  /* A disk whose head moves, see simulate/spindle.h; its requests cost no setup but, where it is
+  /* A disk whose head moves, see model/spindle.h; its requests cost no setup but, where it is
    * given, the sequential one. Half a turn of 0: it is none. */
   uint64_t seek_track_ns;
   uint64_t seek_root_ns;

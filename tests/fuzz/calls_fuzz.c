@@ -1,7 +1,7 @@
 /* libFuzzer harness of the decoder of strace's output: the first byte of an input says whether rows
  * are left out. See README.md. */
-#include "calls/calls.h"
 #include "input.h"
+#include "strace/calls.h"
 
 #define ROWS 64
 #define BELOW 0x80

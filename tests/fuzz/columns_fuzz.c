@@ -2,8 +2,8 @@
  * the delimiter, the rest is a block of lines. See README.md. */
 #include <string.h>
 
-#include "decode/columns.h"
 #include "input.h"
+#include "read/columns.h"
 
 #define COLUMNS 5
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "decode/decode.h"
+#include "read/decode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

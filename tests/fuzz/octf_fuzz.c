@@ -2,9 +2,9 @@
  * cut into files and how much of the first was read before. See README.md. */
 #include <string.h>
 
-#include "decode/octf.h"
-#include "decode/octf_event.h"
 #include "input.h"
+#include "read/octf.h"
+#include "read/octf_event.h"
 
 #define FILES 3
 #define ROWS 16

@@ -2,8 +2,8 @@
  * rest is read, and how much of it was read before. See README.md. */
 #include <string.h>
 
-#include "decode/text.h"
 #include "input.h"
+#include "read/text.h"
 
 #define KNOWN 0x80 /* the format is the one that the text is found to be */
 #define HEAD_BYTES (64u << 10)

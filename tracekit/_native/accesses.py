@@ -1,4 +1,4 @@
-"""The columns of requests as accesses to pages: `replayer/simulate/accesses.h` for numpy arrays."""
+"""The columns of requests as accesses to pages: `replayer/model/accesses.h` for numpy arrays."""
 
 from __future__ import annotations
 

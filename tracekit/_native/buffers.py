@@ -1,4 +1,4 @@
-"""Row buffers of a memory: `replayer/simulate/buffer.h` for numpy."""
+"""Row buffers of a memory: `replayer/model/buffer.h` for numpy."""
 
 from __future__ import annotations
 

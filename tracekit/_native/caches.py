@@ -1,4 +1,4 @@
-"""Caches reference by reference: `replayer/simulate/` cache.h and two_level.h for numpy arrays."""
+"""Caches reference by reference: `replayer/model/` cache.h and two_level.h for numpy arrays."""
 
 from __future__ import annotations
 

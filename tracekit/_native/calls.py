@@ -1,4 +1,4 @@
-"""The native decoder of strace's output: `replayer/calls/calls.h`."""
+"""The native decoder of strace's output: `replayer/strace/calls.h`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts whose values a delimiter separates: `replayer/decode/columns.h` for numpy and Arrow."""
+"""Texts whose values a delimiter separates: `replayer/read/columns.h` for numpy and Arrow."""
 
 from __future__ import annotations
 

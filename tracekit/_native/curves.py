@@ -1,4 +1,4 @@
-"""LRU miss ratio curves, exact and sampled: `replayer/simulate/` curve.h and shards.h for numpy."""
+"""LRU miss ratio curves, exact and sampled: `replayer/model/` curve.h and shards.h for numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native decoder of block traces: `replayer/decode/decode.h` behind an Arrow reader."""
+"""The native decoder of block traces: `replayer/read/decode.h` behind an Arrow reader."""
 
 from __future__ import annotations
 

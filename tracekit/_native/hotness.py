@@ -1,4 +1,4 @@
-"""Access counts of 4 KiB blocks: `replayer/simulate/hotness.h` behind numpy arrays."""
+"""Access counts of 4 KiB blocks: `replayer/model/hotness.h` behind numpy arrays."""
 
 from __future__ import annotations
 

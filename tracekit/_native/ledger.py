@@ -1,4 +1,4 @@
-"""What a placement is charged for, counted: `replayer/simulate/ledger.h` behind numpy arrays."""
+"""What a placement is charged for, counted: `replayer/model/ledger.h` behind numpy arrays."""
 
 from __future__ import annotations
 

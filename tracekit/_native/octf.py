@@ -1,4 +1,4 @@
-"""Traces of the Open CAS telemetry framework: `replayer/decode/octf.h` for numpy."""
+"""Traces of the Open CAS telemetry framework: `replayer/read/octf.h` for numpy."""
 
 from __future__ import annotations
 

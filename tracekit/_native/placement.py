@@ -1,4 +1,4 @@
-"""Elapsed time against NVM capacity: `replayer/simulate/placement.h` behind numpy arrays."""
+"""Elapsed time against NVM capacity: `replayer/model/placement.h` behind numpy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static and dynamic tiering: `replayer/simulate/tiering.h` and `migration.h` behind numpy."""
+"""Static and dynamic tiering: `replayer/model/tiering.h` and `migration.h` behind numpy."""
 
 from __future__ import annotations
 

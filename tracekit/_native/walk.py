@@ -1,4 +1,4 @@
-"""Placements walked one by one through a trace: `replayer/simulate/walk.h` behind numpy arrays."""
+"""Placements walked one by one through a trace: `replayer/model/walk.h` behind numpy arrays."""
 
 from __future__ import annotations
 

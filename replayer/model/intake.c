@@ -1,0 +1,114 @@
+#include "model/intake.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#define SECTOR_BYTES 512
+#define SECTOR_MAX (INT64_C(1) << 57) /* additions of sectors cannot overflow below it */
+#define LENGTH_MAX UINT32_MAX         /* block layers count a request's bytes in 32 bits */
+
+int intake_init(struct intake *intake, uint32_t device_count, bool as_issued,
+                struct tk_placement_totals *totals) {
+  *intake = (struct intake){.device_count = device_count, .totals = totals};
+  return as_issued ? issue_queue_new(&intake->queue) : 0;
+}
+
+static int hand_over(const struct issue_request *request, const struct intake_sink *sink) {
+  const int error = request->is_preflush ? sink->flush(sink->context, request) : 0;
+  return error ? error : sink->transfer(sink->context, request);
+}
+
+static int drain(struct intake *intake, int64_t now_ns, const struct intake_sink *sink) {
+  struct issue_request issued;
+  while (intake->queue != NULL && issue_queue_pop(intake->queue, now_ns, &issued)) {
+    const int error = hand_over(&issued, sink);
+    if (error)
+      return error;
+  }
+  return 0;
+}
+
+/* Hands over the flush of a request whose data do not follow it. */
+static int flush_alone(struct issue_request *request, const struct intake_sink *sink) {
+  request->is_preflush = false;
+  return sink->flush(sink->context, request);
+}
+
+/* `request` arrives when it was queued until it is known to have been issued. */
+static int add_transfer(struct intake *intake, struct issue_request *request, int64_t issue_ns,
+                        int64_t merged_into, const struct intake_sink *sink) {
+  if (intake->queue == NULL)
+    return hand_over(request, sink);
+  if (merged_into >= 0) {
+    if (issue_queue_merge(intake->queue, merged_into, request) == 0)
+      return request->is_preflush ? flush_alone(request, sink) : 0;
+    intake->totals->orphan_merges++;
+    return hand_over(request, sink);
+  }
+  if (issue_ns < 0) {
+    intake->totals->not_issued++;
+    return request->is_preflush ? flush_alone(request, sink) : 0;
+  }
+  request->issue_ns = issue_ns;
+  const int error = issue_queue_push(intake->queue, request);
+  if (error == -EEXIST)
+    intake->totals->bad_request_id = request->request_id;
+  return error;
+}
+
+static bool is_row_valid(const struct intake *intake, const struct tk_placement_rows *rows,
+                         int64_t row) {
+  return rows->action[row] <= TK_ACTION_UNCHARGED && rows->role[row] < TK_ROLES &&
+         rows->device[row] >= 0 && (uint32_t)rows->device[row] < intake->device_count;
+}
+
+static bool is_possible(int64_t sector, int64_t length_bytes) {
+  return sector >= 0 && sector < SECTOR_MAX && length_bytes >= 0 && length_bytes <= LENGTH_MAX;
+}
+
+static int add_row(struct intake *intake, const struct tk_placement_rows *rows, int64_t row,
+                   const struct intake_sink *sink) {
+  if (!is_row_valid(intake, rows, row)) {
+    intake->totals->bad_request_id = rows->request_id[row];
+    return -EINVAL;
+  }
+  const uint8_t action = rows->action[row];
+  struct issue_request request = {
+      .request_id = rows->request_id[row],
+      .issue_ns = rows->queue_ns[row],
+      .sector = rows->sector[row],
+      .sectors =
+          rows->length_bytes[row] / SECTOR_BYTES + (rows->length_bytes[row] % SECTOR_BYTES > 0),
+      .device = (uint32_t)rows->device[row],
+      .role = rows->role[row],
+      .is_write = action == TK_ACTION_WRITE,
+      .is_fua = rows->is_fua[row] != 0,
+  };
+  const bool is_flush = action == TK_ACTION_FLUSH || rows->is_preflush[row];
+  const bool is_data = action <= TK_ACTION_WRITE && rows->length_bytes[row] != 0;
+  const bool is_transfer = is_data && is_possible(rows->sector[row], rows->length_bytes[row]);
+  intake->totals->uncharged += action == TK_ACTION_UNCHARGED;
+  intake->totals->impossible += is_data && !is_transfer;
+  intake->totals->flushes[request.role] += is_flush;
+  request.is_preflush = is_flush && is_transfer;
+  const int error = is_flush || is_data ? drain(intake, rows->queue_ns[row], sink) : 0;
+  if (error || !is_transfer)
+    return error || !is_flush ? error : flush_alone(&request, sink);
+  return add_transfer(intake, &request, rows->issue_ns[row], rows->merged_into[row], sink);
+}
+
+int intake_add(struct intake *intake, const struct tk_placement_rows *rows,
+               const struct intake_sink *sink) {
+  for (int64_t row = 0; row < rows->count; row++) {
+    const int error = add_row(intake, rows, row, sink);
+    if (error)
+      return error;
+  }
+  return 0;
+}
+
+int intake_finish(struct intake *intake, const struct intake_sink *sink) {
+  return drain(intake, INT64_MAX, sink);
+}
+
+void intake_free(struct intake *intake) { issue_queue_free(intake->queue); }

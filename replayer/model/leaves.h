@@ -1,0 +1,63 @@
+/* Leaves: the touched blocks among 64 neighbours, in one small piece of memory that grows.
+ *
+ * A leaf is a bitmap of the blocks that it holds and their rows in block order, so that the rows of
+ * consecutive blocks lie side by side and a long request costs one search, not one a block; and a
+ * block that was touched alone still costs 48 bytes. All leaves live in one reserved address
+ * range that is only committed as it is used, and are named by 32-bit handles. */
+#ifndef TRACEKIT_MODEL_LEAVES_H
+#define TRACEKIT_MODEL_LEAVES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LEAF_BLOCKS_LOG2 6
+#define LEAF_BLOCKS (1 << LEAF_BLOCKS_LOG2)
+#define LEAF_CLASSES (LEAF_BLOCKS_LOG2 + 1)
+
+/* What is known of one 4 KiB block. */
+struct leaf_row {
+  int64_t first_ns; /* first access, from the trace's start */
+  int64_t last_ns;  /* last access */
+  uint32_t reads;   /* requests that read some of it */
+  uint32_t writes;  /* requests that wrote some of it */
+  uint32_t window;  /* index of the last window in which it was touched */
+  uint8_t sectors;  /* bit i: 512-byte sector i was touched */
+  uint8_t role;     /* of the first request that touched it */
+  uint8_t is_mixed; /* 1 when requests of another role touched it too */
+};
+
+struct leaf {
+  uint64_t bitmap;        /* bit i: block i of the leaf has a row */
+  uint32_t capacity_log2; /* binary logarithm of the rows that fit */
+  uint32_t next_free;     /* handle of the next leaf of this size on the free list */
+  struct leaf_row rows[]; /* one for each set bit, in the order of the bits */
+};
+
+struct leaves {
+  unsigned char *memory;       /* `reserved_bytes` of address range */
+  size_t reserved_bytes;       /* the most that leaves can take */
+  size_t used_bytes;           /* from the start of `memory`, leaves on the free lists included */
+  uint32_t free[LEAF_CLASSES]; /* heads of the free lists by capacity, 0 for none */
+};
+
+/* Reserves the address range, 64 GiB at most. Returns 0 or -ENOMEM. */
+int leaves_init(struct leaves *leaves, size_t reserved_bytes);
+
+/* Gives the address range back; a zeroed `leaves` is fine. */
+void leaves_free(struct leaves *leaves);
+
+/* Forgets all leaves and keeps the memory. */
+void leaves_clear(struct leaves *leaves);
+
+/* Returns the leaf of a handle; valid until that leaf is covered. */
+struct leaf *leaves_at(const struct leaves *leaves, uint32_t handle);
+
+/* Gives every block of `blocks` (a bitmap) a row, moving the leaf when it must grow; rows that are
+ * new are all zero. `handle` 0 makes a leaf. `limit_bytes` bounds `used_bytes`. Returns the leaf's
+ * handle, or 0 when there is no room: the leaf is then unchanged. */
+uint32_t leaves_cover(struct leaves *leaves, uint32_t handle, uint64_t blocks, size_t limit_bytes);
+
+/* Returns the place of block `index` (0 to 63) among the leaf's rows. */
+unsigned leaf_place(const struct leaf *leaf, unsigned index);
+
+#endif

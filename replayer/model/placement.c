@@ -1,0 +1,250 @@
+#include "model/placement.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/block_map.h"
+#include "model/block_steps.h"
+#include "model/intake.h"
+
+/* Where the previous request of a device ended. */
+struct joint {
+  int64_t sector; /* one past its last; -1 before the first request */
+  uint16_t point[TK_ORDERS];
+  uint8_t role;
+};
+
+/* The capacity points of one request's blocks in one order. */
+struct span {
+  uint16_t first;   /* of its first block */
+  uint16_t last;    /* of its last block */
+  uint16_t lowest;  /* where NVM begins to serve it */
+  uint16_t highest; /* where the base device ceases to serve it */
+};
+
+struct tk_placement {
+  struct block_map *map;
+  const struct tk_placement_block *blocks;
+  struct tk_placement_device *devices;
+  struct joint *joints; /* one a device */
+  struct intake intake;
+  int64_t *steps_ps; /* TK_CURVES rows of point_count + 1: the last column is "never" */
+  uint16_t never;    /* the number of points */
+  struct tk_placement_cost base;
+  struct tk_placement_cost nvm;
+  struct tk_placement_totals totals;
+  int64_t bound_ps; /* no partial sum can exceed this */
+};
+
+static uint16_t min_point(uint16_t a, uint16_t b) { return a < b ? a : b; }
+
+static uint16_t max_point(uint16_t a, uint16_t b) { return a > b ? a : b; }
+
+static bool is_cost_valid(const struct tk_placement_cost *cost) {
+  bool is_valid = cost->fua_ps >= 0;
+  for (int i = 0; i < 2; i++)
+    is_valid = is_valid && cost->latency_ps[i] >= 0 && cost->sequential_ps[i] >= 0 &&
+               cost->sequential_ps[i] <= cost->latency_ps[i] && cost->sector_ps[i] >= 0;
+  return is_valid;
+}
+
+static bool are_blocks_valid(const struct tk_placement_setup *setup) {
+  for (uint32_t i = 0; i < setup->block_count; i++) {
+    const struct tk_placement_block *block = &setup->blocks[i];
+    if (block->role >= TK_ROLES)
+      return false;
+    for (int order = 0; order < TK_ORDERS; order++)
+      if (block->point[order] > setup->point_count)
+        return false;
+  }
+  return true;
+}
+
+static int allocate(struct tk_placement *kernel, const struct tk_placement_setup *setup) {
+  const size_t columns = setup->point_count + 1ul;
+  kernel->steps_ps = calloc(TK_CURVES * columns, sizeof *kernel->steps_ps);
+  kernel->devices = malloc((setup->device_count + 1ul) * sizeof *kernel->devices);
+  kernel->joints = malloc((setup->device_count + 1ul) * sizeof *kernel->joints);
+  if (kernel->steps_ps == NULL || kernel->devices == NULL || kernel->joints == NULL)
+    return -ENOMEM;
+  for (uint32_t i = 0; i < setup->device_count; i++) {
+    kernel->devices[i] = setup->devices[i];
+    kernel->joints[i].sector = -1;
+  }
+  const int error = block_map_new(setup->keys, setup->block_count, &kernel->map);
+  if (error)
+    return error;
+  return intake_init(&kernel->intake, setup->device_count, setup->as_issued, &kernel->totals);
+}
+
+int tk_placement_new(const struct tk_placement_setup *setup, struct tk_placement **out) {
+  if (setup->point_count >= UINT16_MAX || !is_cost_valid(&setup->base) ||
+      !is_cost_valid(&setup->nvm) || !are_blocks_valid(setup))
+    return -EINVAL;
+  struct tk_placement *kernel = calloc(1, sizeof *kernel);
+  if (kernel == NULL)
+    return -ENOMEM;
+  kernel->blocks = setup->blocks;
+  kernel->never = (uint16_t)setup->point_count;
+  kernel->base = setup->base;
+  kernel->nvm = setup->nvm;
+  kernel->totals.bad_request_id = -1;
+  const int error = allocate(kernel, setup);
+  if (error) {
+    tk_placement_free(kernel);
+    return error;
+  }
+  *out = kernel;
+  return 0;
+}
+
+static int64_t *curve_of(struct tk_placement *kernel, int order, uint8_t role) {
+  const size_t row =
+      order == TK_ORDER_OPTIMAL ? 2u * TK_ROLES_PLACED : (size_t)order * TK_ROLES_PLACED + role;
+  return kernel->steps_ps + row * (kernel->never + 1ul);
+}
+
+/* Other and unknown requests have no curve of their own: their orders are left out. */
+static int first_order(uint8_t role) {
+  return role < TK_ROLES_PLACED ? TK_ORDER_HOTTEST : TK_ORDER_OPTIMAL;
+}
+
+/* A role's own curves place only blocks of that role. */
+static uint16_t point_of(const struct tk_placement *kernel, const struct tk_placement_block *block,
+                         int order, uint8_t role) {
+  if (block == NULL || (order != TK_ORDER_OPTIMAL && block->role != role))
+    return kernel->never;
+  return block->point[order];
+}
+
+/* Refuses a request with which a sum could leave 64 bits: every step is a part of this bound. */
+static int raise_bound(struct tk_placement *kernel, const struct issue_request *request) {
+  const int op = request->is_write;
+  const int64_t fixed = kernel->base.latency_ps[op] + kernel->base.fua_ps +
+                        kernel->nvm.latency_ps[op] + kernel->nvm.fua_ps;
+  int64_t transfer;
+  if (__builtin_mul_overflow(request->sectors,
+                             kernel->base.sector_ps[op] + kernel->nvm.sector_ps[op], &transfer) ||
+      __builtin_add_overflow(kernel->bound_ps, transfer, &kernel->bound_ps) ||
+      __builtin_add_overflow(kernel->bound_ps, fixed, &kernel->bound_ps)) {
+    kernel->totals.bad_request_id = request->request_id;
+    return -EOVERFLOW;
+  }
+  return 0;
+}
+
+static void widen(struct span *span, uint16_t point, bool is_first) {
+  if (is_first)
+    *span = (struct span){point, point, point, point};
+  span->last = point;
+  span->lowest = min_point(span->lowest, point);
+  span->highest = max_point(span->highest, point);
+}
+
+/* Moves each block's transfer from base to NVM at its point, and notes where its points lie. */
+static void charge_transfer(struct tk_placement *kernel, const struct issue_request *request,
+                            struct span spans[TK_ORDERS]) {
+  const struct tk_placement_device *device = &kernel->devices[request->device];
+  const int op = request->is_write;
+  const int64_t change_ps = kernel->nvm.sector_ps[op] - kernel->base.sector_ps[op];
+  int64_t *curves[TK_ORDERS] = {NULL};
+  for (int order = first_order(request->role); order < TK_ORDERS; order++)
+    curves[order] = curve_of(kernel, order, request->role);
+
+  struct block_steps steps = block_steps_of(kernel->map, device, request);
+  while (block_steps_next(&steps)) {
+    const bool is_known = steps.index != BLOCK_MAP_NONE;
+    kernel->totals.missing_blocks += !is_known;
+    for (int order = first_order(request->role); order < TK_ORDERS; order++) {
+      const uint16_t point =
+          point_of(kernel, is_known ? &kernel->blocks[steps.index] : NULL, order, request->role);
+      curves[order][point] += (steps.end - steps.first) * change_ps;
+      widen(&spans[order], point, steps.first == request->sector);
+    }
+  }
+}
+
+/* A request continues the previous one on a device only while that device holds both sides of
+ * the joint: from `both_nvm` on NVM does, below `one_nvm` the base device does. */
+static void charge_latency(struct tk_placement *kernel, const struct issue_request *request,
+                           const struct span *span, int order, const struct joint *previous) {
+  int64_t *curve = curve_of(kernel, order, request->role);
+  const int op = request->is_write;
+  const int64_t base_fua_ps = request->is_fua ? kernel->base.fua_ps : 0;
+  const int64_t nvm_fua_ps = request->is_fua ? kernel->nvm.fua_ps : 0;
+  curve[span->lowest] += kernel->nvm.latency_ps[op] + nvm_fua_ps;
+  curve[span->highest] -= kernel->base.latency_ps[op] + base_fua_ps;
+  if (previous == NULL)
+    return;
+  const uint16_t one_nvm = min_point(previous->point[order], span->first);
+  const uint16_t both_nvm = max_point(previous->point[order], span->first);
+  curve[one_nvm] += kernel->base.latency_ps[op] - kernel->base.sequential_ps[op];
+  curve[both_nvm] -= kernel->nvm.latency_ps[op] - kernel->nvm.sequential_ps[op];
+}
+
+static int charge(void *context, const struct issue_request *request) {
+  struct tk_placement *kernel = context;
+  const int error = raise_bound(kernel, request);
+  if (error)
+    return error;
+  struct joint *joint = &kernel->joints[request->device];
+  const bool is_sequential = joint->sector == request->sector && joint->role == request->role;
+  const int op = request->is_write;
+
+  struct span spans[TK_ORDERS];
+  charge_transfer(kernel, request, spans);
+  for (int order = first_order(request->role); order < TK_ORDERS; order++) {
+    charge_latency(kernel, request, &spans[order], order, is_sequential ? joint : NULL);
+    joint->point[order] = spans[order].last;
+  }
+  joint->sector = request->sector + request->sectors;
+  joint->role = request->role;
+
+  const int64_t latency_ps =
+      is_sequential ? kernel->base.sequential_ps[op] : kernel->base.latency_ps[op];
+  kernel->totals.base_ps[request->role] += latency_ps +
+                                           (request->is_fua ? kernel->base.fua_ps : 0) +
+                                           request->sectors * kernel->base.sector_ps[op];
+  kernel->totals.requests[request->role]++;
+  return 0;
+}
+
+/* Flushes are charged by their number, which the totals have. */
+static int count_flush(void *context, const struct issue_request *request) {
+  (void)context;
+  (void)request;
+  return 0;
+}
+
+int tk_placement_add(struct tk_placement *kernel, const struct tk_placement_rows *rows) {
+  const struct intake_sink sink = {kernel, charge, count_flush};
+  return intake_add(&kernel->intake, rows, &sink);
+}
+
+int tk_placement_finish(struct tk_placement *kernel) {
+  const struct intake_sink sink = {kernel, charge, count_flush};
+  return intake_finish(&kernel->intake, &sink);
+}
+
+void tk_placement_read(const struct tk_placement *kernel, struct tk_placement_totals *totals,
+                       int64_t *steps_ps) {
+  *totals = kernel->totals;
+  if (steps_ps == NULL)
+    return;
+  for (size_t curve = 0; curve < TK_CURVES; curve++)
+    memcpy(steps_ps + curve * kernel->never, kernel->steps_ps + curve * (kernel->never + 1ul),
+           kernel->never * sizeof *steps_ps);
+}
+
+void tk_placement_free(struct tk_placement *kernel) {
+  if (kernel == NULL)
+    return;
+  block_map_free(kernel->map);
+  intake_free(&kernel->intake);
+  free(kernel->devices);
+  free(kernel->joints);
+  free(kernel->steps_ps);
+  free(kernel);
+}

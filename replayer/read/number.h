@@ -1,0 +1,21 @@
+/* Numbers of texts as they are written by hand and by programs, exactly: nothing goes through a
+ * floating-point number. A line ends with '\n', at which every function stops. */
+#ifndef TRACEKIT_READ_NUMBER_H
+#define TRACEKIT_READ_NUMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NUMBER_MOST_DIGITS 9 /* behind the point that a caller may ask for */
+
+/* Reads a whole number below 2^63: 1 to 19 digits, or 0x and hexadecimal ones. `limit` is the end
+ * of the text, before which nothing may be missing. Returns false for anything else. */
+bool number_integer(const char **at, const char *limit, int64_t *out);
+
+/* Reads a decimal, perhaps with an exponent as in 1.5e-07, in units of 10^-digits, which is 0 to
+ * NUMBER_MOST_DIGITS: what is beyond is cut off. `has_point` tells of a point or an exponent.
+ * Returns false for anything else, and for 2^63 units or more. */
+bool number_decimal(const char **at, const char *limit, unsigned digits, bool *has_point,
+                    int64_t *out);
+
+#endif

@@ -1,0 +1,253 @@
+#include "read/source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES (256u << 10) /* more than the largest record, 64 + 65535 bytes */
+#define HELD_RECORDS 2048u        /* much more than are kept for the next turn; few for the cache */
+#define HEAD_BYTES (64u << 10)    /* of a text that its format was known by */
+
+int source_open(struct source *source, int fd, int32_t index, bool keeps_whole) {
+  *source = (struct source){.fd = fd, .index = index, .keeps_whole = keeps_whole};
+  source->bytes = malloc(BUFFER_BYTES + 1); /* and an ending of a text's last line */
+  source->held = malloc(HELD_RECORDS * sizeof(*source->held));
+  return source->bytes && source->held ? 0 : -ENOMEM;
+}
+
+void source_close(struct source *source) {
+  free(source->bytes);
+  free(source->held);
+  sequence_clear(&source->sequence);
+  *source = (struct source){.fd = -1};
+}
+
+int source_set_text(struct source *source, enum text_format format, const char *head, size_t size) {
+  if (size > HEAD_BYTES)
+    return -EINVAL;
+  source->text.format = format;
+  memcpy(source->bytes, head, size);
+  source->end = size;
+  return 0;
+}
+
+static int fail(struct source *source, struct problem *problem, enum problem_kind kind,
+                uint64_t value) {
+  *problem = (struct problem){.kind = (int32_t)kind,
+                              .file = source->index,
+                              .offset = (int64_t)source->offset,
+                              .value = value};
+  return -EBADMSG;
+}
+
+/* Moves the rest to the front of the buffer and reads behind it. */
+static int read_more(struct source *source, struct problem *problem) {
+  memmove(source->bytes, source->bytes + source->begin, source->end - source->begin);
+  source->end -= source->begin;
+  source->begin = 0;
+  ssize_t got;
+  do
+    got = read(source->fd, source->bytes + source->end, BUFFER_BYTES - source->end);
+  while (got < 0 && errno == EINTR);
+  if (got < 0)
+    return fail(source, problem, PROBLEM_READ, (uint64_t)errno);
+  source->end += (size_t)got;
+  source->is_at_end = got == 0;
+  return 0;
+}
+
+/* Says why the bytes at the cursor are no record. */
+static int refuse(struct source *source, struct problem *problem, enum record_status status) {
+  uint32_t magic = 0;
+  memcpy(&magic, source->bytes + source->begin, sizeof(magic));
+  if (source->is_swapped)
+    magic = __builtin_bswap32(magic);
+  if (status == RECORD_BAD_VERSION)
+    return fail(source, problem, PROBLEM_BAD_VERSION, magic & 0xff);
+  return fail(source, problem, source->is_started ? PROBLEM_BAD_MAGIC : PROBLEM_NOT_A_TRACE, magic);
+}
+
+/* The input ended within a record that needs `size` bytes. */
+static int refuse_cut(struct source *source, struct problem *problem, enum problem_kind kind,
+                      size_t size) {
+  size_t there = source->end - source->begin;
+  /* A file of three bytes has been cut, too, but never was a trace as far as can be told. */
+  if (!source->is_started && there < sizeof(uint32_t))
+    return fail(source, problem, PROBLEM_NOT_A_TRACE, 0);
+  int status = fail(source, problem, kind, there);
+  problem->other = (int64_t)size;
+  return status;
+}
+
+static int refuse_backwards(struct source *source, struct problem *problem,
+                            const struct record *record) {
+  int status = fail(source, problem, PROBLEM_BACKWARDS, source->latest_ns - record->time_ns);
+  problem->offset = (int64_t)record->offset;
+  problem->other = (int64_t)source->latest_offset;
+  return status;
+}
+
+static int refuse_versions(struct source *source, struct problem *problem,
+                           const struct record *record) {
+  int status = fail(source, problem, PROBLEM_VERSIONS, record->version);
+  problem->offset = (int64_t)record->offset;
+  problem->other = source->version;
+  return status;
+}
+
+/* Puts the record just decoded at its place in time. */
+static int sort_in(struct source *source, struct problem *problem) {
+  struct record *held = source->held;
+  struct record record = held[source->count];
+  bool is_beyond = source->records - source->latest_ordinal > SOURCE_REORDER_RECORDS ||
+                   source->latest_ns - record.time_ns > SOURCE_REORDER_NS;
+  if (is_beyond || record.time_ns < source->passed_ns)
+    return refuse_backwards(source, problem, &record);
+  size_t place = source->count;
+  for (; place > 0 && held[place - 1].time_ns > record.time_ns; place--)
+    held[place] = held[place - 1];
+  held[place] = record;
+  source->reordered++;
+  return 0;
+}
+
+/* A notify happens where it stands: `blkparse -d` makes the times of events relative, not its. */
+static void place_notify(const struct source *source, struct record *record) {
+  record->stamp_ns = record->time_ns;
+  record->time_ns = source->latest_ns;
+}
+
+/* Takes in the record at held[count]. */
+static int accept(struct source *source, struct problem *problem) {
+  struct record *record = &source->held[source->count];
+  /* No kernel writes both: the rest of the file is of another capture, or damaged. */
+  if (source->is_started && record->version != source->version)
+    return refuse_versions(source, problem, record);
+  source->is_started = true;
+  source->version = record->version;
+  if (record->category & CATEGORY_NOTIFY)
+    place_notify(source, record);
+  else if (sequence_check(&source->sequence, record))
+    return fail(source, problem, PROBLEM_MEMORY, 0);
+  if (record->time_ns < source->latest_ns) {
+    int status = sort_in(source, problem);
+    if (status)
+      return status;
+  } else {
+    source->latest_ns = record->time_ns;
+    source->latest_ordinal = source->records;
+    source->latest_offset = record->offset;
+  }
+  source->records++;
+  source->count++;
+  return 0;
+}
+
+/* Decodes one record into held[count]. Returns 1, 0 at the end, -EBADMSG. */
+static int decode_one(struct source *source, struct problem *problem) {
+  for (;;) {
+    size_t available = source->end - source->begin;
+    size_t size = 0;
+    if (!source->is_started && available >= sizeof(uint32_t))
+      source->is_swapped = record_is_foreign(source->bytes + source->begin);
+    struct record *out = &source->held[source->count];
+    enum record_status status =
+        record_decode(source->bytes + source->begin, available, source->is_swapped, out, &size);
+    if (status == RECORD_OK) {
+      out->offset = source->offset;
+      source->begin += size;
+      source->offset += size;
+      return 1;
+    }
+    bool is_payload = status == RECORD_SHORT_PAYLOAD;
+    if (status != RECORD_SHORT_HEADER && !is_payload)
+      return refuse(source, problem, status);
+    if (source->is_at_end && available == 0)
+      return 0;
+    if (source->is_at_end)
+      return refuse_cut(source, problem, is_payload ? PROBLEM_CUT_PAYLOAD : PROBLEM_CUT_HEADER,
+                        size);
+    if (read_more(source, problem))
+      return -EBADMSG;
+  }
+}
+
+/* Finds the end of the line at the cursor, reading on until it is there. Returns 1, 0 at the end of
+ * the input, -EBADMSG. */
+static int find_line(struct source *source, struct problem *problem, uint8_t **end) {
+  for (;;) {
+    size_t available = source->end - source->begin;
+    *end = memchr(source->bytes + source->begin, '\n', available);
+    if (*end)
+      return 1;
+    if (source->is_at_end && available == 0)
+      return 0;
+    if (source->is_at_end) {
+      source->bytes[source->end++] = '\n'; /* the last line has no ending */
+    } else if (available == BUFFER_BYTES) {
+      text_too_long(&source->text, (const char *)source->bytes, available);
+      source->text.is_too_long = true;
+      source->offset += available;
+      source->begin = source->end = 0;
+    } else if (read_more(source, problem)) {
+      return -EBADMSG;
+    }
+  }
+}
+
+/* Reads lines up to the next event, into held[count]. Returns 1, 0 at the end, -EBADMSG. */
+static int decode_text(struct source *source, struct problem *problem) {
+  struct text *text = &source->text;
+  uint8_t *end;
+  int status;
+  while ((status = find_line(source, problem, &end)) > 0) {
+    const uint8_t *line = source->bytes + source->begin;
+    size_t size = (size_t)(end + 1 - line);
+    source->begin += size;
+    source->offset += size;
+    bool is_rest = text->is_too_long;
+    text->is_too_long = false;
+    if (is_rest)
+      continue;
+    struct record *out = &source->held[source->count];
+    if (text_line(text, (const char *)line, (const char *)end, out) != TEXT_EVENT)
+      continue;
+    out->offset = (uint64_t)text->lines;
+    return 1;
+  }
+  return status;
+}
+
+/* Fills `held` or reaches the end. */
+static int decode_many(struct source *source, struct problem *problem) {
+  bool is_text = source->text.format != TEXT_NONE;
+  while (source->count < HELD_RECORDS) {
+    int status = is_text ? decode_text(source, problem) : decode_one(source, problem);
+    if (status > 0)
+      status = accept(source, problem) ? -EBADMSG : 1;
+    if (status <= 0)
+      return status;
+  }
+  return 1;
+}
+
+int source_refill(struct source *source, struct problem *problem) {
+  if (source->next > 0)
+    source->passed_ns = source->held[source->next - 1].time_ns;
+  size_t kept = source->count - source->next;
+  memmove(source->held, source->held + source->next, kept * sizeof(*source->held));
+  source->next = 0;
+  source->count = kept;
+  int status = source->cut.kind == PROBLEM_NONE ? decode_many(source, problem) : 0;
+  bool is_of_the_data = status < 0 && problem->kind < PROBLEM_READ;
+  if (status < 0 && !(source->keeps_whole && source->is_started && is_of_the_data))
+    return status;
+  if (status < 0) {
+    source->cut = *problem;
+    *problem = (struct problem){0};
+  }
+  /* The last records stay until it is sure that none goes before them. */
+  source->ready = status > 0 ? source->count - SOURCE_REORDER_RECORDS : source->count;
+  return source->ready > 0;
+}

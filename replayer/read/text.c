@@ -1,0 +1,110 @@
+#include "read/text.h"
+
+#include <string.h>
+
+#include "read/text_scan.h"
+
+#define ENOUGH_LINES 200 /* events that a format is known by */
+
+/* What blkparse writes behind its events, and what shells and scripts write around them. */
+static bool begins_summary(const char *line) {
+  static const char *const begins[] = {"CPU",      "Total (",     "Throughput (",
+                                       "Events (", "Input file ", "Skips:"};
+  for (unsigned i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+    if (begins_with(line, begins[i]))
+      return true;
+  return false;
+}
+
+static void keep_example(struct text *text, const char *line, size_t length) {
+  if (text->bad > TEXT_EXAMPLES)
+    return;
+  struct text_example *example = &text->examples[text->bad - 1];
+  if (length > TEXT_SHOWN_BYTES)
+    length = TEXT_SHOWN_BYTES;
+  example->line = text->lines;
+  memcpy(example->text, line, length);
+  example->text[length] = '\0';
+}
+
+static enum text_status read_line(struct text *text, const char *line, const char *end,
+                                  struct record *out) {
+  switch (text->format) {
+  case TEXT_BLKPARSE:
+    return text_blkparse(text, line, end, out);
+  case TEXT_FORM:
+    return text_form_line(&text->form, line, end, out) ? TEXT_EVENT : TEXT_BAD;
+  case TEXT_TRACER:
+    return text_tracer(text, line, end, out);
+  case TEXT_KERNEL:
+    return text_kernel(text, line, end, out);
+  case TEXT_NONE:
+    break;
+  }
+  return TEXT_BAD;
+}
+
+/* A wrong line that may be passed over: before the first event, empty, a comment, a summary. */
+static bool may_pass(struct text *text, const char *line) {
+  const char *begin = skip_blanks(line);
+  bool is_of_blkparse = text->format == TEXT_BLKPARSE || text->format == TEXT_FORM;
+  if (is_of_blkparse && begins_summary(line))
+    text->in_summary = true;
+  return !text->is_started || text->in_summary || *begin == '\n' || *begin == '#';
+}
+
+enum text_status text_line(struct text *text, const char *line, const char *end,
+                           struct record *out) {
+  text->lines++;
+  *out = (struct record){0};
+  enum text_status status = read_line(text, line, end, out);
+  if (status == TEXT_EVENT) {
+    text->is_started = true;
+    text->has_nanoseconds = text->has_nanoseconds || out->time_ns % 1000 != 0;
+    text->in_summary = false;
+    return status;
+  }
+  if (status == TEXT_BAD && may_pass(text, line))
+    status = TEXT_PASSED;
+  if (status == TEXT_PASSED) {
+    text->passed++;
+    return status;
+  }
+  text->bad++;
+  keep_example(text, line, (size_t)(end - line));
+  return status;
+}
+
+void text_too_long(struct text *text, const char *line, size_t bytes) {
+  text->lines++;
+  text->bad++;
+  keep_example(text, line, bytes);
+}
+
+/* Counts the good and the wrong lines of the head under a format. */
+static struct text try_format(enum text_format format, const char *head, size_t size,
+                              int64_t *events) {
+  struct text text = {.format = format};
+  struct record record;
+  const char *line = head, *last = head + size;
+  *events = 0;
+  while (line < last && *events < ENOUGH_LINES) {
+    const char *end = memchr(line, '\n', (size_t)(last - line));
+    if (!end)
+      break;
+    *events += text_line(&text, line, end, &record) == TEXT_EVENT;
+    line = end + 1;
+  }
+  return text;
+}
+
+enum text_format text_detect(const char *head, size_t size) {
+  static const enum text_format formats[] = {TEXT_BLKPARSE, TEXT_TRACER, TEXT_KERNEL};
+  for (unsigned i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+    int64_t events;
+    struct text text = try_format(formats[i], head, size, &events);
+    if (events > 0 && text.bad * 9 <= events)
+      return formats[i];
+  }
+  return TEXT_NONE;
+}

@@ -1,0 +1,74 @@
+/* Captures as text: one event a line, as blkparse, perf, ftrace and the blk tracer print them, read
+ * into the records of the binary captures, so that the same pairing makes their requests.
+ *
+ * What a line lacks stays zero (docs/event-texts.md). Lines that the format knows and that are no
+ * events are passed over; wrong lines are counted, and the first of them kept. */
+#ifndef TRACEKIT_READ_TEXT_H
+#define TRACEKIT_READ_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "read/record.h"
+#include "read/text_form.h"
+
+#define TEXT_EXAMPLES 5
+#define TEXT_SHOWN_BYTES 120
+
+enum text_format {
+  TEXT_NONE,
+  TEXT_BLKPARSE, /* blkparse's default format */
+  TEXT_FORM,     /* blkparse -f */
+  TEXT_TRACER,   /* the blk tracer's own columns (option blk_classic) */
+  TEXT_KERNEL,   /* block:* events of perf script and ftrace, and the blk tracer's usual text */
+};
+
+enum text_status { TEXT_EVENT, TEXT_PASSED, TEXT_BAD };
+
+struct text_example {
+  int64_t line; /* from 1 */
+  char text[TEXT_SHOWN_BYTES + 1];
+};
+
+/* Of one input; all zero is valid. */
+struct text {
+  enum text_format format;
+  struct text_form form; /* of TEXT_FORM */
+  int64_t lines;         /* read */
+  int64_t passed;        /* of them no events, and not wrong */
+  int64_t bad;           /* of them wrong */
+  int64_t lost;          /* events that the text itself says were lost */
+  struct text_example examples[TEXT_EXAMPLES];
+  bool is_started;      /* an event was read: what stands before is a preamble */
+  bool in_summary;      /* of blkparse, behind its events */
+  bool is_too_long;     /* within a line that is longer than the buffer */
+  bool is_perf;         /* of TEXT_KERNEL: events are called block:name */
+  bool has_nanoseconds; /* a time is no whole microsecond */
+  bool has_tracer;      /* of TEXT_KERNEL: lines of the blk tracer */
+};
+
+/* Reads the line [line, end) into `out` but for its `offset`; *end is a '\n'. Counts it. */
+enum text_status text_line(struct text *text, const char *line, const char *end,
+                           struct record *out);
+
+/* Counts a line that is longer than any line of these formats. */
+void text_too_long(struct text *text, const char *line, size_t bytes);
+
+/* Finds the format that nearly all lines of the first `size` bytes are of, but for what stands
+ * before its first event. TEXT_NONE when there is none. */
+enum text_format text_detect(const char *head, size_t size);
+
+/* The formats' own readers of a line, which they count nothing of. (text_blkparse.c, text_kernel.c)
+ */
+enum text_status text_blkparse(struct text *text, const char *line, const char *end,
+                               struct record *out);
+enum text_status text_tracer(struct text *text, const char *line, const char *end,
+                             struct record *out);
+enum text_status text_kernel(struct text *text, const char *line, const char *end,
+                             struct record *out);
+
+/* Reads action, RWBS and the rest as blkparse and the blk tracer print them. (text_blkparse.c) */
+enum text_status text_columns(const char *at, const char *end, struct record *out);
+
+#endif
