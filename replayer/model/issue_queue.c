@@ -3,12 +3,27 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/heap.h"
+
 #define FIRST_SLOTS 1024u
 #define EMPTY UINT32_MAX
 
+/* When the request at a place of the pool was issued. */
+struct issue_time {
+  int64_t issue_ns, request_id;
+  uint32_t place;
+};
+
+static bool is_earlier(const struct issue_time *left, const struct issue_time *right) {
+  return left->issue_ns != right->issue_ns ? left->issue_ns < right->issue_ns
+                                           : left->request_id < right->request_id;
+}
+
+HEAP_DEFINE(issue_heap, struct issue_time, 2, is_earlier)
+
 struct issue_queue {
   struct issue_request *items; /* pool, `slots` / 2 places */
-  uint32_t *heap;              /* all places of the pool: `pending` in heap order, then free ones */
+  struct issue_time *heap;     /* all places of the pool: `pending` in heap order, then free ones */
   uint32_t *table;             /* open addressing by request_id: place in the pool or EMPTY */
   uint32_t slots;              /* size of the table, a power of two */
   uint32_t pending;            /* number of requests held */
@@ -24,34 +39,6 @@ static uint32_t find_slot(const struct issue_queue *queue, int64_t request_id) {
   while (queue->table[slot] != EMPTY && queue->items[queue->table[slot]].request_id != request_id)
     slot = (slot + 1) & (queue->slots - 1);
   return slot;
-}
-
-static bool is_earlier(const struct issue_queue *queue, uint32_t left, uint32_t right) {
-  const struct issue_request *a = &queue->items[queue->heap[left]];
-  const struct issue_request *b = &queue->items[queue->heap[right]];
-  return a->issue_ns != b->issue_ns ? a->issue_ns < b->issue_ns : a->request_id < b->request_id;
-}
-
-static void swap_places(struct issue_queue *queue, uint32_t left, uint32_t right) {
-  const uint32_t place = queue->heap[left];
-  queue->heap[left] = queue->heap[right];
-  queue->heap[right] = place;
-}
-
-static void sift_up(struct issue_queue *queue, uint32_t at) {
-  for (uint32_t parent; at > 0 && is_earlier(queue, at, parent = (at - 1) / 2); at = parent)
-    swap_places(queue, at, parent);
-}
-
-static void sift_down(struct issue_queue *queue) {
-  uint32_t at = 0;
-  for (uint32_t child; (child = 2 * at + 1) < queue->pending; at = child) {
-    if (child + 1 < queue->pending && is_earlier(queue, child + 1, child))
-      child++;
-    if (!is_earlier(queue, child, at))
-      return;
-    swap_places(queue, at, child);
-  }
 }
 
 /* Closes the gap that a removal leaves, so that later entries of the chain are still found. */
@@ -75,7 +62,7 @@ static int grow(struct issue_queue *queue, uint32_t slots) {
   if (items == NULL)
     return -ENOMEM;
   queue->items = items;
-  uint32_t *heap = realloc(queue->heap, slots / 2 * sizeof *heap);
+  struct issue_time *heap = realloc(queue->heap, slots / 2 * sizeof *heap);
   if (heap == NULL)
     return -ENOMEM;
   queue->heap = heap;
@@ -85,12 +72,12 @@ static int grow(struct issue_queue *queue, uint32_t slots) {
   queue->table = table;
 
   for (uint32_t place = queue->slots / 2; place < slots / 2; place++)
-    heap[place] = place;
+    heap[place].place = place;
   queue->slots = slots;
   for (uint32_t slot = 0; slot < slots; slot++)
     table[slot] = EMPTY;
   for (uint32_t i = 0; i < queue->pending; i++)
-    table[find_slot(queue, items[heap[i]].request_id)] = heap[i];
+    table[find_slot(queue, heap[i].request_id)] = heap[i].place;
   return 0;
 }
 
@@ -116,10 +103,11 @@ int issue_queue_push(struct issue_queue *queue, const struct issue_request *requ
   const uint32_t slot = find_slot(queue, request->request_id);
   if (queue->table[slot] != EMPTY)
     return -EEXIST;
-  const uint32_t place = queue->heap[queue->pending];
-  queue->items[place] = *request;
-  queue->table[slot] = place;
-  sift_up(queue, queue->pending++);
+  const struct issue_time time = {request->issue_ns, request->request_id,
+                                  queue->heap[queue->pending].place};
+  queue->items[time.place] = *request;
+  queue->table[slot] = time.place;
+  issue_heap_push(queue->heap, queue->pending++, time);
   return 0;
 }
 
@@ -144,12 +132,13 @@ int issue_queue_merge(struct issue_queue *queue, int64_t carrier_id,
 }
 
 bool issue_queue_pop(struct issue_queue *queue, int64_t now_ns, struct issue_request *request) {
-  if (queue->pending == 0 || queue->items[queue->heap[0]].issue_ns >= now_ns)
+  if (queue->pending == 0 || queue->heap[0].issue_ns >= now_ns)
     return false;
-  *request = queue->items[queue->heap[0]];
+  const struct issue_time first = queue->heap[0];
+  *request = queue->items[first.place];
   clear_slot(queue, find_slot(queue, request->request_id));
-  swap_places(queue, 0, --queue->pending);
-  sift_down(queue);
+  issue_heap_pop(queue->heap, queue->pending--);
+  queue->heap[queue->pending] = first; /* its place is free */
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/heap.h"
 #include "model/large_pages.h"
 #include "model/policy.h"
 
@@ -49,37 +50,14 @@ static int make(struct page_state *pages, uint32_t count, uint32_t capacity, voi
   return 0;
 }
 
+static bool is_larger(const uint64_t *left, const uint64_t *right) { return *left > *right; }
+
+HEAP_DEFINE(key_heap, uint64_t, CHILDREN, is_larger)
+
 static uint32_t page_of(uint64_t key) { return (uint32_t)key; }
 
 static int is_live(const struct optimum *cache, uint64_t key) {
   return cache->pages[page_of(key)].slot == key >> 32;
-}
-
-static void rise(struct optimum *cache, uint64_t place, uint64_t key) {
-  for (; place > 0 && cache->heap[(place - 1) / CHILDREN] < key; place = (place - 1) / CHILDREN)
-    cache->heap[place] = cache->heap[(place - 1) / CHILDREN];
-  cache->heap[place] = key;
-}
-
-/* Returns the place of the largest of the children from `first` to before `end`. */
-static uint64_t largest(const struct optimum *cache, uint64_t first, uint64_t end) {
-  uint64_t found = first;
-  for (uint64_t child = first + 1; child < end; child++)
-    found = cache->heap[child] > cache->heap[found] ? child : found;
-  return found;
-}
-
-static void sink(struct optimum *cache, uint64_t place, uint64_t key) {
-  for (;;) {
-    const uint64_t first = CHILDREN * place + 1;
-    const uint64_t end = first + CHILDREN < cache->keys ? first + CHILDREN : cache->keys;
-    const uint64_t child = first < end ? largest(cache, first, end) : 0;
-    if (child == 0 || cache->heap[child] < key)
-      break;
-    cache->heap[place] = cache->heap[child];
-    place = child;
-  }
-  cache->heap[place] = key;
 }
 
 static void prefetch(const struct optimum *cache, uint64_t place) {
@@ -88,9 +66,7 @@ static void prefetch(const struct optimum *cache, uint64_t place) {
 }
 
 static void pop(struct optimum *cache) {
-  const uint64_t last = cache->heap[--cache->keys];
-  if (cache->keys > 0)
-    sink(cache, 0, last);
+  key_heap_pop(cache->heap, cache->keys--);
   /* One of these is the next to leave. */
   for (uint64_t place = 0; place <= CHILDREN; place++)
     prefetch(cache, place);
@@ -110,9 +86,7 @@ static void rebuild(struct optimum *cache) {
   cache->keys = kept;
   for (uint64_t i = 0; i < kept; i++)
     cache->pages[page_of(cache->heap[i])].slot = (uint32_t)(cache->heap[i] >> 32);
-  for (uint64_t place = kept / CHILDREN + 1; place-- > 0;)
-    if (place < kept)
-      sink(cache, place, cache->heap[place]);
+  key_heap_order(cache->heap, kept);
 }
 
 static void hit(void *state, uint32_t page, uint32_t next_use) {
@@ -121,7 +95,7 @@ static void hit(void *state, uint32_t page, uint32_t next_use) {
   if (cache->keys == cache->room)
     rebuild(cache);
   cache->pages[page].slot = next_use == OUT ? OUT + 1 : next_use;
-  rise(cache, cache->keys++, (uint64_t)cache->pages[page].slot << 32 | page);
+  key_heap_push(cache->heap, cache->keys++, (uint64_t)cache->pages[page].slot << 32 | page);
 }
 
 static void drop(void *state, uint32_t page) {

@@ -30,9 +30,9 @@ static struct source *first_of(const struct merge *merge) {
   return &merge->sources[merge->heap[0].input];
 }
 
-static struct turn turn_of(const struct source *source) {
-  return (struct turn){.time_ns = source->held[source->next].time_ns,
-                       .input = (size_t)source->index};
+static struct merge_head head_of(const struct source *source) {
+  return (struct merge_head){.time_ns = source->held[source->next].time_ns,
+                             .input = (size_t)source->index};
 }
 
 /* Files of two versions are of two kernels, and so of two captures. */
@@ -54,11 +54,11 @@ static int start(struct merge *merge, struct problem *problem) {
       return status;
     if (status == 0)
       continue;
-    merge->heap[merge->live++] = turn_of(&merge->sources[merge->opened]);
+    merge->heap[merge->live++] = head_of(&merge->sources[merge->opened]);
     if (check_version(merge, &merge->sources[merge->opened], problem))
       return -EBADMSG;
   }
-  turns_order(merge->heap, merge->live);
+  merge_heap_order(merge->heap, merge->live);
   return 0;
 }
 
@@ -71,7 +71,7 @@ static int settle(struct merge *merge, struct problem *problem) {
     merge->heap[0].time_ns = first_of(merge)->held[first_of(merge)->next].time_ns;
   else
     merge->heap[0] = merge->heap[--merge->live];
-  turns_settle(merge->heap, merge->live);
+  merge_heap_settle(merge->heap, merge->live);
   return 0;
 }
 

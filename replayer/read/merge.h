@@ -4,16 +4,16 @@
 
 #include <stddef.h>
 
+#include "read/merge_heap.h"
 #include "read/source.h"
-#include "read/turns.h"
 
 struct merge {
-  struct source *sources; /* owned */
-  size_t count;           /* of sources */
-  struct turn *heap;      /* of the sources with a record left */
-  size_t live;            /* entries of the heap */
-  bool is_taken;          /* the first record of heap[0] was delivered */
-  size_t opened;          /* sources of which the first record has been asked for */
+  struct source *sources;  /* owned */
+  size_t count;            /* of sources */
+  struct merge_head *heap; /* of the sources with a record left */
+  size_t live;             /* entries of the heap */
+  bool is_taken;           /* the first record of heap[0] was delivered */
+  size_t opened;           /* sources of which the first record has been asked for */
 };
 
 /* Prepares the merge of `count` open descriptors. Returns 0 or -ENOMEM; merge_close in both cases.

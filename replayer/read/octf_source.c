@@ -114,10 +114,10 @@ void octf_merge_close(struct octf_merge *merge) {
 }
 
 /* Events of one time stand in the order of their numbers, which all cpus share. */
-static struct turn turn_of(const struct octf_source *source) {
-  return (struct turn){.time_ns = source->event.time_ns,
-                       .number = source->event.sid,
-                       .input = (size_t)source->index};
+static struct merge_head head_of(const struct octf_source *source) {
+  return (struct merge_head){.time_ns = source->event.time_ns,
+                             .number = source->event.sid,
+                             .input = (size_t)source->index};
 }
 
 static int start(struct octf_merge *merge, struct octf_problem *problem) {
@@ -127,9 +127,9 @@ static int start(struct octf_merge *merge, struct octf_problem *problem) {
     if (status < 0)
       return status;
     if (status > 0)
-      merge->heap[merge->live++] = turn_of(&merge->sources[i]);
+      merge->heap[merge->live++] = head_of(&merge->sources[i]);
   }
-  turns_order(merge->heap, merge->live);
+  merge_heap_order(merge->heap, merge->live);
   return 0;
 }
 
@@ -146,7 +146,7 @@ int octf_merge_pop(struct octf_merge *merge, struct octf_problem *problem) {
   int status = next_event(source, problem);
   if (status < 0)
     return status;
-  merge->heap[0] = status ? turn_of(source) : merge->heap[--merge->live];
-  turns_settle(merge->heap, merge->live);
+  merge->heap[0] = status ? head_of(source) : merge->heap[--merge->live];
+  merge_heap_settle(merge->heap, merge->live);
   return 0;
 }

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "read/merge_heap.h"
 #include "read/octf_event.h"
-#include "read/turns.h"
 
 #define OCTF_MOST_MESSAGE 65536u /* bytes; the framework's own are below 1 KiB */
 
@@ -46,7 +46,7 @@ struct octf_source {
 /* Embedded by its owner. */
 struct octf_merge {
   struct octf_source *sources;
-  struct turn *heap; /* of the sources that have an event */
+  struct merge_head *heap; /* of the sources that have an event */
   size_t count, live;
   bool is_started;
 };
