@@ -7,9 +7,18 @@
 #include <unistd.h>
 
 #include "strace/follow.h"
-#include "strace/reader.h"
 
 #define LINES_AT_ONCE 65536
+#define READ_BYTES ((size_t)1 << 18)
+
+/* Lines of an open file; all zero but for `fd` is a reader at its file's place. */
+struct reader {
+  int fd;
+  bool is_at_end;
+  char *text;
+  size_t from, to, capacity; /* of `text`: what was read and not yet given */
+  int64_t bytes;             /* given so far */
+};
 
 struct decoder {
   struct tk_calls calls; /* the first, so that a pointer to it is one to the decoder */
@@ -19,12 +28,67 @@ struct decoder {
 
 static struct decoder *decoder_of(struct tk_calls *calls) { return (struct decoder *)calls; }
 
-/* Reads the whole file for its births, and goes back to its beginning. */
-static int find_births(struct decoder *decoder) {
+static int fill(struct reader *reader) {
+  if (reader->from) {
+    memmove(reader->text, reader->text + reader->from, reader->to - reader->from);
+    reader->to -= reader->from;
+    reader->from = 0;
+  }
+  if (reader->capacity - reader->to < READ_BYTES) {
+    size_t capacity = (reader->to + READ_BYTES) * 2;
+    char *text = realloc(reader->text, capacity);
+    if (!text)
+      return -ENOMEM;
+    reader->text = text;
+    reader->capacity = capacity;
+  }
+  ssize_t got;
+  do
+    got = read(reader->fd, reader->text + reader->to, READ_BYTES);
+  while (got < 0 && errno == EINTR);
+  if (got < 0)
+    return -errno;
+  reader->is_at_end = got == 0;
+  reader->to += (size_t)got;
+  return 0;
+}
+
+/* Gives the next line without its end; a last line without an end is cut and is given. The view
+ * is valid until the next call. Returns 1, 0 at the end, -errno. */
+static int reader_line(struct reader *reader, struct view *out) {
+  size_t looked_at = 0;
+  for (;;) {
+    size_t held = reader->to - reader->from;
+    const char *text = held ? reader->text + reader->from : NULL;
+    const char *end = held > looked_at ? memchr(text + looked_at, '\n', held - looked_at) : NULL;
+    if (end || (reader->is_at_end && held)) {
+      size_t length = end ? (size_t)(end - text) : held;
+      *out = (struct view){text, length};
+      reader->from += length + (end != NULL);
+      reader->bytes += (int64_t)length + (end != NULL);
+      return 1;
+    }
+    if (reader->is_at_end)
+      return 0;
+    looked_at = held;
+    int status = fill(reader);
+    if (status)
+      return status;
+  }
+}
+
+/* Frees the memory; the file stays open. */
+static void reader_clear(struct reader *reader) {
+  free(reader->text);
+  *reader = (struct reader){.fd = reader->fd};
+}
+
+/* Reads the whole file for its parents, and goes back to its beginning. */
+static int find_parents(struct decoder *decoder) {
   struct view line;
   int status;
   while ((status = reader_line(&decoder->reader, &line)) > 0) {
-    int noted = births_note(&decoder->calls.births, line);
+    int noted = thread_parents_note(&decoder->calls.parents, line);
     if (noted)
       return noted;
   }
@@ -43,7 +107,7 @@ static int prepare(struct decoder *decoder, const struct tk_calls_options *optio
   if (options->is_snapshot && options->below)
     calls->files.below = strdup(options->below);
   bool is_whole = calls->folder && (calls->below || !options->below) && calls->inherited;
-  return is_whole ? find_births(decoder) : -ENOMEM;
+  return is_whole ? find_parents(decoder) : -ENOMEM;
 }
 
 int tk_calls_open(int32_t fd, const struct tk_calls_options *options, struct tk_calls **out) {
@@ -159,7 +223,7 @@ void tk_calls_close(struct tk_calls *calls) {
     return;
   struct decoder *decoder = decoder_of(calls);
   reader_clear(&decoder->reader);
-  births_clear(&calls->births);
+  thread_parents_clear(&calls->parents);
   tasks_clear(&calls->tasks);
   descriptors_free(calls->inherited);
   handles_clear(&calls->handles);

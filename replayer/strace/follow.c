@@ -3,54 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-struct tk_operation row_of(const struct step *step, enum operation operation) {
-  int64_t base_ns = step->calls->stats.base_ns;
-  return (struct tk_operation){
-      .start_ns = step->start_ns - base_ns,
-      .end_ns = step->end_ns == NOTHING ? NOTHING : step->end_ns - base_ns,
-      .file = NOTHING,
-      .other_file = NOTHING,
-      .handle = NOTHING,
-      .offset_bytes = NOTHING,
-      .length_bytes = NOTHING,
-      .done_bytes = NOTHING,
-      .process = step->task->process,
-      .pid = (int32_t)step->task->pid,
-      .tid = (int32_t)step->task->tid,
-      .error = step->call.error,
-      .operation = (int32_t)operation,
-  };
-}
-
-static bool is_kept(const struct tk_calls *calls, int64_t file) {
-  struct view below = {calls->below, strlen(calls->below)};
-  return file >= 0 && path_is_below(paths_get(&calls->files.paths, (int32_t)file), below);
-}
-
-int add_row(struct tk_calls *calls, struct tk_operation row) {
-  if (calls->below && !is_kept(calls, row.file) && !is_kept(calls, row.other_file)) {
-    calls->stats.filtered++;
-    return 0;
-  }
-  if (row.file >= 0)
-    calls->files.files[row.file].is_used = true;
-  if (row.other_file >= 0)
-    calls->files.files[row.other_file].is_used = true;
-  bool is_transfer = row.operation == OP_READ || row.operation == OP_WRITE;
-  calls->stats.unplaced += is_transfer && row.offset_bytes < 0 && row.error == 0;
-  calls->stats.rows++;
-  return window_add(&calls->window, &row);
-}
-
-int leave_out(struct tk_calls *calls, struct view name) {
-  int32_t place = names_add(&calls->left_out, name.text, name.length);
-  if (place < 0)
-    return -ENOMEM;
-  calls->stats.left_out++;
-  if (place < MOST_LEFT_OUT)
-    calls->left_out_counts[place]++;
-  return 0;
-}
+#include "strace/call_table.h"
 
 static void note_bad(struct tk_calls *calls, struct view text) {
   if (calls->stats.bad_lines++ == 0) {
@@ -125,9 +78,9 @@ static struct task *find_task(struct tk_calls *calls, uint32_t tid) {
   struct task *task = tasks_find(&calls->tasks, tid);
   if (task)
     return task;
-  const struct birth *birth = births_take(&calls->births, tid);
-  if (birth && tasks_find(&calls->tasks, birth->parent))
-    return tasks_clone(&calls->tasks, &calls->handles, birth->parent, tid, birth->flags);
+  const struct thread_parent *link = thread_parents_take(&calls->parents, tid);
+  if (link && tasks_find(&calls->tasks, link->parent))
+    return tasks_clone(&calls->tasks, &calls->handles, link->parent, tid, link->flags);
   return new_task(calls, tid);
 }
 

@@ -1,4 +1,5 @@
-/* Open file descriptions, and the tables of descriptors that lead to them. */
+/* What processes have open: open file descriptions, the tables of descriptors that lead to them,
+ * and the files that are mapped. */
 #ifndef TRACEKIT_STRACE_HANDLES_H
 #define TRACEKIT_STRACE_HANDLES_H
 
@@ -57,5 +58,35 @@ struct descriptors *descriptors_copy(const struct descriptors *from, struct hand
 
 void descriptors_free(struct descriptors *descriptors);
 void handles_clear(struct handles *handles);
+
+/* A part of a file in the address space of a process. */
+struct map {
+  uint64_t start, length;
+  int64_t offset_bytes; /* in the file */
+  int32_t file;
+};
+
+/* Of one process, or of several threads that share it. */
+struct maps {
+  uint32_t users;
+  uint32_t count, capacity;
+  struct map *maps;
+};
+
+/* Makes an empty list, or a copy (fork), with one user. Returns NULL without memory. */
+struct maps *maps_new(void);
+struct maps *maps_copy(const struct maps *from);
+
+/* Adds a mapping. Returns 0 or -ENOMEM. */
+int maps_add(struct maps *maps, struct map map);
+
+/* Takes one piece of a mapping that lies within [start, start + length) away and writes it to
+ * `out`. Returns 1, 0 when there is none, -ENOMEM. */
+int maps_cut(struct maps *maps, uint64_t start, uint64_t length, struct map *out);
+
+/* Writes the part of a mapping at `start`, at most `length` long. Returns 1, or 0 when none. */
+int maps_find(const struct maps *maps, uint64_t start, uint64_t length, struct map *out);
+
+void maps_free(struct maps *maps);
 
 #endif

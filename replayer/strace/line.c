@@ -1,8 +1,7 @@
 #include "strace/line.h"
 
+#include <errno.h>
 #include <string.h>
-
-#include "strace/errors.h"
 
 #define NS 1000000000
 
@@ -96,6 +95,69 @@ void line_split(struct view text, struct line *out) {
     split_resumed(&cursor, out);
   else
     split_call(&cursor, out);
+}
+
+/* The error numbers behind the names that strace prints, in the order of these. */
+static const struct {
+  const char *name;
+  int32_t number;
+} errors[] = {
+    {"E2BIG", E2BIG},
+    {"EACCES", EACCES},
+    {"EAGAIN", EAGAIN},
+    {"EBADF", EBADF},
+    {"EBUSY", EBUSY},
+    {"ECANCELED", ECANCELED},
+    {"EDEADLK", EDEADLK},
+    {"EDQUOT", EDQUOT},
+    {"EEXIST", EEXIST},
+    {"EFAULT", EFAULT},
+    {"EFBIG", EFBIG},
+    {"EINTR", EINTR},
+    {"EINVAL", EINVAL},
+    {"EIO", EIO},
+    {"EISDIR", EISDIR},
+    {"ELOOP", ELOOP},
+    {"EMFILE", EMFILE},
+    {"EMLINK", EMLINK},
+    {"ENAMETOOLONG", ENAMETOOLONG},
+    {"ENFILE", ENFILE},
+    {"ENODATA", ENODATA},
+    {"ENODEV", ENODEV},
+    {"ENOENT", ENOENT},
+    {"ENOEXEC", ENOEXEC},
+    {"ENOLCK", ENOLCK},
+    {"ENOMEM", ENOMEM},
+    {"ENOSPC", ENOSPC},
+    {"ENOSYS", ENOSYS},
+    {"ENOTBLK", ENOTBLK},
+    {"ENOTCONN", ENOTCONN},
+    {"ENOTDIR", ENOTDIR},
+    {"ENOTEMPTY", ENOTEMPTY},
+    {"ENOTSOCK", ENOTSOCK},
+    {"ENOTTY", ENOTTY},
+    {"ENXIO", ENXIO},
+    {"EOPNOTSUPP", EOPNOTSUPP},
+    {"EOVERFLOW", EOVERFLOW},
+    {"EPERM", EPERM},
+    {"EPIPE", EPIPE},
+    {"EROFS", EROFS},
+    {"ESPIPE", ESPIPE},
+    {"ESRCH", ESRCH},
+    {"ESTALE", ESTALE},
+    {"ETIMEDOUT", ETIMEDOUT},
+    {"ETXTBSY", ETXTBSY},
+    {"EUSERS", EUSERS},
+    {"EXDEV", EXDEV},
+};
+
+/* Returns the errno of a name such as ENOENT, or EIO for one that no file system call gives. */
+static int32_t error_number(struct view name) {
+  for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+    if (strlen(errors[i].name) == name.length &&
+        memcmp(errors[i].name, name.text, name.length) == 0)
+      return errors[i].number;
+  return EIO;
 }
 
 /* Reads ` ENOENT (No such file or directory)` behind a result of -1. */

@@ -9,7 +9,6 @@
 #include "common/idmap.h"
 #include "strace/cursor.h"
 #include "strace/handles.h"
-#include "strace/maps.h"
 
 /* A working directory, of one process or of several that share it. */
 struct folder {

@@ -4,8 +4,7 @@
 #include <linux/fs.h>
 #include <sys/stat.h>
 
-#include "strace/follow.h"
-#include "strace/forms.h"
+#include "strace/call_table.h"
 
 /* Reads a number behind `name=` in what a call told, without going on. */
 static bool told(const struct step *step, const char *name, int64_t *out) {

@@ -4,101 +4,7 @@
 #include <linux/close_range.h>
 #include <string.h>
 
-#include "strace/follow.h"
-#include "strace/forms.h"
-
-/* Returns the number of the file at an escaped path of strace, or -EINVAL when it is no path. */
-static int32_t described_file(struct tk_calls *calls, struct view path) {
-  char text[PATH_BYTES];
-  int64_t length = view_unescape(path, text, sizeof(text));
-  if (length <= 0 || text[0] != '/')
-    return -EINVAL;
-  return files_find(&calls->files, (struct view){text, (size_t)length});
-}
-
-int32_t read_file(struct step *step, bool has_folder) {
-  char folder[PATH_BYTES];
-  char text[PATH_BYTES];
-  char path[PATH_BYTES];
-  struct view from = {step->task->folder->path, step->task->folder->length};
-  struct described at;
-  if (has_folder) {
-    if (!cursor_described(&step->at, &at))
-      return -EINVAL;
-    int64_t length = view_unescape(at.path, folder, sizeof(folder));
-    if (length > 0)
-      from = (struct view){folder, (size_t)length};
-    cursor_skip(&step->at);
-  }
-  int64_t length = cursor_text(&step->at, text, sizeof(text));
-  if (length < 0)
-    return -EINVAL;
-  cursor_skip(&step->at);
-  length = paths_resolve(from, (struct view){text, (size_t)length}, path);
-  return length < 0 ? -EINVAL
-                    : files_find(&step->calls->files, (struct view){path, (size_t)length});
-}
-
-bool read_number(struct step *step, int64_t *out) {
-  bool is_number = cursor_number(&step->at, out);
-  cursor_skip(&step->at);
-  return is_number;
-}
-
-/* Leads a descriptor to a handle, after what it led to before was closed unseen. */
-static int lead(struct step *step, int64_t fd, int32_t handle, bool is_closed_by_exec) {
-  struct step unseen = *step;
-  unseen.end_ns = NOTHING;
-  unseen.call.error = 0;
-  int status = close_descriptor(&unseen, step->task->descriptors, fd);
-  if (status)
-    return status;
-  struct slot slot = {handle + 1, is_closed_by_exec};
-  status = descriptors_set(step->task->descriptors, &step->calls->handles, fd, slot);
-  return status == -EBADF ? -EINVAL : status;
-}
-
-/* Makes a handle for a descriptor that the trace did not see opened. */
-static int adopt(struct step *step, const struct described *described, int32_t *out) {
-  int32_t file = described_file(step->calls, described->path);
-  if (file < 0)
-    return file == -EINVAL ? 0 : file;
-  int32_t node = files_present(&step->calls->files, file);
-  if (node < 0)
-    return node;
-  struct handle like = {.position = -1, .file = file, .node = node};
-  *out = handles_new(&step->calls->handles, &like);
-  step->calls->stats.adopted++;
-  return *out < 0 ? *out : lead(step, described->fd, *out, false);
-}
-
-int read_handle(struct step *step, int32_t *out) {
-  struct described described;
-  *out = -1;
-  if (!cursor_described(&step->at, &described))
-    return -EINVAL;
-  cursor_skip(&step->at);
-  if (described.path.length && described.path.text[0] != '/')
-    return 0;
-  *out = descriptors_get(step->task->descriptors, described.fd);
-  return *out >= 0 || !described.path.length ? 0 : adopt(step, &described, out);
-}
-
-int close_descriptor(const struct step *step, struct descriptors *descriptors, int64_t fd) {
-  struct tk_calls *calls = step->calls;
-  int32_t place = descriptors_get(descriptors, fd);
-  if (place < 0)
-    return 0;
-  descriptors->slots[fd] = (struct slot){0};
-  if (!handles_drop(&calls->handles, place))
-    return 0;
-  const struct handle *handle = &calls->handles.handles[place];
-  struct tk_operation row = row_of(step, OP_CLOSE);
-  row.file = handle->file;
-  row.handle = handle->id;
-  row.flags = handle->flags;
-  return add_row(calls, row);
-}
+#include "strace/call_table.h"
 
 /* Returns whether an open with O_CREAT made the file, as far as it can be known. */
 static bool is_made(struct tk_calls *calls, int32_t number, int64_t flags) {
@@ -172,7 +78,7 @@ int on_open(struct step *step) {
   row.operation = is_new ? OP_CREATE : OP_OPEN;
   row.file = number;
   row.handle = calls->handles.handles[place].id;
-  int status = lead(step, step->call.value, place, flags & O_CLOEXEC);
+  int status = set_descriptor(step, step->call.value, place, flags & O_CLOEXEC);
   return status ? status : add_row(calls, row);
 }
 
@@ -220,7 +126,7 @@ int on_dup(struct step *step) {
     return 0;
   if (place < 0)
     return close_descriptor(step, step->task->descriptors, step->call.value);
-  return lead(step, step->call.value, place, flags & O_CLOEXEC);
+  return set_descriptor(step, step->call.value, place, flags & O_CLOEXEC);
 }
 
 int on_fcntl(struct step *step) {
@@ -236,7 +142,7 @@ int on_fcntl(struct step *step) {
   if (place < 0 || step->call.value < 0)
     return 0;
   if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
-    return lead(step, step->call.value, place, command == F_DUPFD_CLOEXEC);
+    return set_descriptor(step, step->call.value, place, command == F_DUPFD_CLOEXEC);
   struct handle *handle = &step->calls->handles.handles[place];
   if (command == F_SETFD)
     step->task->descriptors->slots[from.fd].is_closed_by_exec = value & FD_CLOEXEC;

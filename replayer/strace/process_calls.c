@@ -3,8 +3,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "strace/follow.h"
-#include "strace/forms.h"
+#include "strace/call_table.h"
 
 #define COMM_BYTES 15 /* of a process's name in Linux */
 
@@ -12,11 +11,12 @@ int on_clone(struct step *step) {
   struct tk_calls *calls = step->calls;
   if (step->call.value <= 0 || tasks_find(&calls->tasks, (uint32_t)step->call.value))
     return 0;
-  const struct birth *birth = births_take(&calls->births, (uint32_t)step->call.value);
+  const struct thread_parent *link =
+      thread_parents_take(&calls->parents, (uint32_t)step->call.value);
   /* It may have begun and ended before its maker's call returned. */
-  if (!birth || birth->parent != step->task->tid)
+  if (!link || link->parent != step->task->tid)
     return 0;
-  return tasks_clone(&calls->tasks, &calls->handles, birth->parent, birth->child, birth->flags)
+  return tasks_clone(&calls->tasks, &calls->handles, link->parent, link->child, link->flags)
              ? 0
              : -ENOMEM;
 }

@@ -1,8 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "strace/follow.h"
-#include "strace/forms.h"
+#include "strace/call_table.h"
 
 /* In the order of their names. */
 static const struct known_call calls[] = {
