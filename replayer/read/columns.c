@@ -8,9 +8,8 @@
 
 #include "common/hash.h"
 #include "common/names.h"
-#include "read/date.h"
-#include "read/number.h"
 #include "read/text_scan.h"
+#include "read/text_values.h"
 
 #define MOST_CHOICES 1024
 #define KNOWN_BITS 8 /* of a place among the known words */

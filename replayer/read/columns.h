@@ -23,7 +23,7 @@ enum tk_column_kind {
   COLUMN_TEXT_DIGITS,  /* digits, as a word */
   COLUMN_TEXT_WORD,    /* any character or more but NUL; the index among the column's words */
   COLUMN_TEXT_NAME,    /* a word; between blanks it may hold some, before a column of digits */
-  COLUMN_TEXT_DATE,    /* as date.h has it; ns since 1970 */
+  COLUMN_TEXT_DATE,    /* as date_read has it; ns since 1970 */
   COLUMN_TEXT_END,
 };
 

@@ -1,114 +1,91 @@
 /* Completion, whole and in part, and the end of rows that never complete. */
 #include "read/event.h"
 
-/* Takes the piece out of its row's chain; the row is done when it was the last. */
-void complete_piece_of(struct pairing *pairing, uint64_t request_id, uint32_t index) {
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  struct row *row = rows_at(&pairing->rows, request_id);
-  if (piece->previous_of_row == NO_PIECE)
-    row->piece = piece->next_of_row;
-  else
-    pieces_at(&pairing->pieces, piece->previous_of_row)->next_of_row = piece->next_of_row;
-  if (piece->next_of_row != NO_PIECE)
-    pieces_at(&pairing->pieces, piece->next_of_row)->previous_of_row = piece->previous_of_row;
-  piece->row = NO_ROW;
-  if (--row->open_pieces > 0)
-    return;
-  row->is_done = true;
-  pairing->devices[piece->device].open--;
-}
-
-/* The kernel stores a negative errno in 16 bits; some tracers stored it without the sign. */
-int32_t complete_error(const struct record *record) {
-  int32_t error = (int16_t)record->error;
-  return error > 0 ? -error : error;
-}
-
-/* All sectors of the row's piece have been transferred. */
+/* All sectors of the row's request have been transferred. */
 static void finish_part(struct pairing *pairing, const struct event *event, uint32_t index) {
-  const struct piece *piece = pieces_at(&pairing->pieces, index);
-  if (piece->row == NO_ROW)
+  const struct open_request *request = requests_at(&pairing->requests, index);
+  if (request->row == NO_ROW)
     return;
-  struct row *row = rows_at(&pairing->rows, piece->row);
+  struct row *row = rows_at(&pairing->rows, request->row);
   row->transfer_ns = row->complete_ns = event->time_ns;
   if (event->record->error)
-    row->error = complete_error(event->record);
-  complete_piece_of(pairing, piece->row, index);
+    row->error = error_of(event->record);
+  end_request_of_row(pairing, request->row, index);
 }
 
 /* The whole request is transferred: ends it and all that was merged into it. */
 static void finish(struct pairing *pairing, const struct event *event, uint32_t index) {
-  uint32_t child = pieces_at(&pairing->pieces, index)->first_child;
-  for (uint32_t next; child != NO_PIECE; child = next) {
-    next = pieces_at(&pairing->pieces, child)->next_child;
+  uint32_t child = requests_at(&pairing->requests, index)->first_child;
+  for (uint32_t next; child != NO_REQUEST; child = next) {
+    next = requests_at(&pairing->requests, child)->next_child;
     finish_part(pairing, event, child);
-    pieces_free(&pairing->pieces, child);
+    requests_free(&pairing->requests, child);
   }
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  piece->first_child = piece->last_child = NO_PIECE;
-  if (!piece->has_closing_flush)
+  struct open_request *request = requests_at(&pairing->requests, index);
+  request->first_child = request->last_child = NO_REQUEST;
+  if (!request->has_closing_flush)
     count_request(pairing, event);
-  if (piece->has_closing_flush && piece->row != NO_ROW) {
-    struct row *row = rows_at(&pairing->rows, piece->row);
+  if (request->has_closing_flush && request->row != NO_ROW) {
+    struct row *row = rows_at(&pairing->rows, request->row);
     row->transfer_ns = row->complete_ns = event->time_ns;
     if (event->record->error)
-      row->error = complete_error(event->record);
-    piece->state = PIECE_DRAINING;
+      row->error = error_of(event->record);
+    request->state = REQUEST_DRAINING;
     return;
   }
   finish_part(pairing, event, index);
-  pieces_unlink(&pairing->pieces, index);
-  pieces_free(&pairing->pieces, index);
+  requests_unlink(&pairing->requests, index);
+  requests_free(&pairing->requests, index);
 }
 
 /* Ends those merged I/Os that lie wholly before `done`, the first sector not yet transferred. */
 static void finish_children(struct pairing *pairing, const struct event *event, uint32_t index,
                             uint64_t done) {
-  uint32_t last = NO_PIECE;
-  uint32_t *link = &pieces_at(&pairing->pieces, index)->first_child;
-  while (*link != NO_PIECE) {
+  uint32_t last = NO_REQUEST;
+  uint32_t *link = &requests_at(&pairing->requests, index)->first_child;
+  while (*link != NO_REQUEST) {
     uint32_t child = *link;
-    struct piece *piece = pieces_at(&pairing->pieces, child);
-    if (piece->own_end > done) {
+    struct open_request *request = requests_at(&pairing->requests, child);
+    if (request->own_end > done) {
       last = child;
-      link = &piece->next_child;
+      link = &request->next_child;
       continue;
     }
-    *link = piece->next_child;
+    *link = request->next_child;
     finish_part(pairing, event, child);
-    pieces_free(&pairing->pieces, child);
+    requests_free(&pairing->requests, child);
   }
-  pieces_at(&pairing->pieces, index)->last_child = last;
+  requests_at(&pairing->requests, index)->last_child = last;
 }
 
 /* A prefix of the request is transferred: the rest stays open. */
 static int finish_prefix(struct pairing *pairing, const struct event *event, uint32_t index) {
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  uint64_t done = piece->begin + event->sectors;
-  pieces_unlink(&pairing->pieces, index);
-  piece->begin = done;
+  struct open_request *request = requests_at(&pairing->requests, index);
+  uint64_t done = request->begin + event->sectors;
+  requests_unlink(&pairing->requests, index);
+  request->begin = done;
   finish_children(pairing, event, index, done);
-  if (piece->own_end <= done)
+  if (request->own_end <= done)
     finish_part(pairing, event, index);
-  return pieces_link(&pairing->pieces, index);
+  return requests_link(&pairing->requests, index);
 }
 
 /* Finds what a completion of `event->sectors` at its place completes: an issued request of just
  * that length, a longer one in part; or one that was never issued, as on devices without requests
  * (dm, md) or if the issue was lost. */
 static uint32_t find(struct pairing *pairing, const struct event *event) {
-  static const uint8_t states[] = {PIECE_ISSUED, PIECE_WAITING};
+  static const uint8_t states[] = {REQUEST_ISSUED, REQUEST_WAITING};
   for (unsigned i = 0; i < sizeof(states); i++) {
-    struct piece_key key = event_key(event, states[i]);
-    uint32_t index = pieces_find(&pairing->pieces, &key);
-    if (index != NO_PIECE)
+    struct request_key key = event_key(event, states[i]);
+    uint32_t index = requests_find(&pairing->requests, &key);
+    if (index != NO_REQUEST)
       return index;
     key.sectors = ANY_LENGTH;
-    index = pieces_find(&pairing->pieces, &key);
-    if (index != NO_PIECE)
+    index = requests_find(&pairing->requests, &key);
+    if (index != NO_REQUEST)
       return index;
   }
-  return NO_PIECE;
+  return NO_REQUEST;
 }
 
 /* A completion without bytes: of a device flush, of a request whose closing flush is done, of an
@@ -118,24 +95,24 @@ static void complete_empty(struct pairing *pairing, const struct event *event) {
     flush_device_done(pairing, event);
     return;
   }
-  struct piece_key key = event_key(event, PIECE_DRAINING);
+  struct request_key key = event_key(event, REQUEST_DRAINING);
   key.sectors = ANY_LENGTH;
-  uint32_t index = pieces_find(&pairing->pieces, &key);
-  if (index != NO_PIECE) {
+  uint32_t index = requests_find(&pairing->requests, &key);
+  if (index != NO_REQUEST) {
     count_request(pairing, event);
-    struct piece *piece = pieces_at(&pairing->pieces, index);
-    struct row *row = rows_at(&pairing->rows, piece->row);
+    struct open_request *request = requests_at(&pairing->requests, index);
+    struct row *row = rows_at(&pairing->rows, request->row);
     row->complete_ns = event->time_ns;
     if (event->record->error)
-      row->error = complete_error(event->record);
-    complete_piece_of(pairing, piece->row, index);
-    pieces_unlink(&pairing->pieces, index);
-    pieces_free(&pairing->pieces, index);
+      row->error = error_of(event->record);
+    end_request_of_row(pairing, request->row, index);
+    requests_unlink(&pairing->requests, index);
+    requests_free(&pairing->requests, index);
     return;
   }
-  key = event_key(event, PIECE_ISSUED | PIECE_WAITING);
-  index = pieces_find(&pairing->pieces, &key);
-  if (index != NO_PIECE)
+  key = event_key(event, REQUEST_ISSUED | REQUEST_WAITING);
+  index = requests_find(&pairing->requests, &key);
+  if (index != NO_REQUEST)
     finish(pairing, event, index);
   else
     flush_completed(pairing, event);
@@ -147,13 +124,13 @@ int complete_event(struct pairing *pairing, const struct event *event) {
     return 0;
   }
   uint32_t index = find(pairing, event);
-  if (index == NO_PIECE) {
+  if (index == NO_REQUEST) {
     count_request(pairing, event);
     pairing->counts.unmatched[UNMATCHED_COMPLETE]++;
     return 0;
   }
-  const struct piece *piece = pieces_at(&pairing->pieces, index);
-  if (piece->end - piece->begin > event->sectors)
+  const struct open_request *request = requests_at(&pairing->requests, index);
+  if (request->end - request->begin > event->sectors)
     return finish_prefix(pairing, event, index);
   finish(pairing, event, index);
   return 0;

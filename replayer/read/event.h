@@ -9,17 +9,17 @@ struct event {
   int64_t time_ns;  /* since the trace start */
   uint64_t sectors; /* bytes rounded up to whole sectors */
   uint32_t device;  /* index */
-  uint8_t kind;     /* see struct piece */
+  uint8_t kind;     /* see struct open_request */
 };
 
-/* The key of the piece that the event speaks of. */
-static inline struct piece_key event_key(const struct event *event, uint8_t states) {
-  return (struct piece_key){.device = event->device,
-                            .pid = event->record->pid,
-                            .sector = event->record->sector,
-                            .sectors = event->sectors,
-                            .kind = event->kind,
-                            .states = states};
+/* The key of the request that the event speaks of. */
+static inline struct request_key event_key(const struct event *event, uint8_t states) {
+  return (struct request_key){.device = event->device,
+                              .pid = event->record->pid,
+                              .sector = event->record->sector,
+                              .sectors = event->sectors,
+                              .kind = event->kind,
+                              .states = states};
 }
 
 /* Sets a time that only the first event of its sort sets. */
@@ -29,7 +29,7 @@ static inline void event_stamp(int64_t *time_ns, int64_t now_ns) {
 }
 
 /* Q: appends a row. Any other event: appends a row without a queue time, for a request that was
- * never seen queued. Gives the piece in `out`. Returns 0 or -ENOMEM. (queue.c) */
+ * never seen queued. Gives the request in `out`. Returns 0 or -ENOMEM. (queue.c) */
 int queue_row(struct pairing *pairing, const struct event *event, uint32_t *out);
 
 /* Handlers of one action each; 0 or -ENOMEM. */
@@ -44,22 +44,22 @@ int requeue_event(struct pairing *pairing, const struct event *event);  /* R, is
 int complete_event(struct pairing *pairing, const struct event *event); /* C, complete.c */
 
 /* Empty flushes, which have no place on the device. (flush.c) */
-void flush_queued(struct pairing *pairing, uint32_t piece);
+void flush_queued(struct pairing *pairing, uint32_t request);
 void flush_allocated(struct pairing *pairing, const struct event *event);
 void flush_issued(struct pairing *pairing, const struct event *event);
 void flush_device_done(struct pairing *pairing, const struct event *event);
 void flush_completed(struct pairing *pairing, const struct event *event);
 
 /* Counts a completion, the last of its request; one that may not be the last of one that is in the
- * kernel's count; and one of a flush that the kernel made. (counted.c) */
+ * kernel's count; and one of a flush that the kernel made. (row_end.c) */
 void count_request(struct pairing *pairing, const struct event *event);
 void count_perhaps(struct pairing *pairing, const struct event *event);
 void count_device_flush(struct pairing *pairing, const struct event *event);
 
-/* Takes one piece off its row; the row is done with its last one. (complete.c) */
-void complete_piece_of(struct pairing *pairing, uint64_t request_id, uint32_t piece);
+/* Takes one request off its row; the row is done with its last one. (row_end.c) */
+void end_request_of_row(struct pairing *pairing, uint64_t request_id, uint32_t request);
 
-/* Returns the error of a completion, 0 or -errno. (complete.c) */
-int32_t complete_error(const struct record *record);
+/* Returns the error of a completion, 0 or -errno. (row_end.c) */
+int32_t error_of(const struct record *record);
 
 #endif

@@ -7,29 +7,29 @@ static bool is_empty_flush(const struct event *event) {
   return event->sectors == 0 && (event->record->category & CATEGORY_FLUSH);
 }
 
-/* Finds the piece of the event, of just its length if there is one and of any length if not. */
+/* Finds the request of the event, of just its length if there is one and of any length if not. */
 static uint32_t find(struct pairing *pairing, const struct event *event, uint8_t states) {
-  struct piece_key key = event_key(event, states);
-  uint32_t index = pieces_find(&pairing->pieces, &key);
-  if (index != NO_PIECE || event->sectors == 0)
+  struct request_key key = event_key(event, states);
+  uint32_t index = requests_find(&pairing->requests, &key);
+  if (index != NO_REQUEST || event->sectors == 0)
     return index;
   key.sectors = ANY_LENGTH;
-  return pieces_find(&pairing->pieces, &key);
+  return requests_find(&pairing->requests, &key);
 }
 
 /* Like find; makes a row without queue time when the request was never seen queued. */
 static int find_or_add(struct pairing *pairing, const struct event *event, uint8_t states,
                        enum unmatched unmatched, uint32_t *out) {
   *out = find(pairing, event, states);
-  if (*out != NO_PIECE)
+  if (*out != NO_REQUEST)
     return 0;
   pairing->counts.unmatched[unmatched]++;
   return queue_row(pairing, event, out);
 }
 
-/* Gives the row of a piece, or NULL when it has left. */
-static struct row *row_of(struct pairing *pairing, const struct piece *piece) {
-  return piece->row == NO_ROW ? NULL : rows_at(&pairing->rows, piece->row);
+/* Gives the row of a request, or NULL when it has left. */
+static struct row *row_of(struct pairing *pairing, const struct open_request *request) {
+  return request->row == NO_ROW ? NULL : rows_at(&pairing->rows, request->row);
 }
 
 int getrq_event(struct pairing *pairing, const struct event *event) {
@@ -38,11 +38,11 @@ int getrq_event(struct pairing *pairing, const struct event *event) {
     return 0;
   }
   uint32_t index;
-  if (find_or_add(pairing, event, PIECE_QUEUED, UNMATCHED_GETRQ, &index))
+  if (find_or_add(pairing, event, REQUEST_QUEUED, UNMATCHED_GETRQ, &index))
     return -ENOMEM;
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  struct row *row = row_of(pairing, piece);
-  piece->state = PIECE_ALLOCATED;
+  struct open_request *request = requests_at(&pairing->requests, index);
+  struct row *row = row_of(pairing, request);
+  request->state = REQUEST_ALLOCATED;
   if (row)
     event_stamp(&row->getrq_ns, event->time_ns);
   return 0;
@@ -52,50 +52,50 @@ int insert_event(struct pairing *pairing, const struct event *event) {
   if (is_empty_flush(event))
     return 0;
   uint32_t index;
-  if (find_or_add(pairing, event, PIECE_WAITING, UNMATCHED_INSERT, &index))
+  if (find_or_add(pairing, event, REQUEST_WAITING, UNMATCHED_INSERT, &index))
     return -ENOMEM;
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  struct row *row = row_of(pairing, piece);
-  piece->state = PIECE_INSERTED;
+  struct open_request *request = requests_at(&pairing->requests, index);
+  struct row *row = row_of(pairing, request);
+  request->state = REQUEST_INSERTED;
   if (row)
     event_stamp(&row->insert_ns, event->time_ns);
   return 0;
 }
 
 /* Finds the request that the event's sectors were merged into. */
-static uint32_t find_carrier(struct pairing *pairing, const struct event *event) {
-  struct piece_key key = event_key(event, PIECE_WAITING);
+static uint32_t find_merge_target(struct pairing *pairing, const struct event *event) {
+  struct request_key key = event_key(event, REQUEST_WAITING);
   key.sectors = ANY_LENGTH;
   if (event->record->action == ACTION_BACK_MERGE)
-    return pieces_find_end(&pairing->pieces, &key);
+    return requests_find_end(&pairing->requests, &key);
   key.sector += event->sectors;
-  return pieces_find(&pairing->pieces, &key);
+  return requests_find(&pairing->requests, &key);
 }
 
-/* Hangs the child, and what had been merged into it, on the carrier. */
-static void adopt(struct pairing *pairing, uint32_t carrier_index, uint32_t child_index) {
-  struct piece *carrier = pieces_at(&pairing->pieces, carrier_index);
-  struct piece *child = pieces_at(&pairing->pieces, child_index);
-  child->state = PIECE_MERGED;
+/* Appends the child, and what had been merged into it, to the children of the merge target. */
+static void append_child(struct pairing *pairing, uint32_t target_index, uint32_t child_index) {
+  struct open_request *target = requests_at(&pairing->requests, target_index);
+  struct open_request *child = requests_at(&pairing->requests, child_index);
+  child->state = REQUEST_MERGED;
   child->next_child = child->first_child;
-  uint32_t last = child->first_child == NO_PIECE ? child_index : child->last_child;
-  child->first_child = child->last_child = NO_PIECE;
-  if (carrier->last_child == NO_PIECE)
-    carrier->first_child = child_index;
+  uint32_t last = child->first_child == NO_REQUEST ? child_index : child->last_child;
+  child->first_child = child->last_child = NO_REQUEST;
+  if (target->last_child == NO_REQUEST)
+    target->first_child = child_index;
   else
-    pieces_at(&pairing->pieces, carrier->last_child)->next_child = child_index;
-  carrier->last_child = last;
+    requests_at(&pairing->requests, target->last_child)->next_child = child_index;
+  target->last_child = last;
 }
 
-static void note_merge(struct pairing *pairing, const struct piece *carrier,
-                       const struct piece *child, int64_t time_ns) {
+static void note_merge(struct pairing *pairing, const struct open_request *target,
+                       const struct open_request *child, int64_t time_ns) {
   struct row *row = row_of(pairing, child);
   if (!row)
     return;
   event_stamp(&row->merge_ns, time_ns);
-  /* A row that was split may have pieces elsewhere: it has no one carrier. */
-  if (carrier && carrier->row != NO_ROW && row->split_count == 0 && row->merged_into < 0)
-    row->merged_into = (int64_t)carrier->row;
+  /* A row that was split may have requests elsewhere: it has no one merge target. */
+  if (target && target->row != NO_ROW && row->split_count == 0 && row->merged_into < 0)
+    row->merged_into = (int64_t)target->row;
 }
 
 int merge_event(struct pairing *pairing, const struct event *event) {
@@ -103,41 +103,42 @@ int merge_event(struct pairing *pairing, const struct event *event) {
     pairing->counts.unmatched[UNMATCHED_MERGE]++;
     return 0;
   }
-  uint32_t child_index = find(pairing, event, PIECE_WAITING);
-  uint32_t carrier_index = find_carrier(pairing, event);
-  bool is_whole = child_index != NO_PIECE && carrier_index != NO_PIECE;
+  uint32_t child_index = find(pairing, event, REQUEST_WAITING);
+  uint32_t target_index = find_merge_target(pairing, event);
+  bool is_whole = child_index != NO_REQUEST && target_index != NO_REQUEST;
   if (!is_whole)
     pairing->counts.unmatched[UNMATCHED_MERGE]++;
-  if (carrier_index == NO_PIECE)
+  if (target_index == NO_REQUEST)
     return 0;
 
-  /* The carrier grows even if the I/O that joined it was not seen queued. */
-  pieces_unlink(&pairing->pieces, carrier_index);
-  struct piece *carrier = pieces_at(&pairing->pieces, carrier_index);
+  /* The merge target grows even if the I/O that joined it was not seen queued. */
+  requests_unlink(&pairing->requests, target_index);
+  struct open_request *target = requests_at(&pairing->requests, target_index);
   if (event->record->action == ACTION_BACK_MERGE)
-    carrier->end += event->sectors;
+    target->end += event->sectors;
   else
-    carrier->begin -= event->sectors;
+    target->begin -= event->sectors;
   if (is_whole) {
-    pieces_unlink(&pairing->pieces, child_index);
-    note_merge(pairing, carrier, pieces_at(&pairing->pieces, child_index), event->time_ns);
-    adopt(pairing, carrier_index, child_index);
+    requests_unlink(&pairing->requests, child_index);
+    note_merge(pairing, target, requests_at(&pairing->requests, child_index), event->time_ns);
+    append_child(pairing, target_index, child_index);
   }
-  return pieces_link(&pairing->pieces, carrier_index);
+  return requests_link(&pairing->requests, target_index);
 }
 
 /* The request is longer or shorter than the events before said: the device's word counts. */
 static int correct_length(struct pairing *pairing, const struct event *event, uint32_t index) {
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  if (piece->end - piece->begin == event->sectors)
+  struct open_request *request = requests_at(&pairing->requests, index);
+  if (request->end - request->begin == event->sectors)
     return 0;
-  pieces_unlink(&pairing->pieces, index);
-  piece->end = piece->begin + event->sectors;
-  return pieces_link(&pairing->pieces, index);
+  requests_unlink(&pairing->requests, index);
+  request->end = request->begin + event->sectors;
+  return requests_link(&pairing->requests, index);
 }
 
-static void stamp_issue(struct pairing *pairing, const struct piece *piece, int64_t time_ns) {
-  struct row *row = row_of(pairing, piece);
+static void stamp_issue(struct pairing *pairing, const struct open_request *request,
+                        int64_t time_ns) {
+  struct row *row = row_of(pairing, request);
   if (row)
     event_stamp(&row->issue_ns, time_ns);
 }
@@ -156,22 +157,22 @@ int issue_event(struct pairing *pairing, const struct event *event) {
     return 0;
   }
   uint32_t index;
-  if (find_or_add(pairing, event, PIECE_WAITING, UNMATCHED_ISSUE, &index) ||
+  if (find_or_add(pairing, event, REQUEST_WAITING, UNMATCHED_ISSUE, &index) ||
       correct_length(pairing, event, index))
     return -ENOMEM;
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  struct row *row = row_of(pairing, piece);
-  piece->state = PIECE_ISSUED;
-  piece->has_closing_flush = row && has_closing_flush(row, event->record);
-  stamp_issue(pairing, piece, event->time_ns);
-  for (uint32_t i = piece->first_child; i != NO_PIECE;
-       i = pieces_at(&pairing->pieces, i)->next_child)
-    stamp_issue(pairing, pieces_at(&pairing->pieces, i), event->time_ns);
+  struct open_request *request = requests_at(&pairing->requests, index);
+  struct row *row = row_of(pairing, request);
+  request->state = REQUEST_ISSUED;
+  request->has_closing_flush = row && has_closing_flush(row, event->record);
+  stamp_issue(pairing, request, event->time_ns);
+  for (uint32_t i = request->first_child; i != NO_REQUEST;
+       i = requests_at(&pairing->requests, i)->next_child)
+    stamp_issue(pairing, requests_at(&pairing->requests, i), event->time_ns);
   return 0;
 }
 
-static void count_requeue(struct pairing *pairing, const struct piece *piece) {
-  struct row *row = row_of(pairing, piece);
+static void count_requeue(struct pairing *pairing, const struct open_request *request) {
+  struct row *row = row_of(pairing, request);
   if (row)
     row->requeue_count++;
 }
@@ -179,16 +180,16 @@ static void count_requeue(struct pairing *pairing, const struct piece *piece) {
 int requeue_event(struct pairing *pairing, const struct event *event) {
   if (is_empty_flush(event))
     return 0;
-  uint32_t index = find(pairing, event, PIECE_ISSUED);
-  if (index == NO_PIECE) {
+  uint32_t index = find(pairing, event, REQUEST_ISSUED);
+  if (index == NO_REQUEST) {
     pairing->counts.unmatched[UNMATCHED_REQUEUE]++;
     return 0;
   }
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  piece->state = PIECE_INSERTED;
-  count_requeue(pairing, piece);
-  for (uint32_t i = piece->first_child; i != NO_PIECE;
-       i = pieces_at(&pairing->pieces, i)->next_child)
-    count_requeue(pairing, pieces_at(&pairing->pieces, i));
+  struct open_request *request = requests_at(&pairing->requests, index);
+  request->state = REQUEST_INSERTED;
+  count_requeue(pairing, request);
+  for (uint32_t i = request->first_child; i != NO_REQUEST;
+       i = requests_at(&pairing->requests, i)->next_child)
+    count_requeue(pairing, requests_at(&pairing->requests, i));
   return 0;
 }

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "read/merge_heap.h"
-#include "read/octf_event.h"
+#include "read/wire.h"
 
 #define OCTF_MOST_MESSAGE 65536u /* bytes; the framework's own are below 1 KiB */
 
@@ -31,6 +31,46 @@ struct octf_problem {
   uint64_t value; /* see the kind */
 };
 
+/* By the number of the event's field. */
+enum octf_kind {
+  OCTF_UNKNOWN = 0,
+  OCTF_IO = 2,
+  OCTF_DEVICE = 3,
+  OCTF_FILE_META = 4,
+  OCTF_COMPLETION = 5,
+  OCTF_FILE_NAME = 6,
+  OCTF_FILE_EVENT = 7,
+};
+
+/* Numbers of the fields of EventIo. */
+enum {
+  IO_LBA = 1,
+  IO_LENGTH = 2,
+  IO_CLASS = 3, /* of before version 2, in place of the flag for metadata */
+  IO_DEVICE = 4,
+  IO_OPERATION = 5,
+  IO_FLUSH = 6,
+  IO_FUA = 7,
+  IO_ID = 9,
+  IO_METADATA = 10,
+  IO_READAHEAD = 12,
+  OCTF_FIELDS = 13,
+};
+/* Of EventIoCompletion; lba and length are those of EventIo. */
+enum { DONE_ERROR = 3, DONE_DEVICE = 4, DONE_REF_ID = 5 };
+/* Of EventDeviceDescription. */
+enum { DEVICE_ID = 1, DEVICE_NAME = 2, DEVICE_SECTORS = 3 };
+
+/* One `Event` message (trace.proto) of any version: fields that are not known are passed over,
+ * missing ones are 0. */
+struct octf_event {
+  uint64_t sid, time_ns;
+  enum octf_kind kind;
+  bool has_header;
+  uint64_t values[OCTF_FIELDS]; /* numbers of the event's own message, by field */
+  struct wire name;             /* of a device; within the message */
+};
+
 struct octf_source {
   int fd;              /* borrowed */
   int32_t index;       /* of the input */
@@ -50,6 +90,10 @@ struct octf_merge {
   size_t count, live;
   bool is_started;
 };
+
+/* Says whether `size` bytes begin with messages that all are events with a header, a time and a
+ * known kind, whole ones but for the last. */
+bool octf_detect(const uint8_t *head, size_t size);
 
 /* Prepares reading; `head` was taken from the first descriptor already, `size` at most
  * OCTF_MOST_MESSAGE. Returns 0 or -ENOMEM; octf_merge_close in both cases. */

@@ -6,8 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "read/octf_event.h"
-
 /* Requests at most between the oldest that waits and the newest, and how many there is room for at
  * first; powers of two. The fuzzer makes them small. */
 #ifndef OCTF_WINDOW_ROWS

@@ -11,13 +11,13 @@ int pair_open(struct pairing *pairing) {
   *pairing = (struct pairing){0};
   pairing->remaps = calloc(REMAPS_PENDING, sizeof(*pairing->remaps));
   int rows_status = rows_open(&pairing->rows);
-  int pieces_status = pieces_open(&pairing->pieces);
-  return pairing->remaps && !rows_status && !pieces_status ? 0 : -ENOMEM;
+  int requests_status = requests_open(&pairing->requests);
+  return pairing->remaps && !rows_status && !requests_status ? 0 : -ENOMEM;
 }
 
 void pair_close(struct pairing *pairing) {
   rows_close(&pairing->rows);
-  pieces_close(&pairing->pieces);
+  requests_close(&pairing->requests);
   free(pairing->devices);
   free(pairing->remaps);
   idmap_clear(&pairing->device_index);
@@ -62,7 +62,7 @@ static int add_device(struct pairing *pairing, uint32_t number) {
   if (name < 0 || idmap_set(&pairing->device_index, number, pairing->device_count))
     return -ENOMEM;
   pairing->devices[pairing->device_count++] = (struct device){
-      .number = number, .name = name, .first_flush = NO_PIECE, .last_flush = NO_PIECE};
+      .number = number, .name = name, .first_flush = NO_REQUEST, .last_flush = NO_REQUEST};
   return 0;
 }
 
@@ -100,13 +100,13 @@ static int take_notify(struct pairing *pairing, const struct record *record) {
 
 /* Takes the name of the record's process, which it had when the record was made. */
 static int take_name(struct pairing *pairing, const struct record *record) {
-  struct told_name *told = &pairing->told[record->pid & (TOLD_NAMES - 1)];
-  if (told->length == record->payload_size && told->pid == record->pid &&
-      memcmp(told->name, record->payload, PAYLOAD_BYTES) == 0)
+  struct recent_name *recent = &pairing->recent_names[record->pid & (RECENT_NAMES - 1)];
+  if (recent->length == record->payload_size && recent->pid == record->pid &&
+      memcmp(recent->name, record->payload, PAYLOAD_BYTES) == 0)
     return 0;
-  told->pid = record->pid;
-  told->length = record->payload_size;
-  memcpy(told->name, record->payload, PAYLOAD_BYTES);
+  recent->pid = record->pid;
+  recent->length = record->payload_size;
+  memcpy(recent->name, record->payload, PAYLOAD_BYTES);
   return pair_name_process(pairing, record->pid, (const char *)record->payload,
                            record->payload_size);
 }
@@ -165,7 +165,7 @@ int pair_record(struct pairing *pairing, const struct record *record) {
     counts->passthrough++;
     return 0;
   }
-  if (record->lacks_payload)
+  if (record->has_no_payload)
     return 0;
   struct event event = {.record = record,
                         .time_ns = (int64_t)(record->time_ns - counts->base_ns),
@@ -176,47 +176,47 @@ int pair_record(struct pairing *pairing, const struct record *record) {
   return dispatch(pairing, &event);
 }
 
-/* Ends a merged piece whose carrier is given up. */
+/* Ends a merged request whose merge target is given up. */
 static void abandon_child(struct pairing *pairing, uint32_t index) {
-  uint64_t request_id = pieces_at(&pairing->pieces, index)->row;
+  uint64_t request_id = requests_at(&pairing->requests, index)->row;
   if (request_id != NO_ROW) {
     struct row *row = rows_at(&pairing->rows, request_id);
-    complete_piece_of(pairing, request_id, index);
+    end_request_of_row(pairing, request_id, index);
     row->complete_ns = row->transfer_ns = NO_TIME;
     if (row->is_done && row->queue_ns != NO_TIME)
       pairing->counts.unmatched[UNMATCHED_QUEUE]++;
   }
-  pieces_free(&pairing->pieces, index);
+  requests_free(&pairing->requests, index);
 }
 
-/* Ends a piece that waits for an event that will not come any more. */
-static void abandon_piece(struct pairing *pairing, uint32_t index) {
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  const struct row *row = rows_at(&pairing->rows, piece->row);
-  bool is_kept_by_others = piece->state == PIECE_MERGED || row->operation == OPERATION_FLUSH;
-  uint32_t child = piece->first_child;
-  complete_piece_of(pairing, piece->row, index);
+/* Ends a request that waits for an event that will not come any more. */
+static void abandon_request(struct pairing *pairing, uint32_t index) {
+  struct open_request *request = requests_at(&pairing->requests, index);
+  const struct row *row = rows_at(&pairing->rows, request->row);
+  bool is_kept_by_others = request->state == REQUEST_MERGED || row->operation == OPERATION_FLUSH;
+  uint32_t child = request->first_child;
+  end_request_of_row(pairing, request->row, index);
   if (is_kept_by_others)
     return;
-  for (uint32_t next; child != NO_PIECE; child = next) {
-    next = pieces_at(&pairing->pieces, child)->next_child;
+  for (uint32_t next; child != NO_REQUEST; child = next) {
+    next = requests_at(&pairing->requests, child)->next_child;
     abandon_child(pairing, child);
   }
-  pieces_unlink(&pairing->pieces, index);
-  pieces_free(&pairing->pieces, index);
+  requests_unlink(&pairing->requests, index);
+  requests_free(&pairing->requests, index);
 }
 
 /* Ends a row that is not done. Returns whether it had not completed either. */
 static bool abandon_row(struct pairing *pairing, uint64_t request_id) {
   struct row *row = rows_at(&pairing->rows, request_id);
-  bool is_complete =
-      row->open_pieces == 1 && pieces_at(&pairing->pieces, row->piece)->state == PIECE_DRAINING;
+  bool is_complete = row->open_requests == 1 &&
+                     requests_at(&pairing->requests, row->request)->state == REQUEST_DRAINING;
   if (!is_complete)
     row->complete_ns = row->transfer_ns = NO_TIME;
   if (!is_complete && row->queue_ns != NO_TIME)
     pairing->counts.unmatched[UNMATCHED_QUEUE]++;
   while (!row->is_done)
-    abandon_piece(pairing, row->piece);
+    abandon_request(pairing, row->request);
   return !is_complete;
 }
 

@@ -8,13 +8,12 @@
 
 #include "common/idmap.h"
 #include "common/names.h"
-#include "read/counted.h"
-#include "read/pieces.h"
+#include "read/open_requests.h"
 #include "read/record.h"
 #include "read/rows.h"
 
 #define REMAPS_PENDING 4096u /* a power of two */
-#define TOLD_NAMES 256u      /* a power of two */
+#define RECENT_NAMES 256u    /* a power of two */
 
 /* Events that found no partner, by what they were. */
 enum unmatched {
@@ -23,11 +22,26 @@ enum unmatched {
   UNMATCHED_INSERT,
   UNMATCHED_ISSUE,
   UNMATCHED_COMPLETE, /* C of a request that is not open */
-  UNMATCHED_MERGE,    /* M or F without the queued I/O or without the carrier */
+  UNMATCHED_MERGE,    /* M or F without the queued I/O or without the merge target */
   UNMATCHED_REQUEUE,
   UNMATCHED_SPLIT,
   UNMATCHED_REMAP, /* A that no queued I/O followed */
   UNMATCHED_END,
+};
+
+/* What the kernel counts of a disk, as Documentation/admin-guide/iostats.rst has it. */
+enum counted {
+  COUNTED_READ,
+  COUNTED_WRITE, /* empty flushes that were queued too */
+  COUNTED_DISCARD,
+  COUNTED_FLUSH, /* of the device, made by the kernel */
+  COUNTED_END,
+};
+
+/* When the kernel's counters were read, first and last possible raw time of it. Completions between
+ * the two readings are counted; those within one of them may be in the kernel's count or not. */
+struct watch {
+  uint64_t begin_ns[2], end_ns[2]; /* zero: nothing was read */
 };
 
 struct pair_counts {
@@ -49,7 +63,7 @@ struct device {
   uint32_t number;                  /* major << 20 | minor */
   int32_t name;                     /* index into device_names */
   int32_t open;                     /* queued and not complete */
-  uint32_t first_flush, last_flush; /* open empty flushes, oldest first; NO_PIECE when none */
+  uint32_t first_flush, last_flush; /* open empty flushes, oldest first; NO_REQUEST when none */
   int64_t completed[COUNTED_END];   /* requests, see struct watch */
   int64_t at_edge[COUNTED_END];     /* that may be or not be between the readings */
 };
@@ -63,16 +77,15 @@ struct remap {
 };
 
 /* The name that a line of text gave last to a process: nearly all lines repeat it. */
-struct told_name {
+struct recent_name {
   uint32_t pid;
   uint16_t length;
   uint8_t name[PAYLOAD_BYTES];
 };
 
-/* Embedded by its owner. */
 struct pairing {
   struct rows rows;
-  struct pieces pieces;
+  struct open_requests requests;
   struct device *devices;
   uint32_t latest_device; /* that an event named, of most the next one too */
   uint32_t device_count, device_capacity;
@@ -81,8 +94,8 @@ struct pairing {
   struct idmap process_of_pid;  /* pid to name */
   struct idmap partition_index; /* device number to name */
   struct names device_names, process_names, partition_names;
-  struct remap *remaps;              /* REMAPS_PENDING places, by hash */
-  struct told_name told[TOLD_NAMES]; /* by pid */
+  struct remap *remaps;                          /* REMAPS_PENDING places, by hash */
+  struct recent_name recent_names[RECENT_NAMES]; /* by pid */
   struct pair_counts counts;
   struct watch watch;
 };

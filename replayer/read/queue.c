@@ -39,30 +39,31 @@ static void fill_row(struct pairing *pairing, const struct event *event, struct 
   row->pid = (int32_t)record->pid;
   row->cpu = (int32_t)record->cpu;
   row->depth = ++device->open;
-  row->open_pieces = 1;
+  row->open_requests = 1;
 }
 
-static void fill_piece(const struct event *event, uint64_t request_id, struct piece *piece) {
-  piece->row = request_id;
-  piece->device = event->device;
-  piece->pid = event->record->pid;
-  piece->kind = event->kind;
-  piece->state = PIECE_QUEUED;
-  piece->begin = piece->own_begin = event->record->sector;
-  piece->end = piece->own_end = event->record->sector + event->sectors;
+static void fill_request(const struct event *event, uint64_t request_id,
+                         struct open_request *request) {
+  request->row = request_id;
+  request->device = event->device;
+  request->pid = event->record->pid;
+  request->kind = event->kind;
+  request->state = REQUEST_QUEUED;
+  request->begin = request->own_begin = event->record->sector;
+  request->end = request->own_end = event->record->sector + event->sectors;
 }
 
 int queue_row(struct pairing *pairing, const struct event *event, uint32_t *out) {
   struct row *row = rows_append(&pairing->rows);
-  uint32_t index = row ? pieces_new(&pairing->pieces) : NO_PIECE;
-  if (index == NO_PIECE)
+  uint32_t index = row ? requests_new(&pairing->requests) : NO_REQUEST;
+  if (index == NO_REQUEST)
     return -ENOMEM;
   fill_row(pairing, event, row);
-  fill_piece(event, pairing->rows.tail - 1, pieces_at(&pairing->pieces, index));
-  row->piece = index;
+  fill_request(event, pairing->rows.tail - 1, requests_at(&pairing->requests, index));
+  row->request = index;
   *out = index;
   if (row->operation != OPERATION_FLUSH)
-    return pieces_link(&pairing->pieces, index);
+    return requests_link(&pairing->requests, index);
   flush_queued(pairing, index);
   return 0;
 }
@@ -98,13 +99,13 @@ static int32_t partition_name(struct pairing *pairing, uint32_t number) {
 
 /* Kernels before 4.12 queue the rest of a split I/O once more. Returns whether this is such a Q. */
 static bool is_remainder(struct pairing *pairing, const struct event *event) {
-  struct piece_key key = event_key(event, PIECE_QUEUED);
-  uint32_t index = pieces_find(&pairing->pieces, &key);
-  if (index == NO_PIECE)
+  struct request_key key = event_key(event, REQUEST_QUEUED);
+  uint32_t index = requests_find(&pairing->requests, &key);
+  if (index == NO_REQUEST)
     return false;
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  bool is_it = piece->is_remainder && piece->pid == event->record->pid;
-  piece->is_remainder = piece->is_remainder && !is_it;
+  struct open_request *request = requests_at(&pairing->requests, index);
+  bool is_it = request->is_remainder && request->pid == event->record->pid;
+  request->is_remainder = request->is_remainder && !is_it;
   return is_it;
 }
 
@@ -145,52 +146,53 @@ int remap_event(struct pairing *pairing, const struct event *event) {
   return 0;
 }
 
-/* Adds a piece for the sectors from `middle` on. */
+/* Adds a request for the sectors from `middle` on. */
 static int divide(struct pairing *pairing, uint32_t index, uint64_t middle) {
-  uint32_t rest_index = pieces_new(&pairing->pieces);
-  if (rest_index == NO_PIECE)
+  uint32_t rest_index = requests_new(&pairing->requests);
+  if (rest_index == NO_REQUEST)
     return -ENOMEM;
-  pieces_unlink(&pairing->pieces, index);
-  struct piece *piece = pieces_at(&pairing->pieces, index);
-  struct piece *rest = pieces_at(&pairing->pieces, rest_index);
-  struct row *row = rows_at(&pairing->rows, piece->row);
-  *rest = (struct piece){.row = piece->row,
-                         .begin = middle,
-                         .end = piece->end,
-                         .own_begin = middle,
-                         .own_end = piece->end,
-                         .flushed_ns = NO_TIME,
-                         .device = piece->device,
-                         .pid = piece->pid,
-                         .first_child = NO_PIECE,
-                         .last_child = NO_PIECE,
-                         .next_child = NO_PIECE,
-                         .next_of_row = row->piece,
-                         .previous_of_row = NO_PIECE,
-                         .kind = piece->kind,
-                         .state = PIECE_QUEUED,
-                         .is_remainder = true};
-  pieces_at(&pairing->pieces, row->piece)->previous_of_row = rest_index;
-  row->piece = rest_index;
-  row->open_pieces++;
+  requests_unlink(&pairing->requests, index);
+  struct open_request *request = requests_at(&pairing->requests, index);
+  struct open_request *rest = requests_at(&pairing->requests, rest_index);
+  struct row *row = rows_at(&pairing->rows, request->row);
+  *rest = (struct open_request){.row = request->row,
+                                .begin = middle,
+                                .end = request->end,
+                                .own_begin = middle,
+                                .own_end = request->end,
+                                .flushed_ns = NO_TIME,
+                                .device = request->device,
+                                .pid = request->pid,
+                                .first_child = NO_REQUEST,
+                                .last_child = NO_REQUEST,
+                                .next_child = NO_REQUEST,
+                                .next_of_row = row->request,
+                                .previous_of_row = NO_REQUEST,
+                                .kind = request->kind,
+                                .state = REQUEST_QUEUED,
+                                .is_remainder = true};
+  requests_at(&pairing->requests, row->request)->previous_of_row = rest_index;
+  row->request = rest_index;
+  row->open_requests++;
   row->split_count++;
-  piece->end = piece->own_end = middle;
-  piece->is_remainder = false;
-  return pieces_link(&pairing->pieces, index) || pieces_link(&pairing->pieces, rest_index) ? -ENOMEM
-                                                                                           : 0;
+  request->end = request->own_end = middle;
+  request->is_remainder = false;
+  return requests_link(&pairing->requests, index) || requests_link(&pairing->requests, rest_index)
+             ? -ENOMEM
+             : 0;
 }
 
 int split_event(struct pairing *pairing, const struct event *event) {
   const struct record *record = event->record;
-  struct piece_key key = event_key(event, PIECE_QUEUED);
+  struct request_key key = event_key(event, REQUEST_QUEUED);
   key.sectors = ANY_LENGTH;
-  uint32_t index = record->payload_size < 8 ? NO_PIECE : pieces_find(&pairing->pieces, &key);
+  uint32_t index = record->payload_size < 8 ? NO_REQUEST : requests_find(&pairing->requests, &key);
   uint64_t middle = record_be64(record->payload);
-  if (index != NO_PIECE) {
-    const struct piece *piece = pieces_at(&pairing->pieces, index);
+  if (index != NO_REQUEST) {
+    const struct open_request *request = requests_at(&pairing->requests, index);
     /* The kernel splits before it merges, and never what is done already. */
-    bool is_alone = piece->row != NO_ROW && piece->first_child == NO_PIECE;
-    if (is_alone && middle > piece->begin && middle < piece->end)
+    bool is_alone = request->row != NO_ROW && request->first_child == NO_REQUEST;
+    if (is_alone && middle > request->begin && middle < request->end)
       return divide(pairing, index, middle);
   }
   pairing->counts.unmatched[UNMATCHED_SPLIT]++;

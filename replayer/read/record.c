@@ -95,7 +95,7 @@ static inline enum record_status decode(const uint8_t *data, size_t available, b
   out->version = (uint8_t)version;
   out->is_swapped = is_swapped;
   out->has_name = false;
-  out->lacks_payload = false;
+  out->has_no_payload = false;
   out->sequence = load32(data + 4, is_swapped);
   out->time_ns = load64(data + 8, is_swapped);
   out->sector = load64(data + 16, is_swapped);

@@ -57,18 +57,18 @@ struct record {
   uint64_t offset;   /* of the record in its file, bytes; of a line of text, its number from 1 */
   uint64_t stamp_ns; /* of a notify: its own time, where time_ns is its place among the events */
   uint8_t payload[PAYLOAD_BYTES];
-  uint32_t bytes;        /* transferred, discarded or merged */
-  uint32_t pid;          /* of the process that ran when it was recorded */
-  uint32_t device;       /* major << 20 | minor */
-  uint32_t cpu;          /* that recorded it */
-  uint32_t sequence;     /* per device and cpu from 1; 0 when the source has none */
-  uint16_t action;       /* enum trace_action, or enum trace_notify when the category says so */
-  uint16_t error;        /* of a completion, an errno as 16 bits */
-  uint16_t payload_size; /* bytes of `payload` that the record really carried */
-  uint8_t version;       /* 7 or 8; 0 of a line of text */
-  uint8_t is_swapped;    /* the byte order is not this machine's */
-  uint8_t has_name;      /* the payload is the name of the process `pid`, as texts tell it */
-  uint8_t lacks_payload; /* the text has no place for it: the event is counted only */
+  uint32_t bytes;         /* transferred, discarded or merged */
+  uint32_t pid;           /* of the process that ran when it was recorded */
+  uint32_t device;        /* major << 20 | minor */
+  uint32_t cpu;           /* that recorded it */
+  uint32_t sequence;      /* per device and cpu from 1; 0 when the source has none */
+  uint16_t action;        /* enum trace_action, or enum trace_notify when the category says so */
+  uint16_t error;         /* of a completion, an errno as 16 bits */
+  uint16_t payload_size;  /* bytes of `payload` that the record really carried */
+  uint8_t version;        /* 7 or 8; 0 of a line of text */
+  uint8_t is_swapped;     /* the byte order is not this machine's */
+  uint8_t has_name;       /* the payload is the name of the process `pid`, as texts tell it */
+  uint8_t has_no_payload; /* the text has no place for it: the event is counted only */
 };
 
 enum record_status {

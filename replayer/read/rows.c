@@ -38,7 +38,7 @@ struct row *rows_append(struct rows *rows) {
                       .merged_into = -1,
                       .process = -1,
                       .partition = -1,
-                      .piece = NO_PIECE};
+                      .request = NO_REQUEST};
   return row;
 }
 

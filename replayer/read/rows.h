@@ -7,7 +7,7 @@
 
 #define NO_TIME INT64_MIN /* a `_ns` field without a value */
 #define NO_ROW UINT64_MAX
-#define NO_PIECE UINT32_MAX
+#define NO_REQUEST UINT32_MAX
 
 /* Rows at most between the oldest open one and the newest; the fuzzer makes it small. */
 #ifndef ROWS_WINDOW
@@ -33,14 +33,14 @@ struct row {
   int64_t length_bytes;
   int64_t merged_into; /* request_id, -1 for none */
   int32_t pid, cpu, error, requeue_count, split_count, depth;
-  int32_t device;       /* index into the device names */
-  int32_t process;      /* index into the process names, -1 for unknown */
-  int32_t partition;    /* index into the partition names, -1 for none */
-  uint32_t piece;       /* the newest of its pieces, NO_PIECE when none is left */
-  uint32_t open_pieces; /* pieces not yet complete */
-  uint8_t operation;    /* enum operation */
-  uint8_t flags;        /* ROW_ bits */
-  bool is_done;         /* nothing more can happen to it */
+  int32_t device;         /* index into the device names */
+  int32_t process;        /* index into the process names, -1 for unknown */
+  int32_t partition;      /* index into the partition names, -1 for none */
+  uint32_t request;       /* the newest of its requests, NO_REQUEST when none is left */
+  uint32_t open_requests; /* requests not yet complete */
+  uint8_t operation;      /* enum operation */
+  uint8_t flags;          /* ROW_ bits */
+  bool is_done;           /* nothing more can happen to it */
 };
 
 /* Embedded by its owner; a ring indexed by request_id. */

@@ -8,7 +8,6 @@
 
 #include "read/problem.h"
 #include "read/record.h"
-#include "read/sequence.h"
 #include "read/text.h"
 
 /* A record may stand this many records after one that is later in time, and be earlier by this
@@ -16,6 +15,23 @@
  * beyond is an error. */
 #define SOURCE_REORDER_RECORDS 512
 #define SOURCE_REORDER_NS 1000000000u
+
+struct sequence_stream {
+  uint32_t device;
+  uint32_t cpu;
+  uint32_t last; /* sequence number */
+};
+
+/* Finds records that the tracer lost: each device and cpu numbers its records from 1. */
+struct sequence {
+  struct sequence_stream *streams;
+  size_t count, capacity;
+  size_t current;    /* the stream of the last record */
+  uint64_t gaps;     /* places where numbers are missing */
+  uint64_t lost;     /* numbers missing in all */
+  uint64_t repeated; /* records whose number does not go up: read twice, or two captures in one */
+  uint64_t numbered; /* records with a number; 0 of them means a source without numbers */
+};
 
 struct source {
   int fd;              /* borrowed */

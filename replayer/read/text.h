@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 #include "read/record.h"
-#include "read/text_form.h"
 
 #define TEXT_EXAMPLES 5
 #define TEXT_SHOWN_BYTES 120
+#define FORM_ITEMS 64
 
 enum text_format {
   TEXT_NONE,
@@ -29,6 +29,19 @@ enum text_status { TEXT_EVENT, TEXT_PASSED, TEXT_BAD };
 struct text_example {
   int64_t line; /* from 1 */
   char text[TEXT_SHOWN_BYTES + 1];
+};
+
+/* A part of a format that the user gave to `blkparse -f`: a field, or what stands between two. */
+struct form_item {
+  char letter;   /* of the field; 0 for text between fields */
+  bool is_blank; /* that text is any number of blanks */
+  char literal;  /* else this one character */
+};
+
+/* All zero matches nothing. */
+struct text_form {
+  struct form_item items[FORM_ITEMS];
+  uint32_t count;
 };
 
 /* Of one input; all zero is valid. */
@@ -59,8 +72,21 @@ void text_too_long(struct text *text, const char *line, size_t bytes);
  * before its first event. TEXT_NONE when there is none. */
 enum text_format text_detect(const char *head, size_t size);
 
-/* The formats' own readers of a line, which they count nothing of. (text_blkparse.c, text_kernel.c)
- */
+/* Reads the format `pattern`, with or without its "\n" at the end. Returns 0, -EINVAL for a field
+ * that blkparse does not know or a pattern that is too long, -ENODATA when it lacks a time, an
+ * action, RWBS, a place or a length. */
+int text_form_open(struct text_form *form, const char *pattern);
+
+/* Reads the line [line, end) into `out`. Returns false when it is not of the format. */
+bool text_form_line(const struct text_form *form, const char *line, const char *end,
+                    struct record *out);
+
+/* The formats' own readers of a line, which they count nothing of: (text_body.c)
+ *
+ *   maj,min cpu sequence seconds.nanoseconds pid action rwbs ...     blkparse
+ *   maj,min cpu          seconds.nanoseconds pid action rwbs ...     the blk tracer
+ *
+ * and those of perf and ftrace. (text_kernel.c) */
 enum text_status text_blkparse(struct text *text, const char *line, const char *end,
                                struct record *out);
 enum text_status text_tracer(struct text *text, const char *line, const char *end,
@@ -68,7 +94,7 @@ enum text_status text_tracer(struct text *text, const char *line, const char *en
 enum text_status text_kernel(struct text *text, const char *line, const char *end,
                              struct record *out);
 
-/* Reads action, RWBS and the rest as blkparse and the blk tracer print them. (text_blkparse.c) */
+/* Reads action, RWBS and the rest as blkparse and the blk tracer print them. (text_body.c) */
 enum text_status text_columns(const char *at, const char *end, struct record *out);
 
 #endif

@@ -1,8 +1,8 @@
-#include "read/text_form.h"
-
+/* Lines of a format that the user gave to `blkparse -f`. */
 #include <errno.h>
 #include <string.h>
 
+#include "read/text.h"
 #include "read/text_body.h"
 #include "read/text_scan.h"
 
@@ -206,6 +206,6 @@ bool text_form_line(const struct text_form *form, const char *line, const char *
   if (reading.body.word)
     text_name(&reading.body, out);
   /* Where a remap comes from and where a split ends is in no field. */
-  out->lacks_payload = out->action == ACTION_REMAP || out->action == ACTION_SPLIT;
+  out->has_no_payload = out->action == ACTION_REMAP || out->action == ACTION_SPLIT;
   return true;
 }

@@ -4,7 +4,6 @@
 
 #include "input.h"
 #include "read/octf.h"
-#include "read/octf_event.h"
 
 #define FILES 3
 #define ROWS 16

@@ -1,4 +1,5 @@
-/* Completions as the kernel counts them for a disk: one a request, whatever its parts. */
+/* What every end of a request does: to its row, and to the counts as the kernel makes them for a
+ * disk, one a request, whatever its parts. */
 #include "read/event.h"
 
 #define KIND_WRITE 1
@@ -37,4 +38,27 @@ void count_perhaps(struct pairing *pairing, const struct event *event) {
 
 void count_device_flush(struct pairing *pairing, const struct event *event) {
   count(pairing, event, COUNTED_FLUSH, true);
+}
+
+void end_request_of_row(struct pairing *pairing, uint64_t request_id, uint32_t index) {
+  struct open_request *request = requests_at(&pairing->requests, index);
+  struct row *row = rows_at(&pairing->rows, request_id);
+  if (request->previous_of_row == NO_REQUEST)
+    row->request = request->next_of_row;
+  else
+    requests_at(&pairing->requests, request->previous_of_row)->next_of_row = request->next_of_row;
+  if (request->next_of_row != NO_REQUEST)
+    requests_at(&pairing->requests, request->next_of_row)->previous_of_row =
+        request->previous_of_row;
+  request->row = NO_ROW;
+  if (--row->open_requests > 0)
+    return;
+  row->is_done = true;
+  pairing->devices[request->device].open--;
+}
+
+/* The kernel stores a negative errno in 16 bits; some tracers stored it without the sign. */
+int32_t error_of(const struct record *record) {
+  int32_t error = (int16_t)record->error;
+  return error > 0 ? -error : error;
 }
