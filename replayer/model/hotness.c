@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/leaf_map.h"
 #include "model/leaves.h"
 
 #define SECTOR_BYTES 512

@@ -116,18 +116,18 @@ static bool is_joined(const struct issue_request *a, const struct issue_request 
   return touches && a->device == b->device && a->is_write == b->is_write && a->role == b->role;
 }
 
-int issue_queue_merge(struct issue_queue *queue, int64_t carrier_id,
+int issue_queue_merge(struct issue_queue *queue, int64_t target_id,
                       const struct issue_request *request) {
-  const uint32_t place = queue->table[find_slot(queue, carrier_id)];
+  const uint32_t place = queue->table[find_slot(queue, target_id)];
   if (place == EMPTY || !is_joined(&queue->items[place], request))
     return -ENOENT;
-  struct issue_request *carrier = &queue->items[place];
-  const int64_t carrier_end = carrier->sector + carrier->sectors;
+  struct issue_request *target = &queue->items[place];
+  const int64_t target_end = target->sector + target->sectors;
   const int64_t end = request->sector + request->sectors;
-  if (request->sector < carrier->sector)
-    carrier->sector = request->sector;
-  carrier->sectors = (end > carrier_end ? end : carrier_end) - carrier->sector;
-  carrier->is_fua |= request->is_fua;
+  if (request->sector < target->sector)
+    target->sector = request->sector;
+  target->sectors = (end > target_end ? end : target_end) - target->sector;
+  target->is_fua |= request->is_fua;
   return 0;
 }
 

@@ -28,9 +28,9 @@ int issue_queue_new(struct issue_queue **queue);
  * -ENOMEM. */
 int issue_queue_push(struct issue_queue *queue, const struct issue_request *request);
 
-/* Joins `request` to the pending request `carrier_id`. Returns 0, or -ENOENT when that one is not
+/* Joins `request` to the pending request `target_id`. Returns 0, or -ENOENT when that one is not
  * pending or does not touch it, so that the caller must count the request on its own. */
-int issue_queue_merge(struct issue_queue *queue, int64_t carrier_id,
+int issue_queue_merge(struct issue_queue *queue, int64_t target_id,
                       const struct issue_request *request);
 
 /* Takes the earliest issued request, if it was issued before `now_ns`. Returns whether it did. */

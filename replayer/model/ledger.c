@@ -7,7 +7,7 @@
 
 #include "model/block_map.h"
 #include "model/block_steps.h"
-#include "model/intake.h"
+#include "model/row_reader.h"
 
 enum { BASE, ON_NVM };
 
@@ -24,7 +24,7 @@ struct tk_ledger {
   struct block_map *map;
   struct tk_placement_device *devices;
   struct joint *joints; /* one a device */
-  struct intake intake;
+  struct row_reader reader;
   struct tk_ledger_counts counts[TK_LEDGERS];
   struct tk_wide *position_ps; /* TK_LEDGERS rows of disk_count */
   struct tk_placement_totals totals;
@@ -65,7 +65,7 @@ static int allocate(struct tk_ledger *ledger) {
   const int error = block_map_new(setup->keys, setup->block_count, &ledger->map);
   if (error)
     return error;
-  return intake_init(&ledger->intake, setup->device_count, setup->as_issued, &ledger->totals);
+  return row_reader_init(&ledger->reader, setup->device_count, setup->as_issued, &ledger->totals);
 }
 
 int tk_ledger_new(const struct tk_ledger_setup *setup, struct tk_ledger **out) {
@@ -170,13 +170,13 @@ static int flush(void *context, const struct issue_request *request) {
 }
 
 int tk_ledger_add(struct tk_ledger *ledger, const struct tk_placement_rows *rows) {
-  const struct intake_sink sink = {ledger, transfer, flush};
-  return intake_add(&ledger->intake, rows, &sink);
+  const struct row_sink sink = {ledger, transfer, flush};
+  return row_reader_add(&ledger->reader, rows, &sink);
 }
 
 int tk_ledger_finish(struct tk_ledger *ledger) {
-  const struct intake_sink sink = {ledger, transfer, flush};
-  return intake_finish(&ledger->intake, &sink);
+  const struct row_sink sink = {ledger, transfer, flush};
+  return row_reader_finish(&ledger->reader, &sink);
 }
 
 void tk_ledger_read(const struct tk_ledger *ledger, struct tk_placement_totals *totals,
@@ -193,7 +193,7 @@ void tk_ledger_free(struct tk_ledger *ledger) {
   if (ledger == NULL)
     return;
   block_map_free(ledger->map);
-  intake_free(&ledger->intake);
+  row_reader_free(&ledger->reader);
   free(ledger->devices);
   free(ledger->joints);
   free(ledger->position_ps);

@@ -8,7 +8,7 @@
 #ifndef TRACEKIT_MODEL_PAGE_RING_H
 #define TRACEKIT_MODEL_PAGE_RING_H
 
-#include "model/page_state.h"
+#include "model/policy.h"
 
 #define PAGE_RING_AHEAD 16u /* entries: what comes to the front is fetched so much before */
 

@@ -7,7 +7,7 @@
 
 #include "model/block_map.h"
 #include "model/block_steps.h"
-#include "model/intake.h"
+#include "model/row_reader.h"
 
 /* Where the previous request of a device ended. */
 struct joint {
@@ -29,7 +29,7 @@ struct tk_placement {
   const struct tk_placement_block *blocks;
   struct tk_placement_device *devices;
   struct joint *joints; /* one a device */
-  struct intake intake;
+  struct row_reader reader;
   int64_t *steps_ps; /* TK_CURVES rows of point_count + 1: the last column is "never" */
   uint16_t never;    /* the number of points */
   struct tk_placement_cost base;
@@ -76,7 +76,7 @@ static int allocate(struct tk_placement *kernel, const struct tk_placement_setup
   const int error = block_map_new(setup->keys, setup->block_count, &kernel->map);
   if (error)
     return error;
-  return intake_init(&kernel->intake, setup->device_count, setup->as_issued, &kernel->totals);
+  return row_reader_init(&kernel->reader, setup->device_count, setup->as_issued, &kernel->totals);
 }
 
 int tk_placement_new(const struct tk_placement_setup *setup, struct tk_placement **out) {
@@ -219,13 +219,13 @@ static int count_flush(void *context, const struct issue_request *request) {
 }
 
 int tk_placement_add(struct tk_placement *kernel, const struct tk_placement_rows *rows) {
-  const struct intake_sink sink = {kernel, charge, count_flush};
-  return intake_add(&kernel->intake, rows, &sink);
+  const struct row_sink sink = {kernel, charge, count_flush};
+  return row_reader_add(&kernel->reader, rows, &sink);
 }
 
 int tk_placement_finish(struct tk_placement *kernel) {
-  const struct intake_sink sink = {kernel, charge, count_flush};
-  return intake_finish(&kernel->intake, &sink);
+  const struct row_sink sink = {kernel, charge, count_flush};
+  return row_reader_finish(&kernel->reader, &sink);
 }
 
 void tk_placement_read(const struct tk_placement *kernel, struct tk_placement_totals *totals,
@@ -242,7 +242,7 @@ void tk_placement_free(struct tk_placement *kernel) {
   if (kernel == NULL)
     return;
   block_map_free(kernel->map);
-  intake_free(&kernel->intake);
+  row_reader_free(&kernel->reader);
   free(kernel->devices);
   free(kernel->joints);
   free(kernel->steps_ps);

@@ -78,12 +78,12 @@ struct tk_placement_totals {
   int64_t flushes[TK_ROLES];  /* flush requests and preflushes, as queued */
   int64_t uncharged;          /* discards and others without data transfer */
   int64_t not_issued;         /* as issued: reads and writes that were never issued, left out */
-  int64_t orphan_merges;      /* as issued: merged requests whose carrier was not found, charged
-                                 on their own */
-  int64_t impossible;         /* reads and writes with a place or length that no disk has, left
-                                 out */
-  int64_t missing_blocks;     /* touches of blocks that are not among the keys, kept on base */
-  int64_t bad_request_id;     /* the request that -EINVAL or -EOVERFLOW is about, else -1 */
+  int64_t orphan_merges;  /* as issued: merged requests whose merge target was not found, charged
+                             on their own */
+  int64_t impossible;     /* reads and writes with a place or length that no disk has, left
+                             out */
+  int64_t missing_blocks; /* touches of blocks that are not among the keys, kept on base */
+  int64_t bad_request_id; /* the request that -EINVAL or -EOVERFLOW is about, else -1 */
 };
 
 struct tk_placement;

@@ -6,9 +6,18 @@
 
 #include <stdint.h>
 
-#include "model/page_state.h"
-
+#define PAGE_NONE UINT32_MAX
+#define PAGE_NOWHERE 0u /* the place of a page that is in no ring or list */
 #define NEXT_USE_NEVER UINT32_MAX
+
+/* What a cache keeps of a page: 8 bytes, so that a reference touches one line of memory. */
+struct page_state {
+  uint32_t slot; /* of the policy: where in its ring the page is, or when it is used next */
+  uint8_t place; /* of the policy: in which ring or list, or PAGE_NOWHERE */
+  uint8_t uses;  /* of the policy */
+  uint8_t flags; /* of the policy's caller */
+  uint8_t unused;
+};
 
 struct cache_policy {
   /* Makes an empty cache of `capacity` pages, at least 1. `pages` are `count` states of zeros,
@@ -35,14 +44,21 @@ enum cache_policy_name {
   POLICY_COUNT
 };
 
-/* Returns the functions of a policy, a value below POLICY_COUNT. */
-const struct cache_policy *policy_of(uint32_t name);
-
 extern const struct cache_policy policy_lru;
 extern const struct cache_policy policy_fifo;
 extern const struct cache_policy policy_clock;
 extern const struct cache_policy policy_s3_fifo;
 extern const struct cache_policy policy_arc;
 extern const struct cache_policy policy_optimum;
+
+/* Returns the functions of a policy, a value below POLICY_COUNT. */
+static inline const struct cache_policy *policy_of(uint32_t name) {
+  static const struct cache_policy *const policies[POLICY_COUNT] = {
+      [POLICY_LRU] = &policy_lru,     [POLICY_FIFO] = &policy_fifo,
+      [POLICY_CLOCK] = &policy_clock, [POLICY_S3_FIFO] = &policy_s3_fifo,
+      [POLICY_ARC] = &policy_arc,     [POLICY_OPTIMUM] = &policy_optimum,
+  };
+  return policies[name];
+}
 
 #endif

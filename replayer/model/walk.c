@@ -7,9 +7,9 @@
 
 #include "model/block_map.h"
 #include "model/block_steps.h"
-#include "model/intake.h"
-#include "model/series.h"
-#include "model/share.h"
+#include "model/device_split.h"
+#include "model/nested_placements.h"
+#include "model/row_reader.h"
 
 #define PS_PER_NS 1000
 #define SERVERS_MAX 256u
@@ -30,7 +30,7 @@ struct reach {
 /* The placements on some devices. */
 struct variant {
   struct tk_walk_setup setup;
-  struct series_set *series;
+  struct nested_placements *nested;
 };
 
 struct tk_walk {
@@ -38,8 +38,8 @@ struct tk_walk {
   struct block_map *map;
   bool is_twin;              /* the map is another walk's */
   bool is_needed[TK_ORDERS]; /* some placement has this order */
-  struct intake intake;
-  struct share shares[TK_ORDERS];
+  struct row_reader reader;
+  struct device_split splits[TK_ORDERS];
   struct reach reaches[TK_ROLES];
   struct variant *variants; /* the setup's devices, then the others */
   uint64_t variant_count;
@@ -123,7 +123,7 @@ static void raise_worst(struct tk_walk *walk, const struct tk_walk_prices *price
     walk->longest_seek_ps = max_ps(walk->longest_seek_ps, spindle_longest_ps(&prices->disk));
 }
 
-/* The series of the setup's devices, and of each other. */
+/* The placements on the setup's devices, and on each other. */
 static int make_variants(struct tk_walk *walk) {
   walk->variant_count = 1 + walk->setup.other_count;
   walk->variants = calloc(walk->variant_count, sizeof *walk->variants);
@@ -137,7 +137,7 @@ static int make_variants(struct tk_walk *walk) {
     setup->disk = prices.disk;
     memcpy(setup->flush_ps, prices.flush_ps, sizeof setup->flush_ps);
     raise_worst(walk, &prices);
-    error = series_new(setup, &walk->variants[i].series);
+    error = nested_new(setup, &walk->variants[i].nested);
   }
   walk->setup.others = NULL;
   return error;
@@ -157,8 +157,8 @@ static int allocate(struct tk_walk *walk) {
     error = block_map_new(placement->keys, placement->block_count, &walk->map);
   if (error)
     return error;
-  return intake_init(&walk->intake, placement->device_count, placement->as_issued,
-                     &walk->totals.placement);
+  return row_reader_init(&walk->reader, placement->device_count, placement->as_issued,
+                         &walk->totals.placement);
 }
 
 /* Makes a walk, with the blocks of `first` unless that is NULL. */
@@ -237,7 +237,7 @@ static int flush(void *context, const struct issue_request *request) {
     return error;
   const struct reach *reach = &walk->reaches[request->role];
   for (uint64_t i = 0; i < walk->variant_count; i++) {
-    const int64_t answer_ps = series_flush(walk->variants[i].series, request, reach->lowest,
+    const int64_t answer_ps = nested_flush(walk->variants[i].nested, request, reach->lowest,
                                            reach->highest, walk->arrival_ps);
     if (i == 0)
       count_first(walk, request, walk->setup.flush_ps[0], request->is_preflush ? 0 : answer_ps);
@@ -256,35 +256,35 @@ static uint16_t point_of(const struct tk_walk *walk, uint32_t index, int order, 
   return block->point[order];
 }
 
-static int find_shares(struct tk_walk *walk, const struct issue_request *request) {
+static int find_splits(struct tk_walk *walk, const struct issue_request *request) {
   const struct tk_placement_device *device = &walk->setup.placement.devices[request->device];
   struct block_steps steps = block_steps_of(walk->map, device, request);
   for (int order = 0; order < TK_ORDERS; order++)
-    share_clear(&walk->shares[order]);
+    device_split_clear(&walk->splits[order]);
   while (block_steps_next(&steps)) {
     walk->totals.placement.missing_blocks += steps.index == BLOCK_MAP_NONE;
     for (int order = 0; order < TK_ORDERS; order++) {
       if (!walk->is_needed[order])
         continue;
       const uint16_t point = point_of(walk, steps.index, order, request->role);
-      const int error = share_add(&walk->shares[order], point, steps.first, steps.end);
+      const int error = device_split_add(&walk->splits[order], point, steps.first, steps.end);
       if (error)
         return error;
     }
   }
   for (int order = 0; order < TK_ORDERS; order++)
-    share_finish(&walk->shares[order]);
+    device_split_finish(&walk->splits[order]);
   return 0;
 }
 
 static void charge(struct tk_walk *walk, const struct issue_request *request,
                    const uint16_t *before) {
-  struct series_set *first = walk->variants[0].series;
-  const int64_t earlier_ps = series_first_ps(first);
-  const int64_t answer_ps = series_charge(first, request, walk->shares, before, walk->arrival_ps);
-  count_first(walk, request, series_first_ps(first) - earlier_ps, answer_ps);
+  struct nested_placements *first = walk->variants[0].nested;
+  const int64_t earlier_ps = nested_first_ps(first);
+  const int64_t answer_ps = nested_charge(first, request, walk->splits, before, walk->arrival_ps);
+  count_first(walk, request, nested_first_ps(first) - earlier_ps, answer_ps);
   for (uint64_t i = 1; i < walk->variant_count; i++)
-    (void)series_charge(walk->variants[i].series, request, walk->shares, before, walk->arrival_ps);
+    (void)nested_charge(walk->variants[i].nested, request, walk->splits, before, walk->arrival_ps);
 }
 
 /* Returns the longest that a request can take on both devices, INT64_MAX when that is too long. */
@@ -306,7 +306,7 @@ static int transfer(void *context, const struct issue_request *request) {
   struct tk_walk *walk = context;
   int error = arrive(walk, request, longest_ps(walk, request));
   if (!error)
-    error = find_shares(walk, request);
+    error = find_splits(walk, request);
   if (error)
     return error;
   struct end *end = &walk->ends[request->device];
@@ -315,7 +315,7 @@ static int transfer(void *context, const struct issue_request *request) {
   end->sector = request->sector + request->sectors;
   end->role = request->role;
   for (int order = 0; order < TK_ORDERS; order++)
-    end->point[order] = walk->shares[order].last_point;
+    end->point[order] = walk->splits[order].last_point;
   walk->totals.placement.requests[request->role]++;
   walk->totals.responses++;
   if (walk->setup.disk.half_turn_ps > 0)
@@ -324,13 +324,13 @@ static int transfer(void *context, const struct issue_request *request) {
 }
 
 int tk_walk_add(struct tk_walk *walk, const struct tk_placement_rows *rows) {
-  const struct intake_sink sink = {walk, transfer, flush};
-  return intake_add(&walk->intake, rows, &sink);
+  const struct row_sink sink = {walk, transfer, flush};
+  return row_reader_add(&walk->reader, rows, &sink);
 }
 
 int tk_walk_finish(struct tk_walk *walk) {
-  const struct intake_sink sink = {walk, transfer, flush};
-  return intake_finish(&walk->intake, &sink);
+  const struct row_sink sink = {walk, transfer, flush};
+  return row_reader_finish(&walk->reader, &sink);
 }
 
 void tk_walk_read(const struct tk_walk *walk, struct tk_walk_totals *totals,
@@ -338,7 +338,7 @@ void tk_walk_read(const struct tk_walk *walk, struct tk_walk_totals *totals,
   *totals = walk->totals;
   totals->span_ps = walk->arrival_ps;
   for (uint64_t i = 0; walked != NULL && i < walk->variant_count; i++)
-    series_read(walk->variants[i].series, walked + i * walk->setup.scenario_count);
+    nested_read(walk->variants[i].nested, walked + i * walk->setup.scenario_count);
 }
 
 void tk_walk_free(struct tk_walk *walk) {
@@ -347,11 +347,11 @@ void tk_walk_free(struct tk_walk *walk) {
   if (!walk->is_twin)
     block_map_free(walk->map);
   for (uint64_t i = 0; walk->variants != NULL && i < walk->variant_count; i++)
-    series_free(walk->variants[i].series);
+    nested_free(walk->variants[i].nested);
   free(walk->variants);
-  intake_free(&walk->intake);
+  row_reader_free(&walk->reader);
   for (int order = 0; order < TK_ORDERS; order++)
-    share_free(&walk->shares[order]);
+    device_split_free(&walk->splits[order]);
   free(walk->ends);
   free(walk);
 }

@@ -12,22 +12,22 @@ int follow_is_valid(const struct follow_setup *setup, uint64_t most_sectors,
   return setup->mode <= FOLLOW_ELSEWHERE;
 }
 
-void follow_init(struct follower *follower, struct territory *territory) {
-  *follower = (struct follower){.territory = territory,
-                                .end_sector = TERRITORY_NOWHERE,
-                                .left_sector = TERRITORY_NOWHERE,
-                                .circle_sector = TERRITORY_NOWHERE};
+void follow_init(struct follower *follower, struct working_set *working_set) {
+  *follower = (struct follower){.working_set = working_set,
+                                .end_sector = WORKING_SET_NOWHERE,
+                                .left_sector = WORKING_SET_NOWHERE,
+                                .circle_sector = WORKING_SET_NOWHERE};
 }
 
 /* Finds pages that were not used, with room for the run or as much of it as there is. */
-static uint64_t fresh_place(struct territory *territory, const struct place *place, struct rng *rng,
-                            const struct follow_request *request) {
+static uint64_t fresh_place(struct working_set *working_set, const struct place *place,
+                            struct rng *rng, const struct follow_request *request) {
   uint64_t wanted = request->sectors + request->ahead.sectors;
   uint64_t found = 0;
   uint64_t most = 0;
   for (int left = FRESH_TRIES; left > 0 && most < wanted; left--) {
     uint64_t start = place_draw(place, request->sectors, rng);
-    uint64_t room = territory_room(territory, start, wanted);
+    uint64_t room = working_set_room(working_set, start, wanted);
     if (room > most || left == FRESH_TRIES) {
       found = start;
       most = room;
@@ -35,51 +35,51 @@ static uint64_t fresh_place(struct territory *territory, const struct place *pla
   }
   if (most >= request->sectors)
     return found;
-  return territory_gap(territory, found, request->sectors, place->setup.align_sectors);
+  return working_set_gap(working_set, found, request->sectors, place->setup.align_sectors);
 }
 
-static uint64_t used_place(const struct territory *territory, const struct place *place,
+static uint64_t used_place(const struct working_set *working_set, const struct place *place,
                            struct rng *rng, const struct follow_request *request, uint64_t back) {
-  const struct territory_wish wish = {
+  const struct working_set_wish wish = {
       .back = back,
       .sectors = request->sectors,
       .align_sectors = place->setup.align_sectors,
       .ahead = request->ahead,
   };
-  return territory_again(territory, &wish, rng);
+  return working_set_again(working_set, &wish, rng);
 }
 
 /* Begins a run: on used pages as far back as is drawn, or on others. */
 static uint64_t elsewhere(struct follower *follower, const struct follow_setup *setup,
                           const struct place *place, struct rng *rng,
                           const struct follow_request *request) {
-  struct territory *territory = follower->territory;
+  struct working_set *working_set = follower->working_set;
   struct follow_request turned = *request;
   turned.ahead.is_used = !request->ahead.is_used;
-  turned.ahead.back = (struct territory_span){0, UINT64_MAX};
+  turned.ahead.back = (struct working_set_span){0, UINT64_MAX};
   follower->lent = 0;
   if (!setup->is_used) {
     int is_even = request->ahead.is_used;
     uint64_t due =
-        territory_due(territory, request->sectors + (is_even ? 0 : request->ahead.sectors));
+        working_set_due(working_set, request->sectors + (is_even ? 0 : request->ahead.sectors));
     if (due == 0)
-      return fresh_place(territory, place, rng, request);
+      return fresh_place(working_set, place, rng, request);
     follower->lent = -1;
-    return used_place(territory, place, rng, is_even ? request : &turned, due);
+    return used_place(working_set, place, rng, is_even ? request : &turned, due);
   }
   uint64_t back = (uint64_t)fmax(floor(dist_draw(&place->setup.distance, rng)), 1.0);
-  if (back <= territory_count(territory))
-    return used_place(territory, place, rng, request, back);
-  territory_owe(territory, back);
+  if (back <= working_set_count(working_set))
+    return used_place(working_set, place, rng, request, back);
+  working_set_owe(working_set, back);
   follower->lent = 1;
-  return fresh_place(territory, place, rng, request);
+  return fresh_place(working_set, place, rng, request);
 }
 
 static uint64_t next_on_circle(struct follower *follower, const struct follow_setup *setup,
                                uint64_t sectors) {
   uint64_t end = setup->circle_first + setup->circle_sectors;
   uint64_t start = follower->circle_sector;
-  if (start == TERRITORY_NOWHERE || start + sectors > end)
+  if (start == WORKING_SET_NOWHERE || start + sectors > end)
     start = setup->circle_first;
   follower->circle_sector = start + sectors;
   return start;
@@ -90,24 +90,26 @@ static int will_use(const struct follower *follower, const struct follow_setup *
   return follower->lent == 0 ? setup->is_used != 0 : follower->lent < 0;
 }
 
-/* Says where the request goes on or resumes; TERRITORY_NOWHERE if it does neither, or if the pages
- * there are not of its sort. What would pass the end begins again at the start. */
+/* Says where the request goes on or resumes; WORKING_SET_NOWHERE if it does neither, or if the
+ * pages there are not of its sort. What would pass the end begins again at the start. */
 static uint64_t behind(const struct follower *follower, const struct follow_setup *setup,
                        uint64_t region_sectors, uint64_t sectors) {
   uint64_t start = setup->mode == FOLLOW_ON        ? follower->end_sector
                    : setup->mode == FOLLOW_RESUMED ? follower->left_sector
-                                                   : TERRITORY_NOWHERE;
-  if (start == TERRITORY_NOWHERE)
+                                                   : WORKING_SET_NOWHERE;
+  if (start == WORKING_SET_NOWHERE)
     return start;
   if (!will_use(follower, setup))
-    start = (start + TERRITORY_PAGE_SECTORS - 1) / TERRITORY_PAGE_SECTORS * TERRITORY_PAGE_SECTORS;
+    start = (start + WORKING_SET_PAGE_SECTORS - 1) / WORKING_SET_PAGE_SECTORS *
+            WORKING_SET_PAGE_SECTORS;
   if (start > region_sectors - sectors)
     start = 0;
-  int is_right = will_use(follower, setup) ? territory_is_used(follower->territory, start, sectors)
-                                           : territory_is_free(follower->territory, start, sectors);
+  int is_right = will_use(follower, setup)
+                     ? working_set_is_used(follower->working_set, start, sectors)
+                     : working_set_is_free(follower->working_set, start, sectors);
   if (follower->lent == 0 && setup->is_used)
-    is_right = is_right && territory_is_back(follower->territory, start, &setup->back);
-  return is_right ? start : TERRITORY_NOWHERE;
+    is_right = is_right && working_set_is_back(follower->working_set, start, &setup->back);
+  return is_right ? start : WORKING_SET_NOWHERE;
 }
 
 int follow_next(struct follower *follower, const struct follow_setup *setup,
@@ -115,18 +117,18 @@ int follow_next(struct follower *follower, const struct follow_setup *setup,
                 uint64_t *sector) {
   if (setup->mode == FOLLOW_CIRCLE) {
     *sector = next_on_circle(follower, setup, request->sectors);
-    return territory_use(follower->territory, *sector, request->sectors);
+    return working_set_use(follower->working_set, *sector, request->sectors);
   }
   if (setup->mode == FOLLOW_RESUMED)
     follower->lent = 0;
   uint64_t start = behind(follower, setup, place->setup.sectors, request->sectors);
-  if (start == TERRITORY_NOWHERE)
+  if (start == WORKING_SET_NOWHERE)
     start = elsewhere(follower, setup, place, rng, request);
   if (follower->lent != 0 && (follower->lent > 0) == (setup->is_used != 0))
-    territory_balance(follower->territory, follower->lent * (int64_t)request->sectors);
+    working_set_balance(follower->working_set, follower->lent * (int64_t)request->sectors);
   if (start != follower->end_sector)
     follower->left_sector = follower->end_sector;
   follower->end_sector = start + request->sectors;
   *sector = start;
-  return territory_use(follower->territory, start, request->sectors);
+  return working_set_use(follower->working_set, start, request->sectors);
 }

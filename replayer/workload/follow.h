@@ -15,7 +15,7 @@
 
 #include "workload/place.h"
 #include "workload/rng.h"
-#include "workload/territory.h"
+#include "workload/working_set.h"
 
 enum follow_mode {
   FOLLOW_NOT,
@@ -28,33 +28,33 @@ enum follow_mode {
 /* How the requests of one kind follow. */
 struct follow_setup {
   uint32_t mode;
-  uint32_t is_used;           /* 1: on pages that were used before; 0: on others */
-  struct territory_span back; /* of used pages where it goes on: others are not meant */
+  uint32_t is_used;             /* 1: on pages that were used before; 0: on others */
+  struct working_set_span back; /* of used pages where it goes on: others are not meant */
   uint64_t circle_first;   /* the circle's part of the region; the same for all kinds of a stream */
   uint64_t circle_sectors; /* at least the largest request */
 };
 
 /* A stream on the way. */
 struct follower {
-  struct territory *territory; /* NULL: nothing follows */
-  uint64_t end_sector;         /* of the last request; TERRITORY_NOWHERE before the first */
-  uint64_t left_sector;        /* where the run before the last one ended; likewise */
-  uint64_t circle_sector;      /* where the circle goes on; likewise */
+  struct working_set *working_set; /* NULL: nothing follows */
+  uint64_t end_sector;             /* of the last request; WORKING_SET_NOWHERE before the first */
+  uint64_t left_sector;            /* where the run before the last one ended; likewise */
+  uint64_t circle_sector;          /* where the circle goes on; likewise */
   int lent; /* the run was to be on used pages and is not: 1; or the reverse: -1 */
 };
 
 /* A request, and how its run goes on behind it. */
 struct follow_request {
   uint64_t sectors;
-  struct territory_ahead ahead;
+  struct working_set_ahead ahead;
 };
 
 /* Says whether the numbers make sense for requests of up to so many sectors in a region. */
 int follow_is_valid(const struct follow_setup *setup, uint64_t most_sectors,
                     uint64_t region_sectors);
 
-/* Starts a stream on a territory, which is not copied. */
-void follow_init(struct follower *follower, struct territory *territory);
+/* Starts a stream on a working set, which is not copied. */
+void follow_init(struct follower *follower, struct working_set *working_set);
 
 /* Finds where the next request begins, of a kind with such places, and notes its pages as used.
  * Returns 0 or -ENOMEM. */

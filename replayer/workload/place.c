@@ -4,7 +4,72 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "common/hash.h"
+
 #define FRESH_TRIES 32
+#define ROUNDS 4 /* of the permutation */
+
+/* Prepares the permutation of 0 to count - 1; count is above 0. */
+static void permutation_init(struct permutation *permutation, uint64_t count, uint64_t key) {
+  unsigned half = 1;
+  while (half < 32 && ((count - 1) >> (2 * half)) > 0)
+    half++;
+  *permutation = (struct permutation){count, key, ((uint64_t)1 << half) - 1, half};
+}
+
+/* A Feistel network of hashes permutes 2 x half bits; what lies beyond the count walks on. */
+static uint64_t permuted(const struct permutation *permutation, uint64_t number) {
+  do {
+    uint64_t left = number >> permutation->half_bits;
+    uint64_t right = number & permutation->half_mask;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+      uint64_t mixed = hash_mix(right + permutation->key + round * 0x9e3779b97f4a7c15ULL);
+      uint64_t next = left ^ (mixed & permutation->half_mask);
+      left = right;
+      right = next;
+    }
+    number = (left << permutation->half_bits) | right;
+  } while (number >= permutation->count);
+  return number;
+}
+
+/* (exp(x) - 1) / x and log(1 + x) / x, also near 0. */
+static double near_exp(double x) { return fabs(x) > 1e-8 ? expm1(x) / x : 1.0 + x / 2.0; }
+static double near_log(double x) { return fabs(x) > 1e-8 ? log1p(x) / x : 1.0 - x / 2.0; }
+
+/* The integral of x^-exponent from 1, its inverse and the density itself. */
+static double integral(double exponent, double x) {
+  double log_x = log(x);
+  return near_exp((1.0 - exponent) * log_x) * log_x;
+}
+
+static double inverse(double exponent, double x) {
+  double t = fmax(x * (1.0 - exponent), -1.0);
+  return exp(near_log(t) * x);
+}
+
+static double density(double exponent, double x) { return exp(-exponent * log(x)); }
+
+/* Prepares ranks 1 to `count` (at least 1) with probability ~ rank^-exponent, which is above 0. */
+static void zipf_init(struct zipf *zipf, double exponent, uint64_t count) {
+  zipf->exponent = exponent;
+  zipf->count = (double)count;
+  zipf->first = integral(exponent, 1.5) - 1.0;
+  zipf->last = integral(exponent, zipf->count + 0.5);
+  zipf->sure = 2.0 - inverse(exponent, integral(exponent, 2.5) - density(exponent, 2.0));
+}
+
+/* Draws a rank less 1. */
+static uint64_t zipf_draw(const struct zipf *zipf, struct rng *rng) {
+  for (;;) {
+    double u = zipf->last + rng_unit(rng) * (zipf->first - zipf->last);
+    double x = inverse(zipf->exponent, u);
+    double rank = fmin(fmax(floor(x + 0.5), 1.0), zipf->count);
+    if (rank - x <= zipf->sure ||
+        u >= integral(zipf->exponent, rank + 0.5) - density(zipf->exponent, rank))
+      return (uint64_t)rank - 1;
+  }
+}
 
 static int shares_are_valid(const double *to, uint32_t count) {
   if (to == NULL || count == 0 || !(to[0] >= 0.0))

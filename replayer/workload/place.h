@@ -5,9 +5,7 @@
 #include <stdint.h>
 
 #include "workload/dist.h"
-#include "workload/permute.h"
 #include "workload/recency.h"
-#include "workload/zipf.h"
 
 enum place_kind {
   PLACE_UNIFORM, /* every aligned place is as likely */
@@ -29,6 +27,24 @@ struct place_setup {
   double reuse_ratio;   /* of the requests that begin where one began before; 0: none is meant to */
   struct dist distance; /* which of them: 1 is the last one used; beyond the first: a new one */
   uint64_t most_places; /* that are remembered, if reuse_ratio is above 0 */
+};
+
+/* A keyed permutation of the numbers below a count, so that popular blocks lie anywhere. */
+struct permutation {
+  uint64_t count;
+  uint64_t key;
+  uint64_t half_mask; /* of half of the bits that hold the numbers */
+  unsigned half_bits;
+};
+
+/* Ranks by Zipf's law in constant time and memory: rejection-inversion, Hormann and Derflinger
+ * 1996. */
+struct zipf {
+  double exponent;
+  double count;
+  double first; /* H(1.5) - 1 */
+  double last;  /* H(count + 0.5) */
+  double sure;  /* ranks this close to the inverse are taken at once */
 };
 
 struct place {

@@ -34,7 +34,7 @@ struct stream {
   uint64_t planned_to;
   uint64_t first_sector; /* the region, and its sectors */
   uint64_t sectors;
-  int owns_territory;
+  int owns_working_set;
 };
 
 struct workload {
@@ -97,15 +97,15 @@ static int begin_following(struct workload *workload, struct stream *stream,
   if (stream->planned == NULL)
     return -ENOMEM;
   for (const struct stream *other = workload->streams; other < stream; other++)
-    if (other->follower.territory != NULL && other->first_sector == stream->first_sector &&
+    if (other->follower.working_set != NULL && other->first_sector == stream->first_sector &&
         other->sectors == stream->sectors) {
-      follow_init(&stream->follower, other->follower.territory);
+      follow_init(&stream->follower, other->follower.working_set);
       return 0;
     }
-  struct territory *territory = NULL;
-  int status = tk_territory_new(region->sectors, region->most_places, &territory);
-  stream->owns_territory = status == 0;
-  follow_init(&stream->follower, territory);
+  struct working_set *working_set = NULL;
+  int status = tk_working_set_new(region->sectors, region->most_places, &working_set);
+  stream->owns_working_set = status == 0;
+  follow_init(&stream->follower, working_set);
   return status;
 }
 
@@ -232,8 +232,8 @@ static int is_of_a_run(const struct workload_class *setup) {
 }
 
 /* Says how the run of the request taken last goes on; what is of no run may lie between. */
-static struct territory_ahead ahead_of(struct stream *stream) {
-  struct territory_ahead ahead = {0};
+static struct working_set_ahead ahead_of(struct stream *stream) {
+  struct working_set_ahead ahead = {0};
   for (uint64_t number = stream->planned_from;; number++) {
     const struct planned *next = look_ahead(stream, number);
     if (next == NULL)
@@ -333,8 +333,8 @@ void tk_workload_free(struct workload *workload) {
       place_end(&stream->classes[class].place);
       free(stream->classes[class].cards);
     }
-    if (stream->owns_territory)
-      tk_territory_free(stream->follower.territory);
+    if (stream->owns_working_set)
+      tk_working_set_free(stream->follower.working_set);
     free(stream->planned);
     free(stream->classes);
   }

@@ -1,4 +1,4 @@
-"""Which pages requests used before: `replayer/workload/territory.h` for numpy."""
+"""Which pages requests used before: `replayer/workload/working_set.h` for numpy."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ RUN = [("first_sector", "<u8"), ("sectors", "<u8")]
 def _functions() -> ctypes.CDLL:
     native = library()
     size, pointer = ctypes.c_uint64, ctypes.c_void_p
-    native.tk_territory_new.argtypes = [size, size, pointer]
-    native.tk_territory_see.argtypes = [pointer, pointer, size, pointer]
-    native.tk_territory_free.argtypes = [pointer]
-    native.tk_territory_free.restype = None
+    native.tk_working_set_new.argtypes = [size, size, pointer]
+    native.tk_working_set_see.argtypes = [pointer, pointer, size, pointer]
+    native.tk_working_set_free.argtypes = [pointer]
+    native.tk_working_set_free.restype = None
     return native
 
 
 class Territory(Owned):
     """The pages of so many sectors, in the order of their last use."""
 
-    free_function = "tk_territory_free"
+    free_function = "tk_working_set_free"
 
     def __init__(self, sectors: int) -> None:
         """Raise TracekitError when there is no memory."""
         self._native = _functions()
         super().__init__()
-        status = self._native.tk_territory_new(sectors, MOST_PLACES, ctypes.byref(self._handle))
+        status = self._native.tk_working_set_new(sectors, MOST_PLACES, ctypes.byref(self._handle))
         self._check(status)
 
     def see(self, runs: NDArray[np.void]) -> NDArray[np.uint32]:
@@ -49,7 +49,7 @@ class Territory(Owned):
 
         back = np.zeros(len(runs), np.uint32)
         self._check(
-            self._native.tk_territory_see(
+            self._native.tk_working_set_see(
                 self._handle, runs.ctypes.data, len(runs), back.ctypes.data
             )
         )

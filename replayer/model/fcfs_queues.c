@@ -1,4 +1,4 @@
-#include "model/lanes.h"
+#include "model/fcfs_queues.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 
 /* All arrays have a row of `count` placements for each server, so that the loops over placements,
  * which take nearly all the time, run over neighbours. */
-struct lanes {
+struct fcfs_queues {
   uint32_t count;
   uint32_t devices;
   uint32_t servers[2];
@@ -28,12 +28,13 @@ struct lanes {
   int64_t *late_ps; /* of the last data that waited for their flush */
 };
 
-int lanes_new(uint32_t count, uint32_t devices, const uint32_t servers[2], struct lanes **out) {
-  struct lanes *lanes = calloc(1, sizeof *lanes);
-  if (lanes == NULL)
+int fcfs_new(uint32_t count, uint32_t devices, const uint32_t servers[2],
+             struct fcfs_queues **out) {
+  struct fcfs_queues *queues = calloc(1, sizeof *queues);
+  if (queues == NULL)
     return -ENOMEM;
   const size_t row = count + 1ul;
-  *lanes = (struct lanes){
+  *queues = (struct fcfs_queues){
       .count = count,
       .devices = devices,
       .servers = {servers[0], servers[1]},
@@ -44,11 +45,11 @@ int lanes_new(uint32_t count, uint32_t devices, const uint32_t servers[2], struc
       .end_ps = calloc(row, sizeof(int64_t)),
       .late_ps = calloc(row, sizeof(int64_t)),
   };
-  *out = lanes;
-  if (lanes->free_ps[0] && lanes->free_ps[1] && lanes->low && lanes->high && lanes->end_ps &&
-      lanes->late_ps)
+  *out = queues;
+  if (queues->free_ps[0] && queues->free_ps[1] && queues->low && queues->high && queues->end_ps &&
+      queues->late_ps)
     return 0;
-  lanes_free(lanes);
+  fcfs_free(queues);
   *out = NULL;
   return -ENOMEM;
 }
@@ -65,12 +66,12 @@ WIDEST static void serve_one(int64_t *restrict free_ps, int64_t *restrict end_ps
 }
 
 /* Several: the job goes to the one that is free first. */
-static void serve_many(struct lanes *lanes, int64_t *free_ps, uint32_t servers, int64_t *end_ps,
-                       uint32_t count, int64_t arrival_ps, int64_t service_ps) {
+static void serve_many(struct fcfs_queues *queues, int64_t *free_ps, uint32_t servers,
+                       int64_t *end_ps, uint32_t count, int64_t arrival_ps, int64_t service_ps) {
   for (uint32_t i = 0; i < count; i++) {
     int64_t *first = &free_ps[i];
     for (uint32_t server = 1; server < servers; server++) {
-      int64_t *other = &free_ps[(size_t)server * lanes->count + i];
+      int64_t *other = &free_ps[(size_t)server * queues->count + i];
       first = *other < *first ? other : first;
     }
     *first = max_ps(*first, arrival_ps) + service_ps;
@@ -100,87 +101,89 @@ WIDEST static void serve_alone(int64_t *restrict free_ps, uint64_t *restrict low
   }
 }
 
-static int64_t *row_of(struct lanes *lanes, uint32_t device, const struct piece *piece, int place) {
-  const size_t first = place == 0 ? (size_t)device * lanes->servers[0] * lanes->count : 0;
-  return lanes->free_ps[place] + first + piece->begin;
+static int64_t *row_of(struct fcfs_queues *queues, uint32_t device, const struct piece *piece,
+                       int place) {
+  const size_t first = place == 0 ? (size_t)device * queues->servers[0] * queues->count : 0;
+  return queues->free_ps[place] + first + piece->begin;
 }
 
 /* Serves a job's parts, each on its device. */
-static void serve_parts(struct lanes *lanes, uint32_t device, const struct piece *piece,
+static void serve_parts(struct fcfs_queues *queues, uint32_t device, const struct piece *piece,
                         int64_t arrival_ps, int64_t *end_ps) {
   const uint32_t count = piece->end - piece->begin;
   const int64_t parts_ps[2] = {piece->base_ps, piece->nvm_ps};
   for (int place = 0; place < 2; place++) {
     if (parts_ps[place] < 0)
       continue;
-    int64_t *free_ps = row_of(lanes, device, piece, place);
-    if (lanes->servers[place] == 1)
+    int64_t *free_ps = row_of(queues, device, piece, place);
+    if (queues->servers[place] == 1)
       serve_one(free_ps, end_ps, count, arrival_ps, parts_ps[place]);
     else
-      serve_many(lanes, free_ps, lanes->servers[place], end_ps, count, arrival_ps, parts_ps[place]);
+      serve_many(queues, free_ps, queues->servers[place], end_ps, count, arrival_ps,
+                 parts_ps[place]);
   }
 }
 
 /* Begins the ends of a job: now, or for data with what they take after their flush. */
-static void begin_ends(const struct lanes *lanes, const struct piece *piece, int64_t arrival_ps,
-                       bool are_data) {
+static void begin_ends(const struct fcfs_queues *queues, const struct piece *piece,
+                       int64_t arrival_ps, bool are_data) {
   const int64_t takes_ps = max_ps(piece->base_ps, piece->nvm_ps);
   for (uint32_t i = piece->begin; i < piece->end; i++)
-    lanes->end_ps[i] = are_data ? lanes->end_ps[i] + takes_ps : arrival_ps;
+    queues->end_ps[i] = are_data ? queues->end_ps[i] + takes_ps : arrival_ps;
 }
 
-static void note_late(const struct lanes *lanes, const struct piece *piece) {
+static void note_late(const struct fcfs_queues *queues, const struct piece *piece) {
   for (uint32_t i = piece->begin; i < piece->end; i++)
-    lanes->late_ps[i] = max_ps(lanes->late_ps[i], lanes->end_ps[i]);
+    queues->late_ps[i] = max_ps(queues->late_ps[i], queues->end_ps[i]);
 }
 
-int64_t lanes_serve(struct lanes *lanes, uint32_t device, const struct piece *piece,
-                    int64_t arrival_ps, enum lanes_part part) {
+int64_t fcfs_serve(struct fcfs_queues *queues, uint32_t device, const struct piece *piece,
+                   int64_t arrival_ps, enum fcfs_part part) {
   const uint32_t count = piece->end - piece->begin;
   const int64_t parts_ps[2] = {piece->base_ps, piece->nvm_ps};
-  uint64_t *low = lanes->low + piece->begin;
-  uint64_t *high = lanes->high + piece->begin;
+  uint64_t *low = queues->low + piece->begin;
+  uint64_t *high = queues->high + piece->begin;
   const int only = parts_ps[1] < 0 ? 0 : 1;
-  if (part == LANES_WHOLE && parts_ps[1 - only] < 0 && lanes->servers[only] == 1) {
-    int64_t *free_ps = row_of(lanes, device, piece, only);
+  if (part == FCFS_WHOLE && parts_ps[1 - only] < 0 && queues->servers[only] == 1) {
+    int64_t *free_ps = row_of(queues, device, piece, only);
     serve_alone(free_ps, low, high, count, arrival_ps, parts_ps[only]);
     return free_ps[0] - arrival_ps;
   }
-  int64_t *end_ps = lanes->end_ps + piece->begin;
-  begin_ends(lanes, piece, arrival_ps, part == LANES_DATA);
-  serve_parts(lanes, device, piece, arrival_ps, end_ps);
-  if (part == LANES_DATA)
-    note_late(lanes, piece);
-  if (part != LANES_PREFLUSH)
+  int64_t *end_ps = queues->end_ps + piece->begin;
+  begin_ends(queues, piece, arrival_ps, part == FCFS_DATA);
+  serve_parts(queues, device, piece, arrival_ps, end_ps);
+  if (part == FCFS_DATA)
+    note_late(queues, piece);
+  if (part != FCFS_PREFLUSH)
     add_answers(low, high, end_ps, count, arrival_ps);
   return end_ps[0] - arrival_ps;
 }
 
-struct tk_wide lanes_answer_ps(const struct lanes *lanes, uint32_t placement) {
-  struct tk_wide sum = {lanes->low[placement], 0};
-  const uint64_t high = lanes->high[placement];
+struct tk_wide fcfs_answer_ps(const struct fcfs_queues *queues, uint32_t placement) {
+  struct tk_wide sum = {queues->low[placement], 0};
+  const uint64_t high = queues->high[placement];
   sum.low += high << LOW_BITS;
   sum.high = (high >> LOW_BITS) + (sum.low < high << LOW_BITS);
   return sum;
 }
 
-int64_t lanes_done_ps(const struct lanes *lanes, uint32_t placement) {
-  int64_t done_ps = lanes->late_ps[placement];
-  const size_t rows[2] = {(size_t)lanes->devices * lanes->servers[0], lanes->servers[1]};
+int64_t fcfs_done_ps(const struct fcfs_queues *queues, uint32_t placement) {
+  int64_t done_ps = queues->late_ps[placement];
+  const size_t rows[2] = {(size_t)queues->devices * queues->servers[0], queues->servers[1]};
   for (int place = 0; place < 2; place++)
     for (size_t row = 0; row < rows[place]; row++)
-      done_ps = max_ps(done_ps, lanes->free_ps[place][row * lanes->count + placement]);
+      done_ps = max_ps(done_ps, queues->free_ps[place][row * queues->count + placement]);
   return done_ps;
 }
 
-void lanes_free(struct lanes *lanes) {
-  if (lanes == NULL)
+void fcfs_free(struct fcfs_queues *queues) {
+  if (queues == NULL)
     return;
-  free(lanes->free_ps[0]);
-  free(lanes->free_ps[1]);
-  free(lanes->low);
-  free(lanes->high);
-  free(lanes->end_ps);
-  free(lanes->late_ps);
-  free(lanes);
+  free(queues->free_ps[0]);
+  free(queues->free_ps[1]);
+  free(queues->low);
+  free(queues->high);
+  free(queues->end_ps);
+  free(queues->late_ps);
+  free(queues);
 }

@@ -1,7 +1,7 @@
 /* Reads the rows of a trace for a placement model: refuses what makes no sense, counts what costs
  * nothing, and hands over each transfer in the order in which the device got it. */
-#ifndef TRACEKIT_MODEL_INTAKE_H
-#define TRACEKIT_MODEL_INTAKE_H
+#ifndef TRACEKIT_MODEL_ROW_READER_H
+#define TRACEKIT_MODEL_ROW_READER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,31 +13,31 @@
  * `issue_ns` is when it reached the device: issued, or queued where requests count as queued. One
  * with a preflush comes to `flush` first, and at once then to `transfer`, both with `is_preflush`.
  */
-struct intake_sink {
+struct row_sink {
   void *context;
   int (*transfer)(void *context, const struct issue_request *request);
   int (*flush)(void *context, const struct issue_request *request);
 };
 
-struct intake {
+struct row_reader {
   struct issue_queue *queue; /* NULL when requests are charged as queued */
   uint32_t device_count;
   struct tk_placement_totals *totals; /* of the owner */
 };
 
-/* Prepares an intake. Returns 0 or -ENOMEM. */
-int intake_init(struct intake *intake, uint32_t device_count, bool as_issued,
-                struct tk_placement_totals *totals);
+/* Prepares a reader. Returns 0 or -ENOMEM. */
+int row_reader_init(struct row_reader *reader, uint32_t device_count, bool as_issued,
+                    struct tk_placement_totals *totals);
 
 /* Reads rows. Returns 0; -EINVAL for a code out of range, -EEXIST for a request id seen twice,
  * -ENOMEM, or what the sink returned. */
-int intake_add(struct intake *intake, const struct tk_placement_rows *rows,
-               const struct intake_sink *sink);
+int row_reader_add(struct row_reader *reader, const struct tk_placement_rows *rows,
+                   const struct row_sink *sink);
 
 /* Hands over what is still queued. Returns 0 or what the sink returned. */
-int intake_finish(struct intake *intake, const struct intake_sink *sink);
+int row_reader_finish(struct row_reader *reader, const struct row_sink *sink);
 
-/* Frees what an intake holds; one of zeros is fine. */
-void intake_free(struct intake *intake);
+/* Frees what a reader holds; one of zeros is fine. */
+void row_reader_free(struct row_reader *reader);
 
 #endif

@@ -1,7 +1,7 @@
-/* The queues of the placements of one series: each placement has servers of its own for each traced
- * device and for the NVM, first come, first served. */
-#ifndef TRACEKIT_MODEL_LANES_H
-#define TRACEKIT_MODEL_LANES_H
+/* The queues of the placements of one nesting: each placement has servers of its own for each
+ * traced device and for the NVM, first come, first served. */
+#ifndef TRACEKIT_MODEL_FCFS_QUEUES_H
+#define TRACEKIT_MODEL_FCFS_QUEUES_H
 
 #include <stdint.h>
 
@@ -16,26 +16,27 @@ struct piece {
 };
 
 /* What of a request a job is: all of it, the flush before its data, or these data. */
-enum lanes_part { LANES_WHOLE, LANES_PREFLUSH, LANES_DATA };
+enum fcfs_part { FCFS_WHOLE, FCFS_PREFLUSH, FCFS_DATA };
 
-struct lanes;
+struct fcfs_queues;
 
 /* Makes the idle servers of `count` placements: for each device servers[0] of the base device, and
  * servers[1] of the NVM. Returns 0 or -ENOMEM. */
-int lanes_new(uint32_t count, uint32_t devices, const uint32_t servers[2], struct lanes **lanes);
+int fcfs_new(uint32_t count, uint32_t devices, const uint32_t servers[2],
+             struct fcfs_queues **queues);
 
 /* Lets a job that arrives now, not before the one before, begin on each device when that can; it is
  * done when all parts are. Data take their turn as they arrive, and are done no earlier than if
  * they had begun at the end of the flush before them, which was the last job. Returns the time from
  * arrival to then in the first placement; that of a preflush is not added up. */
-int64_t lanes_serve(struct lanes *lanes, uint32_t device, const struct piece *piece,
-                    int64_t arrival_ps, enum lanes_part part);
+int64_t fcfs_serve(struct fcfs_queues *queues, uint32_t device, const struct piece *piece,
+                   int64_t arrival_ps, enum fcfs_part part);
 
 /* Returns the sum of the times of a placement, and when its last job was done. */
-struct tk_wide lanes_answer_ps(const struct lanes *lanes, uint32_t placement);
-int64_t lanes_done_ps(const struct lanes *lanes, uint32_t placement);
+struct tk_wide fcfs_answer_ps(const struct fcfs_queues *queues, uint32_t placement);
+int64_t fcfs_done_ps(const struct fcfs_queues *queues, uint32_t placement);
 
-/* Frees the lanes; NULL is fine. */
-void lanes_free(struct lanes *lanes);
+/* Frees the queues; NULL is fine. */
+void fcfs_free(struct fcfs_queues *queues);
 
 #endif

@@ -1,0 +1,193 @@
+#include "workload/working_set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "workload/recency.h"
+
+#define WISH_STEPS 256
+#define GAP_STEPS 4096
+#define FULL_MOST 10
+#define AHEAD_MOST 512U /* sectors of used pages that are looked at */
+#define OWED 1024U      /* a power of two */
+
+struct working_set {
+  struct recency *pages;
+  uint64_t sectors;
+  uint64_t owed[OWED]; /* how far back; a ring */
+  uint64_t owed_from;
+  uint64_t owed_to;
+  int64_t owed_sectors;
+  unsigned full; /* how often in a row no gap was found, up to FULL_MOST */
+};
+
+static uint64_t page_of(uint64_t sector) { return sector / WORKING_SET_PAGE_SECTORS; }
+
+int tk_working_set_new(uint64_t sectors, uint64_t most, struct working_set **out) {
+  if (sectors == 0)
+    return -EINVAL;
+  struct working_set *set = calloc(1, sizeof *set);
+  if (set == NULL)
+    return -ENOMEM;
+  set->sectors = sectors;
+  int status = recency_new(most, &set->pages);
+  if (status != 0) {
+    tk_working_set_free(set);
+    return status;
+  }
+  *out = set;
+  return 0;
+}
+
+void tk_working_set_free(struct working_set *set) {
+  if (set != NULL)
+    recency_free(set->pages);
+  free(set);
+}
+
+int working_set_use(struct working_set *set, uint64_t sector, uint64_t sectors) {
+  int status = 0;
+  uint64_t last = page_of(sector + sectors - 1);
+  for (uint64_t page = page_of(sector); status == 0 && page <= last; page++)
+    status = recency_use(set->pages, page);
+  return status;
+}
+
+uint64_t working_set_room(const struct working_set *set, uint64_t sector, uint64_t sectors) {
+  uint64_t end = sector + sectors < set->sectors ? sector + sectors : set->sectors;
+  for (uint64_t page = page_of(sector); page * WORKING_SET_PAGE_SECTORS < end; page++)
+    if (recency_has(set->pages, page))
+      end = page * WORKING_SET_PAGE_SECTORS;
+  return end > sector ? end - sector : 0;
+}
+
+int working_set_is_free(const struct working_set *set, uint64_t sector, uint64_t sectors) {
+  uint64_t left = set->sectors > sector ? set->sectors - sector : 0;
+  return working_set_room(set, sector, sectors) == (sectors < left ? sectors : left);
+}
+
+int working_set_is_used(const struct working_set *set, uint64_t sector, uint64_t sectors) {
+  if (sector + sectors > set->sectors)
+    return 0;
+  for (uint64_t page = page_of(sector); page <= page_of(sector + sectors - 1); page++)
+    if (!recency_has(set->pages, page))
+      return 0;
+  return 1;
+}
+
+int working_set_is_back(const struct working_set *set, uint64_t sector,
+                        const struct working_set_span *span) {
+  uint64_t back = recency_back(set->pages, page_of(sector));
+  return back > 0 && back >= span->from && back <= span->to;
+}
+
+/* Says whether a run that ends there could go on as wished. */
+static int goes_on(const struct working_set *set, uint64_t end,
+                   const struct working_set_ahead *ahead) {
+  if (ahead->sectors == 0)
+    return 1;
+  uint64_t behind = (page_of(end - 1) + 1) * WORKING_SET_PAGE_SECTORS;
+  if (ahead->is_used)
+    return working_set_is_back(set, behind, &ahead->back) &&
+           working_set_is_used(set, behind,
+                               ahead->sectors < AHEAD_MOST ? ahead->sectors : AHEAD_MOST);
+  return behind < set->sectors && working_set_is_free(set, behind, ahead->sectors);
+}
+
+int tk_working_set_see(struct working_set *set, const struct working_set_run *runs, uint64_t count,
+                       uint32_t *back) {
+  for (uint64_t at = 0; at < count; at++) {
+    uint64_t first = runs[at].first_sector;
+    uint64_t sectors = runs[at].sectors;
+    if (sectors == 0 || first > set->sectors || sectors > set->sectors - first)
+      return -EINVAL;
+    back[at] = (uint32_t)recency_back(set->pages, page_of(first));
+    int status = working_set_use(set, first, sectors);
+    if (status != 0)
+      return status;
+  }
+  return 0;
+}
+
+/* Returns where a request begins in a page: at its start, or if it is smaller than a page and may,
+ * anywhere within it, or at its end if the run goes on with the next page. */
+static uint64_t within_page(const struct working_set_wish *wish, struct rng *rng) {
+  if (wish->align_sectors >= WORKING_SET_PAGE_SECTORS || wish->sectors >= WORKING_SET_PAGE_SECTORS)
+    return 0;
+  if (wish->ahead.sectors > 0 && !wish->ahead.is_used)
+    return WORKING_SET_PAGE_SECTORS - wish->sectors;
+  uint64_t choices = (WORKING_SET_PAGE_SECTORS - wish->sectors) / wish->align_sectors + 1;
+  return rng_below(rng, choices) * wish->align_sectors;
+}
+
+/* Returns the page that lies `step` steps around the one wished for: itself, one further back, one
+ * less far, two further back and so on; WORKING_SET_NOWHERE if there is none. */
+static uint64_t page_near(const struct working_set *set, uint64_t back, uint64_t step) {
+  uint64_t off = (step + 1) / 2;
+  if (step % 2 == 0 && off >= back)
+    return WORKING_SET_NOWHERE;
+  uint64_t found = step % 2 == 0 ? back - off : back + off;
+  if (found > recency_count(set->pages))
+    return WORKING_SET_NOWHERE;
+  return recency_at(set->pages, found - 1);
+}
+
+uint64_t working_set_again(const struct working_set *set, const struct working_set_wish *wish,
+                           struct rng *rng) {
+  uint64_t inside = within_page(wish, rng);
+  uint64_t found = WORKING_SET_NOWHERE;
+  for (uint64_t step = 0; step < WISH_STEPS; step++) {
+    uint64_t page = page_near(set, wish->back, step);
+    uint64_t sector = page * WORKING_SET_PAGE_SECTORS + inside;
+    if (page == WORKING_SET_NOWHERE || sector % wish->align_sectors != 0 ||
+        !working_set_is_used(set, sector, wish->sectors))
+      continue;
+    if (goes_on(set, sector + wish->sectors, &wish->ahead))
+      return sector;
+    if (found == WORKING_SET_NOWHERE)
+      found = sector;
+  }
+  if (found != WORKING_SET_NOWHERE)
+    return found;
+  uint64_t start = recency_at(set->pages, wish->back - 1) * WORKING_SET_PAGE_SECTORS;
+  start -= start % wish->align_sectors;
+  return start + wish->sectors <= set->sectors ? start : 0;
+}
+
+uint64_t working_set_gap(struct working_set *set, uint64_t sector, uint64_t sectors,
+                         uint64_t align_sectors) {
+  uint64_t step =
+      align_sectors > WORKING_SET_PAGE_SECTORS ? align_sectors : WORKING_SET_PAGE_SECTORS;
+  uint64_t last = set->sectors - sectors;
+  uint64_t at = sector;
+  for (int left = GAP_STEPS >> set->full; left > 0; left--) {
+    if (working_set_is_free(set, at, sectors)) {
+      set->full = 0;
+      return at;
+    }
+    at = at + step <= last ? at + step : 0;
+  }
+  if (set->full < FULL_MOST)
+    set->full++;
+  return sector;
+}
+
+uint64_t working_set_count(const struct working_set *set) { return recency_count(set->pages); }
+
+void working_set_owe(struct working_set *set, uint64_t back) {
+  set->owed[set->owed_to++ & (OWED - 1)] = back;
+  if (set->owed_to - set->owed_from > OWED)
+    set->owed_from++;
+}
+
+uint64_t working_set_due(struct working_set *set, uint64_t sectors) {
+  if (set->owed_from == set->owed_to || set->owed_sectors < (int64_t)sectors)
+    return 0;
+  uint64_t back = set->owed[set->owed_from & (OWED - 1)];
+  if (back > recency_count(set->pages))
+    return 0;
+  set->owed_from++;
+  return back;
+}
+
+void working_set_balance(struct working_set *set, int64_t sectors) { set->owed_sectors += sectors; }
