@@ -14,7 +14,7 @@ struct positioned {
 };
 
 struct nested_placements {
-  const struct tk_walk_setup *setup;
+  const struct tk_simulation_setup *setup;
   struct nesting *nestings;
   uint32_t count;
   struct positioned last;
@@ -57,7 +57,7 @@ static int fill_set(struct nested_placements *set, uint32_t *last, uint32_t *cho
   return error;
 }
 
-int nested_new(const struct tk_walk_setup *setup, struct nested_placements **out) {
+int nested_new(const struct tk_simulation_setup *setup, struct nested_placements **out) {
   struct nested_placements *set = calloc(1, sizeof *set);
   uint32_t *places = calloc(2ul * setup->scenario_count, sizeof *places);
   int error = -ENOMEM;
@@ -224,7 +224,7 @@ static void charge_one(struct nested_placements *set, struct nesting *nesting, s
 }
 
 /* Works out what the request takes wholly on one device, the base device's head not counted. */
-static void price(const struct tk_walk_setup *setup, struct job *job) {
+static void price(const struct tk_simulation_setup *setup, struct job *job) {
   const struct issue_request *request = job->request;
   const struct tk_placement_cost *base = &setup->placement.base;
   const struct tk_placement_cost *nvm = &setup->placement.nvm;
@@ -287,14 +287,14 @@ int64_t nested_first_ps(const struct nested_placements *set) {
   return set->nestings[0].steps_ps[0];
 }
 
-void nested_read(const struct nested_placements *set, struct tk_walked *walked) {
+void nested_read(const struct nested_placements *set, struct tk_simulated *results) {
   for (uint32_t i = 0; i < set->count; i++) {
     const struct nesting *nesting = &set->nestings[i];
     int64_t sum_ps = 0;
     for (uint32_t member = 0; member < nesting->count; member++) {
-      struct tk_walked *result = &walked[nesting->scenarios[member]];
+      struct tk_simulated *result = &results[nesting->scenarios[member]];
       sum_ps += nesting->steps_ps[member];
-      *result = (struct tk_walked){.service_ps = sum_ps};
+      *result = (struct tk_simulated){.service_ps = sum_ps};
       if (nesting->queues == NULL)
         continue;
       result->makespan_ps = fcfs_done_ps(nesting->queues, member);

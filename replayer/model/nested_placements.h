@@ -13,13 +13,13 @@
 #include <stdint.h>
 
 #include "model/device_split.h"
+#include "model/event_simulation.h"
 #include "model/issue_queue.h"
-#include "model/walk.h"
 
 struct nested_placements;
 
-/* Makes the nestings of a walk's placements. Returns 0 or -ENOMEM. */
-int nested_new(const struct tk_walk_setup *setup, struct nested_placements **set);
+/* Makes the nestings of a simulation's placements. Returns 0 or -ENOMEM. */
+int nested_new(const struct tk_simulation_setup *setup, struct nested_placements **set);
 
 /* Charges a transfer that arrives now, given its split by order; `before` is the point by order of
  * the block that it continues, NULL when it continues none. Returns the time from arrival to its
@@ -38,7 +38,7 @@ int64_t nested_flush(struct nested_placements *set, const struct issue_request *
 int64_t nested_first_ps(const struct nested_placements *set);
 
 /* Writes what each placement takes. */
-void nested_read(const struct nested_placements *set, struct tk_walked *walked);
+void nested_read(const struct nested_placements *set, struct tk_simulated *results);
 
 /* Frees the set; NULL is fine. */
 void nested_free(struct nested_placements *set);

@@ -12,7 +12,7 @@ static bool is_grown(const struct tk_scenario *before, const struct tk_scenario 
   return grown;
 }
 
-uint32_t nesting_choose(const struct tk_walk_setup *setup, uint32_t *last, uint32_t *chosen) {
+uint32_t nesting_choose(const struct tk_simulation_setup *setup, uint32_t *last, uint32_t *chosen) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < setup->scenario_count; i++) {
     uint32_t nesting = 0;
@@ -25,7 +25,7 @@ uint32_t nesting_choose(const struct tk_walk_setup *setup, uint32_t *last, uint3
   return count;
 }
 
-static int fill_reached(struct nesting *nesting, const struct tk_walk_setup *setup) {
+static int fill_reached(struct nesting *nesting, const struct tk_simulation_setup *setup) {
   const uint32_t points = setup->placement.point_count + 1;
   for (int role = 0; role < TK_ROLES; role++) {
     nesting->reached[role] = malloc(points * sizeof *nesting->reached[role]);
@@ -42,7 +42,7 @@ static int fill_reached(struct nesting *nesting, const struct tk_walk_setup *set
   return 0;
 }
 
-int nesting_fill(struct nesting *nesting, const struct tk_walk_setup *setup) {
+int nesting_fill(struct nesting *nesting, const struct tk_simulation_setup *setup) {
   const uint32_t devices = setup->placement.device_count;
   nesting->order = setup->scenarios[nesting->scenarios[0]].order;
   nesting->steps_ps = calloc(nesting->count + 1ul, sizeof *nesting->steps_ps);

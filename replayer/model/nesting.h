@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
+#include "model/event_simulation.h"
 #include "model/fcfs_queues.h"
-#include "model/walk.h"
 
 /* Placements below `end`, down to the next run's, have their head at `sector`. */
 struct run {
@@ -33,10 +33,10 @@ struct nesting {
 /* Puts each scenario into the first nesting that it can continue; `last` and `chosen` have room for
  * all scenarios: the last one of each nesting, and the nesting of each. Returns how many
  * there are. */
-uint32_t nesting_choose(const struct tk_walk_setup *setup, uint32_t *last, uint32_t *chosen);
+uint32_t nesting_choose(const struct tk_simulation_setup *setup, uint32_t *last, uint32_t *chosen);
 
 /* Prepares a nesting whose members are known. Returns 0 or -ENOMEM; nesting_free in both cases. */
-int nesting_fill(struct nesting *nesting, const struct tk_walk_setup *setup);
+int nesting_fill(struct nesting *nesting, const struct tk_simulation_setup *setup);
 
 /* Frees what it holds; one of zeros is fine. */
 void nesting_free(struct nesting *nesting, uint32_t device_count);

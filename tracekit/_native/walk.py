@@ -1,4 +1,4 @@
-"""Placements walked one by one through a trace: `replayer/model/walk.h` behind numpy arrays."""
+"""Placements simulated event by event: `replayer/model/event_simulation.h` behind numpy arrays."""
 
 from __future__ import annotations
 
@@ -122,23 +122,23 @@ class _Totals(ctypes.Structure):
 @functools.cache
 def _functions() -> ctypes.CDLL:
     native = library()
-    native.tk_walk_twin.restype = ctypes.c_int
-    native.tk_walk_twin.argtypes = [
+    native.tk_simulation_twin.restype = ctypes.c_int
+    native.tk_simulation_twin.argtypes = [
         ctypes.c_void_p,
         ctypes.c_void_p,
         ctypes.c_uint32,
         ctypes.c_void_p,
     ]
-    native.tk_walk_new.restype = ctypes.c_int
-    native.tk_walk_new.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    native.tk_walk_add.restype = ctypes.c_int
-    native.tk_walk_add.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    native.tk_walk_finish.restype = ctypes.c_int
-    native.tk_walk_finish.argtypes = [ctypes.c_void_p]
-    native.tk_walk_read.restype = None
-    native.tk_walk_read.argtypes = [ctypes.c_void_p] * 3
-    native.tk_walk_free.restype = None
-    native.tk_walk_free.argtypes = [ctypes.c_void_p]
+    native.tk_simulation_new.restype = ctypes.c_int
+    native.tk_simulation_new.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    native.tk_simulation_add.restype = ctypes.c_int
+    native.tk_simulation_add.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    native.tk_simulation_finish.restype = ctypes.c_int
+    native.tk_simulation_finish.argtypes = [ctypes.c_void_p]
+    native.tk_simulation_read.restype = None
+    native.tk_simulation_read.argtypes = [ctypes.c_void_p] * 3
+    native.tk_simulation_free.restype = None
+    native.tk_simulation_free.argtypes = [ctypes.c_void_p]
     return native
 
 
@@ -179,7 +179,7 @@ class WalkKernel(Owned):
     A twin of another kernel uses its blocks, must be freed before it, and knows no other devices.
     """
 
-    free_function = "tk_walk_free"
+    free_function = "tk_simulation_free"
 
     def __init__(
         self, plan: Walk, chosen: NDArray[np.int64], *, twin: WalkKernel | None = None
@@ -200,7 +200,7 @@ class WalkKernel(Owned):
         place, count = self._scenarios.ctypes.data, len(self._scenarios)
         out = ctypes.byref(self._handle)
         if twin is not None:
-            return int(self._native.tk_walk_twin(twin._handle, place, count, out))
+            return int(self._native.tk_simulation_twin(twin._handle, place, count, out))
         plan = self._plan
         others = (_Prices * len(plan.others))(*map(_native_prices, plan.others))
         self._variants += len(others)
@@ -215,16 +215,16 @@ class WalkKernel(Owned):
             ctypes.addressof(others),
             len(others),
         )
-        return int(self._native.tk_walk_new(ctypes.byref(setup), out))
+        return int(self._native.tk_simulation_new(ctypes.byref(setup), out))
 
     def add(self, rows: Rows) -> None:
         """Charge the next requests."""
-        status = add_rows(self._native.tk_walk_add, self._handle, rows=rows)
+        status = add_rows(self._native.tk_simulation_add, self._handle, rows=rows)
         check_status(status, self._read(None).placement)
 
     def finish(self) -> None:
         """Charge what is still queued."""
-        check_status(self._native.tk_walk_finish(self._handle), self._read(None).placement)
+        check_status(self._native.tk_simulation_finish(self._handle), self._read(None).placement)
 
     def answers_ps(self) -> tuple[int, list[list[int]]]:
         """Return the number of responses, and by devices the sums of response times of `chosen`."""
@@ -240,7 +240,7 @@ class WalkKernel(Owned):
 
     def _read(self, results: int | None) -> _Totals:
         totals = _Totals()
-        self._native.tk_walk_read(self._handle, ctypes.byref(totals), results)
+        self._native.tk_simulation_read(self._handle, ctypes.byref(totals), results)
         return totals
 
 

@@ -3,7 +3,7 @@
 For what depends on the order of requests on a device: a disk whose head moves
 (`tracekit/devices.py`) and queueing. With the latter, requests come at their traced times, each
 traced device and the NVM serve them first come, first served, and the time that counts is the
-mean from arrival to completion. See `replayer/model/walk.h`.
+mean from arrival to completion. See `replayer/model/event_simulation.h`.
 """
 
 from __future__ import annotations
