@@ -133,6 +133,8 @@ int names_export(const struct names *names, struct ArrowArray *out) {
     out->release(out);
     return -ENOMEM;
   }
+
+  /* An Arrow array of strings has one offset more than strings: where each begins, and the end. */
   offsets[0] = 0;
   if (count) {
     memcpy(offsets + 1, names->ends, (size_t)count * sizeof(*offsets));

@@ -67,6 +67,8 @@ int block_map_new(const int64_t *keys, uint32_t count, struct block_map **out) {
   struct block_map *map = calloc(1, sizeof *map);
   if (map == NULL)
     return -ENOMEM;
+
+  /* Runs of neighbouring keys are kept, not keys, and a directory finds the run. */
   error = -ENOMEM;
   map->runs = runs;
   map->lowest = count > 0 ? keys[0] : 0;

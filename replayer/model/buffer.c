@@ -52,6 +52,8 @@ int tk_buffer_new(const struct buffer_setup *setup, struct buffer **out) {
   struct buffer *buffer = calloc(1, sizeof *buffer);
   if (buffer == NULL)
     return -ENOMEM;
+
+  /* A line that is longer than a row counts once a row. */
   buffer->row_shift = setup->row_shift;
   buffer->unit_shift = setup->line_shift < setup->row_shift ? setup->line_shift : setup->row_shift;
   buffer->count = setup->count;
@@ -109,6 +111,9 @@ int tk_buffer_add(struct buffer *buffer, const struct page_access *rows, uint64_
     if (access->role >= PAGE_ROLES || access->count == 0 || access->key < 0 ||
         access->key >> (62 - BUFFER_SECTOR_SHIFT))
       return -EINVAL;
+
+    /* The units of a row behind its first one find the row open: only rows go through the
+     * buffers. */
     const uint64_t start = (uint64_t)access->key << BUFFER_SECTOR_SHIFT;
     const uint64_t last = start + ((uint64_t)access->count << BUFFER_SECTOR_SHIFT) - 1;
     const uint64_t units = (last >> buffer->unit_shift) - (start >> buffer->unit_shift) + 1;

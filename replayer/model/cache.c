@@ -27,6 +27,8 @@ int tk_cache_new(const struct cache_setup *setup, struct cache **out) {
   struct cache *cache = calloc(1, sizeof *cache);
   if (cache == NULL)
     return -ENOMEM;
+
+  /* A cache of no pages keeps nothing: every reference misses. */
   int error = 0;
   cache->setup = *setup;
   cache->policy = policy_of(setup->policy);
@@ -87,6 +89,8 @@ static void write_page(struct cache *cache, uint32_t page, uint32_t next_use) {
     }
     return;
   }
+
+  /* Write-back: the page is dirty if it is resident now; all other writes go to the backend. */
   if (cache->setup.writes_allocate && is_hit)
     cache->policy->hit(cache->state, page, next_use);
   else if (cache->setup.writes_allocate)

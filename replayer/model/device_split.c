@@ -11,6 +11,8 @@ int device_split_add(struct device_split *split, uint16_t point, int64_t sector,
   if (split->count == 0)
     split->first_point = point;
   split->last_point = point;
+
+  /* Neighbouring blocks with the same point change devices together: they are one cut. */
   if (split->count > 0 && split->cuts[split->count - 1].point == point) {
     split->cuts[split->count - 1].sectors += end - sector;
     split->cuts[split->count - 1].end = end;

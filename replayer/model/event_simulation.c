@@ -268,6 +268,8 @@ static int find_splits(struct tk_simulation *simulation, const struct issue_requ
   struct block_steps steps = block_steps_of(simulation->map, device, request);
   for (int order = 0; order < TK_ORDERS; order++)
     device_split_clear(&simulation->splits[order]);
+
+  /* One pass over the blocks for all orders: each block is looked up once. */
   while (block_steps_next(&steps)) {
     simulation->totals.placement.missing_blocks += steps.index == BLOCK_MAP_NONE;
     for (int order = 0; order < TK_ORDERS; order++) {
@@ -319,6 +321,8 @@ static int transfer(void *context, const struct issue_request *request) {
     error = find_splits(simulation, request);
   if (error)
     return error;
+
+  /* A request continues the one before on its device only within the same role. */
   struct end *end = &simulation->ends[request->device];
   const bool is_sequential = end->sector == request->sector && end->role == request->role;
   charge(simulation, request, is_sequential ? end->point : NULL);

@@ -236,6 +236,8 @@ static int add_one(struct hotness *hotness, const struct hotness_batch *batch, u
     hotness->impossible++;
     return 0;
   }
+
+  /* Windows follow the latest time seen: a request without a time belongs to it. */
   hotness->requests++;
   if (time_ns == HOTNESS_NO_TIME)
     time_ns = hotness->clock_ns;

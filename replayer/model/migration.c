@@ -83,6 +83,8 @@ int tk_migration_new(const struct tk_migration_setup *setup, struct migration **
   migration->ranks = malloc((items + 1) * sizeof *migration->ranks);
   if (migration->ranks == NULL)
     goto free_migration;
+
+  /* What each window would move is the same for all mixes: it is ranked once. */
   for (uint32_t window = 0; window < setup->window_count; window++) {
     const uint64_t first = setup->first_item[window];
     const uint32_t count = (uint32_t)(setup->first_item[window + 1] - first);

@@ -38,6 +38,8 @@ static int fill_set(struct nested_placements *set, uint32_t *last, uint32_t *cho
   set->nestings = calloc(set->count, sizeof *set->nestings);
   if (set->nestings == NULL)
     return -ENOMEM;
+
+  /* Counts first, so that each list of members is allocated at its length. */
   for (uint32_t i = 0; i < set->setup->scenario_count; i++)
     set->nestings[chosen[i]].count++;
   for (uint32_t i = 0; i < set->count; i++) {

@@ -49,6 +49,8 @@ int nesting_fill(struct nesting *nesting, const struct tk_simulation_setup *setu
   nesting->heads = calloc(devices + 1ul, sizeof *nesting->heads);
   if (nesting->steps_ps == NULL || nesting->heads == NULL)
     return -ENOMEM;
+
+  /* Before the first request every placement has its head at the same unknown place: one run. */
   for (uint32_t i = 0; setup->disk.half_turn_ps > 0 && i < devices; i++) {
     nesting->heads[i].runs = malloc((nesting->count + 1ul) * sizeof *nesting->heads[i].runs);
     if (nesting->heads[i].runs == NULL)

@@ -83,6 +83,8 @@ int tk_placement_new(const struct tk_placement_setup *setup, struct tk_placement
   if (setup->point_count >= UINT16_MAX || !is_cost_valid(&setup->base) ||
       !is_cost_valid(&setup->nvm) || !are_blocks_valid(setup))
     return -EINVAL;
+
+  /* The blocks stay the caller's; the devices are copied. */
   struct tk_placement *kernel = calloc(1, sizeof *kernel);
   if (kernel == NULL)
     return -ENOMEM;

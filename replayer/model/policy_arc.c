@@ -35,6 +35,7 @@ static int make(struct page_state *pages, uint32_t count, uint32_t capacity, voi
   int error = 0;
   arc->pages = pages;
   arc->capacity = capacity;
+
   for (uint8_t place = T1; place < PLACES && error == 0; place++) {
     /* Dropped pages leave T1 and T2, but not what is remembered: B2 may get as long as all. */
     const uint64_t most = place == B2 ? 2ul * capacity : capacity;

@@ -39,6 +39,8 @@ static int make(struct page_state *pages, uint32_t count, uint32_t capacity, voi
   int error = 0;
   cache->pages = pages;
   cache->capacity = capacity;
+
+  /* A tenth of the cache for new pages, as in the paper. */
   cache->small_pages = capacity < 10 ? 1 : capacity / 10;
   for (uint8_t place = SMALL; place <= GHOST && error == 0; place++)
     error = page_ring_init(&cache->rings[place], place, most, most / PAGES_PER_STALE + 1);

@@ -244,6 +244,9 @@ static int add_reference(struct shards *shards, const struct waiting *reference)
   const int error = sample_touch(&shards->sample, hash, &distance);
   if (error)
     return error;
+
+  /* Each sampled reference stands for `weight` of them, and its distance for so many times more
+   * pages. */
   const uint32_t column =
       distance == REUSE_COLD
           ? shards->columns - 1

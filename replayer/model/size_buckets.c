@@ -34,6 +34,8 @@ int size_buckets_init(struct size_buckets *buckets, const uint64_t *sizes, uint3
   if (buckets->sizes == NULL)
     return -ENOMEM;
   memcpy(buckets->sizes, sizes, count * sizeof *sizes);
+
+  /* Where the search for a distance begins, by its leading bits. */
   for (uint32_t cell = 0, at = 0; cell < SIZE_BUCKETS_CELLS; cell++) {
     while (at < count && sizes[at] <= lowest_of(cell))
       at++;

@@ -43,6 +43,8 @@ int tk_two_level_new(const struct two_level_setup *setup, struct two_level **out
   struct two_level *cache = calloc(1, sizeof *cache);
   if (cache == NULL)
     return -ENOMEM;
+
+  /* The optimum was rejected above: the levels do not get to know next uses. */
   int error = 0;
   cache->setup = *setup;
   for (int level = FAST; level <= SLOW && error == 0; level++)
@@ -140,6 +142,8 @@ static void touch_inclusive(struct two_level *cache, uint32_t page) {
       leave(cache, victim);
     }
   }
+
+  /* What leaves the fast level is still on the slow one, unless there is no slow level. */
   const uint32_t victim = bring(cache, FAST, page);
   if (victim != PAGE_NONE)
     settle(cache, victim);
@@ -178,6 +182,8 @@ static void refer(struct two_level *cache, uint32_t page, bool is_write) {
     drop(cache, SLOW, page);
     return;
   }
+
+  /* Pages move first; what a write does depends on where its page was before and is now. */
   if (!is_write || cache->setup.writes_allocate) {
     if (cache->setup.is_inclusive)
       touch_inclusive(cache, page);

@@ -279,6 +279,8 @@ int batch_take(struct pairing *pairing, int64_t count, struct ArrowArray *out) {
     out->release(out);
     return -ENOMEM;
   }
+
+  /* Chunk by chunk, so that the rows stay in the cache while every column is filled from them. */
   for (int64_t from = 0; from < count; from += CHUNK_ROWS) {
     struct range range = {.rows = &pairing->rows,
                           .from = from,

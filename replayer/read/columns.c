@@ -339,6 +339,9 @@ static void note_wrong(struct tk_columns_block *block, const char *line) {
 int tk_columns_read(struct tk_columns *reader, struct tk_columns_block *block) {
   block->wrong_count = block->lines = block->rows = block->used = 0;
   reader->limit = block->text + block->size;
+
+  /* A wrong line is noted and passed; the block ends early when an array is full, or at a line
+   * without an end. */
   while (block->used < block->size && block->rows < block->capacity &&
          block->wrong_count < block->wrong_capacity) {
     const char *line = block->text + block->used;

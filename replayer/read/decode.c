@@ -147,6 +147,7 @@ int tk_decode_stream(struct tk_decoder *decoder, struct ArrowArrayStream *out) {
 }
 
 static void add_sources(const struct merge *merge, struct tk_decode_stats *out) {
+  /* Counts are sums; a property of the text or of the file holds if one input has it. */
   for (size_t i = 0; i < merge->count; i++) {
     const struct source *source = &merge->sources[i];
     out->bytes += (int64_t)source->offset;
@@ -182,6 +183,7 @@ static void tell_wall(const struct pair_counts *counts, struct tk_decode_stats *
 }
 
 void tk_decode_stats(const struct tk_decoder *decoder, struct tk_decode_stats *out) {
+  /* First what the pairing counted, then what the inputs did. */
   const struct pair_counts *counts = &decoder->pairing.counts;
   *out = (struct tk_decode_stats){
       .rows = (int64_t)decoder->pairing.rows.tail,

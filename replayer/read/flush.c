@@ -35,6 +35,8 @@ static void drop_ended(struct pairing *pairing, struct device *device) {
 void flush_allocated(struct pairing *pairing, const struct event *event) {
   struct device *device = &pairing->devices[event->device];
   drop_ended(pairing, device);
+
+  /* The newest of the process: an older one that is still queued has lost its own event. */
   uint32_t found = NO_REQUEST;
   for (uint32_t i = device->first_flush; i != NO_REQUEST;
        i = requests_at(&pairing->requests, i)->next_child) {
@@ -83,6 +85,8 @@ static bool is_stale(const struct open_request *request, int64_t now_ns) {
 void flush_completed(struct pairing *pairing, const struct event *event) {
   struct device *device = &pairing->devices[event->device];
   drop_ended(pairing, device);
+
+  /* A flush that is followed by others and should have ended long ago has lost its completion. */
   while (device->first_flush != device->last_flush &&
          is_stale(requests_at(&pairing->requests, device->first_flush), event->time_ns)) {
     give_up(pairing, device);
@@ -94,6 +98,8 @@ void flush_completed(struct pairing *pairing, const struct event *event) {
     pairing->counts.unmatched[UNMATCHED_COMPLETE]++;
     return;
   }
+
+  /* Flushes complete in the order in which they were queued. */
   count_request(pairing, event);
   struct open_request *request = requests_at(&pairing->requests, device->first_flush);
   struct row *row = rows_at(&pairing->rows, request->row);

@@ -164,6 +164,8 @@ int issue_event(struct pairing *pairing, const struct event *event) {
   struct row *row = row_of(pairing, request);
   request->state = REQUEST_ISSUED;
   request->has_closing_flush = row && has_closing_flush(row, event->record);
+
+  /* What was merged into the request goes to the device with it. */
   stamp_issue(pairing, request, event->time_ns);
   for (uint32_t i = request->first_child; i != NO_REQUEST;
        i = requests_at(&pairing->requests, i)->next_child)

@@ -123,6 +123,8 @@ static int take_request(struct tk_octf *reader, const struct octf_source *source
                          .is_fua = values[IO_FUA] != 0,
                          .is_meta = values[IO_METADATA] != 0 || values[IO_CLASS] == METADATA_CLASS,
                          .is_readahead = values[IO_READAHEAD] != 0};
+
+  /* A place beyond 2^53 sectors is no place, and would overflow sums of bytes. */
   if (row.sectors && row.sector > LARGEST_SECTOR)
     return fail(reader, source, OCTF_PROBLEM_PLACE, row.sector);
   if (octf_window_add(&reader->window, &row))
@@ -140,6 +142,9 @@ static int take_completion(struct tk_octf *reader, const struct octf_source *sou
                           .id = values[DONE_REF_ID],
                           .sectors = (uint32_t)values[IO_LENGTH],
                           .device = device};
+
+  /* A completion before its request is of another one with the same number: it counts as
+   * unmatched. */
   reader->stats.completions++;
   struct octf_row *row = octf_window_complete(&reader->window, &like);
   if (!row || source->event.time_ns < row->time_ns) {
@@ -176,6 +181,8 @@ static int take_device(struct tk_octf *reader, const struct octf_source *source)
 }
 
 static int take_event(struct tk_octf *reader, const struct octf_source *source) {
+  /* The numbers are those of the tracer, so that the reader of the counts can see what is
+   * missing. */
   struct tk_octf_stats *stats = &reader->stats;
   uint64_t sid = source->event.sid;
   stats->messages++;

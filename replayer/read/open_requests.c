@@ -84,6 +84,8 @@ static int grow_tables(struct open_requests *requests) {
   }
   for (uint32_t i = 0; i < bigger.buckets; i++)
     bigger.by_begin[i] = bigger.by_end[i] = NO_REQUEST;
+
+  /* All linked requests are in the first table, so one pass over it enters them into both. */
   for (uint32_t i = 0; i < requests->buckets; i++)
     for (uint32_t index = requests->by_begin[i], next; index != NO_REQUEST; index = next) {
       next = requests->pool[index].next_at_begin;

@@ -119,6 +119,7 @@ static uint8_t kind_of(const struct record *record) {
 }
 
 static int dispatch(struct pairing *pairing, const struct event *event) {
+  /* Only these actions change a request. */
   switch (event->record->action) {
   case ACTION_QUEUE:
     return queue_event(pairing, event);
@@ -158,6 +159,9 @@ int pair_record(struct pairing *pairing, const struct record *record) {
     counts->unknown++;
     return 0;
   }
+
+  /* Everything is counted by its action; commands and events without their payload go no
+   * further. */
   counts->actions[record->action]++;
   if (record->has_name && take_name(pairing, record))
     return -ENOMEM;

@@ -288,6 +288,9 @@ int source_refill(struct source *source, struct problem *problem) {
   source->next = 0;
   source->count = kept;
   int status = source->cut.kind == PROBLEM_NONE ? decode_many(source, problem) : 0;
+
+  /* With keeps_whole damage of the data ends the input here; a failed read or no memory is an
+   * error. */
   bool is_of_the_data = status < 0 && problem->kind < PROBLEM_READ;
   if (status < 0 && !(source->keeps_whole && source->is_started && is_of_the_data))
     return status;

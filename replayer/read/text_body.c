@@ -40,6 +40,8 @@ bool text_action(const char **at, struct record *record) {
   unsigned char letter = (unsigned char)letters[0];
   if (letter == '\n' || letter >= sizeof(actions))
     return false;
+
+  /* One letter, or "m" of a message; two letters are the timer and the zone plugs. */
   if (letters[1] < 'A' || letters[1] > 'Z') {
     *at += 1;
     if (letter == 'm') {
@@ -96,6 +98,7 @@ static bool scan_operation(const char **at, uint64_t *category) {
 }
 
 static void scan_flags(const char **at, uint64_t *category) {
+  /* Letters in any order, up to the first that is no flag. */
   for (;; (*at)++)
     switch (**at) {
     case 'F':
@@ -303,6 +306,8 @@ bool text_place(const struct text_body *body, struct record *record) {
 bool text_fill(const struct text_body *body, struct record *record) {
   if (!text_place(body, record))
     return false;
+
+  /* What else an action needs: an error, the other place, or the name of the process. */
   switch (record->action) {
   case ACTION_COMPLETE:
   case ACTION_REQUEUE:

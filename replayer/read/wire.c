@@ -33,6 +33,8 @@ int wire_other_field(struct wire *wire, struct wire_field *out) {
   if (!wire_varint(wire, &tag) || tag >> 3 == 0 || tag >> 3 > MOST_FIELD_NUMBER)
     return -EBADMSG;
   out->number = (uint32_t)(tag >> 3);
+
+  /* The type says how long the value is, so that unknown fields can be passed over. */
   switch (tag & 7) {
   case WIRE_VARINT:
     out->type = WIRE_VARINT;

@@ -34,6 +34,8 @@ static int fill(struct reader *reader) {
     reader->to -= reader->from;
     reader->from = 0;
   }
+
+  /* A line may be longer than the buffer, which then grows. */
   if (reader->capacity - reader->to < READ_BYTES) {
     size_t capacity = (reader->to + READ_BYTES) * 2;
     char *text = realloc(reader->text, capacity);

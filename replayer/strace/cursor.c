@@ -23,6 +23,8 @@ bool cursor_number(struct cursor *cursor, int64_t *out) {
     base = at[1] == 'x' ? 16 : is_digit(at[1]) ? 8 : 10;
     at += base == 16 ? 2 : 0;
   }
+
+  /* Unsigned, so that an address or ~0 keeps its 64 bits. */
   uint64_t value = 0;
   for (; at < cursor->end && digit_of(*at) < base; at++)
     value = value * (uint64_t)base + (uint64_t)digit_of(*at);
@@ -138,6 +140,8 @@ int64_t view_unescape(struct view view, char *out, size_t capacity) {
   if (view.length == 0)
     return 0;
   const char *end = view.text + view.length;
+
+  /* Most paths have no escapes and are copied at once. */
   if (!memchr(view.text, '\\', view.length)) {
     if (view.length > capacity)
       return -2;

@@ -81,6 +81,8 @@ int on_transfer(struct step *step) {
   int status = read_handle(step, &place);
   if (status || place < 0)
     return status;
+
+  /* The buffer is skipped; the lengths of a vector's parts are not known, only their number. */
   cursor_skip(&step->at);
   if (!read_number(step, is_vector ? &parts : &length))
     return -EINVAL;
@@ -134,6 +136,8 @@ int on_copy(struct step *step) {
   int64_t offsets[2] = {NOTHING, NOTHING};
   int64_t length;
   int status;
+
+  /* sendfile names the target first and has one offset, the others name the source first. */
   if (step->detail & FORM_SEND) {
     status = read_handle(step, &places[1]);
     status = status ? status : read_handle(step, &places[0]);
@@ -185,6 +189,8 @@ int on_truncate(struct step *step) {
   int32_t place = -1;
   int32_t node = -1;
   struct tk_operation row = row_of(step, OP_TRUNCATE);
+
+  /* ftruncate names the file by its descriptor. */
   if (step->detail & FORM_HANDLE) {
     int status = read_handle(step, &place);
     if (status || place < 0)
@@ -200,6 +206,8 @@ int on_truncate(struct step *step) {
     if (step->call.value == 0 && (node = files_present(&step->calls->files, number)) < 0)
       return node;
   }
+
+  /* A failed call has a row too, but changes no size. */
   if (!read_number(step, &row.length_bytes))
     return -EINVAL;
   if (step->call.value == 0)
@@ -218,6 +226,7 @@ int on_allocate(struct step *step) {
   if (!read_number(step, &mode) || !read_number(step, &row.offset_bytes) ||
       !read_number(step, &row.length_bytes))
     return -EINVAL;
+
   /* What digs holes or moves what is behind them is no reservation. */
   if (mode & ~FALLOC_FL_KEEP_SIZE) {
     step->calls->files.nodes[handle->node].is_changed = true;
@@ -294,6 +303,8 @@ int on_unmap(struct step *step) {
   cursor_number(&step->at, &flags);
   uint64_t from = (uint64_t)start;
   uint64_t left = (uint64_t)length;
+
+  /* A range may cover several mappings: each has a row of its own. */
   while (step->call.error == 0) {
     int status = is_sync ? maps_find(step->task->maps, from, left, &found)
                          : maps_cut(step->task->maps, from, left, &found);

@@ -76,6 +76,8 @@ static int add_file(struct files *files, bool is_looked_at) {
   }
   files->files[number] = (struct file){.node = NODE_NEW, .first_bytes = -1, .last_bytes = -1};
   files->count++;
+
+  /* A file that is new here may have been there before: the file system is asked, if it may be. */
   struct view path = paths_get(&files->paths, number);
   struct view below = {files->below, files->below ? strlen(files->below) : 0};
   if (is_pseudo(path))

@@ -150,6 +150,8 @@ int follow_line(struct tk_calls *calls, struct view text) {
     return supersede(calls, &line);
   if (line.kind == LINE_OTHER)
     return 0;
+
+  /* A line of a call: of a thread that may be new, whole, or one of two parts. */
   task = task ? task : find_task(calls, line.tid);
   if (!task)
     return -ENOMEM;

@@ -88,6 +88,8 @@ void line_split(struct view text, struct line *out) {
   skip_spaces(&cursor);
   if (!read_seconds(&cursor, &out->time_ns))
     return;
+
+  /* A note of strace, the second part of a call, or a call. */
   skip_spaces(&cursor);
   if (begins(&cursor, "+++ ") || begins(&cursor, "--- "))
     split_note(&cursor, out);
@@ -177,6 +179,8 @@ bool call_read(struct view body, struct call *out) {
   if (!close)
     return false;
   out->arguments = (struct cursor){body.text, close};
+
+  /* The result stands behind the arguments: "= value<path> ERROR (text) <duration>". */
   struct cursor rest = {close + 1, end};
   skip_spaces(&rest);
   if (!begins(&rest, "= "))

@@ -99,6 +99,8 @@ int on_two_names(struct step *step) {
   cursor_number(&step->at, &flags);
   row.file = from;
   row.other_file = to;
+
+  /* The row is made of a failed call, too; only a successful one changes names. */
   int status = 0;
   if (step->call.value == 0 && is_link)
     status = files_linked(&step->calls->files, from, to);
@@ -119,6 +121,8 @@ int on_remove(struct step *step) {
   bool is_folder = (step->detail & FORM_FOLDER) || (flags & AT_REMOVEDIR);
   struct tk_operation row = row_of(step, is_folder ? OP_RMDIR : OP_UNLINK);
   row.file = number;
+
+  /* The call also says whether the name was there, and what it was. */
   if (step->call.error == ENOENT)
     files_absent(&calls->files, number);
   if (step->call.value == 0) {

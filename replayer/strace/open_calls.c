@@ -58,11 +58,15 @@ int on_open(struct step *step) {
   struct tk_operation row = row_of(step, OP_OPEN);
   row.file = number;
   row.flags = row_flags(flags);
+
+  /* A failed open says whether the file was there; its row has no handle. */
   if (step->call.value < 0) {
     if (step->call.error == ENOENT && !(flags & O_CREAT))
       files_absent(&calls->files, number);
     return add_row(calls, row);
   }
+
+  /* strace shows where the descriptor really leads, behind symbolic links. */
   int32_t real = described_file(calls, step->call.path);
   number = real >= 0 ? real : number;
   bool is_new =
@@ -98,6 +102,8 @@ int on_close_range(struct step *step) {
   int64_t flags;
   if (!read_number(step, &first) || !read_number(step, &last) || !read_number(step, &flags))
     return -EINVAL;
+
+  /* Only descriptors of the table can be open: the range may end at UINT_MAX. */
   struct descriptors *descriptors = step->task->descriptors;
   int status = 0;
   for (int64_t fd = first; fd <= last && fd < descriptors->capacity && !status; fd++) {
@@ -141,6 +147,9 @@ int on_fcntl(struct step *step) {
   cursor_number(&step->at, &value);
   if (place < 0 || step->call.value < 0)
     return 0;
+
+  /* Commands that change what a descriptor leads to or how writes go; all others change nothing
+   * here. */
   if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
     return set_descriptor(step, step->call.value, place, command == F_DUPFD_CLOEXEC);
   struct handle *handle = &step->calls->handles.handles[place];

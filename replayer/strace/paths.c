@@ -46,6 +46,8 @@ static int grow_slots(struct paths *paths) {
 
 static int reserve(struct paths *paths, size_t length) {
   size_t used = paths->count ? (size_t)paths->ends[paths->count - 1] : 0;
+
+  /* The text, the ends and the slots each double when they are full. */
   if (!paths->text || used + length > paths->text_size) {
     size_t size = (used + length) * 2 + 4096;
     char *text = realloc(paths->text, size);
@@ -96,6 +98,8 @@ int64_t paths_resolve(struct view folder, struct view path, char out[PATH_BYTES]
   size_t length = 0;
   if (folder.length + path.length + 2 > PATH_BYTES)
     return -2;
+
+  /* A relative path begins at the folder; symbolic links are not known and stay as they are. */
   if (path.length == 0 || path.text[0] != '/') {
     memcpy(out, folder.text, folder.length);
     length = folder.length == 1 ? 0 : folder.length;

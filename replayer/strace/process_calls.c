@@ -36,6 +36,8 @@ int on_exec(struct step *step) {
   int32_t number = read_file(step, step->detail & FORM_AT);
   if (number < 0)
     return number;
+
+  /* The new program has its own table of descriptors, without those marked close-on-exec. */
   int status = task_own(step->task, &step->calls->handles);
   struct step closing = *step;
   closing.end_ns = NOTHING;
@@ -55,6 +57,8 @@ int on_chdir(struct step *step) {
   int32_t number;
   if (step->call.value != 0)
     return 0;
+
+  /* fchdir names the directory by its descriptor. */
   if (step->detail & FORM_HANDLE) {
     int32_t place;
     int status = read_handle(step, &place);

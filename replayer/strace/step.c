@@ -66,6 +66,9 @@ int32_t read_file(struct step *step, bool has_folder) {
   char path[PATH_BYTES];
   struct view from = {step->task->folder->path, step->task->folder->length};
   struct described at;
+
+  /* strace -y shows the path of the folder's descriptor; without one the path is relative to the
+   * working directory. */
   if (has_folder) {
     if (!cursor_described(&step->at, &at))
       return -EINVAL;

@@ -46,6 +46,8 @@ int thread_parents_note(struct thread_parents *parents, struct view text) {
   /* Most lines are of other calls: do not look closer at them. */
   if (!memmem(text.text, text.length, "clone", 5) && !memmem(text.text, text.length, "fork", 4))
     return 0;
+
+  /* The flags stand in the first part of an interrupted call and the new thread in the second. */
   line_split(text, &line);
   if (!line.name.length || !is_maker(line.name))
     return 0;

@@ -38,6 +38,8 @@ int window_add(struct window *window, const struct tk_operation *row) {
     else
       high = middle;
   }
+
+  /* Behind those of the same start, so that equal times keep the order of the trace. */
   memmove(first + low + 1, first + low, (size_t)(window->count - low) * sizeof(*first));
   first[low] = *row;
   window->count++;

@@ -136,6 +136,8 @@ int tk_workload_new(const struct workload_stream *streams, uint32_t count, struc
   if (workload == NULL)
     return -ENOMEM;
   workload->streams = calloc(count, sizeof *workload->streams);
+
+  /* stream_count grows with each stream that was begun, so that freeing knows which there are. */
   int status = workload->streams == NULL ? -ENOMEM : 0;
   for (; status == 0 && workload->stream_count < count; workload->stream_count++)
     status = stream_init(workload, &workload->streams[workload->stream_count],
@@ -285,6 +287,8 @@ static int fill_record(struct stream *stream, struct workload_record *record) {
     next.class = choose(stream);
     next.sectors = 0;
   }
+
+  /* A flush has no place. Sizes that were planned ahead must not be drawn again. */
   const struct workload_class *setup = &next.class->setup;
   record->operation = setup->operation;
   record->flags = setup->flags;

@@ -30,6 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t options = *data++;
   size--;
   int32_t fd = make_file(data, size);
+
+  /* What is known before the trace, so that inherited descriptors are met, too. */
   struct tk_calls_options given = {.folder = "/w", .below = options & BELOW ? "/w" : NULL};
   struct tk_calls *calls;
   if (tk_calls_open(fd, &given, &calls))

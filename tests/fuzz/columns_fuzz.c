@@ -47,6 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     abort();
   memcpy(text, data + 1, size - 1);
   text[size - 1] = '\n';
+
+  /* One column without an array: its values are read and not kept. */
   int64_t *values[COLUMNS];
   for (size_t i = 0; i < COLUMNS; i++)
     values[i] = i == 2 && (options & 1) ? NULL : numbers + i * size;
@@ -55,6 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (tk_columns_open(shapes[shape], COLUMNS, delimiters[options >> 1 & 3], options >> 3 & 1,
                       "read\nwrite\n\n", &reader))
     abort();
+
+  /* Every array has a place for each byte of the text, so that none can be too small. */
   struct tk_columns_block block = {.text = text,
                                    .size = (int64_t)size,
                                    .values = values,
@@ -65,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (tk_columns_read(reader, &block))
     abort();
   check(&block);
+
   for (int64_t i = 0; i < COLUMNS; i++) {
     struct ArrowArray words;
     if (tk_columns_words(reader, i, &words))

@@ -17,6 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tk_decoder *decoder;
   if (tk_decode_open(fds, count, options & SALVAGE, &decoder))
     abort();
+
+  /* Names come from outside of the trace, before its first record. */
   bool has_names = options & NAMES;
   if (has_names &&
       (tk_decode_name_device(decoder, 7, 0, "loop0") || tk_decode_name_process(decoder, 1, "init")))

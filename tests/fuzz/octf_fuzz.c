@@ -71,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   int32_t fds[FILES];
   int64_t count = options % FILES + 1;
   make_files(data, size, count, fds);
+
   /* A copy of just the head's size, so that a read beyond it is seen. */
   uint8_t *head = malloc(HEAD_BYTES);
   ssize_t head_size = options & HAS_HEAD ? read(fds[0], head, HEAD_BYTES) : 0;

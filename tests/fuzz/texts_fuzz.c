@@ -37,6 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t options = *data++;
   size--;
   int32_t fd = make_file(data, size);
+
   /* A copy of just the head's size, so that a read beyond it is seen. */
   size_t head_size = options & KNOWN || size < HEAD_BYTES ? size : HEAD_BYTES;
   if (head_size > HEAD_BYTES)
@@ -44,6 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *head = malloc(head_size);
   if (!head || read(fd, head, head_size) != (ssize_t)head_size)
     abort();
+
+  /* The format that the text is found to be, or any. */
   int64_t found = tk_decode_detect_text(head, (int64_t)head_size);
   int64_t format = options & KNOWN ? found : 1 + options % 4;
   const char *form = format == TEXT_FORM ? forms[(options >> 2) % 3] : NULL;
