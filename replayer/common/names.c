@@ -50,7 +50,7 @@ static int grow_slots(struct names *names) {
   return 0;
 }
 
-/* Makes room for one more string of `length` bytes. */
+/* Makes space for one more string of `length` bytes. */
 static int reserve(struct names *names, size_t length) {
   size_t used = (size_t)start_of(names, names->count);
   if (used + length > INT32_MAX)
@@ -86,7 +86,7 @@ static size_t sequence_length(const uint8_t *text, size_t length) {
   for (size_t i = 1; i <= more; i++)
     if ((text[i] & 0xc0) != 0x80)
       return 0;
-  /* Overlong forms, surrogates and values beyond U+10FFFF are refused by the second byte. */
+  /* Overlong forms, surrogates and values beyond U+10FFFF are rejected by the second byte. */
   bool overlong = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90);
   bool beyond = (text[0] == 0xed && text[1] > 0x9f) || (text[0] == 0xf4 && text[1] > 0x8f);
   return overlong || beyond ? 0 : more + 1;

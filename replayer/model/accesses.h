@@ -26,10 +26,10 @@ struct access_columns {
   uint32_t page_shift; /* a page has 2^page_shift bytes, 9 to 31 */
 };
 
-/* Writes the accesses of `count` requests to `out`, which has room for as many. Requests beyond
- * 2^57 sectors, longer than 32 bits can say, or without length are none; *impossible grows by the
- * reads and writes among them. Returns the number of accesses, or -EINVAL for an index that is not
- * in its table. */
+/* Writes the accesses of `count` requests to `out`, which has space for as many. Requests beyond
+ * 2^57 sectors, longer than 32 bits can say, or without length are no accesses; *impossible grows
+ * by the reads and writes among them. Returns the number of accesses, or -EINVAL for an index that
+ * is not in its table. */
 TK_EXPORT int64_t tk_accesses_make(const struct access_columns *columns, uint64_t count,
                                    struct page_access *out, uint64_t *impossible);
 

@@ -2,7 +2,7 @@
  *
  * An access is a line, or a row where that is smaller. Reads and writes both open the row. Rows are
  * held either by the buffers that were used last (LRU), or in banks: row r in buffer r modulo the
- * number of buffers. What a request makes in a row costs one search, whatever its length. */
+ * number of buffers. What a request makes in a row costs one search at any length. */
 #ifndef TRACEKIT_MODEL_BUFFER_H
 #define TRACEKIT_MODEL_BUFFER_H
 

@@ -51,7 +51,7 @@ TK_EXPORT void tk_cache_read(const struct cache *cache, struct cache_counts *cou
 TK_EXPORT void tk_cache_free(struct cache *cache);
 
 /* Writes the number of the next use of each page of each run, as the optimum for the setup needs
- * it; a use counts if it can hit: a write that goes by is none, and one that drops the page ends
+ * it; a use counts if it can hit: a write that goes by does not, and one that drops the page ends
  * its use. Returns 0, -EINVAL for a page that cannot be or 2^32 - 1 references, or -ENOMEM. */
 TK_EXPORT int tk_cache_next_uses(const struct cache_setup *setup, const struct page_run *runs,
                                  uint64_t count, uint32_t *next_uses);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define FIRST_ROOM 16u
+#define FIRST_CAPACITY 16u
 
 void device_split_clear(struct device_split *split) { split->count = 0; }
 
@@ -18,13 +18,13 @@ int device_split_add(struct device_split *split, uint16_t point, int64_t sector,
     split->cuts[split->count - 1].end = end;
     return 0;
   }
-  if (split->count == split->room) {
-    const uint32_t room = split->room ? split->room * 2 : FIRST_ROOM;
-    struct split_cut *cuts = realloc(split->cuts, room * sizeof *cuts);
+  if (split->count == split->capacity) {
+    const uint32_t capacity = split->capacity ? split->capacity * 2 : FIRST_CAPACITY;
+    struct split_cut *cuts = realloc(split->cuts, capacity * sizeof *cuts);
     if (cuts == NULL)
       return -ENOMEM;
     split->cuts = cuts;
-    split->room = room;
+    split->capacity = capacity;
   }
   split->cuts[split->count++] = (struct split_cut){end - sector, sector, end, point};
   return 0;
@@ -38,7 +38,7 @@ static int by_point(const void *left, const void *right) {
 
 /* Most requests have few cuts, and nearly sorted ones. */
 static void sort(struct split_cut *cuts, uint32_t count) {
-  if (count > FIRST_ROOM) {
+  if (count > FIRST_CAPACITY) {
     qsort(cuts, count, sizeof *cuts, by_point);
     return;
   }

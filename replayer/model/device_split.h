@@ -16,7 +16,7 @@ struct split_cut {
 struct device_split {
   struct split_cut *cuts;
   uint32_t count;
-  uint32_t room;
+  uint32_t capacity;
   uint16_t first_point; /* of the request's first block */
   uint16_t last_point;
 };

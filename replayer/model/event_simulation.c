@@ -215,7 +215,7 @@ static bool set_clock(struct tk_simulation *simulation, int64_t arrival_ns) {
   return true;
 }
 
-/* Dates a job, and refuses it if with it a time could leave 64 bits. */
+/* Dates a job, and rejects it if with it a time could leave 64 bits. */
 static int arrive(struct tk_simulation *simulation, const struct issue_request *request,
                   int64_t longest_ps) {
   int64_t end_ps;

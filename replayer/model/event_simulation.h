@@ -1,5 +1,5 @@
 /* Time of given placements where it depends on the order of requests on a device (a disk's head, a
- * queue), so that a request's cost is not a matter of its own blocks only.
+ * queue), so that a request's cost does not depend on its own blocks only.
  *
  * A placement puts a block on NVM if its point in the placement's order is below the limit of the
  * request's role. Devices serve first come, first served; each traced device is one of its own, the

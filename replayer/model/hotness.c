@@ -113,7 +113,7 @@ uint64_t tk_hotness_key(uint16_t device, uint64_t block) {
   return (uint64_t)device << DEVICE_SHIFT | block >> LEAF_BLOCKS_LOG2;
 }
 
-/* Makes room for `blocks` in the leaf of `key`. Returns the leaf, or NULL when the budget is used
+/* Makes space for `blocks` in the leaf of `key`. Returns the leaf, or NULL when the budget is used
  * up, which may leave the leaf's map entry behind: the caller starts the range again. */
 static struct leaf *cover(struct hotness *hotness, uint64_t key, uint64_t blocks) {
   struct leaf_map_entry *entry = leaf_map_find(&hotness->map, key);

@@ -38,7 +38,7 @@ struct hotness_totals {
   uint64_t blocks;       /* different blocks in the range */
   uint64_t touches;      /* block accesses in the range: the sum of reads and writes */
   uint64_t mixed_blocks; /* of the blocks, those touched by requests of several roles */
-  uint64_t requests;     /* reads and writes that counted, whatever the range */
+  uint64_t requests;     /* reads and writes that counted, in any range */
   uint64_t impossible;   /* reads and writes left out: a place or length that no disk has */
   uint64_t memory_bytes; /* taken by the tables now */
   int64_t clock_ns;      /* latest time seen */

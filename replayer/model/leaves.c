@@ -75,7 +75,7 @@ static void give(struct leaves *leaves, uint32_t handle) {
   leaves->free[leaf->capacity_log2] = handle;
 }
 
-/* Makes room between the rows for the new blocks, from the highest block down so that no row is
+/* Makes space between the rows for the new blocks, from the highest block down so that no row is
  * overwritten before it has moved, and stops where nothing below moves. */
 static void spread(struct leaf *leaf, uint64_t blocks) {
   uint64_t old = leaf->bitmap;

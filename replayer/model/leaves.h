@@ -54,7 +54,7 @@ struct leaf *leaves_at(const struct leaves *leaves, uint32_t handle);
 
 /* Gives every block of `blocks` (a bitmap) a row, moving the leaf when it must grow; rows that are
  * new are all zero. `handle` 0 makes a leaf. `limit_bytes` bounds `used_bytes`. Returns the leaf's
- * handle, or 0 when there is no room: the leaf is then unchanged. */
+ * handle, or 0 when there is no space: the leaf is then unchanged. */
 uint32_t leaves_cover(struct leaves *leaves, uint32_t handle, uint64_t blocks, size_t limit_bytes);
 
 /* Returns the place of block `index` (0 to 63) among the leaf's rows. */

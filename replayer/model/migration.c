@@ -35,7 +35,7 @@ struct run {
   uint8_t *wanted;               /* where it should be, NO_TIER without traffic in the window */
   uint32_t *item_of;             /* its item in the window, NONE without traffic */
   uint32_t *after;               /* the next in the queue that it stands in */
-  struct candidate *candidates;  /* room for the largest window */
+  struct candidate *candidates;  /* space for the largest window */
   uint32_t places[TIERS_MAX];    /* capacity in extents */
   uint32_t used[TIERS_MAX];      /* of these */
   struct queue queue[TIERS_MAX]; /* extents that should not be there */
@@ -129,7 +129,7 @@ static void append(struct run *run, uint32_t tier, uint32_t extent) {
   queue->last = extent;
 }
 
-/* Fills the tiers from the slowest up; returns -EINVAL when there is no room for all. */
+/* Fills the tiers from the slowest up; returns -EINVAL when there is no space for all. */
 static int begin(struct run *run, const uint32_t *places) {
   const struct migration *migration = run->migration;
   const uint32_t tiers = migration->tiers.count;

@@ -1,13 +1,13 @@
 /* Dynamic tiering: extents move between tiers after each window, by what the window has shown and
  * within a bandwidth (Kim et al., FAST'14, section 4.2). Nothing is known before the first window.
  *
- * At first extents fill the slowest tier in their given order, what finds no room there the next
- * faster one, and so on. After each window but the last, Algorithm 1 over the window's traffic says
- * where each of its extents should be. They move there by descending gain, if there still is one:
- * to a free place (one move), else in exchange (two moves) for an extent that should not be there,
- * first one without traffic in the window, then the one that Algorithm 1 came to last. An exchange
- * that gains nothing in all is left out. It ends with the first for which not enough moves are
- * left. */
+ * At first extents fill the slowest tier in their given order, what finds no free space there the
+ * next faster one, and so on. After each window but the last, Algorithm 1 over the window's traffic
+ * says where each of its extents should be. They move there by descending gain, if there still is
+ * one: to a free place (one move), else in exchange (two moves) for an extent that should not be
+ * there, first one without traffic in the window, then the one that Algorithm 1 came to last. An
+ * exchange that gains nothing in all is left out. It ends with the first for which not enough moves
+ * are left. */
 #ifndef TRACEKIT_MODEL_MIGRATION_H
 #define TRACEKIT_MODEL_MIGRATION_H
 

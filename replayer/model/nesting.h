@@ -30,9 +30,9 @@ struct nesting {
   struct fcfs_queues *queues;  /* of members; NULL without queues */
 };
 
-/* Puts each scenario into the first nesting that it can continue; `last` and `chosen` have room for
- * all scenarios: the last one of each nesting, and the nesting of each. Returns how many
- * there are. */
+/* Puts each scenario into the first nesting that it can continue; `last` and `chosen` have space
+ * for all scenarios: the last one of each nesting, and the nesting of each. Returns how many there
+ * are. */
 uint32_t nesting_choose(const struct tk_simulation_setup *setup, uint32_t *last, uint32_t *chosen);
 
 /* Prepares a nesting whose members are known. Returns 0 or -ENOMEM; nesting_free in both cases. */

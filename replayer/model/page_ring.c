@@ -6,8 +6,8 @@
 #include "model/large_pages.h"
 
 int page_ring_init(struct page_ring *ring, uint8_t place, uint32_t most, uint32_t stale) {
-  *ring = (struct page_ring){.place = place, .room = most + stale};
-  ring->entries = large_pages_alloc(ring->room * sizeof *ring->entries);
+  *ring = (struct page_ring){.place = place, .capacity = most + stale};
+  ring->entries = large_pages_alloc(ring->capacity * sizeof *ring->entries);
   return ring->entries != NULL ? 0 : -ENOMEM;
 }
 

@@ -14,7 +14,7 @@
 
 struct page_ring {
   uint32_t *entries; /* pages, stale ones included */
-  uint32_t room;     /* length of `entries` */
+  uint32_t capacity; /* length of `entries` */
   uint32_t first;    /* the oldest entry */
   uint32_t next;     /* where the next page goes */
   uint32_t used;     /* entries from the first on */
@@ -22,7 +22,7 @@ struct page_ring {
   uint8_t place;     /* of its pages */
 };
 
-/* Makes an empty ring for at most `most` pages, with room for `stale` entries (at least 1) beside
+/* Makes an empty ring for at most `most` pages, with space for `stale` entries (at least 1) beside
  * them; `place` is above 0 and no other ring's. Returns 0 or -ENOMEM. */
 int page_ring_init(struct page_ring *ring, uint8_t place, uint32_t most, uint32_t stale);
 
@@ -32,10 +32,10 @@ void page_ring_free(struct page_ring *ring);
 /* Puts the pages together, without the stale entries between them. */
 void page_ring_compact(struct page_ring *ring, struct page_state *pages);
 
-/* Returns the slot that is `distance` (at most the room) after another. */
+/* Returns the slot that is `distance` (at most the capacity) after another. */
 static inline uint32_t page_ring_after(const struct page_ring *ring, uint32_t slot,
                                        uint32_t distance) {
-  const uint32_t left = ring->room - slot;
+  const uint32_t left = ring->capacity - slot;
   return distance < left ? slot + distance : distance - left;
 }
 
@@ -54,7 +54,7 @@ static inline int page_ring_is_newest(const struct page_ring *ring, const struct
 
 /* Makes a page that is in no ring the newest. */
 static inline void page_ring_push(struct page_ring *ring, struct page_state *pages, uint32_t page) {
-  if (ring->used == ring->room)
+  if (ring->used == ring->capacity)
     page_ring_compact(ring, pages);
   ring->entries[ring->next] = page;
   pages[page].slot = ring->next;

@@ -121,7 +121,7 @@ static uint16_t point_of(const struct tk_placement *kernel, const struct tk_plac
   return block->point[order];
 }
 
-/* Refuses a request with which a sum could leave 64 bits: every step is a part of this bound. */
+/* Rejects a request with which a sum could leave 64 bits: every step is a part of this bound. */
 static int raise_bound(struct tk_placement *kernel, const struct issue_request *request) {
   const int op = request->is_write;
   const int64_t fixed = kernel->base.latency_ps[op] + kernel->base.fua_ps +

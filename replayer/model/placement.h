@@ -4,7 +4,7 @@
  * blocks costs its latency once and the transfer of the sectors it holds. As capacity grows, blocks
  * move to NVM one after the other, so each request adds a step function of capacity to the total,
  * with its steps where its blocks move. The kernel sums the steps at given capacity points: exact
- * at every point, in integer picoseconds, whatever the number of points. */
+ * at every point, in integer picoseconds, for any number of points. */
 #ifndef TRACEKIT_MODEL_PLACEMENT_H
 #define TRACEKIT_MODEL_PLACEMENT_H
 

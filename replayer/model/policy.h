@@ -28,7 +28,7 @@ struct cache_policy {
   void (*hit)(void *state, uint32_t page, uint32_t next_use);
   /* A page comes in. Returns the page that left for it, or PAGE_NONE. */
   uint32_t (*admit)(void *state, uint32_t page, uint32_t next_use);
-  /* A resident page leaves for reasons of its own. */
+  /* The caller removes a resident page. */
   void (*drop)(void *state, uint32_t page);
   /* Frees the cache; NULL is fine. */
   void (*free)(void *state);

@@ -68,7 +68,7 @@ static void hit(void *state, uint32_t page, uint32_t next_use) {
   put(arc, page, T2);
 }
 
-/* The paper's REPLACE; a cache with room, after a drop, gives nothing up. */
+/* The paper's REPLACE; a cache that is not full, after a drop, evicts nothing. */
 static uint32_t replace(struct arc *arc, int was_in_b2) {
   const uint32_t once = arc->lists[T1].count;
   if (once + arc->lists[T2].count < arc->capacity)
@@ -95,7 +95,7 @@ static void adapt(struct arc *arc, enum place place) {
   }
 }
 
-/* Makes room for a page that nothing is known of. */
+/* Makes space for a page that is in no list. */
 static uint32_t make_room(struct arc *arc) {
   const uint32_t l1 = arc->lists[T1].count + arc->lists[B1].count;
   const uint32_t l2 = arc->lists[T2].count + arc->lists[B2].count;

@@ -18,10 +18,10 @@
  * those of all pages in the cache. What is still met at the top, after a drop, is known by not
  * being the page's next use. When the keys fill the heap, the live ones are put together anew. */
 struct optimum {
-  uint32_t capacity; /* pages */
-  uint32_t count;    /* pages in the cache */
-  uint64_t keys;     /* in the heap */
-  uint64_t room;     /* for keys: at least twice the pages */
+  uint32_t capacity;     /* pages */
+  uint32_t count;        /* pages in the cache */
+  uint64_t keys;         /* in the heap */
+  uint64_t key_capacity; /* at least twice the pages */
   uint64_t *heap;
   struct page_state *pages; /* their slots are their next uses, or OUT */
 };
@@ -40,8 +40,8 @@ static int make(struct page_state *pages, uint32_t count, uint32_t capacity, voi
     return -ENOMEM;
   cache->pages = pages;
   cache->capacity = capacity;
-  cache->room = 2ul * (capacity < count ? capacity : count) + SPARE;
-  cache->heap = large_pages_alloc(cache->room * sizeof *cache->heap);
+  cache->key_capacity = 2ul * (capacity < count ? capacity : count) + SPARE;
+  cache->heap = large_pages_alloc(cache->key_capacity * sizeof *cache->heap);
   if (cache->heap == NULL) {
     free_optimum(cache);
     return -ENOMEM;
@@ -92,7 +92,7 @@ static void rebuild(struct optimum *cache) {
 static void hit(void *state, uint32_t page, uint32_t next_use) {
   struct optimum *cache = state;
   cache->pages[page].slot = OUT; /* its key of before need not be kept */
-  if (cache->keys == cache->room)
+  if (cache->keys == cache->key_capacity)
     rebuild(cache);
   cache->pages[page].slot = next_use == OUT ? OUT + 1 : next_use;
   key_heap_push(cache->heap, cache->keys++, (uint64_t)cache->pages[page].slot << 32 | page);

@@ -47,7 +47,7 @@ static uint32_t tree_sum(const struct reuse *reuse, uint32_t word) {
   return sum;
 }
 
-/* Makes the tree of the words that are in it anew: each entry is told to the one above it. */
+/* Makes the tree of the words that are in it anew: each entry is marked in the one above it. */
 static void recount(struct reuse *reuse) {
   memset(reuse->tree, 0, (reuse->words + 1ul) * sizeof *reuse->tree);
   for (uint32_t at = 1; at <= reuse->words; at++) {

@@ -42,8 +42,8 @@ uint32_t reuse_distance(const struct reuse *reuse, uint32_t page);
 /* Gives a page that was touched the number of another that was not, which is then untouched. */
 void reuse_move(struct reuse *reuse, uint32_t page, uint32_t to);
 
-/* Makes of `to`, which has room for at least as many pages and none of them touched, what `from` is
- * if each touched page `p` had the number moved[p]. `from` is as it was. */
+/* Makes of `to`, which has space for at least as many pages and none of them touched, what `from`
+ * is if each touched page `p` had the number moved[p]. `from` is as it was. */
 void reuse_move_all(const struct reuse *from, struct reuse *to, const uint32_t *moved);
 
 /* Brings closer what a touch of the page will need: first where its slot stands, and when that has

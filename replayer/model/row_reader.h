@@ -1,5 +1,5 @@
-/* Reads the rows of a trace for a placement model: refuses what makes no sense, counts what costs
- * nothing, and hands over each transfer in the order in which the device got it. */
+/* Reads the rows of a trace for a placement model: rejects rows that are not valid, counts what
+ * costs nothing, and hands over each transfer in the order in which the device got it. */
 #ifndef TRACEKIT_MODEL_ROW_READER_H
 #define TRACEKIT_MODEL_ROW_READER_H
 

@@ -1,5 +1,6 @@
 /* Sorts stack distances into cache sizes: which is the smallest of the given sizes that would have
- * held the page. Sizes are exact, whatever their number; the search is a table and a short walk. */
+ * held the page. Sizes are exact, for any number of them; the search is a table and a short walk.
+ */
 #ifndef TRACEKIT_MODEL_SIZE_BUCKETS_H
 #define TRACEKIT_MODEL_SIZE_BUCKETS_H
 

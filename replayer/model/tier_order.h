@@ -13,7 +13,8 @@ struct tk_tier {
   double write_us;
 };
 
-/* Tiers by number; the last holds what finds no room on the others, and scores count against it. */
+/* Tiers by number; the last holds what finds no free space on the others, and scores count against
+ * it. */
 struct tier_set {
   struct tk_tier tier[TIERS_MAX];
   uint32_t count;

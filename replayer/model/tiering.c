@@ -20,7 +20,7 @@ struct tiering {
   struct tier_rank *ranks; /* in the order of placement */
   uint32_t extents;
   uint32_t series_count;
-  /* By the set of tiers with room (a bit each) and the tier that is chosen. A set of one tier
+  /* By the set of tiers with free space (a bit each) and the tier that is chosen. A set of one tier
    * takes everything, so all of these share one series. */
   uint32_t series_of[SETS][TIERING_MAX_SUMMED - 1];
   struct series *series;
@@ -139,11 +139,11 @@ free_tiering:
   return status;
 }
 
-/* Returns the first place after `place` by which a tier has taken `room` more extents. */
+/* Returns the first place after `place` by which a tier has taken `space` more extents. */
 static uint32_t filled_by(const struct tiering *tiering, uint32_t series, uint32_t place,
-                          uint32_t room) {
+                          uint32_t space) {
   const uint32_t *counts = tiering->series[series].extents;
-  const uint64_t wanted = (uint64_t)counts[place] + room;
+  const uint64_t wanted = (uint64_t)counts[place] + space;
   uint32_t low = place;
   uint32_t high = tiering->extents;
   while (low < high) {
@@ -165,19 +165,19 @@ static void add_between(const struct series *sums, uint32_t from, uint32_t to,
 
 /* Goes on from `place` until one of the tiers in `set` is full, and returns where that is. */
 static uint32_t fill_until_full(const struct tiering *tiering, uint32_t set, uint32_t place,
-                                uint32_t *room, struct tk_tier_share *shares) {
+                                uint32_t *space, struct tk_tier_share *shares) {
   const uint32_t faster = tiering->tiers.count - 1;
   uint32_t end = tiering->extents;
   for (uint32_t tier = 0; tier < faster; tier++) {
     if (set & 1u << tier) {
-      const uint32_t full = filled_by(tiering, tiering->series_of[set][tier], place, room[tier]);
+      const uint32_t full = filled_by(tiering, tiering->series_of[set][tier], place, space[tier]);
       end = full < end ? full : end;
     }
   }
   for (uint32_t tier = 0; tier < faster; tier++) {
     if (set & 1u << tier) {
       const struct series *sums = &tiering->series[tiering->series_of[set][tier]];
-      room[tier] -= sums->extents[end] - sums->extents[place];
+      space[tier] -= sums->extents[end] - sums->extents[place];
       add_between(sums, place, end, &shares[tier]);
     }
   }
@@ -187,19 +187,19 @@ static uint32_t fill_until_full(const struct tiering *tiering, uint32_t set, uin
 static void look_up(const struct tiering *tiering, const uint32_t *places,
                     struct tk_tier_share *shares) {
   const uint32_t slowest = tiering->tiers.count - 1;
-  uint32_t room[TIERING_MAX_SUMMED - 1];
+  uint32_t space[TIERING_MAX_SUMMED - 1];
   uint32_t place = 0;
   for (uint32_t tier = 0; tier <= slowest; tier++)
     shares[tier] = (struct tk_tier_share){0};
   for (uint32_t tier = 0; tier < slowest; tier++)
-    room[tier] = places[tier];
+    space[tier] = places[tier];
   while (place < tiering->extents) {
     uint32_t set = 0;
     for (uint32_t tier = 0; tier < slowest; tier++)
-      set |= room[tier] > 0 ? 1u << tier : 0;
+      set |= space[tier] > 0 ? 1u << tier : 0;
     if (set == 0)
       break;
-    place = fill_until_full(tiering, set, place, room, shares);
+    place = fill_until_full(tiering, set, place, space, shares);
   }
   add_between(&tiering->series[EVERYTHING], place, tiering->extents, &shares[slowest]);
 }

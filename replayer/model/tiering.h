@@ -1,9 +1,10 @@
 /* Static tiering: which traffic each tier gets when the extents of a trace are placed once, for any
  * number of mixes of tiers (Kim et al., FAST'14, section 4.1, Algorithm 1).
  *
- * The order of the extents is the same for all mixes, and while the same tiers have room, each
- * extent's choice is, too. So sums over the order, one series for each tier of each set of tiers
- * with room, give any mix in as many steps as there are tiers, each with a binary search. */
+ * The order of the extents is the same for all mixes, and while the same tiers have free space,
+ * each extent's choice is, too. So sums over the order, one series for each tier of each set of
+ * tiers with free space, give any mix in as many steps as there are tiers, each with a binary
+ * search. */
 #ifndef TRACEKIT_MODEL_TIERING_H
 #define TRACEKIT_MODEL_TIERING_H
 

@@ -66,7 +66,7 @@ static void set(uint8_t *flags, int flag) { *flags = (uint8_t)(*flags | flag); }
 static void clear(uint8_t *flags, int flag) { *flags = (uint8_t)(*flags & ~flag); }
 
 /* Returns the flags of a page that are for both levels. */
-static uint8_t *news_of(struct two_level *cache, uint32_t page) {
+static uint8_t *flags_of(struct two_level *cache, uint32_t page) {
   return &cache->pages[FAST][page].flags;
 }
 
@@ -95,12 +95,12 @@ static void use(struct two_level *cache, enum level level, uint32_t page) {
 
 /* No level has the page any longer. */
 static void leave(struct two_level *cache, uint32_t page) {
-  uint8_t *news = news_of(cache, page);
-  if (*news & DIRTY) {
+  uint8_t *flags = flags_of(cache, page);
+  if (*flags & DIRTY) {
     cache->counts.dirty--;
     cache->counts.base_writes++;
   }
-  clear(news, DIRTY | AHEAD);
+  clear(flags, DIRTY | AHEAD);
 }
 
 static void touch_exclusive(struct two_level *cache, uint32_t page) {
@@ -122,9 +122,9 @@ static void touch_exclusive(struct two_level *cache, uint32_t page) {
 static void settle(struct two_level *cache, uint32_t page) {
   if (cache->state[SLOW] == NULL) {
     leave(cache, page);
-  } else if (*news_of(cache, page) & AHEAD) {
+  } else if (*flags_of(cache, page) & AHEAD) {
     cache->counts.updates[SLOW]++;
-    clear(news_of(cache, page), AHEAD);
+    clear(flags_of(cache, page), AHEAD);
   }
 }
 
@@ -157,7 +157,7 @@ static void write_through(struct two_level *cache, uint32_t page, bool was_fast,
 }
 
 static void write_back(struct two_level *cache, uint32_t page, bool was_fast, bool was_slow) {
-  uint8_t *news = news_of(cache, page);
+  uint8_t *flags = flags_of(cache, page);
   const bool is_fast = is_on(cache, FAST, page);
   if (!is_fast && !is_on(cache, SLOW, page)) {
     cache->counts.base_writes++;
@@ -165,10 +165,10 @@ static void write_back(struct two_level *cache, uint32_t page, bool was_fast, bo
   }
   cache->counts.updates[FAST] += is_fast && was_fast;
   cache->counts.updates[SLOW] += !is_fast && was_slow;
-  cache->counts.dirty += !(*news & DIRTY);
-  set(news, DIRTY);
+  cache->counts.dirty += !(*flags & DIRTY);
+  set(flags, DIRTY);
   if (is_fast && is_on(cache, SLOW, page) && (was_fast || was_slow))
-    set(news, AHEAD);
+    set(flags, AHEAD);
 }
 
 static void refer(struct two_level *cache, uint32_t page, bool is_write) {

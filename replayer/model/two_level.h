@@ -6,7 +6,7 @@
  * is not there.
  *
  * Writes go through to every level that has the page and behind both; or back: to the fastest level
- * that has the page, a demoted page takes its news along, an inclusive slow level is told when the
+ * that has the page, a demoted page stays dirty, an inclusive slow level is updated when the
  * page leaves the fast one, and what is behind both when the page leaves the last; or around:
  * behind both, and copies leave. A page that comes with a write is written on each level to which
  * it comes. */

@@ -173,7 +173,7 @@ static void add_sources(const struct merge *merge, struct tk_decode_stats *out) 
 /* The clock is read before the first event. A reading that claims to be later has another clock
  * than events whose times were made relative: the capture's start stands for its first event then.
  */
-static void tell_wall(const struct pair_counts *counts, struct tk_decode_stats *out) {
+static void set_wall(const struct pair_counts *counts, struct tk_decode_stats *out) {
   if (!counts->has_wall)
     return;
   out->is_wall_of_start =
@@ -199,7 +199,7 @@ void tk_decode_stats(const struct tk_decoder *decoder, struct tk_decode_stats *o
   memcpy(out->actions, counts->actions, sizeof(out->actions));
   memcpy(out->notifies, counts->notifies, sizeof(out->notifies));
   memcpy(out->unmatched, counts->unmatched, sizeof(out->unmatched));
-  tell_wall(counts, out);
+  set_wall(counts, out);
   add_sources(&decoder->merge, out);
 }
 

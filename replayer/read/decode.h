@@ -46,7 +46,7 @@ struct tk_decode_stats {
 };
 
 /* Makes a decoder of `count` open descriptors (files or pipes), which stay the caller's and must
- * stay open. With `keeps_whole` a file that cannot be read on ends there and its cut is told by
+ * stay open. With `keeps_whole` a file that cannot be read on ends there and its cut is reported by
  * tk_decode_cut. Returns 0 or -ENOMEM, -EINVAL (no descriptor). */
 TK_EXPORT int tk_decode_open(const int32_t *fds, int64_t count, int32_t keeps_whole,
                              struct tk_decoder **out);
@@ -66,14 +66,14 @@ TK_EXPORT int tk_decode_set_text(struct tk_decoder *decoder, int64_t file, int64
 TK_EXPORT int64_t tk_decode_bad_line(const struct tk_decoder *decoder, int64_t file, int64_t index,
                                      const char **text);
 
-/* Names a process whose name the trace does not tell, or a device; before the first batch only.
+/* Names a process whose name the trace does not give, or a device; before the first batch only.
  * Names are UTF-8 ended by a zero byte. Return 0 or -ENOMEM. */
 TK_EXPORT int tk_decode_name_process(struct tk_decoder *decoder, uint32_t pid, const char *name);
 TK_EXPORT int tk_decode_name_device(struct tk_decoder *decoder, uint32_t major, uint32_t minor,
                                     const char *name);
 
 /* Makes the stream of `requests` in queue order; the decoder must outlive it. get_next returns
- * EBADMSG when the input cannot be read on (tk_decode_problem tells why) and ENOMEM. Returns 0. */
+ * EBADMSG when the input cannot be read on (tk_decode_problem says why) and ENOMEM. Returns 0. */
 TK_EXPORT int tk_decode_stream(struct tk_decoder *decoder, struct ArrowArrayStream *out);
 
 TK_EXPORT void tk_decode_stats(const struct tk_decoder *decoder, struct tk_decode_stats *out);

@@ -12,7 +12,7 @@ struct event {
   uint8_t kind;     /* see struct open_request */
 };
 
-/* The key of the request that the event speaks of. */
+/* The key of the request that the event is about. */
 static inline struct request_key event_key(const struct event *event, uint8_t states) {
   return (struct request_key){.device = event->device,
                               .pid = event->record->pid,

@@ -126,7 +126,7 @@ int merge_event(struct pairing *pairing, const struct event *event) {
   return requests_link(&pairing->requests, target_index);
 }
 
-/* The request is longer or shorter than the events before said: the device's word counts. */
+/* The request is longer or shorter than the events before said: what the device got counts. */
 static int correct_length(struct pairing *pairing, const struct event *event, uint32_t index) {
   struct open_request *request = requests_at(&pairing->requests, index);
   if (request->end - request->begin == event->sectors)

@@ -13,7 +13,7 @@ struct merge {
   struct merge_head *heap; /* of the sources with a record left */
   size_t live;             /* entries of the heap */
   bool is_taken;           /* the first record of heap[0] was delivered */
-  size_t opened;           /* sources of which the first record has been asked for */
+  size_t opened;           /* sources of which the first record has been read */
 };
 
 /* Prepares the merge of `count` open descriptors. Returns 0 or -ENOMEM; merge_close in both cases.

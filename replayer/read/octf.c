@@ -60,7 +60,7 @@ void tk_octf_close(struct tk_octf *reader) {
   free(reader);
 }
 
-/* Tells what is wrong with the event at hand. Returns -EBADMSG, or -ENOMEM for that kind. */
+/* Reports what is wrong with the event at hand. Returns -EBADMSG, or -ENOMEM for that kind. */
 static int fail(struct tk_octf *reader, const struct octf_source *source,
                 enum octf_problem_kind kind, uint64_t value) {
   reader->problem = (struct octf_problem){.kind = (int32_t)kind,

@@ -1,7 +1,7 @@
 /* Traces of the Open CAS telemetry framework: the files of one trace in, columns of requests out,
  * in order of time, each joined with its completion.
  *
- * A reader is used by one thread at a time. Memory stays the same whatever the length. */
+ * A reader is used by one thread at a time. Memory does not grow with the length. */
 #ifndef TRACEKIT_READ_OCTF_H
 #define TRACEKIT_READ_OCTF_H
 
@@ -43,8 +43,8 @@ struct tk_octf_stats {
 
 struct tk_octf_device {
   uint64_t id;
-  uint64_t sectors;                  /* size, 0 when not told */
-  char name[TK_OCTF_NAME_BYTES + 1]; /* empty when not told; any bytes but zero */
+  uint64_t sectors;                  /* size, 0 when missing */
+  char name[TK_OCTF_NAME_BYTES + 1]; /* empty when missing; any bytes but zero */
 };
 
 struct tk_octf;
@@ -58,7 +58,7 @@ TK_EXPORT int tk_octf_open(const int32_t *fds, int64_t count, const uint8_t *hea
                            struct tk_octf **out);
 
 /* Writes up to `capacity` requests to each of TK_OCTF_COLUMNS arrays. Returns how many, 0 at the
- * end, or -EBADMSG, -ENOMEM: tk_octf_problem tells why. */
+ * end, or -EBADMSG, -ENOMEM: tk_octf_problem says why. */
 TK_EXPORT int64_t tk_octf_read(struct tk_octf *reader, int64_t *const *columns, int64_t capacity);
 
 TK_EXPORT void tk_octf_stats(const struct tk_octf *reader, struct tk_octf_stats *out);

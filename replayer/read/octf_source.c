@@ -46,7 +46,7 @@ static int read_body(struct wire message, enum octf_kind kind, struct octf_event
   return status;
 }
 
-/* Reads one whole message. Returns 0, or -EBADMSG when it is none; `out` is then undefined. */
+/* Reads one whole message. Returns 0, or -EBADMSG for anything else; `out` is then undefined. */
 static int read_event(const uint8_t *message, size_t size, struct octf_event *out) {
   struct wire wire = {.at = message, .end = message + size};
   struct wire_field field;

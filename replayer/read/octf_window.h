@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Requests at most between the oldest that waits and the newest, and how many there is room for at
+/* Requests at most between the oldest that waits and the newest, and how many there is space for at
  * first; powers of two. The fuzzer makes them small. */
 #ifndef OCTF_WINDOW_ROWS
 #define OCTF_WINDOW_ROWS (1u << 20)

@@ -1,4 +1,4 @@
-/* Open requests: the table that finds the request an event speaks of by its place on the device.
+/* Open requests: the table that finds the request of an event by its place on the device.
  *
  * A queued I/O is one request until it is split. Merged requests are found through their merge
  * target; all others are found by their first sector and by their end. */
@@ -80,7 +80,7 @@ void requests_unlink(struct open_requests *requests, uint32_t index);
 
 /* Finds the request that begins (ends) at key->sector, is of the kind and in one of the states, and
  * has the length if one is given. Of several, one of the same pid is taken, then the newest: if a
- * completion was lost, only its own request is spoilt and not every later one at that place.
+ * completion was lost, only its own request is wrong and not every later one at that place.
  * Returns NO_REQUEST if there is none. */
 uint32_t requests_find(const struct open_requests *requests, const struct request_key *key);
 uint32_t requests_find_end(const struct open_requests *requests, const struct request_key *key);

@@ -114,7 +114,7 @@ int pair_record(struct pairing *pairing, const struct record *record);
 /* After the last record: ends every open row. */
 void pair_end(struct pairing *pairing);
 
-/* Ends the oldest open row though it is not complete, to make room. */
+/* Ends the oldest open row though it is not complete, to make space. */
 void pair_evict(struct pairing *pairing);
 
 #endif

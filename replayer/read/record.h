@@ -67,7 +67,7 @@ struct record {
   uint16_t payload_size;  /* bytes of `payload` that the record really carried */
   uint8_t version;        /* 7 or 8; 0 of a line of text */
   uint8_t is_swapped;     /* the byte order is not this machine's */
-  uint8_t has_name;       /* the payload is the name of the process `pid`, as texts tell it */
+  uint8_t has_name;       /* the payload is the name of the process `pid`, as texts have it */
   uint8_t has_no_payload; /* the text has no place for it: the event is counted only */
 };
 

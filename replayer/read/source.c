@@ -58,7 +58,7 @@ static int read_more(struct source *source, struct problem *problem) {
 }
 
 /* Says why the bytes at the cursor are no record. */
-static int refuse(struct source *source, struct problem *problem, enum record_status status) {
+static int reject(struct source *source, struct problem *problem, enum record_status status) {
   uint32_t magic = 0;
   memcpy(&magic, source->bytes + source->begin, sizeof(magic));
   if (source->is_swapped)
@@ -69,10 +69,10 @@ static int refuse(struct source *source, struct problem *problem, enum record_st
 }
 
 /* The input ended within a record that needs `size` bytes. */
-static int refuse_cut(struct source *source, struct problem *problem, enum problem_kind kind,
+static int reject_cut(struct source *source, struct problem *problem, enum problem_kind kind,
                       size_t size) {
   size_t there = source->end - source->begin;
-  /* A file of three bytes has been cut, too, but never was a trace as far as can be told. */
+  /* A file of three bytes has been cut, too, but nothing shows that it was a trace. */
   if (!source->is_started && there < sizeof(uint32_t))
     return fail(source, problem, PROBLEM_NOT_A_TRACE, 0);
   int status = fail(source, problem, kind, there);
@@ -80,7 +80,7 @@ static int refuse_cut(struct source *source, struct problem *problem, enum probl
   return status;
 }
 
-static int refuse_backwards(struct source *source, struct problem *problem,
+static int reject_backwards(struct source *source, struct problem *problem,
                             const struct record *record) {
   int status = fail(source, problem, PROBLEM_BACKWARDS, source->latest_ns - record->time_ns);
   problem->offset = (int64_t)record->offset;
@@ -88,7 +88,7 @@ static int refuse_backwards(struct source *source, struct problem *problem,
   return status;
 }
 
-static int refuse_versions(struct source *source, struct problem *problem,
+static int reject_versions(struct source *source, struct problem *problem,
                            const struct record *record) {
   int status = fail(source, problem, PROBLEM_VERSIONS, record->version);
   problem->offset = (int64_t)record->offset;
@@ -103,7 +103,7 @@ static int sort_in(struct source *source, struct problem *problem) {
   bool is_beyond = source->records - source->latest_ordinal > SOURCE_REORDER_RECORDS ||
                    source->latest_ns - record.time_ns > SOURCE_REORDER_NS;
   if (is_beyond || record.time_ns < source->passed_ns)
-    return refuse_backwards(source, problem, &record);
+    return reject_backwards(source, problem, &record);
   size_t place = source->count;
   for (; place > 0 && held[place - 1].time_ns > record.time_ns; place--)
     held[place] = held[place - 1];
@@ -171,7 +171,7 @@ static int accept(struct source *source, struct problem *problem) {
   struct record *record = &source->held[source->count];
   /* No kernel writes both: the rest of the file is of another capture, or damaged. */
   if (source->is_started && record->version != source->version)
-    return refuse_versions(source, problem, record);
+    return reject_versions(source, problem, record);
   source->is_started = true;
   source->version = record->version;
   if (record->category & CATEGORY_NOTIFY)
@@ -210,11 +210,11 @@ static int decode_one(struct source *source, struct problem *problem) {
     }
     bool is_payload = status == RECORD_SHORT_PAYLOAD;
     if (status != RECORD_SHORT_HEADER && !is_payload)
-      return refuse(source, problem, status);
+      return reject(source, problem, status);
     if (source->is_at_end && available == 0)
       return 0;
     if (source->is_at_end)
-      return refuse_cut(source, problem, is_payload ? PROBLEM_CUT_PAYLOAD : PROBLEM_CUT_HEADER,
+      return reject_cut(source, problem, is_payload ? PROBLEM_CUT_PAYLOAD : PROBLEM_CUT_HEADER,
                         size);
     if (read_more(source, problem))
       return -EBADMSG;

@@ -1,8 +1,8 @@
 /* Captures as text: one event a line, as blkparse, perf, ftrace and the blk tracer print them, read
  * into the records of the binary captures, so that the same pairing makes their requests.
  *
- * What a line lacks stays zero (docs/event-texts.md). Lines that the format knows and that are no
- * events are passed over; wrong lines are counted, and the first of them kept. */
+ * What is missing in a line stays zero (docs/event-texts.md). Lines that the format knows and that
+ * are no events are passed over; wrong lines are counted, and the first of them kept. */
 #ifndef TRACEKIT_READ_TEXT_H
 #define TRACEKIT_READ_TEXT_H
 
@@ -73,7 +73,7 @@ void text_too_long(struct text *text, const char *line, size_t bytes);
 enum text_format text_detect(const char *head, size_t size);
 
 /* Reads the format `pattern`, with or without its "\n" at the end. Returns 0, -EINVAL for a field
- * that blkparse does not know or a pattern that is too long, -ENODATA when it lacks a time, an
+ * that blkparse does not know or a pattern that is too long, -ENODATA without a time, an
  * action, RWBS, a place or a length. */
 int text_form_open(struct text_form *form, const char *pattern);
 

@@ -295,7 +295,7 @@ bool text_place(const struct text_body *body, struct record *record) {
     return false;
   record->sector = body->sector;
   record->bytes = body->sectors << SECTOR_SHIFT;
-  /* A last sector that is used in part; a command's bytes, where no sectors are told. */
+  /* A last sector that is used in part; a command's bytes, where sectors are missing. */
   bool is_exact = body->bytes && body->bytes <= UINT32_MAX &&
                   (body->bytes + 511) >> SECTOR_SHIFT == body->sectors;
   if (is_exact)

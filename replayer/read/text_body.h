@@ -23,18 +23,18 @@ struct text_body {
 };
 
 /* Reads the action's letters at `*at` and sets record->action, or makes a message of the record.
- * Returns false for letters that are no action. What follows is the caller's matter. */
+ * Returns false for letters that are no action. The caller checks what follows. */
 bool text_action(const char **at, struct record *record);
 
 /* Reads RWBS letters, of blkparse or of the kernel, into record->category, to the first
- * that is none. Returns false when there is no operation. */
+ * other letter. Returns false when there is no operation. */
 bool text_rwbs(const char **at, struct record *record);
 
 /* Reads the rest, to the line's end. `end` is the place of its '\n'. */
 bool text_body(const char *at, const char *end, struct text_body *out);
 
 /* Fills what the body says into the record, of which the action and the category are known.
- * Returns false when the body lacks what the action needs or a number is out of range. */
+ * Returns false when something that the action needs is missing or a number is out of range. */
 bool text_fill(const struct text_body *body, struct record *record);
 
 /* The parts of that: the place, which may be out of range, and the name of the process, unless the

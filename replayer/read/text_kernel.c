@@ -15,7 +15,7 @@
 
 #define MOST_CPU 65535u
 
-/* Other block_* events tell nothing of a request's way: they are passed over. */
+/* Other block_* events do not concern a request's way: they are passed over. */
 struct known_event {
   const char *name; /* behind "block_" */
   uint8_t length;   /* of the name */
@@ -190,9 +190,9 @@ static uint64_t number_behind(const char *line, const char *end, const char *wor
   return number;
 }
 
-/* Lines that tell losses: a header's "entries-in-buffer/entries-written: 3/5", ftrace's "CPU:0
+/* Lines that report losses: a header's "entries-in-buffer/entries-written: 3/5", ftrace's "CPU:0
  * [LOST 2 EVENTS]", trace-cmd's "CPU:0 [2 EVENTS DROPPED]", perf's "PERF_RECORD_LOST lost 2". */
-static bool tells_loss(struct text *text, const char *line, const char *end) {
+static bool reports_loss(struct text *text, const char *line, const char *end) {
   static const char written[] = "entries-in-buffer/entries-written:";
   static const char dropped[] = " EVENTS DROPPED]";
   const char *at = memmem(line, (size_t)(end - line), written, sizeof(written) - 1);
@@ -251,14 +251,14 @@ enum text_status text_kernel(struct text *text, const char *line, const char *en
                              struct record *out) {
   const char *at = line;
   if (!read_head(&at, end, out)) {
-    if (tells_loss(text, line, end) || is_of_chain(line))
+    if (reports_loss(text, line, end) || is_of_chain(line))
       return TEXT_PASSED;
     at = line;
     if (!read_short_head(&at, end, out))
       return TEXT_BAD;
   }
   at = skip_blanks(at);
-  if (*at == 'P' && tells_loss(text, at, end))
+  if (*at == 'P' && reports_loss(text, at, end))
     return TEXT_PASSED;
   if (!is_digit(*at))
     return read_name(text, at, end, out);

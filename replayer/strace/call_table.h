@@ -18,7 +18,7 @@ enum form {
   FORM_HOW = 64,     /* of open: flags in a structure */
   FORM_WRITE = 128,  /* of a transfer */
   FORM_PLACED = 256, /* of a transfer: with an offset */
-  FORM_VECTOR = 512, /* of a transfer: parts, whose lengths are not told */
+  FORM_VECTOR = 512, /* of a transfer: parts, whose lengths are not printed */
   FORM_SEND = 1024,  /* of copy: sendfile */
 };
 

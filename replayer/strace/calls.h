@@ -42,7 +42,7 @@ struct tk_calls_options {
   const char *below;   /* rows of files below this folder only; NULL: all */
   int64_t start_ns;    /* unix time before the command began, to look at the files that are still
                           there; 0: they are not looked at */
-  int32_t is_snapshot; /* 1: tk_calls_know is told everything that was below `below` */
+  int32_t is_snapshot; /* 1: tk_calls_know reports everything that was below `below` */
 };
 
 /* What is known of a file; `kind` is enum file_kind and `evidence` enum evidence. */

@@ -165,7 +165,7 @@ int64_t cursor_text(struct cursor *cursor, char *out, size_t capacity) {
     return -1;
   struct view inside = {cursor->at + 1, (size_t)(after - cursor->at - 2)};
   cursor->at = after;
-  /* `"..."...`: strace prints paths whole, so a text that it cut is none. */
+  /* `"..."...`: strace prints paths whole, so a text that it cut is no path. */
   bool is_cut = cursor->end - after >= 3 && memcmp(after, "...", 3) == 0;
   return is_cut ? -1 : view_unescape(inside, out, capacity);
 }

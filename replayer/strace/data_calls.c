@@ -21,7 +21,7 @@ static struct tk_operation row_of_handle(const struct step *step, enum operation
   return row;
 }
 
-/* Takes in what a read tells of the file's size: a short one met the end. */
+/* Learns the file's size from a read: a short one met the end. */
 static void note_read(struct tk_calls *calls, const struct handle *handle,
                       const struct tk_operation *row) {
   struct node *node = &calls->files.nodes[handle->node];
@@ -33,7 +33,7 @@ static void note_read(struct tk_calls *calls, const struct handle *handle,
   bool is_short = row->length_bytes > row->done_bytes;
   bool is_exact = row->done_bytes > 0 || end == 0 || end == node->read_to;
   if (is_short && is_exact && node->bytes < 0)
-    node_told(&calls->files, handle->node, end, EVIDENCE_END);
+    node_set_size(&calls->files, handle->node, end, EVIDENCE_END);
 }
 
 static void note_write(struct tk_calls *calls, const struct handle *handle,
@@ -165,7 +165,7 @@ int on_seek(struct step *step) {
   struct handle *handle = &step->calls->handles.handles[place];
   handle->position = step->call.value;
   if (whence == SEEK_END && is_plain_file(step->calls, handle))
-    node_told(&step->calls->files, handle->node, step->call.value - distance, EVIDENCE_SEEK);
+    node_set_size(&step->calls->files, handle->node, step->call.value - distance, EVIDENCE_SEEK);
   return 0;
 }
 

@@ -193,7 +193,7 @@ int files_renamed(struct files *files, int32_t from, int32_t to) {
   return files->files[from].kind == KIND_FILE ? 0 : rename_below(files, from, to);
 }
 
-void node_told(struct files *files, int32_t number, int64_t bytes, enum evidence evidence) {
+void node_set_size(struct files *files, int32_t number, int64_t bytes, enum evidence evidence) {
   struct node *node = &files->nodes[number];
   node->bytes = bytes;
   if (node->is_changed || node->origin < 0)

@@ -24,7 +24,7 @@ enum evidence {
   EVIDENCE_READS,     /* at least as large as what was read */
 };
 
-#define NODE_NEW (-1)    /* nobody asked for it yet */
+#define NODE_NEW (-1)    /* not looked up yet */
 #define NODE_ABSENT (-2) /* there is no such file now */
 
 struct file {
@@ -81,14 +81,14 @@ void files_removed(struct files *files, int32_t file);
 int files_linked(struct files *files, int32_t from, int32_t to);
 int files_renamed(struct files *files, int32_t from, int32_t to);
 
-/* A node's size was told by the trace. */
-void node_told(struct files *files, int32_t node, int64_t bytes, enum evidence evidence);
+/* The trace reports a node's size. */
+void node_set_size(struct files *files, int32_t node, int64_t bytes, enum evidence evidence);
 
 /* A node was written to up to `end`, cut or extended to `bytes`. */
 void node_written(struct files *files, int32_t node, int64_t end);
 void node_cut(struct files *files, int32_t node, int64_t bytes);
 
-/* Works out, at the end, what sizes can be told from the sizes afterwards and from reads. */
+/* Works out, at the end, what sizes follow from the sizes afterwards and from reads. */
 void files_conclude(struct files *files);
 
 void files_clear(struct files *files);

@@ -32,7 +32,7 @@ struct call {
   int64_t value;
   struct view path;    /* what strace found behind a descriptor that was returned, escaped */
   int32_t error;       /* errno, 0 for none */
-  int64_t duration_ns; /* -1 when not told */
+  int64_t duration_ns; /* -1 when missing */
 };
 
 /* Splits a line without its end; the views point into it. */

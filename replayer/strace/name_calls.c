@@ -6,23 +6,23 @@
 
 #include "strace/call_table.h"
 
-/* Reads a number behind `name=` in what a call told, without going on. */
-static bool told(const struct step *step, const char *name, int64_t *out) {
+/* Reads the number behind `name=` in what a call returned, without going on. */
+static bool read_result(const struct step *step, const char *name, int64_t *out) {
   struct cursor cursor = step->at;
   return cursor_find(&cursor, name) && cursor_number(&cursor, out);
 }
 
-/* Takes in what a stat told of a file and of the node that it leads to. */
+/* Takes in what a stat reported of a file and of the node that it leads to. */
 static void note_stat(const struct step *step, int32_t number, int32_t node) {
   struct files *files = &step->calls->files;
   struct file *file = &files->files[number];
   int64_t mode;
   int64_t bytes;
-  if (file->kind == KIND_OTHER || !told(step, "mode=", &mode))
+  if (file->kind == KIND_OTHER || !read_result(step, "mode=", &mode))
     return;
   file->kind = S_ISREG(mode) ? KIND_FILE : S_ISDIR(mode) ? KIND_DIRECTORY : KIND_OTHER;
-  if (S_ISREG(mode) && told(step, "size=", &bytes))
-    node_told(files, node, bytes, EVIDENCE_STAT);
+  if (S_ISREG(mode) && read_result(step, "size=", &bytes))
+    node_set_size(files, node, bytes, EVIDENCE_STAT);
 }
 
 /* Makes the row of a stat of an open file. */
@@ -44,7 +44,7 @@ static int stat_handle(struct step *step) {
 static int note_path(const struct step *step, int32_t number) {
   int64_t mode;
   /* A link itself is not what its path leads to. */
-  bool is_link = told(step, "mode=", &mode) && S_ISLNK(mode);
+  bool is_link = read_result(step, "mode=", &mode) && S_ISLNK(mode);
   int32_t node = is_link ? 0 : files_present(&step->calls->files, number);
   if (node >= 0 && !is_link)
     note_stat(step, number, node);

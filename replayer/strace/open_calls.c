@@ -13,7 +13,7 @@ static bool is_made(struct tk_calls *calls, int32_t number, int64_t flags) {
     return false;
   if (file->node == NODE_ABSENT || (flags & O_EXCL) || file->is_born)
     return true;
-  /* It is gone, or the file system does not tell when it was made. */
+  /* It is gone, or the file system does not report when it was made. */
   bool is_guess = file->is_gone || (flags & O_TRUNC);
   calls->stats.guessed_creates += is_guess;
   return is_guess;
@@ -92,7 +92,7 @@ int on_close(struct step *step) {
     return -EINVAL;
   if (step->call.error == EBADF)
     return 0;
-  step->call.error = 0; /* whatever close complains of, the descriptor is gone */
+  step->call.error = 0; /* after any error of close the descriptor is gone */
   return close_descriptor(step, step->task->descriptors, described.fd);
 }
 

@@ -19,7 +19,7 @@ void follow_init(struct follower *follower, struct working_set *working_set) {
                                 .circle_sector = WORKING_SET_NOWHERE};
 }
 
-/* Finds pages that were not used, with room for the run or as much of it as there is. */
+/* Finds pages that were not used, with space for the run or as much of it as there is. */
 static uint64_t fresh_place(struct working_set *working_set, const struct place *place,
                             struct rng *rng, const struct follow_request *request) {
   uint64_t wanted = request->sectors + request->ahead.sectors;
@@ -27,10 +27,10 @@ static uint64_t fresh_place(struct working_set *working_set, const struct place 
   uint64_t most = 0;
   for (int left = FRESH_TRIES; left > 0 && most < wanted; left--) {
     uint64_t start = place_draw(place, request->sectors, rng);
-    uint64_t room = working_set_room(working_set, start, wanted);
-    if (room > most || left == FRESH_TRIES) {
+    uint64_t free_sectors = working_set_free_sectors(working_set, start, wanted);
+    if (free_sectors > most || left == FRESH_TRIES) {
       found = start;
-      most = room;
+      most = free_sectors;
     }
   }
   if (most >= request->sectors)
@@ -40,13 +40,13 @@ static uint64_t fresh_place(struct working_set *working_set, const struct place 
 
 static uint64_t used_place(const struct working_set *working_set, const struct place *place,
                            struct rng *rng, const struct follow_request *request, uint64_t back) {
-  const struct working_set_wish wish = {
+  const struct working_set_query query = {
       .back = back,
       .sectors = request->sectors,
       .align_sectors = place->setup.align_sectors,
       .ahead = request->ahead,
   };
-  return working_set_again(working_set, &wish, rng);
+  return working_set_find_used(working_set, &query, rng);
 }
 
 /* Begins a run: on used pages as far back as is drawn, or on others. */
@@ -57,21 +57,21 @@ static uint64_t elsewhere(struct follower *follower, const struct follow_setup *
   struct follow_request turned = *request;
   turned.ahead.is_used = !request->ahead.is_used;
   turned.ahead.back = (struct working_set_span){0, UINT64_MAX};
-  follower->lent = 0;
+  follower->debt = 0;
   if (!setup->is_used) {
     int is_even = request->ahead.is_used;
     uint64_t due =
         working_set_due(working_set, request->sectors + (is_even ? 0 : request->ahead.sectors));
     if (due == 0)
       return fresh_place(working_set, place, rng, request);
-    follower->lent = -1;
+    follower->debt = -1;
     return used_place(working_set, place, rng, is_even ? request : &turned, due);
   }
   uint64_t back = (uint64_t)fmax(floor(dist_draw(&place->setup.distance, rng)), 1.0);
   if (back <= working_set_count(working_set))
     return used_place(working_set, place, rng, request, back);
   working_set_owe(working_set, back);
-  follower->lent = 1;
+  follower->debt = 1;
   return fresh_place(working_set, place, rng, request);
 }
 
@@ -87,7 +87,7 @@ static uint64_t next_on_circle(struct follower *follower, const struct follow_se
 
 /* Says whether a request that goes on is on used pages, as its run is. */
 static int will_use(const struct follower *follower, const struct follow_setup *setup) {
-  return follower->lent == 0 ? setup->is_used != 0 : follower->lent < 0;
+  return follower->debt == 0 ? setup->is_used != 0 : follower->debt < 0;
 }
 
 /* Says where the request goes on or resumes; WORKING_SET_NOWHERE if it does neither, or if the
@@ -107,7 +107,7 @@ static uint64_t behind(const struct follower *follower, const struct follow_setu
   int is_right = will_use(follower, setup)
                      ? working_set_is_used(follower->working_set, start, sectors)
                      : working_set_is_free(follower->working_set, start, sectors);
-  if (follower->lent == 0 && setup->is_used)
+  if (follower->debt == 0 && setup->is_used)
     is_right = is_right && working_set_is_back(follower->working_set, start, &setup->back);
   return is_right ? start : WORKING_SET_NOWHERE;
 }
@@ -120,12 +120,12 @@ int follow_next(struct follower *follower, const struct follow_setup *setup,
     return working_set_use(follower->working_set, *sector, request->sectors);
   }
   if (setup->mode == FOLLOW_RESUMED)
-    follower->lent = 0;
+    follower->debt = 0;
   uint64_t start = behind(follower, setup, place->setup.sectors, request->sectors);
   if (start == WORKING_SET_NOWHERE)
     start = elsewhere(follower, setup, place, rng, request);
-  if (follower->lent != 0 && (follower->lent > 0) == (setup->is_used != 0))
-    working_set_balance(follower->working_set, follower->lent * (int64_t)request->sectors);
+  if (follower->debt != 0 && (follower->debt > 0) == (setup->is_used != 0))
+    working_set_balance(follower->working_set, follower->debt * (int64_t)request->sectors);
   if (start != follower->end_sector)
     follower->left_sector = follower->end_sector;
   follower->end_sector = start + request->sectors;

@@ -4,7 +4,7 @@
  *
  * Places are sectors from the start of the stream's region, whose used pages all its streams share.
  * Whether pages are used again comes before where they lie: a request that was to go on, but would
- * come to pages of the other sort, begins elsewhere. Runs begin where there is room for them, so
+ * come to pages of the other sort, begins elsewhere. Runs begin where there is space for them, so
  * that this is rare. Pages that were to be used again but lie further back than any used one (at
  * the start, when few are) are not used before; as many are used again later that were not to be.
  */
@@ -40,7 +40,7 @@ struct follower {
   uint64_t end_sector;             /* of the last request; WORKING_SET_NOWHERE before the first */
   uint64_t left_sector;            /* where the run before the last one ended; likewise */
   uint64_t circle_sector;          /* where the circle goes on; likewise */
-  int lent; /* the run was to be on used pages and is not: 1; or the reverse: -1 */
+  int debt; /* the run was to be on used pages and is not: 1; or the reverse: -1 */
 };
 
 /* A request, and how its run goes on behind it. */

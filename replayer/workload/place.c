@@ -17,7 +17,8 @@ static void permutation_init(struct permutation *permutation, uint64_t count, ui
   *permutation = (struct permutation){count, key, ((uint64_t)1 << half) - 1, half};
 }
 
-/* A Feistel network of hashes permutes 2 x half bits; what lies beyond the count walks on. */
+/* A Feistel network of hashes permutes 2 x half bits; what lies beyond the count is permuted again.
+ */
 static uint64_t permuted(const struct permutation *permutation, uint64_t number) {
   do {
     uint64_t left = number >> permutation->half_bits;
@@ -134,20 +135,22 @@ static uint64_t block_of(const struct place *place, struct rng *rng) {
   return permuted(&place->permutation, rank);
 }
 
-/* Returns the number of the aligned places that a run of so many sectors has in `room` sectors. */
-static uint64_t choices(const struct place_setup *setup, uint64_t room, uint64_t sectors) {
-  return room > sectors ? (room - sectors) / setup->align_sectors + 1 : 1;
+/* Returns the number of the aligned places that a run of so many sectors has in `extent_sectors`
+ * sectors. */
+static uint64_t choices(const struct place_setup *setup, uint64_t extent_sectors,
+                        uint64_t sectors) {
+  return extent_sectors > sectors ? (extent_sectors - sectors) / setup->align_sectors + 1 : 1;
 }
 
 uint64_t place_draw(const struct place *place, uint64_t sectors, struct rng *rng) {
   const struct place_setup *setup = &place->setup;
   uint64_t start = 0;
-  uint64_t room = setup->sectors;
+  uint64_t extent_sectors = setup->sectors;
   if (setup->kind != PLACE_UNIFORM) {
     start = block_of(place, rng) * setup->block_sectors;
-    room = setup->block_sectors;
+    extent_sectors = setup->block_sectors;
   }
-  start += rng_below(rng, choices(setup, room, sectors)) * setup->align_sectors;
+  start += rng_below(rng, choices(setup, extent_sectors, sectors)) * setup->align_sectors;
   uint64_t last = (choices(setup, setup->sectors, sectors) - 1) * setup->align_sectors;
   return start < last ? start : last;
 }

@@ -55,7 +55,7 @@ struct place {
   uint64_t blocks;
 };
 
-/* Without `remembers` places used before are not its matter. Returns 0, -EINVAL or -ENOMEM. What
+/* Without `remembers` no places are used again. Returns 0, -EINVAL or -ENOMEM. What
  * the setup points to is not copied. Release with place_end in any case. */
 int place_init(struct place *place, const struct place_setup *setup, int remembers);
 

@@ -5,7 +5,7 @@
 
 #include "workload/recency.h"
 
-#define WISH_STEPS 256
+#define QUERY_STEPS 256
 #define GAP_STEPS 4096
 #define FULL_MOST 10
 #define AHEAD_MOST 512U /* sectors of used pages that are looked at */
@@ -53,7 +53,8 @@ int working_set_use(struct working_set *set, uint64_t sector, uint64_t sectors) 
   return status;
 }
 
-uint64_t working_set_room(const struct working_set *set, uint64_t sector, uint64_t sectors) {
+uint64_t working_set_free_sectors(const struct working_set *set, uint64_t sector,
+                                  uint64_t sectors) {
   uint64_t end = sector + sectors < set->sectors ? sector + sectors : set->sectors;
   for (uint64_t page = page_of(sector); page * WORKING_SET_PAGE_SECTORS < end; page++)
     if (recency_has(set->pages, page))
@@ -63,7 +64,7 @@ uint64_t working_set_room(const struct working_set *set, uint64_t sector, uint64
 
 int working_set_is_free(const struct working_set *set, uint64_t sector, uint64_t sectors) {
   uint64_t left = set->sectors > sector ? set->sectors - sector : 0;
-  return working_set_room(set, sector, sectors) == (sectors < left ? sectors : left);
+  return working_set_free_sectors(set, sector, sectors) == (sectors < left ? sectors : left);
 }
 
 int working_set_is_used(const struct working_set *set, uint64_t sector, uint64_t sectors) {
@@ -81,7 +82,7 @@ int working_set_is_back(const struct working_set *set, uint64_t sector,
   return back > 0 && back >= span->from && back <= span->to;
 }
 
-/* Says whether a run that ends there could go on as wished. */
+/* Says whether a run that ends there could go on as asked. */
 static int goes_on(const struct working_set *set, uint64_t end,
                    const struct working_set_ahead *ahead) {
   if (ahead->sectors == 0)
@@ -111,16 +112,17 @@ int tk_working_set_see(struct working_set *set, const struct working_set_run *ru
 
 /* Returns where a request begins in a page: at its start, or if it is smaller than a page and may,
  * anywhere within it, or at its end if the run goes on with the next page. */
-static uint64_t within_page(const struct working_set_wish *wish, struct rng *rng) {
-  if (wish->align_sectors >= WORKING_SET_PAGE_SECTORS || wish->sectors >= WORKING_SET_PAGE_SECTORS)
+static uint64_t within_page(const struct working_set_query *query, struct rng *rng) {
+  if (query->align_sectors >= WORKING_SET_PAGE_SECTORS ||
+      query->sectors >= WORKING_SET_PAGE_SECTORS)
     return 0;
-  if (wish->ahead.sectors > 0 && !wish->ahead.is_used)
-    return WORKING_SET_PAGE_SECTORS - wish->sectors;
-  uint64_t choices = (WORKING_SET_PAGE_SECTORS - wish->sectors) / wish->align_sectors + 1;
-  return rng_below(rng, choices) * wish->align_sectors;
+  if (query->ahead.sectors > 0 && !query->ahead.is_used)
+    return WORKING_SET_PAGE_SECTORS - query->sectors;
+  uint64_t choices = (WORKING_SET_PAGE_SECTORS - query->sectors) / query->align_sectors + 1;
+  return rng_below(rng, choices) * query->align_sectors;
 }
 
-/* Returns the page that lies `step` steps around the one wished for: itself, one further back, one
+/* Returns the page that lies `step` steps around the one asked for: itself, one further back, one
  * less far, two further back and so on; WORKING_SET_NOWHERE if there is none. */
 static uint64_t page_near(const struct working_set *set, uint64_t back, uint64_t step) {
   uint64_t off = (step + 1) / 2;
@@ -132,26 +134,26 @@ static uint64_t page_near(const struct working_set *set, uint64_t back, uint64_t
   return recency_at(set->pages, found - 1);
 }
 
-uint64_t working_set_again(const struct working_set *set, const struct working_set_wish *wish,
-                           struct rng *rng) {
-  uint64_t inside = within_page(wish, rng);
+uint64_t working_set_find_used(const struct working_set *set, const struct working_set_query *query,
+                               struct rng *rng) {
+  uint64_t inside = within_page(query, rng);
   uint64_t found = WORKING_SET_NOWHERE;
-  for (uint64_t step = 0; step < WISH_STEPS; step++) {
-    uint64_t page = page_near(set, wish->back, step);
+  for (uint64_t step = 0; step < QUERY_STEPS; step++) {
+    uint64_t page = page_near(set, query->back, step);
     uint64_t sector = page * WORKING_SET_PAGE_SECTORS + inside;
-    if (page == WORKING_SET_NOWHERE || sector % wish->align_sectors != 0 ||
-        !working_set_is_used(set, sector, wish->sectors))
+    if (page == WORKING_SET_NOWHERE || sector % query->align_sectors != 0 ||
+        !working_set_is_used(set, sector, query->sectors))
       continue;
-    if (goes_on(set, sector + wish->sectors, &wish->ahead))
+    if (goes_on(set, sector + query->sectors, &query->ahead))
       return sector;
     if (found == WORKING_SET_NOWHERE)
       found = sector;
   }
   if (found != WORKING_SET_NOWHERE)
     return found;
-  uint64_t start = recency_at(set->pages, wish->back - 1) * WORKING_SET_PAGE_SECTORS;
-  start -= start % wish->align_sectors;
-  return start + wish->sectors <= set->sectors ? start : 0;
+  uint64_t start = recency_at(set->pages, query->back - 1) * WORKING_SET_PAGE_SECTORS;
+  start -= start % query->align_sectors;
+  return start + query->sectors <= set->sectors ? start : 0;
 }
 
 uint64_t working_set_gap(struct working_set *set, uint64_t sector, uint64_t sectors,

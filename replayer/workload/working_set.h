@@ -35,7 +35,7 @@ struct working_set_ahead {
 };
 
 /* What is wanted of a place that was used before. */
-struct working_set_wish {
+struct working_set_query {
   uint64_t back; /* how many pages back by their last use, at least 1 */
   uint64_t sectors;
   uint64_t align_sectors;
@@ -59,7 +59,7 @@ int working_set_use(struct working_set *set, uint64_t sector, uint64_t sectors);
 
 /* Returns how many of so many sectors lie on pages that are not used, up to the first used page or
  * the end of the part. */
-uint64_t working_set_room(const struct working_set *set, uint64_t sector, uint64_t sectors);
+uint64_t working_set_free_sectors(const struct working_set *set, uint64_t sector, uint64_t sectors);
 
 /* Says whether no page of the sectors is used, as far as the part goes. */
 int working_set_is_free(const struct working_set *set, uint64_t sector, uint64_t sectors);
@@ -74,10 +74,10 @@ int working_set_is_back(const struct working_set *set, uint64_t sector,
 /* Returns how many pages are used. */
 uint64_t working_set_count(const struct working_set *set);
 
-/* Returns a place on used pages as far back as wished, where at least so many pages are used: the
- * nearest that fits the wish, else one whose pages are all used, else the very one. */
-uint64_t working_set_again(const struct working_set *set, const struct working_set_wish *wish,
-                           struct rng *rng);
+/* Returns a place on used pages as far back as asked, where at least so many pages are used: the
+ * nearest that fits the query, else one whose pages are all used, else the very one. */
+uint64_t working_set_find_used(const struct working_set *set, const struct working_set_query *query,
+                               struct rng *rng);
 
 /* Returns the first place from `sector` on, a multiple of `align_sectors`, whose pages are not
  * used; `sector` itself if there is none near. It looks less far each time that there was none. */
