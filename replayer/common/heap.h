@@ -23,7 +23,8 @@
 
 #define HEAP_FUNCTION __attribute__((unused)) static inline
 
-/* An empty place moves along the path, and the item is stored once at its end. */
+/* An empty place moves along the path, and the item is stored once at its end. Nearly all items
+ * have all their children, among which a loop of fixed length chooses without branches. */
 #define HEAP_DEFINE(name, item_type, children, is_before)                                          \
   HEAP_FUNCTION void name##_push(item_type *items, size_t count, item_type item) {                 \
     size_t place = count;                                                                          \
@@ -35,10 +36,13 @@
                                                                                                    \
   HEAP_FUNCTION void name##_sink(item_type *items, size_t count, size_t place, item_type item) {   \
     for (size_t first; (first = (children) * place + 1) < count;) {                                \
-      const size_t end = first + (children) < count ? first + (children) : count;                  \
       size_t next = first;                                                                         \
-      for (size_t child = first + 1; child < end; child++)                                         \
-        next = is_before(&items[child], &items[next]) ? child : next;                              \
+      if (first + (children) <= count)                                                             \
+        for (size_t child = 1; child < (children); child++)                                        \
+          next = is_before(&items[first + child], &items[next]) ? first + child : next;            \
+      else                                                                                         \
+        for (size_t child = first + 1; child < count; child++)                                     \
+          next = is_before(&items[child], &items[next]) ? child : next;                            \
       if (!is_before(&items[next], &item))                                                         \
         break;                                                                                     \
       items[place] = items[next];                                                                  \
