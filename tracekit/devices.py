@@ -10,8 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol
 
-from tracekit._native.placement import Cost
-from tracekit._native.spindle import Disk
+from tracekit._native.placement import Cost, Disk
 from tracekit.errors import InputError, UsageError
 from tracekit.units import GB, MIB, PS_PER_US, SECTOR_BYTES
 

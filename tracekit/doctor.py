@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from tracekit import _native
 from tracekit._native.decode import Decoder
-from tracekit._native.replay import checked_program
+from tracekit._native.players import checked_program
 from tracekit.capture import files as strace
 from tracekit.capture.blktrace import why_not as why_not_blktrace
 from tracekit.capture.session import NAMES, choose

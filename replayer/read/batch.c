@@ -66,7 +66,7 @@ static const struct column columns[] = {
 
 #define COLUMNS ((int64_t)(sizeof(columns) / sizeof(columns[0])))
 
-/* In the order of enum operation. */
+/* In the order of enum row_operation. */
 static const char *const operation_names[] = {"read",         "write", "flush", "discard",
                                               "write_zeroes", "zone",  "other"};
 

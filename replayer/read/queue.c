@@ -5,7 +5,7 @@
 #include "common/hash.h"
 #include "read/event.h"
 
-static enum operation operation_of(const struct record *record) {
+static enum row_operation operation_of(const struct record *record) {
   if (record->category & CATEGORY_DISCARD)
     return OPERATION_DISCARD;
   if (record->category & CATEGORY_ZONE)

@@ -14,7 +14,7 @@
 #define ROWS_WINDOW 983040u
 #endif
 
-enum operation {
+enum row_operation {
   OPERATION_READ,
   OPERATION_WRITE,
   OPERATION_FLUSH,
@@ -38,7 +38,7 @@ struct row {
   int32_t partition;      /* index into the partition names, -1 for none */
   uint32_t request;       /* the newest of its requests, NO_REQUEST when none is left */
   uint32_t open_requests; /* requests not yet complete */
-  uint8_t operation;      /* enum operation */
+  uint8_t operation;      /* enum row_operation */
   uint8_t flags;          /* ROW_ bits */
   bool is_done;           /* nothing more can happen to it */
 };

@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 
 from tests.bench.harness import Bench, one_core, peak_mib, timed
-from tracekit._native.caches import POLICIES, Cache, CacheSetup, next_uses
-from tracekit._native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
-from tracekit._native.handle import ACCESS
+from tracekit._native.caches import (
+    ACCESS,
+    POLICIES,
+    SHARDS_SCALE,
+    Cache,
+    CacheSetup,
+    Curve,
+    PageRuns,
+    Shards,
+    next_uses,
+)
 from tracekit.model.miss_ratio_curve import Accesses, HitCounts, exact_hits, sampled_hits
 
 Array = np.ndarray[Any, Any]

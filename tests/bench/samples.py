@@ -9,8 +9,7 @@ import numpy as np
 
 from tests.bench.cache import FAR, exact, runs_of, sizes_for
 from tests.bench.harness import Bench, one_core
-from tracekit._native.curves import SHARDS_SCALE, Shards
-from tracekit._native.handle import ACCESS
+from tracekit._native.caches import ACCESS, SHARDS_SCALE, Shards
 from tracekit.model.miss_ratio_curve import HitCounts, sampled_hits
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tracekit import query
-from tracekit._native.replay import Outcome, run_program
+from tracekit._native.players import Outcome, run_program
 from tracekit.cli import app
 from tracekit.device.characterize import CharacterizeOptions, characterize
 from tracekit.device.latencies import read_latencies

@@ -21,7 +21,6 @@ from tests.fuzz import corpus
 from tracekit._native.columns import ColumnReader, Kind
 from tracekit._native.decode import DecodeError, Place, Problem, Text, detect_text
 from tracekit._native.octf import OctfError, OctfReader
-from tracekit._native.octf import Place as OctfPlace
 from tracekit._native.octf import Problem as OctfProblem
 from tracekit.errors import InputError
 
@@ -162,7 +161,7 @@ def check_octf(data: bytes, folder: Path) -> None:
         os.close(fd)
 
 
-def octf_outcome(reader: OctfReader) -> int | OctfPlace:
+def octf_outcome(reader: OctfReader) -> int | Place:
     """Return how many rows came, or where they ended too early."""
     rows = 0
     try:

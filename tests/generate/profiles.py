@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.workload import Workload
 from tracekit.plans.block_plan import RECORD
 from tracekit.workload.model import Profile
 from tracekit.workload.reader import read_profile
+from tracekit.workload.streams import open_workload
 
 HEAD = 'name = "own"\ntarget_size = "64MiB"\n'
 ARRIVAL = '[arrival]\nprocess = "exponential"\nmean = "1ms"\n'
@@ -27,7 +27,7 @@ def profile(folder: Path, text: str) -> Profile:
 def requests(of: Profile, count: int, *, seed: int = 0, step: int = 1 << 14) -> NDArray[np.void]:
     """Return the first requests, asked for `step` at a time."""
     records: NDArray[Any] = np.zeros(count, RECORD)
-    with Workload(of, seed) as workload:
+    with open_workload(of, seed) as workload:
         for first in range(0, count, step):
             part = records[first : first + step]
             assert workload.fill(part) == len(part)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.generate.profiles import ARRIVAL, HEAD, profile, requests
-from tracekit._native.territory import RUN, Territory
+from tracekit._native.workload import RUN, Territory
 
 LARGE = HEAD.replace("64MiB", "4GiB")
 

@@ -68,8 +68,9 @@ def test_only_query_holds_sql_text() -> None:
     assert found == []
 
 
-def test_only_native_touches_ctypes() -> None:
-    assert [name for name in importers("ctypes") if not name.startswith("tracekit/_native/")] == []
+def test_only_native_touches_cffi_and_ctypes() -> None:
+    found = importers("cffi") | importers("_cffi_backend") | importers("ctypes")
+    assert [name for name in found if not name.startswith("tracekit/_native/")] == []
 
 
 def test_only_the_commands_talk_to_the_user() -> None:

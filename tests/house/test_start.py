@@ -13,7 +13,17 @@ import pytest
 
 HELP_LIMIT_S = 0.3
 RUNS = 7
-SLOW = {"pyarrow", "duckdb", "pandas", "numpy", "seaborn", "matplotlib", "jinja2", "rich"}
+SLOW = {
+    "_cffi_backend",
+    "pyarrow",
+    "duckdb",
+    "pandas",
+    "numpy",
+    "seaborn",
+    "matplotlib",
+    "jinja2",
+    "rich",
+}
 
 
 def help_s() -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tracekit._native.plan import tally
+from tracekit._native.workload import tally
 from tracekit.errors import TracekitError
 from tracekit.plans import block_plan
 

@@ -21,7 +21,7 @@ from tests.replay.trace import trace as blocks
 from tests.replay_files.captured import Row, trace
 from tests.replay_files.program import RESULT, command, do, run, write_plan
 from tests.replay_files.test_captured import directory
-from tracekit._native.file_results import read_results
+from tracekit._native.players import read_results
 from tracekit.cli import app
 from tracekit.errors import UsageError
 from tracekit.plans.file_plan import FileTable

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.simulate.cache_models import Reference
-from tracekit._native.handle import RUN
+from tracekit._native.caches import RUN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracekit._native.accesses import NEITHER, READ, WRITE, AccessColumns, make_accesses
+from tracekit._native.caches import NEITHER, READ, WRITE, AccessColumns, make_accesses
 from tracekit.errors import TracekitError
 from tracekit.model.miss_ratio_curve import DEVICE_PAGES, Accesses
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.simulate.cache_traces import make_trace
-from tracekit._native.buffers import RowBuffers
-from tracekit._native.handle import ACCESS
+from tracekit._native.caches import ACCESS, RowBuffers
 from tracekit.cli import app
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.buffer import BufferOptions, simulate_buffer

@@ -119,8 +119,7 @@ def simulate_pairs(
     folder: TraceFolder, cells: list[dict[str, Any]], *, allocate: bool
 ) -> list[dict[str, int]]:
     """Return hits and writes of each pair of sizes from the explicit simulator."""
-    from tracekit._native.caches import TwoLevelSetup
-    from tracekit._native.curves import PageRuns
+    from tracekit._native.caches import PageRuns, TwoLevelSetup
     from tracekit.model.block_orders import read_blocks
     from tracekit.model.cache_plane import simulated_pair
     from tracekit.model.miss_ratio_curve import Accesses, page_keys

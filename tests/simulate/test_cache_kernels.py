@@ -10,16 +10,18 @@ from hypothesis import strategies as st
 from tests.simulate import cache_models, level_models
 from tests.simulate.cache_runs import PAGES, RUNS, Run, native, references
 from tracekit._native.caches import (
+    ACCESS,
     POLICIES,
+    ROWS,
     WRITES,
     Cache,
     CacheSetup,
+    Curve,
+    PageRuns,
     TwoLevel,
     TwoLevelSetup,
     next_uses,
 )
-from tracekit._native.curves import Curve, PageRuns
-from tracekit._native.handle import ACCESS, ROWS
 from tracekit.errors import InputError, TracekitError
 
 SIZES = np.arange(1, PAGES + 2, dtype=np.uint64)

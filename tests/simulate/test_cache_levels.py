@@ -17,8 +17,7 @@ from tests.simulate.cache_runs import PAGES, Run, native, references
 from tests.simulate.cache_traces import make_trace
 from tests.simulate.level_models import two_level_counts
 from tests.simulate.level_versions import Copies
-from tracekit._native.caches import TwoLevel, TwoLevelSetup
-from tracekit._native.curves import Curve
+from tracekit._native.caches import Curve, TwoLevel, TwoLevelSetup
 from tracekit.cli import app
 from tracekit.devices import Profile
 from tracekit.errors import UsageError

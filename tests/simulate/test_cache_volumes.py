@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.simulate.cache_models import distance
 from tests.simulate.cache_traces import Request, make_trace
-from tracekit._native.handle import RUN
+from tracekit._native.caches import RUN
 from tracekit.cli import app
 from tracekit.errors import UsageError
 from tracekit.model.cache import CacheOptions, simulate_cache

@@ -10,7 +10,7 @@ import pytest
 from tests.simulate.placement_traces import write_trace
 from tests.simulate.test_placement import as_issued
 from tests.simulate.test_placement_walk import HEAD, TWO, walked
-from tracekit._native.walk import SCENARIO
+from tracekit._native.placement import SCENARIO
 from tracekit.model.event_simulation import chains, shares_of_work
 
 

@@ -12,7 +12,7 @@ from tests.simulate.placement_traces import DISK, NVM, Block, Request, hottest_f
 from tests.simulate.test_placement import as_issued, traces
 from tests.simulate.test_placement_walk import HEAD
 from tests.simulate.walk_model import model
-from tracekit._native.ledger import Counts, Ledger
+from tracekit._native.placement import Counts, Ledger
 from tracekit.devices import Profile
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.gain_range import disks_of, hold, time_ps

@@ -10,8 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulate import shards_model
-from tracekit._native.curves import GROUPS, SHARDS_SCALE, Curve, PageRuns, Shards, ShardsTotals
-from tracekit._native.handle import ACCESS
+from tracekit._native.caches import (
+    ACCESS,
+    GROUPS,
+    SHARDS_SCALE,
+    Curve,
+    PageRuns,
+    Shards,
+    ShardsTotals,
+)
 from tracekit.model.miss_ratio_curve import HitCounts, exact_hits, sampled_hits
 
 if TYPE_CHECKING:

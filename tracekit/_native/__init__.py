@@ -1,9 +1,7 @@
-"""The native parts: the only package that touches ctypes or starts the replay program."""
+"""The border to C: the only package that knows how the native library and programs are called."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import os
 import sysconfig
 from pathlib import Path
@@ -13,7 +11,6 @@ from tracekit.errors import TracekitError
 LIBRARY = "libtracekit.so"
 PROGRAM = "tracekit-replay"
 FILE_PROGRAM = "tracekit-file-replay"
-INTERFACE_VERSION = 3  # TK_INTERFACE_VERSION in replayer/common/version.h
 
 
 def _find(name: str, folders: list[Path]) -> Path:
@@ -35,19 +32,3 @@ def library_path() -> Path:
 def program_path(name: str = PROGRAM) -> Path:
     """Return a program's path; TRACEKIT_NATIVE_DIR overrides where it is looked for."""
     return _find(name, [Path(sysconfig.get_path("scripts"))])
-
-
-@functools.cache
-def library() -> ctypes.CDLL:
-    """Load the shared library once; calls release the GIL.
-
-    Raise TracekitError when its interface is not the one that this package was written for.
-    """
-    path = library_path()
-    native = ctypes.CDLL(str(path))
-    found = native.tk_interface_version()
-    if found != INTERFACE_VERSION:
-        raise TracekitError(
-            f"{path} has interface {found}, not {INTERFACE_VERSION}", hint="build it: make setup"
-        )
-    return native

@@ -1,20 +1,122 @@
-"""Caches reference by reference: `replayer/model/` cache.h and two_level.h for numpy arrays."""
+"""Caches, their curves and row buffers: cache.h, curve.h and others of `replayer/model/`.
+
+Requests go through them as accesses (ACCESS) to page keys, or as runs (RUN) over the pages' ranks.
+"""
 
 from __future__ import annotations
 
-import ctypes
+import errno
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-from tracekit._native.handle import ROWS, U32, U64, Handle, check, functions
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from tracekit._native.library import (
+    Owned,
+    call,
+    check,
+    columns_for,
+    constant,
+    dtype_of,
+    enumerators,
+    out,
+    struct,
+)
+from tracekit.errors import InputError
 
+READ = constant("ACCESS_READ")
+WRITE = constant("ACCESS_WRITE")
+NEITHER = constant("ACCESS_NEITHER")
+ROLE_COUNT = constant("PAGE_ROLES")
+ROWS = 2 * ROLE_COUNT  # role * 2 + is_write
+MAX_PAGES = constant("PAGE_MAX") - 1
+MAX_RUN_PAGES = 65_535
 MAX_NEXT_USES = (1 << 32) - 2
-POLICIES = ("lru", "fifo", "clock", "s3-fifo", "arc", "optimum")
-WRITES = ("through", "back", "around")
+MOST_BUFFERS = constant("BUFFER_MOST")
+GROUPS = constant("SHARDS_GROUPS")
+SHARDS_SCALE = constant("SHARDS_SCALE")
+POLICIES = tuple(
+    name.replace("_", "-") for name in enumerators("cache_policy_name", "POLICY_")[:-1]
+)
+WRITES = enumerators("cache_writes", "WRITES_")
+RUN = dtype_of("struct page_run")
+ACCESS = dtype_of("struct page_access")
+FAILURE = "the cache simulation failed"
+
+
+@dataclass(frozen=True)
+class AccessColumns:
+    """Columns of requests; those of texts are indices into the table that is named with them.
+
+    `first_keys` are the keys of the devices' page 0, `kinds` READ, WRITE or NEITHER of each
+    operation, `roles` indices of schema.ROLES.
+    """
+
+    sector: NDArray[np.int64]
+    length_bytes: NDArray[np.int64]
+    device: NDArray[np.int32]
+    operation: NDArray[np.int32]
+    role: NDArray[np.int32]
+    first_keys: NDArray[np.int64]
+    kinds: NDArray[np.uint8]
+    roles: NDArray[np.uint8]
+
+
+def make_accesses(columns: AccessColumns, page_bytes: int) -> tuple[NDArray[np.void], int]:
+    """Return the accesses (ACCESS) of the reads and writes, and how many of these are impossible.
+
+    `page_bytes` is a power of two from 512. Raise TracekitError for an index beyond its table.
+    """
+    native = struct(
+        "access_columns",
+        **columns_for("access_columns", columns),
+        devices=len(columns.first_keys),
+        operations=len(columns.kinds),
+        role_count=len(columns.roles),
+        page_shift=page_bytes.bit_length() - 1,
+    )
+    rows = np.empty(len(columns.sector), ACCESS)
+    impossible = out("uint64_t")
+    made = call("tk_accesses_make", native, len(rows), rows, impossible)
+    return rows[: check(made, FAILURE)], impossible[0]
+
+
+class _Simulation(Owned):
+    failure = FAILURE
+
+    def add(self, rows: NDArray[np.void]) -> None:
+        """Go through runs or accesses in their order."""
+        self._check(self._call("add", rows, len(rows)))
+
+
+class PageRuns(Owned):
+    """Turns accesses (ACCESS) into runs (RUN) over the ranks of ascending page keys."""
+
+    kind = "tk_page_runs"
+    failure = FAILURE
+
+    def __init__(self, keys: NDArray[np.int64]) -> None:
+        if len(keys) > MAX_PAGES:
+            raise InputError(
+                f"the trace touches {len(keys):,} pages, {MAX_PAGES:,} are the most for an exact"
+                " simulation",
+                hint="sample with --samples, or simulate larger pages with --page",
+            )
+        super().__init__(keys, len(keys))
+
+    def find(self, rows: NDArray[np.void]) -> NDArray[np.void]:
+        """Return the runs of the accesses; raise InputError for a page that is not a key."""
+        parts = (rows["count"].astype(np.int64) + MAX_RUN_PAGES - 1) // MAX_RUN_PAGES
+        runs = np.empty(int(parts.sum()), RUN)
+        made = self._call("find", rows, len(rows), runs, len(runs), out("uint64_t"))
+        if made == -errno.ENOENT:
+            raise InputError(
+                "a request touches a block that the table 'blocks' lacks",
+                hint="run: tracekit classify",
+            )
+        return runs[: self._check(made)]
 
 
 @dataclass(frozen=True)
@@ -39,6 +141,36 @@ class CacheCounts:
     backend_reads: int
     backend_writes: int
     dirty: int
+
+
+class Cache(Owned):
+    """One cache level, reference by reference."""
+
+    kind = "tk_cache"
+    failure = FAILURE
+
+    def __init__(self, setup: CacheSetup) -> None:
+        super().__init__(_native_setup(setup))
+
+    def add(self, runs: NDArray[np.void], next_uses: NDArray[np.uint32] | None = None) -> None:
+        """Go through runs; the optimum needs what `next_uses` returns for them."""
+        self._check(self._call("add", runs, len(runs), next_uses))
+
+    def read(self) -> CacheCounts:
+        """Return what happened so far."""
+        return CacheCounts(**self._read("read", "cache_counts"))
+
+
+def next_uses(setup: CacheSetup, runs: NDArray[np.void]) -> NDArray[np.uint32]:
+    """Return for each page of each run the number of its next use, as the optimum needs it."""
+    found = np.empty(int(runs["count"].sum(dtype=np.int64)), np.uint32)
+    check(call("tk_cache_next_uses", _native_setup(setup), runs, len(runs), found), FAILURE)
+    return found
+
+
+def _native_setup(setup: CacheSetup) -> Any:
+    numbers = {"policy": POLICIES.index(setup.policy), "writes": WRITES.index(setup.writes)}
+    return struct("cache_setup", **vars(setup) | numbers)
 
 
 @dataclass(frozen=True)
@@ -66,119 +198,95 @@ class TwoLevelCounts:
     dirty: int
 
 
-class _CacheSetup(ctypes.Structure):
-    _fields_ = [
-        (name, U32)
-        for name in ("page_count", "capacity", "policy", "writes", "writes_allocate", "unused")
-    ]
+class TwoLevel(_Simulation):
+    """A fast cache above a slow one, runs reference by reference."""
 
-
-class _CacheCounts(ctypes.Structure):
-    _fields_ = [
-        ("references", U64 * ROWS),
-        ("hits", U64 * ROWS),
-        *((name, U64) for name in ("fills", "evictions", "backend_reads")),
-        ("backend_writes", U64),
-        ("dirty", U64),
-    ]
-
-
-class _TwoLevelSetup(ctypes.Structure):
-    _fields_ = [
-        ("page_count", U32),
-        ("capacity", U32 * 2),
-        ("policy", U32 * 2),
-        ("is_inclusive", U32),
-        ("writes_allocate", U32),
-        ("writes", U32),
-    ]
-
-
-class _TwoLevelCounts(ctypes.Structure):
-    _fields_ = [
-        ("references", U64 * 2),
-        ("hits", (U64 * 2) * 2),
-        ("fills", U64 * 2),
-        ("updates", U64 * 2),
-        ("base_writes", U64),
-        ("dirty", U64),
-    ]
-
-
-class Cache(Handle):
-    """One cache level, reference by reference."""
-
-    kind = "cache"
-
-    def __init__(self, setup: CacheSetup) -> None:
-        super().__init__(ctypes.byref(_native_setup(setup)))
-
-    def add(self, runs: NDArray[np.void], next_uses: NDArray[np.uint32] | None = None) -> None:
-        """Go through runs; the optimum needs what `next_uses` returns for them."""
-        self._add(runs, None if next_uses is None else next_uses.ctypes.data)
-
-    def read(self) -> CacheCounts:
-        """Return what happened so far."""
-        counts = _CacheCounts()
-        self._native.tk_cache_read(self._handle, ctypes.byref(counts))
-        return CacheCounts(
-            tuple(counts.references),
-            tuple(counts.hits),
-            *(getattr(counts, name) for name, *_ in _CacheCounts._fields_[2:]),
-        )
-
-
-class TwoLevel(Handle):
-    """A fast cache above a slow one, reference by reference."""
-
-    kind = "two_level"
+    kind = "tk_two_level"
 
     def __init__(self, setup: TwoLevelSetup) -> None:
-        native = _TwoLevelSetup(
-            setup.page_count,
-            setup.capacity,
-            (POLICIES.index(setup.policy[0]), POLICIES.index(setup.policy[1])),
-            int(setup.is_inclusive),
-            int(setup.writes_allocate),
-            WRITES.index(setup.writes),
-        )
-        super().__init__(ctypes.byref(native))
-
-    def add(self, runs: NDArray[np.void]) -> None:
-        """Go through runs."""
-        self._add(runs)
+        policies = tuple(POLICIES.index(name) for name in setup.policy)
+        numbers = {"policy": policies, "writes": WRITES.index(setup.writes)}
+        super().__init__(struct("two_level_setup", **vars(setup) | numbers))
 
     def read(self) -> TwoLevelCounts:
         """Return what happened so far."""
-        counts = _TwoLevelCounts()
-        self._native.tk_two_level_read(self._handle, ctypes.byref(counts))
-        names = ("references", "fast_hits", "slow_hits", "fills", "updates")
-        pairs = (counts.references, *counts.hits, counts.fills, counts.updates)
-        return TwoLevelCounts(
-            **{name: (pair[0], pair[1]) for name, pair in zip(names, pairs, strict=True)},
-            base_writes=counts.base_writes,
-            dirty=counts.dirty,
+        counts = self._read("read", "two_level_counts")
+        fast_hits, slow_hits = counts.pop("hits")
+        return TwoLevelCounts(**counts, fast_hits=fast_hits, slow_hits=slow_hits)
+
+
+class Curve(_Simulation):
+    """Counts, for each size in pages, the references in runs that it is the smallest to hit."""
+
+    kind = "tk_curve"
+
+    def __init__(
+        self, page_count: int, sizes: NDArray[np.uint64], *, writes_allocate: bool = True
+    ) -> None:
+        self._columns = len(sizes) + 2
+        super().__init__(page_count, sizes, len(sizes), writes_allocate)
+
+    def read(self) -> NDArray[np.uint64]:
+        """Return ROWS rows: by size, then beyond the largest size, then first references."""
+        counts = np.zeros((ROWS, self._columns), np.uint64)
+        self._call("read", counts)
+        return counts
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the tables take."""
+        return int(self._call("bytes"))
+
+
+@dataclass(frozen=True)
+class ShardsTotals:
+    """References of all pages by row; size of the sample; `threshold` is of SHARDS_SCALE."""
+
+    references: tuple[int, ...]
+    sampled: int
+    pages: int
+    threshold: int
+    memory_bytes: int
+
+
+class Shards(_Simulation):
+    """A curve from a sample of accesses: sums by group of pages."""
+
+    kind = "tk_shards"
+
+    def __init__(self, sizes: NDArray[np.uint64], *, threshold: int, page_limit: int = 0) -> None:
+        self._columns = len(sizes) + 2
+        super().__init__(sizes, len(sizes), threshold, page_limit)
+
+    def read(self) -> tuple[NDArray[np.float64], ShardsTotals]:
+        """Return sums by group, row and column, and the totals."""
+        sums = np.zeros((GROUPS, ROWS, self._columns))
+        totals = self._read("read", "shards_totals", sums)
+        memory_bytes = totals.pop("bytes")
+        return sums, ShardsTotals(**totals, memory_bytes=memory_bytes)
+
+
+class RowBuffers(_Simulation):
+    """Counts the hits of accesses, in sectors, in ascending numbers of row buffers of a memory.
+
+    The sizes are in bytes, powers of two.
+    """
+
+    kind = "tk_buffer"
+
+    def __init__(self, row_bytes: int, line_bytes: int, buffers: Sequence[int]) -> None:
+        self._count = len(buffers)
+        setup = struct(
+            "buffer_setup",
+            row_shift=row_bytes.bit_length() - 1,
+            line_shift=line_bytes.bit_length() - 1,
+            count=self._count,
+            buffers=buffers,
         )
+        super().__init__(setup)
 
-
-def _native_setup(setup: CacheSetup) -> _CacheSetup:
-    return _CacheSetup(
-        setup.page_count,
-        setup.capacity,
-        POLICIES.index(setup.policy),
-        WRITES.index(setup.writes),
-        int(setup.writes_allocate),
-    )
-
-
-def next_uses(setup: CacheSetup, runs: NDArray[np.void]) -> NDArray[np.uint32]:
-    """Return for each page of each run the number of its next use, as the optimum needs it."""
-    import numpy as np
-
-    found = np.empty(int(runs["count"].sum(dtype=np.int64)), np.uint32)
-    native = _native_setup(setup)
-    status = functions().tk_cache_next_uses(
-        ctypes.byref(native), runs.ctypes.data, len(runs), found.ctypes.data
-    )
-    check(status)
-    return found
+    def read(self) -> NDArray[np.uint64]:
+        """Return ROWS rows: accesses, then LRU hits and banked hits by number of buffers."""
+        counts = np.zeros((ROWS, 1 + 2 * self._count), np.uint64)
+        self._call("read", counts)
+        return counts

@@ -1,31 +1,46 @@
-"""Elapsed time against NVM capacity: `replayer/model/placement.h` behind numpy arrays."""
+"""Time of placements on NVM: `replayer/model/` placement.h, walk.h and ledger.h for numpy."""
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import functools
-import os
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
 
-from tracekit._native import library
-from tracekit._native.owned import Owned
-from tracekit.errors import InputError, TracekitError
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from tracekit._native.library import Owned, array, constant, dtype_of, plain, struct
+from tracekit.errors import InputError
 
-PLACED_ROLES = 3
-ROLE_COUNT = 5
-CURVES = 2 * PLACED_ROLES + 1
-HOTTEST, START, OPTIMAL = range(3)
-READ, WRITE, FLUSH, UNCHARGED = range(4)
-MAX_POINTS = 65534
-BLOCK = [("point", "<u2", (3,)), ("role", "<u2")]
-DEVICE = [("first_block", "<i8"), ("blocks", "<i8"), ("first_key", "<i8")]
+ROLE_COUNT = constant("TK_ROLES")
+PLACED_ROLES = constant("TK_ROLES_PLACED")
+CURVES = constant("TK_CURVES")
+HOTTEST = constant("TK_ORDER_HOTTEST")
+START = constant("TK_ORDER_START")
+OPTIMAL = constant("TK_ORDER_OPTIMAL")
+READ = constant("TK_ACTION_READ")
+WRITE = constant("TK_ACTION_WRITE")
+FLUSH = constant("TK_ACTION_FLUSH")
+UNCHARGED = constant("TK_ACTION_UNCHARGED")
+HELD_NONE = constant("TK_HELD_NONE")
+HELD_SOME = constant("TK_HELD_SOME")
+HELD_ALL = constant("TK_HELD_ALL")
+LEDGERS = constant("TK_LEDGERS")
+BLOCK = dtype_of("struct tk_placement_block")
+DEVICE = dtype_of("struct tk_placement_device")
+SCENARIO = dtype_of("struct tk_scenario")
+WIDE = dtype_of("struct tk_wide")
+WALKED = dtype_of("struct tk_simulated")
+REASONS = {
+    -errno.EINVAL: "has an operation, role or device that is not known",
+    -errno.EOVERFLOW: "brings the modelled time above 106 days",
+    -errno.EEXIST: "appears twice",
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,20 @@ class Cost:
     sequential_ps: tuple[int, int]
     sector_ps: tuple[int, int]
     fua_ps: int
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A base device whose head moves: times in ps, distances in sectors; see spindle.h."""
+
+    track_ps: float
+    root_ps: float
+    linear_ps: float
+    unknown_ps: int
+    half_turn_ps: int
+    settle_ps: tuple[int, int]
+    track_sectors: int
+    capacity_sectors: int
 
 
 @dataclass(frozen=True)
@@ -82,164 +111,286 @@ class Totals:
     missing_blocks: int
 
 
-_I64 = ctypes.c_int64
+class _Kernel(Owned, ABC):
+    """What goes once through the requests of a trace."""
 
-
-class NativeCost(ctypes.Structure):
-    """`struct tk_placement_cost`."""
-
-    _fields_ = [
-        ("latency_ps", _I64 * 2),
-        ("sequential_ps", _I64 * 2),
-        ("sector_ps", _I64 * 2),
-        ("fua_ps", _I64),
-    ]
-
-
-class NativeSetup(ctypes.Structure):
-    """`struct tk_placement_setup`."""
-
-    _fields_ = [
-        ("keys", ctypes.c_void_p),
-        ("blocks", ctypes.c_void_p),
-        ("devices", ctypes.c_void_p),
-        ("block_count", ctypes.c_uint32),
-        ("device_count", ctypes.c_uint32),
-        ("point_count", ctypes.c_uint32),
-        ("as_issued", ctypes.c_uint32),
-        ("base", NativeCost),
-        ("nvm", NativeCost),
-    ]
-
-
-class _Rows(ctypes.Structure):
-    _fields_ = [
-        *((field.name, ctypes.c_void_p) for field in fields(Rows)),
-        ("count", _I64),
-    ]
-
-
-class NativeTotals(ctypes.Structure):
-    """`struct tk_placement_totals`."""
-
-    _fields_ = [
-        ("base_ps", _I64 * ROLE_COUNT),
-        ("requests", _I64 * ROLE_COUNT),
-        ("flushes", _I64 * ROLE_COUNT),
-        ("uncharged", _I64),
-        ("not_issued", _I64),
-        ("orphan_merges", _I64),
-        ("impossible", _I64),
-        ("missing_blocks", _I64),
-        ("bad_request_id", _I64),
-    ]
-
-
-@functools.cache
-def _functions() -> ctypes.CDLL:
-    native = library()
-    native.tk_placement_new.restype = ctypes.c_int
-    native.tk_placement_new.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    native.tk_placement_add.restype = ctypes.c_int
-    native.tk_placement_add.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    native.tk_placement_finish.restype = ctypes.c_int
-    native.tk_placement_finish.argtypes = [ctypes.c_void_p]
-    native.tk_placement_read.restype = None
-    native.tk_placement_read.argtypes = [ctypes.c_void_p] * 3
-    native.tk_placement_free.restype = None
-    native.tk_placement_free.argtypes = [ctypes.c_void_p]
-    return native
-
-
-def native_cost(cost: Cost) -> NativeCost:
-    """Return costs as the kernels take them."""
-    pairs = (cost.latency_ps, cost.sequential_ps, cost.sector_ps)
-    return NativeCost(*((_I64 * 2)(*pair) for pair in pairs), cost.fua_ps)
-
-
-def native_setup(setup: Setup) -> NativeSetup:
-    """Return a setup as the kernels take it; its arrays must outlive them."""
-    return NativeSetup(
-        setup.keys.ctypes.data,
-        setup.blocks.ctypes.data,
-        setup.devices.ctypes.data,
-        len(setup.keys),
-        len(setup.devices),
-        setup.point_count,
-        int(setup.is_issued),
-        native_cost(setup.base),
-        native_cost(setup.nvm),
-    )
-
-
-def add_rows(function: Callable[..., int], handle: ctypes.c_void_p, *, rows: Rows) -> int:
-    """Give rows to a kernel's function; return its status."""
-    columns = [getattr(rows, field.name).ctypes.data for field in fields(Rows)]
-    native_rows = _Rows(*columns, len(rows.request_id))
-    return function(handle, ctypes.byref(native_rows))
-
-
-def totals_of(totals: NativeTotals) -> Totals:
-    """Return what a kernel counted."""
-    return Totals(
-        tuple(totals.base_ps),
-        tuple(totals.requests),
-        tuple(totals.flushes),
-        totals.uncharged,
-        totals.not_issued,
-        totals.orphan_merges,
-        totals.impossible,
-        totals.missing_blocks,
-    )
-
-
-def check_status(status: int, totals: NativeTotals) -> None:
-    """Raise InputError that names the request which a kernel could not take."""
-    if not status:
-        return
-    reason = {
-        -errno.EINVAL: "has an operation, role or device that is not known",
-        -errno.EOVERFLOW: "brings the modelled time above 106 days",
-        -errno.EEXIST: "appears twice",
-    }.get(status)
-    if reason is None or totals.bad_request_id < 0:
-        raise TracekitError(f"the placement model failed: {os.strerror(-status)}")
-    raise InputError(f"request {totals.bad_request_id} {reason}", hint="parse the capture again")
-
-
-class PlacementKernel(Owned):
-    """One pass over a trace; a context manager, used by one thread at a time."""
-
-    free_function = "tk_placement_free"
-
-    def __init__(self, setup: Setup) -> None:
-        self._native = _functions()
-        self._blocks = setup.blocks  # the kernel reads this array until it is freed
-        self._point_count = setup.point_count
-        super().__init__()
-        native = native_setup(setup)
-        status = self._native.tk_placement_new(ctypes.byref(native), ctypes.byref(self._handle))
-        if status:
-            raise TracekitError(
-                f"the placement model refuses {len(setup.keys)} blocks and {setup.point_count}"
-                f" capacities: {os.strerror(-status)}"
-            )
+    failure = "the placement model failed"
 
     def add(self, rows: Rows) -> None:
-        """Charge the next requests; raise InputError that names a request that makes no sense."""
-        status = add_rows(self._native.tk_placement_add, self._handle, rows=rows)
-        check_status(status, self._totals(None))
+        """Take the next requests; raise InputError that names a request that makes no sense."""
+        columns = struct("tk_placement_rows", **vars(rows), count=len(rows.request_id))
+        self._check_rows(self._call("add", columns))
+
+    def _check_rows(self, status: int) -> None:
+        """Raise InputError that names the request which the kernel could not take."""
+        if not status:
+            return
+        bad_id = self._totals()["bad_request_id"]
+        if status not in REASONS or bad_id < 0:
+            self._check(status)
+        raise InputError(f"request {bad_id} {REASONS[status]}", hint="parse the capture again")
+
+    @abstractmethod
+    def _totals(self) -> dict[str, Any]:
+        """Return the fields of `struct tk_placement_totals`; fine after a failure."""
+
+
+class PlacementKernel(_Kernel):
+    """One pass over a trace."""
+
+    kind = "tk_placement"
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = struct("tk_placement_setup", **_fields(setup))
+        self._point_count = setup.point_count
+        what = f"{len(setup.keys)} blocks and {setup.point_count} capacities"
+        super().__init__(self._setup, refusal=f"the placement model refuses {what}")
 
     def finish(self) -> tuple[Totals, NDArray[np.int64]]:
         """Return the totals and the change of time in ps at each capacity point, by curve."""
-        import numpy as np
-
-        status = self._native.tk_placement_finish(self._handle)
-        check_status(status, self._totals(None))
+        self._check_rows(self._call("finish"))
         steps_ps = np.zeros((CURVES, self._point_count), np.int64)
-        return totals_of(self._totals(steps_ps.ctypes.data)), steps_ps
+        return _totals_of(self._totals(steps_ps)), steps_ps
 
-    def _totals(self, steps: int | None) -> NativeTotals:
-        totals = NativeTotals()
-        self._native.tk_placement_read(self._handle, ctypes.byref(totals), steps)
-        return totals
+    def _totals(self, steps_ps: NDArray[np.int64] | None = None) -> dict[str, Any]:
+        totals = struct("tk_placement_totals")
+        self._call("read", totals, steps_ps)
+        return dict(plain(totals))
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Devices, base and NVM: costs, the base device's head if it has one, and flushes in ps."""
+
+    base: Cost
+    nvm: Cost
+    disk: Disk | None
+    flush_ps: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a walk needs beyond `setup`; pairs are of base and NVM."""
+
+    setup: Setup
+    disk: Disk | None
+    flush_ps: tuple[int, int]
+    scenarios: NDArray[np.void]  # SCENARIO, ascending by order, the first with nothing on NVM
+    is_open: bool
+    servers: tuple[int, int]
+    others: tuple[Prices, ...] = ()  # devices on which the same is walked at the same time
+
+
+@dataclass(frozen=True)
+class Walked:
+    """Results by scenario in ps; the sums of response times may exceed 64 bits."""
+
+    service_ps: list[int]
+    makespan_ps: list[int]
+    answer_ps: list[int]
+    role_service_ps: tuple[int, ...]  # of the first scenario
+    role_answer_ps: tuple[int, ...]
+    totals: Totals
+    responses: int
+    undated: int
+    beyond: int
+    span_ps: int
+
+
+class WalkKernel(_Kernel):
+    """Some placements of a plan.
+
+    A twin of another kernel uses its blocks, must be freed before it, and knows no other devices.
+    """
+
+    kind = "tk_simulation"
+
+    def __init__(
+        self, plan: Walk, chosen: NDArray[np.int64], *, twin: WalkKernel | None = None
+    ) -> None:
+        self.chosen = chosen
+        self._scenarios = plan.scenarios[chosen]
+        self._variants = 1 if twin else 1 + len(plan.others)
+        refusal = f"the placement model refuses {len(chosen)} placements"
+        if twin:
+            self._twin = twin
+            self.made_by = "twin"
+            super().__init__(twin._handle, self._scenarios, len(chosen), refusal=refusal)
+            return
+        self._setup = struct(
+            "tk_simulation_setup",
+            placement=_fields(plan.setup),
+            disk=plan.disk or {},
+            flush_ps=plan.flush_ps,
+            scenarios=self._scenarios,
+            scenario_count=len(chosen),
+            is_open=plan.is_open,
+            servers=plan.servers,
+            others=[vars(prices) | {"disk": prices.disk or {}} for prices in plan.others],
+            other_count=len(plan.others),
+        )
+        super().__init__(self._setup, refusal=refusal)
+
+    def finish(self) -> None:
+        """Charge what is still queued."""
+        self._check_rows(self._call("finish"))
+
+    def answers_ps(self) -> tuple[int, list[list[int]]]:
+        """Return the number of responses, and by devices the sums of response times of `chosen`."""
+        totals, results = self.results()
+        sums, count = _whole(results["answer_ps"]), len(self.chosen)
+        return totals["responses"], [sums[at : at + count] for at in range(0, len(sums), count)]
+
+    def results(self) -> tuple[dict[str, Any], NDArray[np.void]]:
+        """Return the totals of the simulation, and WALKED of `chosen`, by devices."""
+        totals = struct("tk_simulation_totals")
+        results = np.zeros(len(self.chosen) * self._variants, WALKED)
+        self._call("read", totals, results)
+        return plain(totals), results
+
+    def _totals(self) -> dict[str, Any]:
+        totals = struct("tk_simulation_totals")
+        self._call("read", totals, None)
+        return dict(plain(totals.placement))
+
+
+def walk(
+    plan: Walk, batches: Iterable[Rows], *, groups: Sequence[NDArray[np.int64]] | None = None
+) -> Walked:
+    """Walk all scenarios through a trace; InputError names a request that makes no sense.
+
+    Each group of scenarios (ascending indexes, of which the first is 0, the base alone) has a
+    thread; together they are all. None: one for all.
+    """
+    parts = groups or [np.arange(len(plan.scenarios))]
+    with ExitStack() as stack:
+        kernels = [stack.enter_context(WalkKernel(plan, parts[0]))]
+        kernels += [
+            stack.enter_context(WalkKernel(plan, part, twin=kernels[0])) for part in parts[1:]
+        ]
+        pool = stack.enter_context(ThreadPoolExecutor(len(kernels)))
+        for rows in batches:
+            _all(pool, [functools.partial(kernel.add, rows) for kernel in kernels])
+        _all(pool, [kernel.finish for kernel in kernels])
+        return _together(kernels, len(plan.scenarios))
+
+
+def _all(pool: ThreadPoolExecutor, calls: Sequence[Callable[[], None]]) -> None:
+    """Run all, and raise what the first one raised after the last one is done."""
+    done = [pool.submit(call) for call in calls]
+    wait(done)
+    for one in done:
+        one.result()
+
+
+def _together(kernels: Sequence[WalkKernel], count: int) -> Walked:
+    """Return the results of all kernels by scenario; what they count is the same."""
+    found = np.zeros(count, WALKED)
+    for kernel in kernels:
+        totals, found[kernel.chosen] = kernel.results()
+    return Walked(
+        service_ps=found["service_ps"].tolist(),
+        makespan_ps=found["makespan_ps"].tolist(),
+        answer_ps=_whole(found["answer_ps"]),
+        role_answer_ps=tuple(wide["high"] << 64 | wide["low"] for wide in totals["role_answer_ps"]),
+        totals=_totals_of(totals["placement"]),
+        **{
+            name: totals[name]
+            for name in ("role_service_ps", "responses", "undated", "beyond", "span_ps")
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Held:
+    """A placement: what the kernel needs to know before the requests; see ledger.h."""
+
+    keys: NDArray[np.int64]
+    on_nvm: NDArray[np.uint8]  # by block: 1 + the role whose requests find it on NVM, 0: none
+    devices: NDArray[np.void]
+    held: tuple[int, ...]  # by role: HELD_*
+    is_issued: bool
+    disks: tuple[Disk, ...]  # whose positions are summed up
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Parts of requests by device (base, NVM) and operation (read, write); flushes by HELD_*."""
+
+    apart: tuple[tuple[int, int], tuple[int, int]]
+    joined: tuple[tuple[int, int], tuple[int, int]]
+    sectors: tuple[tuple[int, int], tuple[int, int]]
+    fua: tuple[int, int]
+    flushes: tuple[int, int, int]
+    position_ps: tuple[int, ...]  # by disk
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was charged."""
+        return not any((*sum(self.apart + self.joined, ()), *self.flushes))
+
+
+class Ledger(_Kernel):
+    """Counts a trace, or one window after the other."""
+
+    kind = "tk_ledger"
+
+    def __init__(self, placement: Held) -> None:
+        self._disk_count = len(placement.disks)
+        self._setup = struct(
+            "tk_ledger_setup",
+            keys=placement.keys,
+            on_nvm=placement.on_nvm,
+            devices=placement.devices,
+            disks=placement.disks,
+            block_count=len(placement.keys),
+            device_count=len(placement.devices),
+            disk_count=self._disk_count,
+            as_issued=placement.is_issued,
+            held=placement.held,
+        )
+        refusal = f"the placement model refuses {len(placement.keys)} blocks"
+        super().__init__(self._setup, refusal=refusal)
+
+    def finish(self) -> tuple[Counts, Counts]:
+        """Return the counts of the base device alone and of the placement, and begin anew."""
+        self._check_rows(self._call("finish"))
+        counts = array("struct tk_ledger_counts", LEDGERS)
+        sums = np.zeros((LEDGERS, self._disk_count), WIDE)
+        self._call("read", struct("tk_placement_totals"), counts, sums)
+        self._call("restart")
+        alone, placed = (
+            Counts(**fields, position_ps=tuple(_whole(row)))
+            for fields, row in zip(plain(counts), sums, strict=True)
+        )
+        return alone, placed
+
+    def _totals(self) -> dict[str, Any]:
+        totals = struct("tk_placement_totals")
+        self._call("read", totals, None, None)
+        return dict(plain(totals))
+
+
+def _fields(setup: Setup) -> dict[str, Any]:
+    """Return the fields of `struct tk_placement_setup`."""
+    return {
+        "keys": setup.keys,
+        "blocks": setup.blocks,
+        "devices": setup.devices,
+        "block_count": len(setup.keys),
+        "device_count": len(setup.devices),
+        "point_count": setup.point_count,
+        "as_issued": setup.is_issued,
+        "base": setup.base,
+        "nvm": setup.nvm,
+    }
+
+
+def _totals_of(fields: dict[str, Any]) -> Totals:
+    """Return what a kernel counted."""
+    return Totals(**{name: value for name, value in fields.items() if name != "bad_request_id"})
+
+
+def _whole(sums: NDArray[np.void]) -> list[int]:
+    """Return sums of more than 64 bits (WIDE)."""
+    return [high << 64 | low for low, high in sums.tolist()]

@@ -1,25 +1,21 @@
-"""Static and dynamic tiering: `replayer/model/tiering.h` and `migration.h` behind numpy."""
+"""Static and dynamic tiering: `replayer/model/` tiering.h and migration.h for numpy."""
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import functools
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tracekit._native import library
-from tracekit._native.owned import Owned
-from tracekit.errors import InputError, TracekitError
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from tracekit._native.library import Owned, columns_for, constant, dtype_of, struct
+from tracekit.errors import InputError
 
-MIN_TIERS, MAX_TIERS = 2, 8
-MAX_SUMMED_TIERS = 4  # TIERING_MAX_SUMMED: with more, each mix is a loop over the extents
-SHARE = [("extents", "<i8"), ("reads", "<i8"), ("writes", "<i8")]
+MIN_TIERS = constant("TIERS_MIN")
+MAX_TIERS = constant("TIERS_MAX")
+MAX_SUMMED_TIERS = constant("TIERING_MAX_SUMMED")  # with more, each mix is a loop over the extents
+SHARE = dtype_of("struct tk_tier_share")
 # Values of a tier in a record: traffic, then extents out of it and into it, up and down.
 READS, WRITES, PROMOTED_OUT, PROMOTED_IN, DEMOTED_OUT, DEMOTED_IN = range(6)
 TIER_VALUES = 6
@@ -35,73 +31,22 @@ class Windows:
     writes: NDArray[np.int64]
 
 
-class _Tier(ctypes.Structure):
-    _fields_ = [("read_us", ctypes.c_double), ("write_us", ctypes.c_double)]
+class _Model(Owned):
+    failure = "the tiering model failed"
+
+    def _check(self, status: int, failure: str | None = None) -> int:
+        if status == -errno.ERANGE:
+            raise InputError("the trace's traffic does not fit 64 bits", hint="parse it again")
+        return super()._check(status, failure)
 
 
-class _Setup(ctypes.Structure):
-    _fields_ = [
-        ("tiers", ctypes.c_void_p),
-        ("first_item", ctypes.c_void_p),
-        ("extent", ctypes.c_void_p),
-        ("reads", ctypes.c_void_p),
-        ("writes", ctypes.c_void_p),
-        ("tier_count", ctypes.c_uint32),
-        ("extent_count", ctypes.c_uint32),
-        ("window_count", ctypes.c_uint32),
-        ("window_moves", ctypes.c_uint64),
-    ]
-
-
-_POINTER, _U32, _U64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
-_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
-    "tk_tiering_new": (
-        ctypes.c_int,
-        [_POINTER, _U32, _POINTER, _POINTER, _U32, _POINTER],
-    ),
-    "tk_tiering_mixes": (None, [_POINTER, _POINTER, _U64, _POINTER]),
-    "tk_tiering_place": (None, [_POINTER, _POINTER, _POINTER]),
-    "tk_tiering_free": (None, [_POINTER]),
-    "tk_migration_new": (ctypes.c_int, [_POINTER, _POINTER]),
-    "tk_migration_run": (ctypes.c_int, [_POINTER, _POINTER, _U64, _POINTER, _POINTER]),
-    "tk_migration_free": (None, [_POINTER]),
-}
-
-
-@functools.cache
-def _functions() -> ctypes.CDLL:
-    native = library()
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(native, name)
-        function.restype, function.argtypes = result, arguments
-    return native
-
-
-def _tiers(latencies_us: NDArray[np.float64]) -> ctypes.Array[_Tier]:
-    pairs = [_Tier(float(read), float(write)) for read, write in latencies_us]
-    return (_Tier * len(pairs))(*pairs)
-
-
-def _check(status: int) -> None:
-    if status == -errno.ERANGE:
-        raise InputError("the trace's traffic does not fit 64 bits", hint="parse it again")
-    if status:
-        raise TracekitError(f"the tiering model failed: {os.strerror(-status)}")
-
-
-def _exact(values: NDArray[Any], kind: str) -> NDArray[Any]:
-    import numpy as np
-
-    return np.ascontiguousarray(values, kind)
-
-
-class Tiering(Owned):
-    """The extents of a trace in the order of placement, for one set of tiers; a context manager.
+class Tiering(_Model):
+    """The extents of a trace in the order of placement, for one set of tiers.
 
     `latencies_us` has a row of read and write latency for each tier, the slowest tier last.
     """
 
-    free_function = "tk_tiering_free"
+    kind = "tk_tiering"
 
     def __init__(
         self,
@@ -110,46 +55,27 @@ class Tiering(Owned):
         *,
         writes: NDArray[np.int64],
     ) -> None:
-        self._native = _functions()
-        self._traffic = (_exact(reads, "<i8"), _exact(writes, "<i8"))  # read until it is freed
+        self._traffic = _exact(reads, np.int64), _exact(writes, np.int64)  # read until it is freed
         self._tier_count = len(latencies_us)
-        super().__init__()
-        places = [array.ctypes.data for array in self._traffic]
-        _check(
-            self._native.tk_tiering_new(
-                _tiers(latencies_us),
-                self._tier_count,
-                *places,
-                len(reads),
-                ctypes.byref(self._handle),
-            )
-        )
+        super().__init__(_tiers(latencies_us), self._tier_count, *self._traffic, len(reads))
 
     def mixes(self, places: NDArray[np.uint32]) -> NDArray[np.void]:
         """Return what each tier gets (SHARE), for each row of capacities of the faster tiers."""
-        import numpy as np
-
-        exact = _exact(places, "<u4")
-        shares = np.empty((len(exact), self._tier_count), SHARE)
-        self._native.tk_tiering_mixes(
-            self._handle, exact.ctypes.data, len(exact), shares.ctypes.data
-        )
+        shares = np.empty((len(places), self._tier_count), SHARE)
+        self._call("mixes", _exact(places, np.uint32), len(places), shares)
         return shares
 
     def place(self, places: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """Return the tier of each extent for one row of capacities, by Algorithm 1 itself."""
-        import numpy as np
-
-        exact = _exact(places, "<u4")
         tiers = np.empty(len(self._traffic[0]), np.uint8)
-        self._native.tk_tiering_place(self._handle, exact.ctypes.data, tiers.ctypes.data)
+        self._call("place", _exact(places, np.uint32), tiers)
         return tiers
 
 
-class Migration(Owned):
-    """A trace's windows, for one set of tiers and a number of moves a window; a context manager."""
+class Migration(_Model):
+    """A trace's windows, for one set of tiers and a number of moves a window."""
 
-    free_function = "tk_migration_free"
+    kind = "tk_migration"
 
     def __init__(
         self,
@@ -159,26 +85,18 @@ class Migration(Owned):
         extent_count: int,
         window_moves: int,
     ) -> None:
-        self._native = _functions()
         self._tier_count = len(latencies_us)
         self._window_count = len(windows.first_item) - 1
-        self._arrays = [
-            _exact(windows.first_item, "<u8"),
-            _exact(windows.extent, "<u4"),
-            _exact(windows.reads, "<i8"),
-            _exact(windows.writes, "<i8"),
-        ]
-        tiers = _tiers(latencies_us)
-        setup = _Setup(
-            ctypes.addressof(tiers),
-            *(array.ctypes.data for array in self._arrays),
-            self._tier_count,
-            extent_count,
-            self._window_count,
-            window_moves,
+        self._setup = struct(
+            "tk_migration_setup",
+            tiers=_tiers(latencies_us),
+            **columns_for("tk_migration_setup", windows),
+            tier_count=self._tier_count,
+            extent_count=extent_count,
+            window_count=self._window_count,
+            window_moves=window_moves,
         )
-        super().__init__()
-        _check(self._native.tk_migration_new(ctypes.byref(setup), ctypes.byref(self._handle)))
+        super().__init__(self._setup)
 
     def totals(self, places: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return one record a mix: TIER_VALUES for each tier, then promotions and demotions.
@@ -189,8 +107,6 @@ class Migration(Owned):
 
     def windows(self, places: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return one such record a window for a single mix."""
-        import numpy as np
-
         records = np.empty((self._window_count, self._values), np.int64)
         self._run(places[np.newaxis, :], windows=records)
         return records
@@ -202,17 +118,16 @@ class Migration(Owned):
     def _run(
         self, places: NDArray[np.uint32], *, windows: NDArray[np.int64] | None
     ) -> NDArray[np.int64]:
-        import numpy as np
-
-        exact = _exact(places, "<u4")
-        totals = np.empty((len(exact), self._values), np.int64)
-        _check(
-            self._native.tk_migration_run(
-                self._handle,
-                exact.ctypes.data,
-                len(exact),
-                totals.ctypes.data,
-                None if windows is None else windows.ctypes.data,
-            )
-        )
+        totals = np.empty((len(places), self._values), np.int64)
+        exact = _exact(places, np.uint32)
+        self._check(self._call("run", exact, len(exact), totals, windows))
         return totals
+
+
+def _tiers(latencies_us: NDArray[np.float64]) -> NDArray[np.void]:
+    """Return rows of latencies as an array of `struct tk_tier`."""
+    return _exact(latencies_us, np.float64).view(dtype_of("struct tk_tier")).reshape(-1)
+
+
+def _exact(values: NDArray[Any], kind: type[np.generic]) -> NDArray[Any]:
+    return np.ascontiguousarray(values, kind)

@@ -163,7 +163,8 @@ def _columns(rows: NDArray[np.void], first: int, processes: list[str]) -> list[p
     for name, bit in FLAGS.items():
         made[name] = array_of((rows["flags"] & bit) != 0)
     for name in MAYBE:
-        made[name] = array_of(rows[name], valid=rows[name] >= 0)
+        column = rows[name.removesuffix("_id")]
+        made[name] = array_of(column, valid=column >= 0)
     for name in ("start_ns", "pid", "tid", "error"):
         made[name] = array_of(rows[name])
     return [made[name] for name in FILE_OPERATIONS.names]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tracekit._native.replay import checked_program, run_program
+from tracekit._native.players import checked_program, run_program
 from tracekit.device.fit import Fitted, checked_name, complete, fit, known_values, write_profile
 from tracekit.device.latencies import ALL, bucket_low, read_latencies
 from tracekit.device.steps import Amounts, Step, steps, write_plan

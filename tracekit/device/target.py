@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tracekit._native.replay import run_program
+from tracekit._native.players import run_program
 from tracekit.device.steps import FILL_BYTES, Step, write_plan
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracekit._native.buffers import MOST_BUFFERS, RowBuffers
+from tracekit._native.caches import MOST_BUFFERS, RowBuffers
 from tracekit.devices import load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.model.miss_ratio_curve import Accesses

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from tracekit._native.caches import POLICIES, WRITES, CacheSetup, TwoLevelSetup
-from tracekit._native.curves import SHARDS_SCALE
+from tracekit._native.caches import POLICIES, SHARDS_SCALE, WRITES, CacheSetup, TwoLevelSetup
 from tracekit.arrow import row_count
 from tracekit.devices import choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError

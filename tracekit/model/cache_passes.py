@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.curves import SHARDS_SCALE, Curve, PageRuns, Shards
-from tracekit._native.handle import ROLE_COUNT, RUN
+from tracekit._native.caches import ROLE_COUNT, RUN, SHARDS_SCALE, Curve, PageRuns, Shards
 from tracekit.errors import UsageError
 from tracekit.model.miss_ratio_curve import Accesses, HitCounts, exact_hits, sampled_hits
 from tracekit.tables import ROLES

@@ -17,8 +17,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.placement import HOTTEST, OPTIMAL, PLACED_ROLES, START, Rows, Setup
-from tracekit._native.walk import SCENARIO, Walk, Walked, walk
+from tracekit._native.placement import (
+    HOTTEST,
+    OPTIMAL,
+    PLACED_ROLES,
+    SCENARIO,
+    START,
+    Rows,
+    Setup,
+    Walk,
+    Walked,
+    walk,
+)
 from tracekit.arrow import ahead
 from tracekit.devices import Profile, base_cost, device_cost, disk_of, picoseconds
 from tracekit.model.block_orders import OrderedBlocks, TouchedBlocks, order_blocks

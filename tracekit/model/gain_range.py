@@ -11,10 +11,24 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.ledger import HELD_ALL, HELD_NONE, HELD_SOME, Counts, Held, Ledger
-from tracekit._native.placement import HOTTEST, PLACED_ROLES, START, Rows, Setup
-from tracekit._native.spindle import Disk
-from tracekit._native.walk import SCENARIO, Prices, Walk, WalkKernel
+from tracekit._native.placement import (
+    HELD_ALL,
+    HELD_NONE,
+    HELD_SOME,
+    HOTTEST,
+    PLACED_ROLES,
+    SCENARIO,
+    START,
+    Counts,
+    Disk,
+    Held,
+    Ledger,
+    Prices,
+    Rows,
+    Setup,
+    Walk,
+    WalkKernel,
+)
 from tracekit.arrow import ahead
 from tracekit.devices import Profile, base_cost, device_cost, disk_of, picoseconds
 from tracekit.model.answer import saved_ratio

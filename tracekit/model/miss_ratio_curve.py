@@ -11,8 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit import arrow
-from tracekit._native.accesses import NEITHER, READ, WRITE, AccessColumns, make_accesses
-from tracekit._native.curves import GROUPS, SHARDS_SCALE, Shards, ShardsTotals
+from tracekit._native.caches import (
+    GROUPS,
+    NEITHER,
+    READ,
+    SHARDS_SCALE,
+    WRITE,
+    AccessColumns,
+    Shards,
+    ShardsTotals,
+    make_accesses,
+)
 from tracekit.arrow import numbers, read_columns
 from tracekit.model.block_orders import TouchedBlocks
 from tracekit.tables import ROLES

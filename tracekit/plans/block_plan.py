@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit._native.plan import tally
+from tracekit._native.workload import tally
 from tracekit.units import SECTOR_BYTES
 
 MAGIC = b"TKPLAN\r\n"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 from tracekit import metadata
-from tracekit._native.octf import Device, OctfError, OctfReader, OctfStats, Place, Problem, is_octf
+from tracekit._native.decode import Place
+from tracekit._native.octf import Device, OctfError, OctfReader, OctfStats, Problem, is_octf
 from tracekit.arrow import text_column
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.metadata import Clock, Inference, Loss, Source, TraceInfo, TraceWarning, warning
@@ -29,7 +31,7 @@ OPERATIONS = ("other", "read", "write", "discard", "flush")
 EIO = 5
 FLAGS = ("is_preflush", "is_fua", "is_meta", "is_readahead")
 LARGEST_SIZE_SECTORS = (1 << 63) - 1
-TOLD = {
+TOLD: dict[IntEnum, str] = {
     Problem.LENGTH: "a message of {value:,} bytes cannot be: 1 to 65,536 can",
     Problem.MESSAGE: "these {value:,} bytes are no Event message",
     Problem.HEADER: "an Event message of {value:,} bytes without a header",
@@ -58,7 +60,9 @@ def device_name(device: Device) -> str:
 
 def columns_of(found: dict[str, Any], devices: Sequence[Device]) -> Columns:
     """Return a block of the reader for the assembler."""
-    numbers = {name: found[name] for name in ("time", "offset", "length", "response", *FLAGS)}
+    names = {"time": "time", "offset": "sector", "length": "sectors", "response": "response"}
+    names |= {flag: flag.removeprefix("is_") for flag in FLAGS}
+    numbers = {name: found[native] for name, native in names.items()}
     numbers["error"] = -EIO * found["error"]
     words = {
         "op": text_column(found["operation"], list(OPERATIONS)),

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit import store, tables
-from tracekit._native.file_results import columns_of, read_results
+from tracekit._native.players import columns_of, read_results
 from tracekit.errors import InputError
 from tracekit.replay.captured import NO_ID
 from tracekit.tables import FILE_COMPLETIONS, FILE_OPERATION_NAMES

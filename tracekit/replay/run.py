@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit import store
-from tracekit._native.replay import Outcome, checked_program, run_program
+from tracekit._native.players import Outcome, checked_program, run_program
 from tracekit.errors import UsageError
 from tracekit.plans.block_plan import LEVELS
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan

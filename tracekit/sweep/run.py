@@ -13,9 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit._native import FILE_PROGRAM
-from tracekit._native.file_results import columns_of, read_results
-from tracekit._native.files import run_files
-from tracekit._native.replay import DONE, PARTIAL, USAGE, Outcome
+from tracekit._native.players import (
+    DONE,
+    PARTIAL,
+    USAGE,
+    Outcome,
+    columns_of,
+    read_results,
+    run_files,
+)
 from tracekit.arrow import words_of
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.session import Ended, Job, session

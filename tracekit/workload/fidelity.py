@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit._native.curves import SHARDS_SCALE, Shards
+from tracekit._native.caches import SHARDS_SCALE, Shards
 from tracekit.arrow import codes, flags, ints, open_table, read_batches
 from tracekit.errors import InputError
 from tracekit.model.miss_ratio_curve import Accesses, sampled_hits

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit import __version__, store
-from tracekit._native.territory import RUN, Territory
+from tracekit._native.workload import RUN, Territory
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import PCG64, Generator
 from numpy.typing import NDArray
 
-from tracekit._native.workload import NEVER_NS, Workload
+from tracekit._native.workload import NEVER_NS
 from tracekit.errors import InputError, UsageError
 from tracekit.free_space import Need, check_room, check_rooms
 from tracekit.plans import block_plan
@@ -24,6 +24,7 @@ from tracekit.plans.block_plan import RECORD, FinalPlanWriter
 from tracekit.store import beside
 from tracekit.units import MIB, SECTOR_BYTES, format_size
 from tracekit.workload.model import Profile, Stream, expected_requests
+from tracekit.workload.streams import open_workload
 
 BLOCK_RECORDS = 1 << 14
 SEED_MOST = (1 << 63) - 1
@@ -74,7 +75,7 @@ def blocks(profile: Profile, extent: Extent) -> Iterator[NDArray[np.void]]:
     until_ns = NEVER_NS if extent.duration_ns is None else extent.duration_ns
     left = extent.limit
     buffers = [np.zeros(BLOCK_RECORDS, RECORD) for _ in range(3)]
-    with Workload(profile, extent.seed) as workload, ThreadPoolExecutor(1) as maker:
+    with open_workload(profile, extent.seed) as workload, ThreadPoolExecutor(1) as maker:
 
         def begin(number: int) -> Future[int]:
             room = buffers[number % 3][: min(left, BLOCK_RECORDS)]

@@ -1,4 +1,4 @@
-"""Runs `tracekit-replay`, or its sibling for files, and reads the summary."""
+"""Runs the replay programs, of blocks and of files, and reads what they leave."""
 
 from __future__ import annotations
 
@@ -15,12 +15,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracekit._native import INTERFACE_VERSION, PROGRAM, program_path
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tracekit._native import FILE_PROGRAM, PROGRAM, program_path
+from tracekit._native.library import constant, dtype_of
+from tracekit.arrow import array_of, words_of
 from tracekit.errors import TracekitError, UsageError
 from tracekit.progress import hidden
 
-INTERFACE = f"{PROGRAM} interface {INTERFACE_VERSION}"
+INTERFACES = {PROGRAM: constant("TK_INTERFACE_VERSION"), FILE_PROGRAM: 1}
 DONE, USAGE, PARTIAL = 0, 2, 3
+OWN_FOLDER = "tracekit-files"
+"""What the file player makes below the directory of a run."""
+KEPT_MARK = "made-by-tracekit-file-replay"
+"""What is in it when it was kept after its run."""
+RESULTS_MAGIC = b"TKFDON\r\n"
+RESULTS_HEADER_BYTES = 64
+RESULT = dtype_of("struct results_record")
+BATCH_ROWS = 1 << 16
+MOVES = ("read", "write")
 
 
 @dataclass(frozen=True)
@@ -33,13 +48,14 @@ class Outcome:
 
 
 @functools.cache
-def checked_program(name: str = PROGRAM, interface: str = INTERFACE) -> Path:
+def checked_program(name: str = PROGRAM) -> Path:
     """Return a program's path; raise TracekitError when it is of another version."""
     path = program_path(name)
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    if told.stdout.strip() != interface:
+    run = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    found, expected = run.stdout.strip(), f"{name} interface {INTERFACES[name]}"
+    if found != expected:
         raise TracekitError(
-            f"{path} is of another version: it says '{told.stdout.strip()}', not '{interface}'",
+            f"{path} is of another version: '{found}', not '{expected}'",
             hint="build it again: make setup",
         )
     return path
@@ -53,6 +69,27 @@ def run_program(plan: Path, summary: Path, *, arguments: Sequence[str]) -> Outco
     """
     command = [str(checked_program()), str(plan), "--summary", str(summary), *arguments]
     return run_command(command, summary)
+
+
+def run_files(
+    plan: Path, directory: Path, *, summary: Path, arguments: Sequence[str] = ()
+) -> Outcome:
+    """Run a file plan below a directory with the program's own options; return what it said.
+
+    Ctrl-C reaches the program, which then stops in good order. Raises TracekitError with the
+    program's message when it refused, failed or was killed.
+    """
+    program = str(checked_program(FILE_PROGRAM))
+    command = [program, str(plan), str(directory), "--summary", str(summary)]
+    try:
+        return run_command([*command, *arguments], summary)
+    except KilledError as error:
+        left = directory / OWN_FOLDER
+        if not left.is_dir():
+            raise
+        raise KilledError(
+            f"{error}; the next replay there removes what it left in {left}"
+        ) from error
 
 
 def run_command(command: Sequence[str], summary: Path) -> Outcome:
@@ -154,3 +191,36 @@ def forwarded_signals() -> Iterator[Forward]:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+def read_results(file: Path) -> Iterator[NDArray[np.void]]:
+    """Yield the records of a results file of the file player, as arrays of RESULT.
+
+    Left out is what a program that was killed did not write, or not to the end.
+    """
+    with file.open("rb") as stream:
+        if stream.read(RESULTS_HEADER_BYTES)[: len(RESULTS_MAGIC)] != RESULTS_MAGIC:
+            raise TracekitError(f"{file} holds no results of {FILE_PROGRAM}")
+        while data := stream.read(RESULT.itemsize * BATCH_ROWS):
+            rows = np.frombuffer(data, RESULT, len(data) // RESULT.itemsize)
+            yield rows if rows["is_whole"].all() else rows[rows["is_whole"] != 0]
+
+
+def columns_of(rows: NDArray[np.void], *, words: Sequence[str]) -> dict[str, pa.Array]:
+    """Return records as Arrow arrays by the names of tables; `words` are the names of operations.
+
+    All fields but `step`, `is_whole` and `result`, which becomes `done_bytes` and `error`.
+    """
+    moves = np.isin(rows["operation"], [words.index(name) for name in MOVES])
+    made = {
+        "operation": words_of(rows["operation"].astype(np.int32), words),
+        "done_bytes": array_of(rows["result"], valid=moves & (rows["result"] >= 0)),
+        "error": array_of(np.maximum(-rows["result"], 0).astype(np.int32)),
+    }
+    for name in ("thread", "cycle"):
+        made[name] = array_of(rows[name].astype(np.int32))
+    for name in ("operation_id", "start_ns", "end_ns"):
+        made[name] = array_of(rows[name].astype(np.int64))
+    for name in ("is_expected", "is_timed"):
+        made[name] = array_of(rows[name] != 0)
+    return made
