@@ -5,7 +5,7 @@
 
 #include "common/arrow.h"
 #include "common/version.h"
-#include "files/results.h"
+#include "play/results.h"
 #include "model/accesses.h"
 #include "model/buffer.h"
 #include "model/cache.h"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.bench.harness import MEMORY, Bench, ext4, run
 from tests.replay_files.program import do, write_plan
-from tracekit._native import FILE_PROGRAM, program_path
+from tracekit._native import program_path
 from tracekit.plans.file_plan import EXCLUSIVE, READ, FileTable, Setting
 
 BYTES = 16384
@@ -36,7 +36,7 @@ def mail_loop(path: Path) -> Path:
 
 def replayed(plan: Path, loops: int, *arguments: str | Path) -> float:
     """Return the ns of an operation of the program."""
-    program = program_path(FILE_PROGRAM)
+    program = program_path()
     ran = run([program, plan, plan.parent, "--repeat", str(loops), *arguments])
     summary = json.loads(ran.output)
     return float(summary["timing"]["elapsed_ns"] / summary["counts"]["operations"])

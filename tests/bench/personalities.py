@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tests.bench.harness import MEMORY, Bench, ext4, fio, needs, run
 from tests.sweep.machine import Machine
-from tracekit._native import FILE_PROGRAM, program_path
+from tracekit._native import program_path
 from tracekit.plans.file_plan import (
     AT_POSITION,
     CODES,
@@ -185,8 +185,8 @@ class Programs:
         return float(job["job_runtime"]) * 1e6
 
     def replayer(self) -> float:
-        """Run tracekit-file-replay, which makes and removes files of its own."""
-        program, plan = program_path(FILE_PROGRAM), self.scratch / "plan"
+        """Run tracekit-replay, which makes and removes files of its own."""
+        program, plan = program_path(), self.scratch / "plan"
         summary = json.loads(run([program, plan, self.files.parent, "--cache", "sync"]).output)
         counts = summary["counts"]
         assert (counts["failed"], counts["operations"]) == (0, len(self.calls.calls))
@@ -198,12 +198,12 @@ def compare(out: Bench, case: str, programs: Programs, rounds: int) -> None:
     ways = {
         "loop in C": lambda: programs.on_files(programs.in_c),
         "fio": lambda: programs.on_files(programs.fio),
-        "tracekit-file-replay": programs.replayer,
+        "tracekit-replay": programs.replayer,
     }
     found = out.compare(case, ways, rounds=rounds, unit="calls/ms")
     loop, by_fio, own = (1e6 / max(rates) for rates in found.values())
     added = {"added_ns": own - loop, "by_fio_ns": by_fio - loop}
-    pairs = zip(found["tracekit-file-replay"], found["fio"], strict=True)
+    pairs = zip(found["tracekit-replay"], found["fio"], strict=True)
     out.row(f"{case}: tracekit to fio", ratio=median(a / b for a, b in pairs), **added)
 
 
@@ -212,7 +212,7 @@ def bench(
 ) -> None:
     """The plan of a personality for one thread becomes a list of calls that three programs make.
 
-    tracekit-file-replay, fio (its iolog with the opening and closing of files) and a loop in C
+    tracekit-replay, fio (its iolog with the opening and closing of files) and a loop in C
     (`calls.c`), on a tmpfs and on an ext4 whose disk is memory (root). fio's iolog cannot create,
     stat or delete files: these calls are left out for all three, a file that would be created is
     there and is opened, and the appending ones are given where the file ends. fio runs without what

@@ -15,7 +15,7 @@ from tracekit.workload.personality import open_personality
 pytestmark = pytest.mark.slow
 FEW = {"files": "500", "threads": "4"}
 SCRIPT = """
-tracekit-file-replay mail.plan $%s --repeat 0 --duration-ns 1000000000 --cache sync \\
+tracekit-replay mail.plan $%s --repeat 0 --duration-ns 1000000000 --cache sync \\
   --summary $LAB_OUT/summary.json
 """
 PLACES = {"LAB_DAX": ("--pmem", "256MiB"), "LAB_FS": ("--disk", "fs=256MiB:5ms")}

@@ -13,7 +13,7 @@ import pytest
 from tests.replay.disk import needs_root, small_file_system
 from tests.replay.program import READ, WRITE, content, expected_content, record, write_plan
 from tests.replay_files import program as file_program
-from tracekit._native import FILE_PROGRAM, program_path
+from tracekit._native import program_path
 
 PLACES = ("plan", "target", "hard link", "symbolic link", "new target", "each other", "new twin")
 
@@ -67,7 +67,7 @@ def test_a_file_plan_is_not_replaced(tmp_path: Path, output: str) -> None:
     plan = file_program.write_plan(tmp_path / "plan", [[file_program.do("sync")]])
     data = plan.read_bytes()
     ran = subprocess.run(
-        [program_path(FILE_PROGRAM), plan, tmp_path, output, plan],
+        [program_path(), plan, tmp_path, output, plan],
         capture_output=True,
         text=True,
         check=False,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit._native import FILE_PROGRAM, program_path
+from tracekit._native import program_path
 from tracekit.plans.file_plan import CODES, FilePlanWriter, FileTable, Setting, new_records
 
 RESULT = np.dtype(
@@ -104,7 +104,7 @@ def _number(table: FileTable, name: str, value: Any) -> int:
 def command(plan: Path, directory: Path, *arguments: str) -> list[str]:
     """Return the command line, with results and summary beside the plan."""
     return [
-        str(program_path(FILE_PROGRAM)),
+        str(program_path()),
         str(plan),
         str(directory),
         "--results",

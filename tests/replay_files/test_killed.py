@@ -133,7 +133,7 @@ def test_the_program_is_killed(tmp_path: Path, place: Path) -> None:
     told = fast_again(folder, place)
     assert told["directory"]["replaced"] == "killed run"
     assert told["messages"] == [
-        f"tracekit-file-replay: removed {place / OWN}, which a killed run had left"
+        f"tracekit-replay: removed {place / OWN}, which a killed run had left"
     ]
 
 

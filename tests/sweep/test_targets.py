@@ -157,7 +157,7 @@ def test_runs_of_another_guest_are_other_runs(tmp_path: Path) -> None:
 
 def ended(folder: Path, status: int) -> Ended:
     (folder / "files").mkdir()
-    (folder / "stderr").write_text("tracekit-file-replay: 3 MiB are free, 9 are needed\n")
+    (folder / "stderr").write_text("tracekit-replay: 3 MiB are free, 9 are needed\n")
     (folder / "files/summary.json").write_text(json.dumps({"outcome": "full"}))
     return Ended(folder, status, "tcg", 1.0)
 

@@ -10,7 +10,6 @@ from tracekit.errors import TracekitError
 
 LIBRARY = "libtracekit.so"
 PROGRAM = "tracekit-replay"
-FILE_PROGRAM = "tracekit-file-replay"
 
 
 def _find(name: str, folders: list[Path]) -> Path:

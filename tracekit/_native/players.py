@@ -1,4 +1,4 @@
-"""Runs the replay programs, of blocks and of files, and reads what they leave."""
+"""Runs `tracekit-replay` on plans of blocks and of files, and reads what it leaves."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracekit._native import FILE_PROGRAM, PROGRAM, program_path
+from tracekit._native import PROGRAM, program_path
 from tracekit._native.library import constant, dtype_of
 from tracekit.arrow import array_of, words_of
 from tracekit.errors import TracekitError, UsageError
 from tracekit.progress import hidden
 
-INTERFACES = {PROGRAM: constant("TK_INTERFACE_VERSION"), FILE_PROGRAM: 1}
+INTERFACE = f"{PROGRAM} interface {constant('TK_INTERFACE_VERSION')}"
 DONE, USAGE, PARTIAL = 0, 2, 3
 OWN_FOLDER = "tracekit-files"
 """What the file player makes below the directory of a run."""
@@ -48,14 +48,14 @@ class Outcome:
 
 
 @functools.cache
-def checked_program(name: str = PROGRAM) -> Path:
-    """Return a program's path; raise TracekitError when it is of another version."""
-    path = program_path(name)
+def checked_program() -> Path:
+    """Return the program's path; raise TracekitError when it is of another version."""
+    path = program_path()
     run = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    found, expected = run.stdout.strip(), f"{name} interface {INTERFACES[name]}"
-    if found != expected:
+    found = run.stdout.strip()
+    if found != INTERFACE:
         raise TracekitError(
-            f"{path} is of another version: '{found}', not '{expected}'",
+            f"{path} is of another version: '{found}', not '{INTERFACE}'",
             hint="build it again: make setup",
         )
     return path
@@ -79,7 +79,7 @@ def run_files(
     Ctrl-C reaches the program, which then stops in good order. Raises TracekitError with the
     program's message when it refused, failed or was killed.
     """
-    program = str(checked_program(FILE_PROGRAM))
+    program = str(checked_program())
     command = [program, str(plan), str(directory), "--summary", str(summary)]
     try:
         return run_command([*command, *arguments], summary)
@@ -93,7 +93,7 @@ def run_files(
 
 
 def run_command(command: Sequence[str], summary: Path) -> Outcome:
-    """Run a replay program, with a progress line on a terminal, and read its summary."""
+    """Run the program, with a progress line on a terminal, and read its summary."""
     code, messages = _watched(command)
     if code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP):
         raise KeyboardInterrupt  # before the program could take it: nothing was made
@@ -200,7 +200,7 @@ def read_results(file: Path) -> Iterator[NDArray[np.void]]:
     """
     with file.open("rb") as stream:
         if stream.read(RESULTS_HEADER_BYTES)[: len(RESULTS_MAGIC)] != RESULTS_MAGIC:
-            raise TracekitError(f"{file} holds no results of {FILE_PROGRAM}")
+            raise TracekitError(f"{file} holds no results of {PROGRAM}")
         while data := stream.read(RESULT.itemsize * BATCH_ROWS):
             rows = np.frombuffer(data, RESULT, len(data) // RESULT.itemsize)
             yield rows if rows["is_whole"].all() else rows[rows["is_whole"] != 0]

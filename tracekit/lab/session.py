@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tracekit._native import FILE_PROGRAM, PROGRAM, program_path
+from tracekit._native import PROGRAM, program_path
 from tracekit.capture.recording import SUFFIXES, packing_writer, survey
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.image import GUEST, Image, build, cache_folder, make_file_system, run_tool
@@ -83,7 +83,7 @@ def make_input(job: Job, image: Path) -> None:
         (tree / "share").mkdir()
     else:
         shutil.copytree(job.share, tree / "share", symlinks=True)
-    _add_replayers(tree)
+    _add_replayer(tree)
     (tree / "job").write_text(_variables(job))
     command = f"exec timeout --kill-after=10 {job.timeout_s} {shlex.join(job.command)}\n"
     (tree / "command").write_text(command)
@@ -110,22 +110,21 @@ def _variables(job: Job) -> str:
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
-def _add_replayers(tree: Path) -> None:
-    """Add the replay programs with this machine's libraries, whatever the guest's own are."""
+def _add_replayer(tree: Path) -> None:
+    """Add the replay program with this machine's libraries, whatever the guest's own are."""
     native = tree / "native"
     native.mkdir()
     (tree / "bin").mkdir()
-    for name in (PROGRAM, FILE_PROGRAM):
-        program = program_path(name)
-        shutil.copy(program, native / name)
-        start = f"/lab/native/{name}"
-        for library in LIBRARY.findall(run_tool("ldd", str(program))):
-            shutil.copy(library, native)
-            if Path(library).name.startswith("ld-"):
-                start = f"/lab/native/{Path(library).name} --library-path /lab/native {start}"
-        wrapper = tree / "bin" / name
-        wrapper.write_text(f'#!/bin/sh\nexec {start} "$@"\n')
-        wrapper.chmod(0o755)
+    program = program_path()
+    shutil.copy(program, native / PROGRAM)
+    start = f"/lab/native/{PROGRAM}"
+    for library in LIBRARY.findall(run_tool("ldd", str(program))):
+        shutil.copy(library, native)
+        if Path(library).name.startswith("ld-"):
+            start = f"/lab/native/{Path(library).name} --library-path /lab/native {start}"
+    wrapper = tree / "bin" / PROGRAM
+    wrapper.write_text(f'#!/bin/sh\nexec {start} "$@"\n')
+    wrapper.chmod(0o755)
 
 
 def unpack_result(disk: Path, folder: Path) -> None:

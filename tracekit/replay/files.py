@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tracekit import store
-from tracekit._native import FILE_PROGRAM
 from tracekit._native.players import KEPT_MARK, OWN_FOLDER, checked_program, run_files
 from tracekit.errors import PartialError, UsageError
 from tracekit.replay.captured import compile_files
@@ -68,7 +67,7 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
     Keeps `plan.bin`, `file_completions.parquet` and `file_summary.json` in `replays/<name>`. Raises
     PartialError, and keeps nothing, when it was interrupted before the first operation.
     """
-    checked_program(FILE_PROGRAM)
+    checked_program()
     path = folder.path / "replays" / options.name
     overwrite = options.overwrite or options.name == LATEST
     if path.exists() and not overwrite:

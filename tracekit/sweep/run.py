@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracekit._native import FILE_PROGRAM
+from tracekit._native import PROGRAM
 from tracekit._native.players import (
     DONE,
     PARTIAL,
@@ -76,7 +76,7 @@ def run_in_guest(
 
 def _job(guest: Guest, share: Path, plan: str, arguments: Sequence[str]) -> Job:
     place = "$LAB_FS" if guest.disk else "$LAB_DAX"
-    words = [FILE_PROGRAM, plan, place, "--summary", f"$LAB_OUT/{SUMMARY}", *arguments]
+    words = [PROGRAM, plan, place, "--summary", f"$LAB_OUT/{SUMMARY}", *arguments]
     remount = WITHOUT_DAX if guest.memory_mib and not guest.is_dax else ""
     return Job(
         ("sh", "-c", remount + " ".join(words)),
@@ -92,7 +92,7 @@ def _job(guest: Guest, share: Path, plan: str, arguments: Sequence[str]) -> Job:
 def _outcome(ended: Ended) -> Outcome:
     messages = (ended.folder / "stderr").read_text(errors="replace")
     if ended.exit_status not in (DONE, PARTIAL):
-        lines = [line.removeprefix(f"{FILE_PROGRAM}: ") for line in messages.splitlines()]
+        lines = [line.removeprefix(f"{PROGRAM}: ") for line in messages.splitlines()]
         text = "; ".join(lines) or f"status {ended.exit_status}, and nothing was said"
         kind = UsageError if ended.exit_status == USAGE else TracekitError
         raise kind(f"in the guest: {text}")

@@ -1,0 +1,256 @@
+#include "play/block_player.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "play/block_session.h"
+#include "play/block_summary.h"
+#include "play/block_targets.h"
+#include "play/diag.h"
+#include "play/progress.h"
+#include "play/stop.h"
+
+/* A longer plan is checked block by block while it runs, so that the start takes no longer. */
+#define CHECKED_MAX (UINT64_C(1) << 22)
+#define WAKE_MAX 8U
+
+/* Finds the records that run. */
+static int choose_window(struct block_session *session) {
+  const struct options *options = session->options;
+  const struct block_plan *plan = &session->plan;
+  struct feed_window *window = &session->window;
+  *window = (struct feed_window){.first = options->first, .end = plan->record_count};
+  window->from_ns = options->from_ns;
+  int rc = 0;
+  if (options->from_ns > 0)
+    rc = block_plan_seek(plan, options->from_ns, &window->first);
+  else if (options->first > 0 && options->first < plan->record_count)
+    rc = block_plan_time_of(plan, options->first, &window->from_ns);
+  if (rc == 0 && options->until_ns <= plan->duration_ns)
+    rc = block_plan_seek(plan, options->until_ns, &window->end);
+  if (rc != 0 || window->first < window->end || plan->record_count == 0)
+    return rc;
+  diag("%s has no requests in the part that was asked for: it has %" PRIu64 " in %" PRIu64 " ns",
+       plan->path, plan->record_count, plan->duration_ns);
+  return -EINVAL;
+}
+
+/* Everything that can be checked before the first request. */
+static int prepare(struct block_session *session) {
+  bool is_short = session->plan.record_count <= CHECKED_MAX;
+  int rc = is_short || session->options->is_dry_run ? block_plan_check_all(&session->plan) : 0;
+  if (rc == 0)
+    rc = choose_window(session);
+  return rc == 0 ? block_targets_open(session) : rc;
+}
+
+/* As fast as possible a sleep that ends with several completions costs less for each, and keeps the
+ * device as busy. By any other pace each must be seen when it comes. */
+static uint32_t wake_count(const struct options *options) {
+  bool is_fast = options->pace.kind == PACE_FAST && options->overlaps != OVERLAP_ORDER;
+  uint32_t share = options->depth / 4 < WAKE_MAX ? options->depth / 4 : WAKE_MAX;
+  return is_fast && share > 1 ? share : 1;
+}
+
+/* Opens one engine. Returns 0 or -errno. */
+static int try_engine(struct block_session *session, const struct engine_ops *ops) {
+  struct engine_config config = {.targets = session->targets,
+                                 .buffers = &session->buffers,
+                                 .target_count = session->target_count,
+                                 .devices = session->devices,
+                                 .spin_lead_ns = session->calibration.spin_lead_ns,
+                                 .wake_up_ns = (uint32_t)session->calibration.wake_up_ns,
+                                 .depth = session->options->depth,
+                                 .wake_count = wake_count(session->options),
+                                 .threads = session->options->threads,
+                                 .uring = session->options->uring};
+  session->ops = ops;
+  return ops->open(&session->engine, &config);
+}
+
+/* Threads stand in where there is no io_uring, unless the user asked for a way of io_uring. */
+static int open_engine(struct block_session *session) {
+  const char *asked = session->options->engine;
+  const struct uring_modes *modes = &session->options->uring;
+  bool has_modes = modes->is_submitted_for || modes->is_polled;
+  int rc;
+  if (strcmp(asked, "null") == 0) {
+    rc = try_engine(session, engine_null());
+  } else if (strcmp(asked, "emulated") == 0) {
+    rc = try_engine(session, engine_emulated());
+  } else if (strcmp(asked, "dax") == 0) {
+    rc = try_engine(session, engine_dax());
+  } else if (strcmp(asked, "threads") == 0) {
+    rc = try_engine(session, engine_threads());
+  } else {
+    rc = try_engine(session, engine_uring());
+    if (rc != 0 && !has_modes) {
+      session->fallback = strerrordesc_np(-rc);
+      diag("io_uring is not available (%s): the threads engine is used", session->fallback);
+      rc = try_engine(session, engine_threads());
+    }
+  }
+  if (rc != 0)
+    diag("cannot start the %s engine%s%s: %s", session->ops->name,
+         modes->is_submitted_for ? " with --sqpoll" : "", modes->is_polled ? " with --iopoll" : "",
+         strerror(-rc));
+  return rc;
+}
+
+/* Only a closed loop goes by when a completion was seen, and these engines know it exactly. */
+static bool must_know_wake_up(const struct options *options) {
+  return options->pace.kind == PACE_CLOSED && strcmp(options->engine, "null") != 0 &&
+         strcmp(options->engine, "dax") != 0 && strcmp(options->engine, "emulated") != 0;
+}
+
+static int check_targets_again(const struct block_session *session) {
+  int rc = 0;
+  for (uint32_t i = 0; i < session->target_count && rc == 0; i++)
+    rc = target_check_again(&session->targets[i]);
+  return rc;
+}
+
+static void read_disks(const struct block_session *session, struct disk_stat *disks) {
+  for (uint32_t i = 0; i < session->target_count; i++)
+    if (session->targets[i].kind == TARGET_DEVICE)
+      disk_stat_read(session->targets[i].device, &disks[i]);
+}
+
+/* What the host and the disks count is read right around the run, so that it holds nothing else. */
+static int run_with_feed(struct block_session *session, struct feed *feed) {
+  const struct options *options = session->options;
+  bool is_shown = options->progress_fd >= 0;
+  struct block_run_config config = {.pace = options->pace,
+                                    .overlaps = options->overlaps,
+                                    .depth = options->depth,
+                                    .spin_lead_ns = session->calibration.spin_lead_ns,
+                                    .wake_up_ns = (uint32_t)session->calibration.wake_up_ns,
+                                    .ops = session->ops,
+                                    .engine = session->engine,
+                                    .feed = feed,
+                                    .log = session->log,
+                                    .stats = session->stats,
+                                    .view = &session->view};
+  /* Without memory for a progress line the run goes on without one. */
+  struct progress *progress =
+      is_shown ? progress_start(&session->view, session->window.end - session->window.first,
+                                options->progress_fd)
+               : NULL;
+  int error;
+  struct fidelity_host before;
+  struct disk_stat disks_before[BLOCK_PLAN_TARGETS_MAX] = {0};
+  read_disks(session, disks_before);
+  fidelity_read_host(&before);
+  session->outcome = block_run(&config, &session->slipped_ns, &error);
+  fidelity_read_host(&session->host);
+  fidelity_subtract_host(&session->host, &before);
+  read_disks(session, session->disks);
+  for (uint32_t i = 0; i < session->target_count; i++)
+    disk_stat_subtract(&session->disks[i], &disks_before[i]);
+  session->punt_workers = fidelity_punt_workers();
+  progress_stop(progress);
+  if (session->outcome == BLOCK_RUN_FAILED)
+    diag("the run was given up: %s", strerror(-error));
+  return session->outcome == BLOCK_RUN_FAILED ? error : 0;
+}
+
+/* The targets are checked again as the last step: calibration and reading ahead take time. */
+static int run_plan(struct block_session *session) {
+  struct feed_target targets[BLOCK_PLAN_TARGETS_MAX];
+  for (uint32_t i = 0; i < session->target_count; i++)
+    targets[i] = (struct feed_target){.place = block_targets_fit(session, i),
+                                      .may_write = session->targets[i].may_write,
+                                      .can_discard = session->targets[i].can_discard};
+  struct feed_rules rules = {.targets = targets,
+                             .speed = session->options->speed,
+                             .window = session->window,
+                             .max_idle_ns = session->options->max_idle_ns,
+                             .out_of_range = session->options->out_of_range};
+  struct feed *feed;
+  bool is_calibrated = session->options->pace.kind != PACE_FAST && !session->options->is_raw;
+  int rc = is_calibrated ? calibrate(&session->plan, &rules, session->calibration.spin_lead_ns,
+                                     &session->machine_error)
+                         : 0;
+  if (rc == 0)
+    rc = feed_open(&feed, &session->plan, &rules);
+  if (rc != 0) {
+    diag("cannot start to read the plan: %s", strerror(-rc));
+    return rc;
+  }
+  rc = check_targets_again(session);
+  if (rc == 0)
+    rc = run_with_feed(session, feed);
+  session->ops->describe(session->engine, &session->report);
+  feed_stop(feed);
+  session->places = feed_places(feed);
+  session->cuts = feed_cuts(feed);
+  feed_close(feed);
+  return rc;
+}
+
+/* Opens what only a real run needs, runs, and completes the log. */
+static int run_for_real(struct block_session *session) {
+  session->stats =
+      block_stats_new(session->plan.target_count, session->options->pace.kind != PACE_FAST);
+  int rc = session->stats == NULL ? -ENOMEM : 0;
+  if (rc == 0)
+    rc = buffers_open(&session->buffers, block_targets_longest_transfer(session));
+  if (rc != 0) {
+    diag("no memory for the run: %s", strerror(-rc));
+    return rc;
+  }
+  clock_calibrate(&session->calibration);
+  if (must_know_wake_up(session->options))
+    session->calibration.wake_up_ns = clock_wake_up_ns();
+  rc = completions_open(&session->log, session->options->completions_path);
+  if (rc == 0)
+    rc = open_engine(session);
+  if (rc == 0)
+    rc = run_plan(session);
+  /* A run that never began leaves no completions: completions_close throws the empty file away. */
+  bool has_log = session->log != NULL && (rc == 0 || session->stats->submitted > 0);
+  int logged = has_log ? completions_finish(session->log, &session->log_stalls) : 0;
+  return rc != 0 ? rc : logged;
+}
+
+static void close_all(struct block_session *session) {
+  if (session->engine != NULL)
+    session->ops->close(session->engine);
+  completions_close(session->log);
+  block_stats_free(session->stats);
+  buffers_close(&session->buffers);
+  for (uint32_t i = 0; i < session->target_count; i++)
+    target_close(&session->targets[i], session->options->keep);
+  block_plan_close(&session->plan);
+}
+
+static int exit_code(const struct block_session *session, int rc) {
+  if (rc != 0)
+    return 1;
+  bool is_partial = session->outcome == BLOCK_RUN_INTERRUPTED ||
+                    (session->stats != NULL && session->stats->statuses[COMPLETION_FAILED] > 0);
+  return is_partial ? 3 : 0;
+}
+
+int block_player_run(const struct options *options) {
+  struct block_session all;
+  struct block_session *session = &all;
+  memset(session, 0, sizeof *session);
+  session->options = options;
+  if (block_plan_open(&session->plan, options->plan_path) != 0)
+    return 1;
+  int rc = prepare(session);
+  if (rc == 0 && !options->is_dry_run)
+    rc = run_for_real(session);
+  /* A run that was given up still says how far it came. */
+  bool has_begun = session->stats != NULL && session->stats->submitted > 0;
+  if (rc == 0 || has_begun) {
+    int written = block_summary_write(session, rc);
+    rc = rc != 0 ? rc : written;
+  }
+  int code = exit_code(session, rc);
+  close_all(session);
+  return code;
+}

@@ -1,0 +1,11 @@
+/* Runs a plan of blocks: opens what it needs in order, runs it, and closes in reverse. */
+#ifndef TRACEKIT_PLAY_BLOCK_PLAYER_H
+#define TRACEKIT_PLAY_BLOCK_PLAYER_H
+
+#include "play/options.h"
+
+/* Runs the plan as the options say and writes the summary. Returns the exit code: 0 all done, 1
+ * failed or rejected (after a line on stderr), 3 interrupted or some requests failed. */
+int block_player_run(const struct options *options);
+
+#endif

@@ -1,0 +1,247 @@
+#include "play/block_targets.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "play/capabilities.h"
+#include "play/diag.h"
+#include "play/priority.h"
+
+#define GRAIN_SECTORS 8U /* scaled addresses are no finer than 4 KiB, unless the plan is */
+
+/* What of a target is used: its whole sectors where they are larger than the plan's. */
+/* The path given for a label, or the one given for all others; NULL if there is neither. */
+static const char *path_for(const struct options *options, const char *label) {
+  const char *path = NULL;
+  for (uint32_t i = 0; i < options->target_count; i++) {
+    const struct options_target *target = &options->targets[i];
+    if (target->label != NULL && strcmp(target->label, label) == 0)
+      return target->path;
+    if (target->label == NULL)
+      path = target->path;
+  }
+  return path;
+}
+
+static bool plan_has(const struct block_plan *plan, const char *label) {
+  for (uint32_t i = 0; i < plan->target_count; i++)
+    if (strcmp(plan->targets[i].label, label) == 0)
+      return true;
+  return false;
+}
+
+/* A label that the plan lacks is a mistake: its requests would go somewhere else. */
+static int check_labels(const struct block_session *session) {
+  for (uint32_t i = 0; i < session->options->target_count; i++) {
+    const char *label = session->options->targets[i].label;
+    if (label != NULL && !plan_has(&session->plan, label)) {
+      diag("the plan has no requests for a target '%s'", label);
+      return -EINVAL;
+    }
+  }
+  return 0;
+}
+
+/* Two targets on the same bytes would overwrite each other. */
+static int check_twins(const struct block_session *session, const struct target *target) {
+  for (uint32_t i = 0; i < session->target_count; i++) {
+    const struct target *other = &session->targets[i];
+    /* One may have been made a moment ago and exist for the other. A dry run makes none: there the
+     * names must do. */
+    bool is_same_object = other->fd >= 0 && target->fd >= 0 && other->device == target->device &&
+                          other->inode == target->inode;
+    bool is_same = is_same_object ||
+                   (other->fd < 0 && target->fd < 0 && strcmp(other->path, target->path) == 0);
+    if (is_same) {
+      diag("targets %s and %s are the same %s; give each its own", other->label, target->label,
+           target_kind_name(other->kind));
+      return -EINVAL;
+    }
+  }
+  return 0;
+}
+
+/* Gives each target of the plan the device that it is emulated on. */
+static int choose_devices(struct block_session *session) {
+  const struct options *options = session->options;
+  for (uint32_t i = 0; i < options->device_count; i++)
+    if (options->devices[i].label != NULL && !plan_has(&session->plan, options->devices[i].label)) {
+      diag("the plan has no requests for a device '%s'", options->devices[i].label);
+      return -EINVAL;
+    }
+  for (uint32_t target = 0; options->device_count > 0 && target < session->plan.target_count;
+       target++) {
+    const char *label = session->plan.targets[target].label;
+    const struct options_device *chosen = NULL;
+    for (uint32_t i = 0; i < options->device_count; i++) {
+      const struct options_device *device = &options->devices[i];
+      bool is_named = device->label != NULL && strcmp(device->label, label) == 0;
+      if (is_named || (device->label == NULL && chosen == NULL))
+        chosen = device;
+    }
+    if (chosen == NULL) {
+      diag("the plan has requests for '%s', but no --emulate serves them", label);
+      return -EINVAL;
+    }
+    session->devices[target] = chosen->spec;
+  }
+  return 0;
+}
+
+/* A target counts as opened even when it is a twin, so that the caller closes it. */
+static int open_target(struct block_session *session, uint32_t index) {
+  const struct options *options = session->options;
+  const struct block_target *plan_target = &session->plan.targets[index];
+  struct target *target = &session->targets[index];
+  if (options->target_count == 0) { /* the null engine, or a device without memory */
+    target_open_none(target, plan_target);
+    session->target_count++;
+    return 0;
+  }
+  const char *path = path_for(options, plan_target->label);
+  if (path == NULL) {
+    diag("the plan has requests for '%s', but no --target takes them", plan_target->label);
+    return -EINVAL;
+  }
+  struct target_rules rules = {.direct = options->direct,
+                               .write_to = options->write_to.texts,
+                               .write_to_count = options->write_to.count,
+                               .overwrite = options->overwrite.texts,
+                               .overwrite_count = options->overwrite.count,
+                               .expands = options->expands,
+                               .may_create = !options->is_dry_run};
+  int rc = target_open(target, path, plan_target, &rules);
+  if (rc != 0)
+    return rc;
+  rc = check_twins(session, target);
+  session->target_count++;
+  return rc;
+}
+
+/* A DAX device has neither reads nor writes. */
+static int check_kinds(const struct block_session *session, const char *engine) {
+  for (uint32_t i = 0; i < session->target_count; i++)
+    if (session->targets[i].kind == TARGET_DAX && strcmp(engine, "dax") != 0) {
+      diag("target %s=%s is a DAX device: it needs --engine dax", session->targets[i].label,
+           session->targets[i].path);
+      return -EINVAL;
+    }
+  return 0;
+}
+
+/* What cannot be polled is refused before the kernel takes it and uses interrupts all the same. */
+static int check_polling(const struct block_session *session) {
+  for (uint32_t i = 0; session->options->uring.is_polled && i < session->target_count; i++) {
+    const struct target *target = &session->targets[i];
+    bool is_direct = target->is_direct || target->kind == TARGET_NONE;
+    if (is_direct && (target->fd < 0 || capabilities_polls(target->device)))
+      continue;
+    const char *why = is_direct ? "its device has no queues for it (an NVMe drive gets them by "
+                                  "nvme.poll_queues=N on the kernel's command line)"
+                                : "it is buffered, and only O_DIRECT can be";
+    diag("target %s=%s cannot be polled: %s; leave --iopoll out", target->label, target->path, why);
+    return -EOPNOTSUPP;
+  }
+  return 0;
+}
+
+static uint64_t usable_bytes(const struct target *target) {
+  return target->is_direct ? target->size_bytes - target->size_bytes % target->align_bytes
+                           : target->size_bytes;
+}
+
+/* Counts the requests of one block that run and lie beyond their target. */
+static void count_block(struct block_session *session, uint64_t number,
+                        const struct block_record *records, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    const struct block_record *record = &records[i];
+    uint64_t place = number * BLOCK_PLAN_STRIDE + i;
+    bool runs = place >= session->window.first && place < session->window.end;
+    uint64_t end = record->sector + record->length_sectors;
+    session->beyond[record->target] +=
+        runs && record->operation != BLOCK_FLUSH &&
+        end > usable_bytes(&session->targets[record->target]) / SECTOR_BYTES;
+  }
+}
+
+/* Counts the requests that lie beyond their target; only a plan for a larger one is read again. */
+static int count_beyond(struct block_session *session) {
+  bool is_needed = false;
+  for (uint32_t i = 0; i < session->target_count; i++)
+    is_needed =
+        is_needed || session->plan.targets[i].needed_bytes > usable_bytes(&session->targets[i]);
+  if (!is_needed)
+    return 0;
+  struct block_record *records = malloc(BLOCK_PLAN_STRIDE * sizeof *records);
+  if (records == NULL) {
+    diag("no memory to count the requests beyond the targets");
+    return -ENOMEM;
+  }
+  uint64_t last_ns = 0;
+  int rc = 0;
+  uint64_t block = session->window.first / BLOCK_PLAN_STRIDE;
+  for (; block * BLOCK_PLAN_STRIDE < session->window.end && rc == 0; block++) {
+    uint32_t count = 0;
+    rc = block_plan_read_block(&session->plan, block, records, &count, &last_ns);
+    if (rc == 0)
+      count_block(session, block, records, count);
+  }
+  free(records);
+  return rc;
+}
+
+static int check_range(struct block_session *session) {
+  int rc = count_beyond(session);
+  if (rc != 0 || session->options->out_of_range != FIT_REFUSE)
+    return rc;
+  for (uint32_t i = 0; i < session->target_count; i++) {
+    const struct target *target = &session->targets[i];
+    if (session->beyond[i] == 0)
+      continue;
+    diag("target %s=%s is too small: %" PRIu64 " requests lie beyond its %" PRIu64
+         " bytes, the plan needs %" PRIu64
+         "; choose a larger one or --out-of-range wrap, fold, scale, clip or skip",
+         target->label, target->path, session->beyond[i], usable_bytes(target),
+         session->plan.targets[i].needed_bytes);
+    return -ERANGE;
+  }
+  return 0;
+}
+
+int block_targets_open(struct block_session *session) {
+  const struct options *options = session->options;
+  const struct options_list *priority = &options->priority;
+  int rc = check_labels(session);
+  if (rc == 0)
+    rc = choose_devices(session);
+  for (uint32_t i = 0; i < session->plan.target_count && rc == 0; i++)
+    rc = open_target(session, i);
+  if (rc == 0)
+    rc = check_kinds(session, options->engine);
+  if (rc == 0)
+    rc = check_polling(session);
+  if (rc == 0)
+    rc = priority_assign(session->targets, session->target_count, priority->texts, priority->count);
+  return rc == 0 ? check_range(session) : rc;
+}
+
+struct fit_target block_targets_fit(const struct block_session *session, uint32_t index) {
+  const struct target *target = &session->targets[index];
+  uint64_t bits = session->plan.targets[index].address_bits | GRAIN_SECTORS;
+  uint64_t needed = session->plan.targets[index].needed_bytes / SECTOR_BYTES;
+  return (struct fit_target){.size_sectors = usable_bytes(target) / SECTOR_BYTES,
+                             .needed_sectors = needed,
+                             .grain_sectors = (uint32_t)(bits & (~bits + 1)),
+                             .expand_sectors =
+                                 target->expands ? target->align_bytes / SECTOR_BYTES : 1};
+}
+
+uint64_t block_targets_longest_transfer(const struct block_session *session) {
+  uint64_t more = 0;
+  for (uint32_t i = 0; i < session->target_count; i++)
+    if (session->targets[i].expands && 2 * session->targets[i].align_bytes > more)
+      more = 2 * session->targets[i].align_bytes;
+  return session->plan.max_transfer_bytes + more;
+}

@@ -1,0 +1,18 @@
+/* The targets of a plan of blocks: opened by the options, and whether the plan fits them. */
+#ifndef TRACEKIT_PLAY_BLOCK_TARGETS_H
+#define TRACEKIT_PLAY_BLOCK_TARGETS_H
+
+#include "play/block_session.h"
+
+/* Opens each target of the plan, gives it its device and priority, and counts the requests that lie
+ * beyond it, which are rejected unless the options say what to do. The caller closes the first
+ * session->target_count, also after an error. Returns 0 or -errno after a line on stderr. */
+int block_targets_open(struct block_session *session);
+
+/* Returns what the feed must know of target `index` to make requests fit. */
+struct fit_target block_targets_fit(const struct block_session *session, uint32_t index);
+
+/* Returns the bytes of the longest transfer, widened where transfers are. */
+uint64_t block_targets_longest_transfer(const struct block_session *session);
+
+#endif

@@ -1,0 +1,13 @@
+/* One request by blocking system calls. */
+#ifndef TRACEKIT_PLAY_BLOCKING_H
+#define TRACEKIT_PLAY_BLOCKING_H
+
+#include "play/engine.h"
+
+/* Runs the request to its end: flush before the data for PREFLUSH, a synchronous write for FUA.
+ * What is read goes to `sink`, which no other thread may use meanwhile. Returns 0 or -errno;
+ * -ENODATA when a read meets the end of the file. Any thread. */
+int blocking_run(const struct target *target, const struct buffers *buffers, unsigned char *sink,
+                 const struct request *request);
+
+#endif

@@ -1,0 +1,29 @@
+/* What a file or device can do, found by trying it where nothing can be harmed. */
+#ifndef TRACEKIT_PLAY_CAPABILITIES_H
+#define TRACEKIT_PLAY_CAPABILITIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Finds whether discards (punch hole on a file, BLKDISCARD on a device) and zero range work at the
+ * object behind `fd`. A file's abilities are tried on a nameless file in the same directory. */
+void capabilities_find(int fd, bool *can_discard, bool *can_zero);
+
+/* Writes the directory that holds `path`, "." where it names none. Returns 0 or -ENAMETOOLONG. */
+int capabilities_folder_of(const char *path, char *folder, size_t size);
+
+/* Opens a nameless file where a file `path` would be made. Returns its descriptor, which the caller
+ * closes, or -errno; -EOPNOTSUPP or -EISDIR where the file system has no such files. */
+int capabilities_scratch_file(const char *path);
+
+/* Returns the alignment in bytes that O_DIRECT needs at the object behind `fd`, 0 when the file
+ * system refuses it. */
+uint32_t capabilities_direct_alignment(int fd);
+
+/* Returns whether the block device, or that of a file system, has queues whose completions are
+ * looked for. `device` is its number; false too where the kernel does not tell. */
+bool capabilities_polls(dev_t device);
+
+#endif

@@ -1,0 +1,164 @@
+#include "play/completions.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "play/diag.h"
+#include "play/record_file.h"
+#include "play/spsc_ring.h"
+#include "play/stop.h"
+
+#define MAGIC "TKDONE\r\n"
+#define BLOCKS 16U
+#define BLOCK_RECORDS 4096U
+#define PAUSE_NS 1000000L
+
+_Static_assert(sizeof(struct completions_record) == 40, "a record has 40 bytes");
+
+struct block {
+  uint32_t count; /* records in it */
+  struct completions_record records[BLOCK_RECORDS];
+};
+
+struct completions {
+  struct spsc_ring ring;
+  pthread_t thread;
+  bool is_running; /* the thread */
+  struct record_file file;
+  _Atomic bool is_ending;
+  _Atomic int error;
+  uint64_t written; /* writing thread: records */
+  uint64_t stalls;  /* submitting thread */
+  struct block *filling;
+  struct block blocks[BLOCKS];
+};
+
+const char *completions_status_name(enum completions_status status) {
+  switch (status) {
+  case COMPLETION_DONE:
+    return "done";
+  case COMPLETION_FAILED:
+    return "failed";
+  case COMPLETION_SKIPPED_READ_ONLY:
+    return "skipped_read_only";
+  case COMPLETION_SKIPPED_RANGE:
+    return "skipped_out_of_range";
+  case COMPLETION_SKIPPED_OVERLAP:
+    return "skipped_overlap";
+  case COMPLETION_SKIPPED_LATE:
+    return "skipped_late";
+  case COMPLETION_SKIPPED_UNSUPPORTED:
+    return "skipped_unsupported";
+  }
+  return "unknown";
+}
+
+static void pause_briefly(long pause_ns) {
+  struct timespec pause = {.tv_nsec = pause_ns};
+  (void)nanosleep(&pause, NULL); /* woken early is as good */
+}
+
+static void write_block(struct completions *log, const struct block *block) {
+  if (log->file.fd < 0 || completions_error(log) != 0)
+    return;
+  int rc = record_file_write(&log->file, log->written, block->records, block->count);
+  if (rc == 0)
+    log->written += block->count;
+  else
+    atomic_store_explicit(&log->error, rc, memory_order_relaxed);
+}
+
+static void *write_blocks(void *argument) {
+  struct completions *log = argument;
+  for (;;) {
+    uint64_t at;
+    /* Order matters: what was handed over before the end was called is still written. */
+    bool is_ending = atomic_load_explicit(&log->is_ending, memory_order_acquire);
+    if (spsc_ring_can_empty(&log->ring, &at)) {
+      write_block(log, &log->blocks[at]);
+      spsc_ring_empty(&log->ring);
+    } else if (is_ending) {
+      return NULL;
+    } else {
+      pause_briefly(PAUSE_NS);
+    }
+  }
+}
+
+int completions_open(struct completions **out, const char *path) {
+  /* The thread and the file are there before the run, which then only fills memory. */
+  struct completions *log = aligned_alloc(_Alignof(struct completions), sizeof *log);
+  if (log == NULL)
+    return -ENOMEM;
+  memset(log, 0, sizeof *log); /* also touches every page before the run */
+  log->ring.mask = BLOCKS - 1;
+  log->filling = &log->blocks[0];
+  int rc = record_file_open(&log->file, path, MAGIC, sizeof(struct completions_record));
+  if (rc == 0)
+    rc = stop_thread_create(&log->thread, write_blocks, log);
+  if (rc != 0) {
+    diag("cannot write completions to %s: %s", path == NULL ? "nowhere" : path, strerror(-rc));
+    completions_close(log);
+    return rc;
+  }
+  log->is_running = true;
+  *out = log;
+  return 0;
+}
+
+/* Hands the block over and takes the next, which may still have to be written. */
+static void next_block(struct completions *log) {
+  uint64_t at;
+  spsc_ring_fill(&log->ring);
+  if (!spsc_ring_can_fill(&log->ring, &at))
+    log->stalls++;
+  while (!spsc_ring_can_fill(&log->ring, &at))
+    pause_briefly(PAUSE_NS / 20);
+  log->filling = &log->blocks[at];
+  log->filling->count = 0;
+}
+
+struct completions_record *completions_next(struct completions *log) {
+  if (log->filling->count == BLOCK_RECORDS)
+    next_block(log);
+  return &log->filling->records[log->filling->count++];
+}
+
+void completions_hand_over(struct completions *log) {
+  if (log->filling->count > 0 && spsc_ring_has_next(&log->ring))
+    next_block(log);
+}
+
+int completions_error(const struct completions *log) {
+  return atomic_load_explicit(&log->error, memory_order_relaxed);
+}
+
+static void stop_writing(struct completions *log) {
+  if (!log->is_running)
+    return;
+  /* Release: the writing thread that sees the end sees the last block too. */
+  atomic_store_explicit(&log->is_ending, true, memory_order_release);
+  (void)pthread_join(log->thread, NULL); /* fails only for a thread that is not ours */
+  log->is_running = false;
+}
+
+int completions_finish(struct completions *log, uint64_t *stalls) {
+  if (log->filling->count > 0)
+    spsc_ring_fill(&log->ring);
+  stop_writing(log);
+  *stalls = log->stalls;
+  return record_file_finish(&log->file, log->written, completions_error(log), "completions");
+}
+
+void completions_close(struct completions *log) {
+  if (log == NULL)
+    return;
+  stop_writing(log);
+  record_file_close(&log->file);
+  free(log);
+}

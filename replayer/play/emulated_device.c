@@ -1,0 +1,193 @@
+#include "play/emulated_device.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/heap.h"
+#include "play/engine.h"
+#include "play/number.h"
+#include "model/spindle.h"
+
+#define SECOND_NS 1000000000U
+#define TIME_MAX_NS (1000U * (uint64_t)SECOND_NS)
+#define RATE_MAX_BYTES_S (UINT64_C(1) << 50)
+#define VALUE_CHARS 24U
+#define SECTORS_MAX (UINT64_C(1) << 50)
+#define PS 1000 /* in a nanosecond */
+
+static bool is_free_before(const uint64_t *a_ns, const uint64_t *b_ns) { return *a_ns < *b_ns; }
+
+HEAP_DEFINE(lanes, uint64_t, 2, is_free_before)
+
+struct device {
+  struct device_spec spec;
+  uint64_t next_bytes; /* where the request before ended */
+  struct tk_spindle spindle;
+  uint64_t lane_ns[]; /* a heap by time: when each lane is free */
+};
+
+enum need { ALWAYS, NEVER, FOR_DISK };
+
+struct key {
+  const char *name;
+  size_t place; /* in struct device_spec */
+  uint64_t minimum;
+  uint64_t maximum;
+  enum need need;
+  bool may_be_negative; /* down to -maximum */
+};
+
+static const struct key keys[] = {
+    {"read_setup_ns", offsetof(struct device_spec, read_setup_ns), 0, TIME_MAX_NS, ALWAYS, false},
+    {"write_setup_ns", offsetof(struct device_spec, write_setup_ns), 0, TIME_MAX_NS, ALWAYS, false},
+    {"sequential_setup_ns", offsetof(struct device_spec, sequential_setup_ns), 0, TIME_MAX_NS,
+     NEVER, false},
+    {"read_bytes_s", offsetof(struct device_spec, read_bytes_s), 1, RATE_MAX_BYTES_S, ALWAYS,
+     false},
+    {"write_bytes_s", offsetof(struct device_spec, write_bytes_s), 1, RATE_MAX_BYTES_S, ALWAYS,
+     false},
+    {"flush_ns", offsetof(struct device_spec, flush_ns), 0, TIME_MAX_NS, ALWAYS, false},
+    {"fua_ns", offsetof(struct device_spec, fua_ns), 0, TIME_MAX_NS, ALWAYS, false},
+    {"lanes", offsetof(struct device_spec, lanes), 1, DEVICE_LANES_MAX, NEVER, false},
+    {"seek_track_ns", offsetof(struct device_spec, seek_track_ns), 0, TIME_MAX_NS, FOR_DISK, false},
+    {"seek_root_ns", offsetof(struct device_spec, seek_root_ns), 0, TIME_MAX_NS, FOR_DISK, false},
+    {"seek_linear_ns", offsetof(struct device_spec, seek_linear_ns), 0, TIME_MAX_NS, FOR_DISK,
+     true},
+    {"seek_unknown_ns", offsetof(struct device_spec, seek_unknown_ns), 0, TIME_MAX_NS, FOR_DISK,
+     false},
+    {"write_settle_ns", offsetof(struct device_spec, write_settle_ns), 0, TIME_MAX_NS, FOR_DISK,
+     false},
+    {"half_turn_ns", offsetof(struct device_spec, half_turn_ns), 1, TIME_MAX_NS, FOR_DISK, false},
+    {"track_sectors", offsetof(struct device_spec, track_sectors), 0, SECTORS_MAX, FOR_DISK, false},
+    {"capacity_sectors", offsetof(struct device_spec, capacity_sectors), 1, SECTORS_MAX, FOR_DISK,
+     false},
+};
+
+#define KEYS (sizeof keys / sizeof *keys)
+
+/* Returns the key's number, KEYS when there is none of this name. */
+static size_t find(const char *name, size_t length) {
+  for (size_t i = 0; i < KEYS; i++)
+    if (strlen(keys[i].name) == length && memcmp(keys[i].name, name, length) == 0)
+      return i;
+  return KEYS;
+}
+
+/* Reads one "KEY=VALUE" of `length` characters. */
+static int take(const char *text, size_t length, struct device_spec *spec, bool *seen) {
+  const char *equals = memchr(text, '=', length);
+  size_t key = equals == NULL ? KEYS : find(text, (size_t)(equals - text));
+  if (key == KEYS || seen[key])
+    return -EINVAL;
+  size_t chars = length - (size_t)(equals + 1 - text);
+  char value[VALUE_CHARS];
+  if (chars >= sizeof value)
+    return -EINVAL;
+  memcpy(value, equals + 1, chars);
+  value[chars] = '\0';
+  uint64_t number;
+  bool is_negative = keys[key].may_be_negative && value[0] == '-';
+  if (number_parse(value + is_negative, keys[key].minimum, keys[key].maximum, &number) != 0)
+    return -EINVAL;
+  if (is_negative)
+    number = -number; /* as the two's complement that the field holds */
+  memcpy((char *)spec + keys[key].place, &number, sizeof number);
+  seen[key] = true;
+  return 0;
+}
+
+static struct tk_spindle spindle_of(const struct device_spec *spec) {
+  return (struct tk_spindle){.track_ps = (double)spec->seek_track_ns * PS,
+                             .root_ps = (double)spec->seek_root_ns * PS,
+                             .linear_ps = (double)spec->seek_linear_ns * PS,
+                             .unknown_ps = (int64_t)spec->seek_unknown_ns * PS,
+                             .half_turn_ps = (int64_t)spec->half_turn_ns * PS,
+                             .settle_ps = {0, (int64_t)spec->write_settle_ns * PS},
+                             .track_sectors = (int64_t)spec->track_sectors,
+                             .capacity_sectors = (int64_t)spec->capacity_sectors};
+}
+
+/* Whether all keys are there that belong together, and can be those of a device. */
+static bool is_whole(const struct device_spec *spec, const bool *seen) {
+  bool is_disk = false;
+  for (size_t i = 0; i < KEYS; i++)
+    is_disk = is_disk || (keys[i].need == FOR_DISK && seen[i]);
+  for (size_t i = 0; i < KEYS; i++)
+    if (!seen[i] && (keys[i].need == ALWAYS || (is_disk && keys[i].need == FOR_DISK)))
+      return false;
+  struct tk_spindle spindle = spindle_of(spec);
+  return !is_disk || (spec->lanes == 1 && spindle_is_valid(&spindle));
+}
+
+int device_spec_parse(const char *text, struct device_spec *spec, const char **fault) {
+  bool seen[KEYS] = {false};
+  *spec = (struct device_spec){.sequential_setup_ns = UINT64_MAX, .lanes = 1};
+  for (*fault = text; **fault != '\0';) {
+    size_t length = strcspn(*fault, ",");
+    if (take(*fault, length, spec, seen) != 0)
+      return -EINVAL;
+    *fault += length;
+    *fault += **fault == ',';
+  }
+  return is_whole(spec, seen) ? 0 : -EINVAL;
+}
+
+struct device *device_new(const struct device_spec *spec) {
+  struct device *device = calloc(1, sizeof *device + spec->lanes * sizeof *device->lane_ns);
+  if (device == NULL)
+    return NULL;
+  device->spec = *spec;
+  device->spindle = spindle_of(spec);
+  device->next_bytes = UINT64_MAX; /* the first request continues nothing */
+  return device;
+}
+
+static uint64_t transfer_ns(uint64_t bytes, uint64_t bytes_s) {
+  /* In two parts: bytes x 10^9 would not fit for zeroing a whole disk. */
+  return bytes / bytes_s * SECOND_NS + bytes % bytes_s * SECOND_NS / bytes_s;
+}
+
+/* Returns what a transfer costs before its first byte. */
+static uint64_t start_ns(const struct device *device, const struct request *request, bool is_read) {
+  const struct device_spec *spec = &device->spec;
+  bool has_sequential = spec->sequential_setup_ns != UINT64_MAX;
+  if (spec->half_turn_ns > 0) {
+    bool is_first = device->next_bytes == UINT64_MAX;
+    int64_t head = is_first ? -1 : (int64_t)(device->next_bytes / SECTOR_BYTES);
+    int64_t sector = (int64_t)(request->offset_bytes / SECTOR_BYTES);
+    int64_t position_ps = spindle_position_ps(&device->spindle, head, sector, !is_read);
+    return (uint64_t)position_ps / PS + (has_sequential ? spec->sequential_setup_ns : 0);
+  }
+  if (request->offset_bytes == device->next_bytes && has_sequential)
+    return spec->sequential_setup_ns;
+  return is_read ? spec->read_setup_ns : spec->write_setup_ns;
+}
+
+/* Returns how long a lane is busy with the request. */
+static uint64_t service_ns(struct device *device, const struct request *request) {
+  const struct device_spec *spec = &device->spec;
+  bool is_read = request->operation == BLOCK_READ;
+  if (request->operation == BLOCK_FLUSH)
+    return spec->flush_ns;
+  /* What moves no data costs nothing, as in the placement model. */
+  if (!is_read && request->operation != BLOCK_WRITE)
+    return 0;
+  uint64_t setup_ns = start_ns(device, request, is_read);
+  device->next_bytes = request->offset_bytes + request->length_bytes;
+  uint64_t rate = is_read ? spec->read_bytes_s : spec->write_bytes_s;
+  uint64_t forced_ns = (request->flags & BLOCK_FUA) != 0 ? spec->fua_ns : 0;
+  uint64_t flush_ns = (request->flags & BLOCK_PREFLUSH) != 0 ? spec->flush_ns : 0;
+  return setup_ns + transfer_ns(request->length_bytes, rate) + forced_ns + flush_ns;
+}
+
+uint64_t device_serve(struct device *device, const struct request *request, uint64_t now_ns) {
+  uint64_t start_ns = device->lane_ns[0] > now_ns ? device->lane_ns[0] : now_ns;
+  uint64_t done_ns = start_ns + service_ns(device, request);
+  device->lane_ns[0] = done_ns;
+  lanes_settle(device->lane_ns, device->spec.lanes);
+  return done_ns;
+}
+
+void device_free(struct device *device) { free(device); }

@@ -1,0 +1,80 @@
+/* Reads a plan ahead of the run: a thread of its own checks and prepares the records, so that the
+ * submitting thread only takes them. Memory is the same for every length of plan. */
+#ifndef TRACEKIT_PLAY_FEED_H
+#define TRACEKIT_PLAY_FEED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "play/block_plan.h"
+#include "play/fit.h"
+#include "play/number.h"
+
+enum feed_verdict {
+  FEED_RUN,
+  FEED_SKIP_READ_ONLY,   /* writes, but its target may only be read */
+  FEED_SKIP_RANGE,       /* outside of its target */
+  FEED_SKIP_UNSUPPORTED, /* its target cannot do this operation */
+};
+
+/* What the feed must know of a target. */
+struct feed_target {
+  struct fit_target place;
+  bool may_write; /* writes, discards and write zeroes run */
+  bool can_discard;
+};
+
+/* The part of a plan that runs: records [first, end), times counted from `from_ns`. */
+struct feed_window {
+  uint64_t first;
+  uint64_t end;
+  uint64_t from_ns;
+};
+
+struct feed_rules {
+  const struct feed_target *targets; /* one for each target of the plan; borrowed */
+  struct fraction speed;             /* intended times are divided by it */
+  enum fit_policy out_of_range;
+  struct feed_window window;
+  uint64_t max_idle_ns; /* longer gaps between requests are cut to it, in the plan's time */
+};
+
+struct feed_record {
+  struct block_record
+      plan; /* times by the run's speed and from its start, where it lands on its target */
+  enum feed_verdict verdict;
+};
+
+struct feed;
+
+/* Opens a feed of `plan` (borrowed) and starts its thread; returns when the first blocks are ready.
+ * The caller closes it with feed_close. Returns 0 or -errno. */
+int feed_open(struct feed **out, const struct block_plan *plan, const struct feed_rules *rules);
+
+/* Returns the next record, NULL when none is ready. Submitting thread only; never blocks. */
+const struct feed_record *feed_peek(const struct feed *feed);
+
+/* Goes on to the record after the one that feed_peek returned. Submitting thread only. */
+void feed_advance(struct feed *feed);
+
+/* After feed_peek returned NULL: returns 0 when more will come, 1 at the end of the plan, -errno
+ * when the plan could not be read on (said on stderr). */
+int feed_state(const struct feed *feed);
+
+/* What was done to requests to bring them onto their targets. After feed_stop. */
+struct fit_counts feed_places(const struct feed *feed);
+
+/* Ends the reading thread; what was counted is then final. */
+void feed_stop(struct feed *feed);
+
+/* Number of gaps that were cut, and by how much in all. After feed_stop. */
+struct feed_cuts {
+  uint64_t gaps;
+  uint64_t cut_ns; /* in the plan's time */
+};
+struct feed_cuts feed_cuts(const struct feed *feed);
+
+/* Frees the feed, stopped if need be; NULL is fine. */
+void feed_close(struct feed *feed);
+
+#endif

@@ -1,0 +1,118 @@
+#include "play/file_player.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "play/diag.h"
+#include "play/file_plan_read.h"
+#include "play/file_session.h"
+#include "play/file_summary.h"
+
+/* Memory for the plan; says what is missing. */
+static int open_memory(struct file_session *session) {
+  struct file_plan *plan = &session->plan;
+  uint64_t longest = plan->max_transfer_bytes;
+  int rc = file_paths_open(&session->paths, plan);
+  if (rc == 0)
+    rc = handle_table_open(&session->handles, plan->handle_count);
+  if (rc == 0)
+    rc = buffers_open(&session->buffers,
+                      longest > PREPARE_CHUNK_BYTES ? longest : PREPARE_CHUNK_BYTES);
+  if (rc == -ENOMEM)
+    diag("no memory for the run: %s", strerror(-rc));
+  return rc;
+}
+
+static int check_repeats(const struct file_session *session) {
+  if (session->plan.is_repeatable || session->options->repeats == 1)
+    return 0;
+  diag("%s cannot be repeated: its end does not leave the files as they were at its start",
+       session->options->plan_path);
+  return -EINVAL;
+}
+
+/* Everything before the first operation. */
+static int prepare(struct file_session *session) {
+  const struct options *options = session->options;
+  int rc = check_repeats(session);
+  if (rc == 0)
+    rc = open_memory(session);
+  if (rc == 0)
+    rc = run_folder_open(&session->folder, options->directory, options->replaces);
+  if (rc == 0)
+    rc = free_space_check(&session->space, &session->plan, session->folder.run_fd,
+                          options->ignores_space);
+  if (rc == 0)
+    rc = results_open(&session->results, options->results_path);
+  if (rc != 0)
+    return rc;
+  session->context = (struct file_context){.paths = &session->paths,
+                                           .handles = &session->handles,
+                                           .buffers = &session->buffers,
+                                           .run_fd = session->folder.run_fd};
+  return prepare_files(&session->plan, &session->context, options->prepare_threads, options->cache,
+                       &session->prepared);
+}
+
+/* The results are completed even after a failure, since they show how far the run came. */
+static int run(struct file_session *session) {
+  const struct options *options = session->options;
+  struct fidelity_host before;
+  session->settings = (struct worker_settings){.pace = options->pace.kind,
+                                               .speed = options->speed,
+                                               .repeats = options->repeats,
+                                               .duration_ns = options->duration_ns,
+                                               .warm_up_ns = options->warm_up_ns,
+                                               .progress_fd = options->progress_fd};
+  session->run = (struct file_run){.plan = &session->plan,
+                                   .context = &session->context,
+                                   .settings = &session->settings,
+                                   .results = session->results};
+  session->timeline.interval_ns = options->interval_ns;
+  fidelity_read_host(&before);
+  int rc = thread_pool_run(&session->run, &session->timeline, &session->report);
+  fidelity_read_host(&session->host);
+  fidelity_subtract_host(&session->host, &before);
+  int finished = results_finish(session->results);
+  return rc != 0 ? rc : finished;
+}
+
+static int close_all(struct file_session *session) {
+  handle_table_close(&session->handles);
+  int rc = run_folder_close(&session->folder, session->options->keep);
+  results_close(session->results);
+  file_stats_free(session->report.stats);
+  buffers_close(&session->buffers);
+  file_paths_close(&session->paths);
+  file_plan_close(&session->plan);
+  return rc;
+}
+
+static int exit_code(const struct file_session *session, int rc) {
+  if (rc == -EINTR)
+    return 3;
+  if (rc != 0)
+    return 1;
+  const struct thread_pool_report *report = &session->report;
+  bool is_whole = report->end == RUN_END_PLAN || report->end == RUN_END_TIME;
+  return is_whole && report->stats->failed == 0 ? 0 : 3;
+}
+
+int file_player_run(const struct options *options) {
+  struct file_session all;
+  struct file_session *session = &all;
+  memset(session, 0, sizeof *session);
+  session->folder = (struct run_folder){.target_fd = -1, .own_fd = -1, .mark_fd = -1, .run_fd = -1};
+  session->options = options;
+  if (file_plan_open(&session->plan, options->plan_path) != 0)
+    return 1;
+  int rc = prepare(session);
+  /* A preparation that a signal ended is reported as such, by a summary without a run. */
+  bool has_begun = rc == 0 || rc == -EINTR;
+  if (rc == 0)
+    rc = run(session);
+  int code = exit_code(session, rc);
+  if (has_begun && file_summary_write(session, rc) != 0)
+    code = 1;
+  return close_all(session) != 0 ? 1 : code;
+}

@@ -1,0 +1,31 @@
+/* The directory of a run: made for it, below the one that the user named, and removed after it.
+ * Nothing else on the file system is ever written. */
+#ifndef TRACEKIT_PLAY_RUN_FOLDER_H
+#define TRACEKIT_PLAY_RUN_FOLDER_H
+
+#include <stdbool.h>
+
+#define RUN_FOLDER_NAME "tracekit-files"
+
+/* What was there before the run, and was removed. */
+enum run_folder_found { RUN_FOLDER_NOTHING, RUN_FOLDER_KILLED, RUN_FOLDER_KEPT };
+
+struct run_folder {
+  int target_fd; /* what the user named */
+  int own_fd;    /* RUN_FOLDER_NAME in it */
+  int mark_fd;   /* locked while the run is on; its name tells a run under way from one kept */
+  int run_fd;    /* where the plan's paths begin */
+  enum run_folder_found found;
+};
+
+/* Makes RUN_FOLDER_NAME below `target`, with a mark that it is ours. One whose mark says that its
+ * run was killed is removed first, `replaces`: also one that was kept; never one without a mark or
+ * in use. Returns 0 or -errno after a line on stderr; end it with run_folder_close in both cases.
+ */
+int run_folder_open(struct run_folder *folder, const char *target, bool replaces);
+
+/* Removes all that was made, or marks it as kept if `keeps`, and closes. Returns 0 or -errno after
+ * a line. */
+int run_folder_close(struct run_folder *folder, bool keeps);
+
+#endif

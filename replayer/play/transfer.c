@@ -1,0 +1,47 @@
+#include "play/transfer.h"
+
+#include <errno.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+int transfer_read(int fd, void *data, size_t size, uint64_t offset) {
+  char *at = data;
+  while (size > 0) {
+    ssize_t got = pread(fd, at, size, (off_t)offset);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return -errno;
+    if (got == 0)
+      return -ENODATA;
+    at += got;
+    offset += (uint64_t)got;
+    size -= (size_t)got;
+  }
+  return 0;
+}
+
+static ssize_t write_some(int fd, const char *at, size_t size, uint64_t offset, int flags) {
+  if (flags == 0)
+    return pwrite(fd, at, size, (off_t)offset);
+  /* writev takes a pointer to non-const, but only reads through it. */
+  struct iovec piece = {.iov_base = (void *)(uintptr_t)at, .iov_len = size};
+  return pwritev2(fd, &piece, 1, (off_t)offset, flags);
+}
+
+int transfer_write(int fd, const void *data, size_t size, uint64_t offset, int flags) {
+  const char *at = data;
+  while (size > 0) {
+    ssize_t put = write_some(fd, at, size, offset, flags);
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put < 0)
+      return -errno;
+    if (put == 0)
+      return -ENOSPC;
+    at += put;
+    offset += (uint64_t)put;
+    size -= (size_t)put;
+  }
+  return 0;
+}

@@ -1,0 +1,15 @@
+/* Whole transfers: read, write and their short counts and interruptions. */
+#ifndef TRACEKIT_PLAY_TRANSFER_H
+#define TRACEKIT_PLAY_TRANSFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reads exactly `size` bytes at byte `offset`. Returns 0, -ENODATA at the end of the file, or
+ * -errno. Any thread. */
+int transfer_read(int fd, void *data, size_t size, uint64_t offset);
+
+/* Writes exactly `size` bytes at byte `offset`; `flags` as in pwritev2(2). Returns 0 or -errno. */
+int transfer_write(int fd, const void *data, size_t size, uint64_t offset, int flags);
+
+#endif

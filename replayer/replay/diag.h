@@ -1,9 +1,0 @@
-/* Talk for people, on stderr. stdout is left to data. */
-#ifndef TRACEKIT_REPLAY_DIAG_H
-#define TRACEKIT_REPLAY_DIAG_H
-
-/* Prints one line "tracekit-replay: MESSAGE" to stderr. Any thread, never between the first submit
- * and the last reap on the submitting thread. */
-void diag(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif
