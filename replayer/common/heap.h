@@ -23,8 +23,9 @@
 
 #define HEAP_FUNCTION __attribute__((unused)) static inline
 
-/* An empty place moves along the path, and the item is stored once at its end. Nearly all items
- * have all their children, among which a loop of fixed length chooses without branches. */
+/* An empty place moves along the path, and the item is stored once at its end. Of two children the
+ * first is found by a sum: nothing predicts which one it is, and a wrong branch costs more than a
+ * level. Of more, nearly all items have all, and a loop of fixed length chooses among them. */
 #define HEAP_DEFINE(name, item_type, children, is_before)                                          \
   HEAP_FUNCTION void name##_push(item_type *items, size_t count, item_type item) {                 \
     size_t place = count;                                                                          \
@@ -35,18 +36,21 @@
   }                                                                                                \
                                                                                                    \
   HEAP_FUNCTION void name##_sink(item_type *items, size_t count, size_t place, item_type item) {   \
-    for (size_t first; (first = (children) * place + 1) < count;) {                                \
-      size_t next = first;                                                                         \
-      if (first + (children) <= count)                                                             \
-        for (size_t child = 1; child < (children); child++)                                        \
-          next = is_before(&items[first + child], &items[next]) ? first + child : next;            \
-      else                                                                                         \
-        for (size_t child = first + 1; child < count; child++)                                     \
-          next = is_before(&items[child], &items[next]) ? child : next;                            \
+    for (size_t next; (next = (children) * place + 1) < count; place = next) {                     \
+      if ((children) == 2) {                                                                       \
+        next += next + 1 < count && is_before(&items[next + 1], &items[next]);                     \
+      } else {                                                                                     \
+        const size_t first = next;                                                                 \
+        if (first + (children) <= count)                                                           \
+          for (size_t child = 1; child < (children); child++)                                      \
+            next = is_before(&items[first + child], &items[next]) ? first + child : next;          \
+        else                                                                                       \
+          for (size_t child = first + 1; child < count; child++)                                   \
+            next = is_before(&items[child], &items[next]) ? child : next;                          \
+      }                                                                                            \
       if (!is_before(&items[next], &item))                                                         \
         break;                                                                                     \
       items[place] = items[next];                                                                  \
-      place = next;                                                                                \
     }                                                                                              \
     items[place] = item;                                                                           \
   }                                                                                                \
