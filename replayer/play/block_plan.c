@@ -125,7 +125,7 @@ static const char *wrong_header(const struct block_plan *plan, const struct head
   return wrong;
 }
 
-static int refuse(const struct block_plan *plan, const char *wrong) {
+static int reject(const struct block_plan *plan, const char *wrong) {
   diag("%s %s", plan->path, wrong);
   return -EINVAL;
 }
@@ -175,11 +175,11 @@ static int read_tables(struct block_plan *plan, const struct header *header) {
     return rc;
   }
   if (tables != header->tables_crc32 || index != header->index_crc32)
-    return refuse(plan, "is damaged: the checksum of its tables is wrong");
+    return reject(plan, "is damaged: the checksum of its tables is wrong");
   for (uint32_t i = 0; i < plan->target_count; i++) {
     const char *wrong = wrong_target(&plan->targets[i]);
     if (wrong != NULL)
-      return refuse(plan, wrong);
+      return reject(plan, wrong);
   }
   return 0;
 }
@@ -195,9 +195,9 @@ static int read_header(struct block_plan *plan) {
     return -error;
   }
   if (!S_ISREG(status.st_mode))
-    return refuse(plan, "is not a regular file");
+    return reject(plan, "is not a regular file");
   if ((uint64_t)status.st_size < sizeof header)
-    return refuse(plan, "is too short to be a plan");
+    return reject(plan, "is too short to be a plan");
   int rc = transfer_read(plan->fd, &header, sizeof header, 0);
   if (rc != 0) {
     diag("cannot read %s: %s", plan->path, strerror(-rc));
@@ -205,7 +205,7 @@ static int read_header(struct block_plan *plan) {
   }
   const char *wrong = wrong_header(plan, &header, (uint64_t)status.st_size);
   if (wrong != NULL)
-    return refuse(plan, wrong);
+    return reject(plan, wrong);
 
   plan->record_count = header.record_count;
   plan->duration_ns = header.duration_ns;

@@ -79,7 +79,7 @@ uint64_t block_plan_blocks(const struct block_plan *plan);
  * block_plan_read_block. */
 int block_plan_block_time(const struct block_plan *plan, uint64_t block, uint64_t *first_ns);
 
-/* Reads block `block` into `records` (room for BLOCK_PLAN_STRIDE), checks its checksum, order and
+/* Reads block `block` into `records` (space for BLOCK_PLAN_STRIDE), checks its checksum, order and
  * every value, and sets *count. `last_ns` is the intended time of the record before it and is moved
  * on. Returns 0 or -errno after a line on stderr. Any one thread at a time a `last_ns`. */
 int block_plan_read_block(const struct block_plan *plan, uint64_t block,
@@ -100,7 +100,7 @@ int block_plan_check_all(const struct block_plan *plan);
 /* Returns the name of an operation, such as "write_zeroes". */
 const char *block_operation_name(enum block_operation operation);
 
-/* Closes the file; does nothing for a plan that block_plan_open refused. */
+/* Closes the file; does nothing for a plan that block_plan_open rejected. */
 void block_plan_close(struct block_plan *plan);
 
 #endif

@@ -84,12 +84,12 @@ static void add_block(struct block_target *sums, uint64_t *ends, const struct bl
 static const char *wrong_sums(const struct block_plan *plan, const struct block_target *sums,
                               const uint64_t *ends) {
   for (uint32_t i = 0; i < plan->target_count; i++) {
-    const struct block_target *told = &plan->targets[i];
-    if (memcmp(told->counts, sums[i].counts, sizeof told->counts) != 0 ||
-        memcmp(told->bytes, sums[i].bytes, sizeof told->bytes) != 0 ||
-        told->address_bits != sums[i].address_bits)
+    const struct block_target *planned = &plan->targets[i];
+    if (memcmp(planned->counts, sums[i].counts, sizeof planned->counts) != 0 ||
+        memcmp(planned->bytes, sums[i].bytes, sizeof planned->bytes) != 0 ||
+        planned->address_bits != sums[i].address_bits)
       return "has requests that do not add up to its table of targets";
-    if (ends[i] * SECTOR_BYTES > told->needed_bytes)
+    if (ends[i] * SECTOR_BYTES > planned->needed_bytes)
       return "has requests beyond the size that it says a target needs";
   }
   return NULL;

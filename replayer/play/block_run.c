@@ -234,7 +234,7 @@ static bool is_held(struct run *run, const struct block_record *record) {
 /* Closed loop: takes records from the feed as far as it looks ahead. */
 static void look_ahead(struct run *run) {
   const struct feed_record *record = feed_peek(run->config.feed);
-  while (record != NULL && waits_has_room(run->waits)) {
+  while (record != NULL && waits_has_space(run->waits)) {
     pace_begin(&run->pace, run->taken);
     waits_add(run->waits, &run->pace, record, run->taken++);
     feed_advance(run->config.feed);

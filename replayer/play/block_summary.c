@@ -133,7 +133,7 @@ static void write_engine(struct json *json, const struct block_session *session)
   json_close(json, '}');
 }
 
-/* The source of the clock tells a reader whether its readings cost a system call. */
+/* The source of the clock shows a reader whether its readings cost a system call. */
 static void write_clock(struct json *json, const struct clock_calibration *calibration) {
   char source[64] = "";
   FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");

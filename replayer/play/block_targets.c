@@ -32,7 +32,7 @@ static bool plan_has(const struct block_plan *plan, const char *label) {
   return false;
 }
 
-/* A label that the plan lacks is a mistake: its requests would go somewhere else. */
+/* A label that is not in the plan is a mistake: its requests would go somewhere else. */
 static int check_labels(const struct block_session *session) {
   for (uint32_t i = 0; i < session->options->target_count; i++) {
     const char *label = session->options->targets[i].label;
@@ -131,7 +131,7 @@ static int check_kinds(const struct block_session *session, const char *engine) 
   return 0;
 }
 
-/* What cannot be polled is refused before the kernel takes it and uses interrupts all the same. */
+/* What cannot be polled is rejected before the kernel takes it and uses interrupts all the same. */
 static int check_polling(const struct block_session *session) {
   for (uint32_t i = 0; session->options->uring.is_polled && i < session->target_count; i++) {
     const struct target *target = &session->targets[i];

@@ -19,11 +19,11 @@ int capabilities_folder_of(const char *path, char *folder, size_t size);
 int capabilities_scratch_file(const char *path);
 
 /* Returns the alignment in bytes that O_DIRECT needs at the object behind `fd`, 0 when the file
- * system refuses it. */
+ * system rejects it. */
 uint32_t capabilities_direct_alignment(int fd);
 
 /* Returns whether the block device, or that of a file system, has queues whose completions are
- * looked for. `device` is its number; false too where the kernel does not tell. */
+ * looked for. `device` is its number; false too where the kernel does not report it. */
 bool capabilities_polls(dev_t device);
 
 #endif

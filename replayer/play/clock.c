@@ -40,7 +40,7 @@ uint64_t clock_wake_ns(uint64_t now_ns, uint64_t due_ns, uint64_t lead_ns) {
 }
 
 void clock_exact_timers(void) {
-  /* The default slack of 50 us would be most of the error. Where the kernel refuses, the
+  /* The default slack of 50 us would be most of the error. Where the kernel rejects, the
    * measured lateness of sleeps shows it. */
   (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
 }
@@ -61,7 +61,7 @@ void clock_set_slice(uint64_t slice_ns) {
   if (!read_schedule(&attributes) || attributes.sched_runtime == slice_ns || slice_ns == 0)
     return;
   attributes.sched_runtime = slice_ns;
-  /* Where the kernel refuses, turns stay as they are, and late sleeps are told by the run. */
+  /* Where the kernel rejects, turns stay as they are, and late sleeps are reported by the run. */
   (void)syscall(SYS_sched_setattr, 0, &attributes, 0U);
 }
 

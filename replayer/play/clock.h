@@ -28,7 +28,8 @@ uint64_t clock_wake_ns(uint64_t now_ns, uint64_t due_ns, uint64_t lead_ns);
 /* Sets this thread's timer slack to 1 ns. */
 void clock_exact_timers(void);
 
-/* Returns the length of this thread's turns on a processor; 0 where the kernel does not tell. */
+/* Returns the length of this thread's turns on a processor; 0 where the kernel does not report
+ * them. */
 uint64_t clock_slice_ns(void);
 
 /* Sets the length of this thread's turns (Linux 6.12 and later; 0 changes nothing). Its share of

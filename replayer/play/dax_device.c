@@ -12,7 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "play/mapping.h"
+#include "play/fault_guard.h"
 #include "play/number.h"
 
 /* Reads the attribute `name` of a character device, without its final newline. */
@@ -99,9 +99,9 @@ static bool has_mapped(const char *pid, dev_t device) {
   if (file == NULL)
     return false;
   char *line = NULL;
-  size_t room = 0;
+  size_t capacity = 0;
   bool is_found = false;
-  while (!is_found && getline(&line, &room, file) > 0) {
+  while (!is_found && getline(&line, &capacity, file) > 0) {
     line[strcspn(line, "\n")] = '\0';
     const char *name = strchr(line, '/');
     is_found = name != NULL && strncmp(name, "/dev/", 5) == 0 && is_node_of(name, device);
@@ -136,7 +136,7 @@ int dax_device_signatures(int fd, uint64_t size_bytes, struct signature_set *fou
   void *bytes = mmap(NULL, (size_t)size_bytes, PROT_READ, MAP_SHARED, fd, 0);
   if (bytes == MAP_FAILED)
     return -errno;
-  int rc = mapping_guard_faults();
+  int rc = fault_guard_install();
   if (rc == 0)
     rc = signature_find_mapped(bytes, size_bytes, found);
   (void)munmap(bytes, (size_t)size_bytes); /* ours, so it cannot fail */

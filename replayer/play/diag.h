@@ -1,4 +1,4 @@
-/* Talk for people, on stderr. stdout is left to data. */
+/* Messages for people, on stderr. stdout is left to data. */
 #ifndef TRACEKIT_PLAY_DIAG_H
 #define TRACEKIT_PLAY_DIAG_H
 

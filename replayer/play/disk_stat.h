@@ -17,7 +17,7 @@ struct disk_stat {
   uint64_t sectors[DISK_KINDS]; /* of 512 bytes; none of flushes */
 };
 
-/* Reads the counters of a device or partition; not known where the kernel does not tell. */
+/* Reads the counters of a device or partition; not known where the kernel does not report it. */
 void disk_stat_read(dev_t device, struct disk_stat *stat);
 
 /* Makes of `stat` what was counted since `before`. */

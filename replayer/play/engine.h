@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "play/buffers.h"
-#include "play/emulated_device.h"
 #include "play/target.h"
 #include "play/uring_modes.h"
 
@@ -22,6 +21,8 @@ struct request {
   uint8_t operation;     /* enum block_operation */
   uint8_t flags;         /* enum block_flag */
 };
+
+struct device_spec;
 
 struct completion {
   uint64_t complete_ns; /* when the engine saw it, clock_now_ns */
@@ -67,9 +68,9 @@ struct engine_ops {
   int (*open)(struct engine **out, const struct engine_config *config);
   /* Takes one request; the caller keeps at most `depth` in flight. Returns 0 or -errno. */
   int (*submit)(struct engine *engine, const struct request *request);
-  /* Starts what was taken, then returns up to `room` completions in `out`. Waits for the first
+  /* Starts what was taken, then returns up to `capacity` completions in `out`. Waits for the first
    * until `until_ns`, 0: not at all. Returns how many, or -errno; 0 also after a signal. */
-  int (*reap)(struct engine *engine, struct completion *out, uint32_t room, uint64_t until_ns);
+  int (*reap)(struct engine *engine, struct completion *out, uint32_t capacity, uint64_t until_ns);
   /* Says what was used. */
   void (*describe)(const struct engine *engine, struct engine_report *report);
   /* Waits for what is in flight and frees the engine; NULL is fine. */

@@ -2,12 +2,23 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "play/blocking.h"
 #include "play/clock.h"
 #include "play/engine.h"
-#include "play/mapping.h"
+#include "play/fault_guard.h"
 #include "play/persist.h"
+
+/* A target in memory: its pages are the device's own where the file system grants it. */
+struct mapping {
+  unsigned char *bytes;  /* NULL: not mapped */
+  uint64_t length_bytes; /* of the target; what is mapped may be a little more */
+  uint64_t mapped_bytes;
+  bool is_synchronous; /* MAP_SYNC: stores that left the caches are durable */
+  bool is_prefaulted;  /* no page is missing when the clock starts */
+};
 
 struct engine {
   const struct target *targets;
@@ -18,6 +29,51 @@ struct engine {
   struct mapping mappings[BLOCK_PLAN_TARGETS_MAX];
   struct completion done[];
 };
+
+static uint64_t free_memory_bytes(void) {
+  long pages = sysconf(_SC_AVPHYS_PAGES);
+  long size = sysconf(_SC_PAGESIZE);
+  return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+}
+
+static bool prefault(const struct mapping *mapping, bool may_write) {
+  if (!mapping->is_synchronous && mapping->length_bytes > free_memory_bytes() / 2)
+    return false;
+  int advice = may_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+  return madvise(mapping->bytes, (size_t)mapping->length_bytes, advice) == 0;
+}
+
+/* Maps the first `needed_bytes` of a target, with MAP_SYNC if the kernel grants it, and touches all
+ * of its pages. A mapping without MAP_SYNC that does not fit into free memory is not touched
+ * before. Returns 0 or -errno. */
+static int mapping_open(struct mapping *mapping, const struct target *target,
+                        uint64_t needed_bytes) {
+  /* Only MAP_SYNC promises that a flush of the caches is all that a store needs to last. */
+  *mapping = (struct mapping){0};
+  uint64_t length = needed_bytes < target->size_bytes ? needed_bytes : target->size_bytes;
+  if (length == 0)
+    return 0; /* only flushes */
+  int protection = PROT_READ | (target->may_write ? PROT_WRITE : 0);
+  uint64_t align = target->map_align_bytes;
+  size_t size = (size_t)((length + align - 1) / align * align);
+  void *bytes = mmap(NULL, size, protection, MAP_SHARED_VALIDATE | MAP_SYNC, target->fd, 0);
+  mapping->is_synchronous = bytes != MAP_FAILED;
+  if (bytes == MAP_FAILED)
+    bytes = mmap(NULL, size, protection, MAP_SHARED, target->fd, 0);
+  if (bytes == MAP_FAILED)
+    return -errno;
+  mapping->bytes = bytes;
+  mapping->length_bytes = length;
+  mapping->mapped_bytes = size;
+  mapping->is_prefaulted = prefault(mapping, target->may_write);
+  return 0;
+}
+
+static void mapping_close(struct mapping *mapping) {
+  if (mapping->bytes != NULL)
+    (void)munmap(mapping->bytes, (size_t)mapping->mapped_bytes); /* ours, so it cannot fail */
+  mapping->bytes = NULL;
+}
 
 static void copy_out(void *to, const void *from, size_t length) { memcpy(to, from, length); }
 
@@ -31,7 +87,7 @@ static void dax_close(struct engine *engine) {
 }
 
 static int map_targets(struct engine *engine) {
-  int rc = mapping_guard_faults();
+  int rc = fault_guard_install();
   for (uint32_t i = 0; rc == 0 && i < engine->target_count; i++)
     rc = mapping_open(&engine->mappings[i], &engine->targets[i], engine->targets[i].needed_bytes);
   return rc;
@@ -73,7 +129,7 @@ static int store(const struct engine *engine, const struct request *request) {
   const unsigned char *from = buffers_pattern_at(engine->buffers, request->offset_bytes);
   int rc = (request->flags & BLOCK_PREFLUSH) != 0 ? flush(engine, request) : 0;
   if (rc == 0)
-    rc = mapping_copy(engine->persist.copy, to, from, (size_t)request->length_bytes);
+    rc = fault_guard_copy(engine->persist.copy, to, from, (size_t)request->length_bytes);
   if (rc == 0 && (request->flags & BLOCK_FUA) != 0)
     rc = flush(engine, request);
   return rc;
@@ -81,7 +137,7 @@ static int store(const struct engine *engine, const struct request *request) {
 
 static int load(const struct engine *engine, const struct request *request) {
   const unsigned char *from = engine->mappings[request->target].bytes + request->offset_bytes;
-  return mapping_copy(copy_out, engine->buffers->sink, from, (size_t)request->length_bytes);
+  return fault_guard_copy(copy_out, engine->buffers->sink, from, (size_t)request->length_bytes);
 }
 
 /* Zeroes by hand, a buffer at a time: a DAX device has no file system that could. */
@@ -92,7 +148,7 @@ static int store_zeroes(const struct engine *engine, const struct request *reque
   for (uint64_t done = 0; done < request->length_bytes && rc == 0;) {
     uint64_t left = request->length_bytes - done;
     uint64_t size = left < buffers->transfer_bytes ? left : buffers->transfer_bytes;
-    rc = mapping_copy(engine->persist.copy, to + done, buffers->zeroes, (size_t)size);
+    rc = fault_guard_copy(engine->persist.copy, to + done, buffers->zeroes, (size_t)size);
     done += size;
   }
   return rc;
@@ -129,12 +185,12 @@ static int dax_submit(struct engine *engine, const struct request *request) {
   return 0;
 }
 
-static int dax_reap(struct engine *engine, struct completion *out, uint32_t room,
+static int dax_reap(struct engine *engine, struct completion *out, uint32_t capacity,
                     uint64_t until_ns) {
   if (engine->count == 0 && until_ns != 0)
     clock_sleep_until(until_ns);
   uint32_t count = 0;
-  while (engine->count > 0 && count < room)
+  while (engine->count > 0 && count < capacity)
     out[count++] = engine->done[--engine->count];
   return (int)count;
 }

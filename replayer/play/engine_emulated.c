@@ -113,10 +113,10 @@ static int collect(struct engine *engine, uint64_t until_ns) {
 }
 
 /* Hands over what the devices are done with at now_ns. */
-static uint32_t release(struct engine *engine, struct completion *out, uint32_t room,
+static uint32_t release(struct engine *engine, struct completion *out, uint32_t capacity,
                         uint64_t now_ns) {
   uint32_t count = 0;
-  while (count < room && engine->wait_count > 0 && engine->waits[0].due_ns <= now_ns) {
+  while (count < capacity && engine->wait_count > 0 && engine->waits[0].due_ns <= now_ns) {
     struct wait wait = engine->waits[0];
     waits_pop(engine->waits, engine->wait_count--);
     out[count++] =
@@ -140,12 +140,12 @@ static int rest(struct engine *engine, uint64_t until_ns, uint64_t now_ns) {
   return 0;
 }
 
-static int emulated_reap(struct engine *engine, struct completion *out, uint32_t room,
+static int emulated_reap(struct engine *engine, struct completion *out, uint32_t capacity,
                          uint64_t until_ns) {
   for (;;) {
     int rc = engine->in_backing > 0 ? collect(engine, 0) : 0;
     uint64_t now_ns = clock_now_ns();
-    uint32_t count = release(engine, out, room, now_ns);
+    uint32_t count = release(engine, out, capacity, now_ns);
     if (count > 0 || rc != 0 || now_ns >= until_ns)
       return count > 0 ? (int)count : rc;
     rc = rest(engine, until_ns, now_ns);

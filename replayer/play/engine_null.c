@@ -22,7 +22,7 @@ static int null_submit(struct engine *engine, const struct request *request) {
   return 0;
 }
 
-static int null_reap(struct engine *engine, struct completion *out, uint32_t room,
+static int null_reap(struct engine *engine, struct completion *out, uint32_t capacity,
                      uint64_t until_ns) {
   if (engine->count == 0) {
     if (until_ns != 0)
@@ -31,13 +31,13 @@ static int null_reap(struct engine *engine, struct completion *out, uint32_t roo
   }
   uint64_t now = clock_now_ns();
   uint32_t count = 0;
-  while (engine->count > 0 && count < room)
+  while (engine->count > 0 && count < capacity)
     out[count++] = (struct completion){.complete_ns = now, .slot = engine->slots[--engine->count]};
   return (int)count;
 }
 
 static void null_describe(const struct engine *engine, struct engine_report *report) {
-  (void)engine; /* it has nothing to tell */
+  (void)engine; /* it has nothing to report */
   report->feature_count = 0;
   report->resubmitted = 0;
 }

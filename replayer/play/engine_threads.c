@@ -73,7 +73,7 @@ static void *work(void *argument) {
     task->complete_ns = clock_now_ns();
     uint32_t wake_up_ns = engine->config.wake_up_ns;
     task->late_ns = task->complete_ns - began_ns > wake_up_ns ? wake_up_ns : 0;
-    (void)mpmc_queue_push(engine->finished, slot); /* has room for every slot */
+    (void)mpmc_queue_push(engine->finished, slot); /* has space for every slot */
     (void)sem_post(&engine->done);                 /* overflows only beyond 2^31 */
   }
 }
@@ -156,10 +156,10 @@ static bool wait_done(struct engine *engine, uint64_t until_ns) {
 }
 
 /* It waits for the first result only; the others are taken as far as they are there. */
-static int threads_reap(struct engine *engine, struct completion *out, uint32_t room,
+static int threads_reap(struct engine *engine, struct completion *out, uint32_t capacity,
                         uint64_t until_ns) {
   uint32_t count = 0;
-  while (count < room && wait_done(engine, count == 0 ? until_ns : 0)) {
+  while (count < capacity && wait_done(engine, count == 0 ? until_ns : 0)) {
     uint32_t slot;
     if (!mpmc_queue_pop(engine->finished, &slot)) {
       /* An older push is not finished yet, though a younger one was announced: come back. */

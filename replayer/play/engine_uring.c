@@ -133,11 +133,11 @@ static int take(struct engine *engine, struct uring *ring, const struct io_uring
 
 /* Takes what is ready in a ring. Returns how many requests are finished, or -errno. */
 static int take_ready(struct engine *engine, struct uring *ring, struct completion *out,
-                      uint32_t room) {
+                      uint32_t capacity) {
   const struct io_uring_cqe *cqe = uring_peek(ring);
   uint64_t now = cqe != NULL ? clock_now_ns() : 0;
   uint32_t count = 0;
-  for (; cqe != NULL && count < room; cqe = uring_peek(ring)) {
+  for (; cqe != NULL && count < capacity; cqe = uring_peek(ring)) {
     struct task *task = NULL;
     int rc = take(engine, ring, cqe, &task);
     if (rc < 0)
@@ -151,23 +151,23 @@ static int take_ready(struct engine *engine, struct uring *ring, struct completi
   return (int)count;
 }
 
-static int take_discards(struct engine *engine, struct completion *out, uint32_t room) {
-  if (engine->discarding == 0 || room == 0)
+static int take_discards(struct engine *engine, struct completion *out, uint32_t capacity) {
+  if (engine->discarding == 0 || capacity == 0)
     return 0;
-  int count = engine_threads()->reap(engine->discards, out, room, 0);
+  int count = engine_threads()->reap(engine->discards, out, capacity, 0);
   engine->discarding -= count > 0 ? (uint32_t)count : 0;
   return count;
 }
 
-static int take_all(struct engine *engine, struct completion *out, uint32_t room) {
-  int count = take_ready(engine, &engine->main.ring, out, room);
+static int take_all(struct engine *engine, struct completion *out, uint32_t capacity) {
+  int count = take_ready(engine, &engine->main.ring, out, capacity);
   int more = count;
   if (more >= 0 && has_aside(engine)) {
-    more = take_ready(engine, &engine->aside.ring, out + count, room - (uint32_t)count);
+    more = take_ready(engine, &engine->aside.ring, out + count, capacity - (uint32_t)count);
     count += more;
   }
   if (more >= 0) {
-    more = take_discards(engine, out + count, room - (uint32_t)count);
+    more = take_discards(engine, out + count, capacity - (uint32_t)count);
     count += more;
   }
   return more < 0 ? more : count;
@@ -194,13 +194,14 @@ static bool has_completions(const struct engine *engine) {
 }
 
 /* Lets all go on, and looks for completions until there are some. */
-static int look(struct engine *engine, struct completion *out, uint32_t room, uint64_t until_ns) {
+static int look(struct engine *engine, struct completion *out, uint32_t capacity,
+                uint64_t until_ns) {
   int count;
   do {
     int rc = uring_go(&engine->main.ring);
     if (rc == 0 && has_aside(engine))
       rc = uring_go(&engine->aside.ring);
-    count = rc != 0 ? rc : take_all(engine, out, room);
+    count = rc != 0 ? rc : take_all(engine, out, capacity);
   } while (count == 0 && until_ns != 0 && clock_now_ns() < until_ns);
   return count;
 }
@@ -215,15 +216,15 @@ static struct uring *only_busy(struct engine *engine) {
   return engine->main.ring.in_flight == 0 ? &engine->aside.ring : NULL;
 }
 
-static int uring_reap(struct engine *engine, struct completion *out, uint32_t room,
+static int uring_reap(struct engine *engine, struct completion *out, uint32_t capacity,
                       uint64_t until_ns) {
   bool must_wait = until_ns != 0 && !has_completions(engine);
   struct uring *ring = must_wait ? only_busy(engine) : NULL;
   engine->late_ns = 0;
   if (ring == NULL)
-    return look(engine, out, room, must_wait ? until_ns : 0);
+    return look(engine, out, capacity, must_wait ? until_ns : 0);
   int rc = sleep_in(engine, ring, until_ns);
-  return rc != 0 ? rc : take_all(engine, out, room);
+  return rc != 0 ? rc : take_all(engine, out, capacity);
 }
 
 static void uring_engine_close(struct engine *engine) {

@@ -144,7 +144,7 @@ const struct feed_record *feed_peek(const struct feed *feed) {
 
 void feed_advance(struct feed *feed) {
   uint64_t at;
-  (void)spsc_ring_can_empty(&feed->ring, &at); /* feed_peek has just said so */
+  (void)spsc_ring_can_empty(&feed->ring, &at); /* as feed_peek has just found */
   feed->position++;
   if (feed->position == feed->blocks[at].count) {
     feed->position = 0;

@@ -58,7 +58,7 @@ const struct feed_record *feed_peek(const struct feed *feed);
 void feed_advance(struct feed *feed);
 
 /* After feed_peek returned NULL: returns 0 when more will come, 1 at the end of the plan, -errno
- * when the plan could not be read on (said on stderr). */
+ * when the plan could not be read on (after a line on stderr). */
 int feed_state(const struct feed *feed);
 
 /* What was done to requests to bring them onto their targets. After feed_stop. */

@@ -36,7 +36,7 @@ void fidelity_add(struct fidelity *fidelity, uint64_t intended_ns, uint64_t subm
 /* Returns the distances; both are exact to the histograms' 0.8 %, 0 for fewer than two requests. */
 struct fidelity_distance fidelity_distance(const struct fidelity *fidelity);
 
-/* Reads the kernel's counters; what it does not tell is 0. */
+/* Reads the kernel's counters; what it does not report is 0. */
 void fidelity_read_host(struct fidelity_host *host);
 
 /* Makes of `host` what was counted since `before`. */

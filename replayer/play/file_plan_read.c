@@ -162,7 +162,7 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == 128, "the header has 128 bytes");
 
-static int refuse(const char *path, const char *wrong) {
+static int reject(const char *path, const char *wrong) {
   diag("%s %s", path, wrong);
   return -EINVAL;
 }
@@ -201,7 +201,7 @@ static const char *wrong_values(const struct header *header, uint64_t file_bytes
   bool is_slow = (header->flags & HAS_MEDIUM) != 0;
   if (is_slow && (header->read_line_ns > FILE_PLAN_LINE_NS_MAX ||
                   header->write_line_ns > FILE_PLAN_LINE_NS_MAX))
-    return "has a medium that adds more than a millisecond to 64 bytes";
+    return "adds more than a millisecond to 64 bytes of its medium";
   uint64_t end = sizeof *header + header->record_count * header->record_bytes +
                  (uint64_t)header->thread_count * header->thread_bytes +
                  (uint64_t)header->step_count * header->step_bytes +
@@ -233,7 +233,7 @@ static const char *lay_out(struct file_plan *plan, const struct header *header) 
   return (const char *)plan->threads;
 }
 
-static int refuse_entry(const char *path, const char *what, uint64_t number, const char *wrong) {
+static int reject_entry(const char *path, const char *what, uint64_t number, const char *wrong) {
   diag("%s: %s %" PRIu64 " %s", path, what, number, wrong);
   return -EINVAL;
 }
@@ -242,12 +242,12 @@ static int check_thread(const struct file_plan *plan, const char *path, uint64_t
                         uint32_t number) {
   const struct file_thread *thread = &plan->threads[number];
   if (thread->first != *next || thread->count > plan->record_count - *next)
-    return refuse_entry(path, "thread", number, "does not follow the one before it");
+    return reject_entry(path, "thread", number, "does not follow the one before it");
   *next += thread->count;
   for (uint64_t i = thread->first; i < *next; i++) {
     const char *wrong = rules_record(plan, thread, i);
     if (wrong != NULL)
-      return refuse_entry(path, "record", i, wrong);
+      return reject_entry(path, "record", i, wrong);
   }
   return 0;
 }
@@ -268,12 +268,12 @@ static int check_entries(const struct file_plan *plan, const char *path, uint64_
   for (uint32_t i = 0; i < plan->step_count; i++) {
     const char *wrong = rules_step(&plan->steps[i]);
     if (wrong != NULL)
-      return refuse_entry(path, "step", i, wrong);
+      return reject_entry(path, "step", i, wrong);
   }
   for (uint32_t i = 0; i < plan->file_count; i++) {
     const char *wrong = rules_file(plan, name_bytes, i);
     if (wrong != NULL)
-      return refuse_entry(path, "file", i, wrong);
+      return reject_entry(path, "file", i, wrong);
   }
   uint64_t next = 0;
   for (uint32_t i = 0; i < plan->thread_count; i++) {
@@ -282,7 +282,7 @@ static int check_entries(const struct file_plan *plan, const char *path, uint64_
       return rc;
   }
   if (next != plan->record_count)
-    return refuse(path, "has records that belong to no thread");
+    return reject(path, "has records that belong to no thread");
   return check_waits(plan, path);
 }
 
@@ -294,13 +294,13 @@ static int check_all(struct file_plan *plan, const char *path) {
   if (wrong == NULL)
     wrong = wrong_values(header, plan->map_bytes);
   if (wrong != NULL)
-    return refuse(path, wrong);
+    return reject(path, wrong);
   const char *tables = lay_out(plan, header);
   const char *end = (const char *)plan->map + plan->map_bytes;
   size_t record_bytes = plan->record_count * sizeof *plan->records;
   if (crc_update(&crc, 0, plan->records, record_bytes) != header->records_crc32 ||
       crc_update(&crc, 0, tables, (size_t)(end - tables)) != header->tables_crc32)
-    return refuse(path, "is damaged: a checksum is wrong");
+    return reject(path, "is damaged: a checksum is wrong");
   return check_entries(plan, path, header->name_bytes);
 }
 
@@ -309,9 +309,9 @@ static int map_file(struct file_plan *plan, const char *path, int fd) {
   if (fstat(fd, &status) != 0)
     return -errno;
   if (!S_ISREG(status.st_mode))
-    return refuse(path, "is not a regular file");
+    return reject(path, "is not a regular file");
   if ((uint64_t)status.st_size < sizeof(struct header))
-    return refuse(path, "is too short to be a file plan");
+    return reject(path, "is too short to be a file plan");
   plan->map_bytes = (size_t)status.st_size;
   void *map = mmap(NULL, plan->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
   if (map == MAP_FAILED)

@@ -15,9 +15,9 @@ struct free_space {
   uint64_t file_limit;   /* of this process, raised as far as it may be */
 };
 
-/* Fills `room` for the file system of the open directory and raises the limit of open files as far
- * as is needed and allowed. Returns 0; -ENOSPC, unless `ignores_space`, or -EMFILE after a line on
- * stderr that says what to change; or another -errno after a line. */
+/* Fills `capacity` for the file system of the open directory and raises the limit of open files as
+ * far as is needed and allowed. Returns 0; -ENOSPC, unless `ignores_space`, or -EMFILE after a line
+ * on stderr that says what to change; or another -errno after a line. */
 int free_space_check(struct free_space *space, const struct file_plan *plan, int directory_fd,
                      bool ignores_space);
 

@@ -85,10 +85,10 @@ static int check_mounts(const struct subject *subject, char *why) {
   if (file == NULL)
     return busy(why, "cannot read the list of mounts:", strerror(errno));
   char *line = NULL;
-  size_t room = 0;
+  size_t capacity = 0;
   const char *point = "";
   int rc = 0;
-  while (rc == 0 && getline(&line, &room, file) > 0)
+  while (rc == 0 && getline(&line, &capacity, file) > 0)
     if (line_mounts(line, subject, &point))
       rc = busy(why, "it, a partition or a holder of it is mounted at", point);
   free(line);
@@ -102,9 +102,9 @@ static int check_swaps(const struct subject *subject, char *why) {
   if (file == NULL)
     return errno == ENOENT ? 0 : busy(why, "cannot read the list of swaps:", strerror(errno));
   char *line = NULL;
-  size_t room = 0;
+  size_t capacity = 0;
   int rc = 0;
-  while (rc == 0 && getline(&line, &room, file) > 0) {
+  while (rc == 0 && getline(&line, &capacity, file) > 0) {
     struct stat status;
     line[strcspn(line, " \t\n")] = '\0';
     unescape(line);
@@ -125,7 +125,7 @@ static dev_t decoded(uint64_t number) {
 /* Asks the loop device `name` for the numbers of what is behind it. Returns 0 or -errno. */
 static int ask_loop(const char *name, struct stat *behind) {
   char path[PATH_MAX];
-  char told[32];
+  char reported[32];
   struct loop_info64 info = {0};
   int length = snprintf(path, sizeof path, "/dev/%s", name);
   if (length < 0 || (size_t)length >= sizeof path)
@@ -137,8 +137,8 @@ static int ask_loop(const char *name, struct stat *behind) {
   (void)close(fd); /* only read */
   if (rc != 0)
     return rc;
-  (void)snprintf(told, sizeof told, "loop%u", info.lo_number); /* always fits */
-  if (strcmp(told, name) != 0)                                 /* another device bears its name */
+  (void)snprintf(reported, sizeof reported, "loop%u", info.lo_number); /* always fits */
+  if (strcmp(reported, name) != 0) /* another device bears its name */
     return -ENODEV;
   behind->st_mode = info.lo_rdevice != 0 ? S_IFBLK : S_IFREG;
   behind->st_rdev = decoded(info.lo_rdevice);
@@ -164,7 +164,7 @@ static int look_behind(const char *name, struct stat *behind) {
   return stat(backing, behind) == 0 ? 0 : -errno;
 }
 
-/* Refuses what the loop device in sysfs folder `name` stands on. A name may be gone, or be that of
+/* Rejects what the loop device in sysfs folder `name` stands on. A name may be gone, or be that of
  * something else by now, so the numbers count where the device may be asked. */
 static int check_loop(const char *name, const struct subject *subject, char *why) {
   struct stat named;

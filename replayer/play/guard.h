@@ -1,4 +1,4 @@
-/* Refuses what somebody else uses: mounted, swap, behind a loop device, part of another device.
+/* Rejects what somebody else uses: mounted, swap, behind a loop device, part of another device.
  * Decided by device and inode numbers, never by names. */
 #ifndef TRACEKIT_PLAY_GUARD_H
 #define TRACEKIT_PLAY_GUARD_H
@@ -15,8 +15,8 @@ int guard_check_device(dev_t device, char why[GUARD_REASON_BYTES]);
 /* Checks a regular file: not swap, not behind a loop device. Returns as above. */
 int guard_check_file(dev_t device, ino_t inode, char why[GUARD_REASON_BYTES]);
 
-/* Returns whether somebody else has the file open, where the file system can tell. `fd` must be the
- * only descriptor of it that this program holds. */
+/* Returns whether somebody else has the file open, where the file system can report it. `fd` must
+ * be the only descriptor of it that this program holds. */
 bool guard_file_is_open(int fd);
 
 #endif

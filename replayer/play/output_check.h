@@ -11,7 +11,7 @@ struct output_use {
   bool is_output;   /* it is replaced at the end of the run */
 };
 
-/* Refuses an output that is also something else of the list, whatever it is called there, since it
+/* Rejects an output that is also something else of the list, whatever it is called there, since it
  * would be replaced; and one in a folder that is not there or cannot be written, so that this is
  * not found out after the run. What is neither a file nor a disk, such as a pipe, is fine. Returns
  * 0 or -errno after a line on stderr. */

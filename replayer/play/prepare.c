@@ -123,7 +123,7 @@ static bool drop_all(void) {
   int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
   bool is_done = fd >= 0 && write(fd, "3", 1) == 1;
   if (fd >= 0)
-    (void)close(fd); /* the write has told already */
+    (void)close(fd); /* the write has reported already */
   return is_done;
 }
 

@@ -10,7 +10,7 @@
 
 /* Gives targets the priorities asked for: "[LABEL=]CLASS[:LEVEL]", CLASS rt, be or idle, LEVEL 0
  * (first) to 7 or 4 when left out; without LABEL for those that have none of their own. Returns 0,
- * -EINVAL or -EPERM after a line on stderr: what the kernel does not grant is refused here. */
+ * -EINVAL or -EPERM after a line on stderr: what the kernel does not grant is rejected here. */
 int priority_assign(struct target *targets, uint32_t target_count, const char *const *asked,
                     uint32_t asked_count);
 

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* What the submitting thread tells; plain stores, no waiting. */
+/* What the submitting thread reports; plain stores, no waiting. */
 struct progress_view {
   _Atomic uint64_t handled; /* requests submitted or skipped */
   _Atomic uint64_t failed;  /* requests */

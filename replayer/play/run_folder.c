@@ -76,7 +76,7 @@ static int remove_below(int directory_fd) {
 #define RUN "run"
 #define DIRECTORY (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-static int refuse(const char *target, const char *why) {
+static int reject(const char *target, const char *why) {
   diag("%s/%s %s", target, RUN_FOLDER_NAME, why);
   return -EEXIST;
 }
@@ -110,15 +110,15 @@ static int remove_marked(const struct run_folder *folder, int own) {
 static int remove_earlier(struct run_folder *folder, const char *target, bool replaces) {
   int own = openat(folder->target_fd, RUN_FOLDER_NAME, DIRECTORY);
   if (own < 0)
-    return refuse(target, "is no directory");
+    return reject(target, "is no directory");
   int mark = open_mark(folder, own);
   int rc = 0;
   if (mark < 0)
-    rc = refuse(target, "was not made by this program: it lacks the mark; remove it yourself");
+    rc = reject(target, "was not made by this program: its mark is missing; remove it yourself");
   else if (!is_free(mark))
-    rc = refuse(target, "is in use by another run");
+    rc = reject(target, "is in use by another run");
   else if (folder->found == RUN_FOLDER_KEPT && !replaces)
-    rc = refuse(target, "is there from another run, which kept it; --replace removes it");
+    rc = reject(target, "is there from another run, which kept it; --replace removes it");
   if (rc == 0)
     rc = remove_marked(folder, own);
   if (rc == 0 && folder->found == RUN_FOLDER_KILLED)

@@ -13,7 +13,7 @@ enum run_folder_found { RUN_FOLDER_NOTHING, RUN_FOLDER_KILLED, RUN_FOLDER_KEPT }
 struct run_folder {
   int target_fd; /* what the user named */
   int own_fd;    /* RUN_FOLDER_NAME in it */
-  int mark_fd;   /* locked while the run is on; its name tells a run under way from one kept */
+  int mark_fd;   /* locked while the run is on; by its name a run under way differs from one kept */
   int run_fd;    /* where the plan's paths begin */
   enum run_folder_found found;
 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "play/mapping.h"
+#include "play/fault_guard.h"
 #include "play/transfer.h"
 
 #define PAGE UINT64_C(4096)
@@ -103,7 +103,7 @@ static void copy(void *to, const void *from, size_t length) { memcpy(to, from, l
 
 static int take(const struct source *source, unsigned char *to, size_t length, uint64_t offset) {
   return source->mapped == NULL ? transfer_read(source->fd, to, length, offset)
-                                : mapping_copy(copy, to, source->mapped + offset, length);
+                                : fault_guard_copy(copy, to, source->mapped + offset, length);
 }
 
 /* Where a signature lies; false when the target is too small for it. */

@@ -11,7 +11,7 @@
 
 #define STACK_BYTES (256U << 10)
 
-/* The only global: a signal handler has no other way to be told where to write. */
+/* The only global: a signal handler has no other way to learn where to write. */
 static _Atomic sig_atomic_t stop_flag;
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler may not take a lock");
 
@@ -56,7 +56,7 @@ int stop_with(uint32_t parent) {
     diag("cannot learn when process %u ends: %s", parent, strerror(-rc));
     return rc;
   }
-  /* It may have ended before it could be told. */
+  /* It may have ended before the signal was set. */
   if (getppid() != (pid_t)parent)
     on_signal(SIGTERM);
   return 0;

@@ -37,7 +37,8 @@ void summary_histogram(struct json *json, const char *key, const struct histogra
 /* Writes the steps that hold values: the largest value of each, and how many are in it. */
 void summary_steps(struct json *json, const char *key, const struct histogram *histogram);
 
-/* Returns the largest resident memory of this program so far, 0 when the kernel does not tell. */
+/* Returns the largest resident memory of this program so far, 0 when the kernel does not report it.
+ */
 uint64_t summary_peak_memory_bytes(void);
 
 #endif

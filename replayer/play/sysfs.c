@@ -81,7 +81,7 @@ bool sysfs_set_has(const struct sysfs_set *set, dev_t device) {
   return false;
 }
 
-/* Adds a device; false when it was there already or there is no room. */
+/* Adds a device; false when it was there already or there is no space. */
 static bool add(struct sysfs_set *set, dev_t device) {
   if (sysfs_set_has(set, device))
     return false;
@@ -173,7 +173,7 @@ static int add_below(struct sysfs_set *set, dev_t device) {
 int sysfs_related(dev_t device, struct sysfs_set *set) {
   char path[PATH_MAX];
   memset(set, 0, sizeof *set);
-  /* Without sysfs nothing can be proven, and what cannot be proven is refused. */
+  /* Without sysfs nothing can be proven, and what cannot be proven is rejected. */
   if (!path_of(device, "dev", path, sizeof path) || access(path, R_OK) != 0)
     return -ENOENT;
   (void)add(set, device);

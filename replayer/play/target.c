@@ -27,7 +27,7 @@ static int fail(const struct target *target, const char *what, int error) {
   return -error;
 }
 
-static int refuse(const struct target *target, int error, const char *why) {
+static int reject(const struct target *target, int error, const char *why) {
   diag("target %s=%s is refused: %s", target->label, target->path, why);
   return -error;
 }
@@ -86,7 +86,7 @@ static int choose_direct(struct target *target, const struct block_target *plan_
     return fail(target, "cannot read its flags", errno);
   target->align_bytes = capabilities_direct_alignment(target->fd);
   if (target->align_bytes == 0 || fcntl(target->fd, F_SETFL, flags | O_DIRECT) != 0)
-    target->direct_note = "the file system refuses O_DIRECT";
+    target->direct_note = "the file system rejects O_DIRECT";
   else if (plan_alignment(plan_target) % target->align_bytes != 0 && !rules->expands)
     target->direct_note = "some addresses or lengths are not aligned for O_DIRECT";
   else
@@ -95,7 +95,7 @@ static int choose_direct(struct target *target, const struct block_target *plan_
   if (target->is_direct)
     return 0;
   if (asked == DIRECT_ON)
-    return refuse(target, EINVAL, target->direct_note);
+    return reject(target, EINVAL, target->direct_note);
   return fcntl(target->fd, F_SETFL, flags & ~O_DIRECT) == 0
              ? 0
              : fail(target, "cannot turn O_DIRECT off", errno);
@@ -134,7 +134,7 @@ static int plan_file(struct target *target, const struct block_target *plan_targ
   target->fd = capabilities_scratch_file(target->path);
   int error = target->fd < 0 ? -target->fd : 0;
   if (error == EOPNOTSUPP || error == EISDIR) { /* the file system has no nameless files */
-    target->direct_note = "only a run can tell whether the file system takes O_DIRECT";
+    target->direct_note = "only a run can show whether the file system takes O_DIRECT";
     return 0;
   }
   if (error != 0)
@@ -166,7 +166,7 @@ static int check_use(const struct target *target) {
     rc = dax_device_check(target->device, why);
   else
     rc = guard_check_file(target->device, target->inode, why);
-  return rc == 0 ? 0 : refuse(target, -rc, why);
+  return rc == 0 ? 0 : reject(target, -rc, why);
 }
 
 int target_check_again(const struct target *target) {
@@ -191,7 +191,7 @@ static int identify(struct target *target) {
     target->kind = TARGET_DAX;
     target->device = status.st_rdev;
   } else {
-    return refuse(target, EPERM,
+    return reject(target, EPERM,
                   "it is neither a regular file nor a block device nor a DAX device");
   }
   int rc = 0;
@@ -201,7 +201,7 @@ static int identify(struct target *target) {
     rc = dax_device_identity(target->device, target->token, sizeof target->token);
   else
     rc = identity_of_file(target->fd, target->token, sizeof target->token);
-  return rc == 0 ? 0 : fail(target, "cannot tell what it is", -rc);
+  return rc == 0 ? 0 : fail(target, "cannot identify it", -rc);
 }
 
 /* As reopen, but a device that somebody claims for a moment only, to probe it, is asked again. */
@@ -222,7 +222,7 @@ static int open_object(struct target *target, const struct target_rules *rules) 
     flags |= O_EXCL;
   int fd = reopen_patiently(target, flags);
   if (fd < 0 && errno == EBUSY)
-    return refuse(target, EBUSY, "the kernel says that the device is in use");
+    return reject(target, EBUSY, "the kernel says that the device is in use");
   if (fd < 0)
     return fail(target, "cannot open it", errno);
   (void)close(target->fd); /* an O_PATH descriptor, nothing to lose */
@@ -236,8 +236,8 @@ static int open_object(struct target *target, const struct target_rules *rules) 
   return 0;
 }
 
-/* Refuses a target that holds something which the user has not named. */
-static int refuse_unnamed(const struct target *target, const struct target_rules *rules,
+/* Rejects a target that holds something which the user has not named. */
+static int reject_unnamed(const struct target *target, const struct target_rules *rules,
                           const struct signature_set *found) {
   char names[512] = "";
   char options[1024] = "";
@@ -245,9 +245,9 @@ static int refuse_unnamed(const struct target *target, const struct target_rules
     const char *name = found->names[i];
     if (listed(rules->overwrite, rules->overwrite_count, name))
       continue;
-    size_t told = strlen(names);
+    size_t used = strlen(names);
     size_t typed = strlen(options);
-    (void)snprintf(names + told, sizeof names - told, "%s%s", told == 0 ? "" : " and ", name);
+    (void)snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : " and ", name);
     (void)snprintf(options + typed, sizeof options - typed, " --overwrite-signature %s", name);
   }
   if (names[0] == '\0')
@@ -262,13 +262,13 @@ static int check_content(const struct target *target, const struct target_rules 
   if (!target->may_write)
     return 0;
   if (target->kind == TARGET_FILE && guard_file_is_open(target->fd))
-    return refuse(target, EBUSY, "another process has the file open");
+    return reject(target, EBUSY, "another process has the file open");
   int rc = target->kind == TARGET_DAX
                ? dax_device_signatures(target->fd, target->size_bytes, &found)
                : signature_find(target->fd, target->size_bytes, &found);
   if (rc != 0)
     return fail(target, "cannot look for signatures", -rc);
-  return refuse_unnamed(target, rules, &found);
+  return reject_unnamed(target, rules, &found);
 }
 
 /* Each step uses the descriptor of the one before, so that no other object can take the path
@@ -307,7 +307,7 @@ static int round_up(struct target *target) {
 static int open_made(struct target *target, const struct block_target *plan_target,
                      const struct target_rules *rules) {
   if (is_among_devices(target->path))
-    return refuse(target, ENOENT, "there is no such device");
+    return reject(target, ENOENT, "there is no such device");
   if (!rules->may_create)
     return plan_file(target, plan_target, rules);
   int rc = make_file(target, plan_target->needed_bytes);

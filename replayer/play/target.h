@@ -47,7 +47,7 @@ struct target_rules {
 };
 
 /* Opens target `path` for the plan's target `plan_target`. Nothing is written to what exists.
- * Refuses what is in use, what bears a signature, what is neither file nor block device nor DAX.
+ * Rejects what is in use, what bears a signature, what is neither file nor block device nor DAX.
  * The caller closes it with target_close. Returns 0 or -errno after a line on stderr; -EBUSY in
  * use, -EPERM not allowed. */
 int target_open(struct target *target, const char *path, const struct block_target *plan_target,

@@ -33,14 +33,14 @@ struct uring {
 
 /* Makes a ring for `entries` submissions and twice as many completions, with the fastest set-up
  * that the kernel accepts for these modes. Close with uring_close. Returns 0 or -errno; -ENOSYS
- * when the kernel is too old (before 5.11), -EINVAL when it refuses the modes. */
+ * when the kernel is too old (before 5.11), -EINVAL when it rejects the modes. */
 int uring_open(struct uring *ring, uint32_t entries, const struct uring_modes *modes);
 
 /* Returns how many submission entries are free, and how many the kernel has not taken yet. */
 uint32_t uring_room(const struct uring *ring);
 uint32_t uring_waiting(const struct uring *ring);
 
-/* Returns a zeroed entry; there must be room. Each has one completion. */
+/* Returns a zeroed entry; there must be space. Each has one completion. */
 struct io_uring_sqe *uring_next_sqe(struct uring *ring);
 
 /* Submits what was filled and lets the kernel do what only a call lets it do: it polls, and posts

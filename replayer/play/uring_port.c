@@ -135,13 +135,13 @@ static int32_t result_of_probe(struct uring *ring) {
   return result;
 }
 
-/* A filter of system calls may allow rings and refuse the call that submits. */
+/* A filter of system calls may allow rings and reject the call that submits. */
 static int probe_submission(struct uring_port *port) {
   uring_next_sqe(&port->ring)->opcode = IORING_OP_NOP;
   return result_of_probe(&port->ring);
 }
 
-/* A discard of nothing is an error that tells apart who knows the command and who does not. */
+/* A discard of nothing is an error that shows who knows the command and who does not. */
 static bool probe_discard(struct uring_port *port) {
   for (uint32_t i = 0; i < port->config->target_count; i++) {
     const struct target *target = &port->config->targets[i];

@@ -17,7 +17,7 @@ enum uring_port_buffer { PORT_PATTERN, PORT_SINK, PORT_ZEROES, PORT_BUFFERS };
 
 /* Opens a ring for config->depth requests and tries what the kernel can do, without writing.
  * Close with uring_port_close, also after a failure. Returns 0 or -errno; -ENOSYS or -EPERM when
- * there is no io_uring, -EINVAL when the kernel refuses the modes, -EOPNOTSUPP when a target cannot
+ * there is no io_uring, -EINVAL when the kernel rejects the modes, -EOPNOTSUPP when a target cannot
  * be polled. */
 int uring_port_open(struct uring_port *port, const struct engine_config *config,
                     const struct uring_modes *modes);
@@ -30,7 +30,7 @@ void uring_port_close(struct uring_port *port);
 bool uring_port_transfers(const struct engine_config *config, const struct request *request);
 
 /* Fills an entry with the request, from byte `done_bytes` of it on; a preflush is left out. There
- * must be room. user_data is the request's slot. */
+ * must be space. user_data is the request's slot. */
 void uring_port_fill(struct uring_port *port, const struct request *request, uint64_t done_bytes);
 
 /* Fills an entry with a flush of the request's target and returns it. */

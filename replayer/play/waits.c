@@ -30,23 +30,24 @@ struct waits {
   struct waiting entries[];
 };
 
-struct waits *waits_open(uint32_t room) {
-  struct waits *waits = calloc(1, sizeof *waits + room * sizeof *waits->entries);
+struct waits *waits_open(uint32_t capacity) {
+  struct waits *waits = calloc(1, sizeof *waits + capacity * sizeof *waits->entries);
   if (waits == NULL)
     return NULL;
-  waits->due = malloc(room * sizeof *waits->due);
+  waits->due = malloc(capacity * sizeof *waits->due);
   if (waits->due == NULL) {
     free(waits);
     return NULL;
   }
-  memset(waits->due, 0, room * sizeof *waits->due); /* touches every page before the run */
+  memset(waits->due, 0, capacity * sizeof *waits->due); /* touches every page before the run */
   memset(waits->heads, 0xff, sizeof waits->heads);
-  for (uint32_t i = 0; i < room; i++)
-    waits->entries[i].next = i + 1 < room ? i + 1 : NONE; /* touches every page before the run */
+  for (uint32_t i = 0; i < capacity; i++)
+    waits->entries[i].next =
+        i + 1 < capacity ? i + 1 : NONE; /* touches every page before the run */
   return waits;
 }
 
-bool waits_has_room(const struct waits *waits) { return waits->free != NONE; }
+bool waits_has_space(const struct waits *waits) { return waits->free != NONE; }
 
 static void make_due(struct waits *waits, uint32_t index) {
   const struct waiting *entry = &waits->entries[index];

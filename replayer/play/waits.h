@@ -20,14 +20,14 @@ struct waiting {
   uint32_t next;     /* of those with the same hash, or free */
 };
 
-/* Makes room for `room` records (at least 1). Free with waits_close. NULL without memory. */
-struct waits *waits_open(uint32_t room);
+/* Makes space for `capacity` records (at least 1). Free with waits_close. NULL without memory. */
+struct waits *waits_open(uint32_t capacity);
 
 /* Whether a record can be added. */
-bool waits_has_room(const struct waits *waits);
+bool waits_has_space(const struct waits *waits);
 
 /* Adds the record at `position`: due at a time that `pace` knows, or once the request that it waits
- * for has ended. There must be room. */
+ * for has ended. There must be space. */
 void waits_add(struct waits *waits, const struct pace *pace, const struct feed_record *record,
                uint64_t position);
 

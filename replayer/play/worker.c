@@ -97,7 +97,7 @@ static uint64_t due(const struct worker *worker, const struct file_record *recor
   return 0;
 }
 
-static void tell(struct worker *worker) {
+static void publish(struct worker *worker) {
   const struct file_stats *stats = worker->stats;
   atomic_store_explicit(&worker->operations, stats->count, memory_order_relaxed);
   atomic_store_explicit(&worker->bytes, stats->bytes, memory_order_relaxed);
@@ -123,7 +123,7 @@ static void perform(struct worker *worker, const struct file_record *record, uin
     file_stats_add(worker->stats, &entry);
     if (due_ns != 0)
       histogram_add(&worker->stats->issue_error, start - due_ns);
-    tell(worker);
+    publish(worker);
   } else if (is_warm) {
     file_stats_add_untimed(worker->stats, end - start);
   }
