@@ -5,7 +5,6 @@
 
 #include "common/arrow.h"
 #include "common/version.h"
-#include "play/results.h"
 #include "model/accesses.h"
 #include "model/buffer.h"
 #include "model/cache.h"
@@ -20,6 +19,7 @@
 #include "model/shards.h"
 #include "model/tiering.h"
 #include "model/two_level.h"
+#include "play/results.h"
 #include "read/columns.h"
 #include "read/decode.h"
 #include "read/octf.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "common/heap.h"
+#include "model/spindle.h"
 #include "play/engine.h"
 #include "play/number.h"
-#include "model/spindle.h"
 
 #define SECOND_NS 1000000000U
 #define TIME_MAX_NS (1000U * (uint64_t)SECOND_NS)
