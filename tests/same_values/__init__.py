@@ -1,0 +1,1 @@
+"""Proof that two versions of tracekit give the same tables, JSON values, plans and texts."""

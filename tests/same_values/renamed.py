@@ -1,0 +1,56 @@
+"""What may differ between two versions: names that were changed, and values that are measured.
+
+Steps are written with the old words; the tables below give the new ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RenamedOption:
+    """Words of a command line that the new version has under other words."""
+
+    command: str
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RenamedField:
+    """A column or a key of JSON; `files` is a pattern of paths in the folder of results."""
+
+    files: str
+    old: str
+    new: str
+
+
+RENAMED_OPTIONS: tuple[RenamedOption, ...] = ()
+RENAMED_FIELDS: tuple[RenamedField, ...] = ()
+RENAMED_FILES: dict[str, str] = {}
+"""Old name of a file to its new one, such as `cache.json` to `caches.json`."""
+
+RUN = (
+    *("*clock.read_ns", "*clock.spin_lead_ns", "*clock.wake_*", "*timing.actual_duration_ns"),
+    *("*timing.elapsed_ns", "*timing.drift_ns", "*timing.duration_error_ns", "*timing.cpu_*_ns"),
+    *("*per_second", "*fidelity.cpu_*_ns", "*fidelity.*_ratio", "*fidelity.gap_*"),
+    *("*issue_error", "*fidelity.preemptions", "*fidelity.punt_workers", "*late.count"),
+    *("*late.other", "*in_flight_max", "*peak_memory_bytes", "*operations.*.service*"),
+    *("*operations.*.response*", "*warnings"),
+)
+"""What a run of a player measures."""
+VOLATILE_KEYS: dict[str, tuple[str, ...]] = {
+    "printed/analyze-*": ("findings.*.elapsed_ns",),
+    "printed/run-*": ("steps.*.elapsed_ns",),
+    "printed/replay-*": RUN,
+    "printed/bench-*": RUN,
+    "*/summary.json": RUN,
+}
+VOLATILE_COLUMNS: dict[str, tuple[str, ...]] = {
+    "*/completions.parquet": ("submit_ns", "complete_ns"),
+}
+"""Pattern of a file to patterns of keys (`timing.elapsed_ns`) or columns that a run measures.
+
+Their values are not compared, their presence is.
+"""

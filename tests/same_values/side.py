@@ -1,0 +1,150 @@
+"""Runs the steps with the programs of one version and keeps what they make."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.house.tree import ROOT
+from tests.same_values.renamed import RENAMED_OPTIONS
+
+PRINTED = "printed"
+PLANS = "plans"
+WITHOUT_JSON = ("--help", "--describe")
+MOST_S = 120
+# A program of tracekit's, which keeps the plans that it is given: files that begin with TK.
+KEEPER = """#!/bin/bash
+for word in "$@"; do
+  if [ -f "$word" ] && [ "$(head -c 2 "$word" | tr -d '\\0')" = TK ]; then
+    cp -n "$word" "$KEPT_PLANS.$(basename "$word")"
+  fi
+done
+exec {program} "$@"
+"""
+# In the place of strace(1): a text that was made before, instead of what the command does.
+STRACE = """#!/bin/bash
+while [ "$1" != -- ]; do
+  [ "$1" = -o ] && output=$2
+  shift
+done
+sed "s|BELOW|{below}|g" {text} > "$output"
+"""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One version: its programs, and the folder of what they make."""
+
+    programs: Path
+    folder: Path
+    inputs: Path
+    is_new: bool
+
+    @property
+    def tools(self) -> Path:
+        """Return the folder of what stands in the place of programs."""
+        return self.folder.with_name(f"{self.folder.name}.tools")
+
+    def prepare(self) -> None:
+        """Make the folders and the programs that keep plans."""
+        for folder in (self.folder, self.tools):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        for name in (PRINTED, PLANS, "work"):
+            (self.folder / name).mkdir()
+        _write_script(
+            self.tools / "strace",
+            STRACE.format(below=self.inputs / "below", text=self.inputs / "strace.txt"),
+        )
+        for library in self.programs.parent.glob("lib/python*/site-packages/tracekit/*.so*"):
+            (self.tools / library.name).symlink_to(library)
+        for program in self.programs.glob("tracekit-*"):
+            _write_script(self.tools / program.name, KEEPER.format(program=program))
+
+    def run(self, number: int, step: str) -> str | None:
+        """Run a step, keep its JSON and exit status; return its messages if it did wrong."""
+        must_fail = step.startswith("! ")
+        words = self.words(step.removeprefix("! "))
+        kept = f"{words[0]}-{number:03}"
+        environment = {
+            **os.environ,
+            "PATH": f"{self.tools}:{self.programs}:{os.environ['PATH']}",
+            "TRACEKIT_NATIVE_DIR": str(self.tools),
+            "KEPT_PLANS": str(self.folder / PLANS / kept),
+        }
+        ran = subprocess.run(
+            [str(self.programs / "tracekit"), *words],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=MOST_S,
+            check=False,
+        )
+        ending = "json" if ran.stdout.startswith(("{", "[")) else "txt"
+        (self.folder / PRINTED / f"{kept}.{ending}").write_text(ran.stdout)
+        (self.folder / PRINTED / f"{kept}.status").write_text(f"{ran.returncode}\n")
+        if (ran.returncode != 0) == must_fail:
+            return None
+        return f"exit status {ran.returncode}\n{ran.stderr}"
+
+    def words(self, step: str) -> list[str]:
+        """Return the words of a step as this version knows them."""
+        folders = {
+            "samples": ROOT / "sample-traces",
+            "recorded": ROOT / "tests/import_/recorded",
+            "counted": ROOT / "tests/counters/recorded",
+            "what_ifs": ROOT / "docs/what-ifs",
+            "inputs": self.inputs,
+        }
+        words = shlex.split(step)
+        for name, folder in folders.items():
+            words = [word.replace(f"{{{name}}}", str(folder)) for word in words]
+        if self.is_new:
+            words = _renamed(words)
+        end = words.index("--") if "--" in words else len(words)
+        return words if set(words) & set(WITHOUT_JSON) else [*words[:end], "--json", *words[end:]]
+
+
+def _renamed(words: list[str]) -> list[str]:
+    """Return the words with the new version's in the place of old ones."""
+    for one in RENAMED_OPTIONS:
+        count = len(one.old)
+        places = [n for n in range(len(words)) if tuple(words[n : n + count]) == one.old]
+        if words[0] == one.command:
+            for place in reversed(places):
+                words = [*words[:place], *one.new, *words[place + count :]]
+    return words
+
+
+def _write_script(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def run_steps(side: Side, steps: Sequence[str]) -> list[str]:
+    """Run all steps; return what went wrong."""
+    side.prepare()
+    began_s, used_s = time.monotonic(), _used_s()
+    wrong = []
+    for number, step in enumerate(steps):
+        message = side.run(number, step)
+        if message is not None:
+            wrong.append(f"{side.folder.name}, step {number}: {step}: {message}")
+    took_s, used_s = time.monotonic() - began_s, _used_s() - used_s
+    name = side.folder.name
+    print(f"{name}: {len(steps)} steps, {took_s:.0f} s, {used_s:.0f} s of CPU", flush=True)
+    return wrong
+
+
+def _used_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
