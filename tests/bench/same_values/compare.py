@@ -15,12 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.same_values.renamed import (
+from tests.bench.same_values.renamed import (
     RENAMED_FIELDS,
     RENAMED_FILES,
     VOLATILE_COLUMNS,
+    VOLATILE_FILES,
     VOLATILE_KEYS,
 )
+from tests.bench.same_values.side import PLANS, PRINTED
 
 MEASURED = "(measured)"
 TEMPORARY = rb"/tmp/tracekit-\w+"
@@ -69,12 +71,12 @@ def _renamed_file(place: str) -> str:
 def class_of(place: str) -> str:
     """Return the name of the class of a file."""
     path = Path(place)
-    if path.suffix in (".parquet", ".json") and len(path.parts) > 1:
-        folders = [part for part in path.parts[1:-1] if not re.search(r"\d|latest|part", part)]
-        folder = "/".join(folders) or ("" if path.parts[0] != "printed" else "printed")
-        grouped = folder in ("findings", "simulations", "printed")
-        return f"{folder}/*{path.suffix}" if grouped else f"{folder}/{path.name}".lstrip("/")
-    return f"{path.parts[0]}/*{path.suffix}" if len(path.parts) > 1 else f"*{path.suffix}"
+    if path.parts[0] in (PRINTED, PLANS):
+        return f"{path.parts[0]}/*{path.suffix}"
+    if path.suffix not in (".parquet", ".json"):
+        return f"*{path.suffix}"
+    folder = path.parts[1] if len(path.parts) > 2 else ""
+    return f"{folder}/*{path.suffix}" if folder else path.name
 
 
 def _compare_file(
@@ -91,13 +93,16 @@ def _compare_file(
     if new.suffix == ".json":
         values = [json.loads(content) for content in contents]
         return compare_json(place, *values)
-    if contents[0] == contents[1]:
+    if contents[0] == contents[1] or place in VOLATILE_FILES:
         return len(contents[0]), []
     sums = [hashlib.sha256(content).hexdigest()[:12] for content in contents]
     first = next(
-        (n for n, (a, b) in enumerate(zip(*contents, strict=False)) if a != b), min(map(len, contents))
+        (n for n, (a, b) in enumerate(zip(*contents, strict=False)) if a != b),
+        min(map(len, contents)),
     )
-    sizes = " and ".join(f"{len(content):,} bytes {one}" for content, one in zip(contents, sums, strict=True))
+    sizes = " and ".join(
+        f"{len(content):,} bytes {one}" for content, one in zip(contents, sums, strict=True)
+    )
     return len(contents[0]), [f"{sizes}, the first difference at byte {first}"]
 
 
@@ -108,16 +113,25 @@ def compare_tables(place: str, old: pa.Table, new: pa.Table) -> tuple[int, list[
         gone = [name for name in names if name not in new.column_names]
         added = [name for name in new.column_names if name not in names]
         return 0, [f"columns: {gone} are gone, {added} are new" if gone or added else "their order"]
+    differences = [
+        f"{name}: {left}, now {right}"
+        for name, left, right in zip(names, old.schema.types, new.schema.types, strict=True)
+        if left != right
+    ]
+    volatile = _patterns(place, VOLATILE_COLUMNS)
+    if "*" in volatile:
+        return 0, differences
     if old.num_rows != new.num_rows:
-        return 0, [f"{old.num_rows:,} rows, now {new.num_rows:,}"]
-    volatile = [pattern for files, patterns in VOLATILE_COLUMNS.items() if fnmatch(place, files) for pattern in patterns]
-    differences = []
+        return 0, [*differences, f"{old.num_rows:,} rows, now {new.num_rows:,}"]
     for name, left, right in zip(names, old.columns, new.columns, strict=True):
-        if left.type != right.type:
-            differences.append(f"{name}: {left.type}, now {right.type}")
-        elif not any(fnmatch(name, pattern) for pattern in volatile):
+        if not any(fnmatch(name, pattern) for pattern in volatile):
             differences += _compare_column(name, left, right)
     return old.num_rows * old.num_columns, differences
+
+
+def _patterns(place: str, table: dict[str, tuple[str, ...]]) -> list[str]:
+    """Return the patterns of a file."""
+    return [one for files, found in table.items() if fnmatch(place, files) for one in found]
 
 
 def _compare_column(name: str, left: pa.ChunkedArray, right: pa.ChunkedArray) -> Iterator[str]:
@@ -140,12 +154,7 @@ def _renamed_field(place: str, name: str) -> str:
 
 def compare_json(place: str, old: Any, new: Any) -> tuple[int, list[str]]:
     """Compare two values of JSON, objects by their keys and lists in order."""
-    patterns = [
-        pattern
-        for files, found in VOLATILE_KEYS.items()
-        if fnmatch(place, files)
-        for pattern in found
-    ]
+    patterns = _patterns(place, VOLATILE_KEYS)
     left, right = (dict(_leaves(value, "", patterns)) for value in (old, new))
     left = {_renamed_path(place, path): value for path, value in left.items()}
     differences = []

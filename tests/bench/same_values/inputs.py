@@ -45,7 +45,9 @@ def msr(row: Row) -> str:
     """Return a line of MSR Cambridge: 100 ns since 1601, bytes, response in 100 ns."""
     time, response = FILETIME + row["queue_ns"] // 100, row["response_ns"] // 100
     operation = row["operation"].capitalize()
-    return f"{time},src1,{row['pid'] % 3},{operation},{row['offset']},{row['length_bytes']},{response}"
+    return (
+        f"{time},src1,{row['pid'] % 3},{operation},{row['offset']},{row['length_bytes']},{response}"
+    )
 
 
 def spc(row: Row) -> str:
@@ -112,7 +114,8 @@ def biosnoop_queue(row: Row) -> str:
 
 def fio2(row: Row) -> str:
     """Return two lines of an I/O log of version 2: the wait since the start in ms, the call."""
-    return f"/dev/sdb wait {row['us'] // 1000} 0\n/dev/sdb {row['operation']} {row['offset']} {row['length_bytes']}"
+    call = f"{row['operation']} {row['offset']} {row['length_bytes']}"
+    return f"/dev/sdb wait {row['us'] // 1000} 0\n/dev/sdb {call}"
 
 
 def columns(row: Row) -> str:
@@ -143,7 +146,10 @@ LINES: dict[str, tuple[str, Callable[[Row], str]]] = {
     "mqsim": ("", mqsim),
     "disksim": ("", disksim),
     "arc": ("", arc),
-    "biosnoop": ("TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n", biosnoop),
+    "biosnoop": (
+        "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n",
+        biosnoop,
+    ),
     "biosnoop_queue": (
         "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  QUE(ms) LAT(ms)\n",
         biosnoop_queue,

@@ -37,20 +37,41 @@ RUN = (
     *("*per_second", "*fidelity.cpu_*_ns", "*fidelity.*_ratio", "*fidelity.gap_*"),
     *("*issue_error", "*fidelity.preemptions", "*fidelity.punt_workers", "*late.count"),
     *("*late.other", "*in_flight_max", "*peak_memory_bytes", "*operations.*.service*"),
-    *("*operations.*.response*", "*warnings"),
+    *("*operations.*.response*", "*warnings", "*.latency", "*.histogram", "*timeline"),
+    *("directory*.free_bytes", "preparation.elapsed_ns"),
 )
 """What a run of a player measures."""
+POINTS = (
+    *("points.*_per_second", "points.*.mean_ns", "points.*.p99_ns", "points.*.time_ratio"),
+    *("points.*.low_ns", "points.*.high_ns"),
+)
+"""What a sweep measures."""
+DEVICE = ("headline", "fit.*.value", "fit.*_ratio", "warnings")
+CAPTURE = ("capture.overhead.*_ns", "warnings.*.message")
 VOLATILE_KEYS: dict[str, tuple[str, ...]] = {
     "printed/analyze-*": ("findings.*.elapsed_ns",),
     "printed/run-*": ("steps.*.elapsed_ns",),
     "printed/replay-*": RUN,
-    "printed/bench-*": RUN,
+    "printed/bench-*": (*RUN, *POINTS),
+    "printed/sweep-*": POINTS,
+    "printed/characterize-device-*": DEVICE,
+    "printed/capture-*": CAPTURE,
+    "captured/trace.json": CAPTURE,
+    "measured/device/device.json": DEVICE,
     "*/summary.json": RUN,
+    "*/file_summary.json": RUN,
+    "*/files/sweep.json": ("headline",),
+    "*/files/runs/*.json": (*RUN, "summary.counts.*", "*.steps.*.done", "*.steps.*.bytes"),
 }
 VOLATILE_COLUMNS: dict[str, tuple[str, ...]] = {
     "*/completions.parquet": ("submit_ns", "complete_ns"),
+    "*/file_completions.parquet": ("*",),
+    "*/files/file_runs.parquet": ("*bytes", "*_per_second", "*_ns", "steps", "time_ratio"),
+    "measured/device/*": ("*",),
 }
 """Pattern of a file to patterns of keys (`timing.elapsed_ns`) or columns that a run measures.
 
-Their values are not compared, their presence is.
+Their values are not compared, their presence is; `*` leaves the number of rows open.
 """
+VOLATILE_FILES = ("measured/device/profile.toml",)
+"""Texts that hold what was measured: only their presence is compared."""

@@ -1,6 +1,6 @@
 """Runs two versions of tracekit and compares every table, JSON value, plan and text they make.
 
-    python -m tests.same_values --old OLD/.venv/bin --new NEW/.venv/bin --keep out/same-values
+    python -m tests.bench.same_values --old OLD/.venv/bin --new NEW/.venv/bin --keep out/same-values
 
 What is allowed to differ is in `renamed`. Both versions run the commands of `steps`, in the words
 that each knows, one after the other on one processor. With --keep the old version's results are
@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import argparse
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.same_values.compare import SHOWN, Class, compare, compare_tables
-from tests.same_values.inputs import read_rows, write_inputs
-from tests.same_values.side import Side, run_steps
-from tests.same_values.steps import OLD_FOLDERS, SAMPLES, all_steps
+from tests.bench.same_values.compare import SHOWN, Class, compare
+from tests.bench.same_values.inputs import read_rows, write_inputs
+from tests.bench.same_values.side import Side, run_steps
+from tests.bench.same_values.steps import SAMPLES, all_steps, read_section
 
 DONE = "steps.txt"
 INPUT_SAMPLE = "sysbench"
@@ -36,17 +38,22 @@ def main() -> int:
         classes = compare(place / "old", place / "new")
         if options.old_folders:
             classes["folders of the old version"] = _open_old_folders(options, place)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{used.ru_utime + used.ru_stime:.0f} s of CPU in all")
     for text in wrong:
         print(text)
     return int(_print(classes) or bool(wrong))
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--old", type=Path, required=True, help="folder of the old programs")
     parser.add_argument("--new", type=Path, required=True, help="folder of the new programs")
     parser.add_argument("--keep", type=Path, help="folder for all results")
     parser.add_argument("--only", help="run the steps that match this pattern, no others")
+    parser.add_argument("--together", action="store_true", help="run both versions at once")
     parser.add_argument(
         "--old-folders",
         action="store_true",
@@ -63,15 +70,19 @@ def _run_both(options: argparse.Namespace, place: Path) -> list[str]:
         Side((options.new if is_new else options.old).resolve(), place / name, inputs, is_new)
         for name, is_new in (("old", False), ("new", True))
     )
-    wrong = []
+    sides = [new]
     done = place / DONE
     text = "\n".join([str(old.programs), *steps])
     if not done.is_file() or done.read_text() != text:
         done.unlink(missing_ok=True)
         _make_inputs(old, place)
-        wrong += run_steps(old, steps)
-        done.write_text(text)
-    return wrong + run_steps(new, steps)
+        sides.insert(0, old)
+    with ThreadPoolExecutor(len(sides) if options.together else 1) as pool:
+        wrong = [
+            one for found in pool.map(lambda side: run_steps(side, steps), sides) for one in found
+        ]
+    done.write_text(text)
+    return wrong
 
 
 def _make_inputs(old: Side, place: Path) -> None:
@@ -114,7 +125,7 @@ def _open_old_folders(options: argparse.Namespace, place: Path) -> Class:
     for name in (*SAMPLES, "i-msr", "i-octf"):
         shutil.copytree(place / "old" / name, mixed.folder / name)
         found.files += 1
-        for number, step in enumerate(OLD_FOLDERS.replace("NAME", name).strip().splitlines()):
+        for number, step in enumerate(read_section("old-folders", name)):
             message = mixed.run(number, step)
             if message is None:
                 found.values += 1
