@@ -123,6 +123,8 @@ def _open_old_folders(options: argparse.Namespace, place: Path) -> Class:
     mixed = Side(options.new.resolve(), place / "mixed", place / "inputs", is_new=True)
     mixed.prepare()
     for name in (*SAMPLES, "i-msr", "i-octf"):
+        if not (place / "old" / name).is_dir():
+            continue
         shutil.copytree(place / "old" / name, mixed.folder / name)
         found.files += 1
         for number, step in enumerate(read_section("old-folders", name)):

@@ -47,6 +47,7 @@ POINTS = (
 )
 """What a sweep measures."""
 DEVICE = ("headline", "fit.*.value", "fit.*_ratio", "warnings")
+VERIFICATION = ("headline", "measured.*", "warnings", "verdict", "is_*", "*_error_ratio")
 CAPTURE = ("capture.overhead.*_ns", "warnings.*.message")
 VOLATILE_KEYS: dict[str, tuple[str, ...]] = {
     "printed/analyze-*": ("findings.*.elapsed_ns",),
@@ -56,6 +57,8 @@ VOLATILE_KEYS: dict[str, tuple[str, ...]] = {
     "printed/sweep-*": POINTS,
     "printed/characterize-device-*": DEVICE,
     "printed/capture-*": CAPTURE,
+    "printed/verify-placement-*": VERIFICATION,
+    "*/verification.json": VERIFICATION,
     "captured/trace.json": CAPTURE,
     "measured/device/device.json": DEVICE,
     "*/summary.json": RUN,
@@ -66,6 +69,7 @@ VOLATILE_KEYS: dict[str, tuple[str, ...]] = {
 VOLATILE_COLUMNS: dict[str, tuple[str, ...]] = {
     "*/completions.parquet": ("submit_ns", "complete_ns"),
     "*/file_completions.parquet": ("*",),
+    "*/verification.parquet": ("measured_ns",),
     "*/files/file_runs.parquet": ("*bytes", "*_per_second", "*_ns", "steps", "time_ratio"),
     "measured/device/*": ("*",),
 }

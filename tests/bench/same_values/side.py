@@ -69,8 +69,8 @@ class Side:
 
     def run(self, number: int, step: str) -> str | None:
         """Run a step, keep its JSON and exit status; return its messages if it did wrong."""
-        must_fail = step.startswith("! ")
-        words = self.words(step.removeprefix("! "))
+        mark = step[0] if step[:2] in ("! ", "? ") else ""
+        words = self.words(step.removeprefix(f"{mark} "))
         kept = f"{words[0]}-{number:03}"
         environment = {
             **os.environ,
@@ -90,8 +90,10 @@ class Side:
         )
         ending = "json" if ran.stdout.startswith(("{", "[")) else "txt"
         (self.folder / PRINTED / f"{kept}.{ending}").write_text(ran.stdout)
+        if mark == "?":
+            return None
         (self.folder / PRINTED / f"{kept}.status").write_text(f"{ran.returncode}\n")
-        if (ran.returncode != 0) == must_fail:
+        if (ran.returncode != 0) == (mark == "!"):
             return None
         return f"exit status {ran.returncode}\n{ran.stderr}"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 SAMPLES = ("oltp", "gnuplot", "sysbench", "video", "browser")
 SECTIONS: dict[str, tuple[str, ...]] = {
     "sample": SAMPLES,
-    "two-samples": SAMPLES[:2],
+    "two-samples": ("oltp", "sysbench"),
     "imports": ("",),
     "more": ("",),
     "profile": ("web-server", "paging", "log-structured"),
