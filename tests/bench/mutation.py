@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -26,9 +27,11 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from signal import SIGKILL, SIGXCPU
 
 BUILD = Path("out/mutation-build")
 COVERED = Path("out/mutation-coverage")
+LONGEST_S = 600
 LIBRARY = "libtracekit.so"
 PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no")
 
@@ -104,6 +107,7 @@ class PythonFile:
     def place(self, text: str) -> bool:
         """Put a mutant in place; return False if it is none."""
         try:
+            compile(text, str(self.source), "exec")
             is_mutant = _tree(text) != _tree(self.original)
         except (SyntaxError, ValueError):
             return False
@@ -205,26 +209,38 @@ def _configure(build: Path, flags: str) -> None:
             (build / program.name).symlink_to(program)
 
 
-def run_tests(tests: list[str], environment: dict[str, str], *, limit_s: float | None) -> str:
-    """Run the tests up to the first that fails; return survived, killed or timeout."""
+def run_tests(tests: list[str], environment: dict[str, str], *, limit_s: int | None) -> str:
+    """Run the tests up to the first that fails; return survived, killed or timeout.
+
+    The limit is of processor time, so that a busy machine kills no mutant.
+    """
     command = [sys.executable, "-m", "pytest", *PYTEST, *tests]
+    if limit_s is not None:
+        command = ["prlimit", f"--cpu={limit_s}", *command]
     try:
         ran = subprocess.run(
-            command, env=environment, capture_output=True, timeout=limit_s, check=False
+            command, env=environment, capture_output=True, timeout=LONGEST_S, check=False
         )
     except subprocess.TimeoutExpired:
         return "timeout"
+    if ran.returncode < 0:
+        return "timeout" if -ran.returncode in (SIGXCPU, SIGKILL) else "killed"
     return "survived" if ran.returncode == 0 else "killed"
+
+
+def _used_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def judge(
     file: PythonFile | CFile, mutants: list[Mutant], options: argparse.Namespace
 ) -> list[Outcome]:
     """Run the tests on the first mutants of the sample that are some."""
-    began_s = time.monotonic()
+    began_s, used_s = time.monotonic(), _used_s()
     if run_tests(options.tests, file.environment, limit_s=None) != "survived":
         raise SystemExit("the tests fail without a mutant")
-    limit_s = 30 + 4 * (time.monotonic() - began_s)
+    limit_s = round(20 + 4 * (_used_s() - used_s))
     outcomes: list[Outcome] = []
     lines = [line.strip() for line in file.original.splitlines()]
     try:
