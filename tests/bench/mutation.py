@@ -126,17 +126,20 @@ class PythonFile:
 
     def branches(self, tests: list[str], tool: Path) -> tuple[int, int]:
         """Return the branches that the tests take, and all."""
-        report = COVERED.with_suffix(".json").resolve()
-        data = COVERED.with_suffix(".data").resolve()
         site = next(tool.resolve().parent.glob("lib/python*/site-packages"))
-        environment = {**os.environ, "PYTHONPATH": str(site), "COVERAGE_FILE": str(data)}
-        run = [sys.executable, "-m", "coverage"]
-        include = f"--include=*{self.source}"
-        tested = [*run, "run", "--branch", include, "-m", "pytest", *PYTEST, *tests]
-        subprocess.run(tested, check=True, env=environment, stdout=subprocess.DEVNULL)
-        made = [*run, "json", "-q", "-o", str(report)]
-        subprocess.run(made, check=True, env=environment)
-        totals = json.loads(report.read_text())["totals"]
+        with tempfile.TemporaryDirectory() as folder:
+            # Of the tool's packages only this one: others hide modules of Python itself.
+            (Path(folder) / "coverage").symlink_to(site / "coverage")
+            report = Path(folder) / "report.json"
+            data = {"PYTHONPATH": folder, "COVERAGE_FILE": str(Path(folder) / "data")}
+            environment = {**self.environment, **data}
+            run = [sys.executable, "-m", "coverage"]
+            include = f"--include=*{self.source}"
+            tested = [*run, "run", "--branch", include, "-m", "pytest", *PYTEST, *tests]
+            subprocess.run(tested, check=True, env=environment, stdout=subprocess.DEVNULL)
+            made = [*run, "json", "-q", "-o", str(report)]
+            subprocess.run(made, check=True, env=environment)
+            totals = json.loads(report.read_text())["totals"]
         return totals["covered_branches"], totals["num_branches"]
 
 
