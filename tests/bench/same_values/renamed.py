@@ -41,11 +41,6 @@ RUN = (
     *("directory*.free_bytes", "preparation.elapsed_ns"),
 )
 """What a run of a player measures."""
-POINTS = (
-    *("points.*_per_second", "points.*.mean_ns", "points.*.p99_ns", "points.*.time_ratio"),
-    *("points.*.low_ns", "points.*.high_ns"),
-)
-"""What a sweep measures."""
 DEVICE = ("headline", "fit.*.value", "fit.*_ratio", "warnings")
 VERIFICATION = ("headline", "measured.*", "warnings", "verdict", "is_*", "*_error_ratio")
 CAPTURE = ("capture.overhead.*_ns", "warnings.*.message")
@@ -53,8 +48,8 @@ VOLATILE_KEYS: dict[str, tuple[str, ...]] = {
     "printed/analyze-*": ("findings.*.elapsed_ns",),
     "printed/run-*": ("steps.*.elapsed_ns",),
     "printed/replay-*": RUN,
-    "printed/bench-*": (*RUN, *POINTS),
-    "printed/sweep-*": POINTS,
+    "printed/bench-*": (*RUN, "points"),
+    "printed/sweep-*": ("points",),
     "printed/characterize-device-*": DEVICE,
     "printed/capture-*": CAPTURE,
     "printed/verify-placement-*": VERIFICATION,
@@ -64,13 +59,13 @@ VOLATILE_KEYS: dict[str, tuple[str, ...]] = {
     "*/summary.json": RUN,
     "*/file_summary.json": RUN,
     "*/files/sweep.json": ("headline",),
-    "*/files/runs/*.json": (*RUN, "summary.counts.*", "*.steps.*.done", "*.steps.*.bytes"),
+    "*/files/runs/*.json": (*RUN, "summary.counts.*", "summary.steps"),
 }
 VOLATILE_COLUMNS: dict[str, tuple[str, ...]] = {
     "*/completions.parquet": ("submit_ns", "complete_ns"),
     "*/file_completions.parquet": ("*",),
     "*/verification.parquet": ("measured_ns",),
-    "*/files/file_runs.parquet": ("*bytes", "*_per_second", "*_ns", "steps", "time_ratio"),
+    "*/files/file_runs.parquet": ("*",),
     "measured/device/*": ("*",),
 }
 """Pattern of a file to patterns of keys (`timing.elapsed_ns`) or columns that a run measures.
