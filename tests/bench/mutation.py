@@ -134,10 +134,10 @@ class PythonFile:
             data = {"PYTHONPATH": folder, "COVERAGE_FILE": str(Path(folder) / "data")}
             environment = {**self.environment, **data}
             run = [sys.executable, "-m", "coverage"]
-            include = f"--include=*{self.source}"
-            tested = [*run, "run", "--branch", include, "-m", "pytest", *PYTEST, *tests]
+            package = f"--source={'.'.join(self.source.parent.parts)}"
+            tested = [*run, "run", "--branch", package, "-m", "pytest", *PYTEST, *tests]
             subprocess.run(tested, check=True, env=environment, stdout=subprocess.DEVNULL)
-            made = [*run, "json", "-q", "-o", str(report)]
+            made = [*run, "json", "-q", f"--include=*{self.source}", "-o", str(report)]
             subprocess.run(made, check=True, env=environment)
             totals = json.loads(report.read_text())["totals"]
         return totals["covered_branches"], totals["num_branches"]
