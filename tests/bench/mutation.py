@@ -137,7 +137,7 @@ class PythonFile:
             package = f"--source={'.'.join(self.source.parent.parts)}"
             tested = [*run, "run", "--branch", package, "-m", "pytest", *PYTEST, *tests]
             subprocess.run(tested, check=True, env=environment, stdout=subprocess.DEVNULL)
-            made = [*run, "json", "-q", f"--include=*{self.source}", "-o", str(report)]
+            made = [*run, "json", "-q", f"--include={self.source.resolve()}", "-o", str(report)]
             subprocess.run(made, check=True, env=environment)
             totals = json.loads(report.read_text())["totals"]
         return totals["covered_branches"], totals["num_branches"]
