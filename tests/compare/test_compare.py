@@ -17,7 +17,7 @@ from tracekit.cli import app
 from tracekit.compare import mean_of, ratio_of
 from tracekit.errors import UsageError
 from tracekit.report.inputs import Inputs
-from tracekit.report.sections.comparison import comparison, points
+from tracekit.report.sections.replay import comparison, points
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import COMPLETIONS
 

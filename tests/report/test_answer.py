@@ -13,7 +13,8 @@ from tests.report.folder import make_folder, plain
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
 from tracekit.report.section import Section
-from tracekit.report.sections import answer, capacity, replay, reproduce, warnings
+from tracekit.report.sections import front, replay
+from tracekit.report.sections import placement as capacity
 from tracekit.store import TraceFolder
 
 SETS = [
@@ -47,7 +48,7 @@ def test_capacity_names_what_helps_and_what_does_not() -> None:
             "elapsed_ns": [40e9, 40e9, 30e9, 40e9, 40e9],
         }
     )
-    assert plain(capacity.says(curves)) == [
+    assert plain(capacity.describe_capacity(curves)) == [
         "Without NVM the requests take 40 s on the base device.",
         "The lowest point of each curve: NVM as file system 30 s (25.0 % less).",
         "NVM as swap saves nothing at any capacity.",
@@ -69,11 +70,11 @@ def test_capacity_ranges_cover_everything_once() -> None:
 
 def test_shares_name_only_what_gets_some() -> None:
     split = {"fs_bytes": 4 << 20, "journal_bytes": 3 << 19, "swap_bytes": 0}
-    assert plain([answer.shares(split)]) == ["4 MiB file system, 1.5 MiB journal"]
+    assert plain([front.shares(split)]) == ["4 MiB file system, 1.5 MiB journal"]
 
 
 def test_a_set_of_roles_is_called_by_all_of_them() -> None:
-    assert answer.placement_title("fs+journal") == "file system + journal"
+    assert front.placement_title("fs+journal") == "file system + journal"
 
 
 def test_the_page_compares_the_sets_of_roles(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_replay_weighs_lateness_by_requests() -> None:
             "time_max_ns": [4_000, 7_000, 9_000],
         }
     )
-    assert plain(replay.says(times)) == [
+    assert plain(replay.describe_replay(times)) == [
         "Requests were submitted 2 µs after their time on average, at most 7 µs.",
         "File system writes: half within 8 µs, 99 % within 9 µs of the intended time.",
     ]
@@ -138,7 +139,7 @@ def test_replay_facts_are_flat_and_have_units() -> None:
 
 
 def test_the_commands_to_reproduce_are_quoted(whole: TraceFolder) -> None:
-    section = reproduce.reproduce(Inputs(whole))
+    section = front.reproduce(Inputs(whole))
     assert isinstance(section, Section)
     assert section.parts["commands"] == [
         "sha256sum sda.blktrace.0",
@@ -152,6 +153,6 @@ def test_the_commands_to_reproduce_are_quoted(whole: TraceFolder) -> None:
 
 
 def test_a_failed_check_is_a_warning(whole: TraceFolder) -> None:
-    section = warnings.warnings(Inputs(whole))
+    section = front.warnings(Inputs(whole))
     assert isinstance(section, Section)
     assert section.parts["checks"] == []

@@ -45,7 +45,7 @@ def test_a_role_is_hot_by_its_share_of_the_different_sectors() -> None:
         "file system",
         "journal, from 1 MiB on",
     ]
-    assert applications.says(table, found) == [
+    assert applications.describe(table, found) == [
         "In all 4 traits this trace is like OLTP in the study."
     ]
 
@@ -54,7 +54,7 @@ def test_a_difference_is_told_with_the_traces_own_numbers() -> None:
     # GIVEN what is like a browser, but with most requests in the journal
     table = applications.counted(totals(fs=(10, 300, 300), journal=(30, 100, 100)))
     found = applications.shape(table, "fs", large="fs")
-    assert plain(applications.says(table, found)) == [
+    assert plain(applications.describe(table, found)) == [
         "This trace is most like video and browser in the study: 3 of 4 traits.",
         "There the file system has most requests, here the journal; of all sectors the file system"
         " has 75.0 % here.",
@@ -74,7 +74,7 @@ def test_what_is_like_two_or_none_is_told_so() -> None:
     table = applications.counted(totals(fs=(10, 60, 60), journal=(30, 40, 10)))
     # THEN with the file system as the best use of any NVM it shares two traits with two of them
     found = applications.shape(table, "fs", large="fs")
-    assert plain(applications.says(table, found)) == [
+    assert plain(applications.describe(table, found)) == [
         "This trace is equally like \u201cOLTP\u201d and \u201cvideo and browser\u201d:"
         " 2 of 4 traits each.",
         "Beside \u201cOLTP\u201d: There much NVM serves best as journal, which has only 5 KiB of"
@@ -86,7 +86,7 @@ def test_what_is_like_two_or_none_is_told_so() -> None:
     ]
     # and with none of the study's roles as the best one, or with swap hot, none
     swapped = applications.Shape("other", ("swap",), "other", "other")
-    assert applications.says(table, swapped) == [
+    assert applications.describe(table, swapped) == [
         "This trace is like none of the study's applications."
     ]
 

@@ -14,13 +14,12 @@ from matplotlib.figure import Figure
 from tests.report.folder import make_folder, plain
 from tests.simulate.cache_traces import make_trace
 from tracekit.model.buffer import BufferOptions, simulate_buffer
-from tracekit.report import svg
-from tracekit.report.contents import SECTIONS
-from tracekit.report.figures.buffer import buffer_hits, buffer_rates
+from tracekit.report import charts
 from tracekit.report.inputs import Inputs
-from tracekit.report.page import report
+from tracekit.report.page import SECTIONS, report
 from tracekit.report.section import Section
 from tracekit.report.sections import buffer
+from tracekit.report.sections.buffer import draw_hits, draw_rates
 from tracekit.store import TraceFolder
 
 
@@ -40,7 +39,7 @@ def counted(hit_rates: list[float], mapping: str) -> pd.DataFrame:
 def test_hits_say_what_streams_give_and_banks_lose() -> None:
     lru = counted([0.5, 0.6, 0.75, 0.9], "lru")
     banked = counted([0.5, 0.58, 0.75, 0.9], "banked")
-    first, second, _study = plain(buffer.hits_say(pd.concat([lru, banked])))
+    first, second, _study = plain(buffer.describe_hits(pd.concat([lru, banked])))
     assert first == (
         "4 buffers of 256 B hit 90.0 %; requests of whole rows that never come back to one hit"
         " 75.0 %."
@@ -48,7 +47,7 @@ def test_hits_say_what_streams_give_and_banks_lose() -> None:
     assert second.startswith("Buffers that each serve every so many rows (banks), as in chips, hit")
     assert "at most 2 percentage points less" in second
     same = pd.concat([lru, lru.assign(mapping="banked")])
-    assert buffer.hits_say(same)[1].endswith("as in chips, hit no less.")
+    assert buffer.describe_hits(same)[1].endswith("as in chips, hit no less.")
 
 
 def test_sizes_say_what_half_a_buffer_costs() -> None:
@@ -59,11 +58,11 @@ def test_sizes_say_what_half_a_buffer_costs() -> None:
             "throughput_bytes_per_second": [1.0, 2.0, 6.0, 8.0, 10.0],
         }
     )
-    assert plain(buffer.sizes_say(table)) == [
+    assert plain(buffer.describe_sizes(table)) == [
         "Half the size costs between 20.0 % (from 1 KiB) and 25.0 % (from 512 B) of what the"
         " memory alone gives. In the study the throughput of the whole system drops by 2 %."
     ]
-    (alone,) = buffer.sizes_say(table.head(2))
+    (alone,) = buffer.describe_sizes(table.head(2))
     assert alone.startswith("No size is half of another one.")
 
 
@@ -75,7 +74,7 @@ def test_rates_say_the_growth_and_what_is_left_to_dram() -> None:
             "dram_avg_ns": [70.0, 65.0, 60.0],
         }
     )
-    growth, left = plain(buffer.rates_say(table))
+    growth, left = plain(buffer.describe_rates(table))
     assert growth.startswith("From 50 % to 90 % each step gives the memory alone 10.0 % more on")
     assert left.startswith("At 90 % the NVRAM gives 60.0 % of DRAM's throughput;")
 
@@ -90,16 +89,16 @@ def points(drawn: Figure) -> list[Any]:
     return [np.asarray(line.get_xydata()).tolist() for line in drawn.axes[0].lines]
 
 
-@pytest.mark.parametrize("size", [svg.WIDE, svg.NARROW])
-def test_the_curves_are_those_of_the_table(size: svg.Size) -> None:
+@pytest.mark.parametrize("size", [charts.WIDE, charts.NARROW])
+def test_the_curves_are_those_of_the_table(size: charts.Size) -> None:
     table = counted([0.5, 0.6, 0.75, 0.9], "lru")
-    drawn = buffer_hits(table, size)
+    drawn = draw_hits(table, size)
     curves = points(drawn)
     assert curves == [[[1, 0.5], [4, 0.6]], [[1, 0.75], [4, 0.9]]]
     speeds = pd.DataFrame(
         {"memory": ["most", "dram"], "hit_rate": [0.5, 0.5], "bytes_per_second": [1e9, 2e9]}
     )
-    lines = points(buffer_rates(speeds, size))
+    lines = points(draw_rates(speeds, size))
     assert [[0.5, 2e9]] in lines
     assert [[0.5, 1e9]] in lines
 

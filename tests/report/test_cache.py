@@ -11,11 +11,11 @@ import pytest
 from tests.report.folder import plain
 from tests.simulate.cache_traces import Request, make_trace
 from tracekit.model.cache import CacheOptions, simulate_cache
-from tracekit.report.figures.cache_plane import time_unit
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
 from tracekit.report.section import Section
-from tracekit.report.sections import cache, cache_changes, cache_planes
+from tracekit.report.sections import caches
+from tracekit.report.sections.caches import time_unit
 from tracekit.units import MIB
 
 MIXED: list[Request] = [
@@ -32,7 +32,7 @@ def test_a_curve_says_what_half_of_the_hits_take() -> None:
             "miss_ratio": [1.0, 1.0, 0.25, 0.25],
         }
     )
-    assert plain(cache.curve_says(table)) == [
+    assert plain(caches.describe_curve(table)) == [
         "Journal: 2 MiB give half of all possible hits; 25.0 % miss in a cache of any size."
     ]
 
@@ -45,12 +45,12 @@ def test_policies_say_where_lru_is_furthest_from_the_optimum() -> None:
             "miss_ratio": [0.9, 0.5, 0.7, 0.4, 0.4, 0.4],
         }
     )
-    assert plain(cache.policies_says(table)) == [
+    assert plain(caches.describe_policies(table)) == [
         "At 1 MiB LRU misses 90.0 % where the optimum, which knows the future, misses 50.0 %.",
         "Of the policies that can be built, ARC is the best there: 70.0 %.",
     ]
     same = table[table["capacity_bytes"] == 2 * MIB]
-    assert cache.policies_says(same) == [
+    assert caches.describe_policies(same) == [
         "LRU is as good as the optimum at every size that was compared."
     ]
 
@@ -65,18 +65,18 @@ def test_the_plane_and_its_lines_say_what_is_fastest() -> None:
             "io_time_ns": [9e9, 4e9, 3e9, 4e9, 5e9],
         }
     )
-    assert plain(cache_planes.plane_says(table[table["even_flash_bytes"].isna()])) == [
+    assert plain(caches.describe_plane(table[table["even_flash_bytes"].isna()])) == [
         "A page is read in 919 µs without a cache, 200 µs with 1 MiB of flash and 100 µs with as"
         " much PCM."
     ]
-    assert plain(cache_planes.time_plane_says(table[table["even_flash_bytes"].isna()])) == [
+    assert plain(caches.describe_time_plane(table[table["even_flash_bytes"].isna()])) == [
         "All reads and writes of PCM, flash and what is behind take 9 s without a cache; the least"
         " is 3 s, with 1 MiB of PCM and 0 B of flash."
     ]
-    assert plain(cache.even_says(table[table["even_flash_bytes"].notna()])) == [
+    assert plain(caches.describe_even(table[table["even_flash_bytes"].notna()])) == [
         "For the cost of 1 MiB of flash, 256 KiB of PCM and 0 B of flash read fastest: 150 µs."
     ]
-    assert plain(cache.time_says(table[table["even_flash_bytes"].notna()])) == [
+    assert plain(caches.describe_even_time(table[table["even_flash_bytes"].notna()])) == [
         "For the cost of 1 MiB of flash, 0 B of PCM and 1 MiB of flash take least I/O time: 4 s.",
         "It adds all writes to the three devices: what brings pages in, changes them or goes down.",
     ]
@@ -90,10 +90,10 @@ def test_the_changes_are_drawn_where_pcm_can_gain_most(tmp_path: Path) -> None:
     sensitivity = Inputs(folder).simulation("cache_sensitivity", command="cache")
     assert sensitivity is not None
     table = sensitivity.table[sensitivity.table["measure"] == "read_latency_avg"]
-    drawn = cache_changes.at_best_budget(table)
+    drawn = caches.at_best_budget(table)
     # THEN it is the larger budget: two pages of flash buy half a page of PCM
     assert set(drawn["even_flash_bytes"]) == {8 * 4096}
-    first, least, most = plain(cache_changes.changes_say(drawn, "mean read latency"))
+    first, least, most = plain(caches.describe_changes(drawn, "mean read latency"))
     assert first == "All for the cost of 32 KiB of flash; the least and the most:"
     # (919 + 99 * 13.4) / 100 and (919 + 99 * 3.35) / 100 against (919 + 99 * 108) / 100
     assert least.startswith("PCM read latency × 2: 80.7 % of the mean read")  # noqa: RUF001
@@ -108,7 +108,7 @@ def test_the_plane_of_times_has_a_unit_that_fits(longest_ns: float, unit: str) -
 
 
 def test_there_is_no_section_before_a_simulation(tmp_path: Path) -> None:
-    assert cache.cache(Inputs(make_trace(tmp_path / "t", MIXED))) is None
+    assert caches.cache(Inputs(make_trace(tmp_path / "t", MIXED))) is None
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def without_last_column(file: Path) -> None:
 def test_a_trace_of_writes_has_no_plane_of_reads(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("write", 5, 2), ("write", 6, 1)])
     simulate_cache(folder, CacheOptions())
-    section = cache.cache(Inputs(folder))
+    section = caches.cache(Inputs(folder))
     assert isinstance(section, Section)
     assert [drawn.name for drawn in section.parts["planes"]] == ["cache-plane-time"]
     assert [drawn.name for drawn in section.parts["even"]] == ["cache-even-time"]

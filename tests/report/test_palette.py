@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tracekit.report import svg
+from tracekit.report import charts
 
 SCHEMES = ("light", "dark")
 # Linear RGB as seen without the red or the green cones (Vienot, Brettel and Mollon 1999).
@@ -44,14 +44,14 @@ def lab(colour: NDArray[np.float64]) -> NDArray[np.float64]:
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("text", ["ink", "quiet", "accent"])
 def test_text_reads_well_on_every_background(scheme: str, text: str) -> None:
-    colours = svg.colours(scheme)
+    colours = charts.colours(scheme)
     for background in ("surface", "raised"):
         assert contrast(colours[text], colours[background]) >= 4.5
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_warnings_read_well(scheme: str) -> None:
-    colours = svg.colours(scheme)
+    colours = charts.colours(scheme)
     for text in ("ink", "caution", "quiet"):
         assert contrast(colours[text], colours["cautionbg"]) >= 4.5
 
@@ -61,14 +61,14 @@ def test_warnings_read_well(scheme: str) -> None:
     "mark", ["fs", "journal", "swap", "other", "combined", "optimal", "base", "heat"]
 )
 def test_marks_stand_out_from_the_page(scheme: str, mark: str) -> None:
-    colours = svg.colours(scheme)
+    colours = charts.colours(scheme)
     assert contrast(colours[mark], colours["surface"]) >= 3
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("eye", SEEN)
 def test_roles_can_be_told_apart(scheme: str, eye: str) -> None:
-    colours = svg.colours(scheme)
+    colours = charts.colours(scheme)
     seen = {role: lab(SEEN[eye] @ linear(colours[role])) for role in ("fs", "journal", "swap")}
     for one, other in combinations(seen, 2):
         # 10 is about four just noticeable differences.
@@ -76,12 +76,12 @@ def test_roles_can_be_told_apart(scheme: str, eye: str) -> None:
 
 
 def test_a_drawn_colour_names_one_entry() -> None:
-    light = list(svg.colours("light").values())
+    light = list(charts.colours("light").values())
     assert len(light) == len(set(light))
 
 
 def test_style_has_both_schemes_and_a_class_for_each_colour() -> None:
-    style = svg.style()
+    style = charts.style()
     assert "--fs:#0072b2;" in style
     assert "@media screen and (prefers-color-scheme:dark)" in style
     assert ".fill-journal{fill:var(--journal)}.stroke-journal{stroke:var(--journal)}" in style

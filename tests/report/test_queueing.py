@@ -11,7 +11,7 @@ from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
 from tracekit.report.section import Section
-from tracekit.report.sections.capacity import capacity
+from tracekit.report.sections.placement import capacity
 from tracekit.store import TraceFolder
 
 

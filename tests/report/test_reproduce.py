@@ -10,7 +10,7 @@ from tests.report.folder import make_folder
 from tracekit.cli import app
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section
-from tracekit.report.sections.reproduce import reproduce
+from tracekit.report.sections.front import reproduce
 from tracekit.store import TraceFolder
 
 

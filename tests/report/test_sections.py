@@ -7,25 +7,10 @@ import pytest
 
 from tests.report.folder import make_folder, plain
 from tracekit.report import formatting as fmt
-from tracekit.report.contents import SECTIONS
 from tracekit.report.inputs import Inputs
+from tracekit.report.page import SECTIONS
 from tracekit.report.section import Missing
-from tracekit.report.sections import (
-    commits,
-    coverage,
-    depth,
-    footprint,
-    heat_map,
-    interarrival,
-    latency,
-    layout,
-    mix,
-    processes,
-    sequentiality,
-    sizes,
-    throughput,
-    totals,
-)
+from tracekit.report.sections import front, latency, locality, traffic
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
@@ -42,7 +27,7 @@ def test_totals_names_the_busiest_and_the_hottest_role() -> None:
             "accesses_per_sector": [1.5, 5.0],
         }
     )
-    assert plain(totals.says(table)) == [
+    assert plain(traffic.describe_totals(table)) == [
         "Most traffic goes to the file system: 75.0 % of all sectors read and written.",
         "A sector is touched 1.50 times in the file system and 5.00 times in the journal on"
         " average.",
@@ -62,12 +47,12 @@ def test_mix_counts_what_waits_for_the_medium() -> None:
             "request_count": [5, 10, 20, 65],
         }
     )
-    assert plain(mix.says(table)) == [
+    assert plain(traffic.describe_mix(table)) == [
         "Of 100 requests, 85.0 % are writes and 10.0 % reads.",
         "25 of them (5 file system and 20 journal) wait for the medium: they flush the cache or"
         " force unit access. A device without a volatile cache serves them quickly.",
     ]
-    assert mix.kinds(table)[["kind", "request_count"]].to_numpy().tolist() == [
+    assert traffic.operation_kinds(table)[["kind", "request_count"]].to_numpy().tolist() == [
         ["write, meta", 65],
         ["write, flush first, FUA, meta", 20],
         ["read", 10],
@@ -84,7 +69,7 @@ def test_sizes_says_all_only_of_all() -> None:
             "request_count": [3, 1, 9],
         }
     )
-    assert plain(sizes.says(table)) == [
+    assert plain(traffic.describe_sizes(table)) == [
         "File system reads: 75.0 % are 4 KiB long, the longest 64 KiB.",
         "Journal writes: all are 4 KiB long.",
     ]
@@ -103,7 +88,7 @@ def test_sizes_says_all_only_of_all() -> None:
 )
 def test_interarrival_calls_only_a_skewed_arrival_bursts(mean_ns: int, sentence: str) -> None:
     table = pd.DataFrame({"role": ["swap"], "gap_p50_ns": [1_000], "gap_avg_ns": [mean_ns]})
-    assert plain(interarrival.says(table)) == [sentence]
+    assert plain(latency.describe_interarrival(table)) == [sentence]
 
 
 def test_sequentiality() -> None:
@@ -115,7 +100,7 @@ def test_sequentiality() -> None:
             "run_avg_requests": [3638.0],
         }
     )
-    assert plain(sequentiality.says(table)) == [
+    assert plain(traffic.describe_sequentiality(table)) == [
         "Journal writes: 99.9 % sequential, in runs of 3,638 requests on average."
     ]
 
@@ -131,7 +116,7 @@ def test_throughput_adds_up_reads_and_writes_and_leaves_the_rest_out() -> None:
             "request_bytes": [1 << 20, 1 << 20, 1 << 40, 1 << 20],
         }
     )
-    assert plain(throughput.says(throughput.by_role(table))) == [
+    assert plain(traffic.describe_throughput(traffic.rate_by_role(table))) == [
         "File system: at most 4 MiB a second, 0 ns after the start; 3 MiB a second on average."
     ]
 
@@ -149,7 +134,7 @@ def test_throughput_has_its_idle_windows() -> None:
         }
     )
     # WHEN the rates are computed, THEN the seconds between have none
-    assert throughput.by_role(table)["bytes_per_second"].tolist() == [4096, 0, 0, 8192]
+    assert traffic.rate_by_role(table)["bytes_per_second"].tolist() == [4096, 0, 0, 8192]
 
 
 def test_coverage_is_exact_between_its_rows() -> None:
@@ -161,12 +146,12 @@ def test_coverage_is_exact_between_its_rows() -> None:
             "traffic_ratio": [0.5, 1.0],
         }
     )
-    assert coverage.bytes_for(table, 0.5) == 4096
+    assert locality.bytes_for(table, 0.5) == 4096
     # AND nine tenths (18 of 20) need eight of the ten others
-    assert coverage.bytes_for(table, 0.9) == 9 * 4096
+    assert locality.bytes_for(table, 0.9) == 9 * 4096
     # AND a part of a block is a whole one
-    assert coverage.bytes_for(table, 0.51) == 2 * 4096
-    assert plain(coverage.says(table)) == [
+    assert locality.bytes_for(table, 0.51) == 2 * 4096
+    assert plain(locality.describe_coverage(table)) == [
         "File system: half of the touches fall on the hottest 4 KiB, nine tenths on the hottest"
         " 36 KiB, of 44 KiB touched."
     ]
@@ -183,10 +168,10 @@ def test_footprint_says_how_much_is_new() -> None:
             "seen_bytes": [6 * 4096, 7 * 4096],
         }
     )
-    assert plain(footprint.windows(table)) == [
+    assert plain(locality.describe_windows(table)) == [
         "2 windows, 1 s each. At most 24 KiB file system in one."
     ]
-    assert plain(footprint.says(table)) == [
+    assert plain(locality.describe_new_blocks(table)) == [
         "File system: 28 KiB in all; 70.0 % of what a window touches was never touched before."
     ]
 
@@ -206,7 +191,7 @@ def test_latency_tells_flushing_writes_apart() -> None:
             "latency_max_ns": [4e3] * 3,
         }
     )
-    assert plain(latency.says(table)) == [
+    assert plain(latency.describe_latency(table)) == [
         "Journal writes: half within 2 µs, 99 % within 3 µs.",
         "Journal writes that flush first: half within 90 µs, 99 % within 200 µs.",
     ]
@@ -224,7 +209,7 @@ def test_depth_finds_the_peak_and_passes_over_empty_windows() -> None:
             "depth_max": [3, None, 17],
         }
     )
-    assert plain(depth.says(table)) == [
+    assert plain(latency.describe_depth(table)) == [
         "On average 1 requests are under way.",
         "The deepest queue that a request met was 17, in the window 2 µs after the start.",
     ]
@@ -239,7 +224,7 @@ def test_heat_map_finds_the_busiest_part() -> None:
             "bytes": [4096, 3 * 4096],
         }
     )
-    assert plain(heat_map.says(cells)) == [
+    assert plain(locality.describe_heat_map(cells)) == [
         "The busiest part, 1 MiB from 4 MiB on, takes 75.0 % of the bytes.",
         "2 of 4 parts are touched at all.",
         "The faintest cells hold 4 KiB or less, the strongest 12 KiB; the scale between is"
@@ -256,7 +241,7 @@ def test_commits_leaves_out_a_role_that_never_flushes_twice() -> None:
             "write_bytes_per_flush": [None, 32768],
         }
     )
-    assert plain(commits.says(table)) == [
+    assert plain(latency.describe_commits(table)) == [
         "Journal: 200 flushes, one every 10.1 ms on average, with 32 KiB written between."
     ]
 
@@ -270,19 +255,19 @@ def test_processes_without_a_name_are_one_bar() -> None:
             "request_count": [5, 2, 3],
         }
     )
-    bars = processes.by_process(table)
+    bars = traffic.by_process(table)
     assert bars.to_dict("index") == {
         "mysqld": {"fs": 5, "journal": 3},
         "(name not known)": {"fs": 2, "journal": 0},
     }
-    assert plain(processes.says(bars))[0] == (
+    assert plain(traffic.describe_processes(bars))[0] == (
         "mysqld queued 8 requests, 80.0 % of those of the processes shown."
     )
 
 
 def test_layout_without_partitions_is_missing(parsed: TraceFolder) -> None:
     parsed.save_info(layout=[])
-    assert layout.layout(Inputs(parsed)) == Missing("Layout and roles", "classify")
+    assert front.layout(Inputs(parsed)) == Missing("Layout and roles", "classify")
 
 
 def test_an_empty_trace_has_every_section(tmp_path_factory: pytest.TempPathFactory) -> None:

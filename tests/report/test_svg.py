@@ -10,16 +10,16 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.report.folder import HOSTILE
-from tracekit.report import canvas
+from tracekit.report import charts
+from tracekit.report import charts as palette
 from tracekit.report import formatting as fmt
-from tracekit.report import svg as palette
-from tracekit.report.svg import Size, drawn
+from tracekit.report.charts import Size, drawn
 
 TABLE = pd.DataFrame({"role": ["fs", "journal"], "kind": ["write", "read"], "value": [3, 5]})
 
 
 def bars(table: pd.DataFrame, size: Size) -> Figure:
-    return canvas.role_bars(table, size, value="value", x_title="requests")
+    return charts.role_bars(table, size, value="value", x_title="requests")
 
 
 def parsed(markup: str) -> ET.Element:

@@ -13,15 +13,14 @@ from tests.report.folder import make_folder, plain
 from tracekit.cli import app
 from tracekit.model.tier_study import TierOptions
 from tracekit.model.tiers import simulate_tiers
-from tracekit.report import svg
-from tracekit.report.canvas import gain_bars
-from tracekit.report.contents import SECTIONS
-from tracekit.report.figures.tier_key import tier_key
+from tracekit.report import charts
+from tracekit.report.charts import gain_bars
 from tracekit.report.inputs import Inputs
-from tracekit.report.page import report
+from tracekit.report.page import SECTIONS, report
 from tracekit.report.section import Section
 from tracekit.report.sections import tiers
-from tracekit.report.sections.reproduce import reproduce
+from tracekit.report.sections.front import reproduce
+from tracekit.report.sections.tiers import draw_key
 from tracekit.store import TraceFolder
 
 
@@ -43,12 +42,12 @@ ANSWER: dict[str, Any] = {
 
 
 def test_it_says_the_best_mix_and_the_gain() -> None:
-    assert plain(tiers.surface_says(ANSWER, "static")) == [
+    assert plain(tiers.describe_surface(ANSWER, "static")) == [
         "The stronger the colour, the more IOPS for the price: at best 2,117 with"
         " 13 % pcm, 87 % flash.",
         "Without pcm it is 1,869 with 95 % flash, 5 % disk.",
     ]
-    assert plain([tiers.gain_says(ANSWER, "static")]) == [
+    assert plain([tiers.describe_gain(ANSWER, "static")]) == [
         "Static: 13 % pcm, 87 % flash gives 13.3 % more IOPS for the price than the best mix"
         " without pcm."
     ]
@@ -58,18 +57,18 @@ def test_prices_in_a_currency_are_said_and_drawn_in_it() -> None:
     # GIVEN prices of a what-if in euro
     answer = ANSWER | {"price_unit": "EUR per GB"}
     # THEN the sentences compare by them
-    assert plain(tiers.surface_says(answer, "static"))[0].startswith(
+    assert plain(tiers.describe_surface(answer, "static"))[0].startswith(
         "The stronger the colour, the more IOPS per EUR/GB: at best 2,117"
     )
-    assert "13.3 % more IOPS per EUR/GB than" in plain([tiers.gain_says(answer, "static")])[0]
+    assert "13.3 % more IOPS per EUR/GB than" in plain([tiers.describe_gain(answer, "static")])[0]
     # AND so does the axis of the bars
     table = pd.DataFrame(
         {"configuration": ["best"], "method": ["static"], "iops_per_price": [2117.1]}
     )
     for one, title in ((answer, "IOPS per EUR/GB"), (ANSWER, "IOPS for the price")):
         shown = tiers.bars(table).assign(unit=tiers.price_unit(one))
-        for size in (svg.WIDE, svg.NARROW):
-            assert tier_key(shown, size).axes[0].get_xlabel() == title
+        for size in (charts.WIDE, charts.NARROW):
+            assert draw_key(shown, size).axes[0].get_xlabel() == title
 
 
 def test_the_page_of_a_what_if_has_its_currency_in_every_figure_of_prices(tmp_path: Path) -> None:
@@ -111,7 +110,7 @@ def test_skew_says_what_a_fifth_takes() -> None:
             "traffic_ratio": [0.83, 0.9, 0.95, 1.0, 1.0],
         }
     )
-    assert plain(tiers.skew_says(table)) == [
+    assert plain(tiers.describe_skew(table)) == [
         "The busiest 20.0 % of the extents take 83.0 % of what is read."
     ]
 
@@ -126,7 +125,7 @@ def test_sensitivity_says_both_ends() -> None:
             "gain_ratio": [0.5, -0.25],
         }
     )
-    assert plain(tiers.sensitivity_says(table, ANSWER)) == [
+    assert plain(tiers.describe_sensitivity(table, ANSWER)) == [
         "The gain by pcm lies between −25.0 % (pcm price × 2) and 50.0 % (pcm price × 0.5),"  # noqa: RUF001
         " static placement unless it says dynamic."
     ]
@@ -172,10 +171,10 @@ def test_how_to_reproduce_names_the_simulation_with_its_options(tmp_path: Path) 
     assert f"tracekit simulate tiers trace {' '.join(words)}" in commands
 
 
-@pytest.mark.parametrize("size", [svg.WIDE, svg.NARROW])
+@pytest.mark.parametrize("size", [charts.WIDE, charts.NARROW])
 @pytest.mark.parametrize("gains", [[-0.874, -0.014], [0.336, 0.5], [-0.4, 0.3], [0.0]])
 def test_numbers_beside_the_bars_of_gains_stay_within_the_axes(
-    size: svg.Size, gains: list[float]
+    size: charts.Size, gains: list[float]
 ) -> None:
     # GIVEN losses, gains, both or neither
     kinds = ["size of an extent × 0.5, dynamic" for _ in gains]  # noqa: RUF001

@@ -25,7 +25,7 @@ from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import recommend
 from tracekit.query import connect, views
 from tracekit.report.inputs import Inputs
-from tracekit.report.sections.endurance import endurance, written
+from tracekit.report.sections.placement import endurance, written
 from tracekit.store import TraceFolder
 from tracekit.tables import ENDURANCE
 from tracekit.units import DAY_NS

@@ -27,7 +27,7 @@ from tracekit.model.recommend import recommend
 from tracekit.model.timings import change, variants
 from tracekit.query import connect, views
 from tracekit.report.inputs import Inputs
-from tracekit.report.sections.sensitivity import places, sensitivity
+from tracekit.report.sections.placement import places, sensitivity
 from tracekit.store import TraceFolder
 from tracekit.tables import SENSITIVITY
 from tracekit.units import PS_PER_US

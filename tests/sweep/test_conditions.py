@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.sweep.command import tracekit
-from tracekit.report.sections.file_runs import one_varied, step_times
+from tracekit.report.sections.files import one_varied, step_times
 from tracekit.sweep.run import told_settings
 from tracekit.sweep.summary import setting_name, varied_settings
 

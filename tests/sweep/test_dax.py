@@ -16,7 +16,7 @@ from tests.sweep.command import rows, tracekit
 from tracekit.cli import app
 from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
-from tracekit.report.sections.dax import MOST_KINDS, dax, named
+from tracekit.report.sections.files import MOST_KINDS, dax, named_pairs
 from tracekit.store import TraceFolder
 from tracekit.sweep.grid import has_flag, is_dax
 from tracekit.sweep.run import read_runs
@@ -164,7 +164,7 @@ def test_kinds_name_the_dax_target_where_there_are_two() -> None:
     import pandas as pd
 
     rows = [verdict(2.0, "pays"), verdict(3.0, "pays", target="dax2")]
-    assert named(pd.DataFrame(rows))["kind"].tolist() == [
+    assert named_pairs(pd.DataFrame(rows))["kind"].tolist() == [
         "varmail, hdd (dax)",
         "varmail, hdd (dax2)",
     ]

@@ -12,16 +12,16 @@ from matplotlib.collections import LineCollection
 from typer.testing import CliRunner
 
 from tracekit.cli import app
-from tracekit.report.figures.file_curves import rate_over_files
-from tracekit.report.sections.file_runs import (
+from tracekit.report.charts import WIDE
+from tracekit.report.sections.files import (
     CURVE_COLOURS,
-    named,
+    describe_runs,
+    draw_rate_over_files,
+    named_runs,
     one_varied,
-    says,
     step_colour,
-    usual,
+    usual_settings,
 )
-from tracekit.report.svg import WIDE
 from tracekit.sweep.grid import Target, plan_runs
 
 
@@ -44,7 +44,7 @@ def plain(text: str) -> str:
     return text.replace("\u00a0", " ")
 
 
-POINTS = named(
+POINTS = named_runs(
     pd.DataFrame(
         [
             point("varmail", "ssd", 10.0, threads=1, io_size=512),
@@ -72,7 +72,7 @@ def test_a_point_is_named_by_what_differs() -> None:
 
 
 def test_usual_settings_are_the_most_frequent_ones_the_largest_of_a_tie() -> None:
-    shown = usual(POINTS)
+    shown = usual_settings(POINTS)
     assert shown["steps_per_second"].tolist() == [40.0, 50.0, 5.0]
 
 
@@ -101,7 +101,7 @@ def test_personalities_have_colours_and_targets_lines() -> None:
         for number in range(5)
         for threads in (1, 2)
     ]
-    found = one_varied(named(pd.DataFrame(rows)), "threads")
+    found = one_varied(named_runs(pd.DataFrame(rows)), "threads")
     looks = {
         str(kind): (part["role"].iloc[0], part["line"].iloc[0])
         for kind, part in found.groupby("kind")
@@ -122,7 +122,7 @@ def test_a_point_of_a_curve_has_the_spread_of_its_repeats() -> None:
         | {"files": files, "line": "dashed", "role": "fs", "kind": "varmail on ssd"}
         for files in (100, 10)
     ]  # fmt: skip
-    axes = rate_over_files(pd.DataFrame(rows), WIDE).axes[0]
+    axes = draw_rate_over_files(pd.DataFrame(rows), WIDE).axes[0]
     (spread,) = axes.collections
     assert isinstance(spread, LineCollection)
     ends = [[(float(x), float(y)) for x, y in line] for line in spread.get_segments()]
@@ -132,7 +132,7 @@ def test_a_point_of_a_curve_has_the_spread_of_its_repeats() -> None:
 
 
 def test_targets_are_compared_under_the_same_settings() -> None:
-    lines = [plain(line) for line in says(POINTS, POINTS)]
+    lines = [plain(line) for line in describe_runs(POINTS, POINTS)]
     assert lines[0].startswith("30 runs of 6 settings.")
     assert lines[1:] == [
         "varmail: dax does 2.5 times the steps of ssd (4 KiB a call, threads 4).",

@@ -19,7 +19,7 @@ from tracekit.model.prediction import requests_for
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import recommend
 from tracekit.report.inputs import Inputs
-from tracekit.report.sections.verification import bars, verification
+from tracekit.report.sections.placement import bars, verification
 from tracekit.store import TraceFolder
 from tracekit.tables import VERIFICATION
 from tracekit.units import PS_PER_US

@@ -1,10 +1,14 @@
-"""Render the report: one HTML file that needs no network and runs no code but its own."""
+"""What the page contains: one function a section, in the order of the page.
+
+A section of a simulation that nobody asked for is None: it is not missing.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +17,79 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tracekit import __version__
 from tracekit.paths import data_folder
+from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report import svg
-from tracekit.report.contents import MEASURED, SECTIONS
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, evidence_view
+from tracekit.report.sections.applications import applications
+from tracekit.report.sections.buffer import buffer
+from tracekit.report.sections.caches import cache
+from tracekit.report.sections.counters import counters
+from tracekit.report.sections.device import device
+from tracekit.report.sections.files import dax, file_operations, file_runs
+from tracekit.report.sections.front import answer, layout, provenance, reproduce, warnings
+from tracekit.report.sections.latency import commits, depth, interarrival, latency
+from tracekit.report.sections.locality import coverage, footprint, heat_map
+from tracekit.report.sections.placement import capacity, endurance, sensitivity, verification
+from tracekit.report.sections.replay import comparison, fidelity, replay
+from tracekit.report.sections.tiers import tiers
+from tracekit.report.sections.traffic import (
+    mix,
+    processes,
+    sequentiality,
+    sizes,
+    throughput,
+    totals,
+)
 from tracekit.store import TraceFolder, beside
+
+SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
+    answer,
+    warnings,
+    capacity,
+    sensitivity,
+    endurance,
+    verification,
+    tiers,
+    cache,
+    buffer,
+    totals,
+    applications,
+    coverage,
+    footprint,
+    heat_map,
+    mix,
+    sizes,
+    commits,
+    throughput,
+    interarrival,
+    sequentiality,
+    latency,
+    depth,
+    processes,
+    file_operations,
+    replay,
+    comparison,
+    device,
+    dax,
+    file_runs,
+    counters,
+    fidelity,
+    layout,
+    provenance,
+    reproduce,
+)
+
+MEASURED: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
+    file_operations,
+    device,
+    dax,
+    file_runs,
+    counters,
+    provenance,
+    reproduce,
+)
+"""The sections of a folder without requests: what was measured or recorded, and how."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +130,7 @@ def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]
     from markupsafe import Markup
 
     style = "\n".join(
-        (svg.style(), (data_folder("reports") / "style.css").read_text(encoding="utf-8"))
+        (charts.style(), (data_folder("reports") / "style.css").read_text(encoding="utf-8"))
     )
     script = (data_folder("reports") / "page.js").read_text(encoding="utf-8")
     page: str = (

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from tracekit.report import canvas
+from tracekit.report import charts
 from tracekit.report import formatting as fmt
+from tracekit.report.charts import Draw, drawn
 from tracekit.report.inputs import Evidence
-from tracekit.report.svg import Draw, drawn
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Figure:
+class Chart:
     """A figure with what it shows, computed from its data, and the evidence behind it."""
 
     name: str
@@ -52,7 +52,7 @@ class Missing:
     stage: str
 
 
-def figure(
+def chart(
     draw: Draw,
     evidence: Evidence,
     *,
@@ -60,7 +60,7 @@ def figure(
     says: Sequence[str],
     legend: Sequence[Key] = (),
     name: str = "",
-) -> Figure:
+) -> Chart:
     """Draw the evidence's table in both widths; the name defaults to that of the evidence.
 
     An empty table is not drawn: what is said of it then stands alone.
@@ -68,7 +68,7 @@ def figure(
     name = name or evidence.name.replace("/", "-").replace("_", "-")
     label = f"{title}. {' '.join(says)}"
     markup = "" if evidence.table.empty else drawn(draw, evidence.table, name=name, label=label)
-    return Figure(name, title, markup, says, evidence, legend)
+    return Chart(name, title, markup, says, evidence, legend)
 
 
 def role_keys(table: pd.DataFrame) -> tuple[Key, ...]:
@@ -80,7 +80,7 @@ def role_keys(table: pd.DataFrame) -> tuple[Key, ...]:
         Key(
             role,
             f"{fmt.role_title(role)}, {operation}",
-            canvas.OPERATION_LINES.get(operation, "solid"),
+            charts.OPERATION_LINES.get(operation, "solid"),
         )
         for role in fmt.in_order(table["role"])
         for operation in sorted(operation for owner, operation in pairs if owner == role)

@@ -64,7 +64,7 @@ def applications(inputs: Inputs) -> Section | None:
             "words": words(table, found, capacity_bytes=flips[-1]["capacity_bytes"]),
             "study": {name: titles(known) for name, known in STUDY.items()},
             "agrees": {name: agreement(found, known) for name, known in STUDY.items()},
-            "says": says(table, found),
+            "says": describe(table, found),
         },
     )
 
@@ -123,7 +123,7 @@ def words(table: pd.DataFrame, found: Shape, *, capacity_bytes: int) -> dict[str
     return shown
 
 
-def says(table: pd.DataFrame, found: Shape) -> list[str]:
+def describe(table: pd.DataFrame, found: Shape) -> list[str]:
     """Say which application is nearest, and where and why the trace differs from it."""
     counts = {name: sum(agreement(found, known).values()) for name, known in STUDY.items()}
     most = max(counts.values())

@@ -10,12 +10,86 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tracekit.model.what_if import AS_ASKED
+from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.figures import buffer as draw
+from tracekit.report.charts import Size
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Figure, Key, Missing, Section, figure
+from tracekit.report.section import Chart, Key, Missing, Section, chart
+
+# One a size of a row, from the smallest: rows whose curves lie on each other show both colours.
+ROW_STYLES = (
+    ("write", "solid"),
+    ("base", "dashed"),
+    ("swap", "solid"),
+    ("journal", "dashed"),
+    ("combined", "solid"),
+    ("fs", "dashed"),
+)
+MEMORY_STYLES = {
+    "dram": ("optimal", "dotted"),
+    "most": ("fs", "solid"),
+    "one": ("journal", "dashed"),
+    "unbuffered": ("base", "dashdot"),
+}
+
+
+def draw_hits(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `hit_rate` over `buffers`, one curve a `row_bytes`, of at most as many as ROW_STYLES."""
+    figure, axes = charts.canvas(size, x_title="buffers", y_title="Accesses that hit")
+    for (_, curve), (colour, line) in zip(
+        table.groupby("row_bytes", sort=True), ROW_STYLES, strict=False
+    ):
+        axes.plot(
+            curve["buffers"].astype(float),
+            curve["hit_rate"],
+            color=charts.light(colour),
+            linestyle=line,
+            marker="o",
+            markersize=5,
+        )
+    charts.log_data_axis(axes.xaxis, size=size)
+    charts.write_ticks(axes.xaxis, fmt.number)
+    charts.share_axis(axes.yaxis)
+    axes.set_ylim(-0.02, 1.02)
+    charts.finish(axes)
+    return figure
+
+
+def draw_sizes(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `bytes_per_second` over `row_bytes`, one curve a `memory` of MEMORY_STYLES."""
+    figure, axes = charts.canvas(size, x_title="size of a buffer", y_title="Bytes a second")
+    _memories(axes, table, x="row_bytes")
+    charts.log_data_axis(axes.xaxis, size=size)
+    return figure
+
+
+def draw_rates(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `bytes_per_second` over `hit_rate`, one curve a `memory` of MEMORY_STYLES."""
+    figure, axes = charts.canvas(size, x_title="accesses that hit", y_title="Bytes a second")
+    _memories(axes, table, x="hit_rate")
+    charts.write_ticks(axes.xaxis, lambda ratio: f"{ratio * 100:g} %")
+    return figure
+
+
+def _memories(axes: Axes, table: pd.DataFrame, *, x: str) -> None:
+    for memory, (colour, line) in MEMORY_STYLES.items():
+        curve = table[table["memory"] == memory]
+        axes.plot(
+            curve[x].astype(float),
+            curve["bytes_per_second"],
+            color=charts.light(colour),
+            linestyle=line,
+            marker="o",
+            markersize=5,
+        )
+    charts.data_axis(axes.yaxis, table["bytes_per_second"].max())
+    axes.set_ylim(bottom=0)
+    charts.finish(axes)
+
 
 TITLE = "Row buffers of an NVRAM"
 WHAT_IF = (
@@ -73,17 +147,17 @@ def _sequential_ratio(inputs: Inputs) -> float | None:
     return int(reads["sequential_count"].sum()) / requests if requests else None
 
 
-def _hits(lru: Evidence, totals: pd.DataFrame) -> Figure:
-    sizes = spread(sorted(set(lru.table["row_bytes"])), len(draw.ROW_STYLES))
+def _hits(lru: Evidence, totals: pd.DataFrame) -> Chart:
+    sizes = spread(sorted(set(lru.table["row_bytes"])), len(ROW_STYLES))
     shown = lru.table[lru.table["row_bytes"].isin(sizes)]
-    drawn = figure(
-        draw.buffer_hits,
+    drawn = chart(
+        draw_hits,
         replace(lru, table=shown),
         title="Hit rate by number of buffers, a curve a row size",
-        says=hits_say(totals),
+        says=describe_hits(totals),
         legend=[
             Key(colour, f"rows of {fmt.data(row_bytes)}", line)
-            for row_bytes, (colour, line) in zip(sizes, draw.ROW_STYLES, strict=False)
+            for row_bytes, (colour, line) in zip(sizes, ROW_STYLES, strict=False)
         ],
         name="buffer-hits",
     )
@@ -97,7 +171,7 @@ def spread(values: Sequence[int], most: int) -> list[int]:
     return [values[round(at * (len(values) - 1) / (most - 1))] for at in range(most)]
 
 
-def hits_say(totals: pd.DataFrame) -> list[str]:
+def describe_hits(totals: pd.DataFrame) -> list[str]:
     """Say what comes from streams alone, and what banks lose; `totals` has both mappings."""
     lru = totals[totals["mapping"] == "lru"]
     best = lru.sort_values(["row_bytes", "buffers"]).iloc[-1]
@@ -119,17 +193,17 @@ def hits_say(totals: pd.DataFrame) -> list[str]:
     ]
 
 
-def _sizes(lru: Evidence) -> Figure:
+def _sizes(lru: Evidence) -> Chart:
     table = lru.table
     fewest, most = (table[table["buffers"] == find(table["buffers"])] for find in (min, max))
     curves = {"dram": most, "most": most, "unbuffered": most}
     if fewest["buffers"].iloc[0] < most["buffers"].iloc[0]:
         curves["one"] = fewest
-    drawn = figure(
-        draw.buffer_sizes,
+    drawn = chart(
+        draw_sizes,
         replace(lru, table=speeds(curves, "row_bytes")),
         title="Throughput by size of a buffer",
-        says=sizes_say(most),
+        says=describe_sizes(most),
         legend=memory_keys(
             {name: curves[name]["buffers"].iloc[0] for name in curves if name in ("most", "one")}
         ),
@@ -145,8 +219,8 @@ def memory_keys(buffers: Mapping[str, int]) -> list[Key]:
         **{name: f"NVRAM, {fmt.plural(count, 'buffer')}" for name, count in buffers.items()},
         "unbuffered": "NVRAM without buffers",
     }
-    return [Key(draw.MEMORY_STYLES[name][0], texts[name], draw.MEMORY_STYLES[name][1])
-            for name in draw.MEMORY_STYLES if name in texts]  # fmt: skip
+    return [Key(MEMORY_STYLES[name][0], texts[name], MEMORY_STYLES[name][1])
+            for name in MEMORY_STYLES if name in texts]  # fmt: skip
 
 
 def speeds(curves: Mapping[str, pd.DataFrame], key: str) -> pd.DataFrame:
@@ -169,7 +243,7 @@ def speeds(curves: Mapping[str, pd.DataFrame], key: str) -> pd.DataFrame:
     )
 
 
-def sizes_say(table: pd.DataFrame) -> list[str]:
+def describe_sizes(table: pd.DataFrame) -> list[str]:
     """Say what half a buffer costs; `table` has a row a size, of one number of buffers.
 
     Rows smaller than an access are left out: an access to them moves less.
@@ -187,16 +261,16 @@ def sizes_say(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Figure:
+def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Chart:
     table = pd.DataFrame(hit_rates)
     found = Evidence(evidence.name, "buffer.json of tracekit simulate buffer", table)
-    drawn = figure(
-        draw.buffer_rates,
+    drawn = chart(
+        draw_rates,
         replace(
             found, table=speeds(dict.fromkeys(("dram", "most", "unbuffered"), table), "hit_rate")
         ),
         title="Throughput by hit rate, if reads and writes hit alike",
-        says=rates_say(table),
+        says=describe_rates(table),
         legend=[
             replace(key, text=text)
             for key, text in zip(
@@ -210,7 +284,7 @@ def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Figure
     return replace(drawn, evidence=found)
 
 
-def rates_say(table: pd.DataFrame) -> list[str]:
+def describe_rates(table: pd.DataFrame) -> list[str]:
     """Say what a better hit rate gives and what is left to DRAM, beside the study's numbers."""
     first, last = (table.iloc[at] for at in (0, -1))
     steps = len(table) - 1

@@ -1,4 +1,4 @@
-"""How long requests take, step by step, with flushes told apart."""
+"""How long requests take and how they arrive: latency, queue depth, arrival gaps, flushes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,38 @@ import math
 from dataclasses import replace
 
 import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
 
+from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.figures.distribution import distribution as draw
-from tracekit.report.figures.latency_over_time import latency_over_time as draw_over_time
+from tracekit.report.charts import Size
 from tracekit.report.formatting import every_window, largest, rows
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Figure, Missing, Section, figure, role_keys
+from tracekit.report.section import Chart, Key, Missing, Section, chart, role_keys
 
-TITLE = "Latency"
+
+def draw_distribution(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw one step curve for each role, and for each operation where the table has it."""
+    return charts.cumulative_times(
+        table, size, x_title="latency", y_title="Requests that took this long or less"
+    )
+
+
+def draw_latency_over_time(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `latency_p99_ns` of each role over `window_ns`."""
+    figure, axes = charts.canvas(
+        size, x_title="time since the start", y_title="99 % of the requests took at most"
+    )
+    charts.role_curves(axes, table, x="window_ns", y="latency_p99_ns")
+    charts.time_axis(axes.xaxis, table["window_ns"].max())
+    charts.time_axis(axes.yaxis, table["latency_p99_ns"].max())
+    axes.set_ylim(bottom=0)
+    charts.finish(axes)
+    return figure
+
+
+LATENCY_TITLE = "Latency"
 SERVICE = "d2c"
 RESPONSE = "wait"
 
@@ -24,18 +47,18 @@ def latency(inputs: Inputs) -> Section | Missing:
     evidence = inputs.finding("latency/distribution")
     by_role = inputs.finding("latency/latency")
     if evidence is None or by_role is None:
-        return Missing(TITLE, "analyze")
+        return Missing(LATENCY_TITLE, "analyze")
     response = evidence.table[evidence.table["step"] == RESPONSE]
-    drawn = figure(
-        draw,
+    drawn = chart(
+        draw_distribution,
         replace(evidence, table=response),
         title="Response time: from queued to completed, closing flushes included",
-        says=says(by_role.table),
+        says=describe_latency(by_role.table),
         legend=role_keys(response),
     )
     return Section(
         "latency",
-        TITLE,
+        LATENCY_TITLE,
         {
             "figure": replace(drawn, evidence=evidence),
             "rows": service_rows(by_role.table),
@@ -46,7 +69,7 @@ def latency(inputs: Inputs) -> Section | Missing:
     )
 
 
-def _over_time(evidence: Evidence | None) -> Figure | None:
+def _over_time(evidence: Evidence | None) -> Chart | None:
     if evidence is None or evidence.table.empty:
         return None
     slowest = largest(evidence.table, "latency_p99_ns")
@@ -56,8 +79,8 @@ def _over_time(evidence: Evidence | None) -> Figure | None:
         values=["latency_p99_ns"],
         missing=math.nan,
     )
-    drawn = figure(
-        draw_over_time,
+    drawn = chart(
+        draw_latency_over_time,
         replace(evidence, table=curves),
         title="Response times over time",
         says=[
@@ -90,7 +113,7 @@ def service_rows(table: pd.DataFrame) -> list[dict[str, str]]:
     return short
 
 
-def says(table: pd.DataFrame) -> list[str]:
+def describe_latency(table: pd.DataFrame) -> list[str]:
     """Say the middle and the 99th percentile of the response time, and what flushing costs."""
     responses = table[table["step"] == RESPONSE]
     if responses.empty:
@@ -104,3 +127,159 @@ def says(table: pd.DataFrame) -> list[str]:
             f"{subject}{flushing}: half within {half}, 99\N{NO-BREAK SPACE}% within {most}."
         )
     return sentences
+
+
+def draw_depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `depth_avg` as a line over the band up to `depth_max`, for one device."""
+    figure, axes = charts.canvas(size, x_title="time since the start", y_title="Requests under way")
+    times = table["window_ns"].astype(float)
+    axes.fill_between(
+        times,
+        table["depth_max"].astype(float).fillna(0),
+        color=charts.light("base"),
+        alpha=0.3,
+        linewidth=0,
+        step="post",
+    )
+    sns.lineplot(
+        x=times,
+        y=table["depth_avg"].astype(float),
+        color=charts.light("accent"),
+        estimator=None,
+        ax=axes,
+    )
+    axes.set_xlabel("time since the start")
+    charts.time_axis(axes.xaxis, table["window_ns"].max())
+    charts.write_ticks(axes.yaxis, fmt.number)
+    axes.set_ylim(bottom=0)
+    charts.finish(axes)
+    return figure
+
+
+DEPTH_TITLE = "Queue depth"
+DEPTH_KEYS = (
+    Key("accent", "mean of the window", "solid"),
+    Key("base", "up to the most that a request met"),
+)
+SHOWN_DEVICES = 4
+
+
+def depth(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("latency/depth_over_time")
+    if evidence is None:
+        return Missing(DEPTH_TITLE, "analyze")
+    devices = list(dict.fromkeys(evidence.table["device"]))
+    figures = []
+    for number, device in enumerate(devices[:SHOWN_DEVICES]):
+        mine = evidence.table[evidence.table["device"] == device]
+        drawn = chart(
+            draw_depth_over_time,
+            replace(evidence, table=mine),
+            title=f"Requests under way on {fmt.printable(device)}",
+            says=describe_depth(mine),
+            legend=DEPTH_KEYS,
+            name=f"depth-{number}",
+        )
+        figures.append(replace(drawn, evidence=evidence))
+    return Section(
+        "depth",
+        DEPTH_TITLE,
+        {"figures": figures, "hidden_count": max(0, len(devices) - SHOWN_DEVICES)},
+    )
+
+
+def describe_depth(table: pd.DataFrame) -> list[str]:
+    """Say the mean, the peak and when the peak was."""
+    mean = table["depth_avg"].mean()
+    sentences = [f"On average {fmt.number(mean)} requests are under way."]
+    if table["depth_max"].notna().any():
+        peak = largest(table, "depth_max")
+        sentences.append(
+            f"The deepest queue that a request met was {fmt.count(peak['depth_max'])}, in the "
+            f"window {fmt.duration(peak['window_ns'])} after the start."
+        )
+    return sentences
+
+
+def draw_interarrival(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw one step curve for each role, and for each operation where the table has it."""
+    return charts.cumulative_times(
+        table, size, x_title="gap to the next request", y_title="Gaps of this length or shorter"
+    )
+
+
+INTERARRIVAL_TITLE = "Gaps between requests"
+BURST_RATIO = 10
+
+
+def interarrival(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("workload/interarrival")
+    percentiles = inputs.finding("workload/interarrival_percentiles")
+    if evidence is None or percentiles is None:
+        return Missing(INTERARRIVAL_TITLE, "analyze")
+    drawn = chart(
+        draw_interarrival,
+        evidence,
+        title="Cumulative share of gaps by length",
+        says=describe_interarrival(percentiles.table),
+        legend=role_keys(evidence.table),
+    )
+    return Section(
+        "interarrival", INTERARRIVAL_TITLE, {"figure": drawn, "percentiles": percentiles}
+    )
+
+
+def describe_interarrival(table: pd.DataFrame) -> list[str]:
+    """Say the middle and the mean of each role's gaps, and whether it arrives in bursts."""
+    sentences = []
+    for row in rows(table):
+        text = (
+            f"{fmt.role_title(row.role).capitalize()}: half of the gaps are at most "
+            f"{fmt.duration(row.gap_p50_ns)}, the mean is {fmt.duration(row.gap_avg_ns)}"
+        )
+        if row.gap_avg_ns >= BURST_RATIO * row.gap_p50_ns:
+            times = row.gap_avg_ns / max(row.gap_p50_ns, 1)
+            text += f", {fmt.count(times)} times as long: it arrives in bursts"
+        sentences.append(f"{text}.")
+    return sentences or ["There are fewer than two requests of any role."]
+
+
+def draw_commit_intervals(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw one step curve for each role, and for each operation where the table has it."""
+    return charts.cumulative_times(
+        table, size, x_title="time to the next flush", y_title="Flushes this soon or sooner"
+    )
+
+
+COMMITS_TITLE = "Cache flushes"
+
+
+def commits(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("workload/commit_intervals")
+    totals = inputs.finding("workload/commits")
+    if evidence is None or totals is None:
+        return Missing(COMMITS_TITLE, "analyze")
+    drawn = None
+    if not evidence.table.empty:
+        drawn = chart(
+            draw_commit_intervals,
+            evidence,
+            title="Time from one flush of a role to its next",
+            says=describe_commits(totals.table),
+            legend=role_keys(evidence.table),
+        )
+    return Section("commits", COMMITS_TITLE, {"figure": drawn, "totals": totals})
+
+
+def describe_commits(table: pd.DataFrame) -> list[str]:
+    """Say how often each role flushes and how much it writes in between."""
+    return [
+        f"{fmt.role_title(row.role).capitalize()}: {fmt.count(row.flush_count)} flushes, one "
+        f"every {fmt.duration(row.interval_avg_ns)} on average, with "
+        f"{fmt.data(row.write_bytes_per_flush)} written between."
+        for row in rows(table)
+        if row.flush_count > 1
+    ]

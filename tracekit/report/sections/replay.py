@@ -1,24 +1,162 @@
-"""What the replays did: how much was replayed, how punctually, and how long requests took."""
+"""Replays: lateness and response times, their course, comparisons, how well a profile fits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from tracekit.replay.io_uring_options import describe_polling
+from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.figures.replayed_distribution import replayed_distribution as draw
-from tracekit.report.formatting import rows
+from tracekit.report.charts import Size
+from tracekit.report.formatting import every_window, largest, rows
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Figure, Missing, Section, figure, role_keys
-from tracekit.report.sections.replay_course import course
+from tracekit.report.section import Chart, Key, Missing, Section, chart, role_keys
 
-TITLE = "Replay"
-MEASURES = (
+
+def draw_distribution(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
+    """Draw one step curve a role, for one replay and one measure."""
+    return charts.cumulative_times(
+        table, size, x_title=x_title, y_title="Requests that took this long or less"
+    )
+
+
+def draw_throughput(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `bytes_per_second` over `window_ns`, in the colour of each `role`."""
+    figure, axes = charts.canvas(size, x_title="time since the start", y_title="Bytes a second")
+    charts.role_curves(axes, table, x="window_ns", y="bytes_per_second")
+    charts.time_axis(axes.xaxis, table["window_ns"].max())
+    charts.data_axis(axes.yaxis, table["bytes_per_second"].max())
+    axes.set_ylim(bottom=0)
+    charts.finish(axes)
+    return figure
+
+
+def draw_service(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `service_p50_ns` (dashed) and `service_p99_ns` over `window_ns`, by `role`."""
+    figure, axes = charts.canvas(size, x_title="time since the start", y_title="Service time")
+    for role, curve in table.groupby("role", sort=True):
+        for value, line in (("service_p50_ns", "dashed"), ("service_p99_ns", "solid")):
+            axes.plot(
+                curve["window_ns"].astype(float),
+                curve[value].astype(float).clip(lower=1),
+                color=charts.light(str(role)),
+                linestyle=line,
+                marker=".",
+                markersize=4,
+            )
+    charts.time_axis(axes.xaxis, table["window_ns"].max())
+    charts.log_axis(axes.yaxis, fmt.duration, size=size)
+    charts.finish(axes)
+    return figure
+
+
+def draw_histogram(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `request_count` of each bucket from `low_ns` to `high_ns`, by `role`."""
+    figure, axes = charts.canvas(size, x_title="submitted to completed", y_title="Requests")
+    for role, found in table.groupby("role", sort=True):
+        for low, high, count in zip(
+            found["low_ns"].clip(lower=1), found["high_ns"].clip(lower=2), found["request_count"],
+            strict=True,
+        ):  # fmt: skip
+            axes.fill_between(
+                [float(low), float(high)], [float(count)] * 2, color=charts.light(str(role)),
+                alpha=0.6, linewidth=0.5,
+            )  # fmt: skip
+    charts.log_axis(axes.xaxis, fmt.duration, size=size)
+    charts.write_ticks(axes.yaxis, fmt.count)
+    axes.set_ylim(bottom=0)
+    charts.finish(axes)
+    return figure
+
+
+OPERATION_COLOURS = {"read": "read", "write": "write", "flush": "flush"}
+BARE_WINDOWS = 3  # fewer windows are no course
+
+
+def course(over_time: Evidence, distribution: Evidence, *, name: str) -> list[Chart]:
+    """Return the figures of one replay; none of a run that had no request done."""
+    table = over_time.table
+    drawn = []
+    if table["window_number"].nunique() >= BARE_WINDOWS:
+        drawn = [_throughput(over_time, name), _service(over_time, name)]
+    service = distribution.table[distribution.table["measure"] == "service"]
+    if not service.empty:
+        shown = chart(
+            draw_histogram,
+            replace(distribution, table=service),
+            title="Histogram of service times",
+            says=[],
+            legend=role_keys(service),
+            name=f"replay-{fmt.anchor(name)}-histogram",
+        )
+        drawn.append(replace(shown, evidence=distribution))
+    return drawn
+
+
+def _coloured(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the colour of its operation as `role`; rare operations share one."""
+    return table.assign(
+        role=[OPERATION_COLOURS.get(str(name), "discard") for name in table["operation"]]
+    )
+
+
+def _keys(table: pd.DataFrame) -> list[Key]:
+    found = sorted(set(table["operation"]))
+    return [Key(OPERATION_COLOURS.get(name, "discard"), fmt.verb_plural(name)) for name in found]
+
+
+def _throughput(evidence: Evidence, name: str) -> Chart:
+    table = evidence.table
+    length_ns = float(table["window_length_ns"].max())
+    summed = _coloured(table).groupby(["role", "window_ns"], as_index=False, sort=True)
+    curves = summed[["bytes_per_second"]].sum()
+    every = every_window(curves, length_ns, values=["bytes_per_second"], missing=0)
+    busiest = largest(every.groupby("window_ns", as_index=False).sum(), "bytes_per_second")
+    shown = chart(
+        draw_throughput,
+        replace(evidence, table=every),
+        title="Throughput over time",
+        says=[
+            f"At most {fmt.data(busiest['bytes_per_second'])}/s, in the"
+            f" {fmt.duration(length_ns)} from {fmt.duration(busiest['window_ns'])} on."
+        ],
+        legend=_keys(table),
+        name=f"replay-{fmt.anchor(name)}-throughput-over-time",
+    )
+    return replace(shown, evidence=evidence)
+
+
+def _service(evidence: Evidence, name: str) -> Chart:
+    table = evidence.table
+    length_ns = float(table["window_length_ns"].max())
+    values = ["service_p50_ns", "service_p99_ns"]
+    largest_of = _coloured(table).groupby(["role", "window_ns"], as_index=False, sort=True)
+    curves = every_window(largest_of[values].max(), length_ns, values=values, missing=math.nan)
+    slowest = largest(table, "service_p99_ns")
+    shown = chart(
+        draw_service,
+        replace(evidence, table=curves),
+        title="Service times over time: half and 99 % of the requests within",
+        says=[
+            f"The slowest are the {fmt.verb_plural(str(slowest['operation']))} from"
+            f" {fmt.duration(float(slowest['window_ns']))} on: 99\N{NO-BREAK SPACE}% within"
+            f" {fmt.duration(float(slowest['service_p99_ns']))}."
+        ],
+        legend=[*_keys(table), Key("base", "half within", "dashed")],
+        name=f"replay-{fmt.anchor(name)}-service-over-time",
+    )
+    return replace(shown, evidence=evidence)
+
+
+REPLAY_TITLE = "Replay"
+REPLAY_MEASURES = (
     ("late", "How late requests were submitted", "time after the intended one"),
     ("response", "Response time, from the intended time on", "intended to completed"),
     ("service", "Service time, from the submission on", "submitted to completed"),
@@ -28,7 +166,7 @@ PACE = {
     "closed": "each as long after a completion as in the trace",
     "fast": "as fast as possible",
 }
-KINDS = {
+FACT_KINDS = {
     "made file": "a file made for the run",
     "file": "a file",
     "block device": "a block device",
@@ -39,7 +177,7 @@ KINDS = {
 def replay(inputs: Inputs) -> Section | Missing:
     """Build the section, or say that `replay` has not run."""
     if not inputs.replays:
-        return Missing(TITLE, "replay")
+        return Missing(REPLAY_TITLE, "replay")
     outcomes = inputs.computed("replay/outcomes")
     times = inputs.computed("replay/replayed")
     curves = inputs.computed("replay/replayed_distribution")
@@ -54,7 +192,7 @@ def replay(inputs: Inputs) -> Section | Missing:
                 "says": [
                     *extent(mine, total),
                     how(run.summary),
-                    *says(of_run(times, run.name).table),
+                    *describe_replay(of_run(times, run.name).table),
                 ],
                 "figures": _figures(of_run(curves, run.name), run.name),
                 "course": course(
@@ -65,7 +203,7 @@ def replay(inputs: Inputs) -> Section | Missing:
                 "facts": flat(run.summary),
             }
         )
-    return Section("replay", TITLE, {"runs": parts})
+    return Section("replay", REPLAY_TITLE, {"runs": parts})
 
 
 def of_run(evidence: Evidence, name: str) -> Evidence:
@@ -102,7 +240,7 @@ def how(summary: Mapping[str, Any]) -> str:
     pace = PACE.get(summary["pace"], summary["pace"])
     places = [
         f"{fmt.role_title(target['label']) if target['label'] != 'default' else 'requests'} on "
-        f"{KINDS.get(target['kind'], target['kind'])}"
+        f"{FACT_KINDS.get(target['kind'], target['kind'])}"
         f"{'' if target['is_direct'] else ' through the page cache'}"
         for target in summary["targets"]
     ]
@@ -111,7 +249,7 @@ def how(summary: Mapping[str, Any]) -> str:
     return f"By the engine {engine}{ways},{where} {pace}."
 
 
-def says(times: pd.DataFrame) -> list[str]:
+def describe_replay(times: pd.DataFrame) -> list[str]:
     """Say how punctual the replay was and how long each role's requests took."""
     sentences = []
     late = times[times["measure"] == "late"]
@@ -131,13 +269,13 @@ def says(times: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def _figures(curves: Evidence, name: str) -> list[Figure]:
+def _figures(curves: Evidence, name: str) -> list[Chart]:
     drawn = []
-    for measure, title, x_title in MEASURES:
+    for measure, title, x_title in REPLAY_MEASURES:
         mine = curves.table[curves.table["measure"] == measure]
         if not mine.empty:
-            shown = figure(
-                partial(draw, x_title=x_title),
+            shown = chart(
+                partial(draw_distribution, x_title=x_title),
                 replace(curves, table=mine),
                 title=title,
                 says=[],
@@ -165,3 +303,157 @@ def flat(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         else:
             lines.append((name, fmt.duration(value) if key.endswith("_ns") else f"{value:,}"))
     return lines
+
+
+def draw_ratios(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw times as multiples of those of the first replay."""
+    return draw_ratio_points(table, size, x_title="times the first")
+
+
+def draw_ratio_points(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
+    """Draw `ratio` of each `kind` as a point in the colour of its `role`, and its interval.
+
+    The axis is logarithmic, so that twice and half are as far from 1.
+    """
+    height_px = 70 + 26 * len(table)
+    figure, axes = charts.canvas(size, x_title=x_title, y_title="", height_px=height_px)
+    axes.axvline(1, color=charts.light("quiet"), linewidth=1)
+    for place, row in enumerate(table.to_dict("records")):
+        colour = charts.light(str(row["role"]))
+        if row["ratio_low"] == row["ratio_low"] and row["ratio_low"] is not None:
+            axes.plot([row["ratio_low"], row["ratio_high"]], [place, place], color=colour, lw=2)
+        axes.plot([row["ratio"]], [place], color=colour, marker="o", markersize=7)
+    axes.set_yticks(range(len(table)), list(table["kind"]))
+    axes.set_ylim(len(table) - 0.5, -0.5)
+    low, high = table["ratio"].min(), table["ratio"].max()
+    axes.set_xlim(min(low, 1) / 1.3, max(high, 1) * 1.3)
+    charts.log_axis(axes.xaxis, lambda ratio: f"{ratio:g}x", size=size)
+    axes.yaxis.grid(visible=False)
+    charts.finish(axes)
+    return figure
+
+
+COMPARISON_TITLE = "Replays compared"
+
+
+def comparison(inputs: Inputs) -> Section | None:
+    """Build the section; None when nobody has compared replays."""
+    told = inputs.told("comparison", command="compare")
+    if told is None:
+        return None
+    result, evidence = told
+    shown = chart(
+        draw_ratios,
+        replace(evidence, table=points(evidence.table, result["names"])),
+        title=f"Time against {fmt.printable(result['names'][0])}",
+        says=[],
+    )
+    parts = {
+        "headline": result["headline"],
+        "first": result["names"][0],
+        "figure": replace(shown, evidence=evidence),
+    }
+    return Section("comparison", COMPARISON_TITLE, parts)
+
+
+def points(table: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return a point for the elapsed time and each mean service time of all but the first."""
+    is_shown = table["measure"].isin(("elapsed", "service_avg")) & table["ratio"].notna()
+    chosen = table[is_shown & table["name"].isin(names[1:])]
+    kinds = [
+        f"{fmt.printable(row['name'])}: elapsed"
+        if row["measure"] == "elapsed"
+        else f"{fmt.printable(row['name'])}: {fmt.role_title(row['role'])} {row['operation']}"
+        for row in chosen.to_dict("records")
+    ]
+    return chosen.assign(kind=kinds, role=chosen["role"].replace({"all": "combined"}))
+
+
+STREAM_STYLES = {"original": ("fs", "solid"), "synthetic": ("journal", "dashed")}
+
+
+def draw_fidelity(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `miss_ratio` over `size_bytes`, from the first size above 0, one curve a `source`."""
+    figure, axes = charts.canvas(size, x_title="size of an LRU cache", y_title="Misses")
+    for source, (colour, line) in STREAM_STYLES.items():
+        curve = table[(table["source"] == source) & (table["size_bytes"] > 0)]
+        axes.plot(
+            curve["size_bytes"].astype(float),
+            curve["miss_ratio"],
+            color=charts.light(colour),
+            linestyle=line,
+        )
+    charts.log_data_axis(axes.xaxis, size=size)
+    charts.share_axis(axes.yaxis)
+    axes.set_ylim(-0.02, 1.02)
+    charts.finish(axes)
+    return figure
+
+
+FIDELITY_TITLE = "Work profile"
+
+
+def fidelity(inputs: Inputs) -> Section | None:
+    """Build the section; None when no profile was made of this trace."""
+    told = inputs.told("fidelity", command="fit")
+    curve = inputs.table("fidelity_curve", command="fit")
+    if told is None or curve is None:
+        return None
+    answer, evidence = told
+    drawn = chart(
+        draw_fidelity,
+        curve,
+        title="Miss ratios of both",
+        says=[],
+        legend=[
+            Key(*STREAM_STYLES["original"][:1], "the trace", STREAM_STYLES["original"][1]),
+            Key(*STREAM_STYLES["synthetic"][:1], "its profile", STREAM_STYLES["synthetic"][1]),
+        ],
+        name="fidelity-curve",
+    )
+    return Section(
+        "fidelity",
+        FIDELITY_TITLE,
+        {
+            "says": describe_fidelity(answer),
+            "figure": drawn,
+            "evidence": evidence,
+            "streams": streams(answer.get("streams", [])),
+        },
+    )
+
+
+def describe_fidelity(answer: Mapping[str, Any]) -> list[str]:
+    """Say what was compared, how far apart it is, and what was left out."""
+    count, left_out = answer.get("requests", 0), answer.get("left_out", {})
+    sentences = [
+        f"{fmt.plural(count, 'request')} of the profile were compared with as many of the trace.",
+        *map(str, answer["headline"]),
+    ]
+    if left_out:
+        parts = [f"{fmt.count(number)} ({why})" for why, number in left_out.items()]
+        sentences.append(f"Requests that the profile leaves out: {fmt.listing(parts)}.")
+    return sentences
+
+
+def streams(found: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return a row a stream: whose, how many requests, and which gaps were the likeliest."""
+    rows = []
+    for stream in found:
+        tried = stream.get("tried", [])
+        best = min(tried, key=lambda one: one["aic"], default=None)
+        likeliest = "-" if best is None else best["process"]
+        distance = "-" if best is None else fmt.share(best["ks_ratio"])
+        rows.append(
+            {
+                "role": str(stream["role"]),
+                "process": str(stream["process"] or "-"),
+                "requests": fmt.count(stream["requests"]),
+                "gaps": likeliest,
+                "distance": distance,
+                "dispersion": fmt.number(stream["dispersion"]),
+                "correlation": f"{stream['correlation']:.2f}",
+                "phases": fmt.count(stream["phases"]),
+            }
+        )
+    return rows

@@ -7,15 +7,94 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
 
+from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.figures.tier_key import tier_key
-from tracekit.report.figures.tier_sensitivity import tier_sensitivity
-from tracekit.report.figures.tier_skew import tier_skew
-from tracekit.report.figures.tier_surface import tier_surface
+from tracekit.report.charts import Size
 from tracekit.report.formatting import rows
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Figure, Key, Missing, Section, figure
+from tracekit.report.section import Chart, Key, Missing, Section, chart
+
+
+def draw_surface(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `iops_per_price` by `first_ratio` and `second_ratio`, and mark the best."""
+    first, second = (str(table[f"{which}_tier"].iloc[0]) for which in ("first", "second"))
+    figure, axes = charts.canvas(
+        size,
+        x_title=f"share of {first}",
+        y_title=f"Share of {second}",
+        height_px=300 if size.is_narrow else 380,
+    )
+    cells = table.pivot_table(index="second_ratio", columns="first_ratio", values="iops_per_price")
+    # Transparent to opaque in one hue, so that the picture stands on a light or a dark page.
+    hue = to_rgb(charts.light("heat"))
+    ramp = LinearSegmentedColormap.from_list("heat", [(*hue, 0.06), (*hue, 1.0)])
+    sns.heatmap(cells, cmap=ramp, cbar=False, rasterized=True, ax=axes)
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    axes.set_xlabel(f"share of {first}")
+    _mark_best(axes, table, cells)
+    for axis, count in ((axes.xaxis, len(cells.columns)), (axes.yaxis, len(cells.index))):
+        axis.set_ticks(
+            [0.5 + (count - 1) * quarter / 4 for quarter in range(5)],
+            [f"{quarter * 25} %" for quarter in range(5)],
+        )
+    axes.tick_params(axis="both", rotation=0)
+    charts.finish(axes)
+    return figure
+
+
+def _mark_best(axes: Axes, table: pd.DataFrame, cells: pd.DataFrame) -> None:
+    """Put a ring around the cell with the largest value."""
+    best = table.iloc[int(table["iops_per_price"].argmax())]
+    place = (
+        list(cells.columns).index(best["first_ratio"]) + 0.5,
+        list(cells.index).index(best["second_ratio"]) + 0.5,
+    )
+    axes.plot(*place, marker="o", markersize=9, fillstyle="none", color=charts.light("ink"))
+    axes.annotate(
+        "best",
+        place,
+        xytext=(10, 0),
+        textcoords="offset points",
+        verticalalignment="center",
+        color=charts.light("ink"),
+    )
+
+
+def draw_key(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `iops_per_price` of each `kind` in its `unit`, in the order of the rows."""
+    unit = str(table["unit"].iloc[0])
+    return charts.role_bars(table, size, value="iops_per_price", x_title=unit, write=fmt.count)
+
+
+def draw_skew(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `traffic_ratio` over `capacity_ratio` of all roles, a curve an operation."""
+    figure, axes = charts.canvas(
+        size, x_title="share of the touched extents, busiest first", y_title="Share of the traffic"
+    )
+    for operation, curve in table[table["role"] == "all"].groupby("operation", sort=True):
+        axes.plot(
+            [0.0, *curve["capacity_ratio"]],
+            [0.0, *curve["traffic_ratio"]],
+            color=charts.light(str(operation)),
+            linestyle=charts.OPERATION_LINES[str(operation)],
+        )
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+    charts.share_axis(axes.yaxis)
+    charts.finish(axes)
+    return figure
+
+
+def draw_sensitivity(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `gain_ratio` of each `kind`, in the order of the rows."""
+    return charts.gain_bars(table, size, x_title="gain by the first tier")
+
 
 TITLE = "Tiers of storage"
 PARAMETERS = {
@@ -63,13 +142,13 @@ def tiers(inputs: Inputs) -> Section | Missing | None:
     )
 
 
-def _surface(evidence: Evidence, answer: Mapping[str, Any], method: str) -> Figure:
+def _surface(evidence: Evidence, answer: Mapping[str, Any], method: str) -> Chart:
     points = surface(evidence.table, answer, method=method)
-    drawn = figure(
-        tier_surface,
+    drawn = chart(
+        draw_surface,
         replace(evidence, table=points),
         title=f"{price_unit(answer)} of every mix, {method}",
-        says=surface_says(answer, method),
+        says=describe_surface(answer, method),
         name=f"tiers-surface-{method}",
     )
     # What is drawn, and not every column of every mix, which would be a megabyte of the page.
@@ -97,7 +176,7 @@ def price_unit(answer: Mapping[str, Any]) -> str:
     return f"IOPS per {fmt.printable(currency)}/GB"
 
 
-def surface_says(answer: Mapping[str, Any], method: str) -> list[str]:
+def describe_surface(answer: Mapping[str, Any], method: str) -> list[str]:
     """Say the best mix, and what it is compared with."""
     named = answer["configurations"][method]
     first = answer["tiers"][0]["name"]
@@ -110,14 +189,14 @@ def surface_says(answer: Mapping[str, Any], method: str) -> list[str]:
     ]
 
 
-def _key(evidence: Evidence, answer: Mapping[str, Any]) -> Figure:
+def _key(evidence: Evidence, answer: Mapping[str, Any]) -> Chart:
     has_dynamic = len(answer["configurations"]) > 1
     keys = (Key("base", "static"), Key("combined", "dynamic"))
-    drawn = figure(
-        tier_key,
+    drawn = chart(
+        draw_key,
         replace(evidence, table=bars(evidence.table).assign(unit=price_unit(answer))),
         title="The configurations worth naming",
-        says=[gain_says(answer, method) for method in answer["configurations"]],
+        says=[describe_gain(answer, method) for method in answer["configurations"]],
         legend=keys if has_dynamic else (),
     )
     return replace(drawn, evidence=evidence)
@@ -131,7 +210,7 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     ).sort_values("configuration", kind="stable")
 
 
-def gain_says(answer: Mapping[str, Any], method: str) -> str:
+def describe_gain(answer: Mapping[str, Any], method: str) -> str:
     """Say what some of the first tier gains over none of it."""
     named = answer["configurations"][method]
     first = answer["tiers"][0]["name"]
@@ -145,17 +224,17 @@ def gain_says(answer: Mapping[str, Any], method: str) -> str:
     )
 
 
-def _skew(evidence: Evidence) -> Figure:
-    return figure(
-        tier_skew,
+def _skew(evidence: Evidence) -> Chart:
+    return chart(
+        draw_skew,
         evidence,
         title="Traffic that the busiest extents take",
-        says=skew_says(evidence.table),
+        says=describe_skew(evidence.table),
         legend=(Key("read", "reads", "dashed"), Key("write", "writes", "solid")),
     )
 
 
-def skew_says(table: pd.DataFrame) -> list[str]:
+def describe_skew(table: pd.DataFrame) -> list[str]:
     """Say what the busiest fifth of the extents takes."""
     sentences = []
     for operation in ("read", "write"):
@@ -171,12 +250,12 @@ def skew_says(table: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def _sensitivity(evidence: Evidence, answer: Mapping[str, Any]) -> Figure:
-    drawn = figure(
-        tier_sensitivity,
+def _sensitivity(evidence: Evidence, answer: Mapping[str, Any]) -> Chart:
+    drawn = chart(
+        draw_sensitivity,
         replace(evidence, table=changes(evidence.table)),
         title="What the first tier gains when a parameter is another",
-        says=sensitivity_says(evidence.table, answer),
+        says=describe_sensitivity(evidence.table, answer),
     )
     return replace(drawn, evidence=evidence)
 
@@ -197,7 +276,7 @@ def _changed(row: Any) -> str:
     return f"{fmt.printable(row.tier)} {parameter}" if isinstance(row.tier, str) else parameter
 
 
-def sensitivity_says(table: pd.DataFrame, answer: Mapping[str, Any]) -> Sequence[str]:
+def describe_sensitivity(table: pd.DataFrame, answer: Mapping[str, Any]) -> Sequence[str]:
     """Say how far the gain goes in both directions."""
     if table.empty:
         return ["No parameter was changed."]

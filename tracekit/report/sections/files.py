@@ -1,0 +1,649 @@
+"""Files: traced and replayed calls, runs of file workloads, what DAX would save."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Drawing
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from tracekit.report import charts
+from tracekit.report import formatting as fmt
+from tracekit.report.charts import Size
+from tracekit.report.inputs import Evidence, Inputs
+from tracekit.report.section import Chart, Key, Section, chart
+from tracekit.report.sections.replay import draw_ratio_points
+from tracekit.sweep.summary import NAMED, paragraphs, setting_word, stand_ins
+from tracekit.sweep.summary import varied_settings as settings_of
+
+DRAWN_COLOURS = ("quiet", "fs", "journal", "swap", "other")
+
+
+def draw_file_operations(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw one line an operation: from the mean (a dot) to the 99 % (a bar), one a `place`."""
+    operations = list(dict.fromkeys(table["operation"]))
+    places = int(table["place"].max()) + 1
+    figure, axes = charts.canvas(
+        size,
+        x_title="time of a call",
+        y_title="",
+        height_px=90 + (14 + 8 * places) * len(operations),
+    )
+    step = 0.7 / places
+    for row in table.to_dict("records"):
+        at = operations.index(row["operation"]) + (row["place"] - (places - 1) / 2) * step
+        colour = charts.light(DRAWN_COLOURS[int(row["place"])])
+        mean_ns = max(float(row["latency_avg_ns"]), 1.0)
+        most_ns = max(float(row["latency_p99_ns"]), 1.0)
+        axes.plot([min(mean_ns, most_ns), max(mean_ns, most_ns)], [at, at], color=colour)
+        axes.plot([mean_ns], [at], color=colour, marker="o", markersize=5)
+        axes.plot([most_ns], [at], color=colour, marker="|", markersize=8)
+    axes.set_yticks(range(len(operations)), operations)
+    axes.set_ylim(len(operations) - 0.4, -0.6)
+    charts.log_axis(axes.xaxis, fmt.duration, size=size)
+    axes.yaxis.grid(visible=False)
+    charts.finish(axes)
+    return figure
+
+
+FILE_OPERATIONS_TITLE = "File operations"
+REPLAY_COLOURS = ("fs", "journal", "swap", "other")
+"""Of the replays, in the order of their names; those beyond are in the table only."""
+
+
+def file_operations(inputs: Inputs) -> Section | None:
+    """Build the section; None for a trace without file operations."""
+    if not inputs.folder.has("file_operations"):
+        return None
+    calls = inputs.computed("files/file_calls")
+    replays = inputs.computed("files/replayed_file_calls") if inputs.has_file_replays else None
+    bars, names = side_by_side(calls.table, None if replays is None else replays.table)
+    keys = [Key("quiet", "traced"), *map(Key, REPLAY_COLOURS, names)]
+    drawn = chart(
+        draw_file_operations,
+        replace(calls, table=bars),
+        title="Time of a call by operation, mean and 99 %",
+        says=describe_file_operations(calls.table, inputs.info),
+        legend=keys,
+        name="file-operations",
+    )
+    parts = {
+        "figure": replace(drawn, evidence=calls),
+        "replays": replays,
+        "processes": inputs.computed("files/file_processes"),
+        "files": _printable(inputs.computed("files/busiest_files")),
+        "overhead": overhead(inputs.info),
+    }
+    return Section("file_operations", FILE_OPERATIONS_TITLE, parts)
+
+
+def _printable(evidence: Evidence) -> Evidence:
+    paths = [fmt.printable(path) for path in evidence.table["path"]]
+    return replace(evidence, table=evidence.table.assign(path=paths))
+
+
+def side_by_side(
+    traced: pd.DataFrame, replayed: pd.DataFrame | None
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the times of each operation, `place` 0 traced and the replays behind, and their names.
+
+    Operations whose end no call told are left out.
+    """
+    parts = [traced.assign(place=0)]
+    names: list[str] = []
+    if replayed is not None:
+        names = sorted(set(replayed["replay"]))[: len(REPLAY_COLOURS)]
+        parts += [
+            replayed[replayed["replay"] == name].assign(place=place)
+            for place, name in enumerate(names, 1)
+        ]
+    columns = ["operation", "place", "latency_avg_ns", "latency_p99_ns"]
+    table = pd.concat([part[columns] for part in parts], ignore_index=True)
+    order = {name: place for place, name in enumerate(traced["operation"])}
+    table = table.dropna(subset=["latency_avg_ns"])
+    table = table.assign(rank=table["operation"].map(order).fillna(len(order)))
+    return table.sort_values(["rank", "place"], ignore_index=True), names
+
+
+def describe_file_operations(calls: pd.DataFrame, info: Mapping[str, Any]) -> list[str]:
+    """Say how much was done, and what led."""
+    if calls.empty:
+        return ["The trace holds no file operation."]
+    total = int(calls["call_count"].sum())
+    first = calls.iloc[0]
+    moved = int(calls["moved_bytes"].sum())
+    seconds = fmt.duration(info.get("clock", {}).get("duration_ns"))
+    return [
+        f"{fmt.count(total)} calls in {seconds}, {fmt.share(first['call_count'] / total)} of them"
+        f" {first['operation']}; {fmt.data(moved)} were read and written.",
+    ]
+
+
+def overhead(info: Mapping[str, Any]) -> str:
+    """Say what tracing cost."""
+    cost = info.get("capture", {}).get("overhead")
+    if not cost:
+        return ""
+    if cost.get("ratio"):
+        return (
+            f"The command took {fmt.duration(cost['traced_ns'])} while it was traced and"
+            f" {fmt.duration(cost['untraced_ns'])} without."
+        )
+    if not cost.get("call_ns"):
+        return ""
+    return (
+        f"Tracing made a call about {fmt.duration(cost['call_ns'])} longer, of which"
+        f" {fmt.duration(cost['duration_ns'])} are in the times shown as traced."
+    )
+
+
+BELOW = 0.42  # the bar, where the line crosses no number
+
+
+def draw_rates(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `steps_per_second` of each `kind` in the colour of its `role`, with its range."""
+    whole = table.assign(steps_per_second=table["steps_per_second"].round())
+    figure = charts.role_bars(whole, size, value="steps_per_second", x_title="steps a second")
+    axes = figure.axes[0]
+    for place, row in enumerate(table.to_dict("records")):
+        ends = [row["low_per_second"], row["high_per_second"]]
+        axes.plot(ends, [place + BELOW, place + BELOW], color=charts.light("ink"), linewidth=1.5)
+    charts.write_ticks(axes.xaxis, fmt.count)
+    return figure
+
+
+def draw_breakdown(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw the `turn_ns` of each `kind` as one bar of its steps' `time_ratio`, by `role`.
+
+    Rows come in the order of kinds; a step's bar begins where the one before it ended.
+    """
+    kinds = list(dict.fromkeys(table["kind"]))
+    figure, axes = charts.canvas(
+        size, x_title="share of the time of all steps", y_title="", height_px=70 + 30 * len(kinds)
+    )
+    ends = dict.fromkeys(kinds, 0.0)
+    for row in table.to_dict("records"):
+        kind, width = row["kind"], float(row["time_ratio"])
+        colour = charts.light(row["role"])
+        axes.barh(kinds.index(kind), width, left=ends[kind], height=0.66, color=colour)
+        ends[kind] += width
+    axes.set_yticks(range(len(kinds)), kinds)
+    axes.set_ylim(len(kinds) - 0.5, -0.5)
+    axes.set_xlim(0, 1)
+    charts.few_ticks(axes.xaxis, size)
+    charts.write_ticks(axes.xaxis, lambda ratio: f"{ratio * 100:g} %")
+    axes.yaxis.grid(visible=False)
+    charts.finish(axes)
+    return figure
+
+
+RATE_TITLE = ("steps_per_second", "low_per_second", "high_per_second")
+LATENCY_TITLE = ("mean_ns", "low_ns", "high_ns")
+
+
+def draw_rate_over_size(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `steps_per_second` over `io_bytes`, both logarithmic, one curve a `kind`.
+
+    As in the other curves a point has the spread of its repeats as a line.
+    """
+    figure, axes = charts.canvas(size, x_title="bytes of a call", y_title="Steps a second")
+    _file_curves_curves(axes, table, x="io_bytes", y=RATE_TITLE)
+    charts.log_axis(axes.yaxis, fmt.count, size=size)
+    charts.log_data_axis(axes.xaxis, size=size)
+    charts.finish(axes)
+    return figure
+
+
+def draw_latency_over_threads(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `mean_ns` over `threads`, both logarithmic, one curve a `kind`."""
+    figure, axes = charts.canvas(size, x_title="threads", y_title="Mean time of a step")
+    _file_curves_curves(axes, table, x="threads", y=LATENCY_TITLE)
+    charts.log_axis(axes.yaxis, fmt.duration, size=size)
+    _whole_numbers(axes, sorted(set(table["threads"])))
+    charts.finish(axes)
+    return figure
+
+
+def draw_rate_over_files(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `steps_per_second` over `files`, both logarithmic, one curve a `kind`."""
+    figure, axes = charts.canvas(size, x_title="files", y_title="Steps a second")
+    _file_curves_curves(axes, table, x="files", y=RATE_TITLE)
+    charts.log_axis(axes.yaxis, fmt.count, size=size)
+    _whole_numbers(axes, sorted(set(table["files"])))
+    charts.finish(axes)
+    return figure
+
+
+def _file_curves_curves(
+    axes: Axes, table: pd.DataFrame, *, x: str, y: tuple[str, str, str]
+) -> None:
+    for _, curve in table.groupby("kind", sort=False):
+        drawn = curve.sort_values(x)
+        colour = charts.light(str(drawn["role"].iloc[0]))
+        xs, ys, lows, highs = (drawn[name].astype(float).tolist() for name in (x, *y))
+        axes.vlines(xs, lows, highs, color=colour, linewidth=1)
+        style = str(drawn["line"].iloc[0])
+        axes.plot(xs, ys, color=colour, linestyle=style, marker="o", markersize=5)
+
+
+def _whole_numbers(axes: Axes, values: list[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator([float(value) for value in values]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    charts.write_ticks(axes.xaxis, fmt.count)
+
+
+CALL_COLOURS = ("fs", "journal", "swap", "combined", "write", "discard", "flush", "heat", "read")
+POINT = ["personality", "target", "settings"]
+
+
+def call_times(inputs: Inputs, shown: pd.DataFrame, *, steps: pd.DataFrame) -> list[Chart]:
+    """Draw the calls of the step that takes most of the time of each personality, a curve a target.
+
+    `shown` are the points that the section shows, `steps` their steps; no figure without rows.
+    """
+    if not any(inputs.folder.path.glob("files/operations/*.parquet")):
+        return []
+    calls = inputs.computed("files/call_distribution")
+    known = calls.table.merge(shown[[*POINT, "kind"]], on=POINT)
+    table = costliest(known, steps)
+    if table.empty:
+        return []
+    legend = [
+        Key(str(part["role"].iloc[0]), str(kind), "solid")
+        for kind, part in table.groupby("kind", sort=False)
+    ]
+    says = ["Calls of the step that takes most of the time of each workload, over all targets."]
+    left_out = known["kind"].nunique() - table["kind"].nunique()
+    if left_out:
+        says.append(f"{left_out} more workloads and targets have no curve here, for lack of room.")
+    drawn = chart(
+        _draw,
+        replace(calls, table=table),
+        title="How long a call takes at the costliest step",
+        says=says,
+        legend=legend,
+        name="file-call-times",
+    )
+    return [replace(drawn, evidence=calls)]
+
+
+def costliest(calls: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls of each personality's costliest step, over all points; a colour a point."""
+    shares = steps.groupby(["personality", "step"])["time_ratio"].sum().reset_index()
+    top = shares.sort_values("time_ratio").drop_duplicates("personality", keep="last")
+    chosen = calls.merge(top[["personality", "step"]], on=["personality", "step"])
+    kinds = [f"{kind}: {step}" for kind, step in zip(chosen["kind"], chosen["step"], strict=True)]
+    known = list(dict.fromkeys(kinds))[: len(CALL_COLOURS)]
+    named = chosen.assign(kind=kinds)
+    named = named[named["kind"].isin(known)]
+    return named.assign(role=[CALL_COLOURS[known.index(kind)] for kind in named["kind"]])
+
+
+def _draw(table: pd.DataFrame, size: Size) -> Drawing:
+    return charts.cumulative_times(
+        table, size, x_title="time of a call", y_title="Calls that took this long or less"
+    )
+
+
+FILE_RUNS_TITLE = "What servers and programs get of a file system"
+ALL = "all"
+CURVE_COLOURS = (
+    *("fs", "journal", "swap", "combined", "write", "discard", "flush", "heat", "read", "other"),
+)
+STEP_COLOURS = {
+    "read_file": "read",
+    "read": "read",
+    "write_file": "write",
+    "write": "write",
+    "append": "combined",
+    "fsync": "flush",
+    "fdatasync": "flush",
+    "create": "fs",
+    "open": "swap",
+    "delete": "journal",
+    "stat": "discard",
+    "close": "other",
+}
+AXES = ("threads", "files", "io_bytes")
+TIMES = (
+    *("kind", "step", "run_count", "mean_ns", "p99_ns", "time_ratio", "steps_per_second"),
+    *("deviation_per_second", "failed"),
+)
+MOST_BARS = 12  # more settings than that are told by the curves
+CURVE_LINES = ("solid", "dashed", "dotted", "dashdot")
+CURVES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+    ("io_bytes", "Rate against the size of a call", draw_rate_over_size),
+    ("threads", "Time of a step against threads", draw_latency_over_threads),
+    ("files", "Rate against the number of files", draw_rate_over_files),
+)
+
+
+def file_runs(inputs: Inputs) -> Section | None:
+    """Build the section; None when nobody has run a personality."""
+    if not inputs.folder.has("files/file_runs"):
+        return None
+    points = inputs.computed("files/file_points")
+    if points.table.empty:
+        return None
+    table = named_runs(points.table)
+    whole = table[table["step"] == ALL].reset_index(drop=True)
+    shown = whole if len(whole) <= MOST_BARS else usual_settings(whole)
+    steps = table[(table["step"] != ALL) & table["kind"].isin(set(shown["kind"]))]
+    # What all of the shown ones have in common is no part of their names.
+    shown, steps = shown.assign(kind=run_kinds(shown)), steps.assign(kind=run_kinds(steps))
+    parts = {
+        "says": describe_runs(whole, shown),
+        "figures": [
+            _rates(replace(points, table=shown), len(whole)),
+            _breakdown(replace(points, table=steps)),
+            *call_times(inputs, shown, steps=steps),
+            *_curves(points, whole),
+        ],
+        "times": replace(points, table=step_times(table)),
+    }
+    return Section("file_runs", FILE_RUNS_TITLE, parts)
+
+
+def named_runs(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the points with a `kind` that tells each from the others, and a colour as `role`."""
+    names = list(dict.fromkeys(table["personality"]))
+    roles = [CURVE_COLOURS[names.index(name) % len(CURVE_COLOURS)] for name in table["personality"]]
+    return table.assign(kind=run_kinds(table), role=roles)
+
+
+def run_kinds(table: pd.DataFrame) -> list[str]:
+    """Return what tells each point from the others: personality, target, and settings that vary."""
+    varied = varied_settings(table)
+    return [
+        ", ".join([f"{row['personality']} on {row['target']}", *varied_words(row, varied)])
+        for row in table.to_dict("records")
+    ]
+
+
+def varied_settings(table: pd.DataFrame) -> list[str]:
+    """Return the parameters that differ between points of one personality."""
+    groups = table.groupby("personality")["settings"]
+    return list(dict.fromkeys(key for _, texts in groups for key in settings_of(texts)))
+
+
+def varied_words(row: Mapping[Any, Any], keys: list[str]) -> list[str]:
+    """Write the settings of those keys that a point has."""
+    settings = json.loads(row["settings"])
+    words = []
+    for key in keys:
+        if key in settings and not (key == "append_size" and "io_size" in keys):
+            value = settings[key]
+            words.append(
+                f"{fmt.data(value)} a call" if key == "io_size" else setting_word(key, value)
+            )
+    return words
+
+
+def describe_runs(whole: pd.DataFrame, shown: pd.DataFrame) -> list[str]:
+    """Say what was run, and how one target compares with another."""
+    runs = int(whole["run_count"].sum())
+    lines = [
+        f"{fmt.plural(runs, 'run')} of {fmt.plural(len(whole), 'setting')}."
+        " A step is what a personality calls an operation; rates are of all threads together."
+    ]
+    varied = varied_settings(whole)
+    for _, group in shown.groupby(["personality", "settings"], sort=False):
+        ranked = group.sort_values("steps_per_second").to_dict("records")
+        worst, best = ranked[0], ranked[-1]
+        if len(ranked) > 1 and worst["steps_per_second"] > 0:
+            ratio = best["steps_per_second"] / worst["steps_per_second"]
+            words = varied_words(best, varied)
+            lines.append(
+                f"{best['personality']}: {best['target']} does {ratio:.3g} times the steps of"
+                f" {worst['target']}{_in_brackets(words)}."
+            )
+    failed = int(whole["failed"].sum())
+    return [*lines, *([f"{fmt.count(failed)} steps failed."] if failed else [])]
+
+
+def _in_brackets(words: list[str]) -> str:
+    return f" ({', '.join(words)})" if words else ""
+
+
+def step_times(table: pd.DataFrame) -> pd.DataFrame:
+    """Return every step of every point, the costliest first, with what a reader compares."""
+    order = {kind: place for place, kind in enumerate(dict.fromkeys(table["kind"]))}
+    ranked = table.assign(place=table["kind"].map(order), kind=run_kinds(table))
+    ranked = ranked[ranked["step"] != ALL].sort_values(
+        ["place", "time_ratio"], ascending=[True, False]
+    )
+    return ranked[list(TIMES)].reset_index(drop=True)
+
+
+def usual_settings(whole: pd.DataFrame) -> pd.DataFrame:
+    """Return of each personality and target the points whose settings are the most frequent."""
+    groups = whole.groupby(["personality", "target"], sort=False)
+    return pd.concat([_held(group, AXES) for _, group in groups], ignore_index=True)
+
+
+def _held(group: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
+    for column in columns:
+        group = _most_frequent(group, group[column])
+    # What no axis names, such as other files or caches: mixed, a curve would be of neither.
+    return _most_frequent(group, group["settings"].map(_other_settings))
+
+
+def _most_frequent(group: pd.DataFrame, values: pd.Series[Any]) -> pd.DataFrame:
+    common = values.mode()
+    return group[values == common.iloc[-1]] if len(common) else group
+
+
+def _other_settings(text: str) -> str:
+    settings = json.loads(text)
+    return json.dumps({key: value for key, value in settings.items() if key not in NAMED})
+
+
+def _rates(shown: Evidence, settings: int) -> Chart:
+    lines = ["Mean of the repeats; the line goes from the slowest to the fastest."]
+    if len(shown.table) < settings:
+        count = fmt.count(settings - len(shown.table))
+        lines.append(f"{count} more settings are in the curves below and in the table.")
+    return chart(
+        draw_rates,
+        shown,
+        title="Steps a second",
+        says=lines,
+        name="file-rates",
+    )
+
+
+def _breakdown(steps: Evidence) -> Chart:
+    table = steps.table.assign(role=[step_colour(step) for step in steps.table["step"]])
+    order = table.groupby("step")["time_ratio"].sum().sort_values(ascending=False).index
+    ranks = {step: rank for rank, step in enumerate(order)}
+    table = table.assign(rank=table["step"].map(ranks)).sort_values(["kind", "rank"])
+    top = max(table.to_dict("records"), key=lambda row: row["time_ratio"])
+    share = fmt.share(top["time_ratio"])
+    return chart(
+        draw_breakdown,
+        replace(steps, table=table.reset_index(drop=True)),
+        title="Where the time goes",
+        says=[f"The largest share is that of {top['step']} of {top['kind']}: {share}."],
+        legend=tuple(Key(step_colour(str(step)), str(step).replace("_", " ")) for step in order),
+        name="file-breakdown",
+    )
+
+
+def step_colour(step: str) -> str:
+    """Return the colour of a step: a label of a user's own has that of the unknown."""
+    return STEP_COLOURS.get(step, "unknown")
+
+
+def _curves(points: Evidence, whole: pd.DataFrame) -> list[Chart]:
+    """Draw what was varied, all else as in the first setting of each personality."""
+    found = []
+    for column, title, draw in CURVES:
+        table = one_varied(whole, column)
+        if table.empty:
+            continue
+        legend = [
+            Key(str(part["role"].iloc[0]), str(kind), str(part["line"].iloc[0]))
+            for kind, part in table.groupby("kind", sort=False)
+        ]
+        found.append(
+            chart(
+                draw,
+                replace(points, table=table),
+                title=title,
+                says=[
+                    "Both axes are logarithmic; all else is as it is in most of the settings.",
+                    "The line at a point goes from the lowest repeat to the highest.",
+                ],
+                legend=tuple(legend),
+                name=f"file-{column.replace('_', '-')}",
+            )
+        )
+    return found
+
+
+def one_varied(whole: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return curves over one column; personalities have a colour each, targets a `line` each.
+
+    What else differs is held at its most frequent value; a curve has two points or more.
+    """
+    others = tuple(name for name in AXES if name != column)
+    curves: list[pd.DataFrame] = []
+    for (personality, target), group in whole.groupby(["personality", "target"], sort=False):
+        held = _held(group, others).dropna(subset=[column]).drop_duplicates(column)
+        if len(held) > 1:
+            colour, line = _look(whole, str(personality), str(target))
+            curves.append(held.assign(kind=f"{personality} on {target}", role=colour, line=line))
+    return pd.concat(curves, ignore_index=True) if curves else whole.iloc[:0]
+
+
+def _look(whole: pd.DataFrame, personality: str, target: str) -> tuple[str, str]:
+    """Return colour and line of a curve; more targets than lines take further colours."""
+    personalities = list(dict.fromkeys(whole["personality"]))
+    round_, line = divmod(list(dict.fromkeys(whole["target"])).index(target), len(CURVE_LINES))
+    colour = personalities.index(personality) + round_ * len(personalities)
+    return CURVE_COLOURS[colour % len(CURVE_COLOURS)], CURVE_LINES[line]
+
+
+def draw_ratios(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `ratio` of each `kind` with its interval: to the right of 1 DAX is faster."""
+    return draw_ratio_points(table, size, x_title="steps a second with DAX by those without")
+
+
+def draw_savings(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `saved_ratio` of the steps of each `kind` as bars end to end, losses left of zero.
+
+    Rows come in the order of kinds, their steps in that of the legend; a dot is the sum.
+    """
+    kinds = list(dict.fromkeys(table["kind"]))
+    figure, axes = charts.canvas(
+        size,
+        x_title="share of the time on the other target",
+        y_title="",
+        height_px=70 + 30 * len(kinds),
+    )
+    ends = {(kind, is_gain): 0.0 for kind in kinds for is_gain in (False, True)}
+    for row in table.to_dict("records"):
+        kind, width = row["kind"], float(row["saved_ratio"])
+        colour = charts.light(row["role"])
+        left = ends[kind, width >= 0]
+        axes.barh(kinds.index(kind), width, left=left, height=0.66, color=colour)
+        ends[kind, width >= 0] += width
+    sums = [ends[kind, True] + ends[kind, False] for kind in kinds]
+    axes.plot(sums, range(len(kinds)), "o", color=charts.light("ink"), markersize=5)
+    axes.axvline(0, color=charts.light("quiet"), linewidth=1)
+    axes.set_yticks(range(len(kinds)), kinds)
+    axes.set_ylim(len(kinds) - 0.5, -0.5)
+    charts.few_ticks(axes.xaxis, size)
+    charts.write_ticks(axes.xaxis, lambda ratio: f"{ratio * 100:g} %")
+    axes.yaxis.grid(visible=False)
+    charts.finish(axes)
+    return figure
+
+
+DAX_TITLE = "Where DAX pays"
+MOST_KINDS = 24  # more settings than that are told in words and in the table
+VERDICT_COLOURS = {
+    "pays": "swap",
+    "does not pay": "journal",
+    "no difference": "fs",
+    "not decided": "unknown",
+}
+
+
+def dax(inputs: Inputs) -> Section | None:
+    """Build the section; None unless a sweep has targets with and without DAX."""
+    if not inputs.folder.has("files/file_runs"):
+        return None
+    verdicts = inputs.computed("files/dax_verdicts")
+    if verdicts.table.empty:
+        return None
+    rows = [
+        {str(key): None if fmt.is_missing(value) else value for key, value in row.items()}
+        for row in verdicts.table.to_dict("records")
+    ]
+    figures = [_ratios(verdicts), _savings(inputs.computed("files/dax_savings"))]
+    parts = {"pairs": paragraphs(rows), "figures": figures, "notes": stand_ins(inputs.folder)}
+    return Section("dax", DAX_TITLE, parts)
+
+
+def named_pairs(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the first MOST_KINDS settings and pairs, each with its `kind` in words."""
+    varied = varied_settings(table)
+    kinds = [
+        ", ".join([f"{row['personality']}, {row['other']}", *varied_words(row, varied)])
+        for row in table.to_dict("records")
+    ]
+    if table["target"].nunique() > 1:
+        pairs = zip(kinds, table["target"], strict=True)
+        kinds = [f"{kind} ({target})" for kind, target in pairs]
+    found = table.assign(kind=kinds)
+    return found[found["kind"].isin(list(dict.fromkeys(kinds))[:MOST_KINDS])]
+
+
+def _left_out(table: pd.DataFrame, shown: pd.DataFrame) -> list[str]:
+    keys = ["personality", "other", "target", "threads", "settings"]
+    count = len(table.drop_duplicates(keys)) - len(shown.drop_duplicates(keys))
+    return [f"{fmt.count(count)} more settings are in the table."] if count else []
+
+
+def _ratios(verdicts: Evidence) -> Chart:
+    shown = named_pairs(verdicts.table.dropna(subset=["ratio"]))
+    colours = [VERDICT_COLOURS[verdict] for verdict in shown["verdict"]]
+    told = [verdict for verdict in VERDICT_COLOURS if verdict in set(shown["verdict"])]
+    return chart(
+        draw_ratios,
+        replace(verdicts, table=shown.assign(role=colours)),
+        title="Rates with DAX beside those without",
+        says=["Lines are 95 % confidence intervals.", *_left_out(verdicts.table, shown)],
+        legend=tuple(Key(VERDICT_COLOURS[verdict], verdict) for verdict in told),
+        name="dax-ratios",
+    )
+
+
+def _savings(savings: Evidence) -> Chart:
+    table = savings.table.dropna(subset=["saved_ratio"])
+    order = table["saved_ratio"].abs().groupby(table["step"]).sum().sort_values(ascending=False)
+    ranks = {step: rank for rank, step in enumerate(order.index)}
+    shown = named_pairs(table)
+    shown = shown.assign(
+        role=[step_colour(step) for step in shown["step"]], rank=shown["step"].map(ranks)
+    )
+    says = [
+        "To the right what DAX saves, to the left what it costs; the dot is both together.",
+        *_left_out(table, shown),
+    ]
+    return chart(
+        draw_savings,
+        replace(savings, table=shown),
+        title="Time that DAX saves at each step",
+        says=says,
+        legend=tuple(Key(step_colour(str(step)), str(step).replace("_", " ")) for step in ranks),
+        name="dax-savings",
+    )

@@ -1,0 +1,322 @@
+"""Where the requests go: the hottest blocks, the working set, a map of time and address."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_rgb
+from matplotlib.figure import Figure
+
+from tracekit.report import charts
+from tracekit.report import formatting as fmt
+from tracekit.report.charts import Size
+from tracekit.report.formatting import every_window
+from tracekit.report.inputs import Inputs
+from tracekit.report.section import Key, Missing, Section, chart, role_keys
+from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
+
+
+def draw_coverage(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `traffic_ratio` over `hotter_bytes`, a curve a role and a dotted one for all roles."""
+    figure, axes = charts.canvas(
+        size, x_title="size of the hottest blocks", y_title="Share of the role's block touches"
+    )
+    curves = _from_origin(table)
+    charts.role_curves(axes, curves[curves["role"] != "all"], x="hotter_bytes", y="traffic_ratio")
+    together = curves[curves["role"] == "all"]
+    sns.lineplot(
+        x=together["hotter_bytes"],
+        y=together["traffic_ratio"],
+        color=charts.light("optimal"),
+        linestyle="dotted",
+        estimator=None,
+        ax=axes,
+    )
+    axes.set_xlabel("size of the hottest blocks")
+    axes.margins(x=0.02)
+    charts.data_axis(axes.xaxis, table["hotter_bytes"].max(), steps=4 if size.is_narrow else 8)
+    charts.share_axis(axes.yaxis)
+    charts.finish(axes)
+    return figure
+
+
+def _from_origin(table: pd.DataFrame) -> pd.DataFrame:
+    """Add the point of no blocks and no traffic to each curve."""
+    columns = ["role", "hotter_bytes", "traffic_ratio"]
+    origins = pd.DataFrame({"role": sorted(set(table["role"])), columns[1]: 0.0, columns[2]: 0.0})
+    curves = table[columns].astype({columns[1]: float, columns[2]: float})
+    return pd.concat([origins, curves], ignore_index=True)
+
+
+COVERAGE_TITLE = "Hot blocks"
+HALF, MOST = 0.5, 0.9
+
+
+def coverage(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `classify` and `analyze` have not run."""
+    evidence = inputs.finding("locality/coverage")
+    if evidence is None:
+        return Missing(COVERAGE_TITLE, "analyze")
+    drawn = chart(
+        draw_coverage,
+        evidence,
+        title="Traffic that the hottest blocks take",
+        says=describe_coverage(evidence.table),
+        legend=(*role_keys(evidence.table), Key("optimal", "all roles", "dotted")),
+    )
+    return Section(
+        "coverage",
+        COVERAGE_TITLE,
+        {
+            "figure": drawn,
+            "temperature": inputs.finding("locality/temperature"),
+            "hottest": inputs.finding("locality/hottest"),
+        },
+    )
+
+
+def describe_coverage(table: pd.DataFrame) -> list[str]:
+    """Say how much NVM takes half and nine tenths of each role's touches."""
+    sentences = []
+    for role in (*fmt.in_order(table["role"]), "all"):
+        curve = table[table["role"] == role]
+        if curve.empty:
+            continue
+        half, most = (fmt.data(bytes_for(curve, part)) for part in (HALF, MOST))
+        name = "All roles together" if role == "all" else fmt.role_title(role).capitalize()
+        sentences.append(
+            f"{name}: half of the touches fall on the hottest {half}, nine tenths on the hottest "
+            f"{most}, of {fmt.data(curve['hotter_bytes'].max())} touched."
+        )
+    return sentences or ["No block was touched."]
+
+
+def bytes_for(curve: pd.DataFrame, traffic_ratio: float) -> int:
+    """Return the size of the fewest blocks that take this share of a role's touches.
+
+    Exact, not an estimate: between two rows all blocks have the same number of touches.
+    """
+    touched = np.concatenate([[0.0], curve["hotter_bytes"].to_numpy(float)])
+    taken = np.concatenate([[0.0], curve["traffic_ratio"].to_numpy(float)])
+    blocks = np.interp(traffic_ratio, taken, touched) / BLOCK_BYTES
+    return int(np.ceil(blocks - 1e-6)) * BLOCK_BYTES
+
+
+def draw_footprint(table: pd.DataFrame, size: Size, *, column: str) -> Figure:
+    """Draw `column`, `touched_bytes` or `seen_bytes`, of each role over `window_ns`."""
+    figure, axes = charts.canvas(size, x_title="time since the start", y_title="Size of the blocks")
+    charts.role_curves(axes, table, x="window_ns", y=column)
+    charts.time_axis(axes.xaxis, table["window_ns"].max())
+    charts.data_axis(axes.yaxis, table[column].max())
+    axes.set_ylim(bottom=0)
+    charts.finish(axes)
+    return figure
+
+
+FOOTPRINT_TITLE = "Working set"
+
+
+def footprint(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `classify` and `analyze` have not run."""
+    evidence = inputs.finding("locality/footprint")
+    if evidence is None:
+        return Missing(FOOTPRINT_TITLE, "analyze")
+    curves = {"touched_bytes": in_use(evidence.table), "seen_bytes": evidence.table}
+    drawn = [
+        chart(
+            partial(draw_footprint, column=column),
+            replace(evidence, table=curves[column]),
+            title=title,
+            says=sentences,
+            legend=role_keys(evidence.table),
+            name=f"footprint-{column.partition('_')[0]}",
+        )
+        for column, title, sentences in (
+            ("touched_bytes", "Touched in each window", describe_windows(evidence.table)),
+            ("seen_bytes", "Touched since the start", describe_new_blocks(evidence.table)),
+        )
+    ]
+    shown = [replace(each, evidence=evidence) for each in drawn]
+    return Section("footprint", FOOTPRINT_TITLE, {"figures": shown})
+
+
+def in_use(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what each window touches, nothing where it touched nothing."""
+    starts = sorted(set(table["window_ns"]))
+    length_ns = min((after - before for before, after in pairwise(starts)), default=0)
+    return every_window(table, float(length_ns), values=["touched_bytes"], missing=0.0)
+
+
+def describe_windows(table: pd.DataFrame) -> list[str]:
+    """Say how much each role touches within one window."""
+    starts = sorted(set(table["window_ns"]))
+    lasting = f"{fmt.duration(starts[1] - starts[0])} each" if len(starts) > 1 else "all in one"
+    most = table.groupby("role")["touched_bytes"].max()
+    fullest = [
+        f"{fmt.data(most[role])} {fmt.role_title(role)}" for role in fmt.in_order(table["role"])
+    ]
+    return [
+        f"{fmt.plural(len(starts), 'window')}, {lasting}. At most {fmt.listing(fullest)} in one."
+    ]
+
+
+def describe_new_blocks(table: pd.DataFrame) -> list[str]:
+    """Say how much of what a window touches is new to the trace."""
+    sentences = []
+    for role in fmt.in_order(table["role"]):
+        mine = table[table["role"] == role]
+        touched, new = mine["touched_blocks"].sum(), mine["new_blocks"].sum()
+        if touched:
+            sentences.append(
+                f"{fmt.role_title(role).capitalize()}: {fmt.data(mine['seen_bytes'].max())} in"
+                f" all; {fmt.share(new / touched)} of what a window touches was never touched"
+                " before."
+            )
+    return sentences or ["No block was touched."]
+
+
+DECADES = 3
+
+
+def draw_heat_map(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `bytes` of each window and part of the address range; a strip shows the roles."""
+    figure, axes = charts.canvas(
+        size,
+        x_title="time since the start",
+        y_title="Address on the device",
+        height_px=300 if size.is_narrow else 380,
+    )
+    cells = table.pivot_table(
+        index="part_number", columns="window_number", values="bytes", aggfunc="sum"
+    )
+    cells = cells.where(cells > 0)
+    cells = cells.reindex(
+        index=range(int(table["part_number"].max()) + 1),
+        columns=range(int(table["window_number"].max()) + 1),
+    )
+    low_bytes, high_bytes = scale(table)
+    # Transparent to opaque in one hue, so that the picture stands on a light or a dark page.
+    ramp = LinearSegmentedColormap.from_list("heat", [(*_heat_rgb(), 0.12), (*_heat_rgb(), 1.0)])
+    sns.heatmap(
+        cells,
+        cmap=ramp,
+        norm=LogNorm(vmin=low_bytes, vmax=high_bytes, clip=True),
+        cbar=False,
+        rasterized=True,
+        ax=axes,
+    )
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    axes.set_xlabel("time since the start")
+    _number_axes(axes, table)
+    _draw_role_strip(axes, table, columns=len(cells.columns))
+    charts.finish(axes)
+    return figure
+
+
+def scale(table: pd.DataFrame) -> tuple[float, float]:
+    """Return the bytes of the faintest and of the strongest cell colour, at most DECADES apart."""
+    high_bytes = max(float(table["bytes"].max()), 2.0)
+    smallest = float(table.loc[table["bytes"] > 0, "bytes"].min()) if high_bytes > 2 else 1.0
+    return max(min(smallest, high_bytes / 2), high_bytes / 10**DECADES), high_bytes
+
+
+def _heat_rgb() -> tuple[float, float, float]:
+    return to_rgb(charts.light("heat"))
+
+
+def _number_axes(axes: Axes, table: pd.DataFrame) -> None:
+    """Write time and address at a few cells; the cells themselves are only numbered."""
+    windows = table["window_number"].max() + 1
+    parts = table["part_number"].max() + 1
+    window_ns = float(table["window_length_ns"].iloc[0])
+    first = table.iloc[int(table["part_number"].argmin())]
+    part_sectors = int(first["part_sectors"])
+    origin = int(first["part_sector"]) - int(first["part_number"]) * part_sectors
+    columns = [windows * quarter / 4 for quarter in range(5)]
+    rows = [parts * quarter / 4 for quarter in range(5)]
+    axes.set_xticks(
+        columns, [fmt.duration(place * window_ns) if place else "0" for place in columns]
+    )
+    axes.set_yticks(
+        rows, [fmt.data((origin + place * part_sectors) * SECTOR_BYTES) for place in rows]
+    )
+    axes.tick_params(axis="both", rotation=0)
+
+
+def _draw_role_strip(axes: Axes, table: pd.DataFrame, *, columns: int) -> None:
+    """Show beside the cells which role most of a part's bytes belong to."""
+    by_role = table.groupby(["part_number", "role"])[["bytes"]].sum().reset_index()
+    owners = by_role.sort_values("bytes").drop_duplicates("part_number", keep="last")
+    width = columns * 0.012
+    for role in fmt.in_order(owners["role"]):
+        parts = owners.loc[owners["role"] == role, "part_number"]
+        axes.bar(
+            [columns + 1.5 * width] * len(parts),
+            [1] * len(parts),
+            width=width,
+            bottom=parts,
+            color=charts.light(role),
+            linewidth=0,
+        )
+    axes.set_xlim(0, columns + 2.5 * width)
+
+
+HEAT_MAP_TITLE = "Where and when"
+SHOWN_DEVICES = 4
+
+
+def heat_map(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("locality/heat_map")
+    if evidence is None:
+        return Missing(HEAT_MAP_TITLE, "analyze")
+    cells = evidence.table.assign(
+        bytes=evidence.table["read_bytes"] + evidence.table["write_bytes"]
+    )
+    devices = list(dict.fromkeys(cells["device"]))
+    figures = []
+    for number, device in enumerate(devices[:SHOWN_DEVICES]):
+        mine = cells[cells["device"] == device]
+        drawn = chart(
+            draw_heat_map,
+            replace(evidence, table=mine),
+            title=f"Bytes read and written on {fmt.printable(device)}, by time and address",
+            says=describe_heat_map(mine),
+            legend=role_keys(mine[["role"]]),
+            name=f"heat-map-{number}",
+        )
+        figures.append(replace(drawn, evidence=evidence))
+    return Section(
+        "heat_map",
+        HEAT_MAP_TITLE,
+        {
+            "figures": figures,
+            "hidden_count": max(0, len(devices) - SHOWN_DEVICES),
+        },
+    )
+
+
+def describe_heat_map(cells: pd.DataFrame) -> list[str]:
+    """Say the busiest part of the device and how much of the touched range is idle."""
+    if cells.empty or not cells["bytes"].sum():
+        return ["No data was read or written."]
+    parts = cells.groupby("part_number")["bytes"].sum()
+    busiest = cells[cells["part_number"] == parts.idxmax()].iloc[0]
+    length_bytes = busiest["part_sectors"] * SECTOR_BYTES
+    low_bytes, high_bytes = scale(cells)
+    all_parts = parts.index.max() + 1
+    return [
+        f"The busiest part, {fmt.data(length_bytes)} from "
+        f"{fmt.data(busiest['part_sector'] * SECTOR_BYTES)} on, takes "
+        f"{fmt.share(parts.max() / parts.sum())} of the bytes.",
+        f"{fmt.count(len(parts))} of {fmt.count(all_parts)} parts are touched at all.",
+        f"The faintest cells hold {fmt.data(low_bytes)} or less, the strongest "
+        f"{fmt.data(high_bytes)}; the scale between is logarithmic.",
+    ]

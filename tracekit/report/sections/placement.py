@@ -1,0 +1,454 @@
+"""The answer in detail: gain by capacity, sensitivity, endurance, verification on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from tracekit.report import charts
+from tracekit.report import formatting as fmt
+from tracekit.report.charts import Size
+from tracekit.report.inputs import Evidence, Inputs
+from tracekit.report.section import Chart, Key, Missing, Section, chart
+from tracekit.report.sections.front import placement_title, shares
+
+# In the order of drawing: what is compared with lies below, the optimum on top.
+PLACEMENT_STYLES = {
+    "base": ("base", "dashed", "base device alone"),
+    "fs": ("fs", "solid", "NVM as file system"),
+    "journal": ("journal", "solid", "NVM as journal"),
+    "swap": ("swap", "solid", "NVM as swap"),
+    "combined": ("combined", "dashdot", "NVM shared by roles"),
+    "optimal": ("optimal", "dotted", "offline optimum"),
+}
+
+
+def draw_capacity(
+    table: pd.DataFrame, size: Size, *, answer_bytes: int, measure: str = "Elapsed time"
+) -> Figure:
+    """Draw the curves of one pair of devices and one coverage, and mark the answer's capacity."""
+    title = measure if measure.startswith("Mean") else f"{measure} of all requests"
+    figure, axes = charts.canvas(size, x_title="NVM capacity", y_title=title)
+    for placement, (colour, line, _) in PLACEMENT_STYLES.items():
+        curve = table[table["placement"] == placement]
+        if not curve.empty:
+            sns.lineplot(
+                x=curve["capacity_bytes"].astype(float),
+                y=curve["elapsed_ns"].astype(float),
+                color=charts.light(colour),
+                linestyle=line,
+                estimator=None,
+                ax=axes,
+            )
+    axes.axvline(answer_bytes, color=charts.light("quiet"), linewidth=1, zorder=1)
+    axes.annotate(
+        f"the answer, {fmt.data(answer_bytes)}",
+        (answer_bytes, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(5, -4),
+        textcoords="offset points",
+        verticalalignment="top",
+        color=charts.light("quiet"),
+    )
+    axes.set_xlabel("NVM capacity")
+    # Room above the base device for the mark of the answer.
+    axes.set_ylim(0, 1.14 * max(float(table["elapsed_ns"].max()), 1.0))
+    axes.margins(x=0.02)
+    charts.data_axis(axes.xaxis, table["capacity_bytes"].max(), steps=4 if size.is_narrow else 8)
+    charts.time_axis(axes.yaxis, table["elapsed_ns"].max())
+    charts.finish(axes)
+    return figure
+
+
+CAPACITY_TITLE = "Elapsed time against NVM capacity"
+OPEN_TITLE = "Response time against NVM capacity"
+OPEN = "open"
+PROFILE_KEYS = (
+    ("read_latency_us", "\N{MICRO SIGN}s, 4 KiB read"),
+    ("write_latency_us", "\N{MICRO SIGN}s, 4 KiB write"),
+    ("read_mib_s", "MiB/s read"),
+    ("write_mib_s", "MiB/s written"),
+    ("sequential_setup_us", "\N{MICRO SIGN}s before what continues"),
+    ("flush_us", "\N{MICRO SIGN}s a flush"),
+    ("fua_us", "\N{MICRO SIGN}s more with FUA"),
+    ("parallelism", "requests at once"),
+    ("rpm", "turns a minute"),
+    ("seek_track_us", "\N{MICRO SIGN}s from track to track"),
+    ("seek_average_us", "\N{MICRO SIGN}s an average seek"),
+    ("seek_full_us", "\N{MICRO SIGN}s a full stroke"),
+    ("write_settle_us", "\N{MICRO SIGN}s more to seek for a write"),
+    ("capacity_gb", "GB under the stroke"),
+    ("price_per_gb", "relative price of a gigabyte"),
+)
+COVERAGES = {"hottest": "hottest blocks first", "start": "from the start of the role"}
+
+
+def capacity(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `recommend` has not run."""
+    evidence, advice = inputs.placement, inputs.recommendation
+    if evidence is None or advice is None:
+        return Missing(CAPACITY_TITLE, "recommend")
+    table = evidence.table
+    is_pair = table["base_profile"] == advice["base_profile"]
+    is_pair &= table["nvm_profile"] == advice["nvm_profile"]
+    is_open = advice.get("queueing") == OPEN
+    mine = replace(evidence, table=_counted(table[is_pair], is_open=is_open))
+    present = set(mine.table["coverage"])
+    ordered = sorted(COVERAGES, key=lambda name: name != advice["coverage"])
+    return Section(
+        "capacity",
+        OPEN_TITLE if is_open else CAPACITY_TITLE,
+        {
+            "advice": advice,
+            "milestones": milestones(advice),
+            "role_sets": advice.get("role_sets", ()),
+            "ranges": ranges(advice["flips"]),
+            "single_role_ranges": ranges(advice["single_role_flips"]),
+            "title_of": placement_title,
+            "shares_of": shares,
+            "is_open": is_open,
+            "times": advice.get("times"),
+            "profile_keys": profile_keys(advice["profiles"]),
+            "panels": [
+                {
+                    "name": name,
+                    "title": COVERAGES[name],
+                    "figure": _panel(mine, name, advice=advice),
+                }
+                for name in ordered
+                if name in present
+            ],
+        },
+    )
+
+
+def milestones(advice: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the answers worth reading: the headline's, and those with most and all of the gain."""
+    chosen = (
+        (advice["answer"], "the headline"),
+        (advice["knee"], "90\N{NO-BREAK SPACE}% of the largest gain"),
+        (advice["best"], "the largest gain"),
+    )
+    ordered = sorted(chosen, key=lambda pair: int(pair[0]["capacity_bytes"]))
+    return [{**answer, "why": why} for answer, why in ordered]
+
+
+def ranges(flips: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return which placement is the answer from which capacity to which; the last has no end."""
+    if not flips:
+        return []
+    starts = [0, *(flip["capacity_bytes"] for flip in flips)]
+    placements = [flips[0]["from"], *(flip["to"] for flip in flips)]
+    return [
+        {"start": start, "end": end, "placement": placement_title(placement)}
+        for start, end, placement in zip(starts, [*starts[1:], None], placements, strict=True)
+    ]
+
+
+def _counted(table: pd.DataFrame, *, is_open: bool) -> pd.DataFrame:
+    """Return the table with the time that placements were compared by as `elapsed_ns`."""
+    return table.assign(elapsed_ns=table["response_avg_ns"]) if is_open else table
+
+
+def profile_keys(profiles: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return key and unit of what any of the profiles says."""
+    return [
+        (key, unit)
+        for key, unit in PROFILE_KEYS
+        if any(profile.get(key) is not None for profile in profiles)
+    ]
+
+
+def _panel(evidence: Evidence, coverage: str, *, advice: Mapping[str, Any]) -> Chart:
+    """Draw one coverage; base and optimum are the same in each."""
+    measure = "Mean response time" if advice.get("queueing") == OPEN else "Elapsed time"
+    table = evidence.table
+    shared = table["placement"].isin(["base", "optimal"])
+    curves = table[shared | (table["coverage"] == coverage)]
+    drawn = chart(
+        partial(draw_capacity, answer_bytes=advice["answer"]["capacity_bytes"], measure=measure),
+        replace(evidence, table=curves),
+        title=f"{measure}, {COVERAGES[coverage]}",
+        says=describe_capacity(curves, measure=measure),
+        legend=curve_keys(curves),
+        name=f"capacity-{coverage}",
+    )
+    return replace(drawn, evidence=evidence)
+
+
+def curve_keys(table: pd.DataFrame) -> tuple[Key, ...]:
+    """Return the legend of the placements that occur."""
+    present = set(table["placement"])
+    return tuple(
+        Key(colour, text, line)
+        for name, (colour, line, text) in PLACEMENT_STYLES.items()
+        if name in present
+    )
+
+
+def describe_capacity(curves: pd.DataFrame, *, measure: str = "Elapsed time") -> list[str]:
+    """Say how far the NVM can help at all, and how much of that each single role reaches."""
+    base_ns = curves.loc[curves["placement"] == "base", "elapsed_ns"].max()
+    lowest = curves.groupby("placement")["elapsed_ns"].min()
+    if fmt.is_missing(base_ns) or not base_ns:
+        return ["The requests of this trace cost the model no time."]
+    took = "a request takes on average" if measure.startswith("Mean") else "the requests take"
+    sentences = [f"Without NVM {took} {fmt.duration(base_ns)} on the base device."]
+    saved = 1 - lowest / base_ns
+    parts = [
+        f"{PLACEMENT_STYLES[name][2]} {fmt.duration(lowest[name])} ({fmt.share(saved[name])} less)"
+        for name in ("fs", "journal", "swap", "combined", "optimal")
+        if name in lowest.index and lowest[name] < base_ns
+    ]
+    if parts:
+        sentences.append(f"The lowest point of each curve: {fmt.listing(parts)}.")
+    still = [name for name in ("fs", "journal", "swap") if _is_flat(lowest, name, base_ns)]
+    if still:
+        names = fmt.listing([fmt.role_title(name) for name in still])
+        sentences.append(f"NVM as {names} saves nothing at any capacity.")
+    return sentences
+
+
+def _is_flat(lowest: pd.Series[Any], name: str, base_ns: float) -> bool:
+    return name in lowest.index and bool(lowest[name] >= base_ns)
+
+
+HOLDS, OTHER = "combined", "other"
+
+
+def draw_sensitivity(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw the `gain_ratio` of each row at its `place`, one line a `label`.
+
+    Rows of one place are joined; `holds` chooses the colour; the rows of the kind `recommended` are
+    the line that all are compared with.
+    """
+    drawn = table[table["kind"] != "recommended"]
+    labels = drawn.drop_duplicates("place").sort_values("place")
+    last = int(labels["place"].max())
+    figure, axes = charts.canvas(
+        size, x_title="time saved, of the base device's", y_title="", height_px=90 + 22 * last
+    )
+    gain = float(table.loc[table["kind"] == "recommended", "gain_ratio"].iloc[0])
+    axes.axvline(gain, color=charts.light("quiet"), linewidth=1)
+    for place in labels["place"]:
+        gains = drawn.loc[drawn["place"] == place, "gain_ratio"]
+        ends = [float(gains.min()), float(gains.max())]
+        axes.plot(ends, [place, place], color=charts.light("quiet"), linewidth=1.5)
+    for row in drawn.to_dict("records"):
+        colour = charts.light(HOLDS if row["holds"] else OTHER)
+        axes.plot([row["gain_ratio"]], [row["place"]], color=colour, marker="o", markersize=6)
+    axes.set_yticks(list(labels["place"]), list(labels["label"]))
+    axes.set_ylim(last + 0.7, -0.7)
+    charts.few_ticks(axes.xaxis, size)
+    charts.write_ticks(axes.xaxis, lambda ratio: f"{ratio * 100:g} %")
+    axes.yaxis.grid(visible=False)
+    charts.finish(axes)
+    return figure
+
+
+SENSITIVITY_TITLE = "Does the recommendation hold?"
+MOST_ROWS = 10
+DEVICE_NAMES = {"base": "base", "nvm": "NVM"}
+SENSITIVITY_KEYS = (
+    Key(HOLDS, "the recommended placement is best"),
+    Key(OTHER, "another one is better"),
+)
+
+
+def sensitivity(inputs: Inputs) -> Section | None:
+    """Build the section; None when nobody has asked."""
+    evidence = inputs.simulation("sensitivity", command="sensitivity")
+    result = inputs.simulated("sensitivity")
+    if evidence is None or result is None:
+        return None
+    shown = chart(
+        draw_sensitivity,
+        replace(evidence, table=places(evidence.table)),
+        title="The gain under each change, in each window and at each capacity",
+        says=[_cut(result)],
+        legend=SENSITIVITY_KEYS,
+    )
+    parts = {"result": result, "figure": replace(shown, evidence=evidence)}
+    return Section("sensitivity", SENSITIVITY_TITLE, parts)
+
+
+def places(table: pd.DataFrame) -> pd.DataFrame:
+    """Give the rows worth drawing their line: changes of one part share one, kinds stand apart."""
+    kept_gain = table["kept_gain_ratio"].astype("float64").fillna(table["gain_ratio"])
+    told = table.assign(gain_ratio=kept_gain)
+    told = told[(told["requests"] > 0) | (told["kind"] == "recommended")]
+    parts = [told[told["kind"] == "recommended"].assign(place=-1, label="")]
+    place = 0
+    for kind, chosen in (
+        ("parameter", lambda rows: rows),
+        ("window", _ends),
+        ("capacity", _spread),
+    ):
+        rows = chosen(told[told["kind"] == kind])
+        labels = [_label(row) for row in rows.to_dict("records")]
+        numbers = {label: place + n for n, label in enumerate(dict.fromkeys(labels))}
+        parts.append(rows.assign(label=labels, place=[numbers[label] for label in labels]))
+        place += len(numbers) + 1
+    return pd.concat(parts, ignore_index=True)
+
+
+def _label(row: Mapping[Any, Any]) -> str:
+    if row["kind"] == "parameter":
+        return f"{DEVICE_NAMES[str(row['device'])]}: {str(row['parameter']).replace('_', ' ')}"
+    if row["kind"] == "window":
+        return _window(row)
+    return f"with {fmt.data(row['capacity_bytes'])}"
+
+
+def _window(row: Mapping[Any, Any]) -> str:
+    if pd.isna(row["start_ns"]):
+        return f"window {int(row['window'])}"
+    began = "from the start" if row["window"] == 1 else f"from {fmt.duration(row['start_ns'])}"
+    return f"window {int(row['window'])}, {began}"
+
+
+def _cut(result: Mapping[str, Any]) -> str:
+    """Say what a window is."""
+    if result.get("window_requests"):
+        return f"A window is {fmt.count(result['window_requests'])} requests of the trace."
+    return f"A window lasts {fmt.duration(result['window_ns'])}."
+
+
+def _ends(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return all windows, or those of the least and the largest gains of many, in order of time."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    order = rows.sort_values("gain_ratio", kind="stable")
+    return order.iloc[[*range(MOST_ROWS // 2), *range(-(MOST_ROWS // 2), 0)]].sort_index()
+
+
+def _spread(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return some capacities of many, the smallest and the largest among them."""
+    rows = rows[rows["capacity_bytes"] > 0]
+    chosen = np.unique(np.rint(np.linspace(0, len(rows) - 1, min(MOST_ROWS, len(rows)))))
+    return rows.iloc[chosen.astype(int)]
+
+
+MEASURES = (
+    ("write_invalidation_factor", "quiet"),
+    ("writes_p99", "fs"),
+    ("writes_max", "combined"),
+)
+
+
+def draw_endurance(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw the measures of each `label` on one line, on a logarithmic scale of writes a page."""
+    last = len(table) - 1
+    figure, axes = charts.canvas(
+        size, x_title="writes of a written page", y_title="", height_px=100 + 26 * last
+    )
+    for place, row in enumerate(table.to_dict("records")):
+        ends = [float(row[name]) for name, _ in MEASURES]
+        axes.plot([min(ends), max(ends)], [place, place], color=charts.light("quiet"))
+        for (_, colour), writes in zip(MEASURES, ends, strict=True):
+            axes.plot([writes], [place], color=charts.light(colour), marker="o", markersize=6)
+    axes.set_yticks(range(len(table)), list(table["label"]))
+    axes.set_ylim(last + 0.7, -0.7)
+    top = max(float(table["writes_max"].max()), 1.0)
+    axes.set_xlim(0.8, top * 1.3)
+    charts.log_axis(axes.xaxis, fmt.count, size=size)
+    axes.yaxis.grid(visible=False)
+    charts.finish(axes)
+    return figure
+
+
+ENDURANCE_TITLE = "Writes, wear and price"
+MIXED = {"combined": "roles split", "optimal": "hottest blocks"}
+ENDURANCE_KEYS = (
+    Key("quiet", "mean: the write invalidation factor"),
+    Key("fs", "99 % of the pages have at most this"),
+    Key("combined", "the page written most"),
+)
+
+
+def endurance(inputs: Inputs) -> Section | None:
+    """Build the section; None when nobody has asked."""
+    evidence = inputs.simulation("endurance", command="endurance")
+    result = inputs.simulated("endurance")
+    if evidence is None or result is None:
+        return None
+    shown = chart(
+        draw_endurance,
+        replace(evidence, table=written(evidence.table)),
+        title="Writes of a page, by role and on the NVM of each placement",
+        says=[],
+        legend=ENDURANCE_KEYS,
+    )
+    parts = {"result": result, "figure": replace(shown, evidence=evidence)}
+    return Section("endurance", ENDURANCE_TITLE, parts)
+
+
+def written(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with a written page and what they are called."""
+    chosen = table[table["written_pages"] > 0]
+    return chosen.assign(
+        label=[
+            name if kind == "role" else f"on NVM: {name}"
+            for kind, name in zip(chosen["kind"], chosen["name"].map(_title), strict=True)
+        ]
+    )
+
+
+def _title(name: str) -> str:
+    return MIXED.get(name) or fmt.role_title(name)
+
+
+def draw_verification(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `elapsed_ns` of each `kind`, in the order of the rows."""
+    return charts.role_bars(
+        table, size, value="elapsed_ns", x_title="elapsed time", write=fmt.duration
+    )
+
+
+VERIFICATION_TITLE = "Does the prediction hold?"
+VERIFIED_DEVICES = {"base": "base alone", "placement": "as placed"}
+
+
+def verification(inputs: Inputs) -> Section | None:
+    """Build the section; None when nobody has verified the placement."""
+    told = inputs.told("verification", command="verify-placement")
+    if told is None:
+        return None
+    result, evidence = told
+    shown = chart(
+        draw_verification,
+        replace(evidence, table=bars(evidence.table)),
+        title=f"{_what(result)} time, predicted and replayed",
+        says=[],
+    )
+    return Section(
+        "verification",
+        VERIFICATION_TITLE,
+        {"headline": result["headline"], "figure": replace(shown, evidence=evidence)},
+    )
+
+
+def _what(result: Mapping[str, Any]) -> str:
+    return "Mean response" if result.get("queueing", "serial") == "open" else "Elapsed"
+
+
+def bars(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a bar for the prediction and one for the median replay of each kind."""
+    found = table.groupby("devices").median(numeric_only=True)
+    cells = [
+        {
+            "kind": f"{VERIFIED_DEVICES[name]}, {how}",
+            "role": role,
+            "elapsed_ns": found.loc[name, column],
+        }
+        for name, role in (("base", "base"), ("placement", "combined"))
+        for how, column in (("predicted", "predicted_ns"), ("replayed", "measured_ns"))
+    ]
+    return pd.DataFrame(cells)

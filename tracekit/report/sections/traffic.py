@@ -1,0 +1,401 @@
+"""What the requests are: totals, operations, sizes, throughput, sequential runs, processes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from tracekit.report import charts
+from tracekit.report import formatting as fmt
+from tracekit.report.charts import Size
+from tracekit.report.formatting import every_window, largest, rows
+from tracekit.report.inputs import Inputs
+from tracekit.report.section import Missing, Section, chart, role_keys
+
+DISTINCT_ALPHA = 0.4
+
+
+def draw_totals(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw two bars a role: every access to a sector, and each sector once."""
+    present = fmt.in_order(table["role"])
+    figure, axes = charts.canvas(
+        size, x_title="512-byte sectors", y_title="", height_px=70 + 78 * len(present)
+    )
+    bars = table.melt("role", ["total_sectors", "distinct_sectors"], "kind", "sectors")
+    sns.barplot(
+        bars.astype({"sectors": float}),
+        x="sectors",
+        y="role",
+        hue="kind",
+        order=present,
+        palette=[charts.light("other")] * 2,
+        width=0.66,
+        saturation=1,
+        errorbar=None,
+        ax=axes,
+    )
+    for kind, container in enumerate(cast("list[BarContainer]", axes.containers)):
+        for role, bar in zip(present, container, strict=True):
+            bar.set_facecolor(charts.light(role))
+            bar.set_alpha(DISTINCT_ALPHA if kind == 1 else 1)
+        axes.bar_label(container, fmt=fmt.count, padding=4, color=charts.light("quiet"))
+    axes.set_yticks(range(len(present)), [fmt.role_title(role) for role in present])
+    axes.margins(x=0.16 if not size.is_narrow else 0.3)
+    axes.yaxis.grid(visible=False)
+    charts.count_ticks(axes.xaxis, steps=3 if size.is_narrow else 5)
+    charts.finish(axes)
+    return figure
+
+
+TOTALS_TITLE = "Traffic by role"
+
+
+def totals(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("traffic/totals")
+    if evidence is None:
+        return Missing(TOTALS_TITLE, "analyze")
+    table = evidence.table.assign(
+        accesses_per_sector=evidence.table["total_sectors"]
+        / evidence.table["distinct_sectors"].where(evidence.table["distinct_sectors"] > 0)
+    )
+    touched = table[table["total_sectors"] > 0]
+    drawn = chart(
+        draw_totals,
+        replace(evidence, table=touched),
+        title="Sectors read and written, and how many different ones",
+        says=describe_totals(touched),
+    )
+    return Section("totals", TOTALS_TITLE, {"figure": replace(drawn, evidence=evidence)})
+
+
+def describe_totals(table: pd.DataFrame) -> list[str]:
+    """Say which role has most of the traffic and which is touched again and again."""
+    if table.empty:
+        return ["No sector was read or written in this trace."]
+    all_sectors = table["total_sectors"].sum()
+    busiest = largest(table, "total_sectors")
+    hottest = largest(table, "accesses_per_sector")
+    each = [
+        f"{row.accesses_per_sector:.2f} times in the {fmt.role_title(row.role)}"
+        for row in rows(table)
+    ]
+    sentences = [
+        f"Most traffic goes to the {fmt.role_title(busiest['role'])}: "
+        f"{fmt.share(busiest['total_sectors'] / all_sectors)} of all sectors read and written.",
+        f"A sector is touched {fmt.listing(each)} on average.",
+    ]
+    if len(table) > 1:
+        sentences.append(
+            f"The larger that number, the shorter the pale bar beside the full one and the more "
+            f"a small NVM can catch: here most in the {fmt.role_title(hottest['role'])}."
+        )
+    return sentences
+
+
+def draw_mix(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `request_count` of each `kind`; the rows come in the order of drawing."""
+    return charts.role_bars(table, size, value="request_count", x_title="requests as queued")
+
+
+MIX_TITLE = "Mix of operations"
+SHOWN_KINDS = 12
+FLAGS = {"is_preflush": "flush first", "is_fua": "FUA", "is_meta": "meta"}
+
+
+def mix(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("traffic/mix")
+    if evidence is None:
+        return Missing(MIX_TITLE, "analyze")
+    bars = operation_kinds(evidence.table)
+    drawn = chart(
+        draw_mix,
+        replace(evidence, table=bars.head(SHOWN_KINDS)),
+        title="Requests by operation and flags",
+        says=describe_mix(evidence.table),
+        legend=role_keys(bars[["role"]]),
+    )
+    return Section("mix", MIX_TITLE, {"figure": replace(drawn, evidence=evidence)})
+
+
+def operation_kinds(table: pd.DataFrame) -> pd.DataFrame:
+    """Name each combination of operation and flags, the most frequent first."""
+    names = []
+    for _, row in table.iterrows():
+        # An empty flush carries its preflush flag by nature.
+        flags = [text for flag, text in FLAGS.items() if row[flag] and row["operation"] != "flush"]
+        names.append(", ".join([str(row["operation"]), *flags]))
+    named = table.assign(kind=names)[["role", "kind", "request_count"]]
+    counted = named.groupby(["role", "kind"]).sum().reset_index()
+    return counted.sort_values(
+        ["request_count", "role", "kind"], ascending=[False, True, True], ignore_index=True
+    )
+
+
+def describe_mix(table: pd.DataFrame) -> list[str]:
+    """Say the share of writes, and how often the cache of the device must be flushed."""
+    total = table["request_count"].sum()
+    if total == 0:
+        return ["The trace holds no request."]
+    writes = table.loc[table["operation"] == "write", "request_count"].sum()
+    reads = table.loc[table["operation"] == "read", "request_count"].sum()
+    sentences = [
+        f"Of {fmt.plural(total, 'request')}, {fmt.share(writes / total)} are writes and "
+        f"{fmt.share(reads / total)} reads."
+    ]
+    flushing = table[table["is_preflush"] | table["is_fua"] | (table["operation"] == "flush")]
+    flushes = flushing["request_count"].sum()
+    if flushes:
+        owners = flushing.groupby("role")["request_count"].sum()
+        each = [
+            f"{fmt.count(owners[role])} {fmt.role_title(role)}"
+            for role in fmt.in_order(owners.index)
+        ]
+        sentences.append(
+            f"{fmt.count(flushes)} of them ({fmt.listing(each)}) wait for the medium: they flush "
+            "the cache or force unit access. A device without a volatile cache serves them quickly."
+        )
+    return sentences
+
+
+def draw_sizes(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw one step curve for each role and operation over a binary logarithmic scale."""
+    figure, axes = charts.canvas(
+        size, x_title="length of a request", y_title="Requests of this length or shorter"
+    )
+    charts.role_curves(axes, table, x="length_bytes", y="smaller_ratio", steps=True)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    charts.write_ticks(axes.xaxis, fmt.data)
+    charts.share_axis(axes.yaxis)
+    charts.finish(axes)
+    return figure
+
+
+SIZES_TITLE = "Request sizes"
+
+
+def sizes(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("traffic/sizes")
+    if evidence is None:
+        return Missing(SIZES_TITLE, "analyze")
+    drawn = chart(
+        draw_sizes,
+        evidence,
+        title="Cumulative share of requests by length",
+        says=describe_sizes(evidence.table),
+        legend=role_keys(evidence.table),
+    )
+    return Section(
+        "sizes", SIZES_TITLE, {"figure": drawn, "merges": inputs.finding("traffic/merges")}
+    )
+
+
+def describe_sizes(table: pd.DataFrame) -> list[str]:
+    """Say the commonest length of each role and operation."""
+    sentences = []
+    for (role, operation), group in table.groupby(["role", "operation"], sort=True):
+        commonest = largest(group, "request_count")
+        part = commonest["request_count"] / group["request_count"].sum()
+        subject = f"{fmt.role_title(str(role)).capitalize()} {fmt.verb_plural(str(operation))}"
+        length = fmt.data(commonest["length_bytes"])
+        longest = fmt.data(group["length_bytes"].max())
+        sentences.append(
+            f"{subject}: all are {length} long."
+            if len(group) == 1
+            else f"{subject}: {fmt.share(part)} are {length} long, the longest {longest}."
+        )
+    return sentences or ["No request of this trace carries data."]
+
+
+def draw_throughput(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `bytes_per_second` of each role over `window_ns`."""
+    figure, axes = charts.canvas(size, x_title="time since the start", y_title="Bytes a second")
+    charts.role_curves(axes, table, x="window_ns", y="bytes_per_second")
+    charts.time_axis(axes.xaxis, table["window_ns"].max())
+    charts.data_axis(axes.yaxis, table["bytes_per_second"].max())
+    axes.set_ylim(bottom=0)
+    charts.finish(axes)
+    return figure
+
+
+THROUGHPUT_TITLE = "Traffic over time"
+
+
+def throughput(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("traffic/throughput")
+    if evidence is None:
+        return Missing(THROUGHPUT_TITLE, "analyze")
+    rates = rate_by_role(evidence.table)
+    drawn = chart(
+        draw_throughput,
+        replace(evidence, table=rates),
+        title="Bytes asked for, by role",
+        says=describe_throughput(rates),
+        legend=role_keys(rates),
+    )
+    return Section("throughput", THROUGHPUT_TITLE, {"figure": replace(drawn, evidence=evidence)})
+
+
+def rate_by_role(table: pd.DataFrame) -> pd.DataFrame:
+    """Add up the operations of a role that move data and turn bytes into bytes a second."""
+    moving = table[table["operation"].isin(["read", "write"])]
+    length_ns = float(table["window_length_ns"].max()) if len(table) else 0.0
+    summed = moving.groupby(["role", "window_ns"])[["request_bytes"]].sum().reset_index()
+    rates = every_window(summed, length_ns, values=["request_bytes"], missing=0.0)
+    return rates.assign(bytes_per_second=rates["request_bytes"] * 1e9 / max(length_ns, 1.0))
+
+
+def describe_throughput(rates: pd.DataFrame) -> list[str]:
+    """Say the peak of each role and when it was."""
+    sentences = []
+    for role in fmt.in_order(rates["role"]):
+        mine = rates[rates["role"] == role]
+        peak = largest(mine, "bytes_per_second")
+        sentences.append(
+            f"{fmt.role_title(role).capitalize()}: at most {fmt.data(peak['bytes_per_second'])} a "
+            f"second, {fmt.duration(peak['window_ns'])} after the start; "
+            f"{fmt.data(mine['bytes_per_second'].mean())} a second on average."
+        )
+    return sentences or ["The trace holds no read and no write."]
+
+
+def draw_sequentiality(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `sequential_ratio` of each `kind`."""
+    return charts.role_bars(
+        table, size, value="sequential_ratio", x_title="share of requests", write=fmt.share
+    )
+
+
+SEQUENTIALITY_TITLE = "Sequentiality"
+SHOWN_STREAMS = 12
+
+
+def sequentiality(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("workload/sequentiality")
+    if evidence is None:
+        return Missing(SEQUENTIALITY_TITLE, "analyze")
+    busiest = evidence.table.sort_values("request_count", ascending=False, kind="stable")
+    several = evidence.table["device"].nunique() > 1
+    bars = busiest.head(SHOWN_STREAMS).assign(
+        kind=[
+            f"{row.operation} on {fmt.printable(row.device)}" if several else row.operation
+            for row in rows(busiest.head(SHOWN_STREAMS))
+        ]
+    )
+    drawn = chart(
+        draw_sequentiality,
+        replace(evidence, table=bars),
+        title="Requests that begin where the one before them ended",
+        says=describe_sequentiality(busiest),
+        legend=role_keys(bars[["role"]]),
+    )
+    return Section(
+        "sequentiality",
+        SEQUENTIALITY_TITLE,
+        {
+            "figure": replace(drawn, evidence=evidence),
+            "run_lengths": inputs.finding("workload/run_lengths"),
+            "jumps": inputs.finding("workload/jumps"),
+        },
+    )
+
+
+def describe_sequentiality(table: pd.DataFrame) -> list[str]:
+    """Say the share of each busy stream and how long its runs are."""
+    sentences = []
+    for row in rows(table.head(4)):
+        sentences.append(
+            f"{fmt.role_title(row.role).capitalize()} {fmt.verb_plural(row.operation)}: "
+            f"{fmt.share(row.sequential_ratio)} sequential, in runs of "
+            f"{fmt.number(row.run_avg_requests)} requests on average."
+        )
+    return sentences or ["The trace holds no read and no write."]
+
+
+NAME_LIMIT = 16
+
+
+def draw_processes(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw one stacked bar a process: a column a role, the busiest process first."""
+    figure, axes = charts.canvas(
+        size, x_title="requests as queued", y_title="", height_px=70 + 26 * len(table)
+    )
+    left = table[table.columns[0]] * 0
+    for role in fmt.in_order(table.columns):
+        axes.barh(range(len(table)), table[role], left=left, color=charts.light(role), height=0.66)
+        left = left + table[role]
+    axes.set_yticks(range(len(table)), [shortened(name) for name in table.index])
+    axes.invert_yaxis()
+    axes.yaxis.grid(visible=False)
+    charts.count_ticks(axes.xaxis, steps=3 if size.is_narrow else 5)
+    charts.finish(axes)
+    return figure
+
+
+def shortened(name: str) -> str:
+    """Return a name that leaves room for its bar."""
+    return name if len(name) <= NAME_LIMIT else f"{name[: NAME_LIMIT - 1]}…"
+
+
+PROCESSES_TITLE = "Processes"
+SHOWN_PROCESSES = 12
+NOT_KNOWN = "(name not known)"
+
+
+def processes(inputs: Inputs) -> Section | Missing:
+    """Build the section, or say that `analyze` has not run."""
+    evidence = inputs.finding("traffic/processes")
+    if evidence is None:
+        return Missing(PROCESSES_TITLE, "analyze")
+    bars = by_process(evidence.table)
+    drawn = chart(
+        draw_processes,
+        replace(evidence, table=bars.head(SHOWN_PROCESSES)),
+        title="Requests of the busiest processes, by role",
+        says=describe_processes(bars),
+        legend=role_keys(evidence.table[["role"]]),
+    )
+    return Section("processes", PROCESSES_TITLE, {"figure": replace(drawn, evidence=evidence)})
+
+
+def by_process(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a process, the busiest first, and one column of requests a role."""
+    names = [
+        NOT_KNOWN if fmt.is_missing(name) else fmt.printable(name) for name in table["process"]
+    ]
+    return (
+        table.assign(name=names)
+        .pivot_table(
+            index=["process_rank", "name"],
+            columns="role",
+            values="request_count",
+            aggfunc="sum",
+            fill_value=0,
+        )
+        .sort_index()
+        .droplevel("process_rank")
+    )
+
+
+def describe_processes(bars: pd.DataFrame) -> list[str]:
+    """Say which process leads, and what the name of a process does and does not mean."""
+    if bars.empty:
+        return ["The trace holds no request."]
+    totals = bars.sum(axis="columns")
+    return [
+        f"{totals.index[0]} queued {fmt.count(totals.iloc[0])} requests, "
+        f"{fmt.share(totals.iloc[0] / totals.sum())} of those of the processes shown.",
+        "Delayed writes are queued by kernel threads, so a name says who queued a request, "
+        "not always who wrote the data.",
+    ]
