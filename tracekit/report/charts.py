@@ -392,6 +392,17 @@ def cumulative_times(table: pd.DataFrame, size: Size, *, x_title: str, y_title: 
     return figure
 
 
+def bytes_over_time(table: pd.DataFrame, size: Size, *, column: str, y_title: str) -> Figure:
+    """Draw a column of bytes over `window_ns`, a curve a role."""
+    figure, axes = canvas(size, x_title="time since the start", y_title=y_title)
+    role_curves(axes, table, x="window_ns", y=column)
+    time_axis(axes.xaxis, table["window_ns"].max())
+    data_axis(axes.yaxis, table[column].max())
+    axes.set_ylim(bottom=0)
+    finish(axes)
+    return figure
+
+
 def log_axis(axis: Axis, write: Callable[[Any], str], *, size: Size) -> None:
     """Make an axis logarithmic, with as many decades (or parts of one) as there is room for."""
     from math import log10

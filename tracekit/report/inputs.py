@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,10 @@ SUMMARY_KEYS = ("plan", "pace", "engine", "targets", "warnings")
 
 @dataclass(frozen=True)
 class Evidence:
-    """A table with its origin: the SQL that made it, or the stage that wrote it."""
+    """A table with its origin: the SQL that made it, or the stage that wrote it.
+
+    A figure draws `shown`, such as the rows of one device, or the whole table where it is None.
+    """
 
     name: str
     origin: str
@@ -41,6 +44,11 @@ class Evidence:
     grain: str = ""
     columns: Mapping[str, str] | None = None
     parameters: Mapping[str, int] | None = None
+    shown: pd.DataFrame | None = None
+
+    def showing(self, table: pd.DataFrame) -> Evidence:
+        """Return the same evidence, of which a figure draws `table`."""
+        return replace(self, shown=table)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Draw, drawn
-from tracekit.report.inputs import Evidence
+from tracekit.report.inputs import Evidence, Inputs
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,31 @@ class Missing:
     stage: str
 
 
+Parts = Mapping[str, Any]
+BuildSection = Callable[[Inputs], Section | Missing | None]
+
+
+def analyzed(
+    title: str, *analyses: str, optional: Sequence[str] = ()
+) -> Callable[[Callable[..., Parts]], BuildSection]:
+    """Make a section of a function from findings to parts; it is missing until `analyze` has run.
+
+    The function gets the findings in this order, None for an optional one that was not made.
+    """
+
+    def decorate(build: Callable[..., Parts]) -> BuildSection:
+        @functools.wraps(build)
+        def section(inputs: Inputs) -> Section | Missing:
+            found = [inputs.finding(name) for name in (*analyses, *optional)]
+            if any(evidence is None for evidence in found[: len(analyses)]):
+                return Missing(title, "analyze")
+            return Section(build.__name__, title, build(*found))
+
+        return section
+
+    return decorate
+
+
 def chart(
     draw: Draw,
     evidence: Evidence,
@@ -61,13 +87,14 @@ def chart(
     legend: Sequence[Key] = (),
     name: str = "",
 ) -> Chart:
-    """Draw the evidence's table in both widths; the name defaults to that of the evidence.
+    """Draw the table that the evidence shows; the name defaults to that of the evidence.
 
     An empty table is not drawn: what is said of it then stands alone.
     """
+    table = evidence.table if evidence.shown is None else evidence.shown
     name = name or evidence.name.replace("/", "-").replace("_", "-")
     label = f"{title}. {' '.join(says)}"
-    markup = "" if evidence.table.empty else drawn(draw, evidence.table, name=name, label=label)
+    markup = "" if table.empty else drawn(draw, table, name=name, label=label)
     return Chart(name, title, markup, says, evidence, legend)
 
 

@@ -149,10 +149,9 @@ def _sequential_ratio(inputs: Inputs) -> float | None:
 
 def _hits(lru: Evidence, totals: pd.DataFrame) -> Chart:
     sizes = spread(sorted(set(lru.table["row_bytes"])), len(ROW_STYLES))
-    shown = lru.table[lru.table["row_bytes"].isin(sizes)]
-    drawn = chart(
+    return chart(
         draw_hits,
-        replace(lru, table=shown),
+        replace(lru, table=totals).showing(lru.table[lru.table["row_bytes"].isin(sizes)]),
         title="Hit rate by number of buffers, a curve a row size",
         says=describe_hits(totals),
         legend=[
@@ -161,7 +160,6 @@ def _hits(lru: Evidence, totals: pd.DataFrame) -> Chart:
         ],
         name="buffer-hits",
     )
-    return replace(drawn, evidence=replace(lru, table=totals))
 
 
 def spread(values: Sequence[int], most: int) -> list[int]:
@@ -199,9 +197,9 @@ def _sizes(lru: Evidence) -> Chart:
     curves = {"dram": most, "most": most, "unbuffered": most}
     if fewest["buffers"].iloc[0] < most["buffers"].iloc[0]:
         curves["one"] = fewest
-    drawn = chart(
+    return chart(
         draw_sizes,
-        replace(lru, table=speeds(curves, "row_bytes")),
+        lru.showing(speeds(curves, "row_bytes")),
         title="Throughput by size of a buffer",
         says=describe_sizes(most),
         legend=memory_keys(
@@ -209,7 +207,6 @@ def _sizes(lru: Evidence) -> Chart:
         ),
         name="buffer-sizes",
     )
-    return replace(drawn, evidence=lru)
 
 
 def memory_keys(buffers: Mapping[str, int]) -> list[Key]:
@@ -264,11 +261,9 @@ def describe_sizes(table: pd.DataFrame) -> list[str]:
 def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Chart:
     table = pd.DataFrame(hit_rates)
     found = Evidence(evidence.name, "buffer.json of tracekit simulate buffer", table)
-    drawn = chart(
+    return chart(
         draw_rates,
-        replace(
-            found, table=speeds(dict.fromkeys(("dram", "most", "unbuffered"), table), "hit_rate")
-        ),
+        found.showing(speeds(dict.fromkeys(("dram", "most", "unbuffered"), table), "hit_rate")),
         title="Throughput by hit rate, if reads and writes hit alike",
         says=describe_rates(table),
         legend=[
@@ -281,7 +276,6 @@ def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Chart:
         ],
         name="buffer-rates",
     )
-    return replace(drawn, evidence=found)
 
 
 def describe_rates(table: pd.DataFrame) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -144,15 +144,14 @@ def _figure(evidence: Evidence, table: pd.DataFrame, kind: str, *, hidden: int) 
     says = describe_volumes(table)
     if hidden:
         says.append(f"{fmt.count(hidden)} more curves are in the table.")
-    drawn = chart(
+    return chart(
         draw_volumes,
-        replace(evidence, table=table),
+        evidence.showing(table),
         title=VOLUME_TITLES[kind],
         says=says,
         legend=legend,
         name=f"cache-volumes-{kind}",
     )
-    return replace(drawn, evidence=evidence)
 
 
 def describe_volumes(table: pd.DataFrame) -> list[str]:
@@ -175,16 +174,6 @@ PLANE_TIME_UNITS = (("h", HOUR_NS), ("min", MINUTE_NS), ("s", 1e9), ("ms", 1e6),
 LEAST_IN_UNIT = 3.0
 
 
-def draw_plane(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `read_latency_avg_ns` by `pcm_bytes` and `flash_bytes`, darker where it is longer."""
-    return _surface(table, size, column="read_latency_avg_ns", unit_ns=1e3)
-
-
-def draw_time_plane(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `io_time_ns` in the same way, in the unit that `time_unit` chooses."""
-    return _surface(table, size, column="io_time_ns", unit_ns=time_unit(table)[1])
-
-
 def time_unit(table: pd.DataFrame) -> tuple[str, float]:
     """Return the largest unit, with its ns, of which the longest I/O time has some."""
     longest = float(table["io_time_ns"].max())
@@ -192,7 +181,8 @@ def time_unit(table: pd.DataFrame) -> tuple[str, float]:
     return next(fitting, PLANE_TIME_UNITS[-1])
 
 
-def _surface(table: pd.DataFrame, size: Size, *, column: str, unit_ns: float) -> Figure:
+def draw_plane(table: pd.DataFrame, size: Size, *, column: str, unit_ns: float) -> Figure:
+    """Draw `column` by `pcm_bytes` and `flash_bytes`, darker where it is longer."""
     figure, axes = charts.canvas(
         size,
         x_title="flash cache",
@@ -233,28 +223,27 @@ def _three_digits(value: float) -> str:
 
 def planes(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> list[Chart]:
     """Return the surface of each measure; without reads that of the I/O time."""
-    table = evidence.table
-    mine = replace(evidence, table=table[table["even_flash_bytes"].isna()])
+    table = evidence.table[evidence.table["even_flash_bytes"].isna()]
     how = _arranged(answer)
     drawn = [
         chart(
-            draw_time_plane,
-            mine,
-            title=f"I/O time of all devices in {time_unit(mine.table)[0]}, {how}",
-            says=describe_time_plane(mine.table),
+            partial(draw_plane, column="io_time_ns", unit_ns=time_unit(table)[1]),
+            evidence.showing(table),
+            title=f"I/O time of all devices in {time_unit(table)[0]}, {how}",
+            says=describe_time_plane(table),
             name="cache-plane-time",
         )
     ]
     if has_reads:
         latency = chart(
-            draw_plane,
-            mine,
+            partial(draw_plane, column="read_latency_avg_ns", unit_ns=1e3),
+            evidence.showing(table),
             title=f"Mean read latency in µs, {how}",
-            says=describe_plane(mine.table),
+            says=describe_plane(table),
             name="cache-plane",
         )
         drawn.insert(0, latency)
-    return [replace(each, evidence=evidence) for each in drawn]
+    return drawn
 
 
 def _arranged(answer: Mapping[str, Any]) -> str:
@@ -294,18 +283,9 @@ def describe_time_plane(table: pd.DataFrame) -> list[str]:
 EVEN_STYLES = (("swap", "dotted"), ("journal", "dashed"), ("fs", "solid"))
 
 
-def draw_even(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `read_latency_avg_ns` over the PCM's share of the cost, a curve a budget."""
-    return _lines(table, size, column="read_latency_avg_ns", title="Mean read latency")
-
-
-def draw_even_time(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `io_time_ns` over the PCM's share of the cost, a curve a budget."""
-    return _lines(table, size, column="io_time_ns", title="Aggregate I/O time")
-
-
-def _lines(table: pd.DataFrame, size: Size, *, column: str, title: str) -> Figure:
-    figure, axes = charts.canvas(size, x_title="share of the cost that is PCM", y_title=title)
+def draw_even(table: pd.DataFrame, size: Size, *, column: str, y_title: str) -> Figure:
+    """Draw `column` over the PCM's share of the cost, a curve a budget."""
+    figure, axes = charts.canvas(size, x_title="share of the cost that is PCM", y_title=y_title)
     for at, (_, line) in enumerate(table.groupby("even_flash_bytes", sort=True)):
         colour, style = EVEN_STYLES[at % len(EVEN_STYLES)]
         axes.plot(
@@ -321,11 +301,6 @@ def _lines(table: pd.DataFrame, size: Size, *, column: str, title: str) -> Figur
     charts.time_axis(axes.yaxis, float(table[column].max()))
     charts.finish(axes)
     return figure
-
-
-def draw_changes(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `gain_ratio` of each `kind`, in the order of the rows."""
-    return charts.gain_bars(table, size, x_title="saved by the best split against all flash")
 
 
 CHANGE_MEASURES = {
@@ -353,14 +328,13 @@ def changed(evidence: Evidence) -> list[Chart]:
 def _cache_changes_figure(evidence: Evidence, table: pd.DataFrame, measure: str) -> Chart:
     name, colour = CHANGE_MEASURES[measure]
     mine = at_best_budget(table)
-    drawn = chart(
-        draw_changes,
-        replace(evidence, table=mine.assign(kind=change_kinds(mine), role=colour)),
+    return chart(
+        partial(charts.gain_bars, x_title="saved by the best split against all flash"),
+        evidence.showing(mine.assign(kind=change_kinds(mine), role=colour)),
         title=f"What PCM saves of the {name} when a device is another",
         says=describe_changes(mine, name),
         name=f"cache-sensitivity-{measure.replace('_', '-')}",
     )
-    return replace(drawn, evidence=evidence)
 
 
 def at_best_budget(table: pd.DataFrame) -> pd.DataFrame:
@@ -444,9 +418,9 @@ def _curve(evidence: Evidence, kind: str) -> Chart:
     mine = mine[mine["scope"] == "all"]
     names = [*fmt.in_order(mine["role"]), *(["all"] if (mine["role"] == "all").any() else [])]
     titles = {"shared": "One LRU cache for all roles", "own": "An LRU cache for each role alone"}
-    drawn = chart(
+    return chart(
         draw_curves,
-        replace(evidence, table=mine),
+        evidence.showing(mine),
         title=titles[kind],
         says=describe_curve(mine),
         legend=[
@@ -457,7 +431,6 @@ def _curve(evidence: Evidence, kind: str) -> Chart:
         ],
         name=f"cache-curve-{kind}",
     )
-    return replace(drawn, evidence=evidence)
 
 
 def describe_curve(table: pd.DataFrame) -> list[str]:
@@ -525,8 +498,8 @@ def _even(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> 
     ]
     figures = [
         chart(
-            draw_even_time,
-            replace(evidence, table=mine),
+            partial(draw_even, column="io_time_ns", y_title="Aggregate I/O time"),
+            evidence.showing(mine),
             title="I/O time of caches of equal cost",
             says=describe_even_time(mine),
             legend=legend,
@@ -535,15 +508,15 @@ def _even(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> 
     ]
     if has_reads:
         latency = chart(
-            draw_even,
-            replace(evidence, table=mine),
+            partial(draw_even, column="read_latency_avg_ns", y_title="Mean read latency"),
+            evidence.showing(mine),
             title="Read latency of caches of equal cost",
             says=describe_even(mine),
             legend=legend,
             name="cache-even",
         )
         figures.insert(0, latency)
-    return [replace(drawn, evidence=evidence) for drawn in figures]
+    return figures
 
 
 def describe_even_time(table: pd.DataFrame) -> list[str]:

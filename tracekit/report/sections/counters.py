@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -75,7 +74,7 @@ def counters(inputs: Inputs) -> Section | None:
     cells = correlated(statistics.table)
     parts = {
         "result": result,
-        "figure": None if cells.empty else _figure(replace(statistics, table=cells), statistics),
+        "figure": None if cells.empty else _figure(statistics, cells),
         "statistics": statistics,
         "not_counted": not_counted(result["workloads"]),
         "least": LEAST_CORRELATED,
@@ -99,16 +98,15 @@ def not_counted(workloads: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _figure(cells: Evidence, whole: Evidence) -> Chart:
-    shown = chart(
+def _figure(statistics: Evidence, cells: pd.DataFrame) -> Chart:
+    return chart(
         draw_heat,
-        cells,
+        statistics.showing(cells),
         title="Correlation of each event with the throughput, by workload",
-        says=describe_counters(cells.table),
+        says=describe_counters(cells),
         legend=KEYS,
         name="counters-heat",
     )
-    return replace(shown, evidence=whole)
 
 
 def describe_counters(cells: pd.DataFrame) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from tracekit.report import charts
@@ -18,7 +18,7 @@ from tracekit.report import formatting as fmt
 from tracekit.report.charts import Size
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Chart, Key, Section, chart
-from tracekit.report.sections.replay import draw_ratio_points
+from tracekit.report.sections.replay import draw_ratios
 from tracekit.sweep.summary import NAMED, paragraphs, setting_word, stand_ins
 from tracekit.sweep.summary import varied_settings as settings_of
 
@@ -67,14 +67,14 @@ def file_operations(inputs: Inputs) -> Section | None:
     keys = [Key("quiet", "traced"), *map(Key, REPLAY_COLOURS, names)]
     drawn = chart(
         draw_file_operations,
-        replace(calls, table=bars),
+        calls.showing(bars),
         title="Time of a call by operation, mean and 99 %",
         says=describe_file_operations(calls.table, inputs.info),
         legend=keys,
         name="file-operations",
     )
     parts = {
-        "figure": replace(drawn, evidence=calls),
+        "figure": drawn,
         "replays": replays,
         "processes": inputs.computed("files/file_processes"),
         "files": _printable(inputs.computed("files/busiest_files")),
@@ -264,14 +264,18 @@ def call_times(inputs: Inputs, shown: pd.DataFrame, *, steps: pd.DataFrame) -> l
     if left_out:
         says.append(f"{left_out} more workloads and targets have no curve here, for lack of room.")
     drawn = chart(
-        _draw,
-        replace(calls, table=table),
+        partial(
+            charts.cumulative_times,
+            x_title="time of a call",
+            y_title="Calls that took this long or less",
+        ),
+        calls.showing(table),
         title="How long a call takes at the costliest step",
         says=says,
         legend=legend,
         name="file-call-times",
     )
-    return [replace(drawn, evidence=calls)]
+    return [drawn]
 
 
 def costliest(calls: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
@@ -284,12 +288,6 @@ def costliest(calls: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     named = chosen.assign(kind=kinds)
     named = named[named["kind"].isin(known)]
     return named.assign(role=[CALL_COLOURS[known.index(kind)] for kind in named["kind"]])
-
-
-def _draw(table: pd.DataFrame, size: Size) -> Drawing:
-    return charts.cumulative_times(
-        table, size, x_title="time of a call", y_title="Calls that took this long or less"
-    )
 
 
 FILE_RUNS_TITLE = "What servers and programs get of a file system"
@@ -341,8 +339,8 @@ def file_runs(inputs: Inputs) -> Section | None:
     parts = {
         "says": describe_runs(whole, shown),
         "figures": [
-            _rates(replace(points, table=shown), len(whole)),
-            _breakdown(replace(points, table=steps)),
+            _rates(points, shown, settings=len(whole)),
+            _breakdown(points, steps),
             *call_times(inputs, shown, steps=steps),
             *_curves(points, whole),
         ],
@@ -445,22 +443,22 @@ def _other_settings(text: str) -> str:
     return json.dumps({key: value for key, value in settings.items() if key not in NAMED})
 
 
-def _rates(shown: Evidence, settings: int) -> Chart:
+def _rates(points: Evidence, shown: pd.DataFrame, *, settings: int) -> Chart:
     lines = ["Mean of the repeats; the line goes from the slowest to the fastest."]
-    if len(shown.table) < settings:
-        count = fmt.count(settings - len(shown.table))
+    if len(shown) < settings:
+        count = fmt.count(settings - len(shown))
         lines.append(f"{count} more settings are in the curves below and in the table.")
     return chart(
         draw_rates,
-        shown,
+        points.showing(shown),
         title="Steps a second",
         says=lines,
         name="file-rates",
     )
 
 
-def _breakdown(steps: Evidence) -> Chart:
-    table = steps.table.assign(role=[step_colour(step) for step in steps.table["step"]])
+def _breakdown(points: Evidence, steps: pd.DataFrame) -> Chart:
+    table = steps.assign(role=[step_colour(step) for step in steps["step"]])
     order = table.groupby("step")["time_ratio"].sum().sort_values(ascending=False).index
     ranks = {step: rank for rank, step in enumerate(order)}
     table = table.assign(rank=table["step"].map(ranks)).sort_values(["kind", "rank"])
@@ -468,7 +466,7 @@ def _breakdown(steps: Evidence) -> Chart:
     share = fmt.share(top["time_ratio"])
     return chart(
         draw_breakdown,
-        replace(steps, table=table.reset_index(drop=True)),
+        points.showing(table.reset_index(drop=True)),
         title="Where the time goes",
         says=[f"The largest share is that of {top['step']} of {top['kind']}: {share}."],
         legend=tuple(Key(step_colour(str(step)), str(step).replace("_", " ")) for step in order),
@@ -495,7 +493,7 @@ def _curves(points: Evidence, whole: pd.DataFrame) -> list[Chart]:
         found.append(
             chart(
                 draw,
-                replace(points, table=table),
+                points.showing(table),
                 title=title,
                 says=[
                     "Both axes are logarithmic; all else is as it is in most of the settings.",
@@ -529,11 +527,6 @@ def _look(whole: pd.DataFrame, personality: str, target: str) -> tuple[str, str]
     round_, line = divmod(list(dict.fromkeys(whole["target"])).index(target), len(CURVE_LINES))
     colour = personalities.index(personality) + round_ * len(personalities)
     return CURVE_COLOURS[colour % len(CURVE_COLOURS)], CURVE_LINES[line]
-
-
-def draw_ratios(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `ratio` of each `kind` with its interval: to the right of 1 DAX is faster."""
-    return draw_ratio_points(table, size, x_title="steps a second with DAX by those without")
 
 
 def draw_savings(table: pd.DataFrame, size: Size) -> Figure:
@@ -618,8 +611,8 @@ def _ratios(verdicts: Evidence) -> Chart:
     colours = [VERDICT_COLOURS[verdict] for verdict in shown["verdict"]]
     told = [verdict for verdict in VERDICT_COLOURS if verdict in set(shown["verdict"])]
     return chart(
-        draw_ratios,
-        replace(verdicts, table=shown.assign(role=colours)),
+        partial(draw_ratios, x_title="steps a second with DAX by those without"),
+        verdicts.showing(shown.assign(role=colours)),
         title="Rates with DAX beside those without",
         says=["Lines are 95 % confidence intervals.", *_left_out(verdicts.table, shown)],
         legend=tuple(Key(VERDICT_COLOURS[verdict], verdict) for verdict in told),
@@ -641,7 +634,7 @@ def _savings(savings: Evidence) -> Chart:
     ]
     return chart(
         draw_savings,
-        replace(savings, table=shown),
+        savings.showing(shown),
         title="Time that DAX saves at each step",
         says=says,
         legend=tuple(Key(step_colour(str(step)), str(step).replace("_", " ")) for step in ranks),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 import seaborn as sns
@@ -13,15 +13,8 @@ from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Size
 from tracekit.report.formatting import every_window, largest, rows
-from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Key, Missing, Section, chart, role_keys
-
-
-def draw_distribution(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw one step curve for each role, and for each operation where the table has it."""
-    return charts.cumulative_times(
-        table, size, x_title="latency", y_title="Requests that took this long or less"
-    )
+from tracekit.report.inputs import Evidence
+from tracekit.report.section import Chart, Key, Parts, analyzed, chart, role_keys
 
 
 def draw_latency_over_time(table: pd.DataFrame, size: Size) -> Figure:
@@ -37,36 +30,39 @@ def draw_latency_over_time(table: pd.DataFrame, size: Size) -> Figure:
     return figure
 
 
-LATENCY_TITLE = "Latency"
 SERVICE = "d2c"
 RESPONSE = "wait"
 
 
-def latency(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("latency/distribution")
-    by_role = inputs.finding("latency/latency")
-    if evidence is None or by_role is None:
-        return Missing(LATENCY_TITLE, "analyze")
+@analyzed(
+    "Latency",
+    "latency/distribution",
+    "latency/latency",
+    optional=("latency/btt", "latency/latency_over_time"),
+)
+def latency(
+    evidence: Evidence, by_role: Evidence, btt: Evidence | None, over_time: Evidence | None
+) -> Parts:
+    """Show how long the requests take."""
     response = evidence.table[evidence.table["step"] == RESPONSE]
     drawn = chart(
-        draw_distribution,
-        replace(evidence, table=response),
+        partial(
+            charts.cumulative_times,
+            x_title="latency",
+            y_title="Requests that took this long or less",
+        ),
+        evidence.showing(response),
         title="Response time: from queued to completed, closing flushes included",
         says=describe_latency(by_role.table),
         legend=role_keys(response),
     )
-    return Section(
-        "latency",
-        LATENCY_TITLE,
-        {
-            "figure": replace(drawn, evidence=evidence),
-            "rows": service_rows(by_role.table),
-            "by_role": by_role,
-            "btt": inputs.finding("latency/btt"),
-            "over_time": _over_time(inputs.finding("latency/latency_over_time")),
-        },
-    )
+    return {
+        "figure": drawn,
+        "rows": service_rows(by_role.table),
+        "by_role": by_role,
+        "btt": btt,
+        "over_time": _over_time(over_time),
+    }
 
 
 def _over_time(evidence: Evidence | None) -> Chart | None:
@@ -79,9 +75,9 @@ def _over_time(evidence: Evidence | None) -> Chart | None:
         values=["latency_p99_ns"],
         missing=math.nan,
     )
-    drawn = chart(
+    return chart(
         draw_latency_over_time,
-        replace(evidence, table=curves),
+        evidence.showing(curves),
         title="Response times over time",
         says=[
             f"The slowest window is the {fmt.role_title(str(slowest['role']))}'s, "
@@ -90,7 +86,6 @@ def _over_time(evidence: Evidence | None) -> Chart | None:
         ],
         legend=role_keys(evidence.table),
     )
-    return replace(drawn, evidence=evidence)
 
 
 def service_rows(table: pd.DataFrame) -> list[dict[str, str]]:
@@ -156,7 +151,6 @@ def draw_depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
     return figure
 
 
-DEPTH_TITLE = "Queue depth"
 DEPTH_KEYS = (
     Key("accent", "mean of the window", "solid"),
     Key("base", "up to the most that a request met"),
@@ -164,29 +158,23 @@ DEPTH_KEYS = (
 SHOWN_DEVICES = 4
 
 
-def depth(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("latency/depth_over_time")
-    if evidence is None:
-        return Missing(DEPTH_TITLE, "analyze")
+@analyzed("Queue depth", "latency/depth_over_time")
+def depth(evidence: Evidence) -> Parts:
+    """Show how many requests are under way."""
     devices = list(dict.fromkeys(evidence.table["device"]))
     figures = []
     for number, device in enumerate(devices[:SHOWN_DEVICES]):
         mine = evidence.table[evidence.table["device"] == device]
         drawn = chart(
             draw_depth_over_time,
-            replace(evidence, table=mine),
+            evidence.showing(mine),
             title=f"Requests under way on {fmt.printable(device)}",
             says=describe_depth(mine),
             legend=DEPTH_KEYS,
             name=f"depth-{number}",
         )
-        figures.append(replace(drawn, evidence=evidence))
-    return Section(
-        "depth",
-        DEPTH_TITLE,
-        {"figures": figures, "hidden_count": max(0, len(devices) - SHOWN_DEVICES)},
-    )
+        figures.append(drawn)
+    return {"figures": figures, "hidden_count": max(0, len(devices) - SHOWN_DEVICES)}
 
 
 def describe_depth(table: pd.DataFrame) -> list[str]:
@@ -202,33 +190,24 @@ def describe_depth(table: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def draw_interarrival(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw one step curve for each role, and for each operation where the table has it."""
-    return charts.cumulative_times(
-        table, size, x_title="gap to the next request", y_title="Gaps of this length or shorter"
-    )
-
-
-INTERARRIVAL_TITLE = "Gaps between requests"
 BURST_RATIO = 10
 
 
-def interarrival(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("workload/interarrival")
-    percentiles = inputs.finding("workload/interarrival_percentiles")
-    if evidence is None or percentiles is None:
-        return Missing(INTERARRIVAL_TITLE, "analyze")
+@analyzed("Gaps between requests", "workload/interarrival", "workload/interarrival_percentiles")
+def interarrival(evidence: Evidence, percentiles: Evidence) -> Parts:
+    """Show the gaps between the requests of each role."""
     drawn = chart(
-        draw_interarrival,
+        partial(
+            charts.cumulative_times,
+            x_title="gap to the next request",
+            y_title="Gaps of this length or shorter",
+        ),
         evidence,
         title="Cumulative share of gaps by length",
         says=describe_interarrival(percentiles.table),
         legend=role_keys(evidence.table),
     )
-    return Section(
-        "interarrival", INTERARRIVAL_TITLE, {"figure": drawn, "percentiles": percentiles}
-    )
+    return {"figure": drawn, "percentiles": percentiles}
 
 
 def describe_interarrival(table: pd.DataFrame) -> list[str]:
@@ -246,32 +225,23 @@ def describe_interarrival(table: pd.DataFrame) -> list[str]:
     return sentences or ["There are fewer than two requests of any role."]
 
 
-def draw_commit_intervals(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw one step curve for each role, and for each operation where the table has it."""
-    return charts.cumulative_times(
-        table, size, x_title="time to the next flush", y_title="Flushes this soon or sooner"
-    )
-
-
-COMMITS_TITLE = "Cache flushes"
-
-
-def commits(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("workload/commit_intervals")
-    totals = inputs.finding("workload/commits")
-    if evidence is None or totals is None:
-        return Missing(COMMITS_TITLE, "analyze")
+@analyzed("Cache flushes", "workload/commit_intervals", "workload/commits")
+def commits(evidence: Evidence, totals: Evidence) -> Parts:
+    """Show how often each role flushes the cache of its device."""
     drawn = None
     if not evidence.table.empty:
         drawn = chart(
-            draw_commit_intervals,
+            partial(
+                charts.cumulative_times,
+                x_title="time to the next flush",
+                y_title="Flushes this soon or sooner",
+            ),
             evidence,
             title="Time from one flush of a role to its next",
             says=describe_commits(totals.table),
             legend=role_keys(evidence.table),
         )
-    return Section("commits", COMMITS_TITLE, {"figure": drawn, "totals": totals})
+    return {"figure": drawn, "totals": totals}
 
 
 def describe_commits(table: pd.DataFrame) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -17,8 +16,8 @@ from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Size
 from tracekit.report.formatting import every_window
-from tracekit.report.inputs import Inputs
-from tracekit.report.section import Key, Missing, Section, chart, role_keys
+from tracekit.report.inputs import Evidence
+from tracekit.report.section import Key, Parts, analyzed, chart, role_keys
 from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 
 
@@ -54,15 +53,16 @@ def _from_origin(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([origins, curves], ignore_index=True)
 
 
-COVERAGE_TITLE = "Hot blocks"
 HALF, MOST = 0.5, 0.9
 
 
-def coverage(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `classify` and `analyze` have not run."""
-    evidence = inputs.finding("locality/coverage")
-    if evidence is None:
-        return Missing(COVERAGE_TITLE, "analyze")
+@analyzed(
+    "Hot blocks",
+    "locality/coverage",
+    optional=("locality/temperature", "locality/hottest"),
+)
+def coverage(evidence: Evidence, temperature: Evidence | None, hottest: Evidence | None) -> Parts:
+    """Show how much of the traffic the hottest blocks of each role take."""
     drawn = chart(
         draw_coverage,
         evidence,
@@ -70,15 +70,7 @@ def coverage(inputs: Inputs) -> Section | Missing:
         says=describe_coverage(evidence.table),
         legend=(*role_keys(evidence.table), Key("optimal", "all roles", "dotted")),
     )
-    return Section(
-        "coverage",
-        COVERAGE_TITLE,
-        {
-            "figure": drawn,
-            "temperature": inputs.finding("locality/temperature"),
-            "hottest": inputs.finding("locality/hottest"),
-        },
-    )
+    return {"figure": drawn, "temperature": temperature, "hottest": hottest}
 
 
 def describe_coverage(table: pd.DataFrame) -> list[str]:
@@ -108,30 +100,14 @@ def bytes_for(curve: pd.DataFrame, traffic_ratio: float) -> int:
     return int(np.ceil(blocks - 1e-6)) * BLOCK_BYTES
 
 
-def draw_footprint(table: pd.DataFrame, size: Size, *, column: str) -> Figure:
-    """Draw `column`, `touched_bytes` or `seen_bytes`, of each role over `window_ns`."""
-    figure, axes = charts.canvas(size, x_title="time since the start", y_title="Size of the blocks")
-    charts.role_curves(axes, table, x="window_ns", y=column)
-    charts.time_axis(axes.xaxis, table["window_ns"].max())
-    charts.data_axis(axes.yaxis, table[column].max())
-    axes.set_ylim(bottom=0)
-    charts.finish(axes)
-    return figure
-
-
-FOOTPRINT_TITLE = "Working set"
-
-
-def footprint(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `classify` and `analyze` have not run."""
-    evidence = inputs.finding("locality/footprint")
-    if evidence is None:
-        return Missing(FOOTPRINT_TITLE, "analyze")
+@analyzed("Working set", "locality/footprint")
+def footprint(evidence: Evidence) -> Parts:
+    """Show how many blocks are in use at a time, and how their number grows."""
     curves = {"touched_bytes": in_use(evidence.table), "seen_bytes": evidence.table}
     drawn = [
         chart(
-            partial(draw_footprint, column=column),
-            replace(evidence, table=curves[column]),
+            partial(charts.bytes_over_time, column=column, y_title="Size of the blocks"),
+            evidence.showing(curves[column]),
             title=title,
             says=sentences,
             legend=role_keys(evidence.table),
@@ -142,8 +118,7 @@ def footprint(inputs: Inputs) -> Section | Missing:
             ("seen_bytes", "Touched since the start", describe_new_blocks(evidence.table)),
         )
     ]
-    shown = [replace(each, evidence=evidence) for each in drawn]
-    return Section("footprint", FOOTPRINT_TITLE, {"figures": shown})
+    return {"figures": drawn}
 
 
 def in_use(table: pd.DataFrame) -> pd.DataFrame:
@@ -268,15 +243,12 @@ def _draw_role_strip(axes: Axes, table: pd.DataFrame, *, columns: int) -> None:
     axes.set_xlim(0, columns + 2.5 * width)
 
 
-HEAT_MAP_TITLE = "Where and when"
 SHOWN_DEVICES = 4
 
 
-def heat_map(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("locality/heat_map")
-    if evidence is None:
-        return Missing(HEAT_MAP_TITLE, "analyze")
+@analyzed("Where and when", "locality/heat_map")
+def heat_map(evidence: Evidence) -> Parts:
+    """Show where and when each device is read and written."""
     cells = evidence.table.assign(
         bytes=evidence.table["read_bytes"] + evidence.table["write_bytes"]
     )
@@ -286,21 +258,17 @@ def heat_map(inputs: Inputs) -> Section | Missing:
         mine = cells[cells["device"] == device]
         drawn = chart(
             draw_heat_map,
-            replace(evidence, table=mine),
+            evidence.showing(mine),
             title=f"Bytes read and written on {fmt.printable(device)}, by time and address",
             says=describe_heat_map(mine),
             legend=role_keys(mine[["role"]]),
             name=f"heat-map-{number}",
         )
-        figures.append(replace(drawn, evidence=evidence))
-    return Section(
-        "heat_map",
-        HEAT_MAP_TITLE,
-        {
-            "figures": figures,
-            "hidden_count": max(0, len(devices) - SHOWN_DEVICES),
-        },
-    )
+        figures.append(drawn)
+    return {
+        "figures": figures,
+        "hidden_count": max(0, len(devices) - SHOWN_DEVICES),
+    }
 
 
 def describe_heat_map(cells: pd.DataFrame) -> list[str]:

@@ -172,15 +172,14 @@ def _panel(evidence: Evidence, coverage: str, *, advice: Mapping[str, Any]) -> C
     table = evidence.table
     shared = table["placement"].isin(["base", "optimal"])
     curves = table[shared | (table["coverage"] == coverage)]
-    drawn = chart(
+    return chart(
         partial(draw_capacity, answer_bytes=advice["answer"]["capacity_bytes"], measure=measure),
-        replace(evidence, table=curves),
+        evidence.showing(curves),
         title=f"{measure}, {COVERAGES[coverage]}",
         says=describe_capacity(curves, measure=measure),
         legend=curve_keys(curves),
         name=f"capacity-{coverage}",
     )
-    return replace(drawn, evidence=evidence)
 
 
 def curve_keys(table: pd.DataFrame) -> tuple[Key, ...]:
@@ -270,12 +269,12 @@ def sensitivity(inputs: Inputs) -> Section | None:
         return None
     shown = chart(
         draw_sensitivity,
-        replace(evidence, table=places(evidence.table)),
+        evidence.showing(places(evidence.table)),
         title="The gain under each change, in each window and at each capacity",
         says=[_cut(result)],
         legend=SENSITIVITY_KEYS,
     )
-    parts = {"result": result, "figure": replace(shown, evidence=evidence)}
+    parts = {"result": result, "figure": shown}
     return Section("sensitivity", SENSITIVITY_TITLE, parts)
 
 
@@ -381,12 +380,12 @@ def endurance(inputs: Inputs) -> Section | None:
         return None
     shown = chart(
         draw_endurance,
-        replace(evidence, table=written(evidence.table)),
+        evidence.showing(written(evidence.table)),
         title="Writes of a page, by role and on the NVM of each placement",
         says=[],
         legend=ENDURANCE_KEYS,
     )
-    parts = {"result": result, "figure": replace(shown, evidence=evidence)}
+    parts = {"result": result, "figure": shown}
     return Section("endurance", ENDURANCE_TITLE, parts)
 
 
@@ -405,13 +404,6 @@ def _title(name: str) -> str:
     return MIXED.get(name) or fmt.role_title(name)
 
 
-def draw_verification(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `elapsed_ns` of each `kind`, in the order of the rows."""
-    return charts.role_bars(
-        table, size, value="elapsed_ns", x_title="elapsed time", write=fmt.duration
-    )
-
-
 VERIFICATION_TITLE = "Does the prediction hold?"
 VERIFIED_DEVICES = {"base": "base alone", "placement": "as placed"}
 
@@ -423,15 +415,15 @@ def verification(inputs: Inputs) -> Section | None:
         return None
     result, evidence = told
     shown = chart(
-        draw_verification,
-        replace(evidence, table=bars(evidence.table)),
+        partial(charts.role_bars, value="elapsed_ns", x_title="elapsed time", write=fmt.duration),
+        evidence.showing(bars(evidence.table)),
         title=f"{_what(result)} time, predicted and replayed",
         says=[],
     )
     return Section(
         "verification",
         VERIFICATION_TITLE,
-        {"headline": result["headline"], "figure": replace(shown, evidence=evidence)},
+        {"headline": result["headline"], "figure": shown},
     )
 
 

@@ -27,17 +27,6 @@ def draw_distribution(table: pd.DataFrame, size: Size, *, x_title: str) -> Figur
     )
 
 
-def draw_throughput(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `bytes_per_second` over `window_ns`, in the colour of each `role`."""
-    figure, axes = charts.canvas(size, x_title="time since the start", y_title="Bytes a second")
-    charts.role_curves(axes, table, x="window_ns", y="bytes_per_second")
-    charts.time_axis(axes.xaxis, table["window_ns"].max())
-    charts.data_axis(axes.yaxis, table["bytes_per_second"].max())
-    axes.set_ylim(bottom=0)
-    charts.finish(axes)
-    return figure
-
-
 def draw_service(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `service_p50_ns` (dashed) and `service_p99_ns` over `window_ns`, by `role`."""
     figure, axes = charts.canvas(size, x_title="time since the start", y_title="Service time")
@@ -90,13 +79,13 @@ def course(over_time: Evidence, distribution: Evidence, *, name: str) -> list[Ch
     if not service.empty:
         shown = chart(
             draw_histogram,
-            replace(distribution, table=service),
+            distribution.showing(service),
             title="Histogram of service times",
             says=[],
             legend=role_keys(service),
             name=f"replay-{fmt.anchor(name)}-histogram",
         )
-        drawn.append(replace(shown, evidence=distribution))
+        drawn.append(shown)
     return drawn
 
 
@@ -119,9 +108,9 @@ def _throughput(evidence: Evidence, name: str) -> Chart:
     curves = summed[["bytes_per_second"]].sum()
     every = every_window(curves, length_ns, values=["bytes_per_second"], missing=0)
     busiest = largest(every.groupby("window_ns", as_index=False).sum(), "bytes_per_second")
-    shown = chart(
-        draw_throughput,
-        replace(evidence, table=every),
+    return chart(
+        partial(charts.bytes_over_time, column="bytes_per_second", y_title="Bytes a second"),
+        evidence.showing(every),
         title="Throughput over time",
         says=[
             f"At most {fmt.data(busiest['bytes_per_second'])}/s, in the"
@@ -130,7 +119,6 @@ def _throughput(evidence: Evidence, name: str) -> Chart:
         legend=_keys(table),
         name=f"replay-{fmt.anchor(name)}-throughput-over-time",
     )
-    return replace(shown, evidence=evidence)
 
 
 def _service(evidence: Evidence, name: str) -> Chart:
@@ -140,9 +128,9 @@ def _service(evidence: Evidence, name: str) -> Chart:
     largest_of = _coloured(table).groupby(["role", "window_ns"], as_index=False, sort=True)
     curves = every_window(largest_of[values].max(), length_ns, values=values, missing=math.nan)
     slowest = largest(table, "service_p99_ns")
-    shown = chart(
+    return chart(
         draw_service,
-        replace(evidence, table=curves),
+        evidence.showing(curves),
         title="Service times over time: half and 99 % of the requests within",
         says=[
             f"The slowest are the {fmt.verb_plural(str(slowest['operation']))} from"
@@ -152,7 +140,6 @@ def _service(evidence: Evidence, name: str) -> Chart:
         legend=[*_keys(table), Key("base", "half within", "dashed")],
         name=f"replay-{fmt.anchor(name)}-service-over-time",
     )
-    return replace(shown, evidence=evidence)
 
 
 REPLAY_TITLE = "Replay"
@@ -276,13 +263,13 @@ def _figures(curves: Evidence, name: str) -> list[Chart]:
         if not mine.empty:
             shown = chart(
                 partial(draw_distribution, x_title=x_title),
-                replace(curves, table=mine),
+                curves.showing(mine),
                 title=title,
                 says=[],
                 legend=role_keys(mine),
                 name=f"replay-{fmt.anchor(name)}-{measure}",
             )
-            drawn.append(replace(shown, evidence=curves))
+            drawn.append(shown)
     return drawn
 
 
@@ -305,12 +292,7 @@ def flat(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     return lines
 
 
-def draw_ratios(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw times as multiples of those of the first replay."""
-    return draw_ratio_points(table, size, x_title="times the first")
-
-
-def draw_ratio_points(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
+def draw_ratios(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
     """Draw `ratio` of each `kind` as a point in the colour of its `role`, and its interval.
 
     The axis is logarithmic, so that twice and half are as far from 1.
@@ -343,15 +325,15 @@ def comparison(inputs: Inputs) -> Section | None:
         return None
     result, evidence = told
     shown = chart(
-        draw_ratios,
-        replace(evidence, table=points(evidence.table, result["names"])),
+        partial(draw_ratios, x_title="times the first"),
+        evidence.showing(points(evidence.table, result["names"])),
         title=f"Time against {fmt.printable(result['names'][0])}",
         says=[],
     )
     parts = {
         "headline": result["headline"],
         "first": result["names"][0],
-        "figure": replace(shown, evidence=evidence),
+        "figure": shown,
     }
     return Section("comparison", COMPARISON_TITLE, parts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -91,11 +92,6 @@ def draw_skew(table: pd.DataFrame, size: Size) -> Figure:
     return figure
 
 
-def draw_sensitivity(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `gain_ratio` of each `kind`, in the order of the rows."""
-    return charts.gain_bars(table, size, x_title="gain by the first tier")
-
-
 TITLE = "Tiers of storage"
 PARAMETERS = {
     "read_latency_us": "read latency",
@@ -144,15 +140,14 @@ def tiers(inputs: Inputs) -> Section | Missing | None:
 
 def _surface(evidence: Evidence, answer: Mapping[str, Any], method: str) -> Chart:
     points = surface(evidence.table, answer, method=method)
-    drawn = chart(
+    # What is drawn, and not every column of every mix, which would be a megabyte of the page.
+    return chart(
         draw_surface,
-        replace(evidence, table=points),
+        replace(evidence, name=f"tiers_{method}", table=points),
         title=f"{price_unit(answer)} of every mix, {method}",
         says=describe_surface(answer, method),
         name=f"tiers-surface-{method}",
     )
-    # What is drawn, and not every column of every mix, which would be a megabyte of the page.
-    return replace(drawn, evidence=replace(evidence, name=f"tiers_{method}", table=points))
 
 
 def surface(table: pd.DataFrame, answer: Mapping[str, Any], *, method: str) -> pd.DataFrame:
@@ -192,14 +187,13 @@ def describe_surface(answer: Mapping[str, Any], method: str) -> list[str]:
 def _key(evidence: Evidence, answer: Mapping[str, Any]) -> Chart:
     has_dynamic = len(answer["configurations"]) > 1
     keys = (Key("base", "static"), Key("combined", "dynamic"))
-    drawn = chart(
+    return chart(
         draw_key,
-        replace(evidence, table=bars(evidence.table).assign(unit=price_unit(answer))),
+        evidence.showing(bars(evidence.table).assign(unit=price_unit(answer))),
         title="The configurations worth naming",
         says=[describe_gain(answer, method) for method in answer["configurations"]],
         legend=keys if has_dynamic else (),
     )
-    return replace(drawn, evidence=evidence)
 
 
 def bars(table: pd.DataFrame) -> pd.DataFrame:
@@ -251,13 +245,12 @@ def describe_skew(table: pd.DataFrame) -> list[str]:
 
 
 def _sensitivity(evidence: Evidence, answer: Mapping[str, Any]) -> Chart:
-    drawn = chart(
-        draw_sensitivity,
-        replace(evidence, table=changes(evidence.table)),
+    return chart(
+        partial(charts.gain_bars, x_title="gain by the first tier"),
+        evidence.showing(changes(evidence.table)),
         title="What the first tier gains when a parameter is another",
         says=describe_sensitivity(evidence.table, answer),
     )
-    return replace(drawn, evidence=evidence)
 
 
 def changes(table: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import pandas as pd
@@ -15,8 +15,8 @@ from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Size
 from tracekit.report.formatting import every_window, largest, rows
-from tracekit.report.inputs import Inputs
-from tracekit.report.section import Missing, Section, chart, role_keys
+from tracekit.report.inputs import Evidence
+from tracekit.report.section import Parts, analyzed, chart, role_keys
 
 DISTINCT_ALPHA = 0.4
 
@@ -53,14 +53,9 @@ def draw_totals(table: pd.DataFrame, size: Size) -> Figure:
     return figure
 
 
-TOTALS_TITLE = "Traffic by role"
-
-
-def totals(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("traffic/totals")
-    if evidence is None:
-        return Missing(TOTALS_TITLE, "analyze")
+@analyzed("Traffic by role", "traffic/totals")
+def totals(evidence: Evidence) -> Parts:
+    """Show how much each role reads and writes, and of how many different sectors."""
     table = evidence.table.assign(
         accesses_per_sector=evidence.table["total_sectors"]
         / evidence.table["distinct_sectors"].where(evidence.table["distinct_sectors"] > 0)
@@ -68,11 +63,11 @@ def totals(inputs: Inputs) -> Section | Missing:
     touched = table[table["total_sectors"] > 0]
     drawn = chart(
         draw_totals,
-        replace(evidence, table=touched),
+        evidence.showing(touched),
         title="Sectors read and written, and how many different ones",
         says=describe_totals(touched),
     )
-    return Section("totals", TOTALS_TITLE, {"figure": replace(drawn, evidence=evidence)})
+    return {"figure": drawn}
 
 
 def describe_totals(table: pd.DataFrame) -> list[str]:
@@ -99,30 +94,22 @@ def describe_totals(table: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def draw_mix(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `request_count` of each `kind`; the rows come in the order of drawing."""
-    return charts.role_bars(table, size, value="request_count", x_title="requests as queued")
-
-
-MIX_TITLE = "Mix of operations"
 SHOWN_KINDS = 12
 FLAGS = {"is_preflush": "flush first", "is_fua": "FUA", "is_meta": "meta"}
 
 
-def mix(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("traffic/mix")
-    if evidence is None:
-        return Missing(MIX_TITLE, "analyze")
+@analyzed("Mix of operations", "traffic/mix")
+def mix(evidence: Evidence) -> Parts:
+    """Show which operations the requests ask for, with which flags."""
     bars = operation_kinds(evidence.table)
     drawn = chart(
-        draw_mix,
-        replace(evidence, table=bars.head(SHOWN_KINDS)),
+        partial(charts.role_bars, value="request_count", x_title="requests as queued"),
+        evidence.showing(bars.head(SHOWN_KINDS)),
         title="Requests by operation and flags",
         says=describe_mix(evidence.table),
         legend=role_keys(bars[["role"]]),
     )
-    return Section("mix", MIX_TITLE, {"figure": replace(drawn, evidence=evidence)})
+    return {"figure": drawn}
 
 
 def operation_kinds(table: pd.DataFrame) -> pd.DataFrame:
@@ -179,14 +166,9 @@ def draw_sizes(table: pd.DataFrame, size: Size) -> Figure:
     return figure
 
 
-SIZES_TITLE = "Request sizes"
-
-
-def sizes(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("traffic/sizes")
-    if evidence is None:
-        return Missing(SIZES_TITLE, "analyze")
+@analyzed("Request sizes", "traffic/sizes", optional=("traffic/merges",))
+def sizes(evidence: Evidence, merges: Evidence | None) -> Parts:
+    """Show how long the requests are."""
     drawn = chart(
         draw_sizes,
         evidence,
@@ -194,9 +176,7 @@ def sizes(inputs: Inputs) -> Section | Missing:
         says=describe_sizes(evidence.table),
         legend=role_keys(evidence.table),
     )
-    return Section(
-        "sizes", SIZES_TITLE, {"figure": drawn, "merges": inputs.finding("traffic/merges")}
-    )
+    return {"figure": drawn, "merges": merges}
 
 
 def describe_sizes(table: pd.DataFrame) -> list[str]:
@@ -216,34 +196,18 @@ def describe_sizes(table: pd.DataFrame) -> list[str]:
     return sentences or ["No request of this trace carries data."]
 
 
-def draw_throughput(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `bytes_per_second` of each role over `window_ns`."""
-    figure, axes = charts.canvas(size, x_title="time since the start", y_title="Bytes a second")
-    charts.role_curves(axes, table, x="window_ns", y="bytes_per_second")
-    charts.time_axis(axes.xaxis, table["window_ns"].max())
-    charts.data_axis(axes.yaxis, table["bytes_per_second"].max())
-    axes.set_ylim(bottom=0)
-    charts.finish(axes)
-    return figure
-
-
-THROUGHPUT_TITLE = "Traffic over time"
-
-
-def throughput(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("traffic/throughput")
-    if evidence is None:
-        return Missing(THROUGHPUT_TITLE, "analyze")
+@analyzed("Traffic over time", "traffic/throughput")
+def throughput(evidence: Evidence) -> Parts:
+    """Show how much is asked for a second, by role."""
     rates = rate_by_role(evidence.table)
     drawn = chart(
-        draw_throughput,
-        replace(evidence, table=rates),
+        partial(charts.bytes_over_time, column="bytes_per_second", y_title="Bytes a second"),
+        evidence.showing(rates),
         title="Bytes asked for, by role",
         says=describe_throughput(rates),
         legend=role_keys(rates),
     )
-    return Section("throughput", THROUGHPUT_TITLE, {"figure": replace(drawn, evidence=evidence)})
+    return {"figure": drawn}
 
 
 def rate_by_role(table: pd.DataFrame) -> pd.DataFrame:
@@ -269,22 +233,18 @@ def describe_throughput(rates: pd.DataFrame) -> list[str]:
     return sentences or ["The trace holds no read and no write."]
 
 
-def draw_sequentiality(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `sequential_ratio` of each `kind`."""
-    return charts.role_bars(
-        table, size, value="sequential_ratio", x_title="share of requests", write=fmt.share
-    )
-
-
-SEQUENTIALITY_TITLE = "Sequentiality"
 SHOWN_STREAMS = 12
 
 
-def sequentiality(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("workload/sequentiality")
-    if evidence is None:
-        return Missing(SEQUENTIALITY_TITLE, "analyze")
+@analyzed(
+    "Sequentiality",
+    "workload/sequentiality",
+    optional=("workload/run_lengths", "workload/jumps"),
+)
+def sequentiality(
+    evidence: Evidence, run_lengths: Evidence | None, jumps: Evidence | None
+) -> Parts:
+    """Show how much of the traffic is sequential."""
     busiest = evidence.table.sort_values("request_count", ascending=False, kind="stable")
     several = evidence.table["device"].nunique() > 1
     bars = busiest.head(SHOWN_STREAMS).assign(
@@ -294,21 +254,19 @@ def sequentiality(inputs: Inputs) -> Section | Missing:
         ]
     )
     drawn = chart(
-        draw_sequentiality,
-        replace(evidence, table=bars),
+        partial(
+            charts.role_bars, value="sequential_ratio", x_title="share of requests", write=fmt.share
+        ),
+        evidence.showing(bars),
         title="Requests that begin where the one before them ended",
         says=describe_sequentiality(busiest),
         legend=role_keys(bars[["role"]]),
     )
-    return Section(
-        "sequentiality",
-        SEQUENTIALITY_TITLE,
-        {
-            "figure": replace(drawn, evidence=evidence),
-            "run_lengths": inputs.finding("workload/run_lengths"),
-            "jumps": inputs.finding("workload/jumps"),
-        },
-    )
+    return {
+        "figure": drawn,
+        "run_lengths": run_lengths,
+        "jumps": jumps,
+    }
 
 
 def describe_sequentiality(table: pd.DataFrame) -> list[str]:
@@ -348,25 +306,22 @@ def shortened(name: str) -> str:
     return name if len(name) <= NAME_LIMIT else f"{name[: NAME_LIMIT - 1]}…"
 
 
-PROCESSES_TITLE = "Processes"
 SHOWN_PROCESSES = 12
 NOT_KNOWN = "(name not known)"
 
 
-def processes(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `analyze` has not run."""
-    evidence = inputs.finding("traffic/processes")
-    if evidence is None:
-        return Missing(PROCESSES_TITLE, "analyze")
+@analyzed("Processes", "traffic/processes")
+def processes(evidence: Evidence) -> Parts:
+    """Show which processes queued the requests."""
     bars = by_process(evidence.table)
     drawn = chart(
         draw_processes,
-        replace(evidence, table=bars.head(SHOWN_PROCESSES)),
+        evidence.showing(bars.head(SHOWN_PROCESSES)),
         title="Requests of the busiest processes, by role",
         says=describe_processes(bars),
         legend=role_keys(evidence.table[["role"]]),
     )
-    return Section("processes", PROCESSES_TITLE, {"figure": replace(drawn, evidence=evidence)})
+    return {"figure": drawn}
 
 
 def by_process(table: pd.DataFrame) -> pd.DataFrame:
