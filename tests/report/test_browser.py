@@ -115,7 +115,7 @@ def test_the_scheme_changes_the_colours_of_the_figures(file: Path) -> None:
     for scheme in schemes:
         with opened(file, scheme=scheme) as (page, _, _):
             colours[scheme] = page.evaluate(
-                "getComputedStyle(document.querySelector('#totals .wide .fill-fs')).fill"
+                "getComputedStyle(document.querySelector('#totals .wide .fill-blue')).fill"
             )
     assert colours == {"light": "rgb(0, 114, 178)", "dark": "rgb(79, 176, 238)"}
 

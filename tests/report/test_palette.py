@@ -58,18 +58,21 @@ def test_warnings_read_well(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(
-    "mark", ["fs", "journal", "swap", "other", "combined", "optimal", "base", "heat"]
+    "mark", ["fs", "journal", "swap", "other", "combined", "optimal", "base", "intensity"]
 )
 def test_marks_stand_out_from_the_page(scheme: str, mark: str) -> None:
     colours = charts.colours(scheme)
-    assert contrast(colours[mark], colours["surface"]) >= 3
+    assert contrast(colours[charts.colour_name(mark)], colours["surface"]) >= 3
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("eye", SEEN)
 def test_roles_can_be_told_apart(scheme: str, eye: str) -> None:
     colours = charts.colours(scheme)
-    seen = {role: lab(SEEN[eye] @ linear(colours[role])) for role in ("fs", "journal", "swap")}
+    seen = {
+        role: lab(SEEN[eye] @ linear(colours[charts.colour_name(role)]))
+        for role in ("fs", "journal", "swap")
+    }
     for one, other in combinations(seen, 2):
         # 10 is about four just noticeable differences.
         assert np.linalg.norm(seen[one] - seen[other]) > 10, (one, other)
@@ -82,6 +85,6 @@ def test_a_drawn_colour_names_one_entry() -> None:
 
 def test_style_has_both_schemes_and_a_class_for_each_colour() -> None:
     style = charts.style()
-    assert "--fs:#0072b2;" in style
+    assert "--blue:#0072b2;" in style
     assert "@media screen and (prefers-color-scheme:dark)" in style
-    assert ".fill-journal{fill:var(--journal)}.stroke-journal{stroke:var(--journal)}" in style
+    assert ".fill-orange{fill:var(--orange)}.stroke-orange{stroke:var(--orange)}" in style

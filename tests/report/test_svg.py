@@ -36,8 +36,8 @@ def test_a_figure_comes_in_two_widths() -> None:
 
 def test_colours_are_classes_and_nothing_is_styled_inline() -> None:
     markup = drawn(bars, TABLE, name="bars", label="Two bars")
-    assert "fill-fs" in markup
-    assert "fill-journal" in markup
+    assert "fill-blue" in markup
+    assert "fill-orange" in markup
     assert not re.search(r"#[0-9a-f]{6}|style=|<style|font-family|<metadata|xlink", markup)
 
 
@@ -88,7 +88,7 @@ def test_drawing_leaves_the_settings_of_matplotlib_alone() -> None:
 def test_rasterized_cells_stay_a_picture_of_their_own() -> None:
     def picture(table: pd.DataFrame, size: Size) -> Figure:
         figure = bars(table, size)
-        figure.axes[0].axhspan(0, 1, color=palette.light("heat")).set_rasterized(True)
+        figure.axes[0].axhspan(0, 1, color=palette.light("intensity")).set_rasterized(True)
         return figure
 
     markup = drawn(picture, TABLE, name="picture", label="")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.sweep.command import QUICK, SMALL, rows, tracekit
-from tracekit.report.sections.files import CALL_COLOURS
+from tracekit.report.sections.files import MOST_CALL_CURVES
 
 
 def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
@@ -118,7 +118,7 @@ def test_operations_are_kept_one_by_one(tmp_path: Path, target: Path) -> None:
 
 def test_curves_without_a_colour_are_counted(tmp_path: Path) -> None:
     # GIVEN two targets more than there are colours
-    places = [tmp_path / f"t{number}" for number in range(len(CALL_COLOURS) + 2)]
+    places = [tmp_path / f"t{number}" for number in range(MOST_CALL_CURVES + 2)]
     for place in places:
         place.mkdir()
     targets = [word for place in places for word in ("--target", f"{place.name}={place}")]

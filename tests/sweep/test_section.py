@@ -12,9 +12,8 @@ from matplotlib.collections import LineCollection
 from typer.testing import CliRunner
 
 from tracekit.cli import app
-from tracekit.report.charts import WIDE
+from tracekit.report.charts import WIDE, series
 from tracekit.report.sections.files import (
-    CURVE_COLOURS,
     describe_runs,
     draw_rate_over_files,
     named_runs,
@@ -68,7 +67,7 @@ def test_a_point_is_named_by_what_differs() -> None:
         "zip on ssd, 4 KiB a call, threads 1",
     ]
     # AND a personality has one colour
-    assert POINTS["role"].nunique() == 2
+    assert POINTS["colour"].nunique() == 2
 
 
 def test_usual_settings_are_the_most_frequent_ones_the_largest_of_a_tie() -> None:
@@ -103,23 +102,23 @@ def test_personalities_have_colours_and_targets_lines() -> None:
     ]
     found = one_varied(named_runs(pd.DataFrame(rows)), "threads")
     looks = {
-        str(kind): (part["role"].iloc[0], part["line"].iloc[0])
+        str(kind): (part["colour"].iloc[0], part["line"].iloc[0])
         for kind, part in found.groupby("kind")
     }
     # THEN no two curves look alike, and the fifth target has colours of its own
     assert len(set(looks.values())) == 10
     lines = ("solid", "dashed", "dotted", "dashdot")
     for number, line in enumerate(lines):
-        assert looks[f"varmail on t{number}"] == (CURVE_COLOURS[0], line)
-        assert looks[f"zip on t{number}"] == (CURVE_COLOURS[1], line)
-    assert looks["varmail on t4"] == (CURVE_COLOURS[2], "solid")
-    assert looks["zip on t4"] == (CURVE_COLOURS[3], "solid")
+        assert looks[f"varmail on t{number}"] == (series()[0], line)
+        assert looks[f"zip on t{number}"] == (series()[1], line)
+    assert looks["varmail on t4"] == (series()[2], "solid")
+    assert looks["zip on t4"] == (series()[3], "solid")
 
 
 def test_a_point_of_a_curve_has_the_spread_of_its_repeats() -> None:
     rows = [
         point("varmail", "ssd", 20.0, threads=1) | {"low_per_second": 15.0, "high_per_second": 30.0}
-        | {"files": files, "line": "dashed", "role": "fs", "kind": "varmail on ssd"}
+        | {"files": files, "line": "dashed", "colour": "blue", "kind": "varmail on ssd"}
         for files in (100, 10)
     ]  # fmt: skip
     axes = draw_rate_over_files(pd.DataFrame(rows), WIDE).axes[0]
@@ -140,7 +139,7 @@ def test_targets_are_compared_under_the_same_settings() -> None:
 
 
 def test_a_label_of_a_users_own_has_a_colour() -> None:
-    assert step_colour("commit") == "unknown"
+    assert step_colour("commit") == "silver"
     assert step_colour("fsync") == "flush"
 
 

@@ -33,15 +33,29 @@ from tracekit.units import LONG_NS
 
 
 @functools.cache
+def _palette() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((data_folder("reports") / "palette.json").read_text())
+    return content
+
+
 def colours(scheme: str) -> dict[str, str]:
     """Return name to `#rrggbb` for the scheme `light` or `dark`."""
-    entries = json.loads((data_folder("reports") / "palette.json").read_text())
-    return {name: entry[scheme] for name, entry in entries.items()}
+    return {name: entry[scheme] for name, entry in _palette()["colours"].items()}
 
 
-def light(name: str) -> str:
-    """Return the light colour of a name; figures draw with it."""
-    return colours("light")[name]
+def series() -> tuple[str, ...]:
+    """Return the colours of curves that have no meaning of their own, in their order."""
+    return tuple(_palette()["series"])
+
+
+def colour_name(meaning: str) -> str:
+    """Return the colour of the palette that stands for a meaning; a colour stands for itself."""
+    return str(_palette()["meanings"].get(meaning, meaning))
+
+
+def light(meaning: str) -> str:
+    """Return the light colour of a meaning or of a colour's name; figures draw with it."""
+    return str(_palette()["colours"][colour_name(meaning)]["light"])
 
 
 @functools.cache
@@ -255,13 +269,14 @@ def finish(axes: Axes) -> None:
 
 
 def role_curves(axes: Axes, table: pd.DataFrame, *, x: str, y: str, steps: bool = False) -> None:
-    """Draw one curve for each role, and for each operation where the table tells them apart.
+    """Draw one curve for each role (or `colour`), and for each operation if the table has it.
 
     Where a value is missing the curve has a gap, which seaborn's own lines would bridge. Steps are
     of cumulative shares: they rise from 0 at the first value, so that a single value shows too.
     """
     by_operation = "operation" in table.columns
-    keys = ["role", "operation"] if by_operation else ["role"]
+    colour = "colour" if "colour" in table.columns else "role"
+    keys = [colour, "operation"] if by_operation else [colour]
     for group, curve in table.groupby(keys, sort=True):
         xs, ys = curve[x].astype(float).tolist(), curve[y].astype(float).tolist()
         if steps:
@@ -283,14 +298,14 @@ def role_bars(
     x_title: str,
     write: Callable[[Any], str] = fmt.count,
 ) -> Figure:
-    """Draw a bar for each row, named by its `kind`, in the colour of its role."""
+    """Draw a bar for each row, named by its `kind`, in its `colour` or that of its role."""
     figure, axes = canvas(size, x_title=x_title, y_title="", height_px=70 + 30 * len(table))
     places = list(range(len(table)))
     sns.barplot(
         x=table[value].astype(float).tolist(),
         y=places,
         hue=places,
-        palette=[light(role) for role in table["role"]],
+        palette=[light(one) for one in table["colour" if "colour" in table else "role"]],
         orient="h",
         width=0.66,
         saturation=1,

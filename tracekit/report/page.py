@@ -92,6 +92,10 @@ MEASURED: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
 """The sections of a folder without requests: what was measured or recorded, and how."""
 
 
+THEMES = {build.__name__: build.__module__.rpartition(".")[2] for build in SECTIONS}
+"""The module of each section, whose template has a macro of the section's name."""
+
+
 @dataclass(frozen=True)
 class Report:
     """Where the report is, and which parts it lacks: command to the titles of what it would add."""
@@ -140,6 +144,7 @@ def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]
             title=title,
             version=__version__,
             sections=sections,
+            themes=THEMES,
             commands=missing,
             style=Markup(style),  # noqa: S704 - our own file
             style_hash=_csp_hash(style),
@@ -161,6 +166,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters.update(
+        colour_name=charts.colour_name,
         count=fmt.count,
         data=fmt.data,
         duration=fmt.duration,

@@ -22,18 +22,18 @@ from tracekit.report.section import Chart, Key, Missing, Section, chart
 
 # One a size of a row, from the smallest: rows whose curves lie on each other show both colours.
 ROW_STYLES = (
-    ("write", "solid"),
-    ("base", "dashed"),
-    ("swap", "solid"),
-    ("journal", "dashed"),
-    ("combined", "solid"),
-    ("fs", "dashed"),
+    ("crimson", "solid"),
+    ("slate", "dashed"),
+    ("green", "solid"),
+    ("orange", "dashed"),
+    ("purple", "solid"),
+    ("blue", "dashed"),
 )
 MEMORY_STYLES = {
-    "dram": ("optimal", "dotted"),
-    "most": ("fs", "solid"),
-    "one": ("journal", "dashed"),
-    "unbuffered": ("base", "dashdot"),
+    "dram": ("black", "dotted"),
+    "most": ("blue", "solid"),
+    "one": ("orange", "dashed"),
+    "unbuffered": ("slate", "dashdot"),
 }
 
 

@@ -22,18 +22,18 @@ from tracekit.report.section import Chart, Key, Missing, Section, chart
 
 # One a volume, from the one with the most references.
 VOLUME_STYLES = (
-    ("fs", "solid"),
-    ("journal", "dashed"),
-    ("swap", "dashdot"),
-    ("combined", "solid"),
-    ("base", "dotted"),
+    ("blue", "solid"),
+    ("orange", "dashed"),
+    ("green", "dashdot"),
+    ("purple", "solid"),
+    ("slate", "dotted"),
 )
 
 
 def draw_curves(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `miss_ratio` over `capacity_bytes` by role, all roles dotted, and the error band."""
     styles = {
-        str(role): ("optimal", "dotted") if role == "all" else (str(role), "solid")
+        str(role): ("black", "dotted") if role == "all" else (str(role), "solid")
         for role in sorted(set(table["role"]))
     }
     return _curves(table, size, by="role", styles=styles)
@@ -76,12 +76,12 @@ def _curves(
 
 # Colour of the palette, line, and name in the legend.
 POLICY_STYLES = {
-    "lru": ("fs", "solid", "LRU"),
-    "fifo": ("base", "dashed", "FIFO"),
-    "clock": ("journal", "dashed", "CLOCK"),
-    "s3-fifo": ("swap", "solid", "S3-FIFO"),
-    "arc": ("combined", "dashdot", "ARC"),
-    "optimum": ("optimal", "dotted", "Belady's optimum"),
+    "lru": ("blue", "solid", "LRU"),
+    "fifo": ("slate", "dashed", "FIFO"),
+    "clock": ("orange", "dashed", "CLOCK"),
+    "s3-fifo": ("green", "solid", "S3-FIFO"),
+    "arc": ("purple", "dashdot", "ARC"),
+    "optimum": ("black", "dotted", "Belady's optimum"),
 }
 
 
@@ -190,7 +190,7 @@ def draw_plane(table: pd.DataFrame, size: Size, *, column: str, unit_ns: float) 
         height_px=300 if size.is_narrow else 380,
     )
     cells = table.pivot_table(index="pcm_bytes", columns="flash_bytes", values=column)
-    hue = to_rgb(charts.light("heat"))
+    hue = to_rgb(charts.light("intensity"))
     ramp = LinearSegmentedColormap.from_list("heat", [(*hue, 0.06), (*hue, 0.75)])
     written = cells.map(lambda value: _three_digits(value / unit_ns))
     sns.heatmap(
@@ -280,7 +280,7 @@ def describe_time_plane(table: pd.DataFrame) -> list[str]:
 
 
 # One a budget, from the smallest that is drawn.
-EVEN_STYLES = (("swap", "dotted"), ("journal", "dashed"), ("fs", "solid"))
+EVEN_STYLES = (("green", "dotted"), ("orange", "dashed"), ("blue", "solid"))
 
 
 def draw_even(table: pd.DataFrame, size: Size, *, column: str, y_title: str) -> Figure:
@@ -304,8 +304,8 @@ def draw_even(table: pd.DataFrame, size: Size, *, column: str, y_title: str) -> 
 
 
 CHANGE_MEASURES = {
-    "read_latency_avg": ("mean read latency", "combined"),
-    "io_time": ("aggregate I/O time", "journal"),
+    "read_latency_avg": ("mean read latency", "purple"),
+    "io_time": ("aggregate I/O time", "orange"),
 }
 CHANGE_KEYS = {
     "read_latency_us": "read latency",
@@ -330,7 +330,7 @@ def _cache_changes_figure(evidence: Evidence, table: pd.DataFrame, measure: str)
     mine = at_best_budget(table)
     return chart(
         partial(charts.gain_bars, x_title="saved by the best split against all flash"),
-        evidence.showing(mine.assign(kind=change_kinds(mine), role=colour)),
+        evidence.showing(mine.assign(kind=change_kinds(mine), colour=colour)),
         title=f"What PCM saves of the {name} when a device is another",
         says=describe_changes(mine, name),
         name=f"cache-sensitivity-{measure.replace('_', '-')}",
@@ -424,7 +424,7 @@ def _curve(evidence: Evidence, kind: str) -> Chart:
         title=titles[kind],
         says=describe_curve(mine),
         legend=[
-            Key("optimal", "all roles", "dotted")
+            Key("black", "all roles", "dotted")
             if name == "all"
             else Key(name, fmt.role_title(name))
             for name in names

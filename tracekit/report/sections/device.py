@@ -85,7 +85,7 @@ def draw_surface(table: pd.DataFrame, size: Size) -> Figure:
         height_px=100 + 30 * len(cells.index),
     )
     # Transparent to half opaque in one hue, so that numbers can be read on it.
-    hue = to_rgb(charts.light("heat"))
+    hue = to_rgb(charts.light("intensity"))
     ramp = LinearSegmentedColormap.from_list("heat", [(*hue, 0.04), (*hue, 0.5)])
     sns.heatmap(cells, cmap=ramp, vmin=0, cbar=False, rasterized=True, ax=axes)
     for row, depth in enumerate(cells.index):

@@ -22,8 +22,6 @@ from tracekit.report.sections.replay import draw_ratios
 from tracekit.sweep.summary import NAMED, paragraphs, setting_word, stand_ins
 from tracekit.sweep.summary import varied_settings as settings_of
 
-DRAWN_COLOURS = ("quiet", "fs", "journal", "swap", "other")
-
 
 def draw_file_operations(table: pd.DataFrame, size: Size) -> Figure:
     """Draw one line an operation: from the mean (a dot) to the 99 % (a bar), one a `place`."""
@@ -38,7 +36,7 @@ def draw_file_operations(table: pd.DataFrame, size: Size) -> Figure:
     step = 0.7 / places
     for row in table.to_dict("records"):
         at = operations.index(row["operation"]) + (row["place"] - (places - 1) / 2) * step
-        colour = charts.light(DRAWN_COLOURS[int(row["place"])])
+        colour = charts.light(("quiet", *REPLAY_COLOURS)[int(row["place"])])
         mean_ns = max(float(row["latency_avg_ns"]), 1.0)
         most_ns = max(float(row["latency_p99_ns"]), 1.0)
         axes.plot([min(mean_ns, most_ns), max(mean_ns, most_ns)], [at, at], color=colour)
@@ -53,7 +51,7 @@ def draw_file_operations(table: pd.DataFrame, size: Size) -> Figure:
 
 
 FILE_OPERATIONS_TITLE = "File operations"
-REPLAY_COLOURS = ("fs", "journal", "swap", "other")
+REPLAY_COLOURS = ("blue", "orange", "green", "grey")
 """Of the replays, in the order of their names; those beyond are in the table only."""
 
 
@@ -147,7 +145,7 @@ BELOW = 0.42  # the bar, where the line crosses no number
 
 
 def draw_rates(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `steps_per_second` of each `kind` in the colour of its `role`, with its range."""
+    """Draw `steps_per_second` of each `kind` in its `colour`, with its range."""
     whole = table.assign(steps_per_second=table["steps_per_second"].round())
     figure = charts.role_bars(whole, size, value="steps_per_second", x_title="steps a second")
     axes = figure.axes[0]
@@ -159,7 +157,7 @@ def draw_rates(table: pd.DataFrame, size: Size) -> Figure:
 
 
 def draw_breakdown(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw the `turn_ns` of each `kind` as one bar of its steps' `time_ratio`, by `role`.
+    """Draw each `kind` as one bar of its steps' `time_ratio`, each in its `colour`.
 
     Rows come in the order of kinds; a step's bar begins where the one before it ended.
     """
@@ -170,7 +168,7 @@ def draw_breakdown(table: pd.DataFrame, size: Size) -> Figure:
     ends = dict.fromkeys(kinds, 0.0)
     for row in table.to_dict("records"):
         kind, width = row["kind"], float(row["time_ratio"])
-        colour = charts.light(row["role"])
+        colour = charts.light(row["colour"])
         axes.barh(kinds.index(kind), width, left=ends[kind], height=0.66, color=colour)
         ends[kind] += width
     axes.set_yticks(range(len(kinds)), kinds)
@@ -225,7 +223,7 @@ def _file_curves_curves(
 ) -> None:
     for _, curve in table.groupby("kind", sort=False):
         drawn = curve.sort_values(x)
-        colour = charts.light(str(drawn["role"].iloc[0]))
+        colour = charts.light(str(drawn["colour"].iloc[0]))
         xs, ys, lows, highs = (drawn[name].astype(float).tolist() for name in (x, *y))
         axes.vlines(xs, lows, highs, color=colour, linewidth=1)
         style = str(drawn["line"].iloc[0])
@@ -239,7 +237,7 @@ def _whole_numbers(axes: Axes, values: list[int]) -> None:
     charts.write_ticks(axes.xaxis, fmt.count)
 
 
-CALL_COLOURS = ("fs", "journal", "swap", "combined", "write", "discard", "flush", "heat", "read")
+MOST_CALL_CURVES = 9
 POINT = ["personality", "target", "settings"]
 
 
@@ -256,7 +254,7 @@ def call_times(inputs: Inputs, shown: pd.DataFrame, *, steps: pd.DataFrame) -> l
     if table.empty:
         return []
     legend = [
-        Key(str(part["role"].iloc[0]), str(kind), "solid")
+        Key(str(part["colour"].iloc[0]), str(kind), "solid")
         for kind, part in table.groupby("kind", sort=False)
     ]
     says = ["Calls of the step that takes most of the time of each workload, over all targets."]
@@ -284,30 +282,28 @@ def costliest(calls: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     top = shares.sort_values("time_ratio").drop_duplicates("personality", keep="last")
     chosen = calls.merge(top[["personality", "step"]], on=["personality", "step"])
     kinds = [f"{kind}: {step}" for kind, step in zip(chosen["kind"], chosen["step"], strict=True)]
-    known = list(dict.fromkeys(kinds))[: len(CALL_COLOURS)]
+    known = list(dict.fromkeys(kinds))[:MOST_CALL_CURVES]
     named = chosen.assign(kind=kinds)
     named = named[named["kind"].isin(known)]
-    return named.assign(role=[CALL_COLOURS[known.index(kind)] for kind in named["kind"]])
+    colours = charts.series()
+    return named.assign(colour=[colours[known.index(kind)] for kind in named["kind"]])
 
 
 FILE_RUNS_TITLE = "What servers and programs get of a file system"
 ALL = "all"
-CURVE_COLOURS = (
-    *("fs", "journal", "swap", "combined", "write", "discard", "flush", "heat", "read", "other"),
-)
 STEP_COLOURS = {
     "read_file": "read",
     "read": "read",
     "write_file": "write",
     "write": "write",
-    "append": "combined",
+    "append": "purple",
     "fsync": "flush",
     "fdatasync": "flush",
-    "create": "fs",
-    "open": "swap",
-    "delete": "journal",
-    "stat": "discard",
-    "close": "other",
+    "create": "blue",
+    "open": "green",
+    "delete": "orange",
+    "stat": "indigo",
+    "close": "grey",
 }
 AXES = ("threads", "files", "io_bytes")
 TIMES = (
@@ -350,10 +346,11 @@ def file_runs(inputs: Inputs) -> Section | None:
 
 
 def named_runs(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the points with a `kind` that tells each from the others, and a colour as `role`."""
+    """Return the points with a `kind` that tells each from the others, and a colour."""
     names = list(dict.fromkeys(table["personality"]))
-    roles = [CURVE_COLOURS[names.index(name) % len(CURVE_COLOURS)] for name in table["personality"]]
-    return table.assign(kind=run_kinds(table), role=roles)
+    colours = charts.series()
+    chosen = [colours[names.index(name) % len(colours)] for name in table["personality"]]
+    return table.assign(kind=run_kinds(table), colour=chosen)
 
 
 def run_kinds(table: pd.DataFrame) -> list[str]:
@@ -458,7 +455,7 @@ def _rates(points: Evidence, shown: pd.DataFrame, *, settings: int) -> Chart:
 
 
 def _breakdown(points: Evidence, steps: pd.DataFrame) -> Chart:
-    table = steps.assign(role=[step_colour(step) for step in steps["step"]])
+    table = steps.assign(colour=[step_colour(step) for step in steps["step"]])
     order = table.groupby("step")["time_ratio"].sum().sort_values(ascending=False).index
     ranks = {step: rank for rank, step in enumerate(order)}
     table = table.assign(rank=table["step"].map(ranks)).sort_values(["kind", "rank"])
@@ -476,7 +473,7 @@ def _breakdown(points: Evidence, steps: pd.DataFrame) -> Chart:
 
 def step_colour(step: str) -> str:
     """Return the colour of a step: a label of a user's own has that of the unknown."""
-    return STEP_COLOURS.get(step, "unknown")
+    return STEP_COLOURS.get(step, "silver")
 
 
 def _curves(points: Evidence, whole: pd.DataFrame) -> list[Chart]:
@@ -487,7 +484,7 @@ def _curves(points: Evidence, whole: pd.DataFrame) -> list[Chart]:
         if table.empty:
             continue
         legend = [
-            Key(str(part["role"].iloc[0]), str(kind), str(part["line"].iloc[0]))
+            Key(str(part["colour"].iloc[0]), str(kind), str(part["line"].iloc[0]))
             for kind, part in table.groupby("kind", sort=False)
         ]
         found.append(
@@ -517,7 +514,7 @@ def one_varied(whole: pd.DataFrame, column: str) -> pd.DataFrame:
         held = _held(group, others).dropna(subset=[column]).drop_duplicates(column)
         if len(held) > 1:
             colour, line = _look(whole, str(personality), str(target))
-            curves.append(held.assign(kind=f"{personality} on {target}", role=colour, line=line))
+            curves.append(held.assign(kind=f"{personality} on {target}", colour=colour, line=line))
     return pd.concat(curves, ignore_index=True) if curves else whole.iloc[:0]
 
 
@@ -526,7 +523,8 @@ def _look(whole: pd.DataFrame, personality: str, target: str) -> tuple[str, str]
     personalities = list(dict.fromkeys(whole["personality"]))
     round_, line = divmod(list(dict.fromkeys(whole["target"])).index(target), len(CURVE_LINES))
     colour = personalities.index(personality) + round_ * len(personalities)
-    return CURVE_COLOURS[colour % len(CURVE_COLOURS)], CURVE_LINES[line]
+    colours = charts.series()
+    return colours[colour % len(colours)], CURVE_LINES[line]
 
 
 def draw_savings(table: pd.DataFrame, size: Size) -> Figure:
@@ -544,7 +542,7 @@ def draw_savings(table: pd.DataFrame, size: Size) -> Figure:
     ends = {(kind, is_gain): 0.0 for kind in kinds for is_gain in (False, True)}
     for row in table.to_dict("records"):
         kind, width = row["kind"], float(row["saved_ratio"])
-        colour = charts.light(row["role"])
+        colour = charts.light(row["colour"])
         left = ends[kind, width >= 0]
         axes.barh(kinds.index(kind), width, left=left, height=0.66, color=colour)
         ends[kind, width >= 0] += width
@@ -562,12 +560,7 @@ def draw_savings(table: pd.DataFrame, size: Size) -> Figure:
 
 DAX_TITLE = "Where DAX pays"
 MOST_KINDS = 24  # more settings than that are told in words and in the table
-VERDICT_COLOURS = {
-    "pays": "swap",
-    "does not pay": "journal",
-    "no difference": "fs",
-    "not decided": "unknown",
-}
+VERDICTS = ("pays", "does not pay", "no difference", "not decided")
 
 
 def dax(inputs: Inputs) -> Section | None:
@@ -608,14 +601,13 @@ def _left_out(table: pd.DataFrame, shown: pd.DataFrame) -> list[str]:
 
 def _ratios(verdicts: Evidence) -> Chart:
     shown = named_pairs(verdicts.table.dropna(subset=["ratio"]))
-    colours = [VERDICT_COLOURS[verdict] for verdict in shown["verdict"]]
-    told = [verdict for verdict in VERDICT_COLOURS if verdict in set(shown["verdict"])]
+    present = [verdict for verdict in VERDICTS if verdict in set(shown["verdict"])]
     return chart(
         partial(draw_ratios, x_title="steps a second with DAX by those without"),
-        verdicts.showing(shown.assign(role=colours)),
+        verdicts.showing(shown.assign(colour=shown["verdict"])),
         title="Rates with DAX beside those without",
         says=["Lines are 95 % confidence intervals.", *_left_out(verdicts.table, shown)],
-        legend=tuple(Key(VERDICT_COLOURS[verdict], verdict) for verdict in told),
+        legend=tuple(Key(verdict, verdict) for verdict in present),
         name="dax-ratios",
     )
 
@@ -626,7 +618,7 @@ def _savings(savings: Evidence) -> Chart:
     ranks = {step: rank for rank, step in enumerate(order.index)}
     shown = named_pairs(table)
     shown = shown.assign(
-        role=[step_colour(step) for step in shown["step"]], rank=shown["step"].map(ranks)
+        colour=[step_colour(step) for step in shown["step"]], rank=shown["step"].map(ranks)
     )
     says = [
         "To the right what DAX saves, to the left what it costs; the dot is both together.",

@@ -131,7 +131,7 @@ def draw_depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
     axes.fill_between(
         times,
         table["depth_max"].astype(float).fillna(0),
-        color=charts.light("base"),
+        color=charts.light("slate"),
         alpha=0.3,
         linewidth=0,
         step="post",
@@ -153,7 +153,7 @@ def draw_depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
 
 DEPTH_KEYS = (
     Key("accent", "mean of the window", "solid"),
-    Key("base", "up to the most that a request met"),
+    Key("slate", "up to the most that a request met"),
 )
 SHOWN_DEVICES = 4
 

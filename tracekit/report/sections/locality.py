@@ -32,7 +32,7 @@ def draw_coverage(table: pd.DataFrame, size: Size) -> Figure:
     sns.lineplot(
         x=together["hotter_bytes"],
         y=together["traffic_ratio"],
-        color=charts.light("optimal"),
+        color=charts.light("black"),
         linestyle="dotted",
         estimator=None,
         ax=axes,
@@ -68,7 +68,7 @@ def coverage(evidence: Evidence, temperature: Evidence | None, hottest: Evidence
         evidence,
         title="Traffic that the hottest blocks take",
         says=describe_coverage(evidence.table),
-        legend=(*role_keys(evidence.table), Key("optimal", "all roles", "dotted")),
+        legend=(*role_keys(evidence.table), Key("black", "all roles", "dotted")),
     )
     return {"figure": drawn, "temperature": temperature, "hottest": hottest}
 
@@ -203,7 +203,7 @@ def scale(table: pd.DataFrame) -> tuple[float, float]:
 
 
 def _heat_rgb() -> tuple[float, float, float]:
-    return to_rgb(charts.light("heat"))
+    return to_rgb(charts.light("intensity"))
 
 
 def _number_axes(axes: Axes, table: pd.DataFrame) -> None:

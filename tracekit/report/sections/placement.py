@@ -219,7 +219,7 @@ def _is_flat(lowest: pd.Series[Any], name: str, base_ns: float) -> bool:
     return name in lowest.index and bool(lowest[name] >= base_ns)
 
 
-HOLDS, OTHER = "combined", "other"
+HOLDS, OTHER = "purple", "grey"
 
 
 def draw_sensitivity(table: pd.DataFrame, size: Size) -> Figure:
@@ -337,8 +337,8 @@ def _spread(rows: pd.DataFrame) -> pd.DataFrame:
 
 MEASURES = (
     ("write_invalidation_factor", "quiet"),
-    ("writes_p99", "fs"),
-    ("writes_max", "combined"),
+    ("writes_p99", "blue"),
+    ("writes_max", "purple"),
 )
 
 
@@ -367,8 +367,8 @@ ENDURANCE_TITLE = "Writes, wear and price"
 MIXED = {"combined": "roles split", "optimal": "hottest blocks"}
 ENDURANCE_KEYS = (
     Key("quiet", "mean: the write invalidation factor"),
-    Key("fs", "99 % of the pages have at most this"),
-    Key("combined", "the page written most"),
+    Key("blue", "99 % of the pages have at most this"),
+    Key("purple", "the page written most"),
 )
 
 
@@ -437,10 +437,10 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     cells = [
         {
             "kind": f"{VERIFIED_DEVICES[name]}, {how}",
-            "role": role,
+            "colour": colour,
             "elapsed_ns": found.loc[name, column],
         }
-        for name, role in (("base", "base"), ("placement", "combined"))
+        for name, colour in (("base", "slate"), ("placement", "purple"))
         for how, column in (("predicted", "predicted_ns"), ("replayed", "measured_ns"))
     ]
     return pd.DataFrame(cells)

@@ -65,7 +65,7 @@ def draw_histogram(table: pd.DataFrame, size: Size) -> Figure:
     return figure
 
 
-OPERATION_COLOURS = {"read": "read", "write": "write", "flush": "flush"}
+OWN_COLOURS = ("read", "write", "flush")
 BARE_WINDOWS = 3  # fewer windows are no course
 
 
@@ -91,14 +91,16 @@ def course(over_time: Evidence, distribution: Evidence, *, name: str) -> list[Ch
 
 def _coloured(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the colour of its operation as `role`; rare operations share one."""
-    return table.assign(
-        role=[OPERATION_COLOURS.get(str(name), "discard") for name in table["operation"]]
-    )
+    return table.assign(role=[_colour(str(name)) for name in table["operation"]])
+
+
+def _colour(operation: str) -> str:
+    return operation if operation in OWN_COLOURS else "discard"
 
 
 def _keys(table: pd.DataFrame) -> list[Key]:
     found = sorted(set(table["operation"]))
-    return [Key(OPERATION_COLOURS.get(name, "discard"), fmt.verb_plural(name)) for name in found]
+    return [Key(_colour(name), fmt.verb_plural(name)) for name in found]
 
 
 def _throughput(evidence: Evidence, name: str) -> Chart:
@@ -137,7 +139,7 @@ def _service(evidence: Evidence, name: str) -> Chart:
             f" {fmt.duration(float(slowest['window_ns']))} on: 99\N{NO-BREAK SPACE}% within"
             f" {fmt.duration(float(slowest['service_p99_ns']))}."
         ],
-        legend=[*_keys(table), Key("base", "half within", "dashed")],
+        legend=[*_keys(table), Key("slate", "half within", "dashed")],
         name=f"replay-{fmt.anchor(name)}-service-over-time",
     )
 
@@ -301,7 +303,7 @@ def draw_ratios(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
     figure, axes = charts.canvas(size, x_title=x_title, y_title="", height_px=height_px)
     axes.axvline(1, color=charts.light("quiet"), linewidth=1)
     for place, row in enumerate(table.to_dict("records")):
-        colour = charts.light(str(row["role"]))
+        colour = charts.light(str(row["colour" if "colour" in row else "role"]))
         if row["ratio_low"] == row["ratio_low"] and row["ratio_low"] is not None:
             axes.plot([row["ratio_low"], row["ratio_high"]], [place, place], color=colour, lw=2)
         axes.plot([row["ratio"]], [place], color=colour, marker="o", markersize=7)
@@ -351,7 +353,7 @@ def points(table: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return chosen.assign(kind=kinds, role=chosen["role"].replace({"all": "combined"}))
 
 
-STREAM_STYLES = {"original": ("fs", "solid"), "synthetic": ("journal", "dashed")}
+STREAM_STYLES = {"original": ("blue", "solid"), "synthetic": ("orange", "dashed")}
 
 
 def draw_fidelity(table: pd.DataFrame, size: Size) -> Figure:

@@ -32,7 +32,7 @@ def draw_surface(table: pd.DataFrame, size: Size) -> Figure:
     )
     cells = table.pivot_table(index="second_ratio", columns="first_ratio", values="iops_per_price")
     # Transparent to opaque in one hue, so that the picture stands on a light or a dark page.
-    hue = to_rgb(charts.light("heat"))
+    hue = to_rgb(charts.light("intensity"))
     ramp = LinearSegmentedColormap.from_list("heat", [(*hue, 0.06), (*hue, 1.0)])
     sns.heatmap(cells, cmap=ramp, cbar=False, rasterized=True, ax=axes)
     axes.invert_yaxis()
@@ -93,6 +93,7 @@ def draw_skew(table: pd.DataFrame, size: Size) -> Figure:
 
 
 TITLE = "Tiers of storage"
+METHOD_COLOURS = {"static": "slate", "dynamic": "purple"}
 PARAMETERS = {
     "read_latency_us": "read latency",
     "write_latency_us": "write latency",
@@ -186,7 +187,7 @@ def describe_surface(answer: Mapping[str, Any], method: str) -> list[str]:
 
 def _key(evidence: Evidence, answer: Mapping[str, Any]) -> Chart:
     has_dynamic = len(answer["configurations"]) > 1
-    keys = (Key("base", "static"), Key("combined", "dynamic"))
+    keys = tuple(Key(colour, method) for method, colour in METHOD_COLOURS.items())
     return chart(
         draw_key,
         evidence.showing(bars(evidence.table).assign(unit=price_unit(answer))),
@@ -200,7 +201,7 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     """Return a bar for each configuration and method, in the colour of its method."""
     return table.assign(
         kind=[fmt.printable(name) for name in table["configuration"]],
-        role=table["method"].map({"static": "base", "dynamic": "combined"}),
+        colour=table["method"].map(METHOD_COLOURS),
     ).sort_values("configuration", kind="stable")
 
 
@@ -260,8 +261,8 @@ def changes(table: pd.DataFrame) -> pd.DataFrame:
         + (", dynamic" if row.method == "dynamic" else "")
         for row in rows(table)
     ]
-    colours = ["base" if gain < 0 else "combined" for gain in table["gain_ratio"]]
-    return table.assign(kind=kinds, role=colours)
+    colours = ["loss" if gain < 0 else "gain" for gain in table["gain_ratio"]]
+    return table.assign(kind=kinds, colour=colours)
 
 
 def _changed(row: Any) -> str:
