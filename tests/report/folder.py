@@ -208,6 +208,8 @@ def _write_replay(
         "engine": {"asked": "auto", "used": "threads"},
         "targets": [{"label": "default", "path": "<b>", "kind": "made file", "is_direct": True}],
         "issue_error": {"max_ns": 10_000},
+        "timing": {"elapsed_ns": rows[-1]["queue_ns"] + 110_000 if rows else 0},
+        "counts": {"done": len(rows)},
         "warnings": list(warnings),
     }
     write_json(path / "replays" / "file" / "summary.json", summary)

@@ -121,4 +121,4 @@ def test_the_samples_have_the_shapes_of_the_study(
     # THEN they are those of the study's application but for what is known to differ
     agrees = section.parts["agrees"][expected]
     assert {trait for trait, is_same in agrees.items() if not is_same} == differing
-    assert expected in section.parts["says"][0]
+    assert expected in section.parts["sentences"][0]

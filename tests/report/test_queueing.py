@@ -30,7 +30,7 @@ def test_the_section_tells_of_response_times(folder: TraceFolder) -> None:
     assert section.title == "Response time against NVM capacity"
     panel = section.parts["panels"][0]["figure"]
     assert panel.title == "Mean response time, hottest blocks first"
-    assert plain(panel.says)[0].startswith("Without NVM a request takes on average ")
+    assert plain(panel.sentences)[0].startswith("Without NVM a request takes on average ")
     # AND the disk's keys are among what is told of the devices
     assert ("seek_average_us", "\N{MICRO SIGN}s an average seek") in section.parts["profile_keys"]
 

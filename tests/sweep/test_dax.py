@@ -151,7 +151,7 @@ def test_the_section_shows_each_pair_and_says_what_it_leaves_out(tmp_path: Path)
     assert section is not None
     ratios, savings = section.parts["figures"]
     # THEN the figure has the first ones, and says how many are not in it
-    assert any("more settings are in the table" in line for line in ratios.says)
+    assert any("more settings are in the table" in line for line in ratios.sentences)
     assert {key.text for key in ratios.legend} <= {"pays", "does not pay", "no difference"}
     assert 'id="dax-savings' in savings.markup or "<svg" in savings.markup
     assert [title for title, _ in section.parts["pairs"]][1].startswith("dax beside hdd")

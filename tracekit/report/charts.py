@@ -99,7 +99,7 @@ class Size:
 
     @property
     def is_narrow(self) -> bool:
-        """Say whether this is the variant for a phone."""
+        """Return whether this is the variant for a phone."""
         return self.name == "narrow"
 
 

@@ -22,7 +22,7 @@ SPACE = "\N{NO-BREAK SPACE}"  # a number and its unit stay on one line
 
 
 def is_missing(value: Any) -> bool:
-    """Say whether a cell holds no value: None, NaN, NaT or NA."""
+    """Return whether a cell holds no value: None, NaN, NaT or NA."""
     if value is None:
         return True
     if isinstance(value, float):

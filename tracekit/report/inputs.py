@@ -73,10 +73,10 @@ class Inputs:
         if not self.folder.has(place):
             return None
         table = _read_table(self.folder.table(place))
-        lacking = [column for column in source.columns if column not in table.columns]
-        if lacking:
+        missing = [column for column in source.columns if column not in table.columns]
+        if missing:
             raise InputError(
-                f"{self.folder.table(place)} lacks the columns {', '.join(lacking)}",
+                f"{self.folder.table(place)} has no column {', '.join(missing)}",
                 hint=f"run: {command_line('analyze', self.folder.path)}",
             )
         return Evidence(
@@ -91,7 +91,7 @@ class Inputs:
         )
 
     def computed(self, name: str) -> Evidence:
-        """Run the analysis `name` now, for what is no finding because it comes after `analyze`."""
+        """Run the analysis `name` now, on tables that were written after `analyze`."""
         source = query.read(name)
         with query.connect(self.folder) as connection:
             table = query.run(connection, name)
@@ -140,12 +140,12 @@ class Inputs:
 
     @property
     def has_file_replays(self) -> bool:
-        """Say whether file operations were replayed."""
+        """Return whether file operations were replayed."""
         return any(self.folder.path.glob("replays/*/file_completions.parquet"))
 
     @property
     def has_trace(self) -> bool:
-        """Say whether the folder holds a trace, and not only what was measured without one."""
+        """Return whether the folder holds a trace, and not only what was measured without one."""
         return self.folder.has("requests")
 
     def measured(self, place: str, *, command: str) -> Evidence | None:
@@ -157,34 +157,34 @@ class Inputs:
             origin=f"{place}.parquet of tracekit {command}",
             table=_with_lists(_read_table(self.folder.table(place))),
         )
-        return found if _is_of_now(found) else None
+        return found if _is_current(found) else None
 
-    def answered(self, place: str) -> Mapping[str, Any] | None:
-        """Return the answer of a command, such as device/device.json, or None."""
+    def measured_answer(self, place: str) -> Mapping[str, Any] | None:
+        """Return the summary of a measurement, such as device/device.json, or None."""
         file = self.folder.path / place
         return _read_json(file, "headline") if file.is_file() else None
 
     def simulations(self, command: str, *names: str) -> list[Evidence] | None:
         """Return tables that one `tracekit simulate COMMAND` wrote together.
 
-        None when one lacks, or lacks a column: an older version wrote what there is.
+        None when a table or a column is missing: an older version wrote what there is.
         """
         found = [self.simulation(name, command=command) for name in names]
-        complete = [one for one in found if one is not None and _is_of_now(one)]
+        complete = [one for one in found if one is not None and _is_current(one)]
         return complete if len(complete) == len(names) else None
 
-    def simulated(self, name: str) -> Mapping[str, Any] | None:
-        """Return the answer of a simulation, simulations/NAME.json, or None."""
+    def simulation_answer(self, name: str) -> Mapping[str, Any] | None:
+        """Return the summary of a simulation, simulations/NAME.json, or None."""
         file = self.folder.path / "simulations" / f"{name}.json"
         return _read_json(file) if file.is_file() else None
 
     @functools.cached_property
-    def simulations_asked(self) -> Sequence[tuple[str, Sequence[str]]]:
-        """Return each simulation that was run, and the options that it was asked with."""
+    def simulations_run(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Return each simulation that was run, and its options."""
         files = sorted((self.folder.path / "simulations").glob("*.json"))
         return [(file.stem, _read_json(file).get("asked", [])) for file in files]
 
-    def told(self, name: str, *, command: str) -> tuple[Mapping[str, Any], Evidence] | None:
+    def result(self, name: str, *, command: str) -> tuple[Mapping[str, Any], Evidence] | None:
         """Return NAME.json and the table NAME that a command wrote together, or None."""
         file = self.folder.path / f"{name}.json"
         if not file.is_file() or not self.folder.has(name):
@@ -220,7 +220,7 @@ class Inputs:
         )
 
 
-def _is_of_now(evidence: Evidence) -> bool:
+def _is_current(evidence: Evidence) -> bool:
     (columns,) = (table.columns for table in TABLES if table.name == evidence.name)
     return set(columns.names) <= set(evidence.table.columns)
 
@@ -254,7 +254,7 @@ def plain(table: pd.DataFrame) -> pd.DataFrame:
 
 def _read_json(file: Path, *needed: str) -> Mapping[str, Any]:
     content = read_object(file, hint="make it again")
-    lacking = [key for key in needed if key not in content]
-    if lacking:
-        raise InputError(f"{file} lacks {', '.join(lacking)}", hint="make it again")
+    missing = [key for key in needed if key not in content]
+    if missing:
+        raise InputError(f"{file} has no {', '.join(missing)}", hint="make it again")
     return content

@@ -1,6 +1,6 @@
 """What the page contains: one function a section, in the order of the page.
 
-A section of a simulation that nobody asked for is None: it is not missing.
+A section of a simulation that was not run is None: it is not missing.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ THEMES = {build.__name__: build.__module__.rpartition(".")[2] for build in SECTI
 
 @dataclass(frozen=True)
 class Report:
-    """Where the report is, and which parts it lacks: command to the titles of what it would add."""
+    """Where the report is, and what is missing: command to the sections that it would add."""
 
     path: Path
     missing: dict[str, list[str]]

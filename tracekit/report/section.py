@@ -31,7 +31,7 @@ class Chart:
     name: str
     title: str
     markup: str
-    says: Sequence[str]
+    sentences: Sequence[str]
     evidence: Evidence
     legend: Sequence[Key] = ()
 
@@ -83,7 +83,7 @@ def chart(
     evidence: Evidence,
     *,
     title: str,
-    says: Sequence[str],
+    sentences: Sequence[str],
     legend: Sequence[Key] = (),
     name: str = "",
 ) -> Chart:
@@ -93,9 +93,9 @@ def chart(
     """
     table = evidence.table if evidence.shown is None else evidence.shown
     name = name or evidence.name.replace("/", "-").replace("_", "-")
-    label = f"{title}. {' '.join(says)}"
+    label = f"{title}. {' '.join(sentences)}"
     markup = "" if table.empty else drawn(draw, table, name=name, label=label)
-    return Chart(name, title, markup, says, evidence, legend)
+    return Chart(name, title, markup, sentences, evidence, legend)
 
 
 def role_keys(table: pd.DataFrame) -> tuple[Key, ...]:

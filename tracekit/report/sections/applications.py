@@ -64,7 +64,7 @@ def applications(inputs: Inputs) -> Section | None:
             "words": words(table, found, capacity_bytes=flips[-1]["capacity_bytes"]),
             "study": {name: titles(known) for name, known in STUDY.items()},
             "agrees": {name: agreement(found, known) for name, known in STUDY.items()},
-            "says": describe(table, found),
+            "sentences": describe(table, found),
         },
     )
 
@@ -92,7 +92,7 @@ def shape(table: pd.DataFrame, small: str, *, large: str) -> Shape:
 
 
 def agreement(found: Shape, known: Shape) -> dict[str, bool]:
-    """Say of each trait whether two shapes share it."""
+    """Describe of each trait whether two shapes share it."""
     return {trait: getattr(found, trait) == getattr(known, trait) for trait in TRAITS}
 
 
@@ -119,12 +119,12 @@ def words(table: pd.DataFrame, found: Shape, *, capacity_bytes: int) -> dict[str
         ]
         shown["hot"] = fmt.listing(falls)
     if found.small != found.large:
-        shown["large"] += f", from {fmt.data(capacity_bytes)} on"
+        shown["large"] += f", from {fmt.data(capacity_bytes)}"
     return shown
 
 
 def describe(table: pd.DataFrame, found: Shape) -> list[str]:
-    """Say which application is nearest, and where and why the trace differs from it."""
+    """Describe which application is nearest, and where and why the trace differs from it."""
     counts = {name: sum(agreement(found, known).values()) for name, known in STUDY.items()}
     most = max(counts.values())
     nearest = [name for name, count in counts.items() if count == most]
@@ -136,8 +136,8 @@ def describe(table: pd.DataFrame, found: Shape) -> list[str]:
         names = fmt.listing([_quoted(name) for name in nearest])
         sentences = [f"This trace is equally like {names}: {most} of {len(TRAITS)} traits each."]
         for name in nearest:
-            told = " ".join(differences(table, found, known=STUDY[name]))
-            sentences.append(f"Beside {_quoted(name)}: {told}")
+            texts = " ".join(differences(table, found, known=STUDY[name]))
+            sentences.append(f"Beside {_quoted(name)}: {texts}")
         return sentences
     sentences = [
         f"This trace is most like {nearest[0]} in the study: {most} of {len(TRAITS)} traits."
@@ -146,7 +146,7 @@ def describe(table: pd.DataFrame, found: Shape) -> list[str]:
 
 
 def differences(table: pd.DataFrame, found: Shape, *, known: Shape) -> list[str]:
-    """Say of each trait that differs what the trace's own numbers tell about it."""
+    """Describe of each trait that differs what the trace's own numbers tell about it."""
     same = agreement(found, known)
     sentences = []
     if not same["busiest"]:
@@ -173,30 +173,30 @@ def _quoted(name: str) -> str:
 
 
 def _sizes(table: pd.DataFrame, compared: Sequence[str]) -> list[str]:
-    """Say how long the requests of the roles are, which makes requests and sectors differ."""
+    """Describe how long the requests of the roles are, which makes requests and sectors differ."""
     there = table.loc[[role for role in compared if role in table.index]]
     requests = there["read_count"] + there["write_count"]
     if len(there) < len(compared) or not (requests > 0).all():
         return []
     means = 512 * there["total_sectors"] / requests
-    told = [
+    texts = [
         f"{fmt.data(round(mean))} in the {fmt.role_title(str(role))}"
         for role, mean in means.items()
     ]
-    return [f"A request has {fmt.listing(told)} on average."]
+    return [f"A request has {fmt.listing(texts)} on average."]
 
 
 def _hot_difference(table: pd.DataFrame, found: Shape, *, known: Shape) -> str:
-    """Say which roles have hot sectors in the study and here, and how often theirs are touched."""
+    """Describe which roles have hot sectors in the study and here, and how often."""
     there, here = titles(known)["hot"], titles(found)["hot"]
     touches = table["total_sectors"] / table["distinct_sectors"]
-    told = [
+    texts = [
         f"{count:.2f} times in the {fmt.role_title(str(role))}"
         for role, count in touches[list(fmt.in_order(touches.index))].items()
     ]
     return (
         f"There the role with hot sectors is {_none(there)}, here {_none(here)}: a sector is"
-        f" touched {fmt.listing(told)} on average. A role is hot where its share of the different"
+        f" touched {fmt.listing(texts)} on average. A role is hot where its share of the different"
         f" sectors is {fmt.share(HOT_POINTS)} of the whole or more below its share of all."
     )
 

@@ -104,8 +104,8 @@ WHAT_IF = (
 
 
 def buffer(inputs: Inputs) -> Section | Missing | None:
-    """Build the section; None when nobody has asked, Missing if an older version answered."""
-    result = inputs.simulated("buffer")
+    """Build the section; None if it was not run, Missing if an older version ran it."""
+    result = inputs.simulation_answer("buffer")
     if result is None:
         return None
     found = inputs.simulations("buffer", "buffer")
@@ -153,7 +153,7 @@ def _hits(lru: Evidence, totals: pd.DataFrame) -> Chart:
         draw_hits,
         replace(lru, table=totals).showing(lru.table[lru.table["row_bytes"].isin(sizes)]),
         title="Hit rate by number of buffers, a curve a row size",
-        says=describe_hits(totals),
+        sentences=describe_hits(totals),
         legend=[
             Key(colour, f"rows of {fmt.data(row_bytes)}", line)
             for row_bytes, (colour, line) in zip(sizes, ROW_STYLES, strict=False)
@@ -170,7 +170,7 @@ def spread(values: Sequence[int], most: int) -> list[int]:
 
 
 def describe_hits(totals: pd.DataFrame) -> list[str]:
-    """Say what comes from streams alone, and what banks lose; `totals` has both mappings."""
+    """Describe what comes from streams alone, and what banks lose; `totals` has both mappings."""
     lru = totals[totals["mapping"] == "lru"]
     best = lru.sort_values(["row_bytes", "buffers"]).iloc[-1]
     streamed = 1 - best["access_bytes"] / best["row_bytes"]
@@ -201,7 +201,7 @@ def _sizes(lru: Evidence) -> Chart:
         draw_sizes,
         lru.showing(speeds(curves, "row_bytes")),
         title="Throughput by size of a buffer",
-        says=describe_sizes(most),
+        sentences=describe_sizes(most),
         legend=memory_keys(
             {name: curves[name]["buffers"].iloc[0] for name in curves if name in ("most", "one")}
         ),
@@ -241,7 +241,7 @@ def speeds(curves: Mapping[str, pd.DataFrame], key: str) -> pd.DataFrame:
 
 
 def describe_sizes(table: pd.DataFrame) -> list[str]:
-    """Say what half a buffer costs; `table` has a row a size, of one number of buffers.
+    """Describe what half a buffer costs; `table` has a row a size, of one number of buffers.
 
     Rows smaller than an access are left out: an access to them moves less.
     """
@@ -265,7 +265,7 @@ def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Chart:
         draw_rates,
         found.showing(speeds(dict.fromkeys(("dram", "most", "unbuffered"), table), "hit_rate")),
         title="Throughput by hit rate, if reads and writes hit alike",
-        says=describe_rates(table),
+        sentences=describe_rates(table),
         legend=[
             replace(key, text=text)
             for key, text in zip(
@@ -279,7 +279,7 @@ def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Chart:
 
 
 def describe_rates(table: pd.DataFrame) -> list[str]:
-    """Say what a better hit rate gives and what is left to DRAM, beside the study's numbers."""
+    """Describe what a better hit rate gives, and what is left to DRAM."""
     first, last = (table.iloc[at] for at in (0, -1))
     steps = len(table) - 1
     growth = (first["access_avg_ns"] / last["access_avg_ns"]) ** (1 / steps) - 1

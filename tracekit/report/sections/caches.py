@@ -141,21 +141,21 @@ def _figure(evidence: Evidence, table: pd.DataFrame, kind: str, *, hidden: int) 
             dict.fromkeys(table["volume"]), VOLUME_STYLES, strict=False
         )
     ]
-    says = describe_volumes(table)
+    sentences = describe_volumes(table)
     if hidden:
-        says.append(f"{fmt.count(hidden)} more curves are in the table.")
+        sentences.append(f"{fmt.count(hidden)} more curves are in the table.")
     return chart(
         draw_volumes,
         evidence.showing(table),
         title=VOLUME_TITLES[kind],
-        says=says,
+        sentences=sentences,
         legend=legend,
         name=f"cache-volumes-{kind}",
     )
 
 
 def describe_volumes(table: pd.DataFrame) -> list[str]:
-    """Say for each volume what half of its hits take, and what no cache can help."""
+    """Describe for each volume what half of its hits take, and what no cache can help."""
     sentences = []
     for volume, curve in table.groupby("volume", sort=False):
         least = float(curve["miss_ratio"].min())
@@ -230,7 +230,7 @@ def planes(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) ->
             partial(draw_plane, column="io_time_ns", unit_ns=time_unit(table)[1]),
             evidence.showing(table),
             title=f"I/O time of all devices in {time_unit(table)[0]}, {how}",
-            says=describe_time_plane(table),
+            sentences=describe_time_plane(table),
             name="cache-plane-time",
         )
     ]
@@ -239,7 +239,7 @@ def planes(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) ->
             partial(draw_plane, column="read_latency_avg_ns", unit_ns=1e3),
             evidence.showing(table),
             title=f"Mean read latency in µs, {how}",
-            says=describe_plane(table),
+            sentences=describe_plane(table),
             name="cache-plane",
         )
         drawn.insert(0, latency)
@@ -252,7 +252,7 @@ def _arranged(answer: Mapping[str, Any]) -> str:
 
 
 def describe_plane(table: pd.DataFrame) -> list[str]:
-    """Say what no cache and the largest ones give."""
+    """Describe what no cache and the largest ones give."""
     latency = table.set_index(["pcm_bytes", "flash_bytes"])["read_latency_avg_ns"].astype(float)
     largest = max(int(table["pcm_bytes"].max()), 0)
     parts = [
@@ -268,7 +268,7 @@ def describe_plane(table: pd.DataFrame) -> list[str]:
 
 
 def describe_time_plane(table: pd.DataFrame) -> list[str]:
-    """Say how long the devices are busy without a cache, and with the pair that is best."""
+    """Describe how long the devices are busy without a cache, and with the pair that is best."""
     best = min(rows(table), key=lambda row: (row.io_time_ns, row.pcm_bytes, row.flash_bytes))
     none = table[(table["pcm_bytes"] == 0) & (table["flash_bytes"] == 0)]["io_time_ns"]
     without = f"{fmt.duration(float(none.iloc[0]))} without a cache; " if len(none) else ""
@@ -332,7 +332,7 @@ def _cache_changes_figure(evidence: Evidence, table: pd.DataFrame, measure: str)
         partial(charts.gain_bars, x_title="saved by the best split against all flash"),
         evidence.showing(mine.assign(kind=change_kinds(mine), colour=colour)),
         title=f"What PCM saves of the {name} when a device is another",
-        says=describe_changes(mine, name),
+        sentences=describe_changes(mine, name),
         name=f"cache-sensitivity-{measure.replace('_', '-')}",
     )
 
@@ -360,7 +360,7 @@ def _name(parameter: str, factor: float) -> str:
 
 
 def describe_changes(table: pd.DataFrame, name: str) -> list[str]:
-    """Say how far the gain goes in both directions, and the splits that give it."""
+    """Describe how far the gain goes in both directions, and the splits that give it."""
     named = sorted(
         zip(table["gain_ratio"], change_kinds(table), rows(table), strict=True), key=_gain
     )
@@ -382,8 +382,8 @@ BUDGETS = len(EVEN_STYLES)
 
 
 def cache(inputs: Inputs) -> Section | Missing | None:
-    """Build the section; None when nobody asked for it, Missing if an older version answered."""
-    answer = inputs.simulated("cache")
+    """Build the section; None if it was not run, Missing if an older version ran it."""
+    answer = inputs.simulation_answer("cache")
     names = ("cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
     if answer is None:
         return None
@@ -422,7 +422,7 @@ def _curve(evidence: Evidence, kind: str) -> Chart:
         draw_curves,
         evidence.showing(mine),
         title=titles[kind],
-        says=describe_curve(mine),
+        sentences=describe_curve(mine),
         legend=[
             Key("black", "all roles", "dotted")
             if name == "all"
@@ -434,7 +434,7 @@ def _curve(evidence: Evidence, kind: str) -> Chart:
 
 
 def describe_curve(table: pd.DataFrame) -> list[str]:
-    """Say for each role where its curve falls most, and what no cache can help."""
+    """Describe for each role where its curve falls most, and what no cache can help."""
     sentences = []
     for role in (*fmt.in_order(table["role"]), "all"):
         curve = table[table["role"] == role].sort_values("capacity_bytes")
@@ -457,7 +457,7 @@ def _policies(evidence: Evidence) -> Chart:
         draw_policies,
         evidence,
         title="Policies against the optimum",
-        says=describe_policies(evidence.table),
+        sentences=describe_policies(evidence.table),
         legend=[
             Key(colour, text, line)
             for name, (colour, line, text) in POLICY_STYLES.items()
@@ -467,7 +467,7 @@ def _policies(evidence: Evidence) -> Chart:
 
 
 def describe_policies(table: pd.DataFrame) -> list[str]:
-    """Say where the optimum leaves LRU most room, and which policy takes most of it."""
+    """Describe where the optimum leaves LRU most room, and which policy takes most of it."""
     cells = table.pivot_table(index="capacity_bytes", columns="policy", values="miss_ratio")
     if "lru" not in cells or "optimum" not in cells:
         return []
@@ -501,7 +501,7 @@ def _even(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> 
             partial(draw_even, column="io_time_ns", y_title="Aggregate I/O time"),
             evidence.showing(mine),
             title="I/O time of caches of equal cost",
-            says=describe_even_time(mine),
+            sentences=describe_even_time(mine),
             legend=legend,
             name="cache-even-time",
         )
@@ -511,7 +511,7 @@ def _even(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> 
             partial(draw_even, column="read_latency_avg_ns", y_title="Mean read latency"),
             evidence.showing(mine),
             title="Read latency of caches of equal cost",
-            says=describe_even(mine),
+            sentences=describe_even(mine),
             legend=legend,
             name="cache-even",
         )
@@ -520,7 +520,7 @@ def _even(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> 
 
 
 def describe_even_time(table: pd.DataFrame) -> list[str]:
-    """Say for each budget which pair keeps the devices busy for the shortest time."""
+    """Describe for each budget which pair keeps the devices busy for the shortest time."""
     sentences = []
     for budget, line in table.groupby("even_flash_bytes", sort=True):
         best = min(rows(line), key=lambda row: (row.io_time_ns, row.pcm_bytes))
@@ -536,7 +536,7 @@ def describe_even_time(table: pd.DataFrame) -> list[str]:
 
 
 def describe_even(table: pd.DataFrame) -> list[str]:
-    """Say for each budget which pair reads fastest."""
+    """Describe for each budget which pair reads fastest."""
     sentences = []
     for budget, line in table.groupby("even_flash_bytes", sort=True):
         best = min(rows(line), key=lambda row: (row.read_latency_avg_ns, row.pcm_bytes))

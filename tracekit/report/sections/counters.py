@@ -67,7 +67,7 @@ KEYS = (
 
 def counters(inputs: Inputs) -> Section | None:
     """Build the section; None when nobody has counted."""
-    result = inputs.answered("counters/counters.json")
+    result = inputs.measured_answer("counters/counters.json")
     statistics = inputs.measured("counters/counter_statistics", command=COMMAND)
     if result is None or statistics is None or statistics.table.empty:
         return None
@@ -103,24 +103,24 @@ def _figure(statistics: Evidence, cells: pd.DataFrame) -> Chart:
         draw_heat,
         statistics.showing(cells),
         title="Correlation of each event with the throughput, by workload",
-        says=describe_counters(cells),
+        sentences=describe_counters(cells),
         legend=KEYS,
         name="counters-heat",
     )
 
 
 def describe_counters(cells: pd.DataFrame) -> list[str]:
-    """Say what the heat map shows."""
+    """Describe what the heat map shows."""
     sure = cells[cells["is_sure"]]
-    told = [
-        f"{fmt.plural(len(cells), 'correlation')} of Pearson; those in brackets cannot be told from"
+    sentences = [
+        f"{fmt.plural(len(cells), 'correlation')} of Pearson; those in brackets do not differ from"
         f" none at 95 %. {fmt.plural(len(sure), 'interval')} without 0; about"
         f" {fmt.count(round(0.05 * len(cells)))} would be so by chance alone."
     ]
     if not sure.empty:
         far = sure.iloc[int(sure["correlation"].astype(float).abs().argmax())]
-        told.append(
+        sentences.append(
             f"The strongest is {fmt.printable(far['event'])} of {fmt.printable(far['workload'])}:"
             f" {float(far['correlation']):+.2f}."
         )
-    return told
+    return sentences

@@ -123,7 +123,7 @@ WIDEST = 3.0  # times the median
 
 def device(inputs: Inputs) -> Section | None:
     """Build the section; None when nobody has measured."""
-    result = inputs.answered("device/device.json")
+    result = inputs.measured_answer("device/device.json")
     found = [
         inputs.measured(f"device/device_{name}", command=COMMAND)
         for name in ("steps", "latency", "fit")
@@ -157,7 +157,7 @@ def _histogram(steps: pd.DataFrame, latency: Evidence, kind: str) -> Chart:
         partial(draw_latency, operation=operation, shown_ns=usual(row)),
         replace(latency, table=buckets),
         title=f"Latency of a random 4 KiB {operation}, one at a time",
-        says=[describe_device(row)],
+        sentences=[describe_device(row)],
         name=f"device-{operation}",
     )
 
@@ -173,7 +173,7 @@ def usual(row: pd.Series[Any]) -> float:
 
 
 def describe_device(row: pd.Series[Any]) -> str:
-    """Say what the histogram shows."""
+    """Describe what the histogram shows."""
     return (
         f"{fmt.plural(row['requests'], str(row['operation']))}:"
         f" mean {fmt.duration(row['mean_ns'])}, standard deviation"
@@ -189,7 +189,7 @@ def _surface(cells: Evidence) -> Chart:
         draw_surface,
         cells,
         title="IOPS over write share and requests in flight",
-        says=[
+        sentences=[
             "Random 4 KiB requests; the rate that a quarter of the parts of each cell exceed."
             f" At most {fmt.count(round(float(best['usual_iops'])))} IOPS, with"
             f" {float(best['write_ratio']) * 100:g} % writes at depth {fmt.count(best['depth'])}."

@@ -67,7 +67,7 @@ def file_operations(inputs: Inputs) -> Section | None:
         draw_file_operations,
         calls.showing(bars),
         title="Time of a call by operation, mean and 99 %",
-        says=describe_file_operations(calls.table, inputs.info),
+        sentences=describe_file_operations(calls.table, inputs.info),
         legend=keys,
         name="file-operations",
     )
@@ -91,7 +91,7 @@ def side_by_side(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the times of each operation, `place` 0 traced and the replays behind, and their names.
 
-    Operations whose end no call told are left out.
+    Operations without the end of a call are left out.
     """
     parts = [traced.assign(place=0)]
     names: list[str] = []
@@ -110,7 +110,7 @@ def side_by_side(
 
 
 def describe_file_operations(calls: pd.DataFrame, info: Mapping[str, Any]) -> list[str]:
-    """Say how much was done, and what led."""
+    """Describe how much was done, and what led."""
     if calls.empty:
         return ["The trace holds no file operation."]
     total = int(calls["call_count"].sum())
@@ -124,7 +124,7 @@ def describe_file_operations(calls: pd.DataFrame, info: Mapping[str, Any]) -> li
 
 
 def overhead(info: Mapping[str, Any]) -> str:
-    """Say what tracing cost."""
+    """Describe what tracing cost."""
     cost = info.get("capture", {}).get("overhead")
     if not cost:
         return ""
@@ -257,10 +257,14 @@ def call_times(inputs: Inputs, shown: pd.DataFrame, *, steps: pd.DataFrame) -> l
         Key(str(part["colour"].iloc[0]), str(kind), "solid")
         for kind, part in table.groupby("kind", sort=False)
     ]
-    says = ["Calls of the step that takes most of the time of each workload, over all targets."]
+    sentences = [
+        "Calls of the step that takes most of the time of each workload, over all targets."
+    ]
     left_out = known["kind"].nunique() - table["kind"].nunique()
     if left_out:
-        says.append(f"{left_out} more workloads and targets have no curve here, for lack of room.")
+        sentences.append(
+            f"{left_out} more workloads and targets have no curve here, for lack of space."
+        )
     drawn = chart(
         partial(
             charts.cumulative_times,
@@ -269,7 +273,7 @@ def call_times(inputs: Inputs, shown: pd.DataFrame, *, steps: pd.DataFrame) -> l
         ),
         calls.showing(table),
         title="How long a call takes at the costliest step",
-        says=says,
+        sentences=sentences,
         legend=legend,
         name="file-call-times",
     )
@@ -310,7 +314,7 @@ TIMES = (
     *("kind", "step", "run_count", "mean_ns", "p99_ns", "time_ratio", "steps_per_second"),
     *("deviation_per_second", "failed"),
 )
-MOST_BARS = 12  # more settings than that are told by the curves
+MOST_BARS = 12  # more settings than that are in the curves only
 CURVE_LINES = ("solid", "dashed", "dotted", "dashdot")
 CURVES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("io_bytes", "Rate against the size of a call", draw_rate_over_size),
@@ -333,7 +337,7 @@ def file_runs(inputs: Inputs) -> Section | None:
     # What all of the shown ones have in common is no part of their names.
     shown, steps = shown.assign(kind=run_kinds(shown)), steps.assign(kind=run_kinds(steps))
     parts = {
-        "says": describe_runs(whole, shown),
+        "sentences": describe_runs(whole, shown),
         "figures": [
             _rates(points, shown, settings=len(whole)),
             _breakdown(points, steps),
@@ -382,7 +386,7 @@ def varied_words(row: Mapping[Any, Any], keys: list[str]) -> list[str]:
 
 
 def describe_runs(whole: pd.DataFrame, shown: pd.DataFrame) -> list[str]:
-    """Say what was run, and how one target compares with another."""
+    """Describe what was run, and how one target compares with another."""
     runs = int(whole["run_count"].sum())
     lines = [
         f"{fmt.plural(runs, 'run')} of {fmt.plural(len(whole), 'setting')}."
@@ -449,7 +453,7 @@ def _rates(points: Evidence, shown: pd.DataFrame, *, settings: int) -> Chart:
         draw_rates,
         points.showing(shown),
         title="Steps a second",
-        says=lines,
+        sentences=lines,
         name="file-rates",
     )
 
@@ -465,7 +469,7 @@ def _breakdown(points: Evidence, steps: pd.DataFrame) -> Chart:
         draw_breakdown,
         points.showing(table.reset_index(drop=True)),
         title="Where the time goes",
-        says=[f"The largest share is that of {top['step']} of {top['kind']}: {share}."],
+        sentences=[f"The largest share is that of {top['step']} of {top['kind']}: {share}."],
         legend=tuple(Key(step_colour(str(step)), str(step).replace("_", " ")) for step in order),
         name="file-breakdown",
     )
@@ -492,7 +496,7 @@ def _curves(points: Evidence, whole: pd.DataFrame) -> list[Chart]:
                 draw,
                 points.showing(table),
                 title=title,
-                says=[
+                sentences=[
                     "Both axes are logarithmic; all else is as it is in most of the settings.",
                     "The line at a point goes from the lowest repeat to the highest.",
                 ],
@@ -559,7 +563,7 @@ def draw_savings(table: pd.DataFrame, size: Size) -> Figure:
 
 
 DAX_TITLE = "Where DAX pays"
-MOST_KINDS = 24  # more settings than that are told in words and in the table
+MOST_KINDS = 24  # more settings than that are in words and in the table only
 VERDICTS = ("pays", "does not pay", "no difference", "not decided")
 
 
@@ -606,7 +610,7 @@ def _ratios(verdicts: Evidence) -> Chart:
         partial(draw_ratios, x_title="steps a second with DAX by those without"),
         verdicts.showing(shown.assign(colour=shown["verdict"])),
         title="Rates with DAX beside those without",
-        says=["Lines are 95 % confidence intervals.", *_left_out(verdicts.table, shown)],
+        sentences=["Lines are 95 % confidence intervals.", *_left_out(verdicts.table, shown)],
         legend=tuple(Key(verdict, verdict) for verdict in present),
         name="dax-ratios",
     )
@@ -620,7 +624,7 @@ def _savings(savings: Evidence) -> Chart:
     shown = shown.assign(
         colour=[step_colour(step) for step in shown["step"]], rank=shown["step"].map(ranks)
     )
-    says = [
+    sentences = [
         "To the right what DAX saves, to the left what it costs; the dot is both together.",
         *_left_out(table, shown),
     ]
@@ -628,7 +632,7 @@ def _savings(savings: Evidence) -> Chart:
         draw_savings,
         savings.showing(shown),
         title="Time that DAX saves at each step",
-        says=says,
+        sentences=sentences,
         legend=tuple(Key(step_colour(str(step)), str(step).replace("_", " ")) for step in ranks),
         name="dax-savings",
     )

@@ -57,7 +57,7 @@ LOSSES = {
     "sequence_gaps": "gaps in the numbering of the records",
     "lost_records": "records lost at those gaps",
     "dropped": "events that the kernel dropped while capturing",
-    "unseen": "completions that the kernel counted and the record lacks",
+    "unseen": "completions that the kernel counted but the trace does not have",
 }
 UNMATCHED = "events without their counterpart: {}"
 
@@ -195,23 +195,23 @@ def _commands(inputs: Inputs) -> Iterator[str]:
     if advice is not None:
         base, nvm = (shlex.quote(str(advice[f"{which}_profile"])) for which in ("base", "nvm"))
         yield f"tracekit recommend {folder} --base {base} --nvm {nvm}"
-    for command, asked in inputs.simulations_asked:
+    for command, asked in inputs.simulations_run:
         yield shlex.join(["tracekit", "simulate", command, name, *asked])
     yield from dict.fromkeys(_replays(inputs, folder))
-    verified = inputs.told("verification", command="verify-placement")
+    verified = inputs.result("verification", command="verify-placement")
     if verified is not None:
         yield shlex.join(["tracekit", "verify-placement", name, *verified[0].get("asked", [])])
-    compared = inputs.told("comparison", command="compare")
+    compared = inputs.result("comparison", command="compare")
     if compared is not None:
         yield shlex.join(["tracekit", "compare", name, *compared[0]["names"]])
-    measured = inputs.answered("device/device.json")
+    measured = inputs.measured_answer("device/device.json")
     if measured is not None:
         target = [measured["target"]] if measured["target"] else []
         # The folder is the name's, wherever it was; what was asked names it, too.
         yield shlex.join(["tracekit", "characterize-device", *target, *measured.get("asked", [])])
     yield from _counted(inputs)
     yield from _swept(inputs)
-    fitted = inputs.told("fidelity", command="fit")
+    fitted = inputs.result("fidelity", command="fit")
     if fitted is not None:
         yield shlex.join(["tracekit", "fit", name, *fitted[0].get("asked", [])])
     yield f"tracekit report {folder}"
@@ -232,7 +232,7 @@ def _extent(profile: Mapping[str, Any]) -> Iterator[str]:
 
 def _counted(inputs: Inputs) -> Iterator[str]:
     """Yield the command of each workload whose events were counted."""
-    counted = inputs.answered("counters/counters.json")
+    counted = inputs.measured_answer("counters/counters.json")
     for one in [] if counted is None else counted["workloads"]:
         command = ["--", *one["command"]] if one["command"] else []
         yield shlex.join(["tracekit", "counters", *one["asked"], *command])
@@ -240,7 +240,7 @@ def _counted(inputs: Inputs) -> Iterator[str]:
 
 def _swept(inputs: Inputs) -> Iterator[str]:
     """Yield the commands whose personalities were run."""
-    swept = inputs.answered("files/sweep.json")
+    swept = inputs.measured_answer("files/sweep.json")
     for words in [] if swept is None else swept["asked"]:
         yield shlex.join(["tracekit", *words])
 

@@ -53,7 +53,7 @@ def latency(
         ),
         evidence.showing(response),
         title="Response time: from queued to completed, closing flushes included",
-        says=describe_latency(by_role.table),
+        sentences=describe_latency(by_role.table),
         legend=role_keys(response),
     )
     return {
@@ -79,7 +79,7 @@ def _over_time(evidence: Evidence | None) -> Chart | None:
         draw_latency_over_time,
         evidence.showing(curves),
         title="Response times over time",
-        says=[
+        sentences=[
             f"The slowest window is the {fmt.role_title(str(slowest['role']))}'s, "
             f"{fmt.duration(slowest['window_ns'])} after the start: 99\N{NO-BREAK SPACE}% within "
             f"{fmt.duration(slowest['latency_p99_ns'])}."
@@ -109,7 +109,7 @@ def service_rows(table: pd.DataFrame) -> list[dict[str, str]]:
 
 
 def describe_latency(table: pd.DataFrame) -> list[str]:
-    """Say the middle and the 99th percentile of the response time, and what flushing costs."""
+    """Describe the middle and the 99th percentile of the response time, and what flushing costs."""
     responses = table[table["step"] == RESPONSE]
     if responses.empty:
         return ["No request of the trace has both its queue and its completion event."]
@@ -169,7 +169,7 @@ def depth(evidence: Evidence) -> Parts:
             draw_depth_over_time,
             evidence.showing(mine),
             title=f"Requests under way on {fmt.printable(device)}",
-            says=describe_depth(mine),
+            sentences=describe_depth(mine),
             legend=DEPTH_KEYS,
             name=f"depth-{number}",
         )
@@ -178,7 +178,7 @@ def depth(evidence: Evidence) -> Parts:
 
 
 def describe_depth(table: pd.DataFrame) -> list[str]:
-    """Say the mean, the peak and when the peak was."""
+    """Describe the mean, the peak and when the peak was."""
     mean = table["depth_avg"].mean()
     sentences = [f"On average {fmt.number(mean)} requests are under way."]
     if table["depth_max"].notna().any():
@@ -204,14 +204,14 @@ def interarrival(evidence: Evidence, percentiles: Evidence) -> Parts:
         ),
         evidence,
         title="Cumulative share of gaps by length",
-        says=describe_interarrival(percentiles.table),
+        sentences=describe_interarrival(percentiles.table),
         legend=role_keys(evidence.table),
     )
     return {"figure": drawn, "percentiles": percentiles}
 
 
 def describe_interarrival(table: pd.DataFrame) -> list[str]:
-    """Say the middle and the mean of each role's gaps, and whether it arrives in bursts."""
+    """Describe the middle and the mean of each role's gaps, and whether it arrives in bursts."""
     sentences = []
     for row in rows(table):
         text = (
@@ -238,14 +238,14 @@ def commits(evidence: Evidence, totals: Evidence) -> Parts:
             ),
             evidence,
             title="Time from one flush of a role to its next",
-            says=describe_commits(totals.table),
+            sentences=describe_commits(totals.table),
             legend=role_keys(evidence.table),
         )
     return {"figure": drawn, "totals": totals}
 
 
 def describe_commits(table: pd.DataFrame) -> list[str]:
-    """Say how often each role flushes and how much it writes in between."""
+    """Describe how often each role flushes and how much it writes in between."""
     return [
         f"{fmt.role_title(row.role).capitalize()}: {fmt.count(row.flush_count)} flushes, one "
         f"every {fmt.duration(row.interval_avg_ns)} on average, with "

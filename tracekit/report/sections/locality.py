@@ -67,14 +67,14 @@ def coverage(evidence: Evidence, temperature: Evidence | None, hottest: Evidence
         draw_coverage,
         evidence,
         title="Traffic that the hottest blocks take",
-        says=describe_coverage(evidence.table),
+        sentences=describe_coverage(evidence.table),
         legend=(*role_keys(evidence.table), Key("black", "all roles", "dotted")),
     )
     return {"figure": drawn, "temperature": temperature, "hottest": hottest}
 
 
 def describe_coverage(table: pd.DataFrame) -> list[str]:
-    """Say how much NVM takes half and nine tenths of each role's touches."""
+    """Describe how much NVM takes half and nine tenths of each role's touches."""
     sentences = []
     for role in (*fmt.in_order(table["role"]), "all"):
         curve = table[table["role"] == role]
@@ -109,7 +109,7 @@ def footprint(evidence: Evidence) -> Parts:
             partial(charts.bytes_over_time, column=column, y_title="Size of the blocks"),
             evidence.showing(curves[column]),
             title=title,
-            says=sentences,
+            sentences=sentences,
             legend=role_keys(evidence.table),
             name=f"footprint-{column.partition('_')[0]}",
         )
@@ -129,7 +129,7 @@ def in_use(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_windows(table: pd.DataFrame) -> list[str]:
-    """Say how much each role touches within one window."""
+    """Describe how much each role touches within one window."""
     starts = sorted(set(table["window_ns"]))
     lasting = f"{fmt.duration(starts[1] - starts[0])} each" if len(starts) > 1 else "all in one"
     most = table.groupby("role")["touched_bytes"].max()
@@ -142,7 +142,7 @@ def describe_windows(table: pd.DataFrame) -> list[str]:
 
 
 def describe_new_blocks(table: pd.DataFrame) -> list[str]:
-    """Say how much of what a window touches is new to the trace."""
+    """Describe how much of what a window touches is new to the trace."""
     sentences = []
     for role in fmt.in_order(table["role"]):
         mine = table[table["role"] == role]
@@ -260,7 +260,7 @@ def heat_map(evidence: Evidence) -> Parts:
             draw_heat_map,
             evidence.showing(mine),
             title=f"Bytes read and written on {fmt.printable(device)}, by time and address",
-            says=describe_heat_map(mine),
+            sentences=describe_heat_map(mine),
             legend=role_keys(mine[["role"]]),
             name=f"heat-map-{number}",
         )
@@ -272,7 +272,7 @@ def heat_map(evidence: Evidence) -> Parts:
 
 
 def describe_heat_map(cells: pd.DataFrame) -> list[str]:
-    """Say the busiest part of the device and how much of the touched range is idle."""
+    """Describe the busiest part of the device and how much of the touched range is idle."""
     if cells.empty or not cells["bytes"].sum():
         return ["No data was read or written."]
     parts = cells.groupby("part_number")["bytes"].sum()
@@ -282,7 +282,7 @@ def describe_heat_map(cells: pd.DataFrame) -> list[str]:
     all_parts = parts.index.max() + 1
     return [
         f"The busiest part, {fmt.data(length_bytes)} from "
-        f"{fmt.data(busiest['part_sector'] * SECTOR_BYTES)} on, takes "
+        f"{fmt.data(busiest['part_sector'] * SECTOR_BYTES)}, takes "
         f"{fmt.share(parts.max() / parts.sum())} of the bytes.",
         f"{fmt.count(len(parts))} of {fmt.count(all_parts)} parts are touched at all.",
         f"The faintest cells hold {fmt.data(low_bytes)} or less, the strongest "

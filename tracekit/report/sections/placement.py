@@ -158,7 +158,7 @@ def _counted(table: pd.DataFrame, *, is_open: bool) -> pd.DataFrame:
 
 
 def profile_keys(profiles: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return key and unit of what any of the profiles says."""
+    """Return key and unit of what any of the profiles has."""
     return [
         (key, unit)
         for key, unit in PROFILE_KEYS
@@ -176,7 +176,7 @@ def _panel(evidence: Evidence, coverage: str, *, advice: Mapping[str, Any]) -> C
         partial(draw_capacity, answer_bytes=advice["answer"]["capacity_bytes"], measure=measure),
         evidence.showing(curves),
         title=f"{measure}, {COVERAGES[coverage]}",
-        says=describe_capacity(curves, measure=measure),
+        sentences=describe_capacity(curves, measure=measure),
         legend=curve_keys(curves),
         name=f"capacity-{coverage}",
     )
@@ -193,7 +193,7 @@ def curve_keys(table: pd.DataFrame) -> tuple[Key, ...]:
 
 
 def describe_capacity(curves: pd.DataFrame, *, measure: str = "Elapsed time") -> list[str]:
-    """Say how far the NVM can help at all, and how much of that each single role reaches."""
+    """Describe how far the NVM can help at all, and how much of that each single role reaches."""
     base_ns = curves.loc[curves["placement"] == "base", "elapsed_ns"].max()
     lowest = curves.groupby("placement")["elapsed_ns"].min()
     if fmt.is_missing(base_ns) or not base_ns:
@@ -262,16 +262,16 @@ SENSITIVITY_KEYS = (
 
 
 def sensitivity(inputs: Inputs) -> Section | None:
-    """Build the section; None when nobody has asked."""
+    """Build the section; None if it was not run."""
     evidence = inputs.simulation("sensitivity", command="sensitivity")
-    result = inputs.simulated("sensitivity")
+    result = inputs.simulation_answer("sensitivity")
     if evidence is None or result is None:
         return None
     shown = chart(
         draw_sensitivity,
         evidence.showing(places(evidence.table)),
         title="The gain under each change, in each window and at each capacity",
-        says=[_cut(result)],
+        sentences=[_cut(result)],
         legend=SENSITIVITY_KEYS,
     )
     parts = {"result": result, "figure": shown}
@@ -281,16 +281,16 @@ def sensitivity(inputs: Inputs) -> Section | None:
 def places(table: pd.DataFrame) -> pd.DataFrame:
     """Give the rows worth drawing their line: changes of one part share one, kinds stand apart."""
     kept_gain = table["kept_gain_ratio"].astype("float64").fillna(table["gain_ratio"])
-    told = table.assign(gain_ratio=kept_gain)
-    told = told[(told["requests"] > 0) | (told["kind"] == "recommended")]
-    parts = [told[told["kind"] == "recommended"].assign(place=-1, label="")]
+    kept = table.assign(gain_ratio=kept_gain)
+    kept = kept[(kept["requests"] > 0) | (kept["kind"] == "recommended")]
+    parts = [kept[kept["kind"] == "recommended"].assign(place=-1, label="")]
     place = 0
     for kind, chosen in (
         ("parameter", lambda rows: rows),
         ("window", _ends),
         ("capacity", _spread),
     ):
-        rows = chosen(told[told["kind"] == kind])
+        rows = chosen(kept[kept["kind"] == kind])
         labels = [_label(row) for row in rows.to_dict("records")]
         numbers = {label: place + n for n, label in enumerate(dict.fromkeys(labels))}
         parts.append(rows.assign(label=labels, place=[numbers[label] for label in labels]))
@@ -314,7 +314,7 @@ def _window(row: Mapping[Any, Any]) -> str:
 
 
 def _cut(result: Mapping[str, Any]) -> str:
-    """Say what a window is."""
+    """Describe what a window is."""
     if result.get("window_requests"):
         return f"A window is {fmt.count(result['window_requests'])} requests of the trace."
     return f"A window lasts {fmt.duration(result['window_ns'])}."
@@ -373,16 +373,16 @@ ENDURANCE_KEYS = (
 
 
 def endurance(inputs: Inputs) -> Section | None:
-    """Build the section; None when nobody has asked."""
+    """Build the section; None if it was not run."""
     evidence = inputs.simulation("endurance", command="endurance")
-    result = inputs.simulated("endurance")
+    result = inputs.simulation_answer("endurance")
     if evidence is None or result is None:
         return None
     shown = chart(
         draw_endurance,
         evidence.showing(written(evidence.table)),
         title="Writes of a page, by role and on the NVM of each placement",
-        says=[],
+        sentences=[],
         legend=ENDURANCE_KEYS,
     )
     parts = {"result": result, "figure": shown}
@@ -410,15 +410,15 @@ VERIFIED_DEVICES = {"base": "base alone", "placement": "as placed"}
 
 def verification(inputs: Inputs) -> Section | None:
     """Build the section; None when nobody has verified the placement."""
-    told = inputs.told("verification", command="verify-placement")
-    if told is None:
+    found = inputs.result("verification", command="verify-placement")
+    if found is None:
         return None
-    result, evidence = told
+    result, evidence = found
     shown = chart(
         partial(charts.role_bars, value="elapsed_ns", x_title="elapsed time", write=fmt.duration),
         evidence.showing(bars(evidence.table)),
         title=f"{_what(result)} time, predicted and replayed",
-        says=[],
+        sentences=[],
     )
     return Section(
         "verification",

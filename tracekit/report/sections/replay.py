@@ -81,7 +81,7 @@ def course(over_time: Evidence, distribution: Evidence, *, name: str) -> list[Ch
             draw_histogram,
             distribution.showing(service),
             title="Histogram of service times",
-            says=[],
+            sentences=[],
             legend=role_keys(service),
             name=f"replay-{fmt.anchor(name)}-histogram",
         )
@@ -114,9 +114,9 @@ def _throughput(evidence: Evidence, name: str) -> Chart:
         partial(charts.bytes_over_time, column="bytes_per_second", y_title="Bytes a second"),
         evidence.showing(every),
         title="Throughput over time",
-        says=[
+        sentences=[
             f"At most {fmt.data(busiest['bytes_per_second'])}/s, in the"
-            f" {fmt.duration(length_ns)} from {fmt.duration(busiest['window_ns'])} on."
+            f" {fmt.duration(length_ns)} from {fmt.duration(busiest['window_ns'])}."
         ],
         legend=_keys(table),
         name=f"replay-{fmt.anchor(name)}-throughput-over-time",
@@ -134,9 +134,9 @@ def _service(evidence: Evidence, name: str) -> Chart:
         draw_service,
         evidence.showing(curves),
         title="Service times over time: half and 99 % of the requests within",
-        says=[
+        sentences=[
             f"The slowest are the {fmt.verb_plural(str(slowest['operation']))} from"
-            f" {fmt.duration(float(slowest['window_ns']))} on: 99\N{NO-BREAK SPACE}% within"
+            f" {fmt.duration(float(slowest['window_ns']))}: 99\N{NO-BREAK SPACE}% within"
             f" {fmt.duration(float(slowest['service_p99_ns']))}."
         ],
         legend=[*_keys(table), Key("slate", "half within", "dashed")],
@@ -147,8 +147,8 @@ def _service(evidence: Evidence, name: str) -> Chart:
 REPLAY_TITLE = "Replay"
 REPLAY_MEASURES = (
     ("late", "How late requests were submitted", "time after the intended one"),
-    ("response", "Response time, from the intended time on", "intended to completed"),
-    ("service", "Service time, from the submission on", "submitted to completed"),
+    ("response", "Response time, from the intended time", "intended to completed"),
+    ("service", "Service time, from the submission", "submitted to completed"),
 )
 PACE = {
     "trace": "each at its time",
@@ -178,7 +178,7 @@ def replay(inputs: Inputs) -> Section | Missing:
         parts.append(
             {
                 "name": run.name,
-                "says": [
+                "sentences": [
                     *extent(mine, total),
                     how(run.summary),
                     *describe_replay(of_run(times, run.name).table),
@@ -202,7 +202,7 @@ def of_run(evidence: Evidence, name: str) -> Evidence:
 
 
 def extent(outcomes: pd.DataFrame, total: int | None) -> list[str]:
-    """Say how much of the trace was replayed and what became of it."""
+    """Describe how much of the trace was replayed and what became of it."""
     counts = outcomes.groupby("status")["request_count"].sum()
     done = int(counts.get("done", 0))
     part = f" of the trace's {fmt.count(total)}" if total else ""
@@ -224,7 +224,7 @@ def extent(outcomes: pd.DataFrame, total: int | None) -> list[str]:
 
 
 def how(summary: Mapping[str, Any]) -> str:
-    """Say with which engine the requests were run, on what, and at which pace."""
+    """Describe with which engine the requests were run, on what, and at which pace."""
     engine = summary["engine"]["used"]
     pace = PACE.get(summary["pace"], summary["pace"])
     places = [
@@ -239,7 +239,7 @@ def how(summary: Mapping[str, Any]) -> str:
 
 
 def describe_replay(times: pd.DataFrame) -> list[str]:
-    """Say how punctual the replay was and how long each role's requests took."""
+    """Describe how punctual the replay was and how long each role's requests took."""
     sentences = []
     late = times[times["measure"] == "late"]
     if not late.empty:
@@ -267,7 +267,7 @@ def _figures(curves: Evidence, name: str) -> list[Chart]:
                 partial(draw_distribution, x_title=x_title),
                 curves.showing(mine),
                 title=title,
-                says=[],
+                sentences=[],
                 legend=role_keys(mine),
                 name=f"replay-{fmt.anchor(name)}-{measure}",
             )
@@ -322,15 +322,15 @@ COMPARISON_TITLE = "Replays compared"
 
 def comparison(inputs: Inputs) -> Section | None:
     """Build the section; None when nobody has compared replays."""
-    told = inputs.told("comparison", command="compare")
-    if told is None:
+    found = inputs.result("comparison", command="compare")
+    if found is None:
         return None
-    result, evidence = told
+    result, evidence = found
     shown = chart(
         partial(draw_ratios, x_title="times the first"),
         evidence.showing(points(evidence.table, result["names"])),
         title=f"Time against {fmt.printable(result['names'][0])}",
-        says=[],
+        sentences=[],
     )
     parts = {
         "headline": result["headline"],
@@ -379,16 +379,16 @@ FIDELITY_TITLE = "Work profile"
 
 def fidelity(inputs: Inputs) -> Section | None:
     """Build the section; None when no profile was made of this trace."""
-    told = inputs.told("fidelity", command="fit")
+    found = inputs.result("fidelity", command="fit")
     curve = inputs.table("fidelity_curve", command="fit")
-    if told is None or curve is None:
+    if found is None or curve is None:
         return None
-    answer, evidence = told
+    answer, evidence = found
     drawn = chart(
         draw_fidelity,
         curve,
         title="Miss ratios of both",
-        says=[],
+        sentences=[],
         legend=[
             Key(*STREAM_STYLES["original"][:1], "the trace", STREAM_STYLES["original"][1]),
             Key(*STREAM_STYLES["synthetic"][:1], "its profile", STREAM_STYLES["synthetic"][1]),
@@ -399,7 +399,7 @@ def fidelity(inputs: Inputs) -> Section | None:
         "fidelity",
         FIDELITY_TITLE,
         {
-            "says": describe_fidelity(answer),
+            "sentences": describe_fidelity(answer),
             "figure": drawn,
             "evidence": evidence,
             "streams": streams(answer.get("streams", [])),
@@ -408,7 +408,7 @@ def fidelity(inputs: Inputs) -> Section | None:
 
 
 def describe_fidelity(answer: Mapping[str, Any]) -> list[str]:
-    """Say what was compared, how far apart it is, and what was left out."""
+    """Describe what was compared, how far apart it is, and what was left out."""
     count, left_out = answer.get("requests", 0), answer.get("left_out", {})
     sentences = [
         f"{fmt.plural(count, 'request')} of the profile were compared with as many of the trace.",

@@ -111,8 +111,8 @@ PARAMETERS = {
 
 
 def tiers(inputs: Inputs) -> Section | Missing | None:
-    """Build the section; None when nobody asked for it, Missing if an older version answered."""
-    answer = inputs.simulated("tiers")
+    """Build the section; None if it was not run, Missing if an older version ran it."""
+    answer = inputs.simulation_answer("tiers")
     names = ("tiers", "tiers_key", "tiers_skew", "tiers_sensitivity")
     if answer is None:
         return None
@@ -146,7 +146,7 @@ def _surface(evidence: Evidence, answer: Mapping[str, Any], method: str) -> Char
         draw_surface,
         replace(evidence, name=f"tiers_{method}", table=points),
         title=f"{price_unit(answer)} of every mix, {method}",
-        says=describe_surface(answer, method),
+        sentences=describe_surface(answer, method),
         name=f"tiers-surface-{method}",
     )
 
@@ -173,7 +173,7 @@ def price_unit(answer: Mapping[str, Any]) -> str:
 
 
 def describe_surface(answer: Mapping[str, Any], method: str) -> list[str]:
-    """Say the best mix, and what it is compared with."""
+    """Describe the best mix, and what it is compared with."""
     named = answer["configurations"][method]
     first = answer["tiers"][0]["name"]
     best, without = named["best"], named[f"best without {first}"]
@@ -192,7 +192,7 @@ def _key(evidence: Evidence, answer: Mapping[str, Any]) -> Chart:
         draw_key,
         evidence.showing(bars(evidence.table).assign(unit=price_unit(answer))),
         title="The configurations worth naming",
-        says=[describe_gain(answer, method) for method in answer["configurations"]],
+        sentences=[describe_gain(answer, method) for method in answer["configurations"]],
         legend=keys if has_dynamic else (),
     )
 
@@ -206,7 +206,7 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_gain(answer: Mapping[str, Any], method: str) -> str:
-    """Say what some of the first tier gains over none of it."""
+    """Describe what some of the first tier gains over none of it."""
     named = answer["configurations"][method]
     first = answer["tiers"][0]["name"]
     some, none = named[f"best with {first}"], named[f"best without {first}"]
@@ -224,13 +224,13 @@ def _skew(evidence: Evidence) -> Chart:
         draw_skew,
         evidence,
         title="Traffic that the busiest extents take",
-        says=describe_skew(evidence.table),
+        sentences=describe_skew(evidence.table),
         legend=(Key("read", "reads", "dashed"), Key("write", "writes", "solid")),
     )
 
 
 def describe_skew(table: pd.DataFrame) -> list[str]:
-    """Say what the busiest fifth of the extents takes."""
+    """Describe what the busiest fifth of the extents takes."""
     sentences = []
     for operation in ("read", "write"):
         curve = table[(table["role"] == "all") & (table["operation"] == operation)]
@@ -250,7 +250,7 @@ def _sensitivity(evidence: Evidence, answer: Mapping[str, Any]) -> Chart:
         partial(charts.gain_bars, x_title="gain by the first tier"),
         evidence.showing(changes(evidence.table)),
         title="What the first tier gains when a parameter is another",
-        says=describe_sensitivity(evidence.table, answer),
+        sentences=describe_sensitivity(evidence.table, answer),
     )
 
 
@@ -271,7 +271,7 @@ def _changed(row: Any) -> str:
 
 
 def describe_sensitivity(table: pd.DataFrame, answer: Mapping[str, Any]) -> Sequence[str]:
-    """Say how far the gain goes in both directions."""
+    """Describe how far the gain goes in both directions."""
     if table.empty:
         return ["No parameter was changed."]
     drawn = changes(table)

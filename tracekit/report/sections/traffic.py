@@ -65,13 +65,13 @@ def totals(evidence: Evidence) -> Parts:
         draw_totals,
         evidence.showing(touched),
         title="Sectors read and written, and how many different ones",
-        says=describe_totals(touched),
+        sentences=describe_totals(touched),
     )
     return {"figure": drawn}
 
 
 def describe_totals(table: pd.DataFrame) -> list[str]:
-    """Say which role has most of the traffic and which is touched again and again."""
+    """Describe which role has most of the traffic and which is touched again and again."""
     if table.empty:
         return ["No sector was read or written in this trace."]
     all_sectors = table["total_sectors"].sum()
@@ -106,7 +106,7 @@ def mix(evidence: Evidence) -> Parts:
         partial(charts.role_bars, value="request_count", x_title="requests as queued"),
         evidence.showing(bars.head(SHOWN_KINDS)),
         title="Requests by operation and flags",
-        says=describe_mix(evidence.table),
+        sentences=describe_mix(evidence.table),
         legend=role_keys(bars[["role"]]),
     )
     return {"figure": drawn}
@@ -127,7 +127,7 @@ def operation_kinds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_mix(table: pd.DataFrame) -> list[str]:
-    """Say the share of writes, and how often the cache of the device must be flushed."""
+    """Describe the share of writes, and how often the cache of the device must be flushed."""
     total = table["request_count"].sum()
     if total == 0:
         return ["The trace holds no request."]
@@ -173,14 +173,14 @@ def sizes(evidence: Evidence, merges: Evidence | None) -> Parts:
         draw_sizes,
         evidence,
         title="Cumulative share of requests by length",
-        says=describe_sizes(evidence.table),
+        sentences=describe_sizes(evidence.table),
         legend=role_keys(evidence.table),
     )
     return {"figure": drawn, "merges": merges}
 
 
 def describe_sizes(table: pd.DataFrame) -> list[str]:
-    """Say the commonest length of each role and operation."""
+    """Describe the commonest length of each role and operation."""
     sentences = []
     for (role, operation), group in table.groupby(["role", "operation"], sort=True):
         commonest = largest(group, "request_count")
@@ -204,7 +204,7 @@ def throughput(evidence: Evidence) -> Parts:
         partial(charts.bytes_over_time, column="bytes_per_second", y_title="Bytes a second"),
         evidence.showing(rates),
         title="Bytes asked for, by role",
-        says=describe_throughput(rates),
+        sentences=describe_throughput(rates),
         legend=role_keys(rates),
     )
     return {"figure": drawn}
@@ -220,7 +220,7 @@ def rate_by_role(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_throughput(rates: pd.DataFrame) -> list[str]:
-    """Say the peak of each role and when it was."""
+    """Describe the peak of each role and when it was."""
     sentences = []
     for role in fmt.in_order(rates["role"]):
         mine = rates[rates["role"] == role]
@@ -259,7 +259,7 @@ def sequentiality(
         ),
         evidence.showing(bars),
         title="Requests that begin where the one before them ended",
-        says=describe_sequentiality(busiest),
+        sentences=describe_sequentiality(busiest),
         legend=role_keys(bars[["role"]]),
     )
     return {
@@ -270,7 +270,7 @@ def sequentiality(
 
 
 def describe_sequentiality(table: pd.DataFrame) -> list[str]:
-    """Say the share of each busy stream and how long its runs are."""
+    """Describe the share of each busy stream and how long its runs are."""
     sentences = []
     for row in rows(table.head(4)):
         sentences.append(
@@ -318,7 +318,7 @@ def processes(evidence: Evidence) -> Parts:
         draw_processes,
         evidence.showing(bars.head(SHOWN_PROCESSES)),
         title="Requests of the busiest processes, by role",
-        says=describe_processes(bars),
+        sentences=describe_processes(bars),
         legend=role_keys(evidence.table[["role"]]),
     )
     return {"figure": drawn}
@@ -344,7 +344,7 @@ def by_process(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_processes(bars: pd.DataFrame) -> list[str]:
-    """Say which process leads, and what the name of a process does and does not mean."""
+    """Describe which process leads, and what the name of a process does and does not mean."""
     if bars.empty:
         return ["The trace holds no request."]
     totals = bars.sum(axis="columns")

@@ -1,0 +1,14 @@
+"""The words of the report: the text of a page with every section, as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.report.golden import GOLDEN, golden_text
+
+
+def test_the_text_of_the_page_is_the_golden_one(tmp_path: Path) -> None:
+    # GIVEN a folder with every table, WHEN it is reported
+    text = golden_text(tmp_path)
+    # THEN every sentence is as it was; `python -m tests.report.golden` renews the file
+    assert text == GOLDEN.read_text(encoding="utf-8")
