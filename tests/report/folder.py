@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,13 @@ HOSTILE = ("<script>alert(1)</script>", "</svg><b>", '"; x=" onload="', "$a^2$ &
 def plain(sentences: Sequence[str]) -> list[str]:
     """Return sentences with ordinary spaces, so that expectations can be read."""
     return [sentence.replace("\N{NO-BREAK SPACE}", " ") for sentence in sentences]
+
+
+def numbers(sentences: Sequence[str]) -> list[str]:
+    """Return the numbers of sentences, with their units: the words are golden.txt's."""
+    units = "%|B|KiB|MiB|GiB|ns|µs|ms|s|min|h"
+    found = re.compile(rf"(?<![\w.])[−-]?\d[\d,.]*(?:\d|(?<=\d))(?: (?:{units})\b| %)?")  # noqa: RUF001
+    return [text.strip(",.") for one in plain(sentences) for text in found.findall(one)]
 
 
 def make_folder(

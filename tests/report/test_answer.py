@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from tests.report.folder import make_folder, plain
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
@@ -39,20 +37,6 @@ def folder_advice(folder: TraceFolder) -> dict[str, Any]:
     """Return what `recommend` said of a folder."""
     found: dict[str, Any] = json.loads((folder.path / "recommendation.json").read_text())
     return found
-
-
-def test_capacity_names_what_helps_and_what_does_not() -> None:
-    curves = pd.DataFrame(
-        {
-            "placement": ["base", "fs", "fs", "swap", "swap"],
-            "elapsed_ns": [40e9, 40e9, 30e9, 40e9, 40e9],
-        }
-    )
-    assert plain(capacity.describe_capacity(curves)) == [
-        "Without NVM the requests take 40 s on the base device.",
-        "The lowest point of each curve: NVM as file system 30 s (25.0 % less).",
-        "NVM as swap saves nothing at any capacity.",
-    ]
 
 
 def test_capacity_ranges_cover_everything_once() -> None:
@@ -90,41 +74,6 @@ def test_the_page_compares_the_sets_of_roles(tmp_path: Path) -> None:
         ("all roles", "1 MiB file system, 1 MiB journal"),
         ("file system + swap", "2 MiB file system"),
         ("swap", "nothing on NVM"),
-    ]
-
-
-def test_replay_says_how_much_was_replayed_and_what_failed() -> None:
-    outcomes = pd.DataFrame(
-        {
-            "status": ["done", "done", "failed"],
-            "operation": ["read", "write", "write"],
-            "request_count": [10, 85, 5],
-            "error_count": [0, 0, 5],
-            "last_ns": [1e9, 2e9, 2e9],
-        }
-    )
-    assert plain(replay.extent(outcomes, 400)) == [
-        "95 requests of the trace's 400 were replayed, 2 s of its time line.",
-        "Of the others: 5 failed and 5 ended with an error.",
-    ]
-
-
-def test_replay_weighs_lateness_by_requests() -> None:
-    times = pd.DataFrame(
-        {
-            "measure": ["late", "late", "response"],
-            "role": ["fs", "journal", "fs"],
-            "operation": ["write"] * 3,
-            "request_count": [3, 1, 3],
-            "time_avg_ns": [1_000.0, 5_000.0, 9_000.0],
-            "time_p50_ns": [0, 0, 8_000],
-            "time_p99_ns": [0, 0, 9_000],
-            "time_max_ns": [4_000, 7_000, 9_000],
-        }
-    )
-    assert plain(replay.describe_replay(times)) == [
-        "Requests were submitted 2 µs after their time on average, at most 7 µs.",
-        "File system writes: half within 8 µs, 99 % within 9 µs of the intended time.",
     ]
 
 
