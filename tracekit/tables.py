@@ -23,7 +23,22 @@ def field(name: str, kind: pa.DataType, *, meaning: str, nullable: bool = False)
 SCHEMA_VERSION = 1
 ROW_GROUP_ROWS = 1 << 20
 
-ROLES = ("fs", "journal", "swap", "other", "unknown")
+ROLE_NAMES = {
+    "fs": "file system",
+    "journal": "journal",
+    "swap": "swap",
+    "other": "other",
+    "unknown": "not known",
+}
+ROLES = tuple(ROLE_NAMES)
+PLACEMENT_NAMES = {
+    "fs": "the file system",
+    "journal": "the journal",
+    "swap": "swap",
+    "combined": "a split between roles",
+    "optimal": "the hottest blocks of all roles",
+    "base": "the base device alone",
+}
 OPERATIONS = ("read", "write", "flush", "discard", "write_zeroes", "zone", "other")
 
 REQUESTS = pa.schema(

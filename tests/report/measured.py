@@ -156,7 +156,7 @@ def _write_file_calls(folder: TraceFolder) -> None:
         del one["process"], one["file_id"]
     _write_of_each(folder.path, "file_completions", "disk", replayed)
     overhead = {"overhead": {"call_ns": 900, "duration_ns": 400}}
-    folder.save_info(capture={**folder.info.get("capture", {}), **overhead})
+    folder.save_info(capture={**folder.content.get("capture", {}), **overhead})
 
 
 def _write_verification(path: Path) -> None:

@@ -19,14 +19,9 @@ from tracekit.report.page import SECTIONS
 from tracekit.report.section import Missing
 from tracekit.report.sections import front, latency, locality, placement, replay, traffic
 from tracekit.store import TraceFolder
-from tracekit.tables import ROLES
 from tracekit.units import MIB
 
 S = 10**9
-
-
-def test_every_role_of_the_schema_has_a_name() -> None:
-    assert tuple(fmt.ROLE_TITLES) == ROLES
 
 
 @pytest.mark.parametrize(

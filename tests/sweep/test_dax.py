@@ -20,7 +20,8 @@ from tracekit.report.sections.files import MOST_KINDS, dax, named_pairs
 from tracekit.store import TraceFolder
 from tracekit.sweep.grid import has_flag, is_dax
 from tracekit.sweep.run import read_runs
-from tracekit.sweep.summary import explain, find_verdicts, paragraphs, percent, summarize_verdicts
+from tracekit.sweep.summary import explain, find_verdicts, paragraphs, summarize_verdicts
+from tracekit.units import format_share
 
 ROWS = rows_of(FIXTURES / "files/dax_verdicts/input.csv")
 
@@ -101,7 +102,7 @@ def test_a_step_that_one_target_never_did_is_no_reason() -> None:
     [(0.995, "99.5 %"), (0.99997, "> 99.9 %"), (1.0, "100.0 %"), (0.0001, "< 0.1 %"), (0, "0.0 %")],
 )
 def test_nearly_all_is_not_all(ratio: float, text: str) -> None:
-    assert percent(ratio) == text
+    assert format_share(ratio) == text
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tracekit.model.answer import ANSWER, PLACED_BYTES, choose_answer, read_reco
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, read_blocks
 from tracekit.model.what_if import WhatIf, read_what_if
 from tracekit.store import TraceFolder, command_line, write_json, write_table
-from tracekit.tables import ENDURANCE, ROLES
+from tracekit.tables import ENDURANCE, PLACEMENT_NAMES, ROLES
 from tracekit.units import BLOCK_BYTES, DAY_NS, GB, format_duration, format_size
 
 COLUMNS = ["device", "block", "writes"]
@@ -98,9 +98,6 @@ def lifetimes(
     return ideal, bearer.endurance_cycles / worst_a_day
 
 
-NAMES = {"fs": "the file system", "journal": "the journal", "swap": "swap",
-         "combined": "a split between roles", "optimal": "the hottest blocks of all roles",
-         "base": "the base device alone"}  # fmt: skip
 DAYS_A_YEAR = 365.25
 
 
@@ -140,7 +137,9 @@ def _writes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _lifetime(result: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     device = result["device"]
-    start = f"{format_size(result['capacity_bytes'])} of {device} for {NAMES[row['name']]}"
+    start = (
+        f"{format_size(result['capacity_bytes'])} of {device} for {PLACEMENT_NAMES[row['name']]}"
+    )
     if result["endurance_cycles"] is None:
         return (
             f"{start}: the lifetime is not known, because {device} has no endurance_cycles; give"

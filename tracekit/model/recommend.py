@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tracekit._native.placement import PLACED_ROLES
 from tracekit.arrow import constant_column, int64_column, read_columns
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.model.answer import (
@@ -47,14 +48,14 @@ from tracekit.model.timings import (
 )
 from tracekit.model.windows import choose_cut
 from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.tables import PLACEMENT, ROLES
+from tracekit.tables import PLACEMENT, PLACEMENT_NAMES, ROLE_NAMES, ROLES
 from tracekit.units import BLOCK_BYTES, format_duration, format_size
 
 # Placement, coverage, change of time in ps and blocks by role, at each capacity point.
 Series = tuple[str, str, NDArray[np.int64], dict[str, NDArray[np.int64]]]
 
 
-NAMES = {"fs": "file system", "journal": "journal", "swap": "swap"}
+NAMES = {role: ROLE_NAMES[role] for role in ROLES[:PLACED_ROLES]}
 LEVELS = {
     "issued": "requests are charged as issued: merged ones together, in issue order",
     "queued": "requests are charged as queued: each on its own, in queue order",
@@ -219,8 +220,7 @@ def _gains(answers: Answers) -> str:
 
 
 def _name(placement: str) -> str:
-    special = {"base": "the base device alone", "combined": "a split between roles"}
-    return special.get(placement) or f"the {NAMES[placement]} alone"
+    return f"the {NAMES[placement]} alone" if placement in NAMES else PLACEMENT_NAMES[placement]
 
 
 def _join(words: Sequence[str]) -> str:

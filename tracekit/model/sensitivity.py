@@ -28,11 +28,9 @@ from tracekit.model.placement import Curves, sweep
 from tracekit.model.timings import LARGEST_FACTOR, LEAST_FACTOR, OPEN, Variant, variants
 from tracekit.model.windows import choose_cut, windows
 from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.tables import SENSITIVITY
+from tracekit.tables import PLACEMENT_NAMES, SENSITIVITY
 from tracekit.units import BLOCK_BYTES, format_duration, format_size
 
-NAMES = {"fs": "the file system", "journal": "the journal", "swap": "swap",
-         "combined": "a split between roles", "base": "the base device alone"}  # fmt: skip
 DEVICES = {"base": "the base device", "nvm": "the NVM"}
 
 
@@ -40,7 +38,7 @@ def headline(answer: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> li
     """Return a sentence on devices, one on windows, and one on capacities."""
     changed = [row for row in rows if row["kind"] == "parameter" and row["requests"]]
     parts = [row for row in rows if row["kind"] == "window" and row["requests"]]
-    given = f"With {format_size(answer['capacity_bytes'])}, {NAMES[answer['placement']]}"
+    given = f"With {format_size(answer['capacity_bytes'])}, {PLACEMENT_NAMES[answer['placement']]}"
     found = [f"{given} saves {answer['gain_ratio']:.1%} of the base device's time."]
     if changed:
         least, most = min(changed, key=gain_of), max(changed, key=gain_of)
@@ -58,7 +56,7 @@ def headline(answer: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> li
         )
     others = sorted({row["placement"] for row in [*changed, *parts] if not row["holds"]})
     if others:
-        found.append(f"Otherwise better: {', '.join(NAMES[name] for name in others)}.")
+        found.append(f"Otherwise better: {', '.join(PLACEMENT_NAMES[name] for name in others)}.")
     return [*found, *_sensitivity_words_capacities(rows)]
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import pandas as pd
 
 from tracekit.errors import escape as escaped
-from tracekit.units import format_duration, format_size
+from tracekit.tables import ROLE_NAMES
+from tracekit.units import format_duration, format_share, format_size
 
 MISSING = "–"  # noqa: RUF001 - an en dash is what a table shows for "no value"
 
@@ -66,13 +67,8 @@ def share(ratio: Any) -> str:
     """
     if is_missing(ratio):
         return MISSING
-    percent = float(ratio) * 100
-    sign = "−" if percent < 0 else ""  # noqa: RUF001 - a real minus sign
-    if 0 < abs(percent) < 0.05:
-        return f"<{SPACE}{sign}0.1{SPACE}%" if percent > 0 else f">{SPACE}{sign}0.1{SPACE}%"
-    if 99.95 <= percent < 100:
-        return f">{SPACE}99.9{SPACE}%"
-    return f"{sign}{abs(percent):.1f}{SPACE}%"
+    text = format_share(float(ratio)).replace(" ", SPACE)
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def plural(amount: Any, noun: str) -> str:
@@ -221,21 +217,12 @@ def _writer(name: str, values: pd.Series[Any], *, is_number: bool) -> Callable[[
     return count if whole else number
 
 
-ROLE_TITLES = {
-    "fs": "file system",
-    "journal": "journal",
-    "swap": "swap",
-    "other": "other",
-    "unknown": "not known",
-}
-
-
 def role_title(role: str) -> str:
     """Return how a role is called in text."""
-    return ROLE_TITLES.get(role, role)
+    return ROLE_NAMES.get(role, role)
 
 
 def in_order(roles: Iterable[str]) -> list[str]:
     """Return the different roles that occur, in the fixed order."""
     present = set(roles)
-    return [role for role in ROLE_TITLES if role in present]
+    return [role for role in ROLE_NAMES if role in present]

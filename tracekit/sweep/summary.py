@@ -13,7 +13,7 @@ from tracekit import query
 from tracekit.errors import PartialError
 from tracekit.store import TraceFolder
 from tracekit.sweep.run import ALL, Swept, read_runs
-from tracekit.units import format_duration, format_size
+from tracekit.units import format_duration, format_share, format_size
 
 NAMED = ("threads", "files", "io_size", "append_size")
 """Settings that the name of a point has anyway; those of appends change with those of calls."""
@@ -51,15 +51,6 @@ def rate(row: Row) -> str:
     if row["deviation_per_second"] is not None:
         text += f" (+-{row['deviation_per_second']:,.0f} over {row['run_count']} runs)"
     return text + f", {format_size(row['bytes_per_second'])}/s"
-
-
-def percent(ratio: float) -> str:
-    """Write a share with a decimal; nearly all is not all, and nearly nothing not nothing."""
-    if 0.9995 <= ratio < 1:
-        return "> 99.9 %"
-    if 0 < ratio < 0.0005:
-        return "< 0.1 %"
-    return f"{ratio * 100:.1f} %"
 
 
 def times(ratio: float) -> str:
@@ -190,10 +181,11 @@ def _reason(row: Row) -> str:
         return f"{row['step']} was not done on both"
     does = "saves" if row["saved_ratio"] >= 0 else "costs"
     return (
-        f"{row['step']} {does} {percent(abs(row['saved_ratio']))} of the time of all steps on"
+        f"{row['step']} {does} {format_share(abs(row['saved_ratio']))} of the time of all steps on"
         f" {row['other']}: it takes {format_duration(row['other_mean_ns'])} and"
-        f" {percent(row['other_time_ratio'])} of the time there,"
-        f" {format_duration(row['mean_ns'])} and {percent(row['time_ratio'])} on {row['target']}"
+        f" {format_share(row['other_time_ratio'])} of the time there,"
+        f" {format_duration(row['mean_ns'])} and {format_share(row['time_ratio'])}"
+        f" on {row['target']}"
     )
 
 
@@ -282,5 +274,5 @@ def _most(steps: list[dict[str, Any]]) -> str:
         return ""
     top = max(steps, key=lambda one: one["time_ratio"])
     failed = sum(one["failed"] for one in steps)
-    text = f"; {top['step']} takes {percent(top['time_ratio'])} of the time"
+    text = f"; {top['step']} takes {format_share(top['time_ratio'])} of the time"
     return text + (f"; {failed:,} steps failed" if failed else "")
