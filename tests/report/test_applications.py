@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.report.folder import plain
+from tests.report.folder import numbers
 from tracekit.analyze import analyze
 from tracekit.classify import ClassifyOptions as Roles
 from tracekit.classify import classify
@@ -39,56 +39,36 @@ def test_a_role_is_hot_by_its_share_of_the_different_sectors() -> None:
     # THEN 50 % are above 33 % by more than 5 points, and what the study has not is not counted
     found = applications.shape(table, "fs", large="journal")
     assert found == applications.STUDY["OLTP"]
-    assert plain(list(applications.words(table, found, capacity_bytes=1 << 20).values())) == [
-        "journal: 75.0 % of reads and writes",
-        "file system: 50.0 % of all sectors, 33.3 % of the different ones",
-        "file system",
-        "journal, from 1 MiB on",
-    ]
-    assert applications.describe(table, found) == [
-        "In all 4 traits this trace is like OLTP in the study."
-    ]
+    traits = applications.words(table, found, capacity_bytes=1 << 20)
+    assert numbers(list(traits.values())) == ["75.0 %", "50.0 %", "33.3 %", "1 MiB"]
+    assert numbers(applications.describe(table, found)) == ["4"]
 
 
-def test_a_difference_is_told_with_the_traces_own_numbers() -> None:
+def test_a_difference_has_the_numbers_of_the_trace() -> None:
     # GIVEN what is like a browser, but with most requests in the journal
     table = applications.counted(totals(fs=(10, 300, 300), journal=(30, 100, 100)))
     found = applications.shape(table, "fs", large="fs")
-    assert plain(applications.describe(table, found)) == [
-        "This trace is most like video and browser in the study: 3 of 4 traits.",
-        "There the file system has most requests, here the journal; of all sectors the file system"
-        " has 75.0 % here.",
-        "A request has 15 KiB in the file system and 1.67 KiB in the journal on average.",
-    ]
+    # THEN there are the traits shared, the sectors of the file system, and 512 bytes * 300 / 10
+    # of its requests beside 512 * 100 / 30 of the journal's
+    sentences = applications.describe(table, found)
+    assert numbers(sentences) == ["3", "4", "75.0 %", "15 KiB", "1.67 KiB"]
+    assert "like video and browser" in sentences[0]
 
 
-HOT = (
-    "here the journal: a sector is touched 1.00 times in the file system and 4.00 times in the"
-    " journal on average. A role is hot where its share of the different sectors is 5.0 % of the"
-    " whole or more below its share of all."
-)
-
-
-def test_what_is_like_two_or_none_is_told_so() -> None:
+def test_a_trace_can_be_like_two_or_none() -> None:
     # GIVEN a hot journal with most requests, as no application of the study has
     table = applications.counted(totals(fs=(10, 60, 60), journal=(30, 40, 10)))
     # THEN with the file system as the best use of any NVM it shares two traits with two of them
     found = applications.shape(table, "fs", large="fs")
-    assert plain(applications.describe(table, found)) == [
-        "This trace is equally like \u201cOLTP\u201d and \u201cvideo and browser\u201d:"
-        " 2 of 4 traits each.",
-        "Beside \u201cOLTP\u201d: There much NVM serves best as journal, which has only 5 KiB of"
-        f" different sectors here. There the role with hot sectors is the file system, {HOT}",
-        "Beside \u201cvideo and browser\u201d: There the file system has most requests, here the"
-        " journal; of all sectors the file system has 60.0 % here. A request has 3 KiB in the file"
-        " system and 683 B in the journal on average. There the role with hot sectors is none,"
-        f" {HOT}",
+    hot = ["1.00", "4.00", "5.0 %"]
+    assert numbers(applications.describe(table, found)) == [
+        *("2", "4"),
+        *("5 KiB", *hot),
+        *("60.0 %", "3 KiB", "683 B", *hot),
     ]
     # and with none of the study's roles as the best one, or with swap hot, none
     swapped = applications.Shape("other", ("swap",), "other", "other")
-    assert applications.describe(table, swapped) == [
-        "This trace is like none of the study's applications."
-    ]
+    assert numbers(applications.describe(table, swapped)) == []
 
 
 def test_a_role_without_traffic_has_no_share() -> None:
