@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from tracekit.arrow import name_codes
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
-
-
-def field(name: str, kind: pa.DataType, *, meaning: str, nullable: bool = False) -> pa.Field:
-    """Return a column; its unit is the end of its name."""
-    return pa.field(name, kind, nullable=nullable, metadata={"meaning": meaning})
-
+_TYPES = {
+    "text": TEXT,
+    "list<int64>": pa.list_(pa.int64()),
+    "list<float64>": pa.list_(pa.float64()),
+}
+_COLUMN = re.compile(
+    r"(?P<name>\w+) (?P<type>[\w<>]+)(?P<null>\??): (?P<meaning>.*(?:\n {8}.*)*)", re.MULTILINE
+)
 
 SCHEMA_VERSION = 1
 ROW_GROUP_ROWS = 1 << 20
@@ -41,156 +43,96 @@ PLACEMENT_NAMES = {
 }
 OPERATIONS = ("read", "write", "flush", "discard", "write_zeroes", "zone", "other")
 
-REQUESTS = pa.schema(
-    [
-        field(
-            "request_id", pa.int64(), meaning="position in queue order, from 0; joins completions"
-        ),
-        field("queue_ns", pa.int64(), meaning="queued (Q)", nullable=True),
-        field("getrq_ns", pa.int64(), meaning="request structure allocated (G)", nullable=True),
-        field("insert_ns", pa.int64(), meaning="inserted into the scheduler (I)", nullable=True),
-        field(
-            "merge_ns", pa.int64(), meaning="merged into another request (M or F)", nullable=True
-        ),
-        field("issue_ns", pa.int64(), meaning="issued to the driver (first D)", nullable=True),
-        field(
-            "transfer_ns",
-            pa.int64(),
-            meaning="last byte transferred (last C with bytes); earlier by a closing flush",
-            nullable=True,
-        ),
-        field("complete_ns", pa.int64(), meaning="completed (last C of any kind)", nullable=True),
-        field("device", TEXT, meaning="whole device or volume"),
-        field("sector", pa.int64(), meaning="first 512-byte sector, from the start of `device`"),
-        field(
-            "length_bytes",
-            pa.int64(),
-            meaning="bytes transferred or discarded; 0 for an empty flush",
-        ),
-        field(
-            "operation", TEXT, meaning="read, write, flush, discard, write_zeroes, zone or other"
-        ),
-        field("is_sync", pa.bool_(), meaning="synchronous"),
-        field("is_meta", pa.bool_(), meaning="file system metadata"),
-        field("is_fua", pa.bool_(), meaning="forced unit access"),
-        field("is_preflush", pa.bool_(), meaning="cache flush before the data"),
-        field("is_readahead", pa.bool_(), meaning="readahead"),
-        field("process", TEXT, meaning="name of the process that queued it", nullable=True),
-        field("pid", pa.int32(), meaning="of the queue event"),
-        field("cpu", pa.int32(), meaning="of the queue event"),
-        field("error", pa.int32(), meaning="negative errno of the completion, 0 if none"),
-        field(
-            "merged_into",
-            pa.int64(),
-            meaning="request_id of the request that carried it",
-            nullable=True,
-        ),
-        field("requeue_count", pa.int32(), meaning="times the driver gave it back (R)"),
-        field("split_count", pa.int32(), meaning="times it was split (X)"),
-        field(
-            "depth",
-            pa.int32(),
-            meaning="requests of the device not yet complete at queue, this included",
-        ),
-        field("partition", TEXT, meaning="major,minor it was remapped from (A)", nullable=True),
-        field("role", TEXT, meaning="fs, journal, swap, other or unknown; set by classify"),
-    ]
-)
 
-BLOCKS = pa.schema(
-    [
-        field("device", TEXT, meaning="whole device or volume"),
-        field("block", pa.int64(), meaning="4 KiB block number, from the start of `device`"),
-        field("role", TEXT, meaning="role of the requests that touched it"),
-        field("reads", pa.int64(), meaning="read requests that touched it"),
-        field("writes", pa.int64(), meaning="write requests that touched it"),
-        field(
-            "sectors",
-            pa.int32(),
-            meaning="distinct 512-byte sectors of it that were touched, 1 to 8",
-        ),
-        field("first_ns", pa.int64(), meaning="first access"),
-        field("last_ns", pa.int64(), meaning="last access"),
-        field(
-            "traffic_ratio",
-            pa.float64(),
-            meaning="its share of all block touches of the trace, 0 to 1",
-        ),
-        field("temperature", TEXT, meaning="hot, warm or cold by the rule in trace.json"),
-    ]
-)
+def _columns(declaration: str) -> pa.Schema:
+    """Return the columns of a table: each has a name, a type (`?`: may be null) and a meaning.
 
-WORKING_SET = pa.schema(
-    [
-        field("window_ns", pa.int64(), meaning="start of the window"),
-        field("role", TEXT, meaning="role"),
-        field(
-            "distinct_blocks",
-            pa.int64(),
-            meaning="different 4 KiB blocks touched within the window",
-        ),
-        field("new_blocks", pa.int64(), meaning="of these, blocks never touched before"),
-    ]
-)
+    The unit is the end of the name; lines that are indented further continue the meaning.
+    """
+    return pa.schema(
+        pa.field(
+            found["name"],
+            _TYPES.get(found["type"]) or pa.type_for_alias(found["type"]),
+            nullable=bool(found["null"]),
+            metadata={"meaning": re.sub(r"\n +", " ", found["meaning"])},
+        )
+        for found in _COLUMN.finditer(declaration)
+    )
 
-PLACEMENT = pa.schema(
-    [
-        field(
-            "base_profile", pa.string(), meaning="device that holds everything not placed on NVM"
-        ),
-        field("nvm_profile", pa.string(), meaning="device model of the NVM"),
-        field(
-            "placement",
-            pa.string(),
-            meaning="base, a role, several as in fs+journal, combined (all roles) or optimal",
-        ),
-        field(
-            "coverage",
-            pa.string(),
-            meaning="hottest, start or none: which blocks of a role go first",
-        ),
-        field("capacity_bytes", pa.int64(), meaning="NVM capacity"),
-        field("elapsed_ns", pa.int64(), meaning="sum of the service times of all requests"),
-        field(
-            "response_avg_ns",
-            pa.int64(),
-            meaning="with queueing: mean time from arrival to completion",
-            nullable=True,
-        ),
-        field(
-            "makespan_ns",
-            pa.int64(),
-            meaning="with queueing: from the first arrival to the last completion",
-            nullable=True,
-        ),
-        field("fs_bytes", pa.int64(), meaning="NVM given to the file system at this point"),
-        field("journal_bytes", pa.int64(), meaning="NVM given to the journal at this point"),
-        field("swap_bytes", pa.int64(), meaning="NVM given to swap at this point"),
-    ]
-)
 
-COMPLETIONS = pa.schema(
-    [
-        field("request_id", pa.int64(), meaning="request of the trace"),
-        field(
-            "intended_ns",
-            pa.int64(),
-            meaning="when the plan wanted it issued, from the run's start; null: at once",
-            nullable=True,
-        ),
-        field("submit_ns", pa.int64(), meaning="when it was submitted, from the run's start"),
-        field(
-            "complete_ns", pa.int64(), meaning="when its completion was seen, from the run's start"
-        ),
-        field("error", pa.int32(), meaning="negative errno, 0 if none"),
-        field("target", pa.int32(), meaning="index of the target in summary.json"),
-        field(
-            "status",
-            TEXT,
-            meaning="done, failed, or skipped_ read_only, out_of_range, unsupported or late",
-        ),
-    ]
-)
+REQUESTS = _columns("""
+    request_id int64: position in queue order, from 0; joins completions
+    queue_ns int64?: queued (Q)
+    getrq_ns int64?: request structure allocated (G)
+    insert_ns int64?: inserted into the scheduler (I)
+    merge_ns int64?: merged into another request (M or F)
+    issue_ns int64?: issued to the driver (first D)
+    transfer_ns int64?: last byte transferred (last C with bytes); earlier by a closing flush
+    complete_ns int64?: completed (last C of any kind)
+    device text: whole device or volume
+    sector int64: first 512-byte sector, from the start of `device`
+    length_bytes int64: bytes transferred or discarded; 0 for an empty flush
+    operation text: read, write, flush, discard, write_zeroes, zone or other
+    is_sync bool: synchronous
+    is_meta bool: file system metadata
+    is_fua bool: forced unit access
+    is_preflush bool: cache flush before the data
+    is_readahead bool: readahead
+    process text?: name of the process that queued it
+    pid int32: of the queue event
+    cpu int32: of the queue event
+    error int32: negative errno of the completion, 0 if none
+    merged_into int64?: request_id of the request that carried it
+    requeue_count int32: times the driver gave it back (R)
+    split_count int32: times it was split (X)
+    depth int32: requests of the device not yet complete at queue, this included
+    partition text?: major,minor it was remapped from (A)
+    role text: fs, journal, swap, other or unknown; set by classify
+""")
+
+BLOCKS = _columns("""
+    device text: whole device or volume
+    block int64: 4 KiB block number, from the start of `device`
+    role text: role of the requests that touched it
+    reads int64: read requests that touched it
+    writes int64: write requests that touched it
+    sectors int32: distinct 512-byte sectors of it that were touched, 1 to 8
+    first_ns int64: first access
+    last_ns int64: last access
+    traffic_ratio float64: its share of all block touches of the trace, 0 to 1
+    temperature text: hot, warm or cold by the rule in trace.json
+""")
+
+WORKING_SET = _columns("""
+    window_ns int64: start of the window
+    role text: role
+    distinct_blocks int64: different 4 KiB blocks touched within the window
+    new_blocks int64: of these, blocks never touched before
+""")
+
+PLACEMENT = _columns("""
+    base_profile string: device that holds everything not placed on NVM
+    nvm_profile string: device model of the NVM
+    placement string: base, a role, several as in fs+journal, combined (all roles) or optimal
+    coverage string: hottest, start or none: which blocks of a role go first
+    capacity_bytes int64: NVM capacity
+    elapsed_ns int64: sum of the service times of all requests
+    response_avg_ns int64?: with queueing: mean time from arrival to completion
+    makespan_ns int64?: with queueing: from the first arrival to the last completion
+    fs_bytes int64: NVM given to the file system at this point
+    journal_bytes int64: NVM given to the journal at this point
+    swap_bytes int64: NVM given to swap at this point
+""")
+
+COMPLETIONS = _columns("""
+    request_id int64: request of the trace
+    intended_ns int64?: when the plan wanted it issued, from the run's start; null: at once
+    submit_ns int64: when it was submitted, from the run's start
+    complete_ns int64: when its completion was seen, from the run's start
+    error int32: negative errno, 0 if none
+    target int32: index of the target in summary.json
+    status text: done, failed, or skipped_ read_only, out_of_range, unsupported or late
+""")
 
 
 FILE_OPERATION_NAMES = (
@@ -206,783 +148,415 @@ EVIDENCE = (
 )
 """In the order of the native enum; what each means is said at the column."""
 
-FILE_OPERATIONS = pa.schema(
-    [
-        field("operation_id", pa.int64(), meaning="position in the order of start, from 0"),
-        field("start_ns", pa.int64(), meaning="the call began"),
-        field(
-            "end_ns",
-            pa.int64(),
-            meaning="the call returned; null: part of the row before (the write of a copy), or a"
-            " close that no call made (the process ended or ran another program)",
-            nullable=True,
-        ),
-        field("process", TEXT, meaning="name of the thread", nullable=True),
-        field("pid", pa.int32(), meaning="process"),
-        field("tid", pa.int32(), meaning="thread"),
-        field("operation", TEXT, meaning=", ".join(FILE_OPERATION_NAMES)),
-        field(
-            "file_id",
-            pa.int64(),
-            meaning="file by the path it was opened or named by; null for sync of everything",
-            nullable=True,
-        ),
-        field("other_file_id", pa.int64(), meaning="new name of rename and link", nullable=True),
-        field(
-            "handle",
-            pa.int64(),
-            meaning="one an open file description, which dup and fork share",
-            nullable=True,
-        ),
-        field(
-            "offset_bytes",
-            pa.int64(),
-            meaning="place in the file, also of reads and writes at the handle's own position",
-            nullable=True,
-        ),
-        field(
-            "length_bytes",
-            pa.int64(),
-            meaning="bytes asked for, new size of truncate; null for calls with several buffers",
-            nullable=True,
-        ),
-        field("done_bytes", pa.int64(), meaning="bytes that were moved", nullable=True),
-        field("is_direct", pa.bool_(), meaning="past the page cache (O_DIRECT)"),
-        field("is_sync", pa.bool_(), meaning="durable at return (O_SYNC, O_DSYNC, MS_SYNC)"),
-        field("is_append", pa.bool_(), meaning="writes go to the end (O_APPEND)"),
-        field("is_truncate", pa.bool_(), meaning="the open cuts the file to nothing (O_TRUNC)"),
-        field("is_exclusive", pa.bool_(), meaning="the open must make the file (O_EXCL)"),
-        field("error", pa.int32(), meaning="errno of the call, 0 if none"),
-    ]
-)
+FILE_OPERATIONS = _columns(f"""
+    operation_id int64: position in the order of start, from 0
+    start_ns int64: the call began
+    end_ns int64?: the call returned; null: part of the row before (the write of a copy), or a
+        close that no call made (the process ended or ran another program)
+    process text?: name of the thread
+    pid int32: process
+    tid int32: thread
+    operation text: {", ".join(FILE_OPERATION_NAMES)}
+    file_id int64?: file by the path it was opened or named by; null for sync of everything
+    other_file_id int64?: new name of rename and link
+    handle int64?: one an open file description, which dup and fork share
+    offset_bytes int64?: place in the file, also of reads and writes at the handle's own
+        position
+    length_bytes int64?: bytes asked for, new size of truncate; null for calls with several
+        buffers
+    done_bytes int64?: bytes that were moved
+    is_direct bool: past the page cache (O_DIRECT)
+    is_sync bool: durable at return (O_SYNC, O_DSYNC, MS_SYNC)
+    is_append bool: writes go to the end (O_APPEND)
+    is_truncate bool: the open cuts the file to nothing (O_TRUNC)
+    is_exclusive bool: the open must make the file (O_EXCL)
+    error int32: errno of the call, 0 if none
+""")
 
-FILES = pa.schema(
-    [
-        field("file_id", pa.int64(), meaning="number of the path; joins file_operations"),
-        field("path", pa.string(), meaning="absolute, as recorded, or hashed part by part"),
-        field("kind", TEXT, meaning="file, directory or other (device, pipe, /proc); else file"),
-        field(
-            "size_bytes",
-            pa.int64(),
-            meaning="before the first operation; null: absent, no file, or not known",
-            nullable=True,
-        ),
-        field(
-            "evidence",
-            TEXT,
-            meaning="of the size: snapshot (looked at before), unchanged (looked at after, not"
-            " changed since), stat, seek or end (told by the trace before a change), after (size"
-            " after, less what was added), reads (at least so large), absent (was not there),"
-            " unknown",
-        ),
-    ]
-)
+FILES = _columns("""
+    file_id int64: number of the path; joins file_operations
+    path string: absolute, as recorded, or hashed part by part
+    kind text: file, directory or other (device, pipe, /proc); else file
+    size_bytes int64?: before the first operation; null: absent, no file, or not known
+    evidence text: of the size: snapshot (looked at before), unchanged (looked at after, not
+        changed since), stat, seek or end (told by the trace before a change), after (size
+        after, less what was added), reads (at least so large), absent (was not there), unknown
+""")
 
-FILE_COMPLETIONS = pa.schema(
-    [
-        field("operation_id", pa.int64(), meaning="of file_operations"),
-        field("start_ns", pa.int64(), meaning="the call began, from the start of the run"),
-        field("end_ns", pa.int64(), meaning="it returned"),
-        field("operation", TEXT, meaning="as in file_operations"),
-        field(
-            "done_bytes",
-            pa.int64(),
-            meaning="bytes that were moved; null unless it read or wrote",
-            nullable=True,
-        ),
-        field("error", pa.int32(), meaning="errno of the call, 0 if none"),
-        field("is_expected", pa.bool_(), meaning="it ended as it did in the trace"),
-        field("is_timed", pa.bool_(), meaning="a call of the trace, no end of a process"),
-        field("thread", pa.int32(), meaning="thread of the plan"),
-    ]
-)
+FILE_COMPLETIONS = _columns("""
+    operation_id int64: of file_operations
+    start_ns int64: the call began, from the start of the run
+    end_ns int64: it returned
+    operation text: as in file_operations
+    done_bytes int64?: bytes that were moved; null unless it read or wrote
+    error int32: errno of the call, 0 if none
+    is_expected bool: it ended as it did in the trace
+    is_timed bool: a call of the trace, no end of a process
+    thread int32: thread of the plan
+""")
 
 
-CACHE_CURVE = pa.schema(
-    [
-        field(
-            "cache",
-            pa.string(),
-            meaning="shared: one cache for all; own: one for this role or this device",
-        ),
-        field(
-            "scope",
-            pa.string(),
-            meaning="whose references are counted: of all devices, of one, or of others than these",
-        ),
-        field("device", pa.string(), meaning="of scope one; else null", nullable=True),
-        field("role", pa.string(), meaning="role whose references are counted, or all"),
-        field("operation", pa.string(), meaning="read, write or all"),
-        field("capacity_bytes", pa.int64(), meaning="size of the LRU cache, in whole pages"),
-        field("references", pa.int64(), meaning="pages that the requests touched, each as often"),
-        field(
-            "miss_ratio", pa.float64(), meaning="share of the references not in the cache, 0 to 1"
-        ),
-        field("miss_ratio_low", pa.float64(), meaning="end of its error band; the same if exact"),
-        field("miss_ratio_high", pa.float64(), meaning="end of its error band; the same if exact"),
-    ]
-)
+CACHE_CURVE = _columns("""
+    cache string: shared: one cache for all; own: one for this role or this device
+    scope string: whose references are counted: of all devices, of one, or of others than these
+    device string?: of scope one; else null
+    role string: role whose references are counted, or all
+    operation string: read, write or all
+    capacity_bytes int64: size of the LRU cache, in whole pages
+    references int64: pages that the requests touched, each as often
+    miss_ratio float64: share of the references not in the cache, 0 to 1
+    miss_ratio_low float64: end of its error band; the same if exact
+    miss_ratio_high float64: end of its error band; the same if exact
+""")
 
-CACHE_POLICIES = pa.schema(
-    [
-        field("policy", pa.string(), meaning="lru, fifo, clock, s3-fifo, arc or optimum (Belady)"),
-        field("writes", pa.string(), meaning="through, back or around the cache"),
-        field("capacity_bytes", pa.int64(), meaning="size of the cache, in whole pages"),
-        field("reads", pa.int64(), meaning="pages read by the requests"),
-        field("read_hits", pa.int64(), meaning="of these, in the cache"),
-        field("write_references", pa.int64(), meaning="pages written by the requests"),
-        field("write_hits", pa.int64(), meaning="of these, in the cache when they were written"),
-        field("miss_ratio", pa.float64(), meaning="of reads and writes, 0 to 1"),
-        field(
-            "read_miss_ratio", pa.float64(), meaning="of reads, 0 to 1; null without", nullable=True
-        ),
-        field("fills", pa.int64(), meaning="pages that came into the cache"),
-        field("backend_reads", pa.int64(), meaning="pages read behind the cache"),
-        field("backend_writes", pa.int64(), meaning="pages written behind the cache"),
-        field(
-            "dirty_pages", pa.int64(), meaning="pages at the end newer in the cache than behind it"
-        ),
-    ]
-)
+CACHE_POLICIES = _columns("""
+    policy string: lru, fifo, clock, s3-fifo, arc or optimum (Belady)
+    writes string: through, back or around the cache
+    capacity_bytes int64: size of the cache, in whole pages
+    reads int64: pages read by the requests
+    read_hits int64: of these, in the cache
+    write_references int64: pages written by the requests
+    write_hits int64: of these, in the cache when they were written
+    miss_ratio float64: of reads and writes, 0 to 1
+    read_miss_ratio float64?: of reads, 0 to 1; null without
+    fills int64: pages that came into the cache
+    backend_reads int64: pages read behind the cache
+    backend_writes int64: pages written behind the cache
+    dirty_pages int64: pages at the end newer in the cache than behind it
+""")
 
-CACHE_PLANE = pa.schema(
-    [
-        field(
-            "levels",
-            pa.string(),
-            meaning="exclusive or inclusive: does flash repeat what PCM holds",
-        ),
-        field("pcm_policy", pa.string(), meaning="lru, fifo, clock, s3-fifo or arc"),
-        field("flash_policy", pa.string(), meaning="the same of the flash level"),
-        field("writes", pa.string(), meaning="how both levels write: through, back or around"),
-        field("pcm_bytes", pa.int64(), meaning="size of the PCM level"),
-        field("flash_bytes", pa.int64(), meaning="size of the flash level below it"),
-        field(
-            "even_flash_bytes",
-            pa.int64(),
-            meaning="on a line of equal cost, the flash that costs as much; null in the plane",
-            nullable=True,
-        ),
-        field(
-            "price_in_flash_bytes", pa.int64(), meaning="flash that costs as much as both levels"
-        ),
-        field("reads", pa.int64(), meaning="pages read by the requests"),
-        field("pcm_read_hits", pa.int64(), meaning="of these, in PCM"),
-        field("flash_read_hits", pa.int64(), meaning="of these, in flash and not in PCM"),
-        field(
-            "pcm_writes", pa.int64(), meaning="pages written to PCM: brought in or changed there"
-        ),
-        field(
-            "flash_writes",
-            pa.int64(),
-            meaning="pages written to flash: brought in, demoted, changed",
-        ),
-        field("base_writes", pa.int64(), meaning="pages written behind the cache"),
-        field(
-            "dirty_pages", pa.int64(), meaning="pages at the end newer on a level than behind both"
-        ),
-        field(
-            "read_latency_avg_ns", pa.float64(), meaning="of the level that had it", nullable=True
-        ),
-        field(
-            "io_time_ns",
-            pa.float64(),
-            meaning="all reads and writes of PCM, flash and behind, summed",
-        ),
-    ]
-)
+CACHE_PLANE = _columns("""
+    levels string: exclusive or inclusive: does flash repeat what PCM holds
+    pcm_policy string: lru, fifo, clock, s3-fifo or arc
+    flash_policy string: the same of the flash level
+    writes string: how both levels write: through, back or around
+    pcm_bytes int64: size of the PCM level
+    flash_bytes int64: size of the flash level below it
+    even_flash_bytes int64?: on a line of equal cost, the flash that costs as much; null in the
+        plane
+    price_in_flash_bytes int64: flash that costs as much as both levels
+    reads int64: pages read by the requests
+    pcm_read_hits int64: of these, in PCM
+    flash_read_hits int64: of these, in flash and not in PCM
+    pcm_writes int64: pages written to PCM: brought in or changed there
+    flash_writes int64: pages written to flash: brought in, demoted, changed
+    base_writes int64: pages written behind the cache
+    dirty_pages int64: pages at the end newer on a level than behind both
+    read_latency_avg_ns float64?: of the level that had it
+    io_time_ns float64: all reads and writes of PCM, flash and behind, summed
+""")
 
-CACHE_SENSITIVITY = pa.schema(
-    [
-        field("measure", pa.string(), meaning="what is to be least: read_latency_avg or io_time"),
-        field(
-            "parameter",
-            pa.string(),
-            meaning="what changed; null: the devices as said",
-            nullable=True,
-        ),
-        field(
-            "factor",
-            pa.float64(),
-            meaning="by how much; a read or write of any length changes alike",
-        ),
-        field("even_flash_bytes", pa.int64(), meaning="the budget: flash that costs as much"),
-        field(
-            "pcm_price_in_flash",
-            pa.float64(),
-            meaning="price of PCM in flash of the same size, so changed",
-        ),
-        field(
-            "pcm_bytes", pa.int64(), meaning="PCM of the best pair for the budget, of nine splits"
-        ),
-        field("flash_bytes", pa.int64(), meaning="flash of the best pair"),
-        field("best_ns", pa.float64(), meaning="the measure with the best pair"),
-        field("flash_alone_ns", pa.float64(), meaning="the measure with the budget spent on flash"),
-        field("gain_ratio", pa.float64(), meaning="share of it that the best pair saves"),
-    ]
-)
+CACHE_SENSITIVITY = _columns("""
+    measure string: what is to be least: read_latency_avg or io_time
+    parameter string?: what changed; null: the devices as said
+    factor float64: by how much; a read or write of any length changes alike
+    even_flash_bytes int64: the budget: flash that costs as much
+    pcm_price_in_flash float64: price of PCM in flash of the same size, so changed
+    pcm_bytes int64: PCM of the best pair for the budget, of nine splits
+    flash_bytes int64: flash of the best pair
+    best_ns float64: the measure with the best pair
+    flash_alone_ns float64: the measure with the budget spent on flash
+    gain_ratio float64: share of it that the best pair saves
+""")
 
 
-TIERS = pa.schema(
-    [
-        field(
-            "share_ratio",
-            pa.list_(pa.float64()),
-            meaning="share of the capacity on each tier, 0 to 1",
-        ),
-        field(
-            "extents",
-            pa.list_(pa.int64()),
-            meaning="touched extents on each tier, static placement",
-        ),
-        field("price_per_gb", pa.float64(), meaning="price of a gigabyte of the mix"),
-        field("latency_avg_ns", pa.float64(), meaning="mean latency, static placement"),
-        field("iops", pa.float64(), meaning="requests a second, one after another: 1 / latency"),
-        field("iops_per_price", pa.float64(), meaning="iops / price_per_gb"),
-        field(
-            "dynamic_latency_avg_ns", pa.float64(), meaning="mean latency, dynamic", nullable=True
-        ),
-        field("dynamic_iops_per_price", pa.float64(), meaning="of dynamic tiering", nullable=True),
-        field("promoted_bytes", pa.int64(), meaning="moved to a faster tier", nullable=True),
-        field("demoted_bytes", pa.int64(), meaning="moved to a slower tier", nullable=True),
-    ]
-)
+TIERS = _columns("""
+    share_ratio list<float64>: share of the capacity on each tier, 0 to 1
+    extents list<int64>: touched extents on each tier, static placement
+    price_per_gb float64: price of a gigabyte of the mix
+    latency_avg_ns float64: mean latency, static placement
+    iops float64: requests a second, one after another: 1 / latency
+    iops_per_price float64: iops / price_per_gb
+    dynamic_latency_avg_ns float64?: mean latency, dynamic
+    dynamic_iops_per_price float64?: of dynamic tiering
+    promoted_bytes int64?: moved to a faster tier
+    demoted_bytes int64?: moved to a slower tier
+""")
 
-TIERS_KEY = pa.schema(
-    [
-        field(
-            "configuration", pa.string(), meaning="all of one tier, or the best of a group of mixes"
-        ),
-        field("method", pa.string(), meaning="static or dynamic"),
-        field("mix", pa.string(), meaning="shares of the capacity in words"),
-        field(
-            "share_ratio",
-            pa.list_(pa.float64()),
-            meaning="share of the capacity on each tier, 0 to 1",
-        ),
-        field("price_per_gb", pa.float64(), meaning="price of a gigabyte of the mix"),
-        field("latency_avg_ns", pa.float64(), meaning="mean latency"),
-        field("iops", pa.float64(), meaning="requests a second, one after another: 1 / latency"),
-        field("iops_per_price", pa.float64(), meaning="iops / price_per_gb"),
-        field(
-            "promoted_bytes", pa.int64(), meaning="moved to a faster tier, dynamic", nullable=True
-        ),
-        field(
-            "demoted_bytes", pa.int64(), meaning="moved to a slower tier, dynamic", nullable=True
-        ),
-    ]
-)
+TIERS_KEY = _columns("""
+    configuration string: all of one tier, or the best of a group of mixes
+    method string: static or dynamic
+    mix string: shares of the capacity in words
+    share_ratio list<float64>: share of the capacity on each tier, 0 to 1
+    price_per_gb float64: price of a gigabyte of the mix
+    latency_avg_ns float64: mean latency
+    iops float64: requests a second, one after another: 1 / latency
+    iops_per_price float64: iops / price_per_gb
+    promoted_bytes int64?: moved to a faster tier, dynamic
+    demoted_bytes int64?: moved to a slower tier, dynamic
+""")
 
-TIERS_EXTENTS = pa.schema(
-    [
-        field("device", pa.string(), meaning="whole device or volume"),
-        field("extent", pa.int64(), meaning="number of the extent, from the start of `device`"),
-        field("first_sector", pa.int64(), meaning="its first 512-byte sector"),
-        field("reads", pa.int64(), meaning="read traffic: bytes or requests, as tiers.json says"),
-        field("writes", pa.int64(), meaning="write traffic, in the same unit"),
-        field("tier", pa.string(), meaning="where the best static mix places it"),
-    ]
-)
+TIERS_EXTENTS = _columns("""
+    device string: whole device or volume
+    extent int64: number of the extent, from the start of `device`
+    first_sector int64: its first 512-byte sector
+    reads int64: read traffic: bytes or requests, as tiers.json says
+    writes int64: write traffic, in the same unit
+    tier string: where the best static mix places it
+""")
 
-TIERS_SKEW = pa.schema(
-    [
-        field("role", pa.string(), meaning="role, or all"),
-        field("operation", pa.string(), meaning="read or write"),
-        field("extent_count", pa.int64(), meaning="the busiest extents of this role and operation"),
-        field("capacity_ratio", pa.float64(), meaning="their share of the role's extents, 0 to 1"),
-        field("traffic_ratio", pa.float64(), meaning="their share of its traffic, 0 to 1"),
-    ]
-)
+TIERS_SKEW = _columns("""
+    role string: role, or all
+    operation string: read or write
+    extent_count int64: the busiest extents of this role and operation
+    capacity_ratio float64: their share of the role's extents, 0 to 1
+    traffic_ratio float64: their share of its traffic, 0 to 1
+""")
 
-TIERS_WINDOWS = pa.schema(
-    [
-        field("configuration", pa.string(), meaning="name of the mix, as in tiers_key"),
-        field(
-            "window_ns",
-            pa.int64(),
-            meaning="start of the window; windows without traffic have no row",
-        ),
-        field("reads", pa.list_(pa.int64()), meaning="read traffic of each tier"),
-        field("writes", pa.list_(pa.int64()), meaning="write traffic of each tier"),
-        field("latency_avg_ns", pa.float64(), meaning="mean latency in the window"),
-        field("promoted_bytes", pa.int64(), meaning="moved to a faster tier after the window"),
-        field("demoted_bytes", pa.int64(), meaning="moved to a slower tier after the window"),
-    ]
-)
+TIERS_WINDOWS = _columns("""
+    configuration string: name of the mix, as in tiers_key
+    window_ns int64: start of the window; windows without traffic have no row
+    reads list<int64>: read traffic of each tier
+    writes list<int64>: write traffic of each tier
+    latency_avg_ns float64: mean latency in the window
+    promoted_bytes int64: moved to a faster tier after the window
+    demoted_bytes int64: moved to a slower tier after the window
+""")
 
-TIERS_SENSITIVITY = pa.schema(
-    [
-        field(
-            "tier",
-            pa.string(),
-            meaning="tier whose parameter is changed, null for one of the system",
-            nullable=True,
-        ),
-        field("parameter", pa.string(), meaning="what is changed, named as in --vary"),
-        field("factor", pa.float64(), meaning="what it is multiplied with"),
-        field("value", pa.float64(), meaning="the changed value"),
-        field("method", pa.string(), meaning="static or dynamic"),
-        field("mix", pa.string(), meaning="best mix with the first tier, in words"),
-        field(
-            "share_ratio", pa.list_(pa.float64()), meaning="shares of that mix on each tier, 0 to 1"
-        ),
-        field("iops_per_price", pa.float64(), meaning="of that mix"),
-        field(
-            "without_iops_per_price", pa.float64(), meaning="of the best mix without the first tier"
-        ),
-        field(
-            "gain_ratio", pa.float64(), meaning="what the first tier gains over having none, -1 up"
-        ),
-        field(
-            "promoted_bytes", pa.int64(), meaning="moved to a faster tier, dynamic", nullable=True
-        ),
-        field(
-            "demoted_bytes", pa.int64(), meaning="moved to a slower tier, dynamic", nullable=True
-        ),
-    ]
-)
+TIERS_SENSITIVITY = _columns("""
+    tier string?: tier whose parameter is changed, null for one of the system
+    parameter string: what is changed, named as in --vary
+    factor float64: what it is multiplied with
+    value float64: the changed value
+    method string: static or dynamic
+    mix string: best mix with the first tier, in words
+    share_ratio list<float64>: shares of that mix on each tier, 0 to 1
+    iops_per_price float64: of that mix
+    without_iops_per_price float64: of the best mix without the first tier
+    gain_ratio float64: what the first tier gains over having none, -1 up
+    promoted_bytes int64?: moved to a faster tier, dynamic
+    demoted_bytes int64?: moved to a slower tier, dynamic
+""")
 
 
-BUFFER = pa.schema(
-    [
-        field("nvram", pa.string(), meaning="as asked, or a memory of the what-if: whose times"),
-        field(
-            "mapping",
-            pa.string(),
-            meaning="lru: rows used last are open; banked: row modulo buffers",
-        ),
-        field("row_bytes", pa.int64(), meaning="size of a buffer: of the row that it holds"),
-        field("buffers", pa.int64(), meaning="row buffers of the memory"),
-        field("role", pa.string(), meaning="all, or the role of the requests"),
-        field("operation", pa.string(), meaning="all, read or write"),
-        field("access_bytes", pa.int64(), meaning="size of an access: a line, or a row if smaller"),
-        field("accesses", pa.int64(), meaning="accesses that the requests make"),
-        field("hits", pa.int64(), meaning="of these, to an open row"),
-        field("hit_rate", pa.float64(), meaning="hits by accesses, 0 to 1"),
-        field("access_avg_ns", pa.float64(), meaning="mean time of an access of the NVRAM"),
-        field("unbuffered_avg_ns", pa.float64(), meaning="the same of NVRAM without buffers"),
-        field("dram_avg_ns", pa.float64(), meaning="the same of DRAM with these hits"),
-        field(
-            "throughput_bytes_per_second",
-            pa.float64(),
-            meaning="of accesses to the NVRAM one by one",
-        ),
-    ]
-)
+BUFFER = _columns("""
+    nvram string: as asked, or a memory of the what-if: whose times
+    mapping string: lru: rows used last are open; banked: row modulo buffers
+    row_bytes int64: size of a buffer: of the row that it holds
+    buffers int64: row buffers of the memory
+    role string: all, or the role of the requests
+    operation string: all, read or write
+    access_bytes int64: size of an access: a line, or a row if smaller
+    accesses int64: accesses that the requests make
+    hits int64: of these, to an open row
+    hit_rate float64: hits by accesses, 0 to 1
+    access_avg_ns float64: mean time of an access of the NVRAM
+    unbuffered_avg_ns float64: the same of NVRAM without buffers
+    dram_avg_ns float64: the same of DRAM with these hits
+    throughput_bytes_per_second float64: of accesses to the NVRAM one by one
+""")
 
 
-ENDURANCE = pa.schema(
-    [
-        field("kind", TEXT, meaning="role (what the trace writes) or placement (what NVM takes)"),
-        field("name", TEXT, meaning="the role, or the placement as in `placement`"),
-        field("pages", pa.int64(), meaning="4 KiB pages touched, of a placement those on NVM"),
-        field("written_pages", pa.int64(), meaning="of these, pages written at least once"),
-        field("page_writes", pa.int64(), meaning="writes of these pages, each page of a request"),
-        field(
-            "written_bytes",
-            pa.int64(),
-            meaning="bytes asked for by writes; of a placement null, pages are counted",
-            nullable=True,
-        ),
-        field(
-            "bytes_a_day",
-            pa.float64(),
-            meaning="written_bytes, or of a placement page_writes of 4 KiB, of 24 hours at the"
-            " trace's rate; null without a duration",
-            nullable=True,
-        ),
-        field(
-            "write_invalidation_factor",
-            pa.float64(),
-            meaning="page_writes / written_pages: mean writes of a written page",
-            nullable=True,
-        ),
-        field(
-            "writes_p99",
-            pa.int64(),
-            meaning="writes that 99 % of the written pages do not exceed",
-            nullable=True,
-        ),
-        field("writes_max", pa.int64(), meaning="writes of the page written most"),
-        field(
-            "ideal_days",
-            pa.float64(),
-            meaning="lifetime with ideal wear levelling over the capacity; null: not known or"
-            " nothing written",
-            nullable=True,
-        ),
-        field(
-            "unlevelled_days",
-            pa.float64(),
-            meaning="lifetime of the page written most, without wear levelling; null as above",
-            nullable=True,
-        ),
-        field("capacity_bytes", pa.int64(), meaning="NVM capacity", nullable=True),
-        field(
-            "price",
-            pa.float64(),
-            meaning="of the capacity, in the currency of endurance.json, or relative without one",
-            nullable=True,
-        ),
-        field("elapsed_ns", pa.int64(), meaning="elapsed time as in `placement`", nullable=True),
-    ]
-)
+ENDURANCE = _columns("""
+    kind text: role (what the trace writes) or placement (what NVM takes)
+    name text: the role, or the placement as in `placement`
+    pages int64: 4 KiB pages touched, of a placement those on NVM
+    written_pages int64: of these, pages written at least once
+    page_writes int64: writes of these pages, each page of a request
+    written_bytes int64?: bytes asked for by writes; of a placement null, pages are counted
+    bytes_a_day float64?: written_bytes, or of a placement page_writes of 4 KiB, of 24 hours at
+        the trace's rate; null without a duration
+    write_invalidation_factor float64?: page_writes / written_pages: mean writes of a written
+        page
+    writes_p99 int64?: writes that 99 % of the written pages do not exceed
+    writes_max int64: writes of the page written most
+    ideal_days float64?: lifetime with ideal wear levelling over the capacity; null: not known
+        or nothing written
+    unlevelled_days float64?: lifetime of the page written most, without wear levelling; null as
+        above
+    capacity_bytes int64?: NVM capacity
+    price float64?: of the capacity, in the currency of endurance.json, or relative without one
+    elapsed_ns int64?: elapsed time as in `placement`
+""")
 
 
-SENSITIVITY = pa.schema(
-    [
-        field("kind", TEXT, meaning="recommended, parameter, window or capacity"),
-        field("device", TEXT, meaning="base or nvm, whose parameter is changed", nullable=True),
-        field("parameter", TEXT, meaning="what of it takes longer or less", nullable=True),
-        field("factor", pa.float64(), meaning="times as long", nullable=True),
-        field("window", pa.int64(), meaning="number of the window, from 1", nullable=True),
-        field("start_ns", pa.int64(), meaning="start of the window", nullable=True),
-        field("end_ns", pa.int64(), meaning="end of the window", nullable=True),
-        field("capacity_bytes", pa.int64(), meaning="NVM capacity"),
-        field("requests", pa.int64(), meaning="reads and writes that were charged"),
-        field("base_ns", pa.int64(), meaning="time of the base device alone"),
-        field(
-            "kept_ns",
-            pa.int64(),
-            meaning="time with the shares of the recommendation; null for another capacity, and"
-            " where nothing takes time",
-            nullable=True,
-        ),
-        field("kept_gain_ratio", pa.float64(), meaning="share that it saves", nullable=True),
-        field("placement", TEXT, meaning="best here: base, a role or combined"),
-        field("gain_ratio", pa.float64(), meaning="share of the base's time that the best saves"),
-        field("holds", pa.bool_(), meaning="the best here is the placement that was recommended"),
-    ]
-)
+SENSITIVITY = _columns("""
+    kind text: recommended, parameter, window or capacity
+    device text?: base or nvm, whose parameter is changed
+    parameter text?: what of it takes longer or less
+    factor float64?: times as long
+    window int64?: number of the window, from 1
+    start_ns int64?: start of the window
+    end_ns int64?: end of the window
+    capacity_bytes int64: NVM capacity
+    requests int64: reads and writes that were charged
+    base_ns int64: time of the base device alone
+    kept_ns int64?: time with the shares of the recommendation; null for another capacity, and
+        where nothing takes time
+    kept_gain_ratio float64?: share that it saves
+    placement text: best here: base, a role or combined
+    gain_ratio float64: share of the base's time that the best saves
+    holds bool: the best here is the placement that was recommended
+""")
 
 
-FIDELITY = pa.schema(
-    [
-        field("role", pa.string(), meaning="all, or the role of the requests"),
-        field(
-            "measure",
-            pa.string(),
-            meaning="mix (of operations and flags), size, gap, run_length, reuse_distance,"
-            " miss_ratio, dispersion or gap_correlation",
-        ),
-        field(
-            "unit",
-            pa.string(),
-            meaning="of the means: bytes, ns, requests, pages of 4 KiB, or ratio",
-        ),
-        field("original_count", pa.int64(), meaning="values of the trace that were compared"),
-        field("synthetic_count", pa.int64(), meaning="of the requests that the profile gives"),
-        field(
-            "original_mean",
-            pa.float64(),
-            meaning="mean value, or the one value that there is, of the trace",
-            nullable=True,
-        ),
-        field("synthetic_mean", pa.float64(), meaning="the same of the profile", nullable=True),
-        field(
-            "largest_gap_ratio",
-            pa.float64(),
-            meaning="Kolmogorov-Smirnov distance; of the mix total variation; of miss ratios the"
-            " largest difference at one size; 0 to 1",
-            nullable=True,
-        ),
-        field(
-            "mean_gap",
-            pa.float64(),
-            meaning="Wasserstein distance in the unit; of miss ratios the mean difference over"
-            " sizes that double",
-            nullable=True,
-        ),
-    ]
-)
+FIDELITY = _columns("""
+    role string: all, or the role of the requests
+    measure string: mix (of operations and flags), size, gap, run_length, reuse_distance,
+        miss_ratio, dispersion or gap_correlation
+    unit string: of the means: bytes, ns, requests, pages of 4 KiB, or ratio
+    original_count int64: values of the trace that were compared
+    synthetic_count int64: of the requests that the profile gives
+    original_mean float64?: mean value, or the one value that there is, of the trace
+    synthetic_mean float64?: the same of the profile
+    largest_gap_ratio float64?: Kolmogorov-Smirnov distance; of the mix total variation; of miss
+        ratios the largest difference at one size; 0 to 1
+    mean_gap float64?: Wasserstein distance in the unit; of miss ratios the mean difference over
+        sizes that double
+""")
 
-FIDELITY_CURVE = pa.schema(
-    [
-        field("source", pa.string(), meaning="original or synthetic"),
-        field("size_bytes", pa.int64(), meaning="an LRU cache of 4 KiB pages of this size"),
-        field("miss_ratio", pa.float64(), meaning="reads and writes of pages that miss it, 0 to 1"),
-    ]
-)
+FIDELITY_CURVE = _columns("""
+    source string: original or synthetic
+    size_bytes int64: an LRU cache of 4 KiB pages of this size
+    miss_ratio float64: reads and writes of pages that miss it, 0 to 1
+""")
 
 
-COMPARISON = pa.schema(
-    [
-        field("name", pa.string(), meaning="replay, or trace for what was traced"),
-        field("measure", pa.string(), meaning="elapsed, or service_avg, service_p50, service_p99"),
-        field("role", pa.string(), meaning="role of the requests; all for elapsed"),
-        field("operation", pa.string(), meaning="operation of the requests; all for elapsed"),
-        field("repeats", pa.int64(), meaning="replays of this name"),
-        field("request_count", pa.int64(), meaning="requests done, in the first repeat"),
-        field("time_ns", pa.float64(), meaning="mean over the repeats"),
-        field(
-            "time_low_ns",
-            pa.float64(),
-            meaning="end of its 95 % confidence interval (Student's t); null without repeats",
-            nullable=True,
-        ),
-        field("time_high_ns", pa.float64(), meaning="the other end of it", nullable=True),
-        field("ratio", pa.float64(), meaning="to the first name; geometric mean", nullable=True),
-        field(
-            "ratio_low",
-            pa.float64(),
-            meaning="end of its 95 % confidence interval (Welch, of logarithms); null without",
-            nullable=True,
-        ),
-        field("ratio_high", pa.float64(), meaning="the other end of it", nullable=True),
-    ]
-)
+COMPARISON = _columns("""
+    name string: replay, or trace for what was traced
+    measure string: elapsed, or service_avg, service_p50, service_p99
+    role string: role of the requests; all for elapsed
+    operation string: operation of the requests; all for elapsed
+    repeats int64: replays of this name
+    request_count int64: requests done, in the first repeat
+    time_ns float64: mean over the repeats
+    time_low_ns float64?: end of its 95 % confidence interval (Student's t); null without
+        repeats
+    time_high_ns float64?: the other end of it
+    ratio float64?: to the first name; geometric mean
+    ratio_low float64?: end of its 95 % confidence interval (Welch, of logarithms); null without
+    ratio_high float64?: the other end of it
+""")
 
 
-VERIFICATION = pa.schema(
-    [
-        field("repeat", pa.int64(), meaning="number of the repeat, from 1"),
-        field("devices", pa.string(), meaning="base: everything there; placement: as recommended"),
-        field(
-            "predicted_ns",
-            pa.int64(),
-            meaning="elapsed (queueing: mean response) time by the model",
-        ),
-        field("measured_ns", pa.int64(), meaning="the same of the replay"),
-    ]
-)
+VERIFICATION = _columns("""
+    repeat int64: number of the repeat, from 1
+    devices string: base: everything there; placement: as recommended
+    predicted_ns int64: elapsed (queueing: mean response) time by the model
+    measured_ns int64: the same of the replay
+""")
 
 
-COUNTERS = pa.schema(
-    [
-        field("workload", TEXT, meaning="name of the workload"),
-        field("run", pa.int32(), meaning="number of the run, from 1"),
-        field("source", TEXT, meaning="the command, or the recorded file"),
-        field("event", TEXT, meaning="event as perf names it, without a modifier such as :u"),
-        field("counted_group", TEXT, meaning="events that were counted together; empty: alone"),
-        field(
-            "count",
-            pa.float64(),
-            meaning="as perf gives it: extrapolated where it counted only a part of the time; null:"
-            " not counted",
-            nullable=True,
-        ),
-        field("unit", TEXT, meaning="unit of the count, such as msec; empty: events"),
-        field(
-            "running_ratio",
-            pa.float64(),
-            meaning="share of the time in which it was counted; below 1 the events took turns",
-            nullable=True,
-        ),
-        field("reason", TEXT, meaning="why it was not counted; empty when it was"),
-        field(
-            "throughput",
-            pa.float64(),
-            meaning="of the workload in this run; null: the recorded file does not tell",
-            nullable=True,
-        ),
-        field("throughput_unit", TEXT, meaning="where the throughput is from"),
-        field("elapsed_ns", pa.int64(), meaning="of the run; null of a file", nullable=True),
-    ]
-)
+COUNTERS = _columns("""
+    workload text: name of the workload
+    run int32: number of the run, from 1
+    source text: the command, or the recorded file
+    event text: event as perf names it, without a modifier such as :u
+    counted_group text: events that were counted together; empty: alone
+    count float64?: as perf gives it: extrapolated where it counted only a part of the time;
+        null: not counted
+    unit text: unit of the count, such as msec; empty: events
+    running_ratio float64?: share of the time in which it was counted; below 1 the events took
+        turns
+    reason text: why it was not counted; empty when it was
+    throughput float64?: of the workload in this run; null: the recorded file does not tell
+    throughput_unit text: where the throughput is from
+    elapsed_ns int64?: of the run; null of a file
+""")
 
-COUNTER_STATISTICS = pa.schema(
-    [
-        field("workload", TEXT, meaning="name of the workload"),
-        field("event", TEXT, meaning="event as in `counters`"),
-        field("runs", pa.int32(), meaning="runs in which it was counted"),
-        field("mean", pa.float64(), meaning="mean count of a run"),
-        field(
-            "deviation",
-            pa.float64(),
-            meaning="standard deviation of the sample; null: one run",
-            nullable=True,
-        ),
-        field(
-            "least_running_ratio",
-            pa.float64(),
-            meaning="least share of the time in which it was counted",
-            nullable=True,
-        ),
-        field(
-            "correlation",
-            pa.float64(),
-            meaning="Pearson's, of count and throughput over the runs; null: below three runs, or"
-            " one of both never changed",
-            nullable=True,
-        ),
-        field(
-            "correlation_low",
-            pa.float64(),
-            meaning="lower end of its 95 % interval, by Fisher's z; null: below four runs",
-            nullable=True,
-        ),
-        field("correlation_high", pa.float64(), meaning="upper end of it", nullable=True),
-        field(
-            "p_value",
-            pa.float64(),
-            meaning="chance of a correlation as far from 0 where there is none",
-            nullable=True,
-        ),
-        field(
-            "rank",
-            pa.int32(),
-            meaning="1: the most telling event of the workload, whose interval stays farthest"
-            " from 0; null: no interval",
-            nullable=True,
-        ),
-    ]
-)
+COUNTER_STATISTICS = _columns("""
+    workload text: name of the workload
+    event text: event as in `counters`
+    runs int32: runs in which it was counted
+    mean float64: mean count of a run
+    deviation float64?: standard deviation of the sample; null: one run
+    least_running_ratio float64?: least share of the time in which it was counted
+    correlation float64?: Pearson's, of count and throughput over the runs; null: below three
+        runs, or one of both never changed
+    correlation_low float64?: lower end of its 95 % interval, by Fisher's z; null: below four
+        runs
+    correlation_high float64?: upper end of it
+    p_value float64?: chance of a correlation as far from 0 where there is none
+    rank int32?: 1: the most telling event of the workload, whose interval stays farthest from
+        0; null: no interval
+""")
 
 
-DEVICE_STEPS = pa.schema(
-    [
-        field("step", pa.int32(), meaning="number of the step, in order of measuring"),
-        field(
-            "kind",
-            TEXT,
-            meaning="fill, precondition, random_write, random_read, size, sequential, flush, fua or"
-            " surface",
-        ),
-        field("write_ratio", pa.float64(), meaning="share of the requests that were to write"),
-        field("depth", pa.int32(), meaning="requests in flight"),
-        field("length_bytes", pa.int64(), meaning="length of each read and write"),
-        field("operation", TEXT, meaning="read, write or flush; all for the step as a whole"),
-        field("requests", pa.int64(), meaning="requests that were done"),
-        field("failed", pa.int64(), meaning="requests that failed; in no latency"),
-        field("elapsed_ns", pa.int64(), meaning="of the step, first submission to last completion"),
-        field("iops", pa.float64(), meaning="requests done a second of elapsed_ns"),
-        field(
-            "usual_iops",
-            pa.float64(),
-            meaning="rate that a quarter of the step's parts of 50 requests or more exceed, which"
-            " pauses do not change; null for one operation of several",
-            nullable=True,
-        ),
-        field("mean_ns", pa.float64(), meaning="latency, submission to completion: mean"),
-        field("deviation_ns", pa.float64(), meaning="its standard deviation, of the sample"),
-        field("min_ns", pa.int64(), meaning="the shortest"),
-        field("p50_ns", pa.int64(), meaning="nearest rank in buckets of 128 an octave"),
-        field("p99_ns", pa.int64(), meaning="as p50_ns"),
-        field("p99_9_ns", pa.int64(), meaning="as p50_ns"),
-        field("max_ns", pa.int64(), meaning="the longest"),
-    ]
-)
+DEVICE_STEPS = _columns("""
+    step int32: number of the step, in order of measuring
+    kind text: fill, precondition, random_write, random_read, size, sequential, flush, fua or
+        surface
+    write_ratio float64: share of the requests that were to write
+    depth int32: requests in flight
+    length_bytes int64: length of each read and write
+    operation text: read, write or flush; all for the step as a whole
+    requests int64: requests that were done
+    failed int64: requests that failed; in no latency
+    elapsed_ns int64: of the step, first submission to last completion
+    iops float64: requests done a second of elapsed_ns
+    usual_iops float64?: rate that a quarter of the step's parts of 50 requests or more exceed,
+        which pauses do not change; null for one operation of several
+    mean_ns float64: latency, submission to completion: mean
+    deviation_ns float64: its standard deviation, of the sample
+    min_ns int64: the shortest
+    p50_ns int64: nearest rank in buckets of 128 an octave
+    p99_ns int64: as p50_ns
+    p99_9_ns int64: as p50_ns
+    max_ns int64: the longest
+""")
 
-DEVICE_LATENCY = pa.schema(
-    [
-        field("step", pa.int32(), meaning="step of `device_steps`"),
-        field("kind", TEXT, meaning="random_write or random_read"),
-        field("operation", TEXT, meaning="read or write"),
-        field("low_ns", pa.int64(), meaning="shortest latency that the bucket can hold"),
-        field("high_ns", pa.int64(), meaning="the first that is in it no more"),
-        field("requests", pa.int64(), meaning="requests in the bucket"),
-        field("requests_ratio", pa.float64(), meaning="share of the step's requests"),
-    ]
-)
+DEVICE_LATENCY = _columns("""
+    step int32: step of `device_steps`
+    kind text: random_write or random_read
+    operation text: read or write
+    low_ns int64: shortest latency that the bucket can hold
+    high_ns int64: the first that is in it no more
+    requests int64: requests in the bucket
+    requests_ratio float64: share of the step's requests
+""")
 
-DEVICE_FIT = pa.schema(
-    [
-        field("parameter", TEXT, meaning="key of the device profile, or a figure beside it"),
-        field("value", pa.float64(), meaning="as measured, in the unit of the key's name"),
-        field(
-            "spread_ratio",
-            pa.float64(),
-            meaning="how far off it may be: standard error of a mean, or the mean"
-            " distance of the measurements from the fit; relative; null: not known",
-            nullable=True,
-        ),
-        field(
-            "known_value",
-            pa.float64(),
-            meaning="what an emulated device has; null for a real one",
-            nullable=True,
-        ),
-        field(
-            "error_ratio",
-            pa.float64(),
-            meaning="(value - known_value) / known_value; null without one",
-            nullable=True,
-        ),
-        field("is_in_profile", pa.bool_(), meaning="whether the profile that was written has it"),
-    ]
-)
+DEVICE_FIT = _columns("""
+    parameter text: key of the device profile, or a figure beside it
+    value float64: as measured, in the unit of the key's name
+    spread_ratio float64?: how far off it may be: standard error of a mean, or the mean distance
+        of the measurements from the fit; relative; null: not known
+    known_value float64?: what an emulated device has; null for a real one
+    error_ratio float64?: (value - known_value) / known_value; null without one
+    is_in_profile bool: whether the profile that was written has it
+""")
 
 
-FILE_RUNS = pa.schema(
-    [
-        field("run_id", pa.string(), meaning="names the run: its settings, and its number"),
-        field("personality", TEXT, meaning="name of the personality"),
-        field("target", TEXT, meaning="name of the target, as given or its directory"),
-        field(
-            "is_dax",
-            pa.bool_(),
-            meaning="the file system there gives programs persistent memory itself, not copies in"
-            " the page cache, or stands for one that does (memory:)",
-        ),
-        field("run", pa.int32(), meaning="number of the repeat, from 1"),
-        field("threads", pa.int32(), meaning="threads"),
-        field("files", pa.int64(), meaning="parameter `files` of the personality", nullable=True),
-        field(
-            "io_bytes", pa.int64(), meaning="parameter `io_size`: bytes of a call", nullable=True
-        ),
-        field(
-            "settings",
-            pa.string(),
-            meaning="all parameters of the personality, as JSON, and what its runs in this folder"
-            " differ in beside them, such as --cache",
-        ),
-        field("outcome", TEXT, meaning="finished, interrupted or full"),
-        field(
-            "step",
-            TEXT,
-            meaning="what the personality calls an operation, such as read_file; all: the run",
-        ),
-        field(
-            "elapsed_ns",
-            pa.int64(),
-            meaning="measured time, less the mean of what the threads took to restore files",
-        ),
-        field("steps", pa.int64(), meaning="steps that ended as they should"),
-        field("failed", pa.int64(), meaning="steps that failed; in no latency"),
-        field("bytes", pa.int64(), meaning="bytes that they moved"),
-        field("steps_per_second", pa.float64(), meaning="steps by elapsed_ns, of all threads"),
-        field("bytes_per_second", pa.float64(), meaning="bytes by elapsed_ns, of all threads"),
-        field("time_ratio", pa.float64(), meaning="share of the time of all steps of the run"),
-        field("mean_ns", pa.float64(), meaning="latency: mean"),
-        field(
-            "p50_ns",
-            pa.int64(),
-            meaning="nearest rank; at most 0.8 % above it; null for all",
-            nullable=True,
-        ),
-        field("p90_ns", pa.int64(), meaning="as p50_ns", nullable=True),
-        field("p99_ns", pa.int64(), meaning="as p50_ns", nullable=True),
-        field("p99_9_ns", pa.int64(), meaning="as p50_ns", nullable=True),
-        field("max_ns", pa.int64(), meaning="the longest; null for all", nullable=True),
-    ]
-)
+FILE_RUNS = _columns("""
+    run_id string: names the run: its settings, and its number
+    personality text: name of the personality
+    target text: name of the target, as given or its directory
+    is_dax bool: the file system there gives programs persistent memory itself, not copies in
+        the page cache, or stands for one that does (memory:)
+    run int32: number of the repeat, from 1
+    threads int32: threads
+    files int64?: parameter `files` of the personality
+    io_bytes int64?: parameter `io_size`: bytes of a call
+    settings string: all parameters of the personality, as JSON, and what its runs in this
+        folder differ in beside them, such as --cache
+    outcome text: finished, interrupted or full
+    step text: what the personality calls an operation, such as read_file; all: the run
+    elapsed_ns int64: measured time, less the mean of what the threads took to restore files
+    steps int64: steps that ended as they should
+    failed int64: steps that failed; in no latency
+    bytes int64: bytes that they moved
+    steps_per_second float64: steps by elapsed_ns, of all threads
+    bytes_per_second float64: bytes by elapsed_ns, of all threads
+    time_ratio float64: share of the time of all steps of the run
+    mean_ns float64: latency: mean
+    p50_ns int64?: nearest rank; at most 0.8 % above it; null for all
+    p90_ns int64?: as p50_ns
+    p99_ns int64?: as p50_ns
+    p99_9_ns int64?: as p50_ns
+    max_ns int64?: the longest; null for all
+""")
 
-SWEEP_OPERATIONS = pa.schema(
-    [
-        field("start_ns", pa.int64(), meaning="the call began, from the start of the run"),
-        field("end_ns", pa.int64(), meaning="it returned"),
-        field("thread", pa.int32(), meaning="thread, from 0"),
-        field("cycle", pa.int32(), meaning="repetition of the plan, from 0"),
-        field("operation", TEXT, meaning="system call, as in file_operations"),
-        field(
-            "step",
-            TEXT,
-            meaning="what the personality calls it, as in file_runs; null: what restores files",
-            nullable=True,
-        ),
-        field(
-            "done_bytes",
-            pa.int64(),
-            meaning="bytes that were moved; null unless it read or wrote",
-            nullable=True,
-        ),
-        field("error", pa.int32(), meaning="errno of the call, 0 if none"),
-        field("is_expected", pa.bool_(), meaning="it ended as it should"),
-        field(
-            "is_timed", pa.bool_(), meaning="in the statistics: not of the warm-up nor restoring"
-        ),
-    ]
-)
+SWEEP_OPERATIONS = _columns("""
+    start_ns int64: the call began, from the start of the run
+    end_ns int64: it returned
+    thread int32: thread, from 0
+    cycle int32: repetition of the plan, from 0
+    operation text: system call, as in file_operations
+    step text?: what the personality calls it, as in file_runs; null: what restores files
+    done_bytes int64?: bytes that were moved; null unless it read or wrote
+    error int32: errno of the call, 0 if none
+    is_expected bool: it ended as it should
+    is_timed bool: in the statistics: not of the warm-up nor restoring
+""")
 
 
 @dataclass(frozen=True)
@@ -1004,40 +578,46 @@ class Table:
         return f"{self.folder}/{self.name}" if self.folder else self.name
 
 
-def _simulated(made_by: str, *tables: tuple[str, str, pa.Schema]) -> Iterable[Table]:
-    return _measured(made_by, "simulations", *tables)
+def _tables(made_by: str, *tables: tuple[str, str, pa.Schema], folder: str = "") -> list[Table]:
+    return [Table(name, made_by, grain, columns, folder) for name, grain, columns in tables]
 
 
-def _measured(made_by: str, folder: str, *tables: tuple[str, str, pa.Schema]) -> Iterable[Table]:
-    return (Table(name, made_by, grain, columns, folder) for name, grain, columns in tables)
+def _simulated(made_by: str, *tables: tuple[str, str, pa.Schema]) -> list[Table]:
+    return _tables(f"simulate {made_by}", *tables, folder="simulations")
 
 
 TABLES = (
-    Table("requests", "parse", "one row per request as queued", REQUESTS),
-    Table("blocks", "classify", "one row per device, 4 KiB block and role", BLOCKS),
-    Table("working_set", "classify", "one row per window and role", WORKING_SET),
-    Table(
-        "file_operations",
-        "capture --files",
-        "one row per file system call, in order of start",
-        FILE_OPERATIONS,
+    *_tables("parse", ("requests", "one row per request as queued", REQUESTS)),
+    *_tables(
+        "classify",
+        ("blocks", "one row per device, 4 KiB block and role", BLOCKS),
+        ("working_set", "one row per window and role", WORKING_SET),
     ),
-    Table("files", "capture --files", "one row per path that an operation names", FILES),
-    *_simulated(
+    *_tables(
+        "capture --files",
+        ("file_operations", "one row per file system call, in order of start", FILE_OPERATIONS),
+        ("files", "one row per path that an operation names", FILES),
+    ),
+    *_tables(
         "recommend",
         ("placement", "one row per placement and capacity", PLACEMENT),
+        folder="simulations",
     ),
-    Table(
-        "verification",
+    *_tables(
         "verify-placement",
-        "one row per repeat and kind of replay",
-        VERIFICATION,
+        ("verification", "one row per repeat and kind of replay", VERIFICATION),
     ),
-    Table("fidelity", "fit", "one row per role and measure", FIDELITY),
-    Table("fidelity_curve", "fit", "one row per source and size", FIDELITY_CURVE),
-    Table("comparison", "compare", "one row per name, measure, role and operation", COMPARISON),
+    *_tables(
+        "fit",
+        ("fidelity", "one row per role and measure", FIDELITY),
+        ("fidelity_curve", "one row per source and size", FIDELITY_CURVE),
+    ),
+    *_tables(
+        "compare",
+        ("comparison", "one row per name, measure, role and operation", COMPARISON),
+    ),
     *_simulated(
-        "simulate cache",
+        "cache",
         ("cache_curve", "one row per cache, device, role, operation and size", CACHE_CURVE),
         ("cache_policies", "one row per policy and size", CACHE_POLICIES),
         ("cache_plane", "one row per pair of sizes", CACHE_PLANE),
@@ -1048,7 +628,7 @@ TABLES = (
         ),
     ),
     *_simulated(
-        "simulate buffer",
+        "buffer",
         (
             "buffer",
             "one row per memory, mapping, row size, number of buffers, role and operation",
@@ -1056,15 +636,12 @@ TABLES = (
         ),
     ),
     *_simulated(
-        "simulate sensitivity",
+        "sensitivity",
         ("sensitivity", "one row per change, window or capacity", SENSITIVITY),
     ),
+    *_simulated("endurance", ("endurance", "one row per role and per placement", ENDURANCE)),
     *_simulated(
-        "simulate endurance",
-        ("endurance", "one row per role and per placement", ENDURANCE),
-    ),
-    *_simulated(
-        "simulate tiers",
+        "tiers",
         ("tiers", "one row per mix of tiers", TIERS),
         ("tiers_key", "one row per method and key configuration", TIERS_KEY),
         ("tiers_extents", "one row per touched extent", TIERS_EXTENTS),
@@ -1076,23 +653,23 @@ TABLES = (
         ),
         ("tiers_sensitivity", "one row per tier, parameter, factor and method", TIERS_SENSITIVITY),
     ),
-    *_measured(
+    *_tables(
         "characterize-device",
-        "device",
         ("device_steps", "one row per step and operation, and one per step", DEVICE_STEPS),
         ("device_latency", "one row per step and bucket of latencies", DEVICE_LATENCY),
         ("device_fit", "one row per parameter of the device", DEVICE_FIT),
+        folder="device",
     ),
-    *_measured(
-        "counters",
+    *_tables(
         "counters",
         ("counters", "one row per workload, run and event", COUNTERS),
         ("counter_statistics", "one row per workload and event", COUNTER_STATISTICS),
+        folder="counters",
     ),
-    *_measured(
+    *_tables(
         "sweep",
-        "files",
         ("file_runs", "one row per run and step, and one per run", FILE_RUNS),
+        folder="files",
     ),
 )
 """All but tables of which each replay or run has its own, and the findings, described in SQL."""
@@ -1102,10 +679,7 @@ FILES_REPLAYED = Table(
     "file_completions", "replay --files", "one row per replay and file operation", FILE_COMPLETIONS
 )
 OPERATIONS_SWEPT = Table(
-    "sweep_operations",
-    "sweep --operations",
-    "one row per run and operation",
-    SWEEP_OPERATIONS,
+    "sweep_operations", "sweep --operations", "one row per run and operation", SWEEP_OPERATIONS
 )
 MADE_BY = {table.name: table.made_by for table in TABLES}
 
