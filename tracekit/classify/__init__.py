@@ -38,13 +38,7 @@ from tracekit.layout import check_regions
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
-__all__ = [
-    "Options",
-    "Override",
-    "TemperatureRule",
-    "classify",
-    "window_from_seconds",
-]
+__all__ = ["ClassifyOptions", "Override", "TemperatureRule", "classify", "window_from_seconds"]
 
 
 @dataclass(frozen=True)

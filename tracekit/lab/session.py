@@ -30,11 +30,8 @@ from tracekit.store import scratch_folder, write_json
 from tracekit.units import MIB
 
 PACKAGE = Path(__file__).resolve().parents[1]
-LAYOUT_MODULES = (
-    *("__init__.py", "errors.py"),
-    *(f"capture/{name}.py" for name in ("__init__", "layout", "mounts", "signatures", "tracefs")),
-)
-"""What the guest needs to describe its disks as `tracekit capture` does."""
+LAYOUT_MODULES = ("errors.py", "units.py", "capture/layout.py", "capture/tracefs.py")
+"""What the guest needs to describe its disks as `tracekit capture` does; it has no packages."""
 LIBRARY = re.compile(r"(/\S+) \(0x")
 
 
@@ -79,6 +76,7 @@ def make_input(job: Job, image: Path) -> None:
         target = tree / "host/tracekit" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PACKAGE / name, target)
+        (target.parent / "__init__.py").touch()
     if job.share is None:
         (tree / "share").mkdir()
     else:
