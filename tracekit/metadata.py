@@ -114,7 +114,7 @@ class Region(Record):
     given_evidence: str | UnsetType | None = UNSET
 
 
-class UnseenDisk(Record):
+class MissingOfDisk(Record):
     """Completions of one kind that the kernel counted on a disk and the trace has or has not."""
 
     device: str
@@ -125,12 +125,12 @@ class UnseenDisk(Record):
     at_most: Count
 
 
-class Unseen(Record):
+class MissingCompletions(Record):
     """Completions that the trace lacks, by the kernel's own counters."""
 
     at_least: Count
     at_most: Count
-    disks: list[UnseenDisk] = []
+    disks: list[MissingOfDisk] = []
     not_measured: list[dict[str, str]] = []
 
 
@@ -145,7 +145,7 @@ class Loss(Record):
     dropped: Count = 0
     window_full: Count | UnsetType = UNSET
     unmatched: dict[str, int] | UnsetType = UNSET
-    unseen: Unseen | UnsetType | None = UNSET
+    unseen: MissingCompletions | UnsetType | None = UNSET
     bad_lines: Count | UnsetType = UNSET
     orphan_ends: Count | UnsetType = UNSET
     unfinished: Count | UnsetType = UNSET

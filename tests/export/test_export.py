@@ -97,7 +97,7 @@ def test_an_import_gives_back_what_fio_can_hold(tmp_path: Path) -> None:
     made = trace(tmp_path / "trace", rows, row_group_rows=700)
     # WHEN it is exported and imported again
     result = export(made, "fio", output=tmp_path / "t.log")
-    again = import_trace(tmp_path / "t.log", tmp_path / "again", choice=ImportOptions())
+    again = import_trace(tmp_path / "t.log", tmp_path / "again", options=ImportOptions())
     # THEN all but the completions is the same
     assert result["written"] == 5000
     assert not result["left_out"]

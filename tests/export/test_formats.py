@@ -49,7 +49,7 @@ def test_msr_by_hand(tmp_path: Path) -> None:
 def test_an_import_gives_back_what_msr_can_hold(tmp_path: Path) -> None:
     made = with_clock(tmp_path / "trace", many(5000, ("read", "write"), 100), row_group_rows=700)
     result = export(made, "msr", output=tmp_path / "t.csv")
-    again = import_trace(tmp_path / "t.csv", tmp_path / "again", choice=ImportOptions())
+    again = import_trace(tmp_path / "t.csv", tmp_path / "again", options=ImportOptions())
     assert not result["changed"]
     assert again.content["source"]["format"] == "msr"
     assert again.content["clock"]["wall_ns"] == WALL_NS
@@ -91,7 +91,7 @@ def test_an_import_gives_back_what_oracle_can_hold(tmp_path: Path) -> None:
     rows = [{**row, "device": "trace"} for row in many(5000, ("read",), 10**9)]
     made = trace(tmp_path / "trace", rows, row_group_rows=700)
     export(made, "oracleGeneral", output=tmp_path / "t.bin")
-    again = import_trace(tmp_path / "t.bin", tmp_path / "again", choice=ImportOptions())
+    again = import_trace(tmp_path / "t.bin", tmp_path / "again", options=ImportOptions())
     assert again.content["source"]["format"] == "oracleGeneral"
     assert rows_of(again) == [(row[0], None, *row[2:]) for row in rows_of(made)]
 

@@ -15,7 +15,7 @@ from tests.import_.test_import import TEXTS
 from tracekit._native.columns import ColumnReader, Kind
 from tracekit.readers.formats import FORMATS
 from tracekit.readers.importing import import_trace
-from tracekit.readers.text import DECIMALS, BadLines, TextFormat, own_format
+from tracekit.readers.text import DECIMALS, BadLines, TextFormat, user_format
 from tracekit.readers.units import ImportOptions
 
 CHANCE = random.Random(3)  # noqa: S311 - a fixed sequence, no secret
@@ -83,7 +83,7 @@ def test_the_largest_numbers_by_hand() -> None:
     msr, spc, own = (
         FORMATS["msr"],
         FORMATS["spc"],
-        own_format("time,op,offset,length,pid", ",", units=()),
+        user_format("time,op,offset,length,pid", ",", units=()),
     )
     assert isinstance(msr, TextFormat)
     assert isinstance(spc, TextFormat)
@@ -152,7 +152,7 @@ def test_microseconds_since_1970_in_a_text_of_ones_own(tmp_path: Path) -> None:
     # WHEN they are imported THEN they count in nanoseconds
     import pyarrow.parquet as pq
 
-    made = import_trace(tmp_path / "t.csv", tmp_path / "made", choice=choice)
+    made = import_trace(tmp_path / "t.csv", tmp_path / "made", options=choice)
     times = pq.read_table(made.table("requests"))["queue_ns"].to_pylist()
     assert times == [0, 1250, 100_001_000]
 
@@ -165,7 +165,7 @@ def test_whole_seconds_taken_for_milliseconds_are_doubted(tmp_path: Path) -> Non
     doubts = {}
     for unit in ("ms", "s"):
         choice = ImportOptions(columns="time,op,offset,length", units=(f"time={unit}", *units))
-        made = import_trace(tmp_path / "t.csv", tmp_path / unit, choice=choice)
+        made = import_trace(tmp_path / "t.csv", tmp_path / unit, options=choice)
         doubts[unit] = [
             found["message"]
             for found in made.content["warnings"]

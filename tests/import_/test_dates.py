@@ -97,7 +97,7 @@ def test_dates_as_times_of_ones_own(
 ) -> None:
     # GIVEN a text of one's own whose times are dates WHEN it is imported
     choice = replace(given, units=units)
-    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice)
+    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out", options=choice)
     # THEN they count from the first, the clock knows its date, and what was taken is told
     assert [row[0] for row in rows(made.path)] == [0, 500_000_000]
     moment = datetime(2024, 2, 29, 3, 4, 5, 500_000, tzinfo=UTC)
@@ -114,4 +114,4 @@ def test_dates_in_a_known_format_and_not_as_responses(tmp_path: Path) -> None:
     assert [row[0] for row in rows(made.path)] == [0, 500_000_000]
     choice = ImportOptions(columns="time,op,offset,length", units=("response=date",))
     with pytest.raises(UsageError, match="not one of time, response"):
-        import_trace(tmp_path / "x", tmp_path / "none", choice=choice)
+        import_trace(tmp_path / "x", tmp_path / "none", options=choice)

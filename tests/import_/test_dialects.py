@@ -57,7 +57,7 @@ def test_names_may_hold_blanks_before_a_number(tmp_path: Path) -> None:
     made = import_trace(
         stored(tmp_path / "x", text),
         tmp_path / "out",
-        choice=ImportOptions("fiu", most_bad_ratio=0.3),
+        options=ImportOptions("fiu", most_bad_ratio=0.3),
     )
     import pyarrow.parquet as pq
 
@@ -123,7 +123,7 @@ def test_the_unit_that_would_fit_is_named(tmp_path: Path, ticks: int, unit: str)
     source = stored(tmp_path / "x", text)
     with pytest.raises(InputError, match=f"cannot be us, and can be {unit}: --unit time={unit}"):
         import_trace(source, tmp_path / "out")
-    made = import_trace(source, tmp_path / "out", choice=ImportOptions(units=(f"time={unit}",)))
+    made = import_trace(source, tmp_path / "out", options=ImportOptions(units=(f"time={unit}",)))
     assert len(rows(made.path)) == 50
 
 
@@ -137,7 +137,7 @@ def test_waits_that_are_all_the_same_count_from_the_one_before(tmp_path: Path) -
     # AND two waits of one moment, or many of different ones, are as fio takes them
     for fine in (text.splitlines()[:7], text.replace("wait 5 0\nf read 0 ", "wait 1 0\nf read 0 ")):
         log = fine if isinstance(fine, str) else "\n".join(fine)
-        made = import_trace(stored(tmp_path / "y", log), tmp_path / "fine", choice=OVER)
+        made = import_trace(stored(tmp_path / "y", log), tmp_path / "fine", options=OVER)
         assert made.content["source"]["format"] == "fio2"
 
 
@@ -159,7 +159,7 @@ def test_a_windows_log_by_a_regular_expression(tmp_path: Path) -> None:
         r"\s*(?P<offset>0x[0-9a-f]+),\s*(?P<length>0x[0-9a-f]+),\s*(?P<response>\d+),\s*(?P<device>\d+)"
     )
     choice = ImportOptions(regex=pattern, units=("time=us", "response=us"))
-    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice)
+    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out", options=choice)
     assert rows(made.path) == [
         (0, 52_000, "4", 0x6E2C000 // 512, 65536, "read"),
         (1_000_000, 1_023_000, "4", 0x6E3C000 // 512, 8192, "write"),

@@ -53,5 +53,5 @@ def test_times_that_are_differences_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="of 400 events stand behind a later one") as refused:
         import_trace(path, tmp_path / "made")
     assert "--deltatime" in (refused.value.hint or "")
-    made = import_trace(path, tmp_path / "made", choice=ImportOptions(forces_units=True))
+    made = import_trace(path, tmp_path / "made", options=ImportOptions(forces_units=True))
     assert made.content["loss"]["reordered_records"] > 200

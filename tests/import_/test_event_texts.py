@@ -103,7 +103,7 @@ def test_other_formats_of_blkparse(
     layout = json.loads((tmp_path / "layout.json").read_text())
     (tmp_path / "layout.json").write_text(json.dumps({**layout, "processes": {}}))
     theirs = table(
-        import_trace(text, tmp_path / "made", choice=ImportOptions(blkparse_format=form))
+        import_trace(text, tmp_path / "made", options=ImportOptions(blkparse_format=form))
     )
     # THEN only what the format lacks is not there
     shutil.copy(SAMPLES / "video" / "layout.json", tmp_path)
@@ -208,7 +208,7 @@ def test_too_many_wrong_lines_stop(tmp_path: Path) -> None:
         import_trace(path, tmp_path / "made")
     assert "--max-bad" in (error.value.hint or "")
     assert not (tmp_path / "made").exists()
-    assert import_trace(path, tmp_path / "made", choice=ImportOptions(most_bad_ratio=0.2)).content[
+    assert import_trace(path, tmp_path / "made", options=ImportOptions(most_bad_ratio=0.2)).content[
         "warnings"
     ]
 
@@ -240,7 +240,7 @@ def test_each_sort_of_wrong_line(name: str, tmp_path: Path) -> None:
     path.write_text(HEAD + WRONG[name] + "\n" + HEAD.replace(" 5.", " 7."))
     # WHEN it is imported THEN it is left out, counted, and shown with its number and beginning
     counts = import_trace(
-        path, tmp_path / "made", choice=ImportOptions(form="blkparse", most_bad_ratio=1)
+        path, tmp_path / "made", options=ImportOptions(form="blkparse", most_bad_ratio=1)
     )
     assert (counts.content["counts"]["bad_lines"], counts.content["counts"]["requests"]) == (1, 2)
     shown = counts.content["counts"]["bad_examples"]
@@ -264,7 +264,7 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(lzma.decompress((RECORDED / "loop.blktrace.0.xz").read_bytes()))
     with pytest.raises(UsageError, match="a capture of blktrace"):
-        import_trace(path, tmp_path / "made", choice=ImportOptions(form="blkparse"))
+        import_trace(path, tmp_path / "made", options=ImportOptions(form="blkparse"))
     # A capture is read as `parse` reads it, known by its content
     made, _ = parse([path], tmp_path / "parsed")
     folder = import_trace(path, tmp_path / "imported")
@@ -290,7 +290,7 @@ def test_choices_that_cannot_be(choice: ImportOptions, told: str, tmp_path: Path
     path = tmp_path / "text"
     path.write_bytes(b"neither\n" if choice.form == "blk" else recorded("perf"))
     with pytest.raises(TracekitError, match=told):
-        import_trace(path, tmp_path / "made", choice=choice)
+        import_trace(path, tmp_path / "made", options=choice)
 
 
 def test_a_layout_belongs_to_events(tmp_path: Path) -> None:
@@ -298,5 +298,5 @@ def test_a_layout_belongs_to_events(tmp_path: Path) -> None:
     path.write_text("419,W,8192,16384,1577808144360767\n")
     with pytest.raises(UsageError, match="--layout belongs to texts of events"):
         import_trace(
-            path, tmp_path / "made", choice=ImportOptions(layout_file=RECORDED / "layout.json")
+            path, tmp_path / "made", options=ImportOptions(layout_file=RECORDED / "layout.json")
         )

@@ -29,7 +29,7 @@ def test_a_header_names_the_columns(
     tmp_path: Path, header: str, line: str, units: tuple[str, ...]
 ) -> None:
     source = stored(tmp_path / "x", f"{header}\n{line}\n")
-    made = import_trace(source, tmp_path / "out", choice=ImportOptions(units=units))
+    made = import_trace(source, tmp_path / "out", options=ImportOptions(units=units))
     assert rows(made.path) == [ROW]
     assert made.content["counts"]["bad_lines"] == 0
     assert made.content["inferences"][0]["evidence"] == f"its header: {header.lstrip('# ')}"
@@ -48,7 +48,7 @@ def test_a_header_names_the_columns(
 def test_who_says_a_unit_is_told(
     tmp_path: Path, text: str, choice: ImportOptions, expected: list[str]
 ) -> None:
-    info = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice).content
+    info = import_trace(stored(tmp_path / "x", text), tmp_path / "out", options=choice).content
     told = {one["what"]: one["evidence"] for one in info["inferences"]}
     assert [told["unit of places"], told["unit of times"]] == expected
 

@@ -126,7 +126,7 @@ def test_wrong_lines_are_counted_with_number_and_text(tmp_path: Path) -> None:
     text.insert(15, "")
     source = stored(tmp_path / "x", "\n".join(text))
     # WHEN they are imported, THEN 0.75 % is left out, and told
-    folder = import_trace(source, tmp_path / "out", choice=OWN)
+    folder = import_trace(source, tmp_path / "out", options=OWN)
     assert folder.content["counts"]["bad_lines"] == 3
     assert folder.content["counts"]["bad_examples"] == [
         {"line": 10, "text": "what is this"},
@@ -137,7 +137,7 @@ def test_wrong_lines_are_counted_with_number_and_text(tmp_path: Path) -> None:
     # AND a stricter limit stops it with the same lines and leaves nothing behind
     strict = ImportOptions(columns=OWN.columns, units=OWN.units, most_bad_ratio=0.005)
     with pytest.raises(InputError, match=r"3 of 400 lines are wrong\n  line 10: what is this"):
-        import_trace(source, tmp_path / "none", choice=strict)
+        import_trace(source, tmp_path / "none", options=strict)
     assert not (tmp_path / "none").exists()
 
 
@@ -156,11 +156,11 @@ def test_a_contradicting_unit_stops(tmp_path: Path, units: tuple[str, ...], told
     # WHEN the unit is a wrong one, THEN it is explained, and only --force-units goes on
     with pytest.raises(InputError, match=told):
         import_trace(
-            source, tmp_path / "none", choice=ImportOptions(columns=OWN.columns, units=units)
+            source, tmp_path / "none", options=ImportOptions(columns=OWN.columns, units=units)
         )
     assert not (tmp_path / "none").exists()
     forced = ImportOptions(columns=OWN.columns, units=units, forces_units=True)
-    info = import_trace(source, tmp_path / "out", choice=forced).content
+    info = import_trace(source, tmp_path / "out", options=forced).content
     assert "doubtful_units" in [doubt["code"] for doubt in info["warnings"]]
 
 
@@ -173,7 +173,7 @@ def test_order_and_depth_are_those_of_a_plain_count(tmp_path: Path) -> None:
     choice = ImportOptions(
         columns="time,op,offset,length,device,response", units=("time=us", "response=us")
     )
-    folder = import_trace(stored(tmp_path / "x", "\n".join(text)), tmp_path / "out", choice=choice)
+    folder = import_trace(stored(tmp_path / "x", "\n".join(text)), tmp_path / "out", options=choice)
     # WHEN read back, THEN they are in order, and the depth is what a count over all says
     table: list[dict[str, Any]] = pq.read_table(folder.table("requests")).to_pylist()
     times = [row["queue_ns"] for row in table]
@@ -203,6 +203,6 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, content: bytes) -> None:
 )
 def test_wrong_choices_are_refused(tmp_path: Path, choice: ImportOptions) -> None:
     with pytest.raises(UsageError) as caught:
-        import_trace(stored(tmp_path / "x", "1,r,0,512\n"), tmp_path / "out", choice=choice)
+        import_trace(stored(tmp_path / "x", "1,r,0,512\n"), tmp_path / "out", options=choice)
     assert isinstance(caught.value, TracekitError)
     assert caught.value.hint

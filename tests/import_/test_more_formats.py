@@ -53,7 +53,7 @@ TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(m
 
 def run(tmp_path: Path, content: str | bytes, **choice: object) -> Path:
     made = ImportOptions(overwrite=True, **choice)  # type: ignore[arg-type]
-    return import_trace(stored(tmp_path / "x", content), tmp_path / "out", choice=made).path
+    return import_trace(stored(tmp_path / "x", content), tmp_path / "out", options=made).path
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])

@@ -70,7 +70,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 def outcome(path: Path, made: Path, choice: ImportOptions) -> TraceFolder | TracekitError:
     try:
-        return import_trace(path, made, choice=choice)
+        return import_trace(path, made, options=choice)
     except TracekitError as error:
         return error
 

@@ -186,7 +186,7 @@ def test_unknown_fields_are_passed_over(tmp_path: Path) -> None:
     data = io(T - 5, 3, number=2) + varint(len(made)) + made + strange
     # WHEN imported THEN the known fields count, and an event of another kind is told
     folder = import_trace(
-        stored(tmp_path / "x", data), tmp_path / "out", choice=ImportOptions("octf")
+        stored(tmp_path / "x", data), tmp_path / "out", options=ImportOptions("octf")
     )
     assert rows(folder.path)[1] == (5, None, "device-1", 24, 4096, "write")
     assert "unknown_actions" in [doubt["code"] for doubt in folder.content["warnings"]]
@@ -208,7 +208,7 @@ def test_damage_names_file_place_and_value(tmp_path: Path, piece: bytes, told: s
     good = io(T, 2, number=1, lba=1 << 20) + done(T + 1, 3, number=1)
     source = stored(tmp_path / "x", good + piece + io(T + 9, 4, number=2))
     with pytest.raises(InputError, match=told.replace("byte N", f"byte {len(good)}")) as caught:
-        import_trace(source, tmp_path / "out", choice=ImportOptions("octf"))
+        import_trace(source, tmp_path / "out", options=ImportOptions("octf"))
     assert str(source) in str(caught.value)
     assert caught.value.hint
     assert not (tmp_path / "out").exists()
@@ -220,7 +220,7 @@ def test_a_cut_file_is_told_and_may_be_allowed(tmp_path: Path) -> None:
     source = stored(tmp_path / "x", data[:-3])
     with pytest.raises(InputError, match=r"1 of 1 files are cut short\n  .*/x: byte [\d,]+: "):
         import_trace(source, tmp_path / "none")
-    folder = import_trace(source, tmp_path / "out", choice=ImportOptions(most_bad_ratio=0.05))
+    folder = import_trace(source, tmp_path / "out", options=ImportOptions(most_bad_ratio=0.05))
     assert folder.content["counts"]["requests"] == 49
     assert folder.content["counts"]["bad_lines"] == 1
 
@@ -240,7 +240,7 @@ def test_other_files_are_not_taken_for_it() -> None:
 def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     source = stored(tmp_path / "x", FIRST)
     with pytest.raises(UsageError, match="always nanoseconds and sectors"):
-        import_trace(source, tmp_path / "out", choice=ImportOptions(units=("time=us",)))
+        import_trace(source, tmp_path / "out", options=ImportOptions(units=("time=us",)))
     with pytest.raises(InputError, match="there is no request in it"):
         import_trace(source, tmp_path / "out")
     text = stored(tmp_path / "y", TEXTS["alibaba"][0])

@@ -69,7 +69,7 @@ def test_a_stray_is_a_wrong_line(
     assert [row[3] for row in rows(made.path)] == expected
     # AND with a limit that it exceeds, the import stops with its number and text
     with pytest.raises(InputError, match=f"line {AT + 1}: {line}"):
-        import_trace(source, tmp_path / "none", choice=ImportOptions(most_bad_ratio=0.001))
+        import_trace(source, tmp_path / "none", options=ImportOptions(most_bad_ratio=0.001))
     assert not (tmp_path / "none").exists()
 
 
@@ -99,7 +99,7 @@ def test_a_number_that_another_unit_explains_is_no_stray(tmp_path: Path) -> None
     choice = ImportOptions(columns="time,op,offset,length", units=("length=sectors",))
     # WHEN it is imported THEN that line is named and the unit is asked for: nothing is left out
     with pytest.raises(InputError, match="longer than 1 GiB: another unit") as refused:
-        import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice)
+        import_trace(stored(tmp_path / "x", text), tmp_path / "out", options=choice)
     assert f"line {AT + 1}: {AT},R,{40960 * AT},{4 << 20}" in str(refused.value)
 
 
@@ -116,7 +116,7 @@ def test_a_far_time_that_can_be_is_kept_and_doubted(tmp_path: Path) -> None:
         [n**4 // 1000 for n in range(COUNT)],
     ):
         text = "\n".join(fiu(n, time=10**13 + 10**6 * time) for n, time in enumerate(times))
-        made = import_trace(stored(tmp_path / "y", text), tmp_path / "out", choice=OVER)
+        made = import_trace(stored(tmp_path / "y", text), tmp_path / "out", options=OVER)
         assert "lone_times" not in [one["code"] for one in made.content["warnings"]]
 
 

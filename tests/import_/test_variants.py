@@ -62,7 +62,7 @@ def test_variants_of_the_texts(
         # WHEN it is imported, by its content and by its name, THEN the rows are the same
         for form in (None, name):
             made = import_trace(
-                source, tmp_path / f"{name}-{form}", choice=ImportOptions(form=form)
+                source, tmp_path / f"{name}-{form}", options=ImportOptions(form=form)
             )
             assert made.content["source"]["format"] == name
             assert rows(made.path) == expected
@@ -89,7 +89,7 @@ def test_spc_and_tencent_with_letters_are_told_by_the_first_number(tmp_path: Pat
     for form, first in (("spc", 3), ("tencent", 1538323200)):
         text = "".join(f"{first},{n * 8},8,R,{n}\n" for n in range(30))
         source, choice = stored(tmp_path / form, text), ImportOptions(forces_units=True)
-        made = import_trace(source, tmp_path / f"{form}-out", choice=choice)
+        made = import_trace(source, tmp_path / f"{form}-out", options=choice)
         assert made.content["source"]["format"] == form
 
 
@@ -102,7 +102,7 @@ def test_disksim_times_may_be_whole(tmp_path: Path) -> None:
     assert [(row[0], row[5]) for row in rows(made.path)] == expected
     # AND all of them, which the name of the format tells from MQSim's
     source = stored(tmp_path / "y", text.replace("1.5", "2"))
-    made = import_trace(source, tmp_path / "whole", choice=ImportOptions(form="disksim"))
+    made = import_trace(source, tmp_path / "whole", options=ImportOptions(form="disksim"))
     assert [row[0] for row in rows(made.path)] == [0, 2_000_000, 3_000_000]
 
 
@@ -239,7 +239,7 @@ def test_places_in_bytes_that_were_taken_for_sectors(tmp_path: Path) -> None:
     # WHEN it is imported, THEN that is told, and right with the unit that was told
     with pytest.raises(InputError, match="places look like bytes, not sectors: 199 requests"):
         import_trace(source, tmp_path / "out")
-    made = import_trace(source, tmp_path / "out", choice=ImportOptions(units=("offset=bytes",)))
+    made = import_trace(source, tmp_path / "out", options=ImportOptions(units=("offset=bytes",)))
     assert [row[3] for row in rows(made.path)] == [8 * n for n in range(200)]
     # AND where nothing follows anything it is doubted
     chance = random.Random(1)  # noqa: S311 - a fixed sequence, no secret

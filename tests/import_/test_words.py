@@ -90,7 +90,7 @@ def test_a_file_of_lines_that_become_shorter(tmp_path: Path) -> None:
     choice = ImportOptions(
         columns="time,op,offset,length,device", units=("time=us", "offset=bytes")
     )
-    folder = import_trace(text, tmp_path / "trace", choice=choice)
+    folder = import_trace(text, tmp_path / "trace", options=choice)
     # THEN all lines are there
     assert folder.content["counts"]["requests"] == 700_000
     assert folder.content["counts"]["bad_lines"] == 0

@@ -94,7 +94,9 @@ def test_one_wrong_line_of_a_pattern_costs_no_other(
     units = ("time=ms", "offset=sectors", "length=sectors")
     choice = ImportOptions(regex=REGEX, units=units)
     # WHEN it is imported THEN only that line is missing
-    folder = import_trace(stored(tmp_path / "x", "\n".join(lines)), tmp_path / "out", choice=choice)
+    folder = import_trace(
+        stored(tmp_path / "x", "\n".join(lines)), tmp_path / "out", options=choice
+    )
     assert bad(folder) == [(301, line)]
     expected = [number for number in range(600) if number != 300]
     assert [row[3] for row in rows(folder.path)] == [16 * number for number in expected]
@@ -104,7 +106,7 @@ def test_groups_that_take_no_part(tmp_path: Path) -> None:
     regex = REGEX.removesuffix("$") + r"(?: by (?P<process>\S+))?(?: \((?P<pid>\d+)\))?"
     text = "at 1: read 8@16 by dd (12)\nat 2.0000000001999: w 8@16\nat 3: w 8@16 by x\n"
     choice = ImportOptions(regex=regex, units=("offset=sectors",))
-    folder = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice)
+    folder = import_trace(stored(tmp_path / "x", text), tmp_path / "out", options=choice)
     import pyarrow.parquet as pq
 
     found = pq.read_table(folder.table("requests"), columns=["queue_ns", "process", "pid"])
@@ -140,7 +142,7 @@ def test_filetimes_of_ones_own(tmp_path: Path) -> None:
         delimiter=";",
         units=("time=filetime", "offset=sectors", "length=sectors"),
     )
-    info = import_trace(stored(tmp_path / "x", text), tmp_path / "out", choice=choice).content
+    info = import_trace(stored(tmp_path / "x", text), tmp_path / "out", options=choice).content
     # THEN they are a date: 2007-02-22 16:20:00.306 UTC
     assert json.dumps(info["clock"]) == json.dumps(
         {"base_ns": 1172163600306162900, "wall_ns": 1172163600306162900, "duration_ns": 8000}

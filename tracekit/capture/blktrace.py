@@ -25,7 +25,7 @@ from tracekit.capture.kernel_state import (
     mount_debugfs,
     mounted_debugfs,
 )
-from tracekit.capture.recording import SUFFIXES, Kept, packing_writer, stem_of, survey
+from tracekit.capture.recording import SUFFIXES, CaptureFiles, packing_writer, stem_of, survey
 from tracekit.capture.tracefs import online_cpus, read_setting
 from tracekit.errors import TracekitError
 from tracekit.store import write_json
@@ -186,7 +186,9 @@ class Relayed:
     threads: frozenset[int]
     """Of blktrace itself."""
 
-    def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
+    def keep(
+        self, folder: Path, *, name: str, layout: dict[str, Any], compress: str
+    ) -> CaptureFiles:
         """Write the files of records and layout.json into `folder` and remove the spool files.
 
         They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
@@ -222,7 +224,7 @@ class Relayed:
         shutil.rmtree(self.folder)
         self.log.unlink()
         by_disk = tuple(self.dropped.items())
-        return Kept(**own, **loss, files=tuple(files), disks_dropped=by_disk)
+        return CaptureFiles(**own, **loss, files=tuple(files), disks_dropped=by_disk)
 
 
 def why_not(disk: Path | None) -> str | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracekit.capture.recording import SUFFIXES, Kept, packing_writer
+from tracekit.capture.recording import SUFFIXES, CaptureFiles, packing_writer
 from tracekit.capture.source import (
     Program,
     disk_numbers,
@@ -148,7 +148,9 @@ class Lines:
     """Events of all disks that the kernel passed over."""
     counts: Counter[str] = field(default_factory=Counter)
 
-    def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
+    def keep(
+        self, folder: Path, *, name: str, layout: dict[str, Any], compress: str
+    ) -> CaptureFiles:
         """Write NAME.perf.txt and layout.json into `folder` and remove the spool files."""
         file = f"{name}.perf.txt{SUFFIXES[compress]}"
         with packing_writer(folder / file, compress) as target:
@@ -163,7 +165,9 @@ class Lines:
         loss = {"overrun": 0, "dropped": self.counts["lost"]}
         content = {**layout, "processes": {}, "loss": loss, "capture": about}
         write_json(folder / "layout.json", content)
-        return Kept(**own, **loss, files=(file,), missed_at_most=self.missed, disks_dropped=())
+        return CaptureFiles(
+            **own, **loss, files=(file,), missed_at_most=self.missed, disks_dropped=()
+        )
 
     def _sort_into(self, target: Any) -> None:
         """Write the lines by their keys, in bounded memory; raise TracekitError when that fails."""

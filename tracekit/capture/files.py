@@ -108,7 +108,7 @@ def _decode_once(
         batches = _batches(calls, hashes, operations)
         write_batches(folder / "file_operations.parquet", batches, schema=FILE_OPERATIONS)
         stats = calls.stats()
-        _refuse_bad(calls, stats)
+        _reject_bad(calls, stats)
         paths, facts = calls.files()
         left_out = calls.left_out()
     table = _files(paths, facts, hashes)
@@ -126,7 +126,7 @@ def _decode_once(
     return Decoded(stats, left_out, table.num_rows, sizes, operations), known
 
 
-def _refuse_bad(calls: Calls, stats: dict[str, int]) -> None:
+def _reject_bad(calls: Calls, stats: dict[str, int]) -> None:
     bad, lines = stats["bad_lines"], stats["lines"]
     if lines == 0:
         raise InputError("strace wrote nothing", hint="the command was not started")
@@ -554,12 +554,12 @@ def _record(text: Path, options: FileOptions) -> tuple[float, int, str | None]:
             command(text, options.command),
             stop,
             is_stdout_ours=options.is_stdout_ours,
-            each=lambda: _refuse_full(text.parent),
+            each=lambda: _reject_full(text.parent),
         )
     return ran.command_s, ran.exit_status, stop.name
 
 
-def _refuse_full(folder: Path) -> None:
+def _reject_full(folder: Path) -> None:
     """Raise TracekitError before strace finds its disk full: it would say so at every call."""
     found = os.statvfs(folder)
     if found.f_bavail * found.f_frsize < LEAST_FREE_BYTES:

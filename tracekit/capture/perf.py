@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracekit.capture.recording import SUFFIXES, Kept, packing_writer
+from tracekit.capture.recording import SUFFIXES, CaptureFiles, packing_writer
 from tracekit.capture.source import (
     EVENTS,
     Program,
@@ -95,7 +95,9 @@ class Script:
     log: Path
     counts: Counter[str] = field(default_factory=Counter)
 
-    def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
+    def keep(
+        self, folder: Path, *, name: str, layout: dict[str, Any], compress: str
+    ) -> CaptureFiles:
         """Write NAME.perf.txt and layout.json into `folder` and remove the spool files."""
         file = f"{name}.perf.txt{SUFFIXES[compress]}"
         with packing_writer(folder / file, compress) as target:
@@ -107,7 +109,7 @@ class Script:
         loss = {"overrun": 0, "dropped": self.counts["lost"]}
         content = {**layout, "processes": {}, "loss": loss, "capture": about}
         write_json(folder / "layout.json", content)
-        return Kept(**own, **loss, foreign_bytes=0, files=(file,), disks_dropped=())
+        return CaptureFiles(**own, **loss, foreign_bytes=0, files=(file,), disks_dropped=())
 
     def _print(self, target: Any) -> None:
         """Write what perf script prints; raise TracekitError when it fails."""

@@ -242,7 +242,7 @@ OWN_NAME = "tracekit"
 
 
 @dataclass(frozen=True)
-class Kept:
+class CaptureFiles:
     """What a capture's folder holds."""
 
     records: int
@@ -275,7 +275,9 @@ class Recording:
     clock_to_wall_ns: int
     """To be added to a record's time to get unix time."""
 
-    def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
+    def keep(
+        self, folder: Path, *, name: str, layout: dict[str, Any], compress: str
+    ) -> CaptureFiles:
         """Write the files of records and layout.json into `folder` and remove the spool files.
 
         They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
@@ -285,7 +287,7 @@ class Recording:
 
 def _keep(
     recording: Recording, folder: Path, *, name: str, layout: dict[str, Any], compress: str
-) -> Kept:
+) -> CaptureFiles:
     found = survey(list(recording.spools.values()))
     processes = _names(recording, found.pids)
     files: list[str] = []
@@ -311,7 +313,7 @@ def _keep(
         },
     }
     write_json(folder / "layout.json", layout)
-    return Kept(
+    return CaptureFiles(
         records=found.records,
         own_requests=own_requests,
         overrun=overrun,

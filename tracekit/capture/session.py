@@ -18,7 +18,7 @@ from tracekit.capture.command import Ran, Stop, run, run_untraced, signals_held
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes, only_capture
 from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout, read_mounts
 from tracekit.capture.perf import Perf
-from tracekit.capture.recording import Kept
+from tracekit.capture.recording import CaptureFiles
 from tracekit.capture.source import Recorded, Source
 from tracekit.capture.tracefs import read_setting, tracefs_folder
 from tracekit.errors import TracekitError, UsageError
@@ -204,7 +204,7 @@ class CaptureOptions:
 class Captured:
     """What a capture brought."""
 
-    kept: Kept
+    kept: CaptureFiles
     duration_s: float
     exit_status: int | None
     """Of the command; negative for a signal; None without a command."""
@@ -226,7 +226,7 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
     disks = find_disks(devices)
     if os.geteuid() != 0:
         raise TracekitError("a capture needs root", hint="run it with sudo")
-    _refuse_output(output, disks)
+    _reject_output(output, disks)
     tracefs = tracefs_folder()
     with (
         only_capture(tracefs, options.state_folder) as (settings, notes),
@@ -304,7 +304,7 @@ def _overhead(ran: Ran | None, untraced_s: float | None) -> dict[str, Any] | Non
     return {"traced_ns": traced_ns, "untraced_ns": untraced_ns, "ratio": ratio}
 
 
-def _refuse_output(output: Path, disks: Sequence[Path]) -> None:
+def _reject_output(output: Path, disks: Sequence[Path]) -> None:
     if output.exists():
         raise UsageError(f"{output} exists already", hint="choose another --output")
     folder = output.absolute().parent

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from tracekit.capture.recording import Kept
+from tracekit.capture.recording import CaptureFiles
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
 
@@ -17,7 +17,9 @@ from tracekit.errors import TracekitError
 class Recorded(Protocol):
     """What a source recorded, in spool files of the capture's folder."""
 
-    def keep(self, folder: Path, *, name: str, layout: dict[str, Any], compress: str) -> Kept:
+    def keep(
+        self, folder: Path, *, name: str, layout: dict[str, Any], compress: str
+    ) -> CaptureFiles:
         """Write the capture's files and layout.json into `folder` and remove the spool files."""
 
 

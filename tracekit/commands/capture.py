@@ -20,7 +20,7 @@ from tracekit.units import parse_duration
 
 if TYPE_CHECKING:
     from tracekit.capture.files import FileCapture
-    from tracekit.capture.recording import Kept
+    from tracekit.capture.recording import CaptureFiles
     from tracekit.capture.session import Captured, CaptureOptions
 
 BUFFER_MIB = 32
@@ -178,7 +178,7 @@ def _capture_blocks(
     _complain(captured, output)
 
 
-def _doubts(kept: Kept) -> list[str]:
+def _doubts(kept: CaptureFiles) -> list[str]:
     if not kept.missed_at_most:
         return []
     return [
@@ -295,7 +295,7 @@ def _complain(captured: Captured, output: Path) -> None:
         raise PartialError(f"{output}: the command failed with status {captured.exit_status}")
 
 
-def _where_lost(kept: Kept) -> str:
+def _where_lost(kept: CaptureFiles) -> str:
     """Say which of several disks' records were lost, where that is known."""
     parts = [f"{lost:,} of {disk}" for disk, lost in kept.disks_dropped if lost]
     return f" ({', '.join(parts)})" if len(kept.disks_dropped) > 1 else ""

@@ -80,13 +80,13 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
     from tracekit.readers.importing import import_trace
     from tracekit.readers.units import ImportOptions
 
-    choice = ImportOptions(
+    options = ImportOptions(
         form, columns, delimiter, tuple(unit or ()), force_units, max_bad / 100, force, regex,
         blkparse_format, layout,
     )  # fmt: skip
     with byte_progress("import") as on_bytes:
         folder = import_trace(
-            sources, output or default_output(sources), choice=choice, on_bytes=on_bytes
+            sources, output or default_output(sources), options=options, on_bytes=on_bytes
         )
     info = folder.content
     if as_json:

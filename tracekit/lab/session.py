@@ -260,7 +260,7 @@ DROPPED = re.compile(r"Total:\s+\d+ events \(dropped (\d+)\)")
 
 
 @dataclass(frozen=True)
-class Kept:
+class CaptureFiles:
     """What a capture's folder holds."""
 
     records: int
@@ -271,7 +271,7 @@ class Kept:
     files: tuple[str, ...]
 
 
-def collect(ended: Ended, job: Job, *, folder: Path, name: str, compress: str) -> Kept:
+def collect(ended: Ended, job: Job, *, folder: Path, name: str, compress: str) -> CaptureFiles:
     """Write the guest's trace and layout into `folder`.
 
     The files are NAME.blktrace.CPU, for several disks NAME-DISK.blktrace.CPU, and layout.json.
@@ -291,7 +291,7 @@ def collect(ended: Ended, job: Job, *, folder: Path, name: str, compress: str) -
             target.write(path.read_bytes())
     found = survey([path for _, path in matches])
     own = map(int, (ended.folder / "tracer").read_text().split())
-    kept = Kept(
+    kept = CaptureFiles(
         records=found.records,
         own_requests=sum(found.queued_by_pid.get(pid, 0) for pid in own),
         dropped=sum(map(int, totals)),
@@ -301,7 +301,7 @@ def collect(ended: Ended, job: Job, *, folder: Path, name: str, compress: str) -
     return kept
 
 
-def _layout(ended: Ended, job: Job, kept: Kept) -> dict[str, object]:
+def _layout(ended: Ended, job: Job, kept: CaptureFiles) -> dict[str, object]:
     """Return the guest's layout with what is known of the capture."""
     layout: dict[str, object] = json.loads((ended.folder / "layout.json").read_text())
     return {

@@ -160,8 +160,8 @@ class Assembler:
         """Return what is known of the rows, the same columns for all batches of a trace."""
         units, numbers = self._units, columns.numbers
         device = self._device_codes(columns)
-        _refuse_large(numbers["offset"], SIZE_BYTES[units.offset], "place")
-        _refuse_large(numbers["length"], SIZE_BYTES[units.length], "length")
+        _reject_large(numbers["offset"], SIZE_BYTES[units.offset], "place")
+        _reject_large(numbers["length"], SIZE_BYTES[units.length], "length")
         places = scaled(numbers["offset"], SIZE_BYTES[units.offset])
         self.rounded += self.evidence.add(places, numbers["length"], device=device)
         op, readahead = self._operation_codes(columns)
@@ -305,7 +305,7 @@ def _in_ns(values: Numbers, unit: str, *, is_scaled: bool) -> Numbers:
     return values * TIME_NS[unit]
 
 
-def _refuse_large(values: Numbers, factor: int, what: str) -> None:
+def _reject_large(values: Numbers, factor: int, what: str) -> None:
     """Raise InputError for a number that is negative, or no 64-bit number of the smallest unit."""
     largest = int(values.view(np.uint64).max())
     if largest > LARGEST_SUM // factor:

@@ -16,7 +16,7 @@ ORACLE_CHECKED_RECORDS = 1000
 LARGEST_SIZE_BYTES = 1 << 30
 LARGEST_NEXT = 1 << 40
 LARGEST_PLACE = (1 << 63) - 1
-MOST_STRAYS_RATIO = 0.01
+MOST_OUTLIERS_RATIO = 0.01
 """Of the records of a block: fewer objects too large for a place are wrong records."""
 
 
@@ -55,7 +55,7 @@ class OracleFormat:
         """Decode whole records; raise InputError for objects that cannot be places."""
         records = np.frombuffer(block, ORACLE_RECORD)
         largest = int(records["object"].max())
-        if (records["object"] > LARGEST_PLACE // 512).sum() > MOST_STRAYS_RATIO * len(records):
+        if (records["object"] > LARGEST_PLACE // 512).sum() > MOST_OUTLIERS_RATIO * len(records):
             raise InputError(
                 f"object {largest} is too large for a place: the objects are hashes or keys",
                 hint="import a trace of blocks; places of this one were lost when it was made",

@@ -17,7 +17,7 @@ from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.layout import Layout, read_layout
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
-from tracekit.readers.events import format_name, refuse_bad_lines, text_info
+from tracekit.readers.events import format_name, reject_bad_lines, text_info
 from tracekit.readers.files import TEXT_NAME, find_files, find_layout
 from tracekit.readers.metadata import Facts, readings_ns, trace_info
 from tracekit.readers.stream import Feed, open_feeds, stop_feeds
@@ -166,7 +166,7 @@ def _info(facts: Facts, tally: Tally, layout: Layout, options: ParseOptions) -> 
     if options.text is None:
         return trace_info(facts, layout)
     name = format_name(options.text.kind, facts.stats)
-    refuse_bad_lines(facts, facts.files[0].name, name=name, most_bad_ratio=MOST_BAD_RATIO)
+    reject_bad_lines(facts, facts.files[0].name, name=name, most_bad_ratio=MOST_BAD_RATIO)
     return text_info(facts, tally.rows, layout=layout, name=name)
 
 
@@ -201,7 +201,7 @@ def decode_feeds(
             named_rows=tally.named,
             bad_lines=decoder.bad_lines() if options.text else [],
         )
-    _refuse_nothing(facts, feeds)
+    _reject_nothing(facts, feeds)
     return facts, tally
 
 
@@ -260,7 +260,7 @@ def _cuts(decoder: Decoder, feeds: list[Feed]) -> list[str]:
     return [describe_cut(cut, name) for cut, name in cuts if cut]
 
 
-def _refuse_nothing(facts: Facts, feeds: list[Feed]) -> None:
+def _reject_nothing(facts: Facts, feeds: list[Feed]) -> None:
     names = ", ".join(feed.name for feed in feeds)
     if facts.stats.records == 0 and facts.stats.lines:
         lines = f"{facts.stats.lines:,} lines, and none is an event of this format"

@@ -21,9 +21,9 @@ from tracekit.readers.text import (
     contradicts,
     dated,
     has_dates,
-    headed_format,
-    own_format,
-    own_pattern,
+    header_format,
+    user_format,
+    user_pattern,
 )
 from tracekit.readers.units import (
     SIZE_BYTES,
@@ -32,7 +32,7 @@ from tracekit.readers.units import (
     Columns,
     ImportOptions,
     OnBytes,
-    Strays,
+    Outliers,
     Units,
 )
 
@@ -90,19 +90,21 @@ class Reading:
     def __init__(
         self,
         feed: Feed,
-        choice: ImportOptions,
+        options: ImportOptions,
         *,
         start: bytes,
         on_bytes: OnBytes,
         bounds: Bounds | None = None,
     ) -> None:
         """Take `bounds` of a trace that is read once more: what lies beyond is a wrong line."""
-        self._feed, self._choice, self._on_bytes = feed, choice, on_bytes
+        self._feed, self._options, self._on_bytes = feed, options, on_bytes
         self.lines = BadLines()
         self._rest = head = start
         whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
-        self.format: Format = _own(choice, whole) or _matching(head, whole, feed.name, choice)
-        self.units: Units = self.format.units.overridden(choice.units)
+        self.format: Format = _user_format(options, whole) or _matching(
+            head, whole, feed.name, options
+        )
+        self.units: Units = self.format.units.overridden(options.units)
         self.preamble = 0
         operations = {}
         if isinstance(self.format, TextFormat):
@@ -111,7 +113,7 @@ class Reading:
             operations = dict(self.format.operations)
             self._rest = self._rest.split(b"\n", self.lines.lines)[-1]
         self.assembler: Assembler = Assembler(self.units, operations, "trace")
-        self.strays: Strays = Strays(self.units, self._is_scaled())
+        self.outliers: Outliers = Outliers(self.units, self._is_scaled())
         self.bounds = bounds
         self.beyond = self._records = 0
         """Lines and records with a number beyond the bounds, and records read."""
@@ -150,7 +152,7 @@ class Reading:
             columns = self._without(columns, _possible(self.units))
         if self.bounds is not None:
             columns = self._without(columns, self.bounds)
-        self.strays.see(columns)
+        self.outliers.see(columns)
         return replace(columns, block=None) if columns.rows else None
 
     def _without(self, columns: Columns, bounds: Bounds) -> Columns:
@@ -188,27 +190,27 @@ def _ended(block: memoryview) -> bytes | memoryview:
     return block if block[-1] == ord("\n") else bytes(block) + b"\n"
 
 
-def _own(choice: ImportOptions, head: bytes) -> TextFormat | None:
-    if choice.columns and choice.regex:
+def _user_format(options: ImportOptions, head: bytes) -> TextFormat | None:
+    if options.columns and options.regex:
         message = "--columns and --regex both name the columns"
         raise UsageError(message, hint="give one of them")
-    if choice.regex:
-        pattern = own_pattern(choice.regex, units=choice.units)
-        return dated(pattern, choice.units) if has_dates(head, choice.regex) else pattern
-    if choice.columns:
-        own = own_format(choice.columns, choice.delimiter, units=choice.units)
-        other = dated(own, choice.units)
+    if options.regex:
+        pattern = user_pattern(options.regex, units=options.units)
+        return dated(pattern, options.units) if has_dates(head, options.regex) else pattern
+    if options.columns:
+        own = user_format(options.columns, options.delimiter, units=options.units)
+        other = dated(own, options.units)
         return other if not own.matches(head) and other.matches(head) else own
     return None
 
 
-def _matching(head: bytes, whole: bytes, name: str, choice: ImportOptions) -> Format:
+def _matching(head: bytes, whole: bytes, name: str, options: ImportOptions) -> Format:
     try:
-        found = choose_format(whole, name, given=choice.form)
+        found = choose_format(whole, name, given=options.form)
     except InputError:
-        if headed := headed_format(head, units=choice.units):
+        if headed := header_format(head, units=options.units):
             return headed
-        return choose_format(head, name, given=choice.form, is_lenient=True)
-    if choice.form is None and isinstance(found, TextFormat) and contradicts(head, found):
-        return headed_format(head, units=choice.units) or found
+        return choose_format(head, name, given=options.form, is_lenient=True)
+    if options.form is None and isinstance(found, TextFormat) and contradicts(head, found):
+        return header_format(head, units=options.units) or found
     return found

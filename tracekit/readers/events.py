@@ -20,7 +20,7 @@ EVENT_TEXTS = {
     FTRACE: Text.KERNEL,
 }
 """Names for --format. The blk tracer prints in two ways, which the content tells apart."""
-LACKS = {
+NOT_IN_TEXT = {
     "bytes": "lengths are whole sectors: the last sector of a request counts whole",
     "names": "a process is named as in its events; C, M and A have no name",
     "clock": "times have no date, so the trace has no wall clock",
@@ -48,9 +48,9 @@ def format_name(kind: Text, stats: DecodeStats) -> str:
     return {Text.BLKPARSE: BLKPARSE, Text.FORM: BLKPARSE_FORMAT, Text.TRACER: BLK}[kind]
 
 
-def lacks(name: str, stats: DecodeStats) -> list[Inference]:
+def not_in_text(name: str, stats: DecodeStats) -> list[Inference]:
     """Return the inferences that tell what this text does not say."""
-    found = [LACKS[what] for what in (*OF_ALL, *OF_FORMAT[name])]
+    found = [NOT_IN_TEXT[what] for what in (*OF_ALL, *OF_FORMAT[name])]
     if not stats.has_nanoseconds:
         found.append("times are whole microseconds: shorter latencies are 0 or 1 us")
     return [
@@ -59,7 +59,7 @@ def lacks(name: str, stats: DecodeStats) -> list[Inference]:
     ]
 
 
-def refuse_bad_lines(facts: Facts, file: str, *, name: str, most_bad_ratio: float) -> None:
+def reject_bad_lines(facts: Facts, file: str, *, name: str, most_bad_ratio: float) -> None:
     """Raise InputError when more than this share of the lines is wrong for the format `name`."""
     stats = facts.stats
     told = stats.records + stats.bad_lines
@@ -71,7 +71,7 @@ def refuse_bad_lines(facts: Facts, file: str, *, name: str, most_bad_ratio: floa
         )
 
 
-def refuse_disorder(facts: Facts, file: str) -> None:
+def reject_disorder(facts: Facts, file: str) -> None:
     """Raise InputError when most events stand behind a later one, as no clock's times do."""
     stats = facts.stats
     if stats.records >= FEWEST_ORDERED and stats.reordered_records > stats.records // 2:
@@ -100,7 +100,7 @@ def text_info(facts: Facts, rows: dict[str, int], *, layout: Layout, name: str) 
     info.counts |= line_counts(facts, rows)
     # The layout of a capture counts the same losses.
     info.loss.dropped = max(info.loss.dropped, stats.told_lost)
-    info.inferences += lacks(name, stats)
+    info.inferences += not_in_text(name, stats)
     if stats.bad_lines:
         message = f"{stats.bad_lines:,} lines were wrong and left out"
         info.warnings.append(warning("bad_lines", message))

@@ -32,7 +32,7 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
         if path != STANDARD_INPUT and not path.exists():
             raise InputError(f"{path}: there is no such file or folder", hint="check the path")
         found += _folder_files(path) if path.is_dir() else [path]
-    _refuse_same(found)
+    _reject_same(found)
     return found
 
 
@@ -59,7 +59,7 @@ def _octf_files(folder: Path) -> list[Path]:
     ]
 
 
-def _refuse_same(files: Sequence[Path]) -> None:
+def _reject_same(files: Sequence[Path]) -> None:
     seen: dict[tuple[int, int], Path] = {}
     for path in files:
         if path == STANDARD_INPUT:

@@ -251,31 +251,33 @@ def _variants() -> Iterator[TextFormat]:
     """Yield what others made of the formats: more or fewer columns, another delimiter, dates."""
     for known in WITH_MORE:
         more = replace(known, may_have_more=True)
-        yield more.because("the first lines; columns behind the format's are passed over")
+        yield more.with_evidence("the first lines; columns behind the format's are passed over")
     for known in (*BY_COMMAS, *BY_BLANKS):
         for delimiter, name in DELIMITERS.items():
             if delimiter != known.delimiter and not (known in BY_BLANKS and delimiter == "\t"):
                 other = replace(known, delimiter=delimiter)
-                yield other.because(f"the first lines, whose columns {name} delimits")
-    yield _without(MSR, "response").because("the first lines, without response times")
+                yield other.with_evidence(f"the first lines, whose columns {name} delimits")
+    yield _without(MSR, "response").with_evidence("the first lines, without response times")
     few = _without(BLKREPLAY, "_delay", "_duration")
-    yield few.because("the first lines, of four columns")
+    yield few.with_evidence("the first lines, of four columns")
     for known in BY_COMMAS:
         numbered = replace(known, columns={"_number": NUMBERED, **known.columns}, telling="")
-        yield numbered.because("the first lines, each with its number before the format's columns")
+        yield numbered.with_evidence(
+            "the first lines, each with its number before the format's columns"
+        )
         dated = replace(known, units=known.units.overridden(["time=date"]))
-        yield dated.because("the first lines, whose times are dates")
+        yield dated.with_evidence("the first lines, whose times are dates")
     for known in (MSR, ALIBABA):
         in_s = replace(known.units, time="s")
         exact = replace(known, columns={**known.columns, "time": "point"}, units=in_s)
-        yield exact.because("the first lines, whose times have a point: seconds since 1970")
+        yield exact.with_evidence("the first lines, whose times have a point: seconds since 1970")
 
 
 def _blanked() -> Iterator[TextFormat]:
     """Yield the formats with blanks for commas, which tabs are, too."""
     for known in BY_COMMAS:
         other = replace(known, delimiter=" ")
-        yield other.because("the first lines, whose columns blanks delimit")
+        yield other.with_evidence("the first lines, whose columns blanks delimit")
 
 
 def _without(known: TextFormat, *names: str) -> TextFormat:
@@ -287,7 +289,7 @@ def _without(known: TextFormat, *names: str) -> TextFormat:
 def choose_format(head: bytes, name: str, *, given: str | None, is_lenient: bool = False) -> Format:
     """Return the given format, or the one that the file's first bytes are of.
 
-    A lenient choice takes the format that most lines are of, so that the others can be shown as
+    A lenient options takes the format that most lines are of, so that the others can be shown as
     wrong. Raise UsageError for an unknown name, InputError when no format or several match.
     """
     if given is not None:

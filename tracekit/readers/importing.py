@@ -29,8 +29,8 @@ from tracekit.readers.events import (
     EVENT_TEXTS,
     format_name,
     line_counts,
-    refuse_bad_lines,
-    refuse_disorder,
+    reject_bad_lines,
+    reject_disorder,
     text_info,
 )
 from tracekit.readers.files import find_files, find_layout, is_blktrace, readable_head
@@ -39,7 +39,7 @@ from tracekit.readers.metadata import trace_info
 from tracekit.readers.octf import import_octf, is_chosen
 from tracekit.readers.stream import Feed, open_feeds, stop_feeds, take_head
 from tracekit.readers.text import BadLines, TextFormat
-from tracekit.readers.units import PLAIN, Bounds, ImportOptions, OnBytes, StrayError
+from tracekit.readers.units import PLAIN, Bounds, ImportOptions, OnBytes, OutlierError
 from tracekit.store import (
     TraceFolder,
     new_folder,
@@ -50,42 +50,42 @@ from tracekit.store import (
 from tracekit.tables import REQUESTS
 
 
-def event_text(head: bytes, choice: ImportOptions) -> EventText | None:
+def event_text(head: bytes, options: ImportOptions) -> EventText | None:
     """Return the text of events that a file with this head is, or None when it is another file.
 
     Raise UsageError when the user chose what does not go together.
     """
-    own = choice.columns or choice.regex
-    if choice.blkparse_format is not None:
-        if own or choice.form not in (None, "blkparse"):
+    own = options.columns or options.regex
+    if options.blkparse_format is not None:
+        if own or options.form not in (None, "blkparse"):
             message = "--blkparse-format names the columns, as --format, --columns and --regex do"
             raise UsageError(message, hint="give one of them")
-        return EventText(Text.FORM, head, choice.blkparse_format)
+        return EventText(Text.FORM, head, options.blkparse_format)
     kind = Text.NONE
-    if not own and (choice.form is None or choice.form in EVENT_TEXTS):
-        kind = EVENT_TEXTS.get(choice.form or "", Text.NONE) or detect_text(head)
+    if not own and (options.form is None or options.form in EVENT_TEXTS):
+        kind = EVENT_TEXTS.get(options.form or "", Text.NONE) or detect_text(head)
     if kind != Text.NONE:
         return EventText(kind, head)
-    if choice.form in EVENT_TEXTS:
-        message = f"--format {choice.form}: the first lines are not of it"
+    if options.form in EVENT_TEXTS:
+        message = f"--format {options.form}: the first lines are not of it"
         raise InputError(message, hint="leave --format out: formats are known by their content")
-    if choice.layout_file is not None:
+    if options.layout_file is not None:
         message = "--layout belongs to texts of events, and this file is none"
         raise UsageError(message, hint="name roles with: tracekit classify --layout")
     return None
 
 
 def import_events(
-    feed: Feed, text: EventText, *, folder: Path, choice: ImportOptions, on_bytes: OnBytes
+    feed: Feed, text: EventText, *, folder: Path, options: ImportOptions, on_bytes: OnBytes
 ) -> TraceInfo:
     """Decode the text into the table of requests in `folder`; return the content of trace.json.
 
     Raise InputError when too many lines are wrong or no event is there.
     """
-    if choice.units:
+    if options.units:
         message = "--unit: events of the kernel are always nanoseconds and sectors"
         raise UsageError(message, hint="leave --unit out")
-    layout_file = choice.layout_file or find_layout([feed.path])
+    layout_file = options.layout_file or find_layout([feed.path])
     layout = read_layout(layout_file) if layout_file else Layout()
     facts, tally = decode_feeds(
         [feed],
@@ -95,9 +95,9 @@ def import_events(
         on_bytes=on_bytes,
     )
     name = format_name(text.kind, facts.stats)
-    refuse_bad_lines(facts, feed.name, name=name, most_bad_ratio=choice.most_bad_ratio)
-    if not choice.forces_units:
-        refuse_disorder(facts, feed.name)
+    reject_bad_lines(facts, feed.name, name=name, most_bad_ratio=options.most_bad_ratio)
+    if not options.forces_units:
+        reject_disorder(facts, feed.name)
     return text_info(facts, tally.rows, layout=layout, name=name)
 
 
@@ -106,17 +106,17 @@ def import_capture(
     pipe: tuple[Feed, bytes] | None,
     *,
     folder: Path,
-    choice: ImportOptions,
+    options: ImportOptions,
     on_bytes: OnBytes,
 ) -> TraceInfo:
     """Decode captures of blktrace as `parse` does; return the content of trace.json.
 
     A `pipe`, of which the head was read, cannot be opened again as the files are.
     """
-    if choice.form or choice.units or choice.columns or choice.regex:
+    if options.form or options.units or options.columns or options.regex:
         message = f"{files[0]}: a capture of blktrace, whose columns and units are known"
         raise UsageError(message, hint="leave --format, --unit, --columns and --regex out")
-    layout_file = choice.layout_file or find_layout(files)
+    layout_file = options.layout_file or find_layout(files)
     layout = read_layout(layout_file) if layout_file else Layout()
     with nullcontext([pipe[0]]) if pipe else open_feeds(files) as feeds:
         facts, tally = decode_feeds(
@@ -138,16 +138,16 @@ def contradictions(run: Reading) -> list[str]:
     return found + same_waits(run.lines)
 
 
-def _inferences(run: Reading, choice: ImportOptions) -> list[Inference]:
+def _inferences(run: Reading, options: ImportOptions) -> list[Inference]:
     """Return what was taken of the format and its units, and who said so."""
     units, pairs = run.units, run.assembler.evidence.pairs
     evidence = f"sequential pairs: {pairs['bytes']:,} as bytes, {pairs['sectors']:,} as sectors"
-    lengths = f"{_source(run, choice, 'length')}; {evidence}"
+    lengths = f"{_source(run, options, 'length')}; {evidence}"
     found = [
         ("format", run.format.name, _format_evidence(run)),
         ("unit of lengths", units.length, lengths),
-        ("unit of places", units.offset, _source(run, choice, "offset")),
-        ("unit of times", units.time, _time_evidence(run, choice)),
+        ("unit of places", units.offset, _source(run, options, "offset")),
+        ("unit of times", units.time, _time_evidence(run, options)),
     ]
     if run.bounds:
         beyond = f"beyond {run.bounds.told()}, where nearly all lie"
@@ -155,7 +155,7 @@ def _inferences(run: Reading, choice: ImportOptions) -> list[Inference]:
     return [Inference(what=what, value=value, evidence=why) for what, value, why in found]
 
 
-def import_info(run: Reading, feed: Feed, *, choice: ImportOptions) -> TraceInfo:
+def import_info(run: Reading, feed: Feed, *, options: ImportOptions) -> TraceInfo:
     """Return the content of trace.json."""
     made, units = run.assembler, run.units
     return TraceInfo(
@@ -175,7 +175,7 @@ def import_info(run: Reading, feed: Feed, *, choice: ImportOptions) -> TraceInfo
             "rounded_places": made.rounded,
         },
         loss=Loss(has_sequence_numbers=False, unmatched={}),
-        inferences=_inferences(run, choice),
+        inferences=_inferences(run, options),
         warnings=_warnings(run),
     )
 
@@ -192,18 +192,18 @@ def _line_counts(lines: BadLines) -> dict[str, Any]:
     }
 
 
-def _source(run: Reading, choice: ImportOptions, name: str) -> str:
+def _source(run: Reading, options: ImportOptions, name: str) -> str:
     """Return who says the unit of this: the user, a header, or else the format."""
-    if any(unit.startswith(f"{name}=") for unit in choice.units):
+    if any(unit.startswith(f"{name}=") for unit in options.units):
         return "given by the user"
-    if choice.columns or choice.regex:
+    if options.columns or options.regex:
         return "not given, that of a text of one's own"
     own = run.format.name == "own"
     return _format_evidence(run) if own else f"format {run.format.name}"
 
 
-def _time_evidence(run: Reading, choice: ImportOptions) -> str:
-    given = _source(run, choice, "time")
+def _time_evidence(run: Reading, options: ImportOptions) -> str:
+    given = _source(run, options, "time")
     if run.units.time == "date":
         return f"{_format_evidence(run)}; dates without a zone are taken as UTC"
     if isinstance(run.format, FioLog) and run.format.version == 2:
@@ -216,7 +216,7 @@ def _time_evidence(run: Reading, choice: ImportOptions) -> str:
 def _warnings(run: Reading) -> list[TraceWarning]:
     made = run.assembler
     doubts = contradictions(run) + made.evidence.doubts(span_ns=made.last_ns)
-    lone = run.strays.doubts()
+    lone = run.outliers.doubts()
     found = [
         ("no_completions", not made.responses, "no request completes in this trace"),
         ("bad_lines", run.lines.bad, f"{run.lines.bad:,} lines were wrong and left out"),
@@ -243,7 +243,7 @@ def import_trace(
     source: Path | Sequence[Path],
     output: Path,
     *,
-    choice: ImportOptions = PLAIN,
+    options: ImportOptions = PLAIN,
     on_bytes: OnBytes = lambda _done, _total: None,
 ) -> TraceFolder:
     """Import the trace into the new trace folder `output`, and return it.
@@ -254,12 +254,12 @@ def import_trace(
     contradict their units; then nothing is left behind.
     """
     files = find_files([source] if isinstance(source, Path) else source)
-    with new_folder(output, overwrite=choice.overwrite) as folder:
+    with new_folder(output, overwrite=options.overwrite) as folder:
         with open_feeds(files) as opened:
             feeds, head = take_head(opened, HEAD_BYTES)
             head = readable_head(head, feeds[0].name)
             info = _import_feeds(
-                files, feeds, head, folder=folder, choice=choice, on_bytes=on_bytes
+                files, feeds, head, folder=folder, options=options, on_bytes=on_bytes
             )
         write_info(folder, info)
     return TraceFolder(output)
@@ -271,30 +271,32 @@ def _import_feeds(
     head: bytes,
     *,
     folder: Path,
-    choice: ImportOptions,
+    options: ImportOptions,
     on_bytes: OnBytes,
 ) -> TraceInfo:
     """Import by what the trace is; return what trace.json shall say."""
     if is_blktrace(head):
-        return _import_capture(files, feeds, head, folder=folder, choice=choice, on_bytes=on_bytes)
-    text = event_text(head, choice)
-    if text is None and is_chosen(head, choice):
-        return import_octf(feeds, head, folder=folder, choice=choice, on_bytes=on_bytes)
+        return _import_capture(
+            files, feeds, head, folder=folder, options=options, on_bytes=on_bytes
+        )
+    text = event_text(head, options)
+    if text is None and is_chosen(head, options):
+        return import_octf(feeds, head, folder=folder, options=options, on_bytes=on_bytes)
     if len(feeds) > 1:
         message = f"{len(feeds)} files: only a blktrace or OCTF trace is of several"
         raise UsageError(message, hint="import each file by itself")
     if text is not None:
-        return import_events(feeds[0], text, folder=folder, choice=choice, on_bytes=on_bytes)
-    run = Reading(feeds[0], choice, start=head, on_bytes=on_bytes)
+        return import_events(feeds[0], text, folder=folder, options=options, on_bytes=on_bytes)
+    run = Reading(feeds[0], options, start=head, on_bytes=on_bytes)
     try:
-        return _import_requests(run, feeds[0], folder=folder, choice=choice)
-    except (UnorderedError, StrayError) as error:
-        _refuse_pipe(feeds[0], error)
+        return _import_requests(run, feeds[0], folder=folder, options=options)
+    except (UnorderedError, OutlierError) as error:
+        _reject_pipe(feeds[0], error)
         again = Again().after(error)
     while True:
         try:
-            return _import_again(files, again, folder=folder, choice=choice, on_bytes=on_bytes)
-        except (UnorderedError, StrayError) as error:
+            return _import_again(files, again, folder=folder, options=options, on_bytes=on_bytes)
+        except (UnorderedError, OutlierError) as error:
             again = again.after(error)
 
 
@@ -304,7 +306,7 @@ def _import_capture(
     head: bytes,
     *,
     folder: Path,
-    choice: ImportOptions,
+    options: ImportOptions,
     on_bytes: OnBytes,
 ) -> TraceInfo:
     """Import a capture of blktrace: files are read from their beginning again, a pipe goes on."""
@@ -315,7 +317,7 @@ def _import_capture(
     if not pipes:
         stop_feeds(feeds)
     pipe = (pipes[0], head) if pipes else None
-    return import_capture(files, pipe, folder=folder, choice=choice, on_bytes=on_bytes)
+    return import_capture(files, pipe, folder=folder, options=options, on_bytes=on_bytes)
 
 
 @dataclass(frozen=True)
@@ -325,36 +327,41 @@ class Again:
     is_sorted: bool = False
     bounds: Bounds | None = None
 
-    def after(self, error: UnorderedError | StrayError) -> Again:
+    def after(self, error: UnorderedError | OutlierError) -> Again:
         """Return how to read it after this error; each of the two comes once."""
-        if isinstance(error, StrayError):
+        if isinstance(error, OutlierError):
             return replace(self, bounds=error.bounds)
         return replace(self, is_sorted=True)
 
 
 def _import_again(
-    files: Sequence[Path], again: Again, *, folder: Path, choice: ImportOptions, on_bytes: OnBytes
+    files: Sequence[Path], again: Again, *, folder: Path, options: ImportOptions, on_bytes: OnBytes
 ) -> TraceInfo:
-    """Import a trace once more: all of its requests put in order first, or without strays."""
+    """Import a trace once more: all of its requests put in order first, or without outliers."""
     with scratch_folder(folder / "sorting") as scratch, open_feeds(files) as opened:
         feeds, head = take_head(opened, HEAD_BYTES)
         head = readable_head(head, feeds[0].name)
-        run = Reading(feeds[0], choice, start=head, on_bytes=on_bytes, bounds=again.bounds)
+        run = Reading(feeds[0], options, start=head, on_bytes=on_bytes, bounds=again.bounds)
         sorting = Sorting(scratch) if again.is_sorted else None
-        return _import_requests(run, feeds[0], folder=folder, choice=choice, sorting=sorting)
+        return _import_requests(run, feeds[0], folder=folder, options=options, sorting=sorting)
 
 
-def _refuse_pipe(feed: Feed, error: UnorderedError | StrayError) -> None:
+def _reject_pipe(feed: Feed, error: UnorderedError | OutlierError) -> None:
     if feed.total_bytes is not None:
         return
-    if isinstance(error, StrayError):
+    if isinstance(error, OutlierError):
         raise InputError(str(error), hint=error.hint) from None
     hint = "give the trace as a file, which can be read once more, or sort it by time first"
     raise InputError(f"{feed.name}: {error}", hint=hint) from None
 
 
 def _import_requests(
-    run: Reading, feed: Feed, *, folder: Path, choice: ImportOptions, sorting: Sorting | None = None
+    run: Reading,
+    feed: Feed,
+    *,
+    folder: Path,
+    options: ImportOptions,
+    sorting: Sorting | None = None,
 ) -> TraceInfo:
     rows = run.batches(sorting=sorting)
     with closing(ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds([feed]))) as batches:
@@ -362,13 +369,13 @@ def _import_requests(
     feed.finish()
     if problem := feed.problem():
         raise problem
-    _refuse(run, feed.name, choice)
-    return import_info(run, feed, choice=choice)
+    _reject(run, feed.name, options)
+    return import_info(run, feed, options=options)
 
 
-def _refuse(run: Reading, name: str, choice: ImportOptions) -> None:
+def _reject(run: Reading, name: str, options: ImportOptions) -> None:
     lines, rows = run.lines, run.assembler.rows
-    if lines.bad > choice.most_bad_ratio * (rows + lines.bad):
+    if lines.bad > options.most_bad_ratio * (rows + lines.bad):
         shown = "".join(f"\n  {lines.shown(example)}" for example in lines.examples)
         beyond = f", {run.beyond:,} of them far from the others" if run.bounds else ""
         raise InputError(
@@ -377,19 +384,19 @@ def _refuse(run: Reading, name: str, choice: ImportOptions) -> None:
         )
     if not rows:
         raise InputError(f"{name}: there is no request in it", hint="check the file")
-    if not choice.forces_units:
-        _refuse_units(run, name)
+    if not options.forces_units:
+        _reject_units(run, name)
 
 
-def _refuse_units(run: Reading, name: str) -> None:
-    """Raise StrayError where nearly all numbers agree with the units, else InputError."""
+def _reject_units(run: Reading, name: str) -> None:
+    """Raise OutlierError where nearly all numbers agree with the units, else InputError."""
     found = contradictions(run)
-    told = "".join(f"\n  {text}" for text in found) + run.strays.shown()
-    bounds = run.strays.bounds(is_contradicted=bool(found)) if run.bounds is None else None
+    told = "".join(f"\n  {text}" for text in found) + run.outliers.shown()
+    bounds = run.outliers.bounds(is_contradicted=bool(found)) if run.bounds is None else None
     if bounds:
         message = f"{name}: some lines lie far from all others{told}"
         hint = "take these lines out, or give it as a file: a few such lines are left out then"
-        raise StrayError(message, bounds=bounds, hint=hint)
+        raise OutlierError(message, bounds=bounds, hint=hint)
     if found:
         hint = "give the right --unit, or --force-units if it is so"
         raise InputError(f"{name}: the units contradict the numbers{told}", hint=hint)

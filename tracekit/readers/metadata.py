@@ -16,13 +16,13 @@ from tracekit.metadata import (
     Device,
     Inference,
     Loss,
+    MissingCompletions,
+    MissingOfDisk,
     Region,
     Source,
     SourceFile,
     TraceInfo,
     TraceWarning,
-    Unseen,
-    UnseenDisk,
     warning,
 )
 
@@ -50,9 +50,9 @@ def readings_ns(counters: list[DiskCounters]) -> tuple[int, int, int, int] | Non
     )
 
 
-def unseen(
+def missing_completions(
     counters: list[DiskCounters], stats: DecodeStats, *, completed: Mapping[str, Completed]
-) -> Unseen | None:
+) -> MissingCompletions | None:
     """Return `loss.unseen` of trace.json; None when the capture read no counters.
 
     `completed` is by the name that the device has in the layout.
@@ -61,7 +61,7 @@ def unseen(
         return None
     window = readings_ns(counters)
     has_clock = window is not None and _has_clock(window, stats)
-    disks: list[UnseenDisk] = []
+    disks: list[MissingOfDisk] = []
     not_measured = []
     for entry in counters:
         if entry.why_not is not None or not has_clock:
@@ -74,7 +74,7 @@ def unseen(
                 not_measured.append({"device": entry.device, "why": f"{row.kind}: {message}"})
             else:
                 disks.append(row)
-    return Unseen(
+    return MissingCompletions(
         at_least=sum(row.at_least for row in disks),
         at_most=sum(row.at_most for row in disks),
         disks=disks,
@@ -87,9 +87,9 @@ def _has_clock(window: tuple[int, int, int, int], stats: DecodeStats) -> bool:
     return bool(stats.base_ns <= window[3] and stats.last_ns >= window[0])
 
 
-def _rows(entry: DiskCounters, completed: Completed) -> list[UnseenDisk]:
+def _rows(entry: DiskCounters, completed: Completed) -> list[MissingOfDisk]:
     """Return what is known of each kind that occurs; `recorded` is at least so many."""
-    rows: list[UnseenDisk] = []
+    rows: list[MissingOfDisk] = []
     if entry.begin is None or entry.end is None:
         return rows
     begin, end = entry.begin.completed, entry.end.completed
@@ -99,7 +99,7 @@ def _rows(entry: DiskCounters, completed: Completed) -> list[UnseenDisk]:
         counted = end[kind] - begin[kind]
         certain, perhaps = completed.certain[kind], completed.perhaps[kind]
         if counted or certain or perhaps:
-            row = UnseenDisk(
+            row = MissingOfDisk(
                 device=entry.device,
                 kind=kind,
                 counted=counted,
@@ -111,7 +111,7 @@ def _rows(entry: DiskCounters, completed: Completed) -> list[UnseenDisk]:
     return rows
 
 
-def doubts(found: Unseen | None) -> list[tuple[str, Any, str]]:
+def doubts(found: MissingCompletions | None) -> list[tuple[str, Any, str]]:
     """Return code, whether it applies, and message of the warnings of trace.json."""
     if found is None:
         return []
@@ -158,7 +158,7 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
     """Return the content of trace.json."""
     stats = facts.stats
     devices, names = _devices(facts.devices, layout)
-    unseen_found = _unseen(facts, layout)
+    missing = _missing(facts, layout)
     partitions, inferences = _partitions(layout, names)
     swapped = ", byte-swapped" if stats.swapped_files else ""
     return TraceInfo(
@@ -173,9 +173,9 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
         devices=devices,
         layout=partitions,
         counts=_counts(stats),
-        loss=_loss(stats, layout, unseen_found),
+        loss=_loss(stats, layout, missing),
         inferences=inferences + _wall_guess(stats),
-        warnings=_warnings(facts, layout, unseen_found),
+        warnings=_warnings(facts, layout, missing),
     )
 
 
@@ -237,7 +237,7 @@ def _counts(stats: DecodeStats) -> dict[str, Any]:
     }
 
 
-def _loss(stats: DecodeStats, layout: Layout, unseen_found: Unseen | None) -> Loss:
+def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None) -> Loss:
     return Loss(
         has_sequence_numbers=stats.numbered_records > 0,
         sequence_gaps=stats.sequence_gaps,
@@ -247,24 +247,26 @@ def _loss(stats: DecodeStats, layout: Layout, unseen_found: Unseen | None) -> Lo
         dropped=layout.overrun + layout.dropped,
         window_full=stats.evicted,
         unmatched=dict(zip(UNMATCHED, stats.unmatched, strict=True)),
-        unseen=unseen_found,
+        unseen=missing,
     )
 
 
-def _unseen(facts: Facts, layout: Layout) -> Unseen | None:
+def _missing(facts: Facts, layout: Layout) -> MissingCompletions | None:
     names = {(entry.major, entry.minor): entry.device for entry in layout.devices}
     by_name = {
         names[number]: completed
         for number, completed in zip(facts.devices, facts.completed, strict=True)
         if number in names
     }
-    return unseen(layout.counters, facts.stats, completed=by_name)
+    return missing_completions(layout.counters, facts.stats, completed=by_name)
 
 
-def _warnings(facts: Facts, layout: Layout, unseen_found: Unseen | None) -> list[TraceWarning]:
+def _warnings(
+    facts: Facts, layout: Layout, missing: MissingCompletions | None
+) -> list[TraceWarning]:
     found = [
         *_loss_doubts(facts.stats, layout),
-        *doubts(unseen_found),
+        *doubts(missing),
         *_content_doubts(facts),
     ]
     return [warning(code, message) for code, applies, message in found if applies]

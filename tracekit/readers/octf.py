@@ -144,13 +144,13 @@ OnBytes = Callable[[int, int | None], None]
 BATCHES_AHEAD = 1
 
 
-def is_chosen(head: bytes, choice: ImportOptions) -> bool:
+def is_chosen(head: bytes, options: ImportOptions) -> bool:
     """Say whether the trace is one of OCTF; raise UsageError for a unit given with it."""
-    if choice.form != NAME:
-        is_own = choice.form or choice.columns or choice.regex
+    if options.form != NAME:
+        is_own = options.form or options.columns or options.regex
         if is_own or not is_octf(head):
             return False
-    if choice.units:
+    if options.units:
         message = "--unit: events of OCTF are always nanoseconds and sectors"
         raise UsageError(message, hint="leave --unit out")
     return True
@@ -197,7 +197,7 @@ class _Run:
 
 
 def import_octf(
-    feeds: Sequence[Feed], head: bytes, *, folder: Path, choice: ImportOptions, on_bytes: OnBytes
+    feeds: Sequence[Feed], head: bytes, *, folder: Path, options: ImportOptions, on_bytes: OnBytes
 ) -> TraceInfo:
     """Read the trace into the table of requests in `folder`; return the content of trace.json.
 
@@ -213,13 +213,13 @@ def import_octf(
             if problem := feed.problem():
                 raise problem
         run.count_cuts()
-        _refuse(run, feeds, choice)
+        _reject(run, feeds, options)
         return _info(run, feeds, reader)
 
 
-def _refuse(run: _Run, feeds: Sequence[Feed], choice: ImportOptions) -> None:
+def _reject(run: _Run, feeds: Sequence[Feed], options: ImportOptions) -> None:
     rows, bad = run.assembler.rows, run.bad
-    if bad.bad > choice.most_bad_ratio * (rows + bad.bad):
+    if bad.bad > options.most_bad_ratio * (rows + bad.bad):
         shown = "".join(f"\n  {text}" for _, text in bad.examples)
         raise InputError(
             f"{bad.bad:,} of {len(feeds):,} files are cut short{shown}",

@@ -125,7 +125,7 @@ class TextFormat:
     """A regular expression that a good line of the head must match, where another format's lines
     are good ones, too."""
 
-    def because(self, evidence: str) -> TextFormat:
+    def with_evidence(self, evidence: str) -> TextFormat:
         """Return the format with what tells it."""
         return replace(self, evidence=evidence)
 
@@ -330,7 +330,7 @@ OPERATIONS = {
 """Words and, in hexadecimal, SCSI commands."""
 
 
-def own_format(columns: str, delimiter: str, *, units: Iterable[str]) -> TextFormat:
+def user_format(columns: str, delimiter: str, *, units: Iterable[str]) -> TextFormat:
     """Return the format of the user's columns; raise UsageError for what cannot be.
 
     Without a unit from the user, lengths and places are bytes and times seconds, to be checked.
@@ -350,7 +350,7 @@ def own_format(columns: str, delimiter: str, *, units: Iterable[str]) -> TextFor
         raise UsageError(message, hint="name the columns in their order")
     if len(delimiter) != 1 or delimiter in '"\n\r':
         raise UsageError(f"--delimiter {delimiter!r} is not one character", hint="such as ';'")
-    return TextFormat("own", found, own_units(units), OPERATIONS, delimiter)
+    return TextFormat("own", found, user_units(units), OPERATIONS, delimiter)
 
 
 def dated(form: TextFormat, units: Iterable[str]) -> TextFormat:
@@ -358,10 +358,10 @@ def dated(form: TextFormat, units: Iterable[str]) -> TextFormat:
     if any(unit.startswith("time=") for unit in units):
         return form
     other = replace(form, units=form.units.overridden(["time=date"]))
-    return other.because("its times are dates")
+    return other.with_evidence("its times are dates")
 
 
-def own_units(units: Iterable[str]) -> Units:
+def user_units(units: Iterable[str]) -> Units:
     """Return the units of a text of one's own; filetimes count from 1601, others from anywhere."""
     found = Units("s", "bytes", "bytes", response="s").overridden(units)
     return replace(found, is_wall=found.time in ("filetime", "date"))
@@ -452,7 +452,7 @@ def has_dates(head: bytes, pattern: str) -> bool:
     return first is not None and bool(re.fullmatch(DATE, first["time"] or ""))
 
 
-def own_pattern(pattern: str, *, units: Iterable[str]) -> PatternFormat:
+def user_pattern(pattern: str, *, units: Iterable[str]) -> PatternFormat:
     """Return the format of the user's regular expression; raise UsageError for what cannot be.
 
     Without a unit from the user, lengths and places are bytes and times seconds, to be checked.
@@ -475,7 +475,7 @@ def own_pattern(pattern: str, *, units: Iterable[str]) -> PatternFormat:
         name: "int?" if name == "pid" else USER_COLUMNS[name] for name in groups
     }
     return PatternFormat(
-        "own", columns, own_units(units), OPERATIONS, delimiter=SEPARATOR, pattern=pattern
+        "own", columns, user_units(units), OPERATIONS, delimiter=SEPARATOR, pattern=pattern
     )
 
 
@@ -499,7 +499,7 @@ DELIMITERS = ",;\t| "
 TIMES = ("time", "response")
 
 
-def headed_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
+def header_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
     """Return the format that the first line, a header, tells, or None when it is none.
 
     `units` are the user's. Raise UsageError when nobody says the unit of the times: it cannot be
@@ -519,8 +519,8 @@ def headed_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
         shown = f"its header names the columns, but not the unit of {' and '.join(unsaid)}"
         hint = f"give --unit {unsaid[0]}=UNIT, one of {', '.join(TIME_NS)}"
         raise UsageError(f"{shown}: {first}", hint=hint)
-    form = own_format(",".join(columns), delimiter, units=given)
-    return form.because(f"its header: {first}")
+    form = user_format(",".join(columns), delimiter, units=given)
+    return form.with_evidence(f"its header: {first}")
 
 
 def contradicts(head: bytes, form: TextFormat) -> bool:

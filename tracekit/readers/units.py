@@ -29,7 +29,7 @@ SIZE_BYTES = {"bytes": 1, "sectors": 512, "pages": 4096}
 SHOWN_CHARACTERS = 120
 
 
-class StrayError(InputError):
+class OutlierError(InputError):
     """Numbers contradict the units, and no longer without the lines that lie beyond `bounds`."""
 
     def __init__(self, message: str, *, bounds: Bounds, hint: str) -> None:
@@ -324,7 +324,7 @@ def _other_clock(first_ns: int, unit: str) -> str:
 WHATS = {"time": "time", "offset": "place", "length": "length"}
 SAMPLED = 1 << 14
 TAIL_PERCENT = 5
-"""On either side of the sample: so many may be strays."""
+"""On either side of the sample: so many may be outliers."""
 FAR = 10
 """A time is doubted so many times the span of the others before or behind them."""
 VERY_FAR = 1000
@@ -368,7 +368,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Stray:
+class Outlier:
     """A number far from the others, and the line or record that has it."""
 
     what: str
@@ -403,14 +403,14 @@ class Sample:
 
 
 @dataclass
-class Strays:
+class Outliers:
     """What is seen of the columns while a trace is read."""
 
     units: Units
     is_scaled: bool
     """Times are nanoseconds already."""
     samples: dict[str, Sample] = field(default_factory=lambda: {name: Sample() for name in WHATS})
-    noted: list[Stray] = field(default_factory=list)
+    noted: list[Outlier] = field(default_factory=list)
     count: int = 0
     """Of numbers that were noted as far from the others, or would have been."""
     requests: int = 0
@@ -435,15 +435,15 @@ class Strays:
         self.usual[name] = least, most = self._range(name, FAR, 0)
         rows = np.flatnonzero((values < least) | (values > most))
         self.count += len(rows)
-        self.noted = [stray for stray in self.noted if self._is_far(stray)]
+        self.noted = [outlier for outlier in self.noted if self._is_far(outlier)]
         room = max(KEPT - len(self.noted), 0)
         shown_rows = rows[:room].tolist()
         for row, shown in zip(shown_rows, columns.shown(shown_rows), strict=True):
-            self.noted.append(Stray(name, int(values[row]), shown))
+            self.noted.append(Outlier(name, int(values[row]), shown))
 
-    def _is_far(self, stray: Stray) -> bool:
-        least, most = self.usual[stray.what]
-        return not least <= stray.value <= most
+    def _is_far(self, outlier: Outlier) -> bool:
+        least, most = self.usual[outlier.what]
+        return not least <= outlier.value <= most
 
     def _range(self, name: str, spans: int, least_s: int) -> Range:
         """Return what numbers of the column are usual: times by spans of the others around them."""
@@ -488,15 +488,17 @@ class Strays:
 
     def shown(self) -> str:
         """Return the lines that are far from the others, for a message."""
-        found = [stray for stray in self.noted if self._is_far(stray)]
-        return "".join(f"\n  {stray.shown}" for stray in found)
+        found = [outlier for outlier in self.noted if self._is_far(outlier)]
+        return "".join(f"\n  {outlier.shown}" for outlier in found)
 
     def doubts(self) -> list[str]:
         """Return in words that some times lie far from the others, if few do."""
-        found = [stray for stray in self.noted if stray.what == "time" and self._is_far(stray)]
+        found = [
+            outlier for outlier in self.noted if outlier.what == "time" and self._is_far(outlier)
+        ]
         if not found or self.count > max(KEPT, FEW_RATIO * self.requests):
             return []
-        lines = "; ".join(stray.shown for stray in found)
+        lines = "; ".join(outlier.shown for outlier in found)
         return [f"times more than {FAR} times the others' span away from them: {lines}"]
 
 

@@ -19,11 +19,11 @@ from tracekit.tables import OPERATIONS
 from tracekit.units import SECTOR_BYTES
 from tracekit.writers.rows import (
     U32_MOST,
-    Carriers,
+    MergeTargets,
+    Outcome,
     Source,
     Survey,
-    Told,
-    find_carriers,
+    find_merge_targets,
     sectors_of,
 )
 
@@ -53,7 +53,7 @@ class Requests:
 
     batch: Any
     device: NDArray[np.int64]
-    carriers: Carriers
+    targets: MergeTargets
 
     def __post_init__(self) -> None:
         """Work out extents, letters and names once."""
@@ -65,9 +65,9 @@ class Requests:
         self.begin = ints(batch.column("sector"))
         self.sectors = sectors_of(batch)
         request_id, own = ints(batch.column("request_id")), (self.begin, self.begin + self.sectors)
-        self.all_begin, end = self.carriers.extents(request_id, own)
+        self.all_begin, end = self.targets.extents(request_id, own)
         self.all_sectors = end - self.all_begin
-        begin, end = self.carriers.extents(request_id, own, inserted=True)
+        begin, end = self.targets.extents(request_id, own, inserted=True)
         self.inserted = _place(begin, end - begin)
         operations = batch.column("operation")
         self.is_flush = _is(operations, "flush")
@@ -129,12 +129,12 @@ class Requests:
         yield self._events("A", self.times["queue"], is_told & (self.times["queue"] != NONE), rest)
 
     def _merges(self, place: Any) -> Iterator[Events]:
-        """M behind the end of the carrier, F before its beginning."""
-        carrier = ints(self.batch.column("merged_into"), if_null=NONE)
-        where, is_here = self.carriers.find(carrier)
-        is_front = np.zeros(len(carrier), np.bool_)
+        """M behind the end of the target, F before its beginning."""
+        target = ints(self.batch.column("merged_into"), if_null=NONE)
+        where, is_here = self.targets.find(target)
+        is_front = np.zeros(len(target), np.bool_)
         if is_here.any():
-            is_front = is_here & (self.all_begin < self.carriers.own_begin[where])
+            is_front = is_here & (self.all_begin < self.targets.own_begin[where])
         for action, which in (("M", is_here & ~is_front), ("F", is_front)):
             made = self._make(action, self.times["merge"], which, place=place)
             yield made
@@ -220,7 +220,7 @@ FIRST_MAJOR, MINORS = 8, 16
 NUMBERS = re.compile(r"\d{1,4},\d{1,7}")
 
 
-class BlkparseForm:
+class BlkparseExport:
     """One line an event: device, CPU, number, seconds, pid, action, letters, place, process."""
 
     name = "blkparse"
@@ -235,23 +235,23 @@ class BlkparseForm:
         """Return the one file."""
         return [output]
 
-    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Told:
+    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Outcome:
         """Write the lines; an event waits until no later request can begin before it."""
         names = device_numbers(survey.devices, source.info)
-        told = Told(facts={"names": dict(zip(survey.devices, names, strict=True))})
-        carriers = find_carriers(source.table)
-        told.changes("joint_ends", carriers.apart)
+        outcome = Outcome(facts={"names": dict(zip(survey.devices, names, strict=True))})
+        targets = find_merge_targets(source.table)
+        outcome.changes("joint_ends", targets.apart)
         (part,) = parts.values()
         with part.open("wb") as out:
             lines = _Lines(out, names)
             for batch, device in source.whole_batches():
-                kept = _fitting(batch, told)
+                kept = _fitting(batch, outcome)
                 if kept.any():
-                    rows = Requests(batch.filter(pa.array(kept)), device[kept], carriers)
+                    rows = Requests(batch.filter(pa.array(kept)), device[kept], targets)
                     lines.add(rows.events(), begin_ns=_begin_ns(rows))
-                    told.changes("rounded_lengths", whole_sectors(rows.batch))
+                    outcome.changes("rounded_lengths", whole_sectors(rows.batch))
             lines.finish()
-        return told
+        return outcome
 
 
 class _Lines:
@@ -321,23 +321,23 @@ class _Lines:
 
 def device_numbers(devices: Sequence[str], info: TraceInfo) -> list[str]:
     """Return "major,minor" of each device: its own where the trace tells it, else another's."""
-    told = {
+    known = {
         entry.device: f"{entry.major},{entry.minor}"
         for entry in info.devices
         if entry.major is not None and entry.minor is not None
     }
-    told |= {device: device for device in devices if NUMBERS.fullmatch(device)}
+    known |= {device: device for device in devices if NUMBERS.fullmatch(device)}
     found: list[str] = []
     free = (f"{FIRST_MAJOR},{MINORS * place}" for place in range(1 << 16))
-    taken = set(told.values())
+    taken = set(known.values())
     for device in devices:
-        number = told.get(device) or next(one for one in free if one not in taken)
+        number = known.get(device) or next(one for one in free if one not in taken)
         taken.add(number)
         found.append(number)
     return found
 
 
-def _fitting(batch: Any, told: Told) -> NDArray[np.bool_]:
+def _fitting(batch: Any, outcome: Outcome) -> NDArray[np.bool_]:
     """Mark the requests that can be printed, and count the others by why."""
     operation = codes(batch.column("operation"), lambda text: OPERATIONS.index(text or "other"))
     lengths = ints(batch.column("length_bytes"))
@@ -347,20 +347,20 @@ def _fitting(batch: Any, told: Told) -> NDArray[np.bool_]:
     is_long = is_known & (lengths > U32_MOST - SECTOR_BYTES)
     is_silent = is_known & (_first_ns(batch) < 0)
     for name in (name for name in OPERATIONS if name not in KNOWN):
-        _leave(told, name, operation == OPERATIONS.index(name))
-    _leave(told, "empty", is_empty)
-    _leave(told, "too_long", is_long)
-    _leave(told, "without_a_time", is_silent & ~is_empty & ~is_long)
+        _leave(outcome, name, operation == OPERATIONS.index(name))
+    _leave(outcome, "empty", is_empty)
+    _leave(outcome, "too_long", is_long)
+    _leave(outcome, "without_a_time", is_silent & ~is_empty & ~is_long)
     kept = is_known & ~is_empty & ~is_long & ~is_silent
-    told.written += int(kept.sum())
+    outcome.written += int(kept.sum())
     zeroes = kept & (operation == OPERATIONS.index("write_zeroes"))
-    told.changes("plain_writes", int(zeroes.sum()))
+    outcome.changes("plain_writes", int(zeroes.sum()))
     return np.asarray(kept)
 
 
-def _leave(told: Told, why: str, which: NDArray[np.bool_]) -> None:
+def _leave(outcome: Outcome, why: str, which: NDArray[np.bool_]) -> None:
     if which.any():
-        told.left_out[why] += int(which.sum())
+        outcome.left_out[why] += int(which.sum())
 
 
 def _first_ns(batch: Any) -> NDArray[np.int64]:

@@ -9,14 +9,14 @@ from typing import Any
 
 from tracekit.errors import InputError, UsageError, escape
 from tracekit.store import TraceFolder, beside
-from tracekit.writers.blkparse import BlkparseForm
-from tracekit.writers.fio import FioForm
-from tracekit.writers.msr import MsrForm
-from tracekit.writers.oracle import OracleForm
-from tracekit.writers.rows import Form, Source, Told
+from tracekit.writers.blkparse import BlkparseExport
+from tracekit.writers.fio import FioExport
+from tracekit.writers.msr import MsrExport
+from tracekit.writers.oracle import OracleExport
+from tracekit.writers.rows import ExportFormat, Outcome, Source
 
-FORMS: dict[str, Form] = {
-    form.name: form for form in (BlkparseForm(), FioForm(), MsrForm(), OracleForm())
+FORMATS: dict[str, ExportFormat] = {
+    form.name: form for form in (BlkparseExport(), FioExport(), MsrExport(), OracleExport())
 }
 
 
@@ -35,37 +35,37 @@ def export(
     Raise UsageError for a file that is there, InputError when no request is left.
     """
     table = folder.require("requests", made_by="parse")
-    chosen = FORMS[form]
+    chosen = FORMATS[form]
     files = chosen.files(output)
-    _refuse_existing(files, overwrite=overwrite)
+    _reject_existing(files, overwrite=overwrite)
     source = Source(table, folder.info, on_rows=on_rows)
     survey = source.survey(chosen.holds)
     with _all_beside(files) as parts:
-        told = chosen.write(source, survey, parts=parts)
-        _refuse_empty(told, f"{folder.path}: no request that {form} can hold")
-    told.changes("guessed_times", source.guessed_times)
+        outcome = chosen.write(source, survey, parts=parts)
+        _reject_empty(outcome, f"{folder.path}: no request that {form} can hold")
+    outcome.changes("guessed_times", source.guessed_times)
     return {
         "trace": str(folder.path),
         "format": form,
         "files": [str(path) for path in files],
         "requests": survey.requests,
-        "written": told.written,
-        "left_out": dict(told.left_out),
-        "changed": dict(told.changed),
+        "written": outcome.written,
+        "left_out": dict(outcome.left_out),
+        "changed": dict(outcome.changed),
         "unheld": survey.unheld,
-        **told.facts,
+        **outcome.facts,
     }
 
 
-def _refuse_empty(told: Told, message: str) -> None:
-    if not told.written:
-        counts = [f"{count:,} {why}" for why, count in told.left_out.items()]
+def _reject_empty(outcome: Outcome, message: str) -> None:
+    if not outcome.written:
+        counts = [f"{count:,} {why}" for why, count in outcome.left_out.items()]
         reasons = ", ".join(counts) or "the trace is empty"
         hint = "choose another --format, or a trace with reads or writes"
         raise InputError(f"{message} ({reasons})", hint=hint)
 
 
-def _refuse_existing(files: Sequence[Path], *, overwrite: bool) -> None:
+def _reject_existing(files: Sequence[Path], *, overwrite: bool) -> None:
     for path in files:
         if path.is_file() and not overwrite:
             hint = "choose another --output or pass --force"
@@ -81,7 +81,7 @@ def _all_beside(files: list[Path]) -> Iterator[Mapping[Path, Path]]:
 
 CHANGES = {
     "guessed_times": "requests without a queue time, or behind a later one: of the event before",
-    "joint_ends": "merged requests that completed in parts: they complete with their carrier",
+    "joint_ends": "merged requests that completed in parts: they complete with their merge target",
     "no_completion": "requests that never complete: with a response time of 0",
     "plain_writes": "writes of zeroes, which blkparse calls writes",
     "rounded_lengths": "lengths that are no whole sectors: rounded up",
@@ -104,6 +104,6 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
     if not result.get("has_wall_clock", True):
         yield "  the trace has no wall clock: its times begin with the year 2000"
     if result["unheld"]:
-        told = ", ".join(f"{name} ({count:,})" for name, count in result["unheld"].items())
-        yield f"  not in this format, by requests that have it: {told}"
+        columns = ", ".join(f"{name} ({count:,})" for name, count in result["unheld"].items())
+        yield f"  not in this format, by requests that have it: {columns}"
     yield from result["files"]

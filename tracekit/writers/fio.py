@@ -13,7 +13,7 @@ from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.tables import OPERATIONS
 from tracekit.units import BLOCK_BYTES, NS_PER_US, SECTOR_BYTES
-from tracekit.writers.rows import ODD, Rows, Source, Survey, Told, plain_names, write_lines
+from tracekit.writers.rows import ODD, Outcome, Rows, Source, Survey, plain_names, write_lines
 
 ACTIONS = {"read": "read", "write": "write", "flush": "sync"}
 """A log may have `trim`, but fio 3.33 does not replay it and complains."""
@@ -35,7 +35,7 @@ exec_prerun={prepare}
 """
 
 
-class FioForm:
+class FioExport:
     """A log of `us FILE action offset length`, and NAME.fio."""
 
     name = "fio"
@@ -48,28 +48,28 @@ class FioForm:
             raise UsageError(f"--output {output}: no name for a file of a fio job", hint=hint)
         return [output, output.with_name(f"{output.name}.fio")]
 
-    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Told:
+    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Outcome:
         """Write the log, in blocks by Arrow's CSV writer, and the job."""
         log, job = parts
         names = plain_names(survey.devices)
-        told = Told(facts={"names": dict(zip(survey.devices, names, strict=True))})
+        outcome = Outcome(facts={"names": dict(zip(survey.devices, names, strict=True))})
         last_us = 0
         with parts[log].open("wb") as out:
             out.write(b"fio version 3 iolog\n")
             out.write("".join(f"0 {name} add\n0 {name} open\n" for name in names).encode())
-            for rows in told.fitting(source, list(ACTIONS)):
+            for rows in outcome.fitting(source, list(ACTIONS)):
                 if len(rows):
-                    told.rounds(rows, NS_PER_US)
+                    outcome.rounds(rows, NS_PER_US)
                     last_us = int(rows.time_ns[-1]) // NS_PER_US
                     write_lines(out, _lines(rows, names), delimiter=" ")
             out.write("".join(f"{last_us} {name} close\n" for name in names).encode())
         sizes = [-(-end // BLOCK_BYTES) * BLOCK_BYTES or BLOCK_BYTES for end in survey.end_bytes]
         made = [f"truncate -s {size} {name}" for size, name in zip(sizes, names, strict=True)]
         text = JOB.format(
-            log=log.name, job=job.name, requests=told.written, prepare=" && ".join(made)
+            log=log.name, job=job.name, requests=outcome.written, prepare=" && ".join(made)
         )
         parts[job].write_text(text)
-        return told
+        return outcome
 
 
 def _lines(rows: Rows, names: Sequence[str]) -> list[Any]:

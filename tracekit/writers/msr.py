@@ -13,14 +13,14 @@ from tracekit.arrow import number_column, text_column
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.tables import OPERATIONS
 from tracekit.units import SECTOR_BYTES
-from tracekit.writers.rows import Rows, Source, Survey, Told, plain_names, write_lines
+from tracekit.writers.rows import Outcome, Rows, Source, Survey, plain_names, write_lines
 
 TYPES = {"read": "Read", "write": "Write"}
 TICK_NS = 100
 YEAR_2000_NS = 946_684_800 * 10**9
 
 
-class MsrForm:
+class MsrExport:
     """Times and response times in 100 ns, times since 1601; a device is a host and a number."""
 
     name = "msr"
@@ -32,22 +32,22 @@ class MsrForm:
         """Return the one file."""
         return [output]
 
-    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Told:
+    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Outcome:
         """Write the lines, in blocks by Arrow's CSV writer; without a wall clock, of 2000."""
         disks = _disks(survey.devices)
         names = [f"{host},{number}" for host, number in disks]
         wall_ns = source.info.clock.wall_ns
-        told = Told(facts={"names": dict(zip(survey.devices, names, strict=True))})
-        told.facts["has_wall_clock"] = wall_ns is not None
+        outcome = Outcome(facts={"names": dict(zip(survey.devices, names, strict=True))})
+        outcome.facts["has_wall_clock"] = wall_ns is not None
         start = FILETIME_OF_1970 + (YEAR_2000_NS if wall_ns is None else wall_ns) // TICK_NS
         (part,) = parts.values()
         with part.open("wb") as out:
-            for rows in told.fitting(source, list(TYPES)):
+            for rows in outcome.fitting(source, list(TYPES)):
                 if len(rows):
-                    told.rounds(rows, TICK_NS)
-                    told.changes("no_completion", int((rows.response_ns < 0).sum()))
+                    outcome.rounds(rows, TICK_NS)
+                    outcome.changes("no_completion", int((rows.response_ns < 0).sum()))
                     _write(out, rows, start=start, disks=disks)
-        return told
+        return outcome
 
 
 def _write(out: IO[bytes], rows: Rows, *, start: int, disks: Sequence[tuple[str, str]]) -> None:

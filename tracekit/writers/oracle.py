@@ -16,7 +16,7 @@ import numpy as np
 from tracekit.errors import InputError
 from tracekit.formats import ORACLE_RECORD
 from tracekit.units import NS_PER_S, SECTOR_BYTES
-from tracekit.writers.rows import U32_MOST, Rows, Source, Survey, Told
+from tracekit.writers.rows import U32_MOST, Outcome, Rows, Source, Survey
 
 NEVER = -1
 PAGE_SECTORS = 8
@@ -26,7 +26,7 @@ SPREAD = 0x9E3779B97F4A7C15
 """2^64 by the golden ratio: neighbouring objects fall into different buckets."""
 
 
-class OracleForm:
+class OracleExport:
     """Records of 24 bytes, of the reads and writes; next accesses are numbered from 0."""
 
     name = "oracleGeneral"
@@ -36,18 +36,18 @@ class OracleForm:
         """Return the one file."""
         return [output]
 
-    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Told:
+    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Outcome:
         """Write the records, then each one's next access."""
         pages = [-(-end // (PAGE_SECTORS * SECTOR_BYTES)) for end in survey.end_bytes]
         first = [number * PAGE_SECTORS for number in accumulate(pages[:-1], initial=0)]
-        told = Told(facts={"first_objects": dict(zip(survey.devices, first, strict=False))})
+        outcome = Outcome(facts={"first_objects": dict(zip(survey.devices, first, strict=False))})
         (part,) = parts.values()
         with part.open("wb") as out:
-            for rows in told.fitting(source, ("read", "write")):
-                told.rounds(rows, NS_PER_S)
+            for rows in outcome.fitting(source, ("read", "write")):
+                outcome.rounds(rows, NS_PER_S)
                 out.write(_records(rows, np.array(first, np.int64)).tobytes())
-        link(part, told.written)
-        return told
+        link(part, outcome.written)
+        return outcome
 
 
 def _records(rows: Rows, first: Any) -> Any:

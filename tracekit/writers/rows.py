@@ -168,7 +168,7 @@ ODD = re.compile(r"[^A-Za-z0-9_.,+-]")
 
 
 @dataclass
-class Told:
+class Outcome:
     """What became of the requests, counted while they are written."""
 
     written: int = 0
@@ -207,7 +207,7 @@ class Told:
             self.changed[what] += count
 
 
-class Form(Protocol):
+class ExportFormat(Protocol):
     """A format of another tool."""
 
     @property
@@ -221,7 +221,7 @@ class Form(Protocol):
     def files(self, output: Path) -> list[Path]:
         """Return the files that it makes; raise UsageError for a name that it cannot take."""
 
-    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Told:
+    def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Outcome:
         """Write the trace; `parts` has a temporary name for each of `files`, in their order."""
 
 
@@ -261,7 +261,7 @@ Numbers: TypeAlias = "NDArray[np.int64]"
 
 
 @dataclass
-class Carriers:
+class MergeTargets:
     """The requests that others were merged into, by ascending request_id."""
 
     request_id: Numbers
@@ -275,7 +275,7 @@ class Carriers:
     insert_ns: Numbers
     transfer_ns: Numbers
     apart: int = field(default=0, init=False)
-    """Merged requests that completed at another time than their carrier: in parts."""
+    """Merged requests that completed at another time than their target: in parts."""
 
     def find(self, request_id: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
         """Return the place here of each request, and whether it is here at all."""
@@ -301,25 +301,25 @@ class Carriers:
         return np.where(is_here, first[place], own[0]), np.where(is_here, last[place], own[1])
 
 
-def find_carriers(table: Path) -> Carriers:
+def find_merge_targets(table: Path) -> MergeTargets:
     """Read the table twice: about 100 bytes of memory for each merged request."""
     merged = _merged(table)
-    ids = np.unique(merged["carrier"])
-    arrays = {one.name: np.zeros_like(ids) for one in fields(Carriers) if one.init}
-    carriers = Carriers(**{**arrays, "request_id": ids})
+    ids = np.unique(merged["target"])
+    arrays = {one.name: np.zeros_like(ids) for one in fields(MergeTargets) if one.init}
+    targets = MergeTargets(**{**arrays, "request_id": ids})
     names = ("request_id", "sector", "length_bytes", "insert_ns", "transfer_ns")
     for batch in read_batches(table, names):
         request_id, begin = ints(batch.column("request_id")), ints(batch.column("sector"))
-        place, is_here = carriers.find(request_id)
+        place, is_here = targets.find(request_id)
         where = place[is_here]
-        carriers.begin[where] = carriers.own_begin[where] = begin[is_here]
-        carriers.end[where] = (begin + sectors_of(batch))[is_here]
-        carriers.insert_ns[where] = ints(batch.column("insert_ns"), if_null=NONE)[is_here]
-        carriers.transfer_ns[where] = ints(batch.column("transfer_ns"), if_null=NONE)[is_here]
-    carriers.inserted_begin = carriers.begin.copy()
-    carriers.inserted_end = carriers.end.copy()
-    _grow(carriers, merged)
-    return carriers
+        targets.begin[where] = targets.own_begin[where] = begin[is_here]
+        targets.end[where] = (begin + sectors_of(batch))[is_here]
+        targets.insert_ns[where] = ints(batch.column("insert_ns"), if_null=NONE)[is_here]
+        targets.transfer_ns[where] = ints(batch.column("transfer_ns"), if_null=NONE)[is_here]
+    targets.inserted_begin = targets.begin.copy()
+    targets.inserted_end = targets.end.copy()
+    _grow(targets, merged)
+    return targets
 
 
 def sectors_of(batch: Any) -> Numbers:
@@ -330,13 +330,13 @@ def sectors_of(batch: Any) -> Numbers:
 def _merged(table: Path) -> dict[str, Numbers]:
     names = ("request_id", "sector", "length_bytes", "merged_into", "merge_ns", "transfer_ns")
     parts: dict[str, list[Numbers]] = {
-        name: [] for name in ("id", "begin", "end", "carrier", "merge_ns", "transfer_ns")
+        name: [] for name in ("id", "begin", "end", "target", "merge_ns", "transfer_ns")
     }
     for batch in read_batches(table, names):
-        carrier = ints(batch.column("merged_into"), if_null=NONE)
-        is_merged = carrier != NONE
+        target = ints(batch.column("merged_into"), if_null=NONE)
+        is_merged = target != NONE
         begin = ints(batch.column("sector"))
-        found = [ints(batch.column("request_id")), begin, begin + sectors_of(batch), carrier]
+        found = [ints(batch.column("request_id")), begin, begin + sectors_of(batch), target]
         found += [ints(batch.column(name), if_null=NONE) for name in names[-2:]]
         for name, values in zip(parts, found, strict=True):
             parts[name].append(values[is_merged])
@@ -345,20 +345,20 @@ def _merged(table: Path) -> dict[str, Numbers]:
     }
 
 
-def _grow(carriers: Carriers, merged: dict[str, Numbers]) -> None:
+def _grow(targets: MergeTargets, merged: dict[str, Numbers]) -> None:
     """Add what was merged, and what had been merged into that before, until nothing changes."""
-    place, is_here = carriers.find(merged["carrier"])
+    place, is_here = targets.find(merged["target"])
     place = place[is_here]
     begin, end = merged["begin"], merged["end"]
     for _ in range(DEEPEST):
-        begin, end = carriers.extents(merged["id"], (merged["begin"], merged["end"]))
-        before = carriers.begin.copy(), carriers.end.copy()
-        np.minimum.at(carriers.begin, place, begin[is_here])
-        np.maximum.at(carriers.end, place, end[is_here])
-        if (before[0] == carriers.begin).all() and (before[1] == carriers.end).all():
+        begin, end = targets.extents(merged["id"], (merged["begin"], merged["end"]))
+        before = targets.begin.copy(), targets.end.copy()
+        np.minimum.at(targets.begin, place, begin[is_here])
+        np.maximum.at(targets.end, place, end[is_here])
+        if (before[0] == targets.begin).all() and (before[1] == targets.end).all():
             break
-    is_before = merged["merge_ns"][is_here] <= carriers.insert_ns[place]
+    is_before = merged["merge_ns"][is_here] <= targets.insert_ns[place]
     early = place[is_before]
-    np.minimum.at(carriers.inserted_begin, early, begin[is_here][is_before])
-    np.maximum.at(carriers.inserted_end, early, end[is_here][is_before])
-    carriers.apart = int((merged["transfer_ns"][is_here] != carriers.transfer_ns[place]).sum())
+    np.minimum.at(targets.inserted_begin, early, begin[is_here][is_before])
+    np.maximum.at(targets.inserted_end, early, end[is_here][is_before])
+    targets.apart = int((merged["transfer_ns"][is_here] != targets.transfer_ns[place]).sum())

@@ -12,7 +12,7 @@ import typer
 from tracekit.errors import PartialError, UsageError
 
 if TYPE_CHECKING:
-    from tracekit.lab.session import Ended, Kept
+    from tracekit.lab.session import CaptureFiles, Ended
 
 
 def capture(  # noqa: PLR0913 - a command's parameters are its options
@@ -98,7 +98,7 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     _complain(kept, ended, output)
 
 
-def _print(kept: Kept, ended: Ended, output: Path, *, as_json: bool) -> None:
+def _print(kept: CaptureFiles, ended: Ended, output: Path, *, as_json: bool) -> None:
     if as_json:
         result = {
             "output": str(output),
@@ -120,7 +120,7 @@ def _print(kept: Kept, ended: Ended, output: Path, *, as_json: bool) -> None:
         typer.echo(f"{kept.own_requests:,} requests are of blktrace itself")
 
 
-def _complain(kept: Kept, ended: Ended, output: Path) -> None:
+def _complain(kept: CaptureFiles, ended: Ended, output: Path) -> None:
     """Raise PartialError when the capture is kept but is not the whole run."""
     if kept.dropped:
         raise PartialError(
