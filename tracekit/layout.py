@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tracekit.errors import InputError
 from tracekit.metadata import Count, Device, Record, Region, read_object, validate
@@ -23,16 +25,18 @@ SFDISK_LINE = re.compile(r"(?P<path>/\S+)\s*:\s*start=\s*(?P<start>\d+),\s*size=
 SFDISK_TYPE = re.compile(r"\b(?:type|Id)=\s*([0-9A-Fa-f-]+)")
 
 
-class Reading(Record):
+class Reading(Record, kw_only=True):
     """A reading of a disk's counters, and the times just before and after it."""
 
     before_ns: Count
+    """CLOCK_MONOTONIC."""
     after_ns: Count
+    in_flight: Count = 0
     completed: dict[str, Count]
     """Completions by kind."""
 
 
-class DiskCounters(Record):
+class DiskCounters(Record, omit_defaults=True):
     """The kernel's counters of a disk when recording began and ended, or why there are none."""
 
     device: str
@@ -41,16 +45,33 @@ class DiskCounters(Record):
     why_not: str | None = None
 
 
-class _Losses(Record):
+class Losses(Record):
+    """Records that were overwritten before they were read, and that the kernel had no room for."""
+
     overrun: Count = 0
     dropped: Count = 0
+
+
+class CaptureSummary(Record):
+    """`capture` of layout.json: what recorded the capture, and what its records hold."""
+
+    source: str
+    command: list[str] = msgspec.field(default_factory=list)
+    overhead: dict[str, Any] | UnsetType = UNSET
+    records: Count = 0
+    own_pid: int | UnsetType = UNSET
+    own_requests: Count = 0
+    foreign_bytes: Count = 0
+    dropped_by_disk: dict[str, int] | UnsetType = UNSET
+    missed_at_most: Count | UnsetType = UNSET
+    lab: dict[str, Any] | UnsetType = UNSET
 
 
 class _LayoutFile(Record):
     devices: list[Device] = msgspec.field(default_factory=list)
     partitions: list[Region] = msgspec.field(default_factory=list)
     processes: dict[str, str] = msgspec.field(default_factory=dict)
-    loss: _Losses = msgspec.field(default_factory=_Losses)
+    loss: Losses = msgspec.field(default_factory=Losses)
     kernel: str | None = None
     counters: list[DiskCounters] = msgspec.field(default_factory=list)
 

@@ -30,7 +30,9 @@ from tracekit.capture import bpftrace, perf
 from tracekit.capture.bpftrace import Bpftrace
 from tracekit.capture.layout import LAYOUT_VERSION, find_disk
 from tracekit.capture.perf import Perf
+from tracekit.capture.recording import CaptureFolder
 from tracekit.capture.session import CaptureOptions, capture
+from tracekit.layout import CaptureSummary
 from tracekit.readers.blktrace import parse
 from tracekit.readers.importing import import_trace
 from tracekit.store import TraceFolder
@@ -118,12 +120,12 @@ def test_a_program_and_the_tracer_see_the_same_requests(
     # GIVEN a fio job that both sources record at once
     subprocess.run(fio_job(disk), check=True)
     os.sync()
-    layout = {"layout_version": LAYOUT_VERSION, "capture": {"source": source}}
+    layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source=source)
     with recording(source, disk, tmp_path / "text") as running:
         options = CaptureOptions(command=tuple(fio_job(disk)), source="tracefs-blk")
         captured = capture([disk.device], tmp_path / "blk", options=options)
         recorded = running.stop()
-    kept = recorded.keep(tmp_path / "text", name="text", layout=layout, compress="zstd")
+    kept = recorded.write(CaptureFolder(tmp_path / "text", "text", layout, summary, "zstd"))
     assert (kept.files, kept.dropped, captured.kept.overrun) == (("text.perf.txt.zst",), 0, 0)
     shutil.copy(tmp_path / "blk" / "layout.json", tmp_path / "text")
     # WHEN both are parsed
@@ -189,8 +191,8 @@ def test_loss_is_counted(disk: Disk, tmp_path: Path, source: str) -> None:
         subprocess.run(disk.writer(20), check=True)
         recorded = running.stop()
     # WHEN what it recorded is kept
-    layout = {"layout_version": LAYOUT_VERSION, "capture": {"source": source}}
-    kept = recorded.keep(tmp_path / "text", name="text", layout=layout, compress="none")
+    layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source=source)
+    kept = recorded.write(CaptureFolder(tmp_path / "text", "text", layout, summary, "none"))
     # THEN the loss is counted, in the layout and by the parser, once
     assert kept.dropped > 200
     assert read_layout(tmp_path / "text")["loss"] == {"overrun": 0, "dropped": kept.dropped}
@@ -267,10 +269,10 @@ def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Pa
     text, log = tmp_path / "text", tmp_path / "log"
     text.write_text("Attaching 12 probes...\n" + "".join(lines) + "\n\nLost 5 events\nbad\n")
     log.touch()
-    layout = {"layout_version": LAYOUT_VERSION, "capture": {"source": "bpftrace"}}
+    layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source="bpftrace")
     # WHEN it is kept
-    found = bpftrace.Lines(text, log, missed=2)
-    kept = found.keep(tmp_path, name="a", layout=layout, compress="none")
+    found = bpftrace.Lines(text, log, missed_at_most=2)
+    kept = found.write(CaptureFolder(tmp_path, "a", layout, summary, "none"))
     # THEN the lines are in the order of time, without their keys, and the loss stands behind
     assert (tmp_path / "a.perf.txt").read_text() == (
         "a b 10 [000] 0.000000010: x\na b 20 [000] 0.000000020: x\na b 30 [000] 0.000000030: x\n"

@@ -14,9 +14,11 @@ from tests.capture.machine import Disk, read_layout, run_capture
 from tests.capture.test_sources import PROBES, recording
 from tracekit.capture import session
 from tracekit.capture.layout import LAYOUT_VERSION, find_disk
+from tracekit.capture.recording import CaptureFolder
 from tracekit.capture.session import NAMES, CaptureOptions, capture, choose
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
+from tracekit.layout import CaptureSummary, DiskCounters
 from tracekit.readers.blktrace import parse
 from tracekit.store import TraceFolder
 
@@ -103,13 +105,13 @@ def test_a_program_lacks_what_the_tracer_has_more(disk: Disk, tmp_path: Path, so
     if reason := PROBES[source]():
         pytest.skip(f"{source} does not record block events here: {reason}")
     # WHEN requests of all kinds are recorded by both at once
-    layout = {"layout_version": LAYOUT_VERSION, "capture": {"source": source}}
+    layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source=source)
     with recording(source, disk, tmp_path / "text") as running:
         options = CaptureOptions(command=("sh", "-c", mixed(disk)), source="tracefs-blk")
         captured = capture([disk.device], tmp_path / "blk", options=options)
         found = running.stop()
     assert captured.kept.overrun == 0
-    found.keep(tmp_path / "text", name="text", layout=layout, compress="none")
+    found.write(CaptureFolder(tmp_path / "text", "text", layout, summary, "none"))
     shutil.copy(tmp_path / "blk" / "layout.json", tmp_path / "text")
     # THEN the tracer has all that the kernel counted, of each kind
     ours, theirs = (
@@ -152,16 +154,18 @@ def test_the_counters_are_those_of_the_disk(disk: Disk) -> None:
     read = f"if={disk.device}p3 of=/dev/null bs=4k count=3 iflag=direct status=none"
     subprocess.run(["dd", *read.split()], check=True)
     now_ns = time.monotonic_ns()
-    (entry,) = session.told(folders, begin=begin, end=session.read_all(folders))
+    (entry,) = session.counters_of(folders, begin=begin, end=session.read_all(folders))
     # THEN they differ by these, and the times are those of the clock of the records
-    counts = [entry[end]["completed"]["read"] for end in ("begin", "end")]
+    counts = [end.completed["read"] for end in (entry.begin, entry.end) if end]
     assert counts[1] - counts[0] == 3
-    assert entry["begin"]["after_ns"] <= now_ns <= entry["end"]["before_ns"]
+    assert entry.begin is not None
+    assert entry.end is not None
+    assert entry.begin.after_ns <= now_ns <= entry.end.before_ns
 
 
 def test_a_disk_that_went_away_has_no_counters(tmp_path: Path) -> None:
     gone = [tmp_path / "disk"]
     readings = session.read_all(gone)
-    assert session.told(gone, begin=readings, end=readings) == [
-        {"device": "disk", "why_not": session.WHY_GONE}
+    assert session.counters_of(gone, begin=readings, end=readings) == [
+        DiskCounters(device="disk", why_not=session.WHY_GONE)
     ]

@@ -12,9 +12,8 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tracekit.capture.kernel_state import (
     DEBUGFS,
@@ -25,10 +24,9 @@ from tracekit.capture.kernel_state import (
     mount_debugfs,
     mounted_debugfs,
 )
-from tracekit.capture.recording import SUFFIXES, CaptureFiles, packing_writer, stem_of, survey
+from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relayed
 from tracekit.capture.tracefs import online_cpus, read_setting
 from tracekit.errors import TracekitError
-from tracekit.store import write_json
 
 REMEDY = "apt install blktrace, run as root, on a kernel that is not locked down"
 START_S = 20.0
@@ -37,8 +35,7 @@ ASK_AGAIN_S = 5.0
 POLL_S = 0.02
 MOST_BUFFER_KIB = 512
 LEAST_BUFFERS = 4
-_TOLD = re.compile(r"^=== (\S+) ===$.*?^\s*Total:\s+\d+ events \(dropped (\d+)\)", re.M | re.S)
-_FILE = re.compile(r"(?P<device>.+)\.blktrace\.(?P<cpu>\d+)")
+_TOTAL = re.compile(r"^=== (\S+) ===$.*?^\s*Total:\s+\d+ events \(dropped (\d+)\)", re.M | re.S)
 # blktrace goes on when its trace runs already.
 _NO_REASON = ("===", "CPU", "Total:", "BLKTRACESTART")
 # include/uapi/linux/blktrace_api.h: name, act_mask, buf_size, buf_nr, start_lba, end_lba, pid
@@ -120,10 +117,10 @@ class Blktrace:
         dropped = self._dropped()
         if not _interrupted(running):
             raise self._failure(f"blktrace did not end within {STOP_S:.0f} s")
-        told = {name: int(lost) for name, lost in _TOLD.findall(self._said())}
-        if told.keys() != dropped.keys():
+        totals = {name: int(lost) for name, lost in _TOTAL.findall(self._log_text())}
+        if totals.keys() != dropped.keys():
             raise self._failure(f"blktrace left no whole trace (status {running.returncode})")
-        dropped = {name: max(lost, told[name]) for name, lost in dropped.items()}
+        dropped = {name: max(lost, totals[name]) for name, lost in dropped.items()}
         return Relayed(self._folder, self._log, dropped, frozenset(threads))
 
     def close(self) -> None:
@@ -150,15 +147,15 @@ class Blktrace:
             for name, counter in counters.items()
         }
 
-    def _said(self) -> str:
+    def _log_text(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def _failure(self, what: str) -> TracekitError:
-        lines = self._said().splitlines()
-        told = [line.strip() for line in lines if not line.strip().startswith(_NO_REASON)]
+        lines = map(str.strip, self._log_text().splitlines())
+        reasons = (line for line in lines if line and not line.startswith(_NO_REASON))
         status = self._running.poll() if self._running else None
         killed = f"by {signal.Signals(-status).name}" if status and status < 0 else ""
-        reason = next(filter(None, told), killed or "it gave no reason")
+        reason = next(reasons, killed or "it gave no reason")
         return TracekitError(f"{what}: {reason}", hint=REMEDY)
 
 
@@ -186,45 +183,21 @@ class Relayed:
     threads: frozenset[int]
     """Of blktrace itself."""
 
-    def keep(
-        self, folder: Path, *, name: str, layout: dict[str, Any], compress: str
-    ) -> CaptureFiles:
+    def write(self, folder: CaptureFolder) -> CaptureFiles:
         """Write the files of records and layout.json into `folder` and remove the spool files.
 
         They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
         """
-        spools = {
-            (match["device"], int(match["cpu"])): path
-            for path in self.folder.iterdir()
-            if (match := _FILE.fullmatch(path.name))
-        }
-        files = []
-        for (device, cpu), path in sorted(spools.items()):
-            files.append(
-                f"{stem_of(name, device, layout=layout)}.blktrace.{cpu}{SUFFIXES[compress]}"
-            )
-            with packing_writer(folder / files[-1], compress) as target, path.open("rb") as source:
-                shutil.copyfileobj(source, target)
-        found = survey(list(spools.values()))
-        own = {
-            "records": found.records,
-            "own_requests": sum(found.queued_by_pid.get(pid, 0) for pid in self.threads),
-            "foreign_bytes": found.foreign_bytes,
-        }
-        loss = {"overrun": 0, "dropped": sum(self.dropped.values())}
-        about = {
-            **layout["capture"],
-            **own,
-            "own_pid": os.getpid(),
-            "dropped_by_disk": self.dropped,
-        }
+        by_disk = dict(self.dropped)
+        found = write_relayed(
+            self.folder, folder, own=self.threads, dropped=tuple(by_disk.values())
+        )
+        found = replace(found, disks_dropped=tuple(by_disk.items()))
         # The records have the names of their processes.
-        content = {**layout, "processes": {}, "loss": loss, "capture": about}
-        write_json(folder / "layout.json", content)
+        folder.finish(found, own_pid=os.getpid(), dropped_by_disk=by_disk)
         shutil.rmtree(self.folder)
         self.log.unlink()
-        by_disk = tuple(self.dropped.items())
-        return CaptureFiles(**own, **loss, files=tuple(files), disks_dropped=by_disk)
+        return found
 
 
 def why_not(disk: Path | None) -> str | None:

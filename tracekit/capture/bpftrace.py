@@ -5,27 +5,21 @@ What is kept are lines as perf script prints them, which one native decoder read
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
-from tracekit.capture.recording import SUFFIXES, CaptureFiles, packing_writer
 from tracekit.capture.source import (
     Program,
+    ProgramSource,
+    TextRecording,
     disk_numbers,
     first_line,
     known_events,
-    pipe_of,
-    size_of,
 )
-from tracekit.errors import TracekitError
-from tracekit.store import write_json
 
 REMEDY = "install bpftrace, run as root on a kernel with CONFIG_BPF_EVENTS"
 NOISE = "RLIMIT_MEMLOCK"
@@ -33,7 +27,6 @@ NOISE = "RLIMIT_MEMLOCK"
 PROBE_S = 30.0
 PAGE_KIB = 4
 SORT_MEMORY = "64M"
-CHUNK_BYTES = 1 << 20
 KEY_DIGITS = 20
 _PLACE = ("%lu + %u", "args->sector, args->nr_sector")
 _NAME, _ERROR = ("[%s]", "args->comm"), ("[%d]", "args->error")
@@ -73,7 +66,7 @@ def probe() -> str | None:
     return first_line(ran.stderr, noise=NOISE) if ran.returncode != 0 else None
 
 
-class Bpftrace:
+class Bpftrace(ProgramSource):
     """Record disks and their partitions with bpftrace; a `Source`."""
 
     name = "bpftrace"
@@ -81,37 +74,25 @@ class Bpftrace:
     def __init__(self, disks: Sequence[Path], spool: Path, *, buffer_kib: int) -> None:
         """Prepare to record `disks`, folders in /sys/block, into files in the folder `spool`."""
         self._numbers = disk_numbers(disks)
-        self._text, self._log = spool / "bpftrace.text", spool / "bpftrace.log"
-        self._script = spool / "bpftrace.bt"
-        self._buffer_kib = buffer_kib
-        self._program = Program("bpftrace", self._log, remedy=REMEDY, noise=NOISE)
-        self._seen_bytes = 0
+        self._log, self._script = spool / "bpftrace.log", spool / "bpftrace.bt"
+        program = Program("bpftrace", self._log, remedy=REMEDY, noise=NOISE)
+        super().__init__(program, spool / "bpftrace.text", buffer_kib=buffer_kib)
 
     def start(self) -> None:
         """Begin to record; raise TracekitError when bpftrace does not."""
         self._script.write_text(script(self._numbers, known_events()))
         # Whole pages, a power of two.
         pages = 1 << (self._buffer_kib // PAGE_KIB).bit_length() - 1
-        command = ["bpftrace", "-B", "full", "-o", str(self._text), "-c", _path_of("cat")]
+        command = ["bpftrace", "-B", "full", "-o", str(self._data), "-c", _path_of("cat")]
         command.append(str(self._script))
         self._program.start(command, variables={"BPFTRACE_PERF_RB_PAGES": str(pages)})
-
-    def drain(self) -> int:
-        """Return the bytes that bpftrace wrote since the last call."""
-        self._program.check()
-        before, self._seen_bytes = self._seen_bytes, size_of(self._text)
-        return self._seen_bytes - before
 
     def stop(self) -> Lines:
         """Stop recording; bpftrace writes the rest. Raise TracekitError when it fails."""
         missed = missed_runs(Path(f"/proc/{self._program.check()}/fdinfo"))
         self._program.stop()
         self._script.unlink()
-        return Lines(self._text, self._log, missed)
-
-    def close(self) -> None:
-        """End bpftrace, whatever state it is in; its events in the kernel go with it."""
-        self._program.close()
+        return Lines(self._data, self._log, missed)
 
 
 def script(numbers: list[int], events: list[str]) -> str:
@@ -138,62 +119,24 @@ def missed_runs(descriptors: Path) -> int:
     return sum(int(count) for text in texts for count in _MISSED.findall(text))
 
 
-@dataclass
-class Lines:
-    """What bpftrace printed, CPU by CPU as it came, to be kept in the order of time."""
+class Lines(TextRecording):
+    """What bpftrace printed, CPU by CPU as it came: the text is in the order of time."""
 
-    text: Path
-    log: Path
-    missed: int
-    """Events of all disks that the kernel passed over."""
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def keep(
-        self, folder: Path, *, name: str, layout: dict[str, Any], compress: str
-    ) -> CaptureFiles:
-        """Write NAME.perf.txt and layout.json into `folder` and remove the spool files."""
-        file = f"{name}.perf.txt{SUFFIXES[compress]}"
-        with packing_writer(folder / file, compress) as target:
-            self._sort_into(target)
-            if self.counts["lost"]:
-                target.write(b"[LOST %d EVENTS] by bpftrace\n" % self.counts["lost"])
-        self.text.unlink()
-        self.log.unlink()
-        own = {"records": self.counts["records"], "own_requests": self.counts["own"]}
-        own["foreign_bytes"] = self.counts["foreign"]
-        about = {**layout["capture"], **own, "own_pid": os.getpid(), "missed_at_most": self.missed}
-        loss = {"overrun": 0, "dropped": self.counts["lost"]}
-        content = {**layout, "processes": {}, "loss": loss, "capture": about}
-        write_json(folder / "layout.json", content)
-        return CaptureFiles(
-            **own, **loss, files=(file,), missed_at_most=self.missed, disks_dropped=()
-        )
-
-    def _sort_into(self, target: Any) -> None:
-        """Write the lines by their keys, in bounded memory; raise TracekitError when that fails."""
-        memory = ("-S", SORT_MEMORY, "-T", str(self.text.parent))
-        command = ["sort", "-s", "-k", f"1.1,1.{KEY_DIGITS}", *memory, str(self.text)]
-        plain = {**os.environ, "LC_ALL": "C"}
-        with (
-            self.log.open("wb") as log,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=plain) as running,
-        ):
-            rest = b""
-            while data := pipe_of(running.stdout).read(CHUNK_BYTES):
-                whole, newline, rest = (rest + data).rpartition(b"\n")
-                target.write(self._without_keys(whole + newline))
-            self.counts["foreign"] += len(rest)
-        if running.returncode != 0:
-            told = first_line(self.log.read_text(errors="replace"))
-            raise TracekitError(f"what bpftrace printed cannot be sorted: {told}")
+    def _write_text(self, target: BinaryIO) -> None:
+        """Sort the lines by their keys, in bounded memory."""
+        memory = ("-S", SORT_MEMORY, "-T", str(self.data.parent))
+        command = ["sort", "-s", "-k", f"1.1,1.{KEY_DIGITS}", *memory, str(self.data)]
+        for lines in self._whole_lines(command, "what bpftrace printed cannot be sorted"):
+            target.write(self._without_keys(lines))
+        if self.counts["lost"]:
+            target.write(b"[LOST %d EVENTS] by bpftrace\n" % self.counts["lost"])
 
     def _without_keys(self, lines: bytes) -> bytes:
-        """Return the events without their keys; what else bpftrace said is counted."""
+        """Return the events without their keys; what else bpftrace printed is counted."""
         found = _EVENT.findall(lines)
         events = b"".join(found)
         self.counts["records"] += len(found)
-        own = rb" %d \[\d+\] [\d.]+: block:block_bio_queue:" % os.getpid()
-        self.counts["own"] += len(re.findall(own, events))
+        self._count_own(events)
         if len(events) + KEY_DIGITS * len(found) < len(lines):
             others = _EVENT.sub(b"", lines)
             self.counts["lost"] += sum(map(int, _LOST.findall(others)))

@@ -5,33 +5,26 @@ What is kept is the text of perf script, which outlives the version of perf that
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
-from tracekit.capture.recording import SUFFIXES, CaptureFiles, packing_writer
 from tracekit.capture.source import (
     EVENTS,
     Program,
+    ProgramSource,
+    TextRecording,
     disk_numbers,
     first_line,
     known_events,
-    pipe_of,
-    size_of,
 )
-from tracekit.errors import TracekitError
-from tracekit.store import write_json
 
 REMEDY = "install perf (Debian: linux-perf) of this kernel, run as root"
 PROBE_S = 20.0
-READ_BYTES = 1 << 20
 _LOST = re.compile(rb"PERF_RECORD_LOST(?:_SAMPLES)? lost (\d+)")
 
 
@@ -51,7 +44,7 @@ def probe() -> str | None:
     return first_line(ran.stderr) if ran.returncode != 0 else None
 
 
-class Perf:
+class Perf(ProgramSource):
     """Record disks and their partitions with perf; a `Source`."""
 
     name = "perf"
@@ -59,10 +52,9 @@ class Perf:
     def __init__(self, disks: Sequence[Path], spool: Path, *, buffer_kib: int) -> None:
         """Prepare to record `disks`, folders in /sys/block, into files in the folder `spool`."""
         self._filter = " || ".join(f"dev == {number}" for number in disk_numbers(disks))
-        self._data, self._log = spool / "perf.data", spool / "perf.log"
-        self._buffer_kib = buffer_kib
-        self._program = Program("perf record", self._log, remedy=REMEDY)
-        self._seen_bytes = 0
+        self._log = spool / "perf.log"
+        program = Program("perf record", self._log, remedy=REMEDY)
+        super().__init__(program, spool / "perf.data", buffer_kib=buffer_kib)
 
     def start(self) -> None:
         """Begin to record; raise TracekitError when perf does not."""
@@ -71,67 +63,21 @@ class Perf:
         command = ["perf", "record", "-q", "-B", *what, "--filter", self._filter]
         self._program.start([*command, "-o", str(self._data), "--", "cat"])
 
-    def drain(self) -> int:
-        """Return the bytes that perf wrote since the last call."""
-        self._program.check()
-        before, self._seen_bytes = self._seen_bytes, size_of(self._data)
-        return self._seen_bytes - before
-
     def stop(self) -> Script:
         """Stop recording; perf writes the rest. Raise TracekitError when it fails."""
         self._program.stop()
         return Script(self._data, self._log)
 
-    def close(self) -> None:
-        """End perf, whatever state it is in; its events in the kernel go with it."""
-        self._program.close()
 
+class Script(TextRecording):
+    """What perf recorded: the text is that of perf script."""
 
-@dataclass
-class Script:
-    """What perf recorded, to be kept as the text of perf script; a `Recorded`."""
-
-    data: Path
-    log: Path
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def keep(
-        self, folder: Path, *, name: str, layout: dict[str, Any], compress: str
-    ) -> CaptureFiles:
-        """Write NAME.perf.txt and layout.json into `folder` and remove the spool files."""
-        file = f"{name}.perf.txt{SUFFIXES[compress]}"
-        with packing_writer(folder / file, compress) as target:
-            self._print(target)
-        self.data.unlink()
-        self.log.unlink()
-        own = {"records": self.counts["records"], "own_requests": self.counts["own"]}
-        about = {**layout["capture"], **own, "own_pid": os.getpid(), "foreign_bytes": 0}
-        loss = {"overrun": 0, "dropped": self.counts["lost"]}
-        content = {**layout, "processes": {}, "loss": loss, "capture": about}
-        write_json(folder / "layout.json", content)
-        return CaptureFiles(**own, **loss, foreign_bytes=0, files=(file,), disks_dropped=())
-
-    def _print(self, target: Any) -> None:
-        """Write what perf script prints; raise TracekitError when it fails."""
+    def _write_text(self, target: BinaryIO) -> None:
         command = ["perf", "script", "--ns", "--show-lost-events", "-i", str(self.data)]
-        rest = b""
-        with (
-            self.log.open("wb") as log,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as running,
-        ):
-            pipe = pipe_of(running.stdout)
-            while data := pipe.read(READ_BYTES):
-                target.write(data)
-                whole, newline, tail = (rest + data).rpartition(b"\n")
-                self._count(whole + newline)
-                rest = tail
-        if running.returncode != 0:
-            told = first_line(self.log.read_text(errors="replace"))
-            raise TracekitError(f"perf script cannot read what perf recorded: {told}", hint=REMEDY)
-
-    def _count(self, lines: bytes) -> None:
-        lost = _LOST.findall(lines)
-        self.counts["records"] += lines.count(b"\n") - len(lost)
-        self.counts["lost"] += sum(map(int, lost))
-        own = rb" %d \[\d+\] +[\d.]+: +block:block_bio_queue:" % os.getpid()
-        self.counts["own"] += len(re.findall(own, lines))
+        failure = "perf script cannot read what perf recorded"
+        for lines in self._whole_lines(command, failure, REMEDY):
+            target.write(lines)
+            lost = _LOST.findall(lines)
+            self.counts["records"] += lines.count(b"\n") - len(lost)
+            self.counts["lost"] += sum(map(int, lost))
+            self._count_own(lines)

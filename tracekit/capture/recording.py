@@ -5,8 +5,9 @@ from __future__ import annotations
 import lzma
 import os
 import re
+import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,10 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
+from msgspec import to_builtins
+from msgspec.structs import replace
 
+from tracekit.layout import CaptureSummary, Losses
 from tracekit.store import write_json
 
 MAGIC = 0x65617407
@@ -42,6 +46,7 @@ _COLUMNS_8 = [
 ]
 _PDU_LENGTH = struct.Struct("=H")
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
+_RELAYED = re.compile(r"(?P<device>.+)\.blktrace\.(?P<cpu>\d+)")
 _ACTION_MASK = 0xFFFF
 _QUEUED = 1
 _COMPLETED = 8
@@ -245,19 +250,95 @@ OWN_NAME = "tracekit"
 class CaptureFiles:
     """What a capture's folder holds."""
 
+    files: tuple[str, ...]
     records: int
     """Records of the kernel; the notify records added are not among them."""
     own_requests: int
     """Requests that the capturing process itself queued."""
-    overrun: int
     dropped: int
-    foreign_bytes: int
+    overrun: int = 0
+    foreign_bytes: int = 0
     """Bytes in the tracer's stream that were no record."""
-    files: tuple[str, ...]
     missed_at_most: int = 0
     """Events of all disks that the kernel did not show the source; which disk's is not known."""
     disks_dropped: tuple[tuple[str, int], ...] = ()
     """What `dropped` is made of, disk and count, where the source has a buffer for each disk."""
+
+
+@dataclass(frozen=True)
+class CaptureFolder:
+    """The folder that a capture is written to, and what is known of it besides the records."""
+
+    path: Path
+    name: str
+    """How its files begin."""
+    layout: Mapping[str, Any]
+    """The parts of layout.json that describe the disks."""
+    summary: CaptureSummary
+    compress: str = "none"
+    """none, xz or zstd, as SUFFIXES has them."""
+
+    def stem(self, device: str) -> str:
+        """Return how a disk's files begin: NAME, or NAME-DISK where several disks were captured."""
+        return self.name if len(self.layout["devices"]) == 1 else f"{self.name}-{device}"
+
+    def packed(self, name: str) -> str:
+        """Return the name that a file has when it is packed."""
+        return f"{name}{SUFFIXES[self.compress]}"
+
+    @contextmanager
+    def writer(self, name: str) -> Iterator[BinaryIO]:
+        """Yield the new file `name` without the suffix, which packs what is written."""
+        path = self.path / self.packed(name)
+        if self.compress == "xz":
+            with lzma.open(path, "wb", preset=6) as target:
+                yield cast(BinaryIO, target)
+        elif self.compress == "zstd":
+            with pa.CompressedOutputStream(str(path), "zstd") as target:
+                yield target
+        else:
+            with path.open("wb") as plain:
+                yield plain
+
+    def finish(
+        self, found: CaptureFiles, *, processes: Mapping[int, str] | None = None, **more: Any
+    ) -> CaptureFiles:
+        """Write layout.json; `more` are fields of its summary that some sources know."""
+        losses = Losses(overrun=found.overrun, dropped=found.dropped)
+        counts = {key: getattr(found, key) for key in ("records", "own_requests", "foreign_bytes")}
+        content = {
+            **self.layout,
+            "processes": {str(pid): text for pid, text in sorted((processes or {}).items())},
+            "loss": to_builtins(losses),
+            "capture": to_builtins(replace(self.summary, **counts, **more)),
+        }
+        write_json(self.path / "layout.json", content)
+        return found
+
+
+def write_relayed(
+    relay: Path, folder: CaptureFolder, *, own: Collection[int], dropped: Sequence[int]
+) -> CaptureFiles:
+    """Pack the files of blktrace(8) in the folder `relay`, DEVICE.blktrace.CPU; return what it is.
+
+    `own` are the threads of blktrace itself, `dropped` the records that each disk lost.
+    """
+    matches = ((_RELAYED.fullmatch(path.name), path) for path in relay.iterdir())
+    spools = {(match["device"], int(match["cpu"])): path for match, path in matches if match}
+    files = []
+    for (device, cpu), path in sorted(spools.items()):
+        file = f"{folder.stem(device)}.blktrace.{cpu}"
+        files.append(folder.packed(file))
+        with folder.writer(file) as target, path.open("rb") as source:
+            shutil.copyfileobj(source, target)
+    found = survey(list(spools.values()))
+    return CaptureFiles(
+        files=tuple(files),
+        records=found.records,
+        own_requests=sum(found.queued_by_pid.get(pid, 0) for pid in own),
+        dropped=sum(dropped),
+        foreign_bytes=found.foreign_bytes,
+    )
 
 
 @dataclass(frozen=True)
@@ -275,76 +356,67 @@ class Recording:
     clock_to_wall_ns: int
     """To be added to a record's time to get unix time."""
 
-    def keep(
-        self, folder: Path, *, name: str, layout: dict[str, Any], compress: str
-    ) -> CaptureFiles:
+    def write(self, folder: CaptureFolder) -> CaptureFiles:
         """Write the files of records and layout.json into `folder` and remove the spool files.
 
         They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
         """
-        return _keep(self, folder, name=name, layout=layout, compress=compress)
+        found = survey(list(self.spools.values()))
+        processes = self._names(found.pids)
+        files: list[str] = []
+        disks = folder.layout["devices"]
+        for disk in disks:
+            notes = self._notes(found, _number_of(disk), processes)
+            files += self._write_disk(disk, folder, notes=notes, is_ours=_chooser(disk, disks))
+        for spool in self.spools.values():
+            spool.unlink()
+        written = CaptureFiles(
+            files=tuple(files),
+            records=found.records,
+            own_requests=found.queued_by_pid.get(os.getpid(), 0),
+            dropped=self.dropped,
+            overrun=max(self.overrun, found.lost),
+            foreign_bytes=found.foreign_bytes,
+        )
+        return folder.finish(written, processes=processes, own_pid=os.getpid())
 
+    def _write_disk(
+        self,
+        disk: dict[str, Any],
+        folder: CaptureFolder,
+        *,
+        notes: list[bytes],
+        is_ours: Callable[[Any], Any] | None,
+    ) -> list[str]:
+        """Write a disk's file of each CPU and return the names."""
+        names = []
+        for cpu in range(max(self.spools) + 1):
+            # A CPU without records has its file too: blkparse stops at the first number it misses.
+            name = f"{folder.stem(disk['device'])}.blktrace.{cpu}"
+            names.append(folder.packed(name))
+            with folder.writer(name) as target:
+                first = notes if cpu == 0 else []
+                write_cpu_file(target, self.spools.get(cpu), cpu=cpu, notes=first, is_ours=is_ours)
+        return names
 
-def _keep(
-    recording: Recording, folder: Path, *, name: str, layout: dict[str, Any], compress: str
-) -> CaptureFiles:
-    found = survey(list(recording.spools.values()))
-    processes = _names(recording, found.pids)
-    files: list[str] = []
-    for disk in layout["devices"]:
-        path = folder / stem_of(name, disk["device"], layout=layout)
-        notes = _notes(found, _number_of(disk), processes, recording)
-        is_ours = _chooser(disk, layout["devices"])
-        files += _write_disk(recording, path, compress=compress, notes=notes, is_ours=is_ours)
-    for spool in recording.spools.values():
-        spool.unlink()
-    overrun = max(recording.overrun, found.lost)
-    own_requests = found.queued_by_pid.get(os.getpid(), 0)
-    layout = {
-        **layout,
-        "processes": {str(pid): text for pid, text in sorted(processes.items())},
-        "loss": {"overrun": overrun, "dropped": recording.dropped},
-        "capture": {
-            **layout["capture"],
-            "records": found.records,
-            "own_pid": os.getpid(),
-            "own_requests": own_requests,
-            "foreign_bytes": found.foreign_bytes,
-        },
-    }
-    write_json(folder / "layout.json", layout)
-    return CaptureFiles(
-        records=found.records,
-        own_requests=own_requests,
-        overrun=overrun,
-        dropped=recording.dropped,
-        foreign_bytes=found.foreign_bytes,
-        files=tuple(files),
-    )
+    def _names(self, pids: set[int]) -> dict[int, str]:
+        """Return the name of each process in the records, as far as it can be known."""
+        names = {pid: self.processes[pid] for pid in pids if pid in self.processes}
+        for pid in pids - names.keys():
+            comm = Path(f"/proc/{pid}/comm")
+            if pid == 0:
+                names[pid] = "swapper"
+            elif comm.exists():
+                names[pid] = comm.read_text(errors="replace").strip()
+        if os.getpid() in pids:
+            names[os.getpid()] = OWN_NAME
+        return names
 
-
-def _write_disk(
-    recording: Recording,
-    path: Path,
-    *,
-    compress: str,
-    notes: list[bytes],
-    is_ours: Callable[[Any], Any] | None,
-) -> list[str]:
-    """Write PATH.blktrace.CPU of each CPU and return the names."""
-    names = []
-    for cpu in range(max(recording.spools) + 1):
-        # A CPU without records has its file too: blkparse stops at the first number it misses.
-        names.append(f"{path.name}.blktrace.{cpu}{SUFFIXES[compress]}")
-        with packing_writer(path.parent / names[-1], compress) as target:
-            spool, first = recording.spools.get(cpu), notes if cpu == 0 else []
-            write_cpu_file(target, spool, cpu=cpu, notes=first, is_ours=is_ours)
-    return names
-
-
-def stem_of(name: str, device: str, *, layout: dict[str, Any]) -> str:
-    """Return how a disk's files begin: NAME, or NAME-DISK where several disks were captured."""
-    return name if len(layout["devices"]) == 1 else f"{name}-{device}"
+    def _notes(self, found: Survey, device: int, processes: dict[int, str]) -> list[bytes]:
+        if found.first_ns is None or device not in found.devices:
+            return []
+        wall_ns = found.first_ns + self.clock_to_wall_ns
+        return notify_records(found, device, processes=processes, wall_ns=wall_ns)
 
 
 def _number_of(disk: dict[str, Any]) -> int:
@@ -352,9 +424,9 @@ def _number_of(disk: dict[str, Any]) -> int:
 
 
 def _chooser(disk: dict[str, Any], disks: list[dict[str, Any]]) -> Callable[[Any], Any] | None:
-    """Return what tells a disk's records by their device numbers; one disk has them all.
+    """Return what selects a disk's records by their device numbers; one disk has them all.
 
-    What is of no captured disk goes with the first one, so that nothing is left out in silence.
+    Records of no captured disk go with the first one, so that nothing is left out unnoticed.
     """
     if len(disks) == 1:
         return None
@@ -362,40 +434,3 @@ def _chooser(disk: dict[str, Any], disks: list[dict[str, Any]]) -> Callable[[Any
     if disk is not disks[0]:
         return lambda column: column == number
     return lambda column: ~np.isin(column, others)
-
-
-def _names(recording: Recording, pids: set[int]) -> dict[int, str]:
-    """Return the name of each process in the records, as far as it can be known."""
-    names = {pid: recording.processes[pid] for pid in pids if pid in recording.processes}
-    for pid in pids - names.keys():
-        comm = Path(f"/proc/{pid}/comm")
-        if pid == 0:
-            names[pid] = "swapper"
-        elif comm.exists():
-            names[pid] = comm.read_text(errors="replace").strip()
-    if os.getpid() in pids:
-        names[os.getpid()] = OWN_NAME
-    return names
-
-
-def _notes(
-    found: Survey, device: int, processes: dict[int, str], recording: Recording
-) -> list[bytes]:
-    if found.first_ns is None or device not in found.devices:
-        return []
-    wall_ns = found.first_ns + recording.clock_to_wall_ns
-    return notify_records(found, device, processes=processes, wall_ns=wall_ns)
-
-
-@contextmanager
-def packing_writer(path: Path, compress: str) -> Iterator[BinaryIO]:
-    """Yield a new file that packs what is written: none, xz or zstd, as SUFFIXES has them."""
-    if compress == "xz":
-        with lzma.open(path, "wb", preset=6) as target:
-            yield cast(BinaryIO, target)
-    elif compress == "zstd":
-        with pa.CompressedOutputStream(str(path), "zstd") as target:
-            yield target
-    else:
-        with path.open("wb") as plain:
-            yield plain

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET, to_builtins
+
 from tracekit.capture import blk_tracer, blktrace, bpftrace, perf
 from tracekit.capture.blk_tracer import BlkTracer
 from tracekit.capture.blktrace import Blktrace
@@ -18,10 +20,11 @@ from tracekit.capture.command import Ran, Stop, run, run_untraced, signals_held
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes, only_capture
 from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout, read_mounts
 from tracekit.capture.perf import Perf
-from tracekit.capture.recording import CaptureFiles
+from tracekit.capture.recording import CaptureFiles, CaptureFolder
 from tracekit.capture.source import Recorded, Source
 from tracekit.capture.tracefs import read_setting, tracefs_folder
 from tracekit.errors import TracekitError, UsageError
+from tracekit.layout import CaptureSummary, DiskCounters, Reading
 from tracekit.store import new_folder
 
 
@@ -87,8 +90,8 @@ def choose(given: str | None, *, tracefs: Path, disks: Sequence[Path] = ()) -> C
         if reason is None:
             return Choice(known.name, refused)
         refused[known.name] = reason
-    told = "; ".join(f"{name}: {why}" for name, why in refused.items())
-    raise TracekitError(f"block events cannot be captured: {told}", hint=wanted[0].remedy)
+    reasons = "; ".join(f"{name}: {why}" for name, why in refused.items())
+    raise TracekitError(f"block events cannot be captured: {reasons}", hint=wanted[0].remedy)
 
 
 FIELDS = {"read": 0, "write": 4, "discard": 11, "flush": 15}
@@ -104,25 +107,15 @@ WHY_OLD = "the kernel, before 4.18, counts discards as writes"
 
 
 @dataclass(frozen=True)
-class Reading:
+class CountersRead:
     """The counters of a disk at a moment."""
 
-    before_ns: int
-    """CLOCK_MONOTONIC before the file was read."""
-    after_ns: int
-    in_flight: int
-    completed: dict[str, int]
-    """By the names of FIELDS; those that this kernel has."""
+    reading: Reading
     identity: int
     """Of the disk's folder: another disk of the same name has another."""
 
-    def as_json(self) -> dict[str, Any]:
-        """Return what layout.json keeps."""
-        kept = {name: getattr(self, name) for name in ("before_ns", "after_ns", "in_flight")}
-        return kept | {"completed": self.completed}
 
-
-def read_all(disks: Sequence[Path]) -> list[Reading | str]:
+def read_all(disks: Sequence[Path]) -> list[CountersRead | str]:
     """Read the counters of each disk, a folder in /sys/block; or the reason why they tell nothing.
 
     A reading takes some 20 us, with which requests of other disks may go on.
@@ -130,7 +123,7 @@ def read_all(disks: Sequence[Path]) -> list[Reading | str]:
     return [_read(disk) for disk in disks]
 
 
-def _read(disk: Path) -> Reading | str:
+def _read(disk: Path) -> CountersRead | str:
     if _setting(disk / "queue/iostats") == "0":
         return WHY_OFF
     if _setting(disk / "queue/iostats_passthrough") == "1":
@@ -146,7 +139,10 @@ def _read(disk: Path) -> Reading | str:
     if len(values) <= FIELDS["discard"]:
         return WHY_OLD
     completed = {name: values[at] for name, at in FIELDS.items() if at < len(values)}
-    return Reading(before_ns, after_ns, values[IN_FLIGHT], completed, identity)
+    reading = Reading(
+        before_ns=before_ns, after_ns=after_ns, in_flight=values[IN_FLIGHT], completed=completed
+    )
+    return CountersRead(reading, identity)
 
 
 def _setting(file: Path) -> str | None:
@@ -156,24 +152,25 @@ def _setting(file: Path) -> str | None:
         return None
 
 
-def told(
-    disks: Sequence[Path], *, begin: Sequence[Reading | str], end: Sequence[Reading | str]
-) -> list[dict[str, Any]]:
-    """Return `counters` of layout.json: of each disk both readings, or why they tell nothing."""
+def counters_of(
+    disks: Sequence[Path],
+    *,
+    begin: Sequence[CountersRead | str],
+    end: Sequence[CountersRead | str],
+) -> list[DiskCounters]:
+    """Return `counters` of layout.json: of each disk both readings, or why there are none."""
     return [
-        {"device": disk.name, **_pair(first, last)}
-        for disk, first, last in zip(disks, begin, end, strict=True)
+        _pair(disk.name, first, last) for disk, first, last in zip(disks, begin, end, strict=True)
     ]
 
 
-def _pair(begin: Reading | str, end: Reading | str) -> dict[str, Any]:
-    if isinstance(begin, str):
-        return {"why_not": begin}
-    if isinstance(end, str):
-        return {"why_not": end}
+def _pair(device: str, begin: CountersRead | str, end: CountersRead | str) -> DiskCounters:
+    if isinstance(begin, str) or isinstance(end, str):
+        why_not = begin if isinstance(begin, str) else str(end)
+        return DiskCounters(device=device, why_not=why_not)
     if begin.identity != end.identity:
-        return {"why_not": WHY_GONE}
-    return {"begin": begin.as_json(), "end": end.as_json()}
+        return DiskCounters(device=device, why_not=WHY_GONE)
+    return DiskCounters(device=device, begin=begin.reading, end=end.reading)
 
 
 @dataclass(frozen=True)
@@ -251,9 +248,13 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
             if not disk.is_dir()
         ]
         overhead = _overhead(ran, untraced_s)
-        layout["counters"] = counters
-        layout["capture"] = _about(source.name, options, overhead)
-        kept = recorded.keep(part, name=output.name, layout=layout, compress=options.compress)
+        layout["counters"] = to_builtins(counters)
+        summary = CaptureSummary(
+            source=source.name, command=list(options.command), overhead=overhead or UNSET
+        )
+        kept = recorded.write(
+            CaptureFolder(part, output.name, layout, summary, compress=options.compress)
+        )
     status = ran.exit_status if ran else None
     said = (*notes, *choice.notes)
     return Captured(kept, duration_s, status, stop.name, said, source.name, overhead)
@@ -263,11 +264,6 @@ def _untraced(options: CaptureOptions) -> float | None:
     if not options.runs_untraced:
         return None
     return run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
-
-
-def _about(source: str, options: CaptureOptions, overhead: dict[str, Any] | None) -> dict[str, Any]:
-    about = {"source": source, "command": list(options.command)}
-    return about | ({"overhead": overhead} if overhead else {})
 
 
 @contextmanager
@@ -325,7 +321,7 @@ def _record(
     stop: Stop,
     *,
     disks: Sequence[Path],
-) -> tuple[Recorded, Ran | None, list[dict[str, Any]]]:
+) -> tuple[Recorded, Ran | None, list[DiskCounters]]:
     """Run the source until it is time to stop; the settings are given back at once.
 
     Return also what the disks' own counters say of the time in which it recorded.
@@ -352,7 +348,7 @@ def _record(
         else:
             _drain_until_done(drain, options, stop)
         time.sleep(SETTLE_S)
-        counters = told(disks, begin=begin, end=read_all(disks))
+        counters = counters_of(disks, begin=begin, end=read_all(disks))
         return source.stop(), ran, counters
     finally:
         source.close()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, BinaryIO, Protocol
 
-from tracekit.capture.recording import CaptureFiles
+from msgspec import UNSET
+
+from tracekit.capture.recording import CHUNK_BYTES, CaptureFiles, CaptureFolder
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
 
@@ -17,9 +22,7 @@ from tracekit.errors import TracekitError
 class Recorded(Protocol):
     """What a source recorded, in spool files of the capture's folder."""
 
-    def keep(
-        self, folder: Path, *, name: str, layout: dict[str, Any], compress: str
-    ) -> CaptureFiles:
+    def write(self, folder: CaptureFolder) -> CaptureFiles:
         """Write the capture's files and layout.json into `folder` and remove the spool files."""
 
 
@@ -135,14 +138,90 @@ class Program:
 
     def failure(self, what: str) -> TracekitError:
         """Return the error that says what went wrong, with the program's own first words."""
-        said = self._log.read_text(errors="replace") if self._log.exists() else ""
-        told = first_line(said, noise=self._noise)
+        log = self._log.read_text(errors="replace") if self._log.exists() else ""
+        reason = first_line(log, noise=self._noise)
         if os.statvfs(self._log.parent).f_bavail > 0:
-            return TracekitError(f"{what}: {told}", hint=self._remedy)
+            return TracekitError(f"{what}: {reason}", hint=self._remedy)
         return TracekitError(
             f"{what}: no space is left on the file system of {self._log.parent.parent}",
             hint="free some space, or choose an --output on another file system",
         )
+
+
+class ProgramSource:
+    """A source whose program writes what it records into a file by itself."""
+
+    def __init__(self, program: Program, data: Path, *, buffer_kib: int) -> None:
+        self._program, self._data, self._buffer_kib = program, data, buffer_kib
+        self._seen_bytes = 0
+
+    def drain(self) -> int:
+        """Return the bytes that the program wrote since the last call."""
+        self._program.check()
+        before = self._seen_bytes
+        self._seen_bytes = self._data.stat().st_size if self._data.exists() else 0
+        return self._seen_bytes - before
+
+    def close(self) -> None:
+        """End the program, whatever state it is in; its events in the kernel go with it."""
+        self._program.close()
+
+
+@dataclass
+class TextRecording:
+    """What a program recorded, to be kept as text of perf script; a `Recorded`."""
+
+    data: Path
+    log: Path
+    missed_at_most: int | None = None
+    """Events of all disks that the kernel did not show the program; None: it shows all."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Of `records`, `own` requests, `lost` records and `foreign` bytes."""
+
+    def write(self, folder: CaptureFolder) -> CaptureFiles:
+        """Write NAME.perf.txt and layout.json into `folder` and remove the spool files."""
+        file = f"{folder.name}.perf.txt"
+        with folder.writer(file) as target:
+            self._write_text(target)
+        self.data.unlink()
+        self.log.unlink()
+        found = CaptureFiles(
+            files=(folder.packed(file),),
+            records=self.counts["records"],
+            own_requests=self.counts["own"],
+            dropped=self.counts["lost"],
+            foreign_bytes=self.counts["foreign"],
+            missed_at_most=self.missed_at_most or 0,
+        )
+        missed = UNSET if self.missed_at_most is None else self.missed_at_most
+        return folder.finish(found, own_pid=os.getpid(), missed_at_most=missed)
+
+    def _write_text(self, target: BinaryIO) -> None:
+        raise NotImplementedError
+
+    def _count_own(self, lines: bytes) -> None:
+        """Count the requests that this process queued."""
+        own = rb" %d \[\d+\] +[\d.]+: +block:block_bio_queue:" % os.getpid()
+        self.counts["own"] += len(re.findall(own, lines))
+
+    def _whole_lines(self, command: Sequence[str], failure: str, hint: str = "") -> Iterator[bytes]:
+        """Yield what a command prints, whole lines at a time, and last what has no line end.
+
+        Raise TracekitError that begins with `failure` when it fails.
+        """
+        plain = {**os.environ, "LC_ALL": "C"}
+        with (
+            self.log.open("wb") as log,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=plain) as running,
+        ):
+            rest = b""
+            while data := pipe_of(running.stdout).read(CHUNK_BYTES):
+                whole, newline, rest = (rest + data).rpartition(b"\n")
+                yield whole + newline
+            yield rest
+        if running.returncode != 0:
+            reason = first_line(self.log.read_text(errors="replace"))
+            raise TracekitError(f"{failure}: {reason}", hint=hint)
 
 
 def pipe_of(pipe: IO[bytes] | None) -> IO[bytes]:
@@ -152,13 +231,8 @@ def pipe_of(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-def size_of(path: Path) -> int:
-    """Return how many bytes a file has; 0 when it is not there yet."""
-    return path.stat().st_size if path.exists() else 0
-
-
 def first_line(text: str, *, noise: str = "") -> str:
     """Return the first line that says something, and not `noise` if that is given."""
     lines = [line.strip() for line in text.splitlines()]
-    told = [line for line in lines if line and not (noise and noise in line)]
-    return told[0] if told else "it gave no reason"
+    found = (line for line in lines if line and not (noise and noise in line))
+    return next(found, "it gave no reason")

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from tracekit._native import PROGRAM, program_path
-from tracekit.capture.recording import SUFFIXES, packing_writer, survey
+from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relayed
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.image import GUEST, Image, build, cache_folder, make_file_system, run_tool
 from tracekit.lab.machine import (
@@ -26,7 +27,8 @@ from tracekit.lab.machine import (
     start,
     tail,
 )
-from tracekit.store import scratch_folder, write_json
+from tracekit.layout import CaptureSummary
+from tracekit.store import scratch_folder
 from tracekit.units import MIB
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -159,7 +161,6 @@ SCRATCH_BYTES = 64 << 30
 RESULT_BYTES = 16 << 30
 BOOT_LIMIT_S = 300.0
 DONE = "done"
-REFUSED_STATUS = 125
 
 
 @dataclass(frozen=True)
@@ -255,20 +256,7 @@ def _format(path: Path) -> None:
     run_tool("mke2fs", "-q", "-t", "ext4", "-b", "4096", "-O", "^has_journal", str(path))
 
 
-FILE = re.compile(r"(?P<device>.+)\.blktrace\.(?P<cpu>\d+)")
 DROPPED = re.compile(r"Total:\s+\d+ events \(dropped (\d+)\)")
-
-
-@dataclass(frozen=True)
-class CaptureFiles:
-    """What a capture's folder holds."""
-
-    records: int
-    own_requests: int
-    """Requests that blktrace itself queued."""
-    dropped: int
-    """Records that blktrace had no room for."""
-    files: tuple[str, ...]
 
 
 def collect(ended: Ended, job: Job, *, folder: Path, name: str, compress: str) -> CaptureFiles:
@@ -276,54 +264,30 @@ def collect(ended: Ended, job: Job, *, folder: Path, name: str, compress: str) -
 
     The files are NAME.blktrace.CPU, for several disks NAME-DISK.blktrace.CPU, and layout.json.
     """
-    sources = sorted((ended.folder / "trace").iterdir())
-    matches = [(match, path) for path in sources if (match := FILE.fullmatch(path.name))]
-    summary = (ended.folder / "blktrace.log").read_text(errors="replace")
-    totals = DROPPED.findall(summary)
-    devices = sorted({match["device"] for match, _ in matches})
-    if not matches or len(totals) != len(devices):
-        raise TracekitError(f"blktrace left no whole trace in the guest:\n{summary.strip()}")
-    files = []
-    for match, path in matches:
-        stem = name if len(devices) == 1 else f"{name}-{match['device']}"
-        files.append(f"{stem}.blktrace.{match['cpu']}{SUFFIXES[compress]}")
-        with packing_writer(folder / files[-1], compress) as target:
-            target.write(path.read_bytes())
-    found = survey([path for _, path in matches])
-    own = map(int, (ended.folder / "tracer").read_text().split())
-    kept = CaptureFiles(
-        records=found.records,
-        own_requests=sum(found.queued_by_pid.get(pid, 0) for pid in own),
-        dropped=sum(map(int, totals)),
-        files=tuple(files),
+    relay = ended.folder / "trace"
+    log = (ended.folder / "blktrace.log").read_text(errors="replace")
+    totals = [int(lost) for lost in DROPPED.findall(log)]
+    devices = {path.name.partition(".blktrace.")[0] for path in relay.glob("*.blktrace.*")}
+    if not devices or len(totals) != len(devices):
+        raise TracekitError(f"blktrace left no whole trace in the guest:\n{log.strip()}")
+    layout = json.loads((ended.folder / "layout.json").read_text())
+    summary = CaptureSummary(
+        source="lab-blktrace", command=list(job.command), lab=_settings(ended, job)
     )
-    write_json(folder / "layout.json", _layout(ended, job, kept))
-    return kept
+    target = CaptureFolder(folder, name, layout, summary, compress)
+    own = [int(pid) for pid in (ended.folder / "tracer").read_text().split()]
+    return target.finish(write_relayed(relay, target, own=own, dropped=totals))
 
 
-def _layout(ended: Ended, job: Job, kept: CaptureFiles) -> dict[str, object]:
-    """Return the guest's layout with what is known of the capture."""
-    layout: dict[str, object] = json.loads((ended.folder / "layout.json").read_text())
+def _settings(ended: Ended, job: Job) -> dict[str, Any]:
+    """Return what layout.json keeps of the guest."""
+    latencies = {part.role: part.latency_ns for disk in job.disks for part in disk.parts}
     return {
-        **layout,
-        "processes": {},
-        "loss": {"overrun": 0, "dropped": kept.dropped},
-        "capture": {
-            "source": "lab-blktrace",
-            "command": list(job.command),
-            "records": kept.records,
-            "own_requests": kept.own_requests,
-            "foreign_bytes": 0,
-            "lab": {
-                "accelerator": ended.accelerator,
-                "memory_mib": job.memory_mib,
-                "limit_bytes": job.limit_bytes,
-                "prepare": job.prepare,
-                "mount_options": job.mount_options,
-                "packages": list(job.packages),
-                "latency_ns": {
-                    part.role: part.latency_ns for disk in job.disks for part in disk.parts
-                },
-            },
-        },
+        "accelerator": ended.accelerator,
+        "memory_mib": job.memory_mib,
+        "limit_bytes": job.limit_bytes,
+        "prepare": job.prepare,
+        "mount_options": job.mount_options,
+        "packages": list(job.packages),
+        "latency_ns": latencies,
     }

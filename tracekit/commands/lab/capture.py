@@ -12,7 +12,8 @@ import typer
 from tracekit.errors import PartialError, UsageError
 
 if TYPE_CHECKING:
-    from tracekit.lab.session import CaptureFiles, Ended
+    from tracekit.capture.recording import CaptureFiles
+    from tracekit.lab.session import Ended
 
 
 def capture(  # noqa: PLR0913 - a command's parameters are its options
