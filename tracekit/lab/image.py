@@ -338,10 +338,9 @@ def build(
 
     Raise TracekitError when the machine lacks a tool or apt cannot get a package.
     """
-    reason = reason_not_to_run()
-    if reason:
-        raise TracekitError(f"no lab on this machine: {reason}")
     image = find_image(packages)
+    if reason := reason_not_to_run():
+        raise TracekitError(f"no lab on this machine: {reason}")
     cache_folder().mkdir(parents=True, exist_ok=True)
     with _only_build():
         if image.is_built and not again:
