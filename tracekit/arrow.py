@@ -15,21 +15,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, first_line
 
 BATCH_ROWS = 1 << 18
 
 
-def open_table(path: Path, needed: Sequence[str] = ()) -> Any:
-    """Open a Parquet file; raise InputError when it is none or lacks one of the columns."""
+def open_table(path: Path, needed: Sequence[str] = (), *, hint: str = "make it again") -> Any:
+    """Open a Parquet file; raise InputError if it is not one or a needed column is missing."""
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        message = f"{path} is not a readable Parquet file: {error}"
-        raise InputError(message, hint="make it again") from None
+        message = f"{path} is not a readable Parquet file: {first_line(error)}"
+        raise InputError(message, hint=hint) from None
     missing = [name for name in needed if name not in file.schema_arrow.names]
     if missing:
-        raise InputError(f"{path} lacks the columns {', '.join(missing)}", hint="make it again")
+        file.close()
+        raise InputError(f"{path} lacks the columns {', '.join(missing)}", hint=hint)
     return file
 
 
@@ -137,7 +138,7 @@ Item = TypeVar("Item")
 
 
 def row_count(file: Path) -> int:
-    """Return a Parquet file's number of rows; raise InputError when it is none."""
+    """Return a Parquet file's number of rows; raise InputError if it is not one."""
     return int(open_table(file).metadata.num_rows)
 
 

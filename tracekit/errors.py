@@ -96,9 +96,14 @@ def foreign_error(error: Exception) -> TracekitError | None:
     library = type(error).__module__.partition(".")[0]
     # Arrow says of damaged data that it cannot be read with an OSError without a number.
     if isinstance(error, OSError) or library in ("pyarrow", "duckdb", "_duckdb"):
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return InputError(f"a table cannot be read or written: {reason}", hint=DAMAGED)
+        message = f"a table cannot be read or written: {first_line(error)}"
+        return InputError(message, hint=DAMAGED)
     return None
+
+
+def first_line(error: Exception) -> str:
+    """Return an error's message without the listings that follow it."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def escape(text: str) -> str:

@@ -5,45 +5,27 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec import UNSET, UnsetType
 
-from tracekit import __version__
-from tracekit.errors import InputError
-from tracekit.tables import (
-    BLOCKS,
-    COMPARISON,
-    FIDELITY,
-    FIDELITY_CURVE,
-    FILE_OPERATIONS,
-    FILES,
-    PLACEMENT,
-    REQUESTS,
-    SCHEMA_VERSION,
-    VERIFICATION,
-    WORKING_SET,
-)
+from tracekit import __version__, tables
+from tracekit.arrow import open_table
+from tracekit.errors import InputError, first_line
+from tracekit.tables import SCHEMA_VERSION
 
 LARGEST = (1 << 63) - 1
 """What a column can hold, so that any number of the folder fits."""
 
-TABLES = {
-    "requests": REQUESTS,
-    "blocks": BLOCKS,
-    "working_set": WORKING_SET,
-    "file_operations": FILE_OPERATIONS,
-    "files": FILES,
-    "simulations/placement": PLACEMENT,
-    "verification": VERIFICATION,
-    "comparison": COMPARISON,
-    "fidelity": FIDELITY,
-    "fidelity_curve": FIDELITY_CURVE,
-}
+_READ_BY_STAGES = (
+    *("requests", "blocks", "working_set", "file_operations", "files", "placement"),
+    *("verification", "comparison", "fidelity", "fidelity_curve"),
+)
+TABLES = {table.place: table.columns for table in tables.TABLES if table.name in _READ_BY_STAGES}
 """The tables that one stage reads of another, by their place in the trace folder."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
@@ -126,7 +108,7 @@ class MissingOfDisk(Record):
 
 
 class MissingCompletions(Record):
-    """Completions that the trace lacks, by the kernel's own counters."""
+    """Completions that are missing in the trace, by the kernel's own counters."""
 
     at_least: Count
     at_most: Count
@@ -217,13 +199,13 @@ def validate(content: Any, kind: type[Kind], *, file: Path, hint: str) -> Kind:
 
 
 def read_object(file: Path, *, hint: str) -> dict[str, Any]:
-    """Return the JSON object in a file; raise InputError that says why there is none.
+    """Return the JSON object in a file; raise InputError if there is none.
 
-    Numbers that are not finite and halves of surrogate pairs are refused: no later file could hold
+    Numbers that are not finite and halves of surrogate pairs are rejected: no later file could hold
     them.
     """
     try:
-        content = json.loads(file.read_text("utf-8"), parse_constant=_refuse, parse_float=_finite)
+        content = json.loads(file.read_text("utf-8"), parse_constant=_reject, parse_float=_finite)
         json.dumps(content, ensure_ascii=False).encode()
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}", hint=hint) from None
@@ -238,7 +220,7 @@ def read_object(file: Path, *, hint: str) -> dict[str, Any]:
     return content
 
 
-def _refuse(name: str) -> float:
+def _reject(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 
 
@@ -254,16 +236,8 @@ def check_table(file: Path, schema: pa.Schema, *, hint: str, may_have_nulls: boo
 
     Reads the footer only: names, types, and that columns without nulls have none.
     """
-    try:
-        table = pq.ParquetFile(file)
-    except (pa.ArrowException, OSError) as error:
-        message = f"{file} is not a readable Parquet file: {first_line(error)}"
-        raise InputError(message, hint=hint) from None
-    with table:
+    with open_table(file, schema.names, hint=hint) as table:
         stored = table.schema_arrow
-        missing = [name for name in schema.names if name not in stored.names]
-        if missing:
-            raise InputError(f"{file} lacks the columns {', '.join(missing)}", hint=hint)
         for field in schema:
             found = stored.field(field.name)
             if found.type != field.type:
@@ -288,11 +262,6 @@ def impossible_values(what: str, error: Exception) -> InputError:
         f"{what} cannot be worked out from this trace's tables: {first_line(error)}",
         hint="they are damaged or of a damaged capture: parse it again, and check the warnings",
     )
-
-
-def first_line(error: Exception) -> str:
-    """Return an error's message without the listings that follow it."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 STAGE = "parse"
@@ -332,3 +301,20 @@ ADVICE = {
 def warning(code: str, message: str, *, stage: str = STAGE) -> TraceWarning:
     """Return a warning; `code` is one of ADVICE, `stage` the one that warns."""
     return TraceWarning(code=code, message=message, advice=ADVICE[code], stage=stage)
+
+
+def warnings_of(
+    found: Iterable[tuple[str, object, str]], *, stage: str = STAGE
+) -> list[TraceWarning]:
+    """Return the warnings that apply, each given by its code, whether it applies, its message."""
+    return [warning(code, message, stage=stage) for code, applies, message in found if applies]
+
+
+def inferences_of(
+    found: Iterable[tuple[str, Any, str]], *, stage: str | UnsetType = UNSET
+) -> list[Inference]:
+    """Return inferences, each given by what was concluded, its value and the evidence."""
+    return [
+        Inference(what=what, value=value, evidence=evidence, stage=stage)
+        for what, value, evidence in found
+    ]

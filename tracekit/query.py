@@ -23,8 +23,8 @@ import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.metadata import first_line, impossible_values
+from tracekit.errors import InputError, TracekitError, UsageError, first_line
+from tracekit.metadata import impossible_values
 from tracekit.paths import data_folder
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import MADE_BY, TABLES

@@ -30,8 +30,8 @@ def encodings(schema: Any) -> dict[str, Any]:
     """Return how to store the columns: times and places as differences, texts by dictionary.
 
     Measured on a million requests of a capture: a fifth less time and space than dictionaries for
-    all columns, and a fifth less time without the extremes of words and flags, which tell nothing
-    of a group. Pages of a MiB in place of 20,000 rows, and small numbers as they are, take another
+    all columns, and a fifth less time without the extremes of words and flags, which are of no use
+    for a group. Pages of a MiB in place of 20,000 rows, and small numbers as they are, take another
     fifth of the time and a sixth of the space. Splitting places into bytes would take a tenth
     less again, but of the encodings it alone is too new for readers such as Spark's.
     """
@@ -57,7 +57,7 @@ class TraceFolder:
     """A trace on disk: `trace.json`, `requests.parquet`, and the tables that stages added."""
 
     def __init__(self, path: Path) -> None:
-        """Open an existing folder; raise InputError when it is no trace folder of this schema."""
+        """Open an existing folder; raise InputError if it is not a trace folder of this schema."""
         self.path = path
         self.content, self.info = _read_info(path)
 
@@ -207,7 +207,7 @@ def left_behind(path: Path) -> Iterator[Path]:
 def _claimed(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """Yield a new temporary name beside `path`, which is gone when the block ends.
 
-    A lock on what it names tells that its process lives; what a killed one left beside the same
+    A lock on what it names shows that its process lives; what a killed one left beside the same
     path is removed first.
     """
     for stale in left_behind(path):
@@ -275,7 +275,7 @@ def write_batches(
 ) -> int:
     """Stream record batches into one zstd Parquet file and return the number of rows.
 
-    Rows are gathered into row groups of about a million; `on_rows` is told of each batch's rows.
+    Rows are gathered into row groups of about a million; `on_rows` gets each batch's rows.
     The dictionaries of text columns may differ from batch to batch.
     """
 

@@ -685,5 +685,5 @@ MADE_BY = {table.name: table.made_by for table in TABLES}
 
 
 def role_codes(column: Any) -> NDArray[np.int32]:
-    """Return each role's index in ROLES; a name that is none of them is `unknown`."""
+    """Return each role's index in ROLES; any other name is `unknown`."""
     return np.minimum(name_codes(column, list(ROLES)), ROLES.index("unknown"))

@@ -162,7 +162,7 @@ class Blktrace:
 def _interrupted(running: subprocess.Popen[bytes]) -> bool:
     """Ask blktrace to end until it does; return whether it did in time.
 
-    A thread of its that has begun a moment ago may not be told of the first signal.
+    A thread that it has just started may not get the first signal.
     """
     for _ in range(round(STOP_S / ASK_AGAIN_S)):
         running.send_signal(signal.SIGINT)

@@ -18,21 +18,26 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from tracekit._native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Calls, Known, Start
 from tracekit.arrow import array_of, texts_of, words_of
 from tracekit.capture.command import run, run_untraced, signals_held
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.metadata import Clock, Inference, Loss, Source, TraceInfo, TraceWarning, warning
-from tracekit.store import new_folder, write_batches, write_info, write_table
-from tracekit.tables import (
-    EVIDENCE,
-    FILE_KINDS,
-    FILE_OPERATION_NAMES,
-    FILE_OPERATIONS,
-    FILES,
+from tracekit.metadata import (
+    Clock,
+    Inference,
+    Loss,
+    Record,
+    Source,
+    TraceInfo,
+    TraceWarning,
+    inferences_of,
+    warnings_of,
 )
+from tracekit.store import new_folder, write_batches, write_info, write_table
+from tracekit.tables import EVIDENCE, FILE_KINDS, FILE_OPERATION_NAMES, FILE_OPERATIONS, FILES
 
 MOST_BAD_RATIO = 0.01
 AFTER = EVIDENCE.index("after")
@@ -174,7 +179,7 @@ def _files(paths: list[bytes], facts: Any, hashes: Hashes | None) -> pa.Table:
     """Return the table of the files that a row names."""
     used = np.flatnonzero(facts["is_used"])
     facts = facts[used]
-    # A kind that nothing tells is that of names that were asked for and never there.
+    # Names of unknown kind were asked for and never existed.
     kinds = np.maximum(facts["kind"], 1) - 1
     if hashes is None:
         shown = [paths[place].decode(errors="backslashreplace") for place in used]
@@ -205,13 +210,13 @@ FOLLOWED = (
     *("clone", "clone3", "fork", "vfork", "execve", "execveat", "exit", "exit_group"),
     *("chdir", "fchdir", "prctl"),
 )
-# What moves bytes or names in ways that no row can stand for: told by name and number.
+# What moves bytes or names in ways that no row can stand for: reported by name and number.
 COUNTED = (
     *("io_uring_setup", "io_uring_enter", "io_submit", "open_by_handle_at", "chroot"),
     *("pivot_root", "symlink", "symlinkat", "mknod", "mknodat", "vmsplice", "tee"),
 )
 # Numbers instead of names of flags (-X raw) are short and need no table; -s 0 keeps what is read
-# and written out of the text; -y tells what is behind descriptors that were never seen opened.
+# and written out of the text; -y names what is behind descriptors that were never seen opened.
 OPTIONS = (
     *("-f", "-y", "-s", "0", "-X", "raw", "--seccomp-bpf", "--quiet=attach,personality"),
     *("--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns"),
@@ -344,7 +349,7 @@ def trace_info(found: FileCapture, options: FileOptions) -> TraceInfo:
             backwards=stats["backwards"],
             forced=stats["forced"],
         ),
-        capture=_about(found, options),
+        capture=to_builtins(_summary(found, options)),
         inferences=_inferences(found),
         warnings=_warnings(found),
     )
@@ -363,31 +368,49 @@ def _counts(found: FileCapture) -> dict[str, Any]:
     }
 
 
-def _about(found: FileCapture, options: FileOptions) -> dict[str, Any]:
-    hides = options.hashes_names
-    return {
-        "source": NAME,
-        "command": [] if hides else list(options.command),
-        "below": None if hides or options.below is None else str(options.below),
-        "hashed_names": hides,
-        "exit_status": found.exit_status,
-        "stopped_by": found.stopped_by,
-        "overhead": _overhead(found),
-    }
+class Overhead(Record):
+    """What tracing cost, as far as it was measured."""
+
+    traced_ns: int
+    untraced_ns: int | None
+    ratio: float | None
+    call_ns: int | None
+    """Of a traced call, by the program that was timed before."""
+    duration_ns: int | None
+    expected_ns: int | None
 
 
-def _overhead(found: FileCapture) -> dict[str, Any]:
-    cost = found.cost
+class FileSummary(Record, kw_only=True):
+    """`capture` of trace.json."""
+
+    source: str = NAME
+    command: list[str]
+    below: str | None
+    hashed_names: bool
+    exit_status: int
+    stopped_by: str | None
+    overhead: Overhead
+
+
+def _summary(found: FileCapture, options: FileOptions) -> FileSummary:
+    cost, hides = found.cost, options.hashes_names
     traced_ns = round(found.duration_s * 1e9)
     plain_ns = None if found.untraced_s is None else round(found.untraced_s * 1e9)
-    return {
-        "traced_ns": traced_ns,
-        "untraced_ns": plain_ns,
-        "ratio": traced_ns / plain_ns if plain_ns else None,
-        "call_ns": cost.call_ns if cost else None,
-        "duration_ns": cost.duration_ns if cost else None,
-        "expected_ns": cost.call_ns * found.decoded.stats["calls"] if cost else None,
-    }
+    return FileSummary(
+        command=[] if hides else list(options.command),
+        below=None if hides or options.below is None else str(options.below),
+        hashed_names=hides,
+        exit_status=found.exit_status,
+        stopped_by=found.stopped_by,
+        overhead=Overhead(
+            traced_ns=traced_ns,
+            untraced_ns=plain_ns,
+            ratio=traced_ns / plain_ns if plain_ns else None,
+            call_ns=cost.call_ns if cost else None,
+            duration_ns=cost.duration_ns if cost else None,
+            expected_ns=cost.call_ns * found.decoded.stats["calls"] if cost else None,
+        ),
+    )
 
 
 def _inferences(found: FileCapture) -> list[Inference]:
@@ -400,10 +423,7 @@ def _inferences(found: FileCapture) -> list[Inference]:
     if stats["guessed_creates"]:
         evidence = "opened with O_CREAT and gone afterwards, or cut to nothing by the open"
         made.append(("files taken for new ones", f"{stats['guessed_creates']:,}", evidence))
-    return [
-        Inference(what=what, value=value, evidence=evidence, stage="capture")
-        for what, value, evidence in made
-    ]
+    return inferences_of(made, stage="capture")
 
 
 def _warnings(found: FileCapture) -> list[TraceWarning]:
@@ -436,7 +456,7 @@ def _warnings(found: FileCapture) -> list[TraceWarning]:
             f"{stats['unfinished'] + stats['abandoned']:,} calls did not return",
         ),
     ]
-    return [warning(code, message, stage="capture") for code, applies, message in doubts if applies]
+    return warnings_of(doubts, stage="capture")
 
 
 MOST_FILES = 1_000_000

@@ -127,7 +127,7 @@ class Signature:
 
 
 def read_signature(device: Path) -> Signature | None:
-    """Return what the partition holds, or None when it is none of the known kinds."""
+    """Return what the partition holds, or None for another kind."""
     with device.open("rb") as file:
         first = file.read(_SWAP_AT + len(_SWAP_MAGIC))
         super_block = first[_EXT_AT : _EXT_AT + _EXT_BYTES]

@@ -1,4 +1,4 @@
-"""One capture from start to end: what is refused, how long it runs, what is kept."""
+"""One capture from start to end: what is rejected, how long it runs, what is written."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class CountersRead:
 
 
 def read_all(disks: Sequence[Path]) -> list[CountersRead | str]:
-    """Read the counters of each disk, a folder in /sys/block; or the reason why they tell nothing.
+    """Read the counters of each disk, a folder in /sys/block, or say why they cannot be used.
 
     A reading takes some 20 us, with which requests of other disks may go on.
     """
@@ -153,10 +153,7 @@ def _setting(file: Path) -> str | None:
 
 
 def counters_of(
-    disks: Sequence[Path],
-    *,
-    begin: Sequence[CountersRead | str],
-    end: Sequence[CountersRead | str],
+    disks: Sequence[Path], *, begin: Sequence[CountersRead | str], end: Sequence[CountersRead | str]
 ) -> list[DiskCounters]:
     """Return `counters` of layout.json: of each disk both readings, or why there are none."""
     return [
@@ -194,7 +191,7 @@ class CaptureOptions:
     """Pause between two readings of the kernel's buffers."""
     state_folder: Path = STATE_FOLDER
     on_bytes: Callable[[int], None] = lambda _total_bytes: None
-    """Told after each reading how many bytes were read in all."""
+    """Called after each reading with the bytes read in all."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class ClassifyOptions:
 
 
 def window_from_seconds(seconds: float | None) -> int | None:
-    """Return a window in ns; raise UsageError when it is none that can be counted in."""
+    """Return a window in ns; raise UsageError when it is too short or too long."""
     if seconds is None:
         return None
     if not 1e-9 <= seconds <= 1e9:
@@ -90,8 +90,7 @@ def classify(
         "hotness": _hotness(options, counts, windows, temperatures),
         "inferences": replace_own(folder.info.inferences, guess.inferences),
         "warnings": replace_own(
-            folder.info.warnings,
-            classify_warnings(guess, roles, counts=counts, devices=devices),
+            folder.info.warnings, classify_warnings(guess, roles, counts=counts, devices=devices)
         ),
     }
     folder.save_info(**changes)
@@ -100,7 +99,7 @@ def classify(
 
 
 def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_rows: OnRows) -> Guess:
-    """Return the layout with all roles: what was given, then what was asked, then guesses."""
+    """Return the layout with all roles: what was given, then the options, then guesses."""
     if options.layout_file is None:
         entries = original_layout(folder.info)
         check_regions(entries, f"{folder.path}/trace.json, layout")
@@ -114,8 +113,8 @@ def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_row
     requests = folder.table("requests")
     guess = complete_layout(requests, entries, survey=found, on_rows=on_rows)
     guess.entries = apply_overrides(guess.entries, later, end_sectors=found.end_sectors)
-    asked = {f"role of {override.name}" for override in later}
-    guess.inferences = [known for known in guess.inferences if known.what not in asked]
+    given = {f"role of {override.name}" for override in later}
+    guess.inferences = [known for known in guess.inferences if known.what not in given]
     return guess
 
 

@@ -1,4 +1,4 @@
-"""Gathers, region by region, what the requests tell of the region's role.
+"""Gathers, region by region, the evidence in the requests for the region's role.
 
 A region is a layout entry; where the layout has none, the partition that remap records name; where
 there are none either, the whole device.
@@ -194,11 +194,7 @@ class _Regions:
 
 
 def gather(
-    requests: Path,
-    entries: list[Region],
-    *,
-    devices: list[str],
-    on_rows: OnRows = ignore_rows,
+    requests: Path, entries: list[Region], *, devices: list[str], on_rows: OnRows = ignore_rows
 ) -> dict[Key, Evidence]:
     """Read the trace once and return the evidence for each region that has requests."""
     regions = _Regions(entries, devices)

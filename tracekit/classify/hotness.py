@@ -181,10 +181,7 @@ def count_blocks(
     counts = BlockCounts(spill, np.zeros(shape, np.uint64), np.zeros(shape, np.uint64))
     ranges = [native.ALL_KEYS]
     with native.Hotness(
-        budget_bytes,
-        window_ns=windows.window_ns,
-        window_count=windows.count,
-        role_count=len(ROLES),
+        budget_bytes, window_ns=windows.window_ns, window_count=windows.count, role_count=len(ROLES)
     ) as kernel:
         while ranges:
             first_key, last_key = ranges.pop(0)

@@ -34,7 +34,7 @@ class Decision:
 
 
 def decide(evidence: Evidence) -> Decision:
-    """Return the role of a region; `unknown` when its requests do not tell."""
+    """Return the role of a region; `unknown` when its requests are not enough."""
     for rule in (_named_journal, _swap, _anonymous_journal, _file_system):
         decision = rule(evidence)
         if decision is not None:
@@ -43,7 +43,7 @@ def decide(evidence: Evidence) -> Decision:
 
 
 def decide_beside_journal(evidence: Evidence) -> Decision:
-    """Return the role of a region that told nothing, on a disk with an external journal.
+    """Return the role of an undecided region on a disk with an external journal.
 
     Such a journal belongs to a file system, and page reclaim never waits for its writes.
     """
@@ -126,7 +126,7 @@ def _file_system(evidence: Evidence) -> Decision | None:
 COLUMNS = ("device", "sector", "length_bytes", "operation", "process")
 MIN_COMMITS = 2
 # The journal's superblock is written by checkpoints, and the log is read once at mount.
-MAX_FOREIGN_RATIO = 0.05
+MAX_OTHERS_RATIO = 0.05
 # A log is one extent or a few; commits all over the place are something else.
 MAX_EXTENTS = 64
 
@@ -139,12 +139,12 @@ class Extent:
     first_sector: int
     end_sector: int
     jbd2: int = 0  # reads and writes that jbd2 queued in it
-    foreign: int = 0  # reads and writes of others
+    others: int = 0  # reads and writes of others
 
     @property
     def is_journal(self) -> bool:
         """Whether jbd2 has it nearly for itself."""
-        return self.foreign <= MAX_FOREIGN_RATIO * (self.jbd2 + self.foreign)
+        return self.others <= MAX_OTHERS_RATIO * (self.jbd2 + self.others)
 
 
 def candidates(device: str, evidence: Evidence) -> list[Extent]:
@@ -183,10 +183,10 @@ def _count(
     is_within = place < len(extents)
     is_within[is_within] = firsts[place[is_within]] < end[is_within]
     jbd2 = np.bincount(place[is_within & is_jbd2], minlength=len(extents))
-    foreign = np.bincount(place[is_within & ~is_jbd2], minlength=len(extents))
+    others = np.bincount(place[is_within & ~is_jbd2], minlength=len(extents))
     for index, extent in enumerate(extents):
         extent.jbd2 += int(jbd2[index])
-        extent.foreign += int(foreign[index])
+        extent.others += int(others[index])
 
 
 @dataclass
@@ -198,11 +198,7 @@ class Guess:
 
 
 def complete_layout(
-    requests: Path,
-    entries: list[Region],
-    *,
-    survey: Survey,
-    on_rows: OnRows = ignore_rows,
+    requests: Path, entries: list[Region], *, survey: Survey, on_rows: OnRows = ignore_rows
 ) -> Guess:
     """Give a role to every region that has none and find journals inside file systems.
 
@@ -230,7 +226,7 @@ def _needs_evidence(entries: list[Region], survey: Survey) -> bool:
 
 
 def _decide_all(result: Guess, evidence: dict[Key, Evidence], survey: Survey) -> None:
-    """Decide on the regions without a role; those that told nothing once more, knowing the rest."""
+    """Decide on the regions without a role; undecided ones once more, knowing the rest."""
     mapped = {entry.device for entry in result.entries}
     mapped |= {key[0] for key in evidence if key[1] is not None and isinstance(key[0], str)}
     open_regions = []
@@ -268,7 +264,7 @@ def _place(
 
 
 def _judge(result: Guess, place: int, decision: Decision) -> None:
-    """Give the entry its role, unless the decision is that its requests do not tell."""
+    """Give the entry its role, unless the decision is `unknown`."""
     if decision.role == "unknown":
         return
     entry = result.entries[place]
@@ -320,16 +316,13 @@ def _add_journal(result: Guess, extent: Extent) -> None:
     name = f"journal at {extent.device}:{extent.first_sector}"
     result.entries.append(
         found_entry(
-            extent.device,
-            name,
-            first_sector=extent.first_sector,
-            end_sector=extent.end_sector,
+            extent.device, name, first_sector=extent.first_sector, end_sector=extent.end_sector
         )
     )
     decision = Decision(
         "journal",
         f"jbd2's commits lie here, inside a file system: {extent.jbd2} requests of jbd2,"
-        f" {extent.foreign} of others",
-        "high" if extent.foreign == 0 else "medium",
+        f" {extent.others} of others",
+        "high" if extent.others == 0 else "medium",
     )
     _judge(result, len(result.entries) - 1, decision)

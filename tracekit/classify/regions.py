@@ -160,10 +160,7 @@ def _trace_names(theirs: list[Device], ours: list[Device]) -> dict[str, str]:
 
 
 def apply_overrides(
-    entries: list[Region],
-    overrides: Sequence[Override],
-    *,
-    end_sectors: dict[str, int],
+    entries: list[Region], overrides: Sequence[Override], *, end_sectors: dict[str, int]
 ) -> list[Region]:
     """Return the entries with the roles of `--role`; raise UsageError for an unknown name.
 
@@ -246,7 +243,7 @@ def ignore_rows(_rows: int) -> None:
 
 
 def batches(path: Path, columns: Sequence[str], *, on_rows: OnRows = ignore_rows) -> Iterator[Any]:
-    """Yield record batches of these columns; `on_rows` is told of each batch's rows.
+    """Yield record batches of these columns; `on_rows` gets each batch's rows.
 
     Raise InputError as tracekit.arrow.read_batches.
     """

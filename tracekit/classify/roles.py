@@ -26,7 +26,7 @@ from tracekit.classify.regions import (
     flush_role,
     ignore_rows,
 )
-from tracekit.metadata import Inference, Region, TraceWarning, warning
+from tracekit.metadata import Inference, Region, TraceWarning, warnings_of
 from tracekit.store import write_batches
 from tracekit.tables import ROLES, TEXT
 from tracekit.units import SECTOR_BYTES
@@ -94,11 +94,7 @@ def _outside_region(has_layout: bool) -> Assignment:
 
 
 def assign_roles(
-    requests: Path,
-    entries: list[Region],
-    *,
-    devices: list[str],
-    on_rows: OnRows = ignore_rows,
+    requests: Path, entries: list[Region], *, devices: list[str], on_rows: OnRows = ignore_rows
 ) -> RoleCounts:
     """Rewrite the column `role` of `requests`, in place and in one step, and count the roles."""
     role_map = RoleMap(entries, devices)
@@ -175,7 +171,7 @@ def classify_warnings(
             f" {counts.impossible:,}",
         ),
     ]
-    return [warning(code, message, stage=STAGE) for code, applies, message in found if applies]
+    return warnings_of(found, stage=STAGE)
 
 
 Note = TypeVar("Note", Inference, TraceWarning)

@@ -1,4 +1,4 @@
-"""From a foreign format's columns to the table of requests: order, places, devices and depth."""
+"""From the columns of another tool's format to the table of requests: order, places, depth."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,20 +17,9 @@ from tracekit.arrow import number_column, word_array
 from tracekit.errors import InputError, UnorderedError
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.readers.text import LARGEST_SUM
-from tracekit.readers.units import (
-    SIZE_BYTES,
-    TIME_NS,
-    Columns,
-    Evidence,
-    Units,
-    scaled,
-)
+from tracekit.readers.units import SIZE_BYTES, TIME_NS, Columns, Evidence, Units, scaled
 from tracekit.store import write_batches
 from tracekit.tables import OPERATIONS, REQUESTS
-
-if TYPE_CHECKING:
-    pass
-
 
 FEWEST_KEPT = 1 << 18
 MOST_KEPT = 32
@@ -58,11 +47,11 @@ def request_batch(
             columns.append(_column(numbers[field.name], field.type, may_be_null=field.nullable))
         else:
             value = same.get(field.name, None if field.nullable else 0)
-            columns.append(_throughout(field.type, value, count=count))
+            columns.append(_constant(field.type, value, count=count))
     return pa.RecordBatch.from_arrays(columns, schema=REQUESTS)
 
 
-def _throughout(kind: Any, value: int | str | None, *, count: int) -> Any:
+def _constant(kind: Any, value: int | str | None, *, count: int) -> Any:
     """Return a column of one value throughout; such columns share their memory.
 
     They are most of a row: a format of another tool knows few of the columns.
@@ -187,7 +176,7 @@ class Assembler:
             return np.arange(first, first + columns.rows, dtype=np.int64) * 1_000
         times = columns.numbers["time"]
         if self._units.time == "filetime" and self._units.is_wall:
-            # Of 64-bit ns none is before 1677; an earlier one is wrong, and told as that.
+            # Of 64-bit ns none is before 1677; an earlier one is wrong, and reported as that.
             times = np.maximum(times - FILETIME_OF_1970, -(LARGEST_SUM // TIME_NS["filetime"]))
         return _in_ns(times, self._units.time, is_scaled="time" in columns.scaled)
 
@@ -257,7 +246,7 @@ class Assembler:
         elif times[0] < self._emitted_ns:
             raise UnorderedError(
                 f"time runs backwards by {(self._emitted_ns - int(times[0])) / 1e9:,.6f} s, near"
-                f" request {self.rows}, over more requests than are put in order as they come",
+                f" request {self.rows}, over more requests than are put in order as they come"
             )
         self._emitted_ns = int(times[-1])
         self.evidence.add_times(times)

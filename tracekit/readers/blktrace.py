@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from tracekit._native.decode import DecodeError, Decoder, Place, Problem, Text
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.layout import Layout, read_layout
+from tracekit.layout import Layout
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers.events import format_name, reject_bad_lines, text_info
-from tracekit.readers.files import TEXT_NAME, find_files, find_layout
+from tracekit.readers.files import TEXT_NAME, find_files, layout_of
 from tracekit.readers.metadata import Facts, readings_ns, trace_info
 from tracekit.readers.stream import Feed, open_feeds, stop_feeds
 from tracekit.readers.units import OnBytes
@@ -29,23 +29,23 @@ KEEP_HINT = "keep the records before that place: tracekit parse --salvage"
 
 
 def decode_error(place: Place, name: str, *, unit: str = "byte") -> TracekitError:
-    """Return the error that tells where and why file `name` cannot be decoded, and what to do.
+    """Return the error that says where and why file `name` cannot be decoded, and what to do.
 
     Places are counted in bytes, in texts in lines.
     """
     if place.kind == Problem.MEMORY:
         return TracekitError("the decoder has no memory", hint="close other programs and try again")
-    text, hint = _blktrace_explain(place, unit)
+    text, hint = _reason_and_hint(place, unit)
     return InputError(f"{name}: {unit} {place.offset}: {text}", hint=hint)
 
 
 def describe_cut(place: Place, name: str) -> str:
-    """Return what was left away by --salvage and why."""
-    text, _ = _blktrace_explain(place, "byte")
+    """Return what --salvage left out and why."""
+    text, _ = _reason_and_hint(place, "byte")
     return f"{name} was read up to byte {place.offset} only: {text}"
 
 
-def _blktrace_explain(place: Place, unit: str) -> tuple[str, str]:
+def _reason_and_hint(place: Place, unit: str) -> tuple[str, str]:
     value = place.value
     match place.kind:
         case Problem.NOT_A_TRACE:
@@ -140,23 +140,18 @@ def parse(
 ) -> tuple[TraceFolder, Tally]:
     """Decode the inputs into the new trace folder `output` and return it with what it holds.
 
-    The text of a capture with perf, known by its name, is decoded too. `on_bytes` is told how many
+    The text of a capture with perf, known by its name, is decoded too. `on_bytes` gets how many
     bytes of how many (None if unknown) were read. Raise InputError when an input is no trace or
     damaged; then nothing is left behind.
     """
     files = find_files(inputs)
     if len(files) == 1 and TEXT_NAME.fullmatch(files[0].name):
         options = replace(options, text=EventText(Text.KERNEL, b""))
-    layout_file = options.layout_file or find_layout(inputs)
-    layout = read_layout(layout_file) if layout_file else Layout()
+    layout = layout_of(inputs, options.layout_file)
     with new_folder(output, overwrite=options.overwrite) as folder:
         with open_feeds(files) as feeds:
             facts, tally = decode_feeds(
-                feeds,
-                layout,
-                table=folder / "requests.parquet",
-                options=options,
-                on_bytes=on_bytes,
+                feeds, layout, table=folder / "requests.parquet", options=options, on_bytes=on_bytes
             )
         write_info(folder, _info(facts, tally, layout, options))
     return TraceFolder(output), tally

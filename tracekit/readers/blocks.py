@@ -1,4 +1,4 @@
-"""A foreign trace while it is read: which format it has, its blocks, and the requests of them."""
+"""The trace of another tool while it is read: its format, its blocks and their requests."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tracekit.readers.units import (
     TIME_NS,
     Bounds,
     Columns,
+    Import,
     ImportOptions,
-    OnBytes,
     Outliers,
     Units,
 )
@@ -88,16 +88,10 @@ class Reading:
     """One import while it runs."""
 
     def __init__(
-        self,
-        feed: Feed,
-        options: ImportOptions,
-        *,
-        start: bytes,
-        on_bytes: OnBytes,
-        bounds: Bounds | None = None,
+        self, feed: Feed, run: Import, *, start: bytes, bounds: Bounds | None = None
     ) -> None:
         """Take `bounds` of a trace that is read once more: what lies beyond is a wrong line."""
-        self._feed, self._options, self._on_bytes = feed, options, on_bytes
+        self._feed, self._on_bytes, options = feed, run.on_bytes, run.options
         self.lines = BadLines()
         self._rest = head = start
         whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
@@ -145,7 +139,7 @@ class Reading:
                 yield within
 
     def _within(self, columns: Columns) -> Columns | None:
-        """Return the rows within the bounds; others are wrong lines. None if there are none."""
+        """Return the rows within the bounds; others are wrong lines. None if no row is left."""
         if columns.block is None:
             columns = replace(columns, first=self._records)
             self._records += columns.rows

@@ -1,4 +1,4 @@
-"""Texts of events: what blkparse, perf, ftrace and the blk tracer print, and what they lack."""
+"""Texts of events: what blkparse, perf, ftrace and the blk tracer print."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ from typing import Any
 from tracekit._native.decode import DecodeStats, Text
 from tracekit.errors import InputError
 from tracekit.layout import Layout
-from tracekit.metadata import Inference, TraceInfo, warning
-from tracekit.readers.metadata import Facts, trace_info
+from tracekit.metadata import Inference, TraceInfo, inferences_of, warnings_of
+from tracekit.readers.metadata import Facts, line_counts, trace_info
 
 BLKPARSE, BLKPARSE_FORMAT, BLK, PERF, FTRACE = "blkparse", "blkparse -f", "blk", "perf", "ftrace"
 FEWEST_ORDERED = 100
-"""Events from which on their order tells something."""
-EVENT_TEXTS = {
-    BLKPARSE: Text.BLKPARSE,
-    BLK: Text.NONE,
-    PERF: Text.KERNEL,
-    FTRACE: Text.KERNEL,
-}
-"""Names for --format. The blk tracer prints in two ways, which the content tells apart."""
+"""From so many events their order is evidence."""
+EVENT_TEXTS = {BLKPARSE: Text.BLKPARSE, BLK: Text.NONE, PERF: Text.KERNEL, FTRACE: Text.KERNEL}
+"""Names for --format. The blk tracer prints in two ways, which differ in their content."""
 NOT_IN_TEXT = {
     "bytes": "lengths are whole sectors: the last sector of a request counts whole",
     "names": "a process is named as in its events; C, M and A have no name",
@@ -53,20 +48,18 @@ def not_in_text(name: str, stats: DecodeStats) -> list[Inference]:
     found = [NOT_IN_TEXT[what] for what in (*OF_ALL, *OF_FORMAT[name])]
     if not stats.has_nanoseconds:
         found.append("times are whole microseconds: shorter latencies are 0 or 1 us")
-    return [
-        Inference(what="not in the text", value=text, evidence=f"format {name}", stage="import")
-        for text in found
-    ]
+    said = [("not in the text", text, f"format {name}") for text in found]
+    return inferences_of(said, stage="import")
 
 
 def reject_bad_lines(facts: Facts, file: str, *, name: str, most_bad_ratio: float) -> None:
     """Raise InputError when more than this share of the lines is wrong for the format `name`."""
     stats = facts.stats
-    told = stats.records + stats.bad_lines
-    if stats.bad_lines > most_bad_ratio * told:
+    lines = stats.records + stats.bad_lines
+    if stats.bad_lines > most_bad_ratio * lines:
         shown = "".join(f"\n  line {number}: {text}" for number, text in facts.bad_lines)
         raise InputError(
-            f"{file}: {stats.bad_lines:,} of {told:,} lines are wrong for {name}{shown}",
+            f"{file}: {stats.bad_lines:,} of {lines:,} lines are wrong for {name}{shown}",
             hint="choose another --format, or allow more with --max-bad PERCENT",
         )
 
@@ -82,14 +75,12 @@ def reject_disorder(facts: Facts, file: str) -> None:
         )
 
 
-def line_counts(facts: Facts, rows: dict[str, int]) -> dict[str, Any]:
+def text_counts(facts: Facts, rows: dict[str, int]) -> dict[str, Any]:
     """Return what an import counts besides the events; `rows` by operation."""
-    return {
-        "operations": {operation: count for operation, count in rows.items() if count},
-        "passed_lines": facts.stats.passed_lines,
-        "bad_lines": facts.stats.bad_lines,
-        "bad_examples": [{"line": number, "text": text} for number, text in facts.bad_lines],
-    }
+    counted = {operation: count for operation, count in rows.items() if count}
+    stats = facts.stats
+    lines = line_counts(stats.passed_lines, stats.bad_lines, facts.bad_lines)
+    return {"operations": counted, **lines}
 
 
 def text_info(facts: Facts, rows: dict[str, int], *, layout: Layout, name: str) -> TraceInfo:
@@ -97,14 +88,15 @@ def text_info(facts: Facts, rows: dict[str, int], *, layout: Layout, name: str) 
     stats = facts.stats
     info = trace_info(facts, layout)
     info.source.format = name
-    info.counts |= line_counts(facts, rows)
+    info.counts |= text_counts(facts, rows)
     # The layout of a capture counts the same losses.
     info.loss.dropped = max(info.loss.dropped, stats.told_lost)
     info.inferences += not_in_text(name, stats)
-    if stats.bad_lines:
-        message = f"{stats.bad_lines:,} lines were wrong and left out"
-        info.warnings.append(warning("bad_lines", message))
-    if stats.told_lost:
-        message = f"the text itself says that {stats.told_lost:,} events were lost"
-        info.warnings.append(warning("lost_records", message))
+    lost = f"the text itself says that {stats.told_lost:,} events were lost"
+    info.warnings += warnings_of(
+        [
+            ("bad_lines", stats.bad_lines, f"{stats.bad_lines:,} lines were wrong and left out"),
+            ("lost_records", stats.told_lost, lost),
+        ]
+    )
     return info

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracekit.errors import InputError
+from tracekit.layout import Layout, read_layout
 
 STANDARD_INPUT = Path("-")
 LAYOUT_NAME = "layout.json"
@@ -85,6 +86,12 @@ def find_layout(inputs: Sequence[Path]) -> Path | None:
             if beside.is_file():
                 return beside
     return None
+
+
+def layout_of(inputs: Sequence[Path], given: Path | None) -> Layout:
+    """Return the layout in the given file, else in the one beside the inputs, else an empty one."""
+    file = given or find_layout(inputs)
+    return read_layout(file) if file else Layout()
 
 
 def default_output(inputs: Sequence[Path]) -> Path:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.errors import InputError
-from tracekit.readers.text import BadLines, TextFormat
+from tracekit.readers.text import BadLines, TextFormat, column_kinds
 from tracekit.readers.units import Columns, Units
 
 ACTIONS = {
@@ -35,12 +35,12 @@ class FioLog(TextFormat):
 
     version: int = 3
 
-    def matches(self, head: bytes, *, least: float = 0.0) -> bool:  # noqa: ARG002 - one line tells
+    def matches(self, head: bytes, *, least: float = 0.0) -> bool:  # noqa: ARG002 - one line decides
         """Say whether the first line names this version."""
         return head.startswith(f"fio version {self.version} iolog".encode())
 
     def is_request(self, line: str) -> bool:
-        """Say whether a line that is no good one is a request, and not the log's first."""
+        """Say whether a line that is not a good one is a request, and not the log's first."""
         return not line.startswith("fio version") and super().is_request(line)
 
     def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
@@ -105,7 +105,7 @@ def _timed(columns: Columns, is_wait: object, lines: BadLines) -> Columns:
 
 V2 = FioLog(
     "fio2",
-    {"device": "word", "op": "op", "offset": "int", "length": "int"},
+    column_kinds("device:word op offset length"),
     Units("ms", "bytes", "bytes", settled_time="ms"),
     {**ACTIONS, WAIT: "other"},
     delimiter=" ",
@@ -114,7 +114,7 @@ V2 = FioLog(
 )
 V3 = FioLog(
     "fio3",
-    {"time": "int", "device": "word", "op": "op", "offset": "int", "length": "int"},
+    column_kinds("time device:word op offset length"),
     Units("us", "bytes", "bytes"),
     ACTIONS,
     delimiter=" ",

@@ -24,25 +24,24 @@ from tracekit.readers.text import (
     BadLines,
     PatternFormat,
     TextFormat,
+    column_kinds,
 )
 from tracekit.readers.units import Columns, Units
 
 ALIBABA = TextFormat(
     "alibaba",
-    {"device": "word", "op": "op", "offset": "int", "length": "int", "time": "int"},
+    column_kinds("device:word op offset length time"),
     Units("us", "bytes", "bytes", is_wall=True),
     READ_OR_WRITE,
 )
 
-
 ARC = TextFormat(
     "arc",
-    {"offset": "int", "length": "int", "_zero": "[0-9]+", "_number": r"[0-9]+\s*"},
+    column_kinds(r"offset length _zero:[0-9]+ _number:[0-9]+\s*"),
     Units("us", "pages", "pages"),
     {},
     delimiter=" ",
 )
-
 
 KINDS = {
     **dict.fromkeys(("d", "de"), "discard"),
@@ -84,17 +83,10 @@ class Biosnoop(PatternFormat):
 
 BIOSNOOP = Biosnoop(
     "biosnoop",
-    {
-        "time": "point",
-        "process": "word",
-        "pid": "int",
-        "device": "word",
-        "op": "op",
-        "offset": "int?",
-        "length": "int",
-        "queue": "decimal?",
-        "response": "decimal",
-    },
+    column_kinds(
+        "time:point process:word pid device:word op offset:int? length queue:decimal?"
+        " response:decimal"
+    ),
     Units("s", "sectors", "bytes", response="ms"),
     BIOSNOOP_OPERATIONS,
     delimiter=SEPARATOR,
@@ -106,20 +98,12 @@ BIOSNOOP = Biosnoop(
     r"\s+(?P<response>[0-9]{1,9}\.[0-9]{1,9})\s*$",
 )
 
-
 LETTERS = {word: OPERATIONS[word] for word in ("r", "w", "d", "ra", "ff", "n", *RWBS)}
 """The kernel's, which are copied from blktrace."""
 
 BLKREPLAY = TextFormat(
     "blkreplay",
-    {
-        "time": "decimal",
-        "offset": "int",
-        "length": "int",
-        "op": "op",
-        "_delay": r"[^;\n]*",
-        "_duration": r"[^;\n]*",
-    },
+    column_kinds(r"time:decimal offset length op _delay:[^;\n]* _duration:[^;\n]*"),
     Units("s", "sectors", "sectors"),
     LETTERS,
     delimiter=";",
@@ -136,95 +120,59 @@ DISKSIM_FLAGS = {
 
 DISKSIM = TextFormat(
     "disksim",
-    {
-        "time": "decimal",
-        "device": "digits",
-        "offset": "int",
-        "length": "int",
-        "op": "op",
-    },
+    column_kinds("time:decimal device:digits offset length op"),
     Units("ms", "sectors", "sectors"),
     {**DISKSIM_FLAGS, **READ_OR_WRITE},
     delimiter=" ",
-    telling=rf"^{POINT}",  # MQSim's times are whole numbers
+    required=rf"^{POINT}",  # MQSim's times are whole numbers
 )
-
 
 FIU = TextFormat(
     "fiu",
-    {
-        "time": "int",
-        "pid": "int",
-        "process": "name",
-        "offset": "int",
-        "length": "int",
-        "op": "op",
-        "device": "digits",
-        "volume": "digits",
-    },
+    column_kinds("time pid process:name offset length op device:digits volume:digits"),
     Units("ns", "sectors", "sectors"),
     READ_OR_WRITE,
     delimiter=" ",
     may_have_more=True,
 )
 
-
 MQSIM = TextFormat(
     "mqsim",
-    {"time": "int", "device": "digits", "offset": "int", "length": "int", "op": "op"},
+    column_kinds("time device:digits offset length op"),
     Units("ns", "sectors", "sectors"),
     {"0": "write", "1": "read", "2": "zone", **READ_OR_WRITE},
     delimiter=" ",
 )
 
-
 MSR = TextFormat(
     "msr",
-    {
-        "time": "int",
-        "device": "word",
-        "volume": "word",
-        "op": "op",
-        "offset": "int",
-        "length": "int",
-        "response": "decimal?",
-    },
+    column_kinds("time device:word volume:word op offset length response:decimal?"),
     Units("filetime", "bytes", "bytes", is_wall=True, response="filetime"),
     READ_OR_WRITE,
 )
 
-
 SPC = TextFormat(
     "spc",
-    {"device": "digits", "offset": "int", "length": "int", "op": "op", "time": "decimal"},
+    column_kinds("device:digits offset length op time:decimal"),
     Units("s", "sectors", "bytes"),
     READ_OR_WRITE,
     may_have_more=True,
-    telling=r'^\s*"?[0-9]{1,8}\b',  # a longer number is a time, as in Tencent's traces
+    required=r'^\s*"?[0-9]{1,8}\b',  # a longer number is a time, as in Tencent's traces
 )
-
 
 SYSTOR = TextFormat(
     "systor",
-    {
-        "time": "decimal",
-        "response": "decimal?",
-        "op": "op",
-        "device": "word",
-        "offset": "int",
-        "length": "int",
-    },
+    column_kinds("time:decimal response:decimal? op device:word offset length"),
     Units("s", "bytes", "bytes", is_wall=True, response="s"),
     READ_OR_WRITE,
 )
 
-
 TENCENT = TextFormat(
     "tencent",
-    {"time": "int", "offset": "int", "length": "int", "op": "op", "device": "digits"},
+    column_kinds("time offset length op device:digits"),
     Units("s", "sectors", "sectors", is_wall=True),
     {"0": "read", "1": "write", **READ_OR_WRITE},
-    telling=r'^\s*"?[0-9]{9,}\b|^[^A-Za-z]*$',  # with letters, SPC's places have fewer digits
+    required=r'^\s*"?[0-9]{9,}\b|^[^A-Za-z]*$',  # with letters, SPC's places have fewer digits
 )
 
 
@@ -261,7 +209,7 @@ def _variants() -> Iterator[TextFormat]:
     few = _without(BLKREPLAY, "_delay", "_duration")
     yield few.with_evidence("the first lines, of four columns")
     for known in BY_COMMAS:
-        numbered = replace(known, columns={"_number": NUMBERED, **known.columns}, telling="")
+        numbered = replace(known, columns={"_number": NUMBERED, **known.columns}, required="")
         yield numbered.with_evidence(
             "the first lines, each with its number before the format's columns"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from tracekit.metadata import (
     SourceFile,
     TraceInfo,
     TraceWarning,
-    warning,
+    warnings_of,
 )
 
 LAG_NS = 1_000_000
@@ -214,6 +214,12 @@ def _partitions(layout: Layout, names: dict[str, str]) -> tuple[list[Region], li
     return entries, inferences
 
 
+def line_counts(passed: int, bad: int, examples: Sequence[tuple[int, str]]) -> dict[str, Any]:
+    """Return what trace.json says of a text's lines; examples are a line's number and text."""
+    shown = [{"line": number, "text": text} for number, text in examples]
+    return {"passed_lines": passed, "bad_lines": bad, "bad_examples": shown}
+
+
 def _wall_guess(stats: DecodeStats) -> list[Inference]:
     if not stats.is_wall_of_start:
         return []
@@ -264,12 +270,9 @@ def _missing(facts: Facts, layout: Layout) -> MissingCompletions | None:
 def _warnings(
     facts: Facts, layout: Layout, missing: MissingCompletions | None
 ) -> list[TraceWarning]:
-    found = [
-        *_loss_doubts(facts.stats, layout),
-        *doubts(missing),
-        *_content_doubts(facts),
-    ]
-    return [warning(code, message) for code, applies, message in found if applies]
+    return warnings_of(
+        [*_loss_doubts(facts.stats, layout), *doubts(missing), *_content_doubts(facts)]
+    )
 
 
 def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[tuple[str, Any, str]]:

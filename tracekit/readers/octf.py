@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from enum import IntEnum
 from pathlib import Path
@@ -14,12 +14,22 @@ from tracekit._native.decode import Place
 from tracekit._native.octf import Device, OctfError, OctfReader, OctfStats, Problem, is_octf
 from tracekit.arrow import text_column
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.metadata import Clock, Inference, Loss, Source, TraceInfo, TraceWarning, warning
+from tracekit.metadata import (
+    Clock,
+    Inference,
+    Loss,
+    Source,
+    TraceInfo,
+    TraceWarning,
+    inferences_of,
+    warnings_of,
+)
 from tracekit.prefetch import ahead
 from tracekit.readers.assemble import Assembler
+from tracekit.readers.metadata import line_counts
 from tracekit.readers.stream import Feed, stop_feeds
 from tracekit.readers.text import BadLines
-from tracekit.readers.units import Columns, ImportOptions, Units
+from tracekit.readers.units import Columns, Import, ImportOptions, OnBytes, Units
 from tracekit.store import write_batches
 from tracekit.tables import REQUESTS
 
@@ -31,7 +41,7 @@ OPERATIONS = ("other", "read", "write", "discard", "flush")
 EIO = 5
 FLAGS = ("is_preflush", "is_fua", "is_meta", "is_readahead")
 LARGEST_SIZE_SECTORS = (1 << 63) - 1
-TOLD: dict[IntEnum, str] = {
+REASONS: dict[IntEnum, str] = {
     Problem.LENGTH: "a message of {value:,} bytes cannot be: 1 to 65,536 can",
     Problem.MESSAGE: "these {value:,} bytes are no Event message",
     Problem.HEADER: "an Event message of {value:,} bytes without a header",
@@ -48,7 +58,7 @@ def refusal(name: str, place: Place) -> TracekitError:
     if place.kind == Problem.MEMORY:
         message = "the reader of OCTF traces has no memory"
         return TracekitError(message, hint="close other programs and try again")
-    text = TOLD[place.kind].format(value=place.value)
+    text = REASONS[place.kind].format(value=place.value)
     hint = "copy the file again: it is damaged, or no file of an OCTF trace"
     return InputError(f"{name}: byte {place.offset:,}: {text}", hint=hint)
 
@@ -112,7 +122,7 @@ def inferences(stats: OctfStats, operations: dict[str, int]) -> list[Inference]:
     if operations.get("other"):
         text = f"{operations['other']:,} requests of no known operation"
         found.append(("operations", text, "traces of before March 2020 number them from 0"))
-    return [Inference(what=what, value=value, evidence=why) for what, value, why in found]
+    return inferences_of(found)
 
 
 def doubts(stats: OctfStats, *, responses: int, bad: int, dropped: int) -> list[TraceWarning]:
@@ -137,10 +147,9 @@ def doubts(stats: OctfStats, *, responses: int, bad: int, dropped: int) -> list[
         ("unknown_actions", stats.unknown, f"{stats.unknown:,} events of an unknown kind"),
         ("bad_lines", bad, f"{bad:,} files end within a message, which was left out"),
     ]
-    return [warning(code, message) for code, applies, message in found if applies]
+    return warnings_of(found)
 
 
-OnBytes = Callable[[int, int | None], None]
 BATCHES_AHEAD = 1
 
 
@@ -170,7 +179,7 @@ class _Run:
 
     def _decoded(self) -> Iterator[Columns]:
         while len((found := self._read())["time"]):
-            self._tell_progress()
+            self._report_progress()
             yield columns_of(found, self._reader.devices())
 
     def _read(self) -> dict[str, Any]:
@@ -181,7 +190,7 @@ class _Run:
             feed.wait_for_failure()
             raise feed.problem() or refusal(feed.name, error.place) from None
 
-    def _tell_progress(self) -> None:
+    def _report_progress(self) -> None:
         totals = [feed.total_bytes for feed in self._feeds]
         known = [total for total in totals if total is not None]
         done = sum(feed.done_bytes for feed in self._feeds)
@@ -192,28 +201,26 @@ class _Run:
         for number, feed in enumerate(self._feeds):
             if place := self._reader.cut(number):
                 self.bad.bad += 1
-                text = TOLD[place.kind].format(value=place.value)
+                text = REASONS[place.kind].format(value=place.value)
                 self.bad.add(0, f"{feed.name}: byte {place.offset:,}: {text}")
 
 
-def import_octf(
-    feeds: Sequence[Feed], head: bytes, *, folder: Path, options: ImportOptions, on_bytes: OnBytes
-) -> TraceInfo:
-    """Read the trace into the table of requests in `folder`; return the content of trace.json.
+def import_octf(feeds: Sequence[Feed], head: bytes, job: Import) -> TraceInfo:
+    """Read the trace into the table of requests; return the content of trace.json.
 
     `head` was read from the first feed already. Raise InputError for damage and empty traces.
     """
     with OctfReader([feed.fd for feed in feeds], head) as reader:
-        run = _Run(feeds, reader, on_bytes)
+        run = _Run(feeds, reader, job.on_bytes)
         made = ahead(run.batches(), most=BATCHES_AHEAD, on_stop=lambda: stop_feeds(feeds))
         with closing(made) as batches:
-            write_batches(folder / "requests.parquet", batches, schema=REQUESTS)
+            write_batches(job.table, batches, schema=REQUESTS)
         for feed in feeds:
             feed.finish()
             if problem := feed.problem():
                 raise problem
         run.count_cuts()
-        _reject(run, feeds, options)
+        _reject(run, feeds, job.options)
         return _info(run, feeds, reader)
 
 
@@ -242,9 +249,7 @@ def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> TraceInfo:
             "requests": made.rows,
             "operations": dict(made.operations),
             "preamble_lines": 0,
-            "passed_lines": stats.passed + stats.unknown,
-            "bad_lines": run.bad.bad,
-            "bad_examples": [{"line": line, "text": text} for line, text in run.bad.examples],
+            **line_counts(stats.passed + stats.unknown, run.bad.bad, run.bad.examples),
             "rounded_places": 0,
         },
         loss=loss(stats, dropped=dropped),
@@ -254,7 +259,7 @@ def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> TraceInfo:
 
 
 def _devices(names: Sequence[str], reader: OctfReader) -> list[metadata.Device]:
-    """Return the devices that have requests, with the size that the trace tells."""
+    """Return the devices that have requests, with the size that the trace gives."""
     sizes = {device_name(device): device.sectors for device in reader.devices()}
     return [metadata.Device(device=name, size_sectors=_size(sizes.get(name, 0))) for name in names]
 

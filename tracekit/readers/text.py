@@ -16,14 +16,7 @@ from tracekit._native.columns import Block as Found
 from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.formats import FILETIME_OF_1970
-from tracekit.readers.units import (
-    SHOWN_CHARACTERS,
-    SIZE_BYTES,
-    TIME_NS,
-    Block,
-    Columns,
-    Units,
-)
+from tracekit.readers.units import SHOWN_CHARACTERS, SIZE_BYTES, TIME_NS, Block, Columns, Units
 
 INT = r"\s*(?:0[xX][0-9A-Fa-f]+|[0-9]{1,19})\s*"
 EXPONENT = r"[eE][+-]?[0-9]{1,2}"
@@ -99,6 +92,15 @@ class BadLines:
         return f"line {number}: {text}" if number else text
 
 
+USUAL_KINDS = {"time": "int", "op": "op", "offset": "int", "length": "int", "pid": "int"}
+
+
+def column_kinds(text: str) -> dict[str, str]:
+    """Return the columns that a text names in their order, each as NAME or NAME:KIND."""
+    pairs = (word.partition(":") for word in text.split())
+    return {name: kind or USUAL_KINDS[name] for name, _, kind in pairs}
+
+
 @dataclass(frozen=True)
 class TextFormat:
     """A format of one request a line; `columns` maps what a column holds to its kind, in order.
@@ -120,13 +122,13 @@ class TextFormat:
     passed: str = ""
     """A regular expression of lines that are no requests, and not wrong."""
     evidence: str = "the first lines or records"
-    """What tells the format."""
-    telling: str = ""
+    """How the format was recognised."""
+    required: str = ""
     """A regular expression that a good line of the head must match, where another format's lines
     are good ones, too."""
 
     def with_evidence(self, evidence: str) -> TextFormat:
-        """Return the format with what tells it."""
+        """Return the format, recognised by this evidence."""
         return replace(self, evidence=evidence)
 
     def line(self) -> str:
@@ -160,14 +162,14 @@ class TextFormat:
     def matches(self, head: bytes, *, least: float = NEARLY_ALL) -> bool:
         """Say whether this share of the lines of the head, after its preamble, are good ones."""
         lines = [line for line in head.decode("latin-1").splitlines() if line.strip()]
-        good_line, telling = re.compile(self.line()), re.compile(self.telling)
+        good_line, required = re.compile(self.line()), re.compile(self.required)
         first = next((at for at, line in enumerate(lines) if good_line.match(line)), len(lines))
-        header, told = set(lines[:first]), re.compile(COMMENT.pattern.decode())
-        rest = [line for line in lines[first:] if line not in header and not told.match(line)]
+        header, comment = set(lines[:first]), re.compile(COMMENT.pattern.decode())
+        rest = [line for line in lines[first:] if line not in header and not comment.match(line)]
         good = [line for line in rest if good_line.match(line)]
         if not good or len(good) < least * len(rest):
             return False
-        return any(telling.match(line) for line in good)
+        return any(required.match(line) for line in good)
 
     def preamble(self, head: bytes, lines: BadLines) -> int:
         """Return how many lines stand before the first good one, as a licence or a header.
@@ -186,7 +188,7 @@ class TextFormat:
         return first - len(wrong)
 
     def is_request(self, line: str) -> bool:
-        """Say whether a line that is no good one has a number where the format has one."""
+        """Say whether a line that is not a good one has a number where the format has one."""
         if line.lstrip().startswith(("#", "//")) or (self.passed and re.match(self.passed, line)):
             return False
         words = line.split() if self.delimiter == " " else line.split(self.delimiter)
@@ -354,7 +356,7 @@ def user_format(columns: str, delimiter: str, *, units: Iterable[str]) -> TextFo
 
 
 def dated(form: TextFormat, units: Iterable[str]) -> TextFormat:
-    """Return a format of one's own whose times are dates, unless `units` say another unit."""
+    """Return the user's format with dates for times, unless `units` say another unit."""
     if any(unit.startswith("time=") for unit in units):
         return form
     other = replace(form, units=form.units.overridden(["time=date"]))
@@ -362,7 +364,7 @@ def dated(form: TextFormat, units: Iterable[str]) -> TextFormat:
 
 
 def user_units(units: Iterable[str]) -> Units:
-    """Return the units of a text of one's own; filetimes count from 1601, others from anywhere."""
+    """Return the units of the user's text; filetimes count from 1601, others from anywhere."""
     found = Units("s", "bytes", "bytes", response="s").overridden(units)
     return replace(found, is_wall=found.time in ("filetime", "date"))
 
@@ -375,7 +377,7 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class PatternFormat(TextFormat):
-    """A text format whose lines are told by `pattern`, in RE2's and Python's common syntax.
+    """A text format whose lines match `pattern`, in RE2's and Python's common syntax.
 
     `columns` has the pattern's named groups with their kinds, which say how a value is converted;
     of kind int? a number that is not there is 0.
@@ -440,8 +442,7 @@ def text_lines(block: bytes) -> Any:
     offsets = np.concatenate(([0], ends)).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block)]
     return pc.ascii_rtrim(
-        pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string(), safe=False),
-        "\r\n",
+        pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string(), safe=False), "\r\n"
     )
 
 
@@ -467,9 +468,9 @@ def user_pattern(pattern: str, *, units: Iterable[str]) -> PatternFormat:
     unknown = [name for name in groups if name not in USER_COLUMNS]
     missing = [name for name in NEEDED if name not in groups]
     if unknown or missing:
-        told = f"unknown groups {', '.join(unknown)}" if unknown else f"no {', '.join(missing)}"
+        wrong = f"unknown groups {', '.join(unknown)}" if unknown else f"no {', '.join(missing)}"
         raise UsageError(
-            f"--regex {pattern}: {told}", hint=f"known groups are {', '.join(USER_COLUMNS)}"
+            f"--regex {pattern}: {wrong}", hint=f"known groups are {', '.join(USER_COLUMNS)}"
         )
     columns: Mapping[str, str] = {
         name: "int?" if name == "pid" else USER_COLUMNS[name] for name in groups
@@ -500,7 +501,7 @@ TIMES = ("time", "response")
 
 
 def header_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
-    """Return the format that the first line, a header, tells, or None when it is none.
+    """Return the format that the header names, or None if the first line is not a header.
 
     `units` are the user's. Raise UsageError when nobody says the unit of the times: it cannot be
     concluded of the numbers.
@@ -508,12 +509,12 @@ def header_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
     first, delimiter = _first_line(head)
     if not delimiter:
         return None
-    columns, told = _columns(_titles(first, delimiter))
+    columns, units_named = _columns(_titles(first, delimiter))
     if not set(NEEDED) <= set(columns):
         return None
     if _has_date(head, delimiter, columns.index("time")):
-        told = [*(one for one in told if not one.startswith("time=")), "time=date"]
-    given = [*told, *units]
+        units_named = [*(one for one in units_named if not one.startswith("time=")), "time=date"]
+    given = [*units_named, *units]
     unsaid = [what for what in TIMES if what in columns and not _is_said(what, given)]
     if unsaid:
         shown = f"its header names the columns, but not the unit of {' and '.join(unsaid)}"
@@ -524,14 +525,14 @@ def header_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
 
 
 def contradicts(head: bytes, form: TextFormat) -> bool:
-    """Say whether the first line is a header that names other columns than the format has there."""
+    """Say whether the first line is a header and names other columns than the format has."""
     first, delimiter = _first_line(head)
-    columns, told = _columns(_titles(first, delimiter)) if delimiter else ([], [])
+    columns, units_named = _columns(_titles(first, delimiter)) if delimiter else ([], [])
     known = ["device" if name == "volume" else name for name in form.columns]
     pairs = zip(columns, known, strict=False)
     units = [f"{name}={getattr(form.units, name)}" for name in ("time", "offset", "length")]
     names = [one.partition("=")[0] for one in units]
-    is_other = any(one not in units for one in told if one.partition("=")[0] in names)
+    is_other = any(one not in units for one in units_named if one.partition("=")[0] in names)
     if not set(NEEDED) <= set(columns):
         return False
     return is_other or any(ours not in ("-", own) for ours, own in pairs)
@@ -556,9 +557,9 @@ def _titles(first: str, delimiter: str) -> list[str]:
 
 
 def _columns(titles: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the columns by the names of own formats, and the units that their titles tell."""
+    """Return the columns by the names of own formats, and the units that their titles name."""
     columns: list[str] = []
-    told: list[str] = []
+    units: list[str] = []
     for title in titles:
         word = re.sub(r"([a-z])([A-Z])", r"\1_\2", title.strip(' "\r')).lower()
         unit = UNIT.search(re.sub(r"_", " ", word))
@@ -570,14 +571,14 @@ def _columns(titles: Iterable[str]) -> tuple[list[str], list[str]]:
             what = "-"
         columns.append(what)
         if size:
-            told.append(f"{what}={size}")
+            units.append(f"{what}={size}")
         if unit and what in (*TIMES, "offset", "length"):
-            told.append(f"{what}={unit[1]}")
-    return columns, [one for one in told if _is_unit(one)]
+            units.append(f"{what}={unit[1]}")
+    return columns, [one for one in units if _is_unit(one)]
 
 
-def _is_unit(told: str) -> bool:
-    what, _, unit = told.partition("=")
+def _is_unit(named: str) -> bool:
+    what, _, unit = named.partition("=")
     return (unit in TIME_NS) == (what in TIMES)
 
 

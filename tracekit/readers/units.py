@@ -15,14 +15,7 @@ from tracekit.errors import InputError, UsageError
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.units import SECTOR_BYTES
 
-TIME_NS = {
-    "ns": 1,
-    "us": 1_000,
-    "filetime": 100,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "date": 1,
-}
+TIME_NS = {"ns": 1, "us": 1_000, "filetime": 100, "ms": 1_000_000, "s": 1_000_000_000, "date": 1}
 """Nanoseconds in a unit of time; filetime is 100 ns since 1601, a date is read as ns of 1970."""
 RESPONSE_UNITS = [name for name in TIME_NS if name != "date"]
 SIZE_BYTES = {"bytes": 1, "sectors": 512, "pages": 4096}
@@ -137,11 +130,6 @@ class Columns:
         )
 
 
-def bad_operation(words: Iterable[str], known: Mapping[str, str]) -> bool:
-    """Say whether one of the words is no operation of the format."""
-    return any(word.strip().lower() not in known for word in words)
-
-
 FEWEST_PAIRS = 20
 PAIRS_FACTOR = 10
 FEWEST_REQUESTS = 100
@@ -216,7 +204,7 @@ class Evidence:
         return odd
 
     def contradictions(self, *, span_ns: int, first_ns: int) -> list[str]:
-        """Return what cannot be under these units, in words; none if all is plausible."""
+        """Return what cannot be under these units, in words; none if all is possible."""
         units = self.units
         other = "sectors" if units.length == "bytes" else "bytes"
         mine = self.pairs.get(units.length, self.requests)
@@ -311,7 +299,7 @@ class Evidence:
 def _other_clock(first_ns: int, unit: str) -> str:
     """Return the unit in which a first time is one of 1990 to 2100, for a message, if there is one.
 
-    It is none of filetime, which counts from another year.
+    There is none for filetime, which counts from another year.
     """
     if unit == "filetime" or first_ns <= 0:
         return ""
@@ -360,7 +348,7 @@ class Bounds:
                 return f"a {WHATS[name]} of {value} is too {'large' if value > most else 'small'}"
         return ""
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """Return the ranges in words."""
         return ", ".join(
             f"{WHATS[name]} {least} to {most}" for name, (least, most) in self.ranges.items()
@@ -521,5 +509,21 @@ class ImportOptions:
     """Of a text of events; default: layout.json beside it."""
 
 
-PLAIN = ImportOptions()
+DEFAULTS = ImportOptions()
 OnBytes = Callable[[int, int | None], None]
+"""Called with the bytes read, of how many; None if that is not known."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: what is read, into which folder, and how."""
+
+    files: Sequence[Path]
+    folder: Path
+    options: ImportOptions
+    on_bytes: OnBytes
+
+    @property
+    def table(self) -> Path:
+        """The table of requests."""
+        return self.folder / "requests.parquet"

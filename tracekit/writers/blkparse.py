@@ -19,6 +19,7 @@ from tracekit.tables import OPERATIONS
 from tracekit.units import SECTOR_BYTES
 from tracekit.writers.rows import (
     U32_MOST,
+    ExportFormat,
     MergeTargets,
     Outcome,
     Source,
@@ -28,6 +29,7 @@ from tracekit.writers.rows import (
 )
 
 NONE = -1
+MOMENTS = ("queue", "getrq", "insert", "merge", "issue", "transfer", "complete")
 LETTERS = {"read": "R", "write": "W", "write_zeroes": "W", "discard": "D", "flush": "W"}
 FLAGS = ("is_preflush", "is_fua", "is_readahead", "is_sync", "is_meta")
 ORDER = ("A", "Q", "G", "M", "F", "I", "D", "C", "end")
@@ -46,6 +48,22 @@ class Events:
     rest: Any
     """Arrow strings: pid, action, RWBS and what follows."""
 
+    def take(self, places: NDArray[np.int64]) -> Events:
+        """Return the events at these places."""
+        time_ns, rank, device, cpu = (
+            values[places] for values in (self.time_ns, self.rank, self.device, self.cpu)
+        )
+        return Events(time_ns, rank, device, cpu, self.rest.take(pa.array(places)))
+
+
+def _joined(parts: Sequence[Events]) -> Events:
+    time_ns, rank, device, cpu = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("time_ns", "rank", "device", "cpu")
+    )
+    chunks = [chunk for part in parts for chunk in getattr(part.rest, "chunks", [part.rest])]
+    return Events(time_ns, rank, device, cpu, pa.concat_arrays(chunks))
+
 
 @dataclass
 class Requests:
@@ -58,10 +76,7 @@ class Requests:
     def __post_init__(self) -> None:
         """Work out extents, letters and names once."""
         batch = self.batch
-        self.times = {
-            name: ints(batch.column(f"{name}_ns"), if_null=NONE)
-            for name in ("queue", "getrq", "insert", "merge", "issue", "transfer", "complete")
-        }
+        self.times = {name: ints(batch.column(f"{name}_ns"), if_null=NONE) for name in MOMENTS}
         self.begin = ints(batch.column("sector"))
         self.sectors = sectors_of(batch)
         request_id, own = ints(batch.column("request_id")), (self.begin, self.begin + self.sectors)
@@ -119,14 +134,14 @@ class Requests:
         )
 
     def _remaps(self, place: Any) -> Iterator[Events]:
-        """A: from a partition, whose own sector the trace does not tell: 0 is written."""
+        """A: from a partition, whose own sector is not in the trace: 0 is written."""
         partition = self.batch.column("partition").cast("string")
-        is_told = flags(pc.fill_null(pc.match_substring_regex(partition, r"^\d+,\d+$"), False))
+        is_known = flags(pc.fill_null(pc.match_substring_regex(partition, r"^\d+,\d+$"), False))
         origin = pc.binary_join_element_wise("<- (", partition, ") 0", "")
         rest = pc.binary_join_element_wise(
             self.pid, "A", self.letters, place, pc.fill_null(origin, ""), " "
         )
-        yield self._events("A", self.times["queue"], is_told & (self.times["queue"] != NONE), rest)
+        yield self._events("A", self.times["queue"], is_known & (self.times["queue"] != NONE), rest)
 
     def _merges(self, place: Any) -> Iterator[Events]:
         """M behind the end of the target, F before its beginning."""
@@ -136,8 +151,7 @@ class Requests:
         if is_here.any():
             is_front = is_here & (self.all_begin < self.targets.own_begin[where])
         for action, which in (("M", is_here & ~is_front), ("F", is_front)):
-            made = self._make(action, self.times["merge"], which, place=place)
-            yield made
+            yield self._make(action, self.times["merge"], which, place=place)
 
     def _device_flushes(self) -> Events:
         """D of the device's own flush, once for all requests that it served."""
@@ -220,7 +234,7 @@ FIRST_MAJOR, MINORS = 8, 16
 NUMBERS = re.compile(r"\d{1,4},\d{1,7}")
 
 
-class BlkparseExport:
+class BlkparseExport(ExportFormat):
     """One line an event: device, CPU, number, seconds, pid, action, letters, place, process."""
 
     name = "blkparse"
@@ -230,10 +244,6 @@ class BlkparseExport:
         "is_fua", "is_preflush", "is_readahead", "process", "pid", "cpu", "error", "merged_into",
         "depth", "partition",
     )  # fmt: skip
-
-    def files(self, output: Path) -> list[Path]:
-        """Return the one file."""
-        return [output]
 
     def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Outcome:
         """Write the lines; an event waits until no later request can begin before it."""
@@ -248,7 +258,7 @@ class BlkparseExport:
                 kept = _fitting(batch, outcome)
                 if kept.any():
                     rows = Requests(batch.filter(pa.array(kept)), device[kept], targets)
-                    lines.add(rows.events(), begin_ns=_begin_ns(rows))
+                    lines.add(rows.events(), begin_ns=int(_first_ns(rows.batch).min()))
                     outcome.changes("rounded_lengths", whole_sectors(rows.batch))
             lines.finish()
         return outcome
@@ -268,10 +278,10 @@ class _Lines:
         waiting = self._waiting
         if waiting is not None:
             is_due = waiting.time_ns < begin_ns
-            self._write(_taken(waiting, np.flatnonzero(is_due)))
-            waiting = _taken(waiting, np.flatnonzero(~is_due))
+            self._write(waiting.take(np.flatnonzero(is_due)))
+            waiting = waiting.take(np.flatnonzero(~is_due))
         joined = _joined([*([waiting] if waiting is not None else []), *found])
-        self._waiting = _taken(joined, np.lexsort((joined.rank, joined.time_ns)))
+        self._waiting = joined.take(np.lexsort((joined.rank, joined.time_ns)))
 
     def finish(self) -> None:
         """Write what waits."""
@@ -320,7 +330,7 @@ class _Lines:
 
 
 def device_numbers(devices: Sequence[str], info: TraceInfo) -> list[str]:
-    """Return "major,minor" of each device: its own where the trace tells it, else another's."""
+    """Return "major,minor" of each device: its own where the trace has it, else another's."""
     known = {
         entry.device: f"{entry.major},{entry.minor}"
         for entry in info.devices
@@ -364,34 +374,5 @@ def _leave(outcome: Outcome, why: str, which: NDArray[np.bool_]) -> None:
 
 
 def _first_ns(batch: Any) -> NDArray[np.int64]:
-    names = ("queue", "getrq", "insert", "merge", "issue", "transfer", "complete")
-    return ints(pc.coalesce(*(batch.column(f"{name}_ns") for name in names)), if_null=-1)
-
-
-def _begin_ns(rows: Requests) -> int:
-    return int(_first_ns(rows.batch).min())
-
-
-def _taken(events: Events, places: NDArray[np.int64]) -> Events:
-    return Events(
-        time_ns=events.time_ns[places],
-        rank=events.rank[places],
-        device=events.device[places],
-        cpu=events.cpu[places],
-        rest=events.rest.take(pa.array(places)),
-    )
-
-
-def _joined(parts: Sequence[Events]) -> Events:
-    rest = [chunk for part in parts for chunk in _chunks(part.rest)]
-    return Events(
-        time_ns=np.concatenate([part.time_ns for part in parts]),
-        rank=np.concatenate([part.rank for part in parts]),
-        device=np.concatenate([part.device for part in parts]),
-        cpu=np.concatenate([part.cpu for part in parts]),
-        rest=pa.concat_arrays(rest),
-    )
-
-
-def _chunks(column: Any) -> list[Any]:
-    return list(column.chunks) if hasattr(column, "chunks") else [column]
+    columns = (batch.column(f"{name}_ns") for name in MOMENTS)
+    return ints(pc.coalesce(*columns), if_null=NONE)

@@ -1,4 +1,4 @@
-"""Writes a trace for another tool and tells what its format could not hold."""
+"""Writes a trace for another tool and reports what its format could not hold."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def export(
     """Write the trace into `output`, and what the format wants beside it; return what was done.
 
     `left_out` counts requests by why they are not in it, `changed` those that are there with
-    something else, `unheld` for each column that the format lacks those that say something there.
+    something else, `unheld` for each column missing in the format the requests with a value there.
     Raise UsageError for a file that is there, InputError when no request is left.
     """
     table = folder.require("requests", made_by="parse")
@@ -90,7 +90,7 @@ CHANGES = {
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines: what was written, what was left out or changed, what the format lacks."""
+    """Yield the lines: what was written, left out and changed, what is missing in the format."""
     yield f"{result['written']:,} of {result['requests']:,} requests written ({result['format']})"
     for why, count in result["left_out"].items():
         yield f"  {count:>12,} left out: {why.replace('_', ' ')}"

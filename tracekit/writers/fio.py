@@ -13,7 +13,16 @@ from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.tables import OPERATIONS
 from tracekit.units import BLOCK_BYTES, NS_PER_US, SECTOR_BYTES
-from tracekit.writers.rows import ODD, Outcome, Rows, Source, Survey, plain_names, write_lines
+from tracekit.writers.rows import (
+    ODD,
+    ExportFormat,
+    Outcome,
+    Rows,
+    Source,
+    Survey,
+    plain_names,
+    write_lines,
+)
 
 ACTIONS = {"read": "read", "write": "write", "flush": "sync"}
 """A log may have `trim`, but fio 3.33 does not replay it and complains."""
@@ -35,7 +44,7 @@ exec_prerun={prepare}
 """
 
 
-class FioExport:
+class FioExport(ExportFormat):
     """A log of `us FILE action offset length`, and NAME.fio."""
 
     name = "fio"

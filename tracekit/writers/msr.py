@@ -13,24 +13,28 @@ from tracekit.arrow import number_column, text_column
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.tables import OPERATIONS
 from tracekit.units import SECTOR_BYTES
-from tracekit.writers.rows import Outcome, Rows, Source, Survey, plain_names, write_lines
+from tracekit.writers.rows import (
+    ExportFormat,
+    Outcome,
+    Rows,
+    Source,
+    Survey,
+    plain_names,
+    write_lines,
+)
 
 TYPES = {"read": "Read", "write": "Write"}
 TICK_NS = 100
 YEAR_2000_NS = 946_684_800 * 10**9
 
 
-class MsrExport:
+class MsrExport(ExportFormat):
     """Times and response times in 100 ns, times since 1601; a device is a host and a number."""
 
     name = "msr"
     holds = (
         "request_id", "queue_ns", "complete_ns", "device", "sector", "length_bytes", "operation",
     )  # fmt: skip
-
-    def files(self, output: Path) -> list[Path]:
-        """Return the one file."""
-        return [output]
 
     def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Outcome:
         """Write the lines, in blocks by Arrow's CSV writer; without a wall clock, of 2000."""

@@ -16,7 +16,7 @@ import numpy as np
 from tracekit.errors import InputError
 from tracekit.formats import ORACLE_RECORD
 from tracekit.units import NS_PER_S, SECTOR_BYTES
-from tracekit.writers.rows import U32_MOST, Outcome, Rows, Source, Survey
+from tracekit.writers.rows import U32_MOST, ExportFormat, Outcome, Rows, Source, Survey
 
 NEVER = -1
 PAGE_SECTORS = 8
@@ -26,15 +26,11 @@ SPREAD = 0x9E3779B97F4A7C15
 """2^64 by the golden ratio: neighbouring objects fall into different buckets."""
 
 
-class OracleExport:
+class OracleExport(ExportFormat):
     """Records of 24 bytes, of the reads and writes; next accesses are numbered from 0."""
 
     name = "oracleGeneral"
     holds = ("request_id", "queue_ns", "sector", "length_bytes")
-
-    def files(self, output: Path) -> list[Path]:
-        """Return the one file."""
-        return [output]
 
     def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Outcome:
         """Write the records, then each one's next access."""

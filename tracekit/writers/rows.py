@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +23,11 @@ from tracekit.units import SECTOR_BYTES
 
 TIMES = ("queue_ns", "getrq_ns", "insert_ns", "merge_ns", "issue_ns", "complete_ns")
 USED = (*TIMES, "device", "sector", "length_bytes", "operation")
-UNSAID = {"role": "unknown", "depth": 1, "operation": "read"}
-"""What a column says when it says nothing; of other numbers 0, of flags false. Without operations
-all are taken for reads."""
+DEFAULTS = {"role": "unknown", "depth": 1, "operation": "read"}
+"""What stands in a column without a value; of other numbers 0, of flags false. Without
+operations all are taken for reads."""
 NONE = -1
+Numbers = NDArray[np.int64]
 
 
 @dataclass
@@ -35,12 +37,12 @@ class Rows:
     Times are ns from the trace's start; `response_ns` is -1 where there is no completion.
     """
 
-    time_ns: NDArray[np.int64]
-    response_ns: NDArray[np.int64]
-    device: NDArray[np.int64]
-    sector: NDArray[np.int64]
-    length_bytes: NDArray[np.int64]
-    operation: NDArray[np.int64]
+    time_ns: Numbers
+    response_ns: Numbers
+    device: Numbers
+    sector: Numbers
+    length_bytes: Numbers
+    operation: Numbers
     """Index into OPERATIONS."""
 
     def __len__(self) -> int:
@@ -62,7 +64,7 @@ class Survey:
     end_bytes: list[int]
     """Where the last request of each device ends."""
     unheld: dict[str, int]
-    """For each column that the format lacks, how many requests say something in it."""
+    """For each column that is missing in the format, how many requests have a value in it."""
 
 
 class Source:
@@ -71,33 +73,31 @@ class Source:
     def __init__(self, table: Path, info: TraceInfo, *, on_rows: Callable[[int], None]) -> None:
         self.info = info
         """The trace's own `trace.json`."""
-        self._table, self._on_rows = table, on_rows
+        self.table, self._on_rows = table, on_rows
         self._devices: list[str] = []
         self.guessed_times = 0
         """Requests without a queue time; they take the time of their first event."""
 
     def survey(self, held: Sequence[str]) -> Survey:
         """Read the table once; `held` names the columns that the format has, all or in part."""
-        there = open_table(self._table).schema_arrow.names
+        there = open_table(self.table).schema_arrow.names
         names = [name for name in REQUESTS.names if name in there and name not in held]
         found = Survey(0, self._devices, [], {})
-        for batch in read_batches(self._table, ("device", "sector", "length_bytes")):
+        for batch in read_batches(self.table, ("device", "sector", "length_bytes")):
             found.requests += batch.num_rows
             self._add_ends(batch, found.end_bytes)
         # One column after the other: all at once would need twice the memory.
         for name in names:
-            said = sum(
-                _says(batch.column(name), name) for batch in read_batches(self._table, (name,))
-            )
-            if said:
-                found.unheld[name] = said
+            parts = read_batches(self.table, (name,))
+            if count := sum(_count_values(batch.column(name), name) for batch in parts):
+                found.unheld[name] = count
         return found
 
     def batches(self) -> Iterator[Rows]:
         """Yield the rows; times never run backwards: a row takes the latest time before it."""
         latest = 0
         self.guessed_times = 0
-        for batch in read_batches(self._table, USED):
+        for batch in read_batches(self.table, USED):
             times = _times(batch)
             given = ints(batch.column("queue_ns"), if_null=NONE)
             times = np.maximum(np.maximum.accumulate(times), latest)
@@ -114,14 +114,9 @@ class Source:
             )
             self._on_rows(batch.num_rows)
 
-    @property
-    def table(self) -> Path:
-        """Return the file of the table."""
-        return self._table
-
     def whole_batches(self) -> Iterator[tuple[Any, NDArray[np.int64]]]:
         """Yield all columns of the rows, and each row's device as its place in the survey."""
-        for batch in read_batches(self._table, REQUESTS.names):
+        for batch in read_batches(self.table, REQUESTS.names):
             yield batch, codes(batch.column("device"), self._device)
             self._on_rows(batch.num_rows)
 
@@ -150,9 +145,9 @@ def _times(batch: Any) -> Any:
     return ints(pc.coalesce(*(batch.column(name) for name in TIMES)))
 
 
-def _says(column: Any, name: str) -> int:
+def _count_values(column: Any, name: str) -> int:
     """Return how many values of the column are neither null nor what stands for nothing."""
-    nothing = UNSAID.get(name, 0)
+    nothing = DEFAULTS.get(name, 0)
     if pa.types.is_boolean(column.type):
         return int(flags(column).sum())
     if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type):
@@ -207,20 +202,19 @@ class Outcome:
             self.changed[what] += count
 
 
-class ExportFormat(Protocol):
+class ExportFormat(ABC):
     """A format of another tool."""
 
-    @property
-    def name(self) -> str:
-        """Return what the user calls it."""
-
-    @property
-    def holds(self) -> Sequence[str]:
-        """Return the columns of `requests` that it holds, all of them or in part."""
+    name: str
+    """What the user calls it."""
+    holds: Sequence[str]
+    """The columns of `requests` that it holds, all of them or in part."""
 
     def files(self, output: Path) -> list[Path]:
         """Return the files that it makes; raise UsageError for a name that it cannot take."""
+        return [output]
 
+    @abstractmethod
     def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Outcome:
         """Write the trace; `parts` has a temporary name for each of `files`, in their order."""
 
@@ -255,9 +249,6 @@ def write_lines(out: IO[bytes], columns: Sequence[Any], *, delimiter: str) -> No
 
 DEEPEST = 64
 """Merges of merges of merges: no kernel's queue is that long."""
-
-
-Numbers: TypeAlias = "NDArray[np.int64]"
 
 
 @dataclass
