@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracekit import query
-from tracekit.arrow import number_column, word_array
+from tracekit.arrow import number_column, texts, word_array
 from tracekit.errors import InputError, UnorderedError
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.readers.text import LARGEST_SUM
@@ -188,11 +188,10 @@ class Assembler:
     def _operation_codes(self, columns: Columns) -> tuple[Codes, Codes]:
         if "op" not in columns.words:
             return np.zeros(columns.rows, np.int32), np.zeros(columns.rows, np.int32)
-        column = columns.words["op"]
-        texts = [text.strip().lower() for text in column.dictionary.to_pylist()]
-        names = [self._operations.get(text, text) for text in texts]
+        words, indices = texts(columns.words["op"])
+        known = (word.strip().lower() for word in words)
+        names = [self._operations.get(word, word) for word in known]
         codes = [OPERATIONS.index("read" if name == "readahead" else name) for name in names]
-        indices = _indices(column)
         if "readahead" not in names:
             return _mapped(codes, indices), np.zeros(columns.rows, np.int32)
         return _mapped(codes, indices), _mapped([name == "readahead" for name in names], indices)
@@ -201,15 +200,15 @@ class Assembler:
         words = columns.words
         if "device" not in words:
             return np.full(columns.rows, _known([self._device], self.devices)[0], np.int32)
-        first = [text.strip() for text in words["device"].dictionary.to_pylist()]
-        indices = _indices(words["device"])
         if "volume" not in words:
-            return _mapped(_known(first, self.devices), indices)
-        second = [text.strip() for text in words["volume"].dictionary.to_pylist()]
-        both = indices.astype(np.int64) * len(second) + _indices(words["volume"])
+            return _codes(words["device"], self.devices)
+        first, indices = texts(words["device"])
+        second, volumes = texts(words["volume"])
+        both = indices.astype(np.int64) * len(second) + volumes
         used, inverse = np.unique(both, return_inverse=True)
-        texts = [f"{first[code // len(second)]},{second[code % len(second)]}" for code in used]
-        return _mapped(_known(texts, self.devices), inverse)
+        pairs = (divmod(int(code), len(second)) for code in used)
+        names = [f"{first[one].strip()},{second[other].strip()}" for one, other in pairs]
+        return _mapped(_known(names, self.devices), inverse)
 
     def _batch(self, rows: dict[str, NDArray[Any]]) -> Any:
         count = len(rows["time"])
@@ -302,28 +301,24 @@ def _reject_large(values: Numbers, factor: int, what: str) -> None:
         raise InputError(message, hint="is the unit right? see --unit")
 
 
-def _indices(column: Any) -> Codes:
-    return np.frombuffer(column.indices.buffers()[1], np.int32, len(column))
-
-
 def _mapped(codes: Sequence[int], indices: NDArray[Any]) -> Codes:
     """Return the code of each index."""
     return np.asarray(np.array(codes, np.int32)[indices], np.int32)
 
 
-def _known(texts: list[str], names: list[str]) -> list[int]:
+def _known(found: list[str], names: list[str]) -> list[int]:
     """Return the place of each text in `names`, which grows by those that are new."""
     place = {name: number for number, name in enumerate(names)}
-    for text in texts:
+    for text in found:
         if text not in place:
             place[text] = len(names)
             names.append(text)
-    return [place[text] for text in texts]
+    return [place[text] for text in found]
 
 
 def _codes(column: Any, names: list[str]) -> Codes:
-    texts = [text.strip() for text in column.dictionary.to_pylist()]
-    return _mapped(_known(texts, names), _indices(column))
+    words, indices = texts(column)
+    return _mapped(_known([word.strip() for word in words], names), indices)
 
 
 Rows = dict[str, NDArray[Any]]

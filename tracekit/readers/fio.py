@@ -8,11 +8,10 @@ since the wait before.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from tracekit.arrow import texts
 from tracekit.errors import InputError
 from tracekit.readers.text import BadLines, TextFormat, column_kinds
 from tracekit.readers.units import Columns, Units
@@ -51,9 +50,8 @@ class FioLog(TextFormat):
         columns = super().decode(block, lines)
         if columns is None:
             return None
-        op = columns.words["op"]
-        names = [self.operations[text.strip().lower()] for text in op.dictionary.to_pylist()]
-        kinds = np.array(names)[_indices(op)]
+        words, indices = texts(columns.words["op"])
+        kinds = np.array([self.operations[word.strip().lower()] for word in words])[indices]
         if self.version == 2:
             columns = _timed(columns, kinds == self.operations[WAIT], lines)
             kinds = kinds[kinds != self.operations[WAIT]]
@@ -76,10 +74,6 @@ def same_waits(lines: BadLines) -> list[str]:
     ]
 
 
-def _indices(column: Any) -> Any:
-    return np.frombuffer(column.indices.buffers()[1], np.int32, len(column))
-
-
 def _timed(columns: Columns, is_wait: object, lines: BadLines) -> Columns:
     """Return the requests without the waits, each with the time of the last wait before it."""
     waits = np.asarray(is_wait, np.bool_)
@@ -95,12 +89,8 @@ def _timed(columns: Columns, is_wait: object, lines: BadLines) -> Columns:
         lines.first_time = int(ends[1])
     lines.times += len(ends) - 1
     lines.carried_time = int(ends[-1])
-    numbers = {name: values[~waits] for name, values in columns.numbers.items()}
-    numbers["time"] = ends[np.cumsum(waits)][~waits]
-    kept = pa.array(~waits)
-    words = {name: column.filter(kept) for name, column in columns.words.items()}
-    block = replace(columns.block, kept=np.flatnonzero(~waits)) if columns.block else None
-    return replace(columns, numbers=numbers, words=words, rows=int((~waits).sum()), block=block)
+    rest = columns.without(np.flatnonzero(waits))
+    return replace(rest, numbers={**rest.numbers, "time": ends[np.cumsum(waits)][~waits]})
 
 
 V2 = FioLog(

@@ -7,15 +7,18 @@ the native code needs no decompressor.
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import fcntl
+import gzip
 import hashlib
 import io
+import lzma
 import os
 import select
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +41,12 @@ COMPRESSIONS = {
 }
 """By the first bytes; zstd's parallel compressors begin with a frame to be skipped."""
 LONGEST_MAGIC = 6
+OPENERS: dict[str, Callable[[Any], Any]] = {
+    "gzip": lambda packed: gzip.GzipFile(fileobj=packed),
+    "xz": lzma.LZMAFile,
+    "bz2": bz2.BZ2File,
+    "zstd": lambda packed: pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd"),
+}
 
 
 @dataclass
@@ -278,24 +287,7 @@ def _pump(feed: Feed, source: _Hashing, write_fd: int) -> None:
         feed.failure = error
 
 
-@contextmanager
-def _plain(feed: Feed, source: _Hashing) -> Iterator[Any]:
-    import bz2
-    import gzip
-    import lzma
-
+def _plain(feed: Feed, source: _Hashing) -> Any:
+    """Return the file that has the decompressed bytes."""
     buffered = io.BufferedReader(source, CHUNK_BYTES)
-    if feed.compression == "gzip":
-        with gzip.GzipFile(fileobj=buffered) as stream:
-            yield stream
-    elif feed.compression == "xz":
-        with lzma.LZMAFile(buffered) as stream:
-            yield stream
-    elif feed.compression == "bz2":
-        with bz2.BZ2File(buffered) as stream:
-            yield stream
-    elif feed.compression == "zstd":
-        with pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), "zstd") as stream:
-            yield stream
-    else:
-        yield buffered
+    return OPENERS[feed.compression](buffered) if feed.compression else buffered
