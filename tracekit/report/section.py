@@ -62,16 +62,17 @@ def analyzed(
 ) -> Callable[[Callable[..., Parts]], BuildSection]:
     """Make a section of a function from findings to parts; it is missing until `analyze` has run.
 
-    The function gets the findings in this order, None for an optional one that was not made.
+    The function gets the optional ones by their names, None for one that was not made.
     """
 
     def decorate(build: Callable[..., Parts]) -> BuildSection:
         @functools.wraps(build)
         def section(inputs: Inputs) -> Section | Missing:
-            found = [inputs.finding(name) for name in (*analyses, *optional)]
-            if any(evidence is None for evidence in found[: len(analyses)]):
+            found = [inputs.finding(name) for name in analyses]
+            if any(evidence is None for evidence in found):
                 return Missing(title, "analyze")
-            return Section(build.__name__, title, build(*found))
+            more = {name.rpartition("/")[2]: inputs.finding(name) for name in optional}
+            return Section(build.__name__, title, build(*found, **more))
 
         return section
 

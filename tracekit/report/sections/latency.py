@@ -41,7 +41,11 @@ RESPONSE = "wait"
     optional=("latency/btt", "latency/latency_over_time"),
 )
 def latency(
-    evidence: Evidence, by_role: Evidence, btt: Evidence | None, over_time: Evidence | None
+    evidence: Evidence,
+    by_role: Evidence,
+    *,
+    btt: Evidence | None,
+    latency_over_time: Evidence | None,
 ) -> Parts:
     """Show how long the requests take."""
     response = evidence.table[evidence.table["step"] == RESPONSE]
@@ -61,7 +65,7 @@ def latency(
         "rows": service_rows(by_role.table),
         "by_role": by_role,
         "btt": btt,
-        "over_time": _over_time(over_time),
+        "over_time": _over_time(latency_over_time),
     }
 
 

@@ -61,7 +61,9 @@ HALF, MOST = 0.5, 0.9
     "locality/coverage",
     optional=("locality/temperature", "locality/hottest"),
 )
-def coverage(evidence: Evidence, temperature: Evidence | None, hottest: Evidence | None) -> Parts:
+def coverage(
+    evidence: Evidence, *, temperature: Evidence | None, hottest: Evidence | None
+) -> Parts:
     """Show how much of the traffic the hottest blocks of each role take."""
     drawn = chart(
         draw_coverage,

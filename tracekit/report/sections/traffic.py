@@ -167,7 +167,7 @@ def draw_sizes(table: pd.DataFrame, size: Size) -> Figure:
 
 
 @analyzed("Request sizes", "traffic/sizes", optional=("traffic/merges",))
-def sizes(evidence: Evidence, merges: Evidence | None) -> Parts:
+def sizes(evidence: Evidence, *, merges: Evidence | None) -> Parts:
     """Show how long the requests are."""
     drawn = chart(
         draw_sizes,
@@ -242,7 +242,7 @@ SHOWN_STREAMS = 12
     optional=("workload/run_lengths", "workload/jumps"),
 )
 def sequentiality(
-    evidence: Evidence, run_lengths: Evidence | None, jumps: Evidence | None
+    evidence: Evidence, *, run_lengths: Evidence | None, jumps: Evidence | None
 ) -> Parts:
     """Show how much of the traffic is sequential."""
     busiest = evidence.table.sort_values("request_count", ascending=False, kind="stable")
