@@ -66,6 +66,6 @@ def test_only_what_lies_within_an_extent_counts_for_it(tmp_path: Path) -> None:
     # WHEN
     check(folder.table("requests"), [second, first])
     # THEN
-    assert (first.jbd2, first.foreign) == (1, 1)
-    assert (second.jbd2, second.foreign) == (0, 1)
+    assert (first.jbd2, first.others) == (1, 1)
+    assert (second.jbd2, second.others) == (0, 1)
     assert not first.is_journal

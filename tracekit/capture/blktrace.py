@@ -23,6 +23,7 @@ from tracekit.capture.kernel_state import (
     end_trace,
     mount_debugfs,
     mounted_debugfs,
+    open_disk,
 )
 from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relayed
 from tracekit.capture.tracefs import online_cpus, read_setting
@@ -221,19 +222,17 @@ def why_not(disk: Path | None) -> str | None:
 
 def _refusal(name: str, folder: Path) -> str | None:
     relay = folder / "block" / name / "trace0"
-    device = os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        fcntl.ioctl(device, _BLKTRACESETUP, _SETUP.pack(b"", 0xFFFF, 4096, 2, 0, 0, 0))
-        try:
-            os.close(os.open(relay, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-        finally:
-            end_trace(device)
+        with open_disk(f"/dev/{name}") as device:
+            fcntl.ioctl(device, _BLKTRACESETUP, _SETUP.pack(b"", 0xFFFF, 4096, 2, 0, 0, 0))
+            try:
+                os.close(os.open(relay, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            finally:
+                end_trace(device)
     except PermissionError:
         return f"opening {relay} is not permitted: this kernel is locked down (kernel_lockdown(7))"
     except FileNotFoundError:
         return f"the kernel made no relay file {relay}"
     except OSError as error:
         return f"BLKTRACESETUP of {name}: {error.strerror}"
-    finally:
-        os.close(device)
     return None

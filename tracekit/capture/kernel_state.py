@@ -58,6 +58,16 @@ def debugfs() -> Iterator[Path]:
         unmount(str(DEBUGFS))
 
 
+@contextmanager
+def open_disk(device: str) -> Iterator[int]:
+    """Yield a descriptor of the disk; opening it does not wait for a medium."""
+    disk = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield disk
+    finally:
+        os.close(disk)
+
+
 def tear_down(device: str) -> None:
     """End a trace of the device that no blktrace(8) is left to end.
 
@@ -70,20 +80,14 @@ def tear_down(device: str) -> None:
         time.sleep(0.02)
     if not _is_traced(device):
         return
-    disk = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with open_disk(device) as disk:
         end_trace(disk)
-    finally:
-        os.close(disk)
 
 
 def begin_trace(device: str) -> None:
     """Let the trace run that blktrace(8) has set up; afterwards it runs, whoever was first."""
-    disk = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with open_disk(device) as disk:
         _control(disk, _BLKTRACESTART)
-    finally:
-        os.close(disk)
 
 
 def end_trace(disk: int) -> None:

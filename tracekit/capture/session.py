@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from tracekit.capture.perf import Perf
 from tracekit.capture.recording import CaptureFiles, CaptureFolder
 from tracekit.capture.source import Recorded, Source
 from tracekit.capture.tracefs import read_setting, tracefs_folder
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import TracekitError, UsageError, named_for
 from tracekit.layout import CaptureSummary, DiskCounters, Reading
 from tracekit.store import new_folder
 
@@ -224,7 +223,7 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
     tracefs = tracefs_folder()
     with (
         only_capture(tracefs, options.state_folder) as (settings, notes),
-        _named_failure(output),
+        named_for(output),
         new_folder(output) as part,
     ):
         settings.leave(part)
@@ -261,17 +260,6 @@ def _untraced(options: CaptureOptions) -> float | None:
     if not options.runs_untraced:
         return None
     return run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
-
-
-@contextmanager
-def _named_failure(output: Path) -> Iterator[None]:
-    """Name the output in an error of the system that names no file, such as that of a full disk."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None or error.errno is None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(output)) from error
 
 
 def _source(

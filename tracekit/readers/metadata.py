@@ -228,14 +228,17 @@ def _wall_guess(stats: DecodeStats) -> list[Inference]:
     return [Inference(what=what, value=stats.wall_ns, evidence=evidence)]
 
 
+def _named(names: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
+    """Return the counts that are not 0 by their names."""
+    return {name: count for name, count in zip(names, counts, strict=True) if count}
+
+
 def _counts(stats: DecodeStats) -> dict[str, Any]:
-    actions = {name: count for name, count in zip(ACTIONS, stats.actions, strict=True) if count}
-    notifies = {name: count for name, count in zip(NOTIFIES, stats.notifies, strict=True) if count}
     return {
         "records": stats.records,
         "requests": stats.rows,
-        "actions": actions,
-        "notifies": notifies,
+        "actions": _named(ACTIONS, stats.actions),
+        "notifies": _named(NOTIFIES, stats.notifies),
         "device_flushes": stats.device_flushes,
         "passthrough": stats.passthrough,
         "unknown": stats.unknown,
@@ -278,9 +281,7 @@ def _warnings(
 def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[tuple[str, Any, str]]:
     """Return code, whether it applies, and message of what may be missing."""
     dropped = layout.overrun + layout.dropped
-    unmatched = {
-        name: count for name, count in zip(UNMATCHED, stats.unmatched, strict=True) if count
-    }
+    unmatched = _named(UNMATCHED, stats.unmatched)
     listed = ", ".join(f"{name} {count:,}" for name, count in unmatched.items())
     return [
         (
