@@ -72,7 +72,7 @@ class TraceFolder:
     def require(self, name: str, *, made_by: str) -> Path:
         """Return the table's path, or raise InputError that names the command which makes it.
 
-        A table of the contract is there only if it has the contract's columns.
+        A table with a schema must have the schema's columns.
         """
         hint = f"run: {command_line(made_by, self.path)}"
         if not self.has(name):
@@ -83,7 +83,7 @@ class TraceFolder:
         return self.table(name)
 
     def check_tables(self, made_by: Mapping[str, str]) -> None:
-        """Raise InputError for a table that is there and is not what the contract says.
+        """Raise InputError for a table that is there and does not have the columns of its schema.
 
         `made_by` names the command of each table; completions need the requests that they name.
         """

@@ -32,7 +32,7 @@ from tracekit.classify.regions import (
     read_layout_file,
     release_memory,
 )
-from tracekit.classify.roles import RoleCounts, assign_roles, classify_warnings, replace_own
+from tracekit.classify.roles import RoleCounts, assign_roles, classify_warnings, replace_notes
 from tracekit.errors import UsageError
 from tracekit.layout import check_regions
 from tracekit.store import TraceFolder
@@ -88,8 +88,8 @@ def classify(
         "layout": guess.entries,
         "classification": _classification(roles),
         "hotness": _hotness(options, counts, windows, temperatures),
-        "inferences": replace_own(folder.info.inferences, guess.inferences),
-        "warnings": replace_own(
+        "inferences": replace_notes(folder.info.inferences, guess.inferences),
+        "warnings": replace_notes(
             folder.info.warnings, classify_warnings(guess, roles, counts=counts, devices=devices)
         ),
     }

@@ -177,6 +177,6 @@ def classify_warnings(
 Note = TypeVar("Note", Inference, TraceWarning)
 
 
-def replace_own(present: list[Note], own: list[Note]) -> list[Note]:
+def replace_notes(present: list[Note], new: list[Note]) -> list[Note]:
     """Return what other stages noted, then this stage's notes instead of its earlier ones."""
-    return [note for note in present if note.stage != STAGE] + own
+    return [note for note in present if note.stage != STAGE] + new
