@@ -238,11 +238,7 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
             recorded, ran, counters = _record(source, settings, options, stop, disks=disks)
             duration_s = time.monotonic() - started_s
         layout = read_again(layout, disks, mounts=[*mounts, *read_mounts()])
-        notes += [
-            f"{device} went away during the capture: its layout is that of before"
-            for device, disk in zip(devices, disks, strict=True)
-            if not disk.is_dir()
-        ]
+        notes.extend(_gone(devices, disks))
         overhead = _overhead(ran, untraced_s)
         layout["counters"] = to_builtins(counters)
         summary = CaptureSummary(
@@ -254,6 +250,14 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
     status = ran.exit_status if ran else None
     said = (*notes, *choice.notes)
     return Captured(kept, duration_s, status, stop.name, said, source.name, overhead)
+
+
+def _gone(devices: Sequence[str], disks: Sequence[Path]) -> list[str]:
+    return [
+        f"{device} went away during the capture: its layout is that of before"
+        for device, disk in zip(devices, disks, strict=True)
+        if not disk.is_dir()
+    ]
 
 
 def _untraced(options: CaptureOptions) -> float | None:

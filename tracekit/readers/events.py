@@ -79,7 +79,7 @@ def text_counts(facts: Facts, rows: dict[str, int]) -> dict[str, Any]:
     """Return what an import counts besides the events; `rows` by operation."""
     counted = {operation: count for operation, count in rows.items() if count}
     stats = facts.stats
-    lines = line_counts(stats.passed_lines, stats.bad_lines, facts.bad_lines)
+    lines = line_counts(stats.passed_lines, stats.bad_lines, examples=facts.bad_lines)
     return {"operations": counted, **lines}
 
 

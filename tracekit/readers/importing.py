@@ -68,7 +68,7 @@ def event_text(head: bytes, options: ImportOptions) -> EventText | None:
     return None
 
 
-def import_events(feed: Feed, text: EventText, run: Import) -> TraceInfo:
+def _import_events(feed: Feed, text: EventText, run: Import) -> TraceInfo:
     """Decode the text into the table of requests; return the content of trace.json.
 
     Raise InputError when too many lines are wrong or there is no event.
@@ -157,7 +157,7 @@ def import_info(read: Reading, feed: Feed, *, options: ImportOptions) -> TraceIn
             "requests": made.rows,
             "operations": dict(made.operations),
             "preamble_lines": read.preamble,
-            **line_counts(read.lines.passed, read.lines.bad, read.lines.examples),
+            **line_counts(read.lines.passed, read.lines.bad, examples=read.lines.examples),
             "rounded_places": made.rounded,
         },
         loss=Loss(has_sequence_numbers=False, unmatched={}),
@@ -252,12 +252,12 @@ def _import_feeds(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
         return _import_capture(feeds, head, run)
     text = event_text(head, run.options)
     if text is None and is_chosen(head, run.options):
-        return import_octf(feeds, head, run)
+        return import_octf(feeds, run, head=head)
     if len(feeds) > 1:
         message = f"{len(feeds)} files: only a blktrace or OCTF trace is of several"
         raise UsageError(message, hint="import each file by itself")
     if text is not None:
-        return import_events(feeds[0], text, run)
+        return _import_events(feeds[0], text, run)
     read = Reading(feeds[0], run, start=head)
     try:
         return _import_requests(read, feeds[0], run)

@@ -214,7 +214,7 @@ def _partitions(layout: Layout, names: dict[str, str]) -> tuple[list[Region], li
     return entries, inferences
 
 
-def line_counts(passed: int, bad: int, examples: Sequence[tuple[int, str]]) -> dict[str, Any]:
+def line_counts(passed: int, bad: int, *, examples: Sequence[tuple[int, str]]) -> dict[str, Any]:
     """Return what trace.json says of a text's lines; examples are a line's number and text."""
     shown = [{"line": number, "text": text} for number, text in examples]
     return {"passed_lines": passed, "bad_lines": bad, "bad_examples": shown}

@@ -205,7 +205,7 @@ class _Run:
                 self.bad.add(0, f"{feed.name}: byte {place.offset:,}: {text}")
 
 
-def import_octf(feeds: Sequence[Feed], head: bytes, job: Import) -> TraceInfo:
+def import_octf(feeds: Sequence[Feed], job: Import, *, head: bytes) -> TraceInfo:
     """Read the trace into the table of requests; return the content of trace.json.
 
     `head` was read from the first feed already. Raise InputError for damage and empty traces.
@@ -249,7 +249,7 @@ def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> TraceInfo:
             "requests": made.rows,
             "operations": dict(made.operations),
             "preamble_lines": 0,
-            **line_counts(stats.passed + stats.unknown, run.bad.bad, run.bad.examples),
+            **line_counts(stats.passed + stats.unknown, run.bad.bad, examples=run.bad.examples),
             "rounded_places": 0,
         },
         loss=loss(stats, dropped=dropped),
