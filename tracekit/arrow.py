@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from tracekit.errors import InputError, first_line
 
 BATCH_ROWS = 1 << 18
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 def open_table(path: Path, needed: Sequence[str] = (), *, hint: str = "make it again") -> Any:

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from tracekit._native.placement import Cost, Disk
 from tracekit.errors import InputError, UsageError
-from tracekit.units import GB, MIB, PS_PER_US, SECTOR_BYTES
-
-
-class Stroke(Protocol):
-    """What a data sheet says of a disk's seeks, in microseconds."""
-
-    @property
-    def seek_track_us(self) -> float | None: ...  # noqa: D102 - named in profiles.toml
-    @property
-    def seek_average_us(self) -> float | None: ...  # noqa: D102
-    @property
-    def seek_full_us(self) -> float | None: ...  # noqa: D102
+from tracekit.units import BLOCK_BYTES, GB, MIB, PS_PER_US, SECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -43,7 +32,7 @@ class SeekCurve:
         return self.root_us >= 0 and self.root_us / 2 + self.linear_us >= 0
 
 
-def seek_curve(disk: Stroke) -> SeekCurve:
+def seek_curve(disk: Profile) -> SeekCurve:
     """Fit the curve to track-to-track, average and full-stroke seek (Lee & Katz, SIGMETRICS 1993).
 
     The distance of two places chosen at random has the density 2(1 - x), so that the mean of
@@ -60,7 +49,6 @@ def seek_curve(disk: Stroke) -> SeekCurve:
 
 
 BUILT_IN = Path(__file__).with_name("profiles.toml")
-LATENCY_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -109,60 +97,81 @@ REQUIRED = tuple(
 )
 KNOWN = ("about", *REQUIRED, *OPTIONAL)
 MAX_PARALLELISM = 256
-RATES = ("read_mib_s", "write_mib_s")
+# Least, most and unit, as messages write them.
+LIMITS = {
+    "read_mib_s": ("0.001", "10000000", " MiB/s"),
+    "write_mib_s": ("0.001", "10000000", " MiB/s"),
+    "rpm": ("1", "1000000", ""),
+    "capacity_gb": ("0.001", "1000000000", " GB"),
+    "endurance_cycles": ("1", "1e18", ""),
+}
 
 
-def load_profiles(own: Path | None = None) -> dict[str, Profile]:
-    """Return the built-in profiles by name, those of the file `own` added or replacing.
+def load_profiles(user_file: Path | None = None) -> dict[str, Profile]:
+    """Return the built-in profiles by name, with those of the file `user_file`.
 
     Raise InputError naming file, profile, key and value for whatever is wrong in a file.
     """
     profiles = _read_file(BUILT_IN)
-    return profiles if own is None else {**profiles, **_read_file(own)}
+    return profiles if user_file is None else {**profiles, **_read_file(user_file)}
 
 
 def choose_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
     """Return the profile called `name`, or raise UsageError that lists the names."""
     if name not in profiles:
-        close = get_close_matches(name, profiles, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        raise UsageError(
-            f"there is no device profile '{name}'", hint=f"{meant}there are: {', '.join(profiles)}"
-        )
+        raise UsageError(f"there is no device profile '{name}'", hint=suggest(name, profiles))
     return profiles[name]
 
 
-def _transfer_us(mib_s: float) -> float:
-    return LATENCY_BYTES / MIB / mib_s * 1e6
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return a hint for a name that is not known: one like it, and all that are."""
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"{meant}there are: {', '.join(names)}"
 
 
-def _read_file(file: Path) -> dict[str, Profile]:
+def load_toml(file: Path) -> dict[str, Any]:
+    """Read a TOML file; raise InputError with the reason where it cannot be read."""
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file} is not valid TOML: {error}") from None
+
+
+def check_keys(table: Mapping[str, Any], known: Sequence[str], *, place: str) -> None:
+    """Raise InputError for a key of a table that is not one of the known ones."""
+    for key in table:
+        if key not in known:
+            close = get_close_matches(key, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"the keys are: {', '.join(known)}"
+            raise InputError(f"{place}: unknown key '{key}'", hint=hint)
+
+
+def _transfer_us(mib_s: float) -> float:
+    return BLOCK_BYTES / MIB / mib_s * 1e6
+
+
+def _read_file(file: Path) -> dict[str, Profile]:
+    tables = load_toml(file)
     if not tables:
-        raise InputError(f"{file} holds no profile", hint=f"copy a table from {BUILT_IN}")
+        raise InputError(f"{file} has no profile", hint=f"copy a table from {BUILT_IN}")
     return {name: _read_profile(file, name, table) for name, table in tables.items()}
 
 
 def _read_profile(file: Path, name: str, table: Any) -> Profile:
     if not isinstance(table, dict):
         raise InputError(
-            f"{file}: '{name} = {table!r}' stands outside of any profile",
+            f"{file}: '{name} = {table!r}' is outside of any profile",
             hint="begin a profile with its name in square brackets, for example [my-ssd]",
         )
-    for key in table:
-        if key not in KNOWN:
-            close = get_close_matches(key, KNOWN, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"the keys are: {', '.join(KNOWN)}"
-            raise InputError(f"{file}: profile [{name}] has an unknown key '{key}'", hint=hint)
+    check_keys(table, KNOWN, place=f"{file}: profile [{name}]")
     for key in REQUIRED:
         if key not in table:
             raise InputError(
-                f"{file}: profile [{name}] lacks the key '{key}'",
+                f"{file}: profile [{name}] has no key '{key}'",
                 hint=f"each profile needs: {', '.join(REQUIRED)}",
             )
     about = table.get("about", name)
@@ -186,20 +195,16 @@ def checked_number(file: Path, name: str, *, key: str, value: Any) -> float:
         raise InputError(f"{place}: {value!r} is not a number")
     if not math.isfinite(value) or value < 0:
         raise InputError(f"{place}: {value} is not a number from 0 up")
-    if key in RATES and not 0.001 <= value <= 1e7:
-        raise InputError(f"{place}: {value} MiB/s is not between 0.001 and 10000000")
     if key.endswith("_us") and value > 1e8:
         raise InputError(f"{place}: {value} us is more than 100 s")
     if key == "price_per_gb" and value == 0:
         raise InputError(f"{place}: a price of 0 makes every comparison of prices meaningless")
     if key == "parallelism" and not (1 <= value <= MAX_PARALLELISM and value == int(value)):
         raise InputError(f"{place}: {value} is not a whole number from 1 to {MAX_PARALLELISM}")
-    if key == "rpm" and not 1 <= value <= 1e6:
-        raise InputError(f"{place}: {value} is not between 1 and 1000000")
-    if key == "capacity_gb" and not 1e-3 <= value <= 1e9:
-        raise InputError(f"{place}: {value} GB is not between 0.001 and 1000000000")
-    if key == "endurance_cycles" and not 1 <= value <= 1e18:
-        raise InputError(f"{place}: {value} is not between 1 and 1e18")
+    if key in LIMITS:
+        least, most, unit = LIMITS[key]
+        if not float(least) <= value <= float(most):
+            raise InputError(f"{place}: {value}{unit} is not between {least} and {most}")
     return float(value)
 
 
@@ -218,7 +223,7 @@ def _check_setup(file: Path, profile: Profile) -> None:
             raise InputError(
                 f"{file}: profile [{profile.name}]: sequential_setup_us "
                 f"{profile.sequential_setup_us} is more than a random {operation}'s fixed cost "
-                f"of {setup_us:.3f} us",
+                f"of {setup_us:.3f} us"
             )
 
 
@@ -229,7 +234,7 @@ def _check_disk(file: Path, profile: Profile) -> None:
         return
     if missing:
         raise InputError(
-            f"{place} lacks the key '{missing[0]}' of a disk whose head moves",
+            f"{place} has no key '{missing[0]}' of a disk whose head moves",
             hint=f"such a disk needs all of: {', '.join(DISK)}",
         )
     if (profile.parallelism or 1) > 1:
@@ -249,17 +254,15 @@ def picoseconds(us: float) -> int:
 
 
 def device_cost(device: Profile) -> Cost:
-    """Convert a profile to integer picoseconds; the transfer is rounded by 512-byte sector."""
+    """Convert a profile to whole picoseconds; the transfer is rounded by 512-byte sector."""
     setup = (picoseconds(device.read_setup_us), picoseconds(device.write_setup_us))
     sequential = setup
     if device.sequential_setup_us is not None:
-        sequential = (
-            picoseconds(device.sequential_setup_us),
-            picoseconds(device.sequential_setup_us),
-        )
-    rates = (device.read_mib_s, device.write_mib_s)
-    sector = tuple(round(SECTOR_BYTES / MIB / rate * 1e12) for rate in rates)
-    return Cost(setup, sequential, (sector[0], sector[1]), picoseconds(device.fua_us))
+        sequential = (picoseconds(device.sequential_setup_us),) * 2
+    read_ps, write_ps = (
+        round(SECTOR_BYTES / MIB / rate * 1e12) for rate in (device.read_mib_s, device.write_mib_s)
+    )
+    return Cost(setup, sequential, (read_ps, write_ps), picoseconds(device.fua_us))
 
 
 def disk_of(profile: Profile) -> Disk | None:
@@ -285,5 +288,21 @@ def base_cost(base: Profile) -> Cost:
     cost = device_cost(base)
     if not base.has_head:
         return cost
-    continued = picoseconds(base.sequential_setup_us or 0)
-    return replace(cost, sequential_ps=(continued, continued))
+    return replace(cost, sequential_ps=(picoseconds(base.sequential_setup_us or 0),) * 2)
+
+
+class DevicePair(NamedTuple):
+    """The base device, and the NVM to which blocks are moved."""
+
+    base: Profile
+    nvm: Profile
+
+    @property
+    def flush_ps(self) -> tuple[int, int]:
+        """What a flush of each takes."""
+        return picoseconds(self.base.flush_us), picoseconds(self.nvm.flush_us)
+
+    @property
+    def servers(self) -> tuple[int, int]:
+        """How many requests each serves at once."""
+        return int(self.base.parallelism or 1), int(self.nvm.parallelism or 1)

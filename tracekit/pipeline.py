@@ -182,8 +182,8 @@ def _recommend(folder: TraceFolder, options: PipelineOptions, result: Run) -> st
     advice = recommend(
         folder, RecommendOptions(capacities_bytes=options.capacities_bytes, **settings)
     )
-    result.headline = list(advice["headline"])
-    return f"{advice['base_profile']} and {advice['nvm_profile']}"
+    result.headline = list(advice.headline)
+    return f"{advice.base_profile} and {advice.nvm_profile}"
 
 
 def _replay(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:

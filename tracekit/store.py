@@ -261,6 +261,15 @@ def write_json(path: Path, value: Any) -> None:
         part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def write_results(
+    folder: TraceFolder, place: str, *, result: Any, tables: Mapping[str, Any]
+) -> None:
+    """Write the tables of a stage by name, and its result, a Record, as JSON at `place`."""
+    for name, table in tables.items():
+        write_table(folder.table(name), table)
+    write_json(folder.path / place, to_builtins(result))
+
+
 def write_table(path: Path, table: Any) -> None:
     """Write one Arrow table as Parquet, replacing the file in one step."""
     write_batches(path, table.to_batches(), schema=table.schema)

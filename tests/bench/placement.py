@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ import pyarrow.parquet as pq
 from tests.bench.harness import Bench, peak_mib, timed
 from tests.bench.inputs import CHUNK, coded, filled, request_batches
 from tracekit._native.placement import Cost
-from tracekit.devices import Profile, device_cost, load_profiles
+from tracekit.devices import DevicePair, Profile, device_cost, load_profiles
 from tracekit.model.answer import make_grid, only_shown
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.event_simulation import sweep_walked
-from tracekit.model.placement import Curves, sweep
+from tracekit.model.event_simulation import simulate_curves
+from tracekit.model.placement import ChargedTrace, Curves, sweep
 from tracekit.store import write_batches
 from tracekit.tables import BLOCKS, REQUESTS
 
@@ -152,15 +153,13 @@ def measure(
     def work() -> tuple[Curves, int, int]:
         touched = read_blocks(folder / "blocks.parquet")
         grid = make_grid(touched.role_blocks().tolist(), [])
-        files = (folder / "requests.parquet", touched)
+        trace = ChargedTrace(folder / "requests.parquet", touched, DevicePair(*devices))
         if not is_walk:
-            curves = sweep(*files, points=grid.fine, devices=devices, is_issued=not is_other)
+            curves = sweep(replace(trace, is_issued=not is_other), grid.fine)
             return curves, len(touched.keys), len(grid.fine) * 7
         points = only_shown(grid).fine
-        curves = sweep_walked(
-            files, points=points, devices=devices, is_issued=True, is_open=is_other
-        )
-        return curves, len(touched.keys), len(points) * (len(curves.walked) - 1)
+        curves = simulate_curves(replace(trace, is_issued=True, is_open=is_other), points)
+        return curves, len(touched.keys), len(points) * (len(curves.simulated) - 1)
 
     (curves, blocks, placements), used = timed(work)
     name = ("one after the other", "with queues") if is_walk else ("as issued", "as queued")

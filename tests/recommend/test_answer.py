@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.model.answer import Candidate, Flip, lasting, walk
+from tracekit.model.answer import Candidate, Flip, follow_answer, lasting
 
 
 def candidate(placement: str, *elapsed_ps: int) -> Candidate:
@@ -21,7 +21,7 @@ def test_a_change_is_dated_from_where_the_new_role_is_ahead() -> None:
         candidate("journal", 100, 95, 69, 60, 40),
     ]
     # WHEN changes of 10 and more are worth telling
-    placements, flips = walk(found, worth_ps=10)
+    placements, flips = follow_answer(found, worth_ps=10)
     # THEN the change is told, from point 2
     assert placements == ["base", "fs", "journal", "journal", "journal"]
     assert flips == [(1, "base", "fs"), (2, "fs", "journal")]
@@ -35,7 +35,7 @@ def test_small_leads_are_no_changes() -> None:
         candidate("journal", 100, 61, 50, 41, 30),
     ]
     # WHEN changes of 10 are worth telling, THEN each point has its answer, without a change told
-    placements, flips = walk(found, worth_ps=10)
+    placements, flips = follow_answer(found, worth_ps=10)
     assert placements == ["base", "fs", "journal", "fs", "journal"]
     assert flips == [(1, "base", "fs")]
 
@@ -48,14 +48,14 @@ def test_a_split_starts_where_it_is_worth_it_and_stays_while_it_saves() -> None:
         candidate("combined", 100, 75, 58, 57, 50),
     ]
     # WHEN 10 are worth telling, THEN it is not the answer before it saves 10, nor after it saves 0
-    placements, flips = walk(found, worth_ps=10)
+    placements, flips = follow_answer(found, worth_ps=10)
     assert placements == ["base", "fs", "combined", "combined", "fs"]
     assert flips == [(1, "base", "fs"), (2, "fs", "combined"), (4, "combined", "fs")]
 
 
 def test_nothing_is_told_when_nothing_pays() -> None:
     found = [candidate("base", 100, 100, 100), candidate("fs", 100, 100, 100)]
-    assert walk(found, worth_ps=1) == (["base", "base", "base"], [])
+    assert follow_answer(found, worth_ps=1) == (["base", "base", "base"], [])
 
 
 def test_answers_of_a_sliver_of_capacity_are_not_told() -> None:

@@ -119,7 +119,7 @@ def test_the_rounds_of_the_journal(tmp_path: Path) -> None:
     blocks = [*range(4), *range(4), *range(4)]
     writes = [Request("journal", 8 * block) for block in blocks]
     reads = [Request("journal", 8 * block, operation="read") for block in range(4)]
-    layout = [{"role": "journal", "sectors": 64}]
+    layout = [{"device": "sda", "role": "journal", "start_sector": 0, "sectors": 64}]
     result = recommended(tmp_path, writes + reads, info={"layout": layout})
     # THEN it went three times round what it touched, and one and a half times round itself
     assert result["journal"] == {

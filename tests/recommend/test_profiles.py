@@ -98,8 +98,8 @@ def test_an_own_profile_replaces_one_of_the_same_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("without", "changes", "words"),
     [
-        ("", {"read_latency": "1"}, r"profile \[mine\] has an unknown key 'read_latency'"),
-        ("flush_us", {}, r"profile \[mine\] lacks the key 'flush_us'"),
+        ("", {"read_latency": "1"}, r"profile \[mine\]: unknown key 'read_latency'"),
+        ("flush_us", {}, r"profile \[mine\] has no key 'flush_us'"),
         ("", {"flush_us": "-1.5"}, r"\[mine\], key 'flush_us': -1.5 is not a number from 0 up"),
         ("", {"fua_us": "nan"}, r"\[mine\], key 'fua_us': nan is not"),
         ("", {"fua_us": "inf"}, r"\[mine\], key 'fua_us': inf is not"),
@@ -113,8 +113,8 @@ def test_an_own_profile_replaces_one_of_the_same_name(tmp_path: Path) -> None:
         ("", {"sequential_setup_us": "95"}, r"sequential_setup_us 95.0 is more than a random"),
         ("", {"parallelism": "1.5"}, r"'parallelism': 1.5 is not a whole number from 1 to 256"),
         ("", {"parallelism": "0"}, r"'parallelism': 0 is not a whole number"),
-        ("", {"rpm": "7200"}, r"lacks the key 'seek_track_us' of a disk whose head moves"),
-        ("", {"write_settle_us": "1"}, r"lacks the key 'rpm' of a disk whose head moves"),
+        ("", {"rpm": "7200"}, r"has no key 'seek_track_us' of a disk whose head moves"),
+        ("", {"write_settle_us": "1"}, r"has no key 'rpm' of a disk whose head moves"),
         ("", {**HEAD, "rpm": "0"}, r"key 'rpm': 0 is not between 1 and 1000000"),
         ("", {**HEAD, "capacity_gb": "0"}, r"key 'capacity_gb': 0 GB is not between"),
         ("", {**HEAD, "parallelism": "2"}, r"a disk with one head has no parallelism above 1"),
@@ -142,9 +142,9 @@ def test_a_misspelt_key_gets_a_proposal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "holds no profile"),
+        ("", "has no profile"),
         ("[mine\n", "is not valid TOML"),
-        ("read_mib_s = 5\n", "'read_mib_s = 5' stands outside of any profile"),
+        ("read_mib_s = 5\n", "'read_mib_s = 5' is outside of any profile"),
     ],
 )
 def test_files_without_profiles(text: str, words: str, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from tests.recommend.traces import BLOCK, DEVICES, curve, recommended
 from tests.simulate.placement_traces import Block, Request, hottest_first
 from tests.simulate.walk_model import model
-from tracekit.devices import Profile, load_profiles
-from tracekit.model.timings import change, variants
+from tracekit.devices import DevicePair, Profile, load_profiles
+from tracekit.model.timings import variants
 
 MS = 1_000_000
 
@@ -94,15 +94,13 @@ def test_the_range_is_over_single_parts_and_windows(
     requests = timed()
     info = {"clock": {"duration_ns": len(requests) * MS, "wall_ns": None}}
     result = recommended(tmp_path, requests, info=info, base=base, queueing=queueing)
-    pair = load_profiles(DEVICES)[base], load_profiles(DEVICES)["nvm"]
+    pair = DevicePair(load_profiles(DEVICES)[base], load_profiles(DEVICES)["nvm"])
     blocks, found = shares_of(result, requests), result["gain_range"]
     # WHEN each part of each device takes half and twice as long, one at a time
     gains = {}
     for one in variants(pair, (0.5, 2.0)):
-        devices = [*pair]
-        devices[one.which] = change(pair[one.which], one.parameter, factor=one.factor)
         key = (one.device, one.parameter, one.factor)
-        gains[key] = gain(requests, blocks, (devices[0], devices[1]), queueing=queueing)
+        gains[key] = gain(requests, blocks, one.of(pair), queueing=queueing)
     # AND each eighth of the requests is a trace of its own
     size = -(-len(requests) // 8)
     parts = [

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec import to_builtins
 from typer.testing import CliRunner
 
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
@@ -169,8 +170,9 @@ def test_capacities_of_nothing_and_above_everything(tmp_path: Path) -> None:
 
 def test_the_rest_of_a_cyclic_journal_is_named(tmp_path: Path) -> None:
     # GIVEN a journal partition of 1 MiB of which 4 KiB were written
-    write_trace(tmp_path, [Request("journal", 0)], layout=[{"role": "journal", "sectors": 2048}])
-    result = recommend(TraceFolder(tmp_path), RecommendOptions())
+    layout = {"device": "sda", "role": "journal", "start_sector": 0, "sectors": 2048}
+    write_trace(tmp_path, [Request("journal", 0)], layout=[layout])
+    result = to_builtins(recommend(TraceFolder(tmp_path), RecommendOptions()))
     # THEN the reader is told what a longer run will touch
     assert result["assumptions"][-2].startswith("the journal is cyclic: 4 KiB were written into")
     assert result["assumptions"][-1] == (

@@ -11,7 +11,7 @@ import pytest
 from tests.recommend.traces import BLOCK, DEVICES, oltp, recommended
 from tests.simulate.placement_traces import Block, Request, elapsed_ps, hottest_first
 from tracekit.devices import device_cost, load_profiles, picoseconds
-from tracekit.model.answer import to_ns
+from tracekit.model.placement import to_ns
 
 ROLES = ("fs", "journal", "swap")
 SETS = [held for size in (1, 2, 3) for held in itertools.combinations(ROLES, size)]
@@ -49,7 +49,7 @@ def least_ns(requests: list[Request], held: tuple[str, ...], *, capacity: int) -
             for order, share in zip(orders, shares, strict=True):
                 placed.update(order[:share])
             times.append(elapsed_ps(requests, placed, costs=costs, flush_ps=flush_ps))
-    return to_ns(min(times))
+    return int(to_ns(min(times)))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from msgspec import to_builtins
+from msgspec.structs import fields
 
 from tests.simulate.placement_traces import Request, write_trace
+from tracekit.model.answer import Answer
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.store import TraceFolder
 
@@ -20,7 +23,17 @@ def recommended(folder: Path, requests: list[Request], **changes: Any) -> dict[s
     """Write a trace, run the stage on it with the test devices, and return its result."""
     write_trace(folder, requests, **changes.pop("info", {}))
     options = {"base": "disk", "nvm": "nvm", "profiles": DEVICES, "level": "queued", **changes}
-    return recommend(TraceFolder(folder), RecommendOptions(**options))
+    result: dict[str, Any] = to_builtins(
+        recommend(TraceFolder(folder), RecommendOptions(**options))
+    )
+    return result
+
+
+def answer_with(**values: Any) -> Answer:
+    """Return an answer with these values, all others nothing."""
+    names = [field.name for field in fields(Answer)]
+    empty = {name: "base" if name in ("placement", "runner_up") else 0 for name in names}
+    return Answer(**empty | values)
 
 
 def curve(folder: Path, placement: str, coverage: str = "hottest") -> dict[int, int]:

@@ -16,6 +16,7 @@ from tests.simulate.placement_traces import Request, hottest_first, write_trace
 from tracekit.cli import app
 from tracekit.errors import InputError, UsageError
 from tracekit.model.block_orders import read_blocks
+from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.plans import block_plan
 from tracekit.replay import placed
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
@@ -171,8 +172,11 @@ def replay(folder: Path, *arguments: str) -> Result:
 
 
 def advice(folder: Path, **answer: Any) -> None:
+    recommend(TraceFolder(folder), RecommendOptions())
+    content = json.loads((folder / "recommendation.json").read_text())
     told = {"capacity_bytes": 40960, "fs_bytes": 0, "journal_bytes": 0, "swap_bytes": 0, **answer}
-    content = {"answer": told, "answers": [{**told, "capacity_bytes": 8192}], "coverage": "hottest"}
+    content["answer"] |= told
+    content["answers"] = [{**content["answer"], "capacity_bytes": 8192}]
     (folder / "recommendation.json").write_text(json.dumps(content))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from msgspec import to_builtins
 
 from tests.report.folder import make_folder, numbers
 from tests.simulate.cache_traces import make_trace
@@ -112,7 +113,7 @@ def test_nobody_has_asked(parsed: TraceFolder) -> None:
 )
 def test_a_simulated_trace_has_the_section(tmp_path: Path, options: BufferOptions) -> None:
     folder = make_folder(tmp_path / "trace", stages=("classify", "analyze"))
-    answer = simulate_buffer(folder, options)
+    answer = to_builtins(simulate_buffer(folder, options))
     report(folder, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert answer["headline"][0] in page
@@ -163,7 +164,7 @@ def test_memories_of_a_what_if_are_a_table(tmp_path: Path) -> None:
 def test_an_older_version_is_named_with_its_command(tmp_path: Path) -> None:
     # GIVEN an answer of a version without times at given hit rates
     folder = make_trace(tmp_path / "t", [("read", 5, 2)])
-    answer = simulate_buffer(folder, BufferOptions())
+    answer = to_builtins(simulate_buffer(folder, BufferOptions()))
     del answer["hit_rates"]
     (folder.path / "simulations" / "buffer.json").write_text(json.dumps(answer))
     # WHEN it is reported, THEN the page says what to run again

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from msgspec import to_builtins
 from typer.testing import CliRunner
 
 from tests.report.folder import make_folder, numbers
@@ -130,7 +131,7 @@ def test_a_simulated_trace_has_the_section(tmp_path: Path, names: tuple[str, ...
     options = TierOptions(
         extent_bytes=65536, step_percent=10, tiers=names, is_dynamic=True, window_s=1.0
     )
-    answer = simulate_tiers(folder, options)
+    answer = to_builtins(simulate_tiers(folder, options))
     # WHEN its report is written
     report(folder, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit._native.placement import Cost
-from tracekit.devices import Profile
+from tracekit.devices import DevicePair, Profile
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.placement import Curves, sweep
+from tracekit.model.placement import ChargedTrace, Curves, sweep
 from tracekit.tables import BLOCKS, REQUESTS
 from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 
@@ -145,6 +145,6 @@ def swept(folder: Path, devices: tuple[Profile, Profile], *, is_issued: bool = F
     """Sweep a trace at every capacity from nothing to all of its blocks."""
     touched = read_blocks(folder / "blocks.parquet")
     points = np.arange(len(touched.keys) + 1)
-    return sweep(
-        folder / "requests.parquet", touched, points=points, devices=devices, is_issued=is_issued
-    )
+    pair = DevicePair(*devices)
+    trace = ChargedTrace(folder / "requests.parquet", touched, pair, is_issued=is_issued)
+    return sweep(trace, points)

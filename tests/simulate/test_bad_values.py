@@ -99,7 +99,7 @@ def test_a_price_that_is_zero_or_missing_has_status_1(
     # THEN the file and the key are named and nothing is written
     assert isinstance(result.exception, InputError), result.exception
     assert result.exception.exit_code == 1
-    for part in (str(file), "hdd-15k", "price_per_gb", "price of 0" if is_zero else "lacks"):
+    for part in (str(file), "hdd-15k", "price_per_gb", "price of 0" if is_zero else "has no key"):
         assert part in str(result.exception)
     assert not (folder.path / "simulations" / f"{name}.json").exists()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import to_builtins
 from typer.testing import CliRunner
 
 from tests.simulate.cache_traces import make_trace
@@ -100,7 +102,7 @@ def test_times_at_given_hit_rates() -> None:
 def test_the_answer_has_times_at_given_hit_rates(tmp_path: Path) -> None:
     # GIVEN 4 KiB read and 4 KiB written: half of the accesses are writes
     folder = make_trace(tmp_path / "t", [("read", 0, 1), ("write", 9, 1)])
-    rates = simulate_buffer(folder, BufferOptions((32, 1024), (1, 4)))["hit_rates"]
+    rates = to_builtins(simulate_buffer(folder, BufferOptions((32, 1024), (1, 4))))["hit_rates"]
     # THEN a miss adds 55 ns and, to half of them, 150 ns; DRAM 25 ns; without buffers all pay
     assert [row["hit_rate"] for row in rates] == [0.5, 0.6, 0.7, 0.8, 0.9]
     assert [row["access_avg_ns"] for row in rates] == pytest.approx([77.5, 64.5, 51.5, 38.5, 25.5])
@@ -115,7 +117,7 @@ def test_memories_of_a_what_if(tmp_path: Path) -> None:
     file = tmp_path / "what-if.toml"
     file.write_text("[nvram.fast]\nread_ns = 5.5\n")
     asked = BufferOptions((512, 1024), (1, 4), times=Times(hit_ns=10), what_if=file)
-    result = simulate_buffer(folder, asked)
+    result = to_builtins(simulate_buffer(folder, asked))
     rows = [
         row
         for row in pq.read_table(folder.table("simulations/buffer")).to_pylist()
@@ -141,19 +143,18 @@ def test_memories_of_a_what_if(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        BufferOptions(sizes_bytes=(48,)),
-        BufferOptions(sizes_bytes=(1 << 17,)),
-        BufferOptions(buffers=(0,)),
-        BufferOptions(buffers=(1025,)),
-        BufferOptions(access_bytes=0),
-        BufferOptions(times=Times(hit_ns=0.0)),
-        BufferOptions(times=Times(read_ns=float("nan"))),
+        {"sizes_bytes": (48,)},
+        {"sizes_bytes": (1 << 17,)},
+        {"buffers": (0,)},
+        {"buffers": (1025,)},
+        {"access_bytes": 0},
+        {"times": Times(hit_ns=0.0)},
+        {"times": Times(read_ns=float("nan"))},
     ],
 )
-def test_options_that_cannot_be(tmp_path: Path, options: BufferOptions) -> None:
-    folder = make_trace(tmp_path / "t", [("read", 0, 1)])
+def test_options_that_cannot_be(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="--"):
-        simulate_buffer(folder, options)
+        BufferOptions(**options)
 
 
 def test_a_trace_without_data(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec import to_builtins
 from typer.testing import CliRunner
 
 from tests.simulate.cache_traces import Request, make_trace
@@ -41,7 +42,7 @@ def ratios(folder: TraceFolder, cache: str, role: str, operation: str) -> dict[i
 
 def test_the_curves_of_a_small_trace(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
-    result = simulate_cache(folder, CacheOptions())
+    result = to_builtins(simulate_cache(folder, CacheOptions()))
     assert (result["reads"], result["write_references"], result["pages"]) == (4, 2, 4)
     # Distances: 0, 1 and 2 are new, 0 has two others since, 2 has one (page 0), 1000 is new.
     assert ratios(folder, "shared", "all", "all") == {
@@ -125,14 +126,14 @@ def simulate_pairs(
     from tracekit.model.miss_ratio_curve import Accesses, page_keys
 
     touched = read_blocks(folder.table("blocks"))
-    keys, first_keys, _ = page_keys(touched, PAGE)
-    accesses = Accesses(folder.table("requests"), PAGE, touched.device_names, first_keys)
-    with PageRuns(keys) as pages:
-        (runs,) = (pages.find(part) for part in accesses.read())
+    pages = page_keys(touched, PAGE)
+    accesses = Accesses(folder.table("requests"), PAGE, touched.device_names, pages.first_keys)
+    with PageRuns(pages.keys) as ranks:
+        (runs,) = (ranks.find(part) for part in accesses.read())
     found = []
     for cell in cells:
         sizes = (cell["pcm_bytes"] // PAGE, cell["flash_bytes"] // PAGE)
-        setup = TwoLevelSetup(len(keys), sizes, writes_allocate=allocate)
+        setup = TwoLevelSetup(len(pages.keys), sizes, writes_allocate=allocate)
         pair = simulated_pair(setup, runs)
         names = ("pcm_read_hits", "flash_read_hits", "pcm_writes", "flash_writes")
         found.append({name: round(getattr(pair, name)) for name in names})
@@ -141,12 +142,14 @@ def simulate_pairs(
 
 def test_policies_that_are_left_out_are_named(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
-    assert simulate_cache(folder, CacheOptions())["left_out"] == {
+    assert to_builtins(simulate_cache(folder, CacheOptions()))["left_out"] == {
         "impossible": 0,
         "policies": [],
         "volumes": 0,
     }
-    result = simulate_cache(folder, CacheOptions(sample_pages=9, policies=("lru", "arc")))
+    result = to_builtins(
+        simulate_cache(folder, CacheOptions(sample_pages=9, policies=("lru", "arc")))
+    )
     assert result["left_out"]["policies"] == ["lru", "arc"]
     assert rows(folder, "cache_policies") == []
 
@@ -154,7 +157,7 @@ def test_policies_that_are_left_out_are_named(tmp_path: Path) -> None:
 def test_larger_pages_hold_several_blocks(tmp_path: Path) -> None:
     # GIVEN blocks 6 to 9 in one request, and blocks 1 and 7 later: pages of four blocks
     folder = make_trace(tmp_path / "t", [("read", 6, 4), ("read", 1, 1), ("read", 7, 1)])
-    result = simulate_cache(folder, CacheOptions(page_bytes=4 * PAGE))
+    result = to_builtins(simulate_cache(folder, CacheOptions(page_bytes=4 * PAGE)))
     # THEN pages 1 and 2, 0, and 1 again after two others
     assert (result["pages"], result["reads"]) == (3, 4)
     assert ratios(folder, "shared", "all", "read") == {0: 1, 4: 1, 8: 1, 12: 3 / 4}
@@ -239,7 +242,7 @@ def test_blocks_of_another_trace_are_refused(tmp_path: Path) -> None:
 
 def test_a_trace_without_reuse_needs_no_cache(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 3)])
-    said = simulate_cache(folder, CacheOptions())["headline"]
+    said = to_builtins(simulate_cache(folder, CacheOptions()))["headline"]
     assert said[0] == "none of the 3 page references can hit: no cache helps"
 
 

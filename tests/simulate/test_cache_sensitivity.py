@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec import to_builtins
 from typer.testing import CliRunner
 
 from tests.simulate.cache_traces import Request, make_trace
@@ -128,7 +129,7 @@ def test_only_writes_have_no_read_latency_but_a_time(tmp_path: Path) -> None:
 
 def test_a_change_that_never_pays_is_said_to(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 100)])
-    said = simulate_cache(folder, CacheOptions())["headline"]
+    said = to_builtins(simulate_cache(folder, CacheOptions()))["headline"]
     assert said[-2] == (
         "for no budget and under no change of a device does PCM save 0.05% of the mean read latency"
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from msgspec import to_builtins
 from typer.testing import CliRunner
 
 from tests.simulate.cache_models import distance
@@ -16,7 +17,8 @@ from tracekit._native.caches import RUN
 from tracekit.cli import app
 from tracekit.errors import UsageError
 from tracekit.model.cache import CacheOptions, simulate_cache
-from tracekit.model.cache_passes import Devices, make_grid, volume_curves
+from tracekit.model.cache_passes import make_grid, volume_curves
+from tracekit.model.miss_ratio_curve import Pages
 from tracekit.report.page import report
 from tracekit.store import TraceFolder
 
@@ -77,7 +79,7 @@ def test_a_volume_misses_what_a_list_misses(tmp_path: Path, size: int) -> None:
 
 def test_reads_and_writes_of_volumes_add_up(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", requests(), devices=3)
-    result = simulate_cache(folder, CacheOptions(policies=("lru",)))
+    result = to_builtins(simulate_cache(folder, CacheOptions(policies=("lru",))))
     at_none = {
         (row["cache"], row["device"], row["operation"]): row["references"] for row in curves(folder)
     }
@@ -111,7 +113,7 @@ def test_the_devices_beyond_the_largest_are_together(tmp_path: Path) -> None:
 )
 def test_there_are_no_curves_by_volume(tmp_path: Path, options: CacheOptions, devices: int) -> None:
     folder = make_trace(tmp_path / "t", requests(30), devices=devices)
-    result = simulate_cache(folder, options)
+    result = to_builtins(simulate_cache(folder, options))
     assert result["volumes"] == {"named": [], "others": 0}
     assert curves(folder) == []
 
@@ -126,7 +128,7 @@ def test_a_device_may_be_called_others_or_all(tmp_path: Path) -> None:
         (1, {("one", "others"): 60, ("others", None): 60}),
         (2, {("one", "others"): 60, ("one", "all"): 40, ("others", None): 20}),
     ):
-        result = simulate_cache(folder, CacheOptions(policies=("lru",), volumes=most))
+        result = to_builtins(simulate_cache(folder, CacheOptions(policies=("lru",), volumes=most)))
         # THEN each is told from the sum of all and from those without a name
         assert result["volumes"] == {"named": list(names[:most]), "others": 3 - most}
         table = pq.read_table(folder.table("simulations/cache_curve")).to_pylist()
@@ -175,13 +177,14 @@ def test_more_volumes_than_a_pass_holds_are_counted_alike() -> None:
     device = random.integers(0, 11, 2000)
     runs["first"], runs["count"] = device * 10 + random.integers(0, 10, 2000), 1
     grid = make_grid(110, (20 * PAGE,), page_bytes=PAGE, price_ratios=[4.0])
-    devices = Devices([f"d{at}" for at in range(11)], np.arange(11) * 10)
+    names = [f"d{at}" for at in range(11)]
+    pages = Pages(names, np.arange(110), np.zeros(12, np.int64), np.arange(11) * 10)
     # WHEN nine are named
-    found = volume_curves(runs, devices, page_count=110, grid=grid, writes_allocate=True, most=9)
+    found = volume_curves(runs, pages, grid=grid, writes_allocate=True, most=9)
     # THEN each has the hits of a list, and two are together
     assert [each.devices for each in found] == [1] * 9 + [2]
     stack: list[int] = []
-    hits = dict.fromkeys(devices.names, 0)
+    hits = dict.fromkeys(names, 0)
     for page in runs["first"].tolist():
         past = distance(stack, page)
         hits[f"d{page // 10}"] += past is not None and past < 20

@@ -11,7 +11,7 @@ from tests.simulate.placement_traces import write_trace
 from tests.simulate.test_placement import as_issued
 from tests.simulate.test_placement_walk import HEAD, TWO, walked
 from tracekit._native.placement import SCENARIO
-from tracekit.model.event_simulation import chains, shares_of_work
+from tracekit.model.event_simulation import nested_chains, thread_partition
 
 
 def scenarios(*rows: tuple[int, tuple[int, int]]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
@@ -26,13 +26,13 @@ ROWS = ((0, (0, 0)), (0, (1, 0)), (0, (0, 1)), (0, (2, 1)), (1, (1, 1)), (1, (2,
 
 
 def test_a_chain_holds_what_grows() -> None:
-    assert chains(scenarios(*ROWS)) == [[0, 1, 3], [2], [4], [5], [6]]
+    assert nested_chains(scenarios(*ROWS)) == [[0, 1, 3], [2], [4], [5], [6]]
 
 
 @pytest.mark.parametrize("is_open", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 3, 9])
 def test_every_placement_is_walked_and_the_base_by_each(threads: int, is_open: bool) -> None:
-    shares = shares_of_work(scenarios(*ROWS), threads, is_open=is_open)
+    shares = thread_partition(scenarios(*ROWS), threads, is_open=is_open)
     assert 1 <= len(shares) <= threads
     assert {index for share in shares for index in share.tolist()} == set(range(len(ROWS)))
     for share in shares:
@@ -56,6 +56,6 @@ def test_the_number_of_threads_changes_nothing(
     assert one.base_ps.tolist() == five.base_ps.tolist()
     assert one.totals == five.totals
     assert one.order_counts == five.order_counts
-    for key, timed in one.walked.items():
-        assert timed.service_ps.tolist() == five.walked[key].service_ps.tolist()
-        assert timed.counted_ps.tolist() == five.walked[key].counted_ps.tolist()
+    for key, timed in one.simulated.items():
+        assert timed.service_ps.tolist() == five.simulated[key].service_ps.tolist()
+        assert timed.compared_ps.tolist() == five.simulated[key].compared_ps.tolist()

@@ -269,3 +269,11 @@ def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
     assert shown["label"].is_unique
     assert shown["label"].iloc[-1] == "on NVM: hottest blocks"
     assert "<svg" in section.parts["figure"].markup
+
+
+def test_splits_of_two_of_three_roles_are_named(tmp_path: Path) -> None:
+    swap = [Request("swap", 20_000 + 8 * number, queue_ns=number) for number in range(9)]
+    folder = made(tmp_path, [*requests(), *swap], nvm=replace(NVM, endurance_cycles=5e5))
+    result, _ = simulated(folder)
+    text = "\n".join(result["headline"])
+    assert "of nvm for the file system and the journal, 500,000 writes a cell: lasts" in text

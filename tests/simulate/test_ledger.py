@@ -12,11 +12,11 @@ from tests.simulate.placement_traces import DISK, NVM, Block, Request, hottest_f
 from tests.simulate.test_placement import as_issued, traces
 from tests.simulate.test_placement_walk import HEAD
 from tests.simulate.walk_model import model
-from tracekit._native.placement import Counts, Ledger
-from tracekit.devices import Profile
+from tracekit._native.placement import Ledger
+from tracekit.devices import DevicePair, Profile
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.gain_range import disks_of, hold, time_ps
-from tracekit.model.placement import read_rows
+from tracekit.model.gain_range import Placed
+from tracekit.model.placement import ChargedTrace
 from tracekit.model.timings import variants
 
 SHARES = st.fixed_dictionaries({role: st.integers(0, 30) for role in ("fs", "journal", "swap")})
@@ -25,27 +25,29 @@ QUIET = settings(
 )
 
 
+def placement_of(
+    folder: Path, shares: dict[str, int], pairs: list[DevicePair], *, is_issued: bool = False
+) -> Placed:
+    touched = read_blocks(folder / "blocks.parquet")
+    trace = ChargedTrace(folder / "requests.parquet", touched, pairs[0], is_issued=is_issued)
+    return Placed(trace, shares, "hottest", pairs)
+
+
 def priced(
     folder: Path,
     shares: dict[str, int],
-    pairs: list[tuple[Profile, Profile]],
+    pairs: list[DevicePair],
     *,
     is_issued: bool = False,
 ) -> list[tuple[int, int]]:
     """Count a trace once, and price it for each pair: base alone and placed, in ps."""
-    touched = read_blocks(folder / "blocks.parquet")
-    disks = disks_of(pairs)
-    held = hold(touched, shares, coverage="hottest", is_issued=is_issued, disks=disks)
-    with Ledger(held) as ledger:
-        for rows in read_rows(folder / "requests.parquet", touched.device_names):
+    placement = placement_of(folder, shares, pairs, is_issued=is_issued)
+    with Ledger(placement.on_nvm()) as ledger:
+        for rows in placement.trace.rows():
             ledger.add(rows)
         alone, placed = ledger.finish()
         assert all(counts.is_empty for counts in ledger.finish())
-
-    def price(counts: Counts, pair: tuple[Profile, Profile]) -> int:
-        return time_ps(counts, pair, disks=disks)
-
-    return [(price(alone, pair), price(placed, pair)) for pair in pairs]
+    return [(placement.time_ps(alone, pair), placement.time_ps(placed, pair)) for pair in pairs]
 
 
 def on_nvm(requests: list[Request], shares: dict[str, int]) -> set[Block]:
@@ -61,10 +63,11 @@ def test_one_count_prices_every_changed_device(
 ) -> None:
     # GIVEN a placement of so many blocks, WHEN one count is priced with each part changed
     folder = write_trace(tmp_path, requests)
-    pairs = [change.of((base, NVM)) for change in variants((base, NVM), (0.5, 3.0))]
-    found = priced(folder, shares, [(base, NVM), *pairs])
+    first = DevicePair(base, NVM)
+    pairs = [first, *(change.of(first) for change in variants(first, (0.5, 3.0)))]
+    found = priced(folder, shares, pairs)
     # THEN each price is what the placement takes on those devices, request by request
-    for pair, (alone, placed) in zip([(base, NVM), *pairs], found, strict=True):
+    for pair, (alone, placed) in zip(pairs, found, strict=True):
         assert alone == model(requests, set(), pair, level="queued").service
         assert placed == model(requests, on_nvm(requests, shares), pair, level="queued").service
 
@@ -74,7 +77,7 @@ def test_merged_requests_are_counted_as_they_were_issued(base: Profile, tmp_path
     queued, issued = as_issued(5, 12)
     shares = {"fs": 9, "journal": 40, "swap": 2}
     folder = write_trace(tmp_path, queued)
-    ((alone, placed),) = priced(folder, shares, [(base, NVM)], is_issued=True)
+    ((alone, placed),) = priced(folder, shares, [DevicePair(base, NVM)], is_issued=True)
     assert alone == model(issued, set(), (base, NVM), level="issued").service
     expected = model(issued, on_nvm(queued, shares), (base, NVM), level="issued").service
     assert placed == expected
@@ -84,10 +87,9 @@ def test_counts_by_hand(tmp_path: Path) -> None:
     # GIVEN a block written twice and its neighbour once, the hot one on NVM
     requests = [Request("fs", 0), Request("fs", 8, is_fua=True), Request("fs", 0, is_preflush=True)]
     folder = write_trace(tmp_path, requests)
-    touched = read_blocks(folder / "blocks.parquet")
-    held = hold(touched, {"fs": 1}, coverage="hottest", is_issued=False, disks=())
-    with Ledger(held) as ledger:
-        for rows in read_rows(folder / "requests.parquet", touched.device_names):
+    placement = placement_of(folder, {"fs": 1}, [DevicePair(DISK, NVM)])
+    with Ledger(placement.on_nvm()) as ledger:
+        for rows in placement.trace.rows():
             ledger.add(rows)
         alone, placed = ledger.finish()
     # THEN alone the neighbour continues the write before it; placed it is on another device

@@ -21,9 +21,9 @@ from tests.simulate.placement_traces import (
     swept,
     write_trace,
 )
-from tracekit.devices import Profile, device_cost
+from tracekit.devices import DevicePair, Profile, device_cost
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.placement import Curves, sweep
+from tracekit.model.placement import ChargedTrace, Curves, sweep
 
 SLOW_NVM = Profile("slow", "", 9500.0, 20000.0, 50.0, 120.0, 9000.0, 0.0, 24.0)
 # First sector and sectors of each role's part of the disk; whole blocks, as partitions are.
@@ -176,9 +176,7 @@ def test_coarse_capacities_are_exact(tmp_path: Path) -> None:
     # WHEN it is swept at five capacities only
     touched = read_blocks(folder / "blocks.parquet")
     points = np.array([0, 3, 4, 20, 1000])
-    few = sweep(
-        folder / "requests.parquet", touched, points=points, devices=(DISK, NVM), is_issued=False
-    )
+    few = sweep(ChargedTrace(folder / "requests.parquet", touched, DevicePair(DISK, NVM)), points)
     # THEN the values are those of the sweep over every block, and constant above the footprint
     last = len(every.points) - 1
     for key, change_ps in every.change_ps.items():

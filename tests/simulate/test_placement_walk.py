@@ -22,10 +22,10 @@ from tests.simulate.placement_traces import (
 )
 from tests.simulate.test_placement import PARTS, as_issued, traces
 from tests.simulate.walk_model import model
-from tracekit.devices import Profile, load_profiles, seek_curve
+from tracekit.devices import DevicePair, Profile, load_profiles, seek_curve
 from tracekit.model.block_orders import blocks_in_order, read_blocks
-from tracekit.model.event_simulation import sweep_walked
-from tracekit.model.placement import Curves
+from tracekit.model.event_simulation import simulate_curves
+from tracekit.model.placement import ChargedTrace, Curves
 
 # A disk of 0.001 GB, 1,953,125 sectors, so that the traces' distances matter; one turn is 8 ms.
 HEAD = Profile(
@@ -54,10 +54,8 @@ def walked(folder: Path, devices: tuple[Profile, Profile], **options: Any) -> Cu
     """Walk a trace at every capacity from nothing to all of its blocks."""
     touched = read_blocks(folder / "blocks.parquet")
     points = np.arange(len(touched.keys) + 1)
-    options = {"is_issued": False, "is_open": False, **options}
-    return sweep_walked(
-        (folder / "requests.parquet", touched), points=points, devices=devices, **options
-    )
+    requests = folder / "requests.parquet"
+    return simulate_curves(ChargedTrace(requests, touched, DevicePair(*devices), **options), points)
 
 
 def dated(requests: list[Request], gaps_us: list[int]) -> list[Request]:
@@ -87,7 +85,7 @@ def assert_every_placement(
     for key, order in orders.items():
         for capacity in {*range(0, len(curves.points), 3), len(curves.points) - 1}:
             expected = model(requests, set(order[:capacity]), devices, level=level)
-            found = curves.walked[key]
+            found = curves.simulated[key]
             assert found.service_ps[capacity] == expected.service, (key, capacity)
             if found.response_ps is None or found.makespan_ps is None:
                 continue
@@ -141,7 +139,7 @@ def test_queues_equal_brute_force(
     curves = walked(write_trace(tmp_path, requests), devices, is_open=True)
     assert_every_placement(curves, requests, devices)
     # AND the roles' parts of the mean add up
-    assert curves.base_total_ps == curves.walked["none", ()].counted_ps[0]
+    assert curves.base_total_ps == curves.simulated["none", ()].compared_ps[0]
 
 
 @pytest.mark.parametrize("is_open", [False, True])
@@ -166,8 +164,8 @@ def test_a_split_costs_what_its_blocks_cost(is_open: bool, tmp_path: Path) -> No
         for name, blocks in touched.by_device(np.arange(len(touched.keys)))
         for block in blocks
     ]
-    assert len(curves.walked_splits) == 2 * 4
-    for (how, held), split in curves.walked_splits.items():
+    assert len(curves.simulated_splits) == 2 * 4
+    for (how, held), split in curves.simulated_splits.items():
         for point in range(0, len(curves.points), 5):
             # THEN its time is that of a walk with just these blocks on NVM, and it fits
             assert split.blocks[:, point].sum() <= curves.points[point]
@@ -177,9 +175,9 @@ def test_a_split_costs_what_its_blocks_cost(is_open: bool, tmp_path: Path) -> No
                 for index in blocks_in_order(touched, role, coverage=how)[:count]
             }
             expected = model(requests, placed, (HEAD, NVM), level="queued")
-            timings = curves.walked[how, held]
+            timings = curves.simulated[how, held]
             assert timings.service_ps[point] == expected.service
-            assert timings.counted_ps[point] == curves.base_total_ps + split.change_ps[point]
+            assert timings.compared_ps[point] == curves.base_total_ps + split.change_ps[point]
 
 
 def test_a_journal_on_nvm_spares_the_file_system_its_seeks(tmp_path: Path) -> None:
@@ -207,7 +205,7 @@ def test_a_queue_by_hand(tmp_path: Path) -> None:
     requests = [Request("fs", 800 * at, queue_ns=at * 1000) for at in times_us]
     curves = walked(write_trace(tmp_path, requests), (device, NVM), is_open=True)
     # THEN the second waits 800 us: 1,000, 1,800 and 1,000 us, and all are done at 6,000 us
-    base = curves.walked["none", ()]
+    base = curves.simulated["none", ()]
     assert base.response_ps is not None
     assert base.makespan_ps is not None
     assert base.response_ps[0] == pytest.approx(3800 / 3 * 1e6, rel=1e-5)
@@ -221,11 +219,11 @@ def test_data_wait_for_their_flush_by_hand(tmp_path: Path) -> None:
     request = Request("fs", 0, queue_ns=0, is_preflush=True)
     curves = walked(write_trace(tmp_path, [request]), (device, NVM), is_open=True)
     # THEN it is one response, of 1,400 us; on NVM of 3 us for the flush and 90
-    base = curves.walked["none", ()]
+    base = curves.simulated["none", ()]
     assert curves.order_counts["responses"] == 1
     assert base.response_ps is not None
     assert base.response_ps[0] == pytest.approx(1400e6, rel=1e-5)
-    placed = curves.walked["hottest", ("fs",)].response_ps
+    placed = curves.simulated["hottest", ("fs",)].response_ps
     assert placed is not None
     assert placed[1] == pytest.approx(93e6, rel=1e-5)
 
@@ -240,7 +238,7 @@ def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
         Request("fs", 800, queue_ns=9_000_000),
     ]
     curves = walked(write_trace(tmp_path, requests), (device, nvm), is_open=True)
-    placed = curves.walked["hottest", ("fs",)]
+    placed = curves.simulated["hottest", ("fs",)]
     # THEN its data are done 10 us after the base device's flush of 400; the next does not wait
     assert placed.response_ps is not None
     assert placed.makespan_ps is not None
@@ -253,7 +251,7 @@ def test_devices_that_are_only_flushed_are_one(tmp_path: Path) -> None:
     flushes = [Request("fs", 0, 0, "flush", device=device) for device in ("sda", "nvme0n1")]
     curves = walked(write_trace(tmp_path, flushes), (DISK, NVM), is_open=True)
     # THEN the second one waits for the first: 8,000 and 16,000 us
-    assert curves.walked["none", ()].counted_ps[0] == 12_000 * 10**6
+    assert curves.simulated["none", ()].compared_ps[0] == 12_000 * 10**6
 
 
 def test_requests_without_a_time_come_with_the_one_before(tmp_path: Path) -> None:
@@ -266,7 +264,7 @@ def test_requests_without_a_time_come_with_the_one_before(tmp_path: Path) -> Non
 def test_an_empty_trace_takes_no_time(tmp_path: Path) -> None:
     curves = walked(write_trace(tmp_path, []), (HEAD, NVM), is_open=True)
     assert curves.base_total_ps == 0
-    assert curves.walked["none", ()].counted_ps.tolist() == [0]
+    assert curves.simulated["none", ()].compared_ps.tolist() == [0]
 
 
 def test_the_mean_of_all_seeks_is_the_average_seek() -> None:

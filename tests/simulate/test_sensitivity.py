@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec import to_builtins
 from typer.testing import CliRunner, Result
 
 from tests.simulate.placement_traces import (
@@ -20,7 +21,7 @@ from tests.simulate.placement_traces import (
     write_trace,
 )
 from tracekit.cli import app
-from tracekit.devices import Profile, device_cost
+from tracekit.devices import DevicePair, Profile, device_cost
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import recommend
@@ -129,7 +130,7 @@ def test_each_change_is_a_recommendation_with_changed_profiles(
         which = ("base", "nvm").index(row["device"])
         pair[which] = change(pair[which], row["parameter"], factor=row["factor"])
         again = TraceFolder(write_trace(tmp_path / "again", requests()))
-        told = recommend(again, options(tmp_path, pair[0], pair[1]))["answer"]
+        told = to_builtins(recommend(again, options(tmp_path, pair[0], pair[1])).answer)
         assert row["placement"] == told["placement"]
         assert row["gain_ratio"] == pytest.approx(told["gain_ratio"], abs=1e-12)
         assert row["base_ns"] == told["base_elapsed_ns"]
@@ -161,7 +162,7 @@ def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> N
 
 def test_what_takes_no_time_cannot_take_longer() -> None:
     bare = replace(NVM, flush_us=0.0, fua_us=0.0, sequential_setup_us=None)
-    found = {variant.parameter for variant in variants((bare, bare), (2.0,))}
+    found = {variant.parameter for variant in variants(DevicePair(bare, bare), (2.0,))}
     assert found == {"read_setup", "write_setup", "read_transfer", "write_transfer"}
 
 
@@ -181,7 +182,7 @@ def test_each_window_is_a_recommendation_on_its_requests(
         part = write_trace(tmp_path / "part", requests())
         table = pq.read_table(part / "requests.parquet")
         pq.write_table(table.slice(number * 80, 80), part / "requests.parquet")
-        told = recommend(TraceFolder(part), options(tmp_path, DISK, NVM))["answer"]
+        told = to_builtins(recommend(TraceFolder(part), options(tmp_path, DISK, NVM)).answer)
         assert row["requests"] == 80
         assert row["placement"] == told["placement"]
         assert row["gain_ratio"] == pytest.approx(told["gain_ratio"], abs=1e-12)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from tracekit.model.sensitivity import headline
+from tests.recommend.traces import answer_with
+from tracekit.model.sensitivity import Trial, headline
 
 
 def test_a_window_that_loses_is_said_to_take_longer() -> None:
     # GIVEN windows in which the recommended shares cost a tenth, and save a quarter
-    answer = {"capacity_bytes": 4096, "placement": "swap", "gain_ratio": 0.2}
+    answer = answer_with(capacity_bytes=4096, placement="swap", gain_ratio=0.2)
     rows = [
-        {"kind": "window", "requests": 9, "holds": gain > 0, "placement": "swap",
-         "kept_gain_ratio": gain, "gain_ratio": 0.3, "window": number, "start_ns": number * 2000}
+        Trial(kind="window", requests=9, holds=gain > 0, placement="swap", kept_gain_ratio=gain,
+              gain_ratio=0.3, window=number, start_ns=number * 2000)
         for number, gain in ((1, -0.1), (4, 0.25))
     ]  # fmt: skip
     # WHEN they are told, THEN no time is saved that is lost

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec import to_builtins
 from typer.testing import CliRunner
 
 from tests.simulate.tier_traces import Access, tier_trace
@@ -39,7 +40,8 @@ def rows(folder: TraceFolder, name: str) -> list[dict[str, Any]]:
 
 
 def run(folder: TraceFolder, **options: Any) -> dict[str, Any]:
-    return simulate_tiers(folder, TierOptions(**{**SMALL, **options}))
+    result: dict[str, Any] = to_builtins(simulate_tiers(folder, TierOptions(**SMALL | options)))
+    return result
 
 
 def test_reads_go_to_pcm_and_writes_to_flash(tmp_path: Path) -> None:

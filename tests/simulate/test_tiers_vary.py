@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec import to_builtins
 
 from tests.simulate.tier_traces import Access, tier_trace
 from tracekit.errors import UsageError
@@ -51,7 +52,9 @@ def varied(path: Path, text: str, **options: Any) -> list[dict[str, Any]]:
 
 
 def run(path: Path, **options: Any) -> dict[str, Any]:
-    return simulate_tiers(tier_trace(path, ACCESSES), TierOptions(**{**BASE, **options}))
+    folder = tier_trace(path, ACCESSES)
+    result: dict[str, Any] = to_builtins(simulate_tiers(folder, TierOptions(**BASE | options)))
+    return result
 
 
 @pytest.mark.parametrize(
@@ -227,7 +230,7 @@ def test_each_is_parsed_once_in_the_users_order() -> None:
         ("ssd-pcm.read_mib=2", {}, "no parameter 'ssd-pcm.read_mib'"),
         ("promotion_cost=2", {"charges_migration": False}, "promotion_cost changes nothing"),
         ("demotion_cost=2", {"is_dynamic": False}, "demotion_cost changes dynamic tiering only"),
-        ("dram.price_per_gb=2", {}, "'dram' is none of the tiers"),
+        ("dram.price_per_gb=2", {}, "'dram' is not one of the tiers"),
         ("window_s=2", {"is_dynamic": False}, "window_s changes dynamic tiering only"),
         ("migration_cost=2", {"charges_migration": False}, "changes nothing while moving"),
         ("migration_mib_s=0.01", {}, "no extent of 64 KiB can move"),

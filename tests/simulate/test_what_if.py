@@ -90,7 +90,7 @@ def test_the_file_of_the_documentation_is_right(tmp_path: Path) -> None:
         ("[price_per_gb]\nssd-pcm = nan", "nan is not a number from 0 up"),
         ("price_per_gb = 1", "price_per_gb is 1, not a table"),
         ("[devices.x]\nread_latncy_us = 1", r"\[devices.x\]: unknown key 'read_latncy_us'"),
-        ("[devices.x]\nread_latency_us = 1", "lacks the key 'write_latency_us'"),
+        ("[devices.x]\nread_latency_us = 1", "has no key 'write_latency_us'"),
         ('[devices.x]\nlike = "ssd-pmc"', "there is no device profile 'ssd-pmc'"),
         ('[devices.x]\nlike = "ssd-pcm"\nread_latency_us = 0', "0 would give endless IOPS"),
         ("[devices]\nx = 3", r"\[devices.x\] is 3, not a table"),

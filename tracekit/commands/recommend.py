@@ -47,6 +47,8 @@ def recommend(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say what to place on NVM: file system, journal, swap or parts of them, at each capacity."""
+    from msgspec import to_builtins
+
     from tracekit.model.recommend import RecommendOptions
     from tracekit.model.recommend import recommend as run_recommend
     from tracekit.progress import row_progress
@@ -68,4 +70,5 @@ def recommend(  # noqa: PLR0913 - a command's parameters are its options
     )
     with row_progress("recommend") as on_rows:
         result = run_recommend(TraceFolder(trace), options, on_rows=on_rows)
-    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
+    shown = json.dumps(to_builtins(result), indent=2) if as_json else "\n".join(result.headline)
+    typer.echo(shown)

@@ -5,34 +5,58 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from msgspec import structs
 
+from tracekit.arrow import Integers
+from tracekit.devices import DevicePair, Profile
 from tracekit.errors import InputError, UsageError
-from tracekit.metadata import read_object
-from tracekit.model.placement import Curves, running_best
+from tracekit.metadata import Record, read_object, validate
+from tracekit.model.block_orders import read_blocks
+from tracekit.model.placement import ChargedTrace, Curves, running_best, to_ns
+from tracekit.model.timings import OPEN, SERIAL, JournalUse, TimesAt
+from tracekit.model.windows import Cut
 from tracekit.store import TraceFolder, command_line
-from tracekit.units import BLOCK_BYTES, PS_PER_NS, format_size, parse_size
+from tracekit.tables import PLACEMENT_NAMES
+from tracekit.units import BLOCK_BYTES, format_size, parse_size
 
 SPLIT = "combined"
 WORTH_RATIO = 0.01
 KNEE_RATIO = 0.9
 LASTING_RATIO = 1.1
+ANSWER = "answer"
+RESULT = "recommendation.json"
+SHOWN_POINTS = 64
+FINE_POINTS = 1024
+HEADLINE_SHARE = 0.1
+PLACED_BYTES = {"fs": "fs_bytes", "journal": "journal_bytes", "swap": "swap_bytes"}
+
+
+def placement_name(placement: str) -> str:
+    """Return what a sentence calls a placement, such as fs or fs+journal."""
+    return " and ".join(PLACEMENT_NAMES[part] for part in placement.split("+"))
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One way to use the capacity, at every capacity point: times in ps, shares in blocks."""
 
-    placement: str  # base, a role, or combined
-    elapsed_ps: NDArray[np.int64]
-    blocks: Mapping[str, NDArray[np.int64]]  # by role
+    placement: str  # base, a role, several as fs+journal, or combined: all roles of the trace
+    elapsed_ps: Integers
+    blocks: Mapping[str, Integers]  # by role
+
+    def bytes_at(self, index: int) -> dict[str, int]:
+        """Return the share of each role at one capacity point, by the names of columns."""
+        return {
+            name: int(self.blocks[role][index]) * BLOCK_BYTES if role in self.blocks else 0
+            for role, name in PLACED_BYTES.items()
+        }
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Record):
     """The recommendation at one capacity; ratios are 0 to 1, of the time they are compared with."""
 
     capacity_bytes: int
@@ -42,20 +66,175 @@ class Answer:
     swap_bytes: int
     elapsed_ns: int
     base_elapsed_ns: int
-    gain_ratio: float  # of the base device's elapsed time
+    gain_ratio: float
+    """Of the base device's elapsed time."""
     runner_up: str
     runner_up_elapsed_ns: int
-    margin_ratio: float  # of the runner-up's elapsed time
+    margin_ratio: float
+    """Of the runner-up's elapsed time."""
     optimal_elapsed_ns: int
 
+    @property
+    def blocks(self) -> dict[str, int]:
+        """The blocks of each role that are on NVM."""
+        return {role: getattr(self, name) // BLOCK_BYTES for role, name in PLACED_BYTES.items()}
 
-@dataclass(frozen=True)
-class Flip:
-    """A capacity from which on the answer is another one."""
+
+class CoverageAnswer(Answer):
+    """The answer with one way to cover a role that does not fit."""
+
+    coverage: str
+
+
+class Flip(Record):
+    """A capacity from which the answer is another one."""
 
     capacity_bytes: int
-    before: str
-    after: str
+    before: str = msgspec.field(name="from")
+    after: str = msgspec.field(name="to")
+
+
+class RoleSet(Record):
+    """What the roles of a set reach together at one capacity; others stay on the base device."""
+
+    placement: str
+    capacity_bytes: int
+    fs_bytes: int
+    journal_bytes: int
+    swap_bytes: int
+    elapsed_ns: int
+    gain_ratio: float
+    """Of the base device's time."""
+
+
+class RoleTotals(Record):
+    """What a role's requests are, and take on the base device."""
+
+    requests: int
+    flushes: int
+    touched_bytes: int
+    base_elapsed_ns: int
+
+
+class Gain(Record):
+    """The gain of the answer's shares, on other devices or in a window of the trace."""
+
+    gain_ratio: float
+
+
+class PartGain(Gain):
+    """Gain where one part of one device takes `factor` times as long."""
+
+    device: str
+    parameter: str
+    factor: float
+
+
+class WindowGain(Gain):
+    """Gain in one window, taken as a separate trace."""
+
+    window: int
+    start_ns: int | None
+    end_ns: int | None
+    requests: int
+
+
+Kind = TypeVar("Kind", PartGain, WindowGain)
+
+
+class Ends(Record, Generic[Kind]):
+    """The least and the most gain over changed parts, or over windows of the trace."""
+
+    tried: int
+    low: Kind
+    high: Kind
+
+
+class GainRange(Record):
+    """The least and the most gain, over all and by kind."""
+
+    low_ratio: float
+    high_ratio: float
+    factors: list[float]
+    cut: Cut
+    parameter: Ends[PartGain] | None
+    window: Ends[WindowGain] | None
+
+
+class PlacementTimes(Record):
+    """What base and answer take where requests were simulated in their order."""
+
+    base: TimesAt
+    answer: TimesAt
+
+
+class Recommendation(Record, kw_only=True):
+    """The content of recommendation.json."""
+
+    base_profile: str
+    nvm_profile: str
+    profiles: list[Profile]
+    """Base and NVM."""
+    level: str
+    queueing: str = SERIAL
+    coverage: str
+    headline: list[str]
+    answer: Answer
+    other_coverage: CoverageAnswer | None = None
+    role_sets: list[RoleSet]
+    answers: list[Answer]
+    flips: list[Flip]
+    single_role_flips: list[Flip]
+    knee: Answer | None = None
+    best: Answer | None = None
+    footprint_bytes: int = 0
+    roles: dict[str, RoleTotals]
+    times: PlacementTimes | None = None
+    journal: JournalUse | None = None
+    left_out: dict[str, int]
+    assumptions: list[str]
+    gain_range: GainRange | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it compares response times of requests that queue."""
+        return self.queueing == OPEN
+
+
+def read_recommendation(folder: TraceFolder) -> Recommendation:
+    """Return recommendation.json; raise InputError when `recommend` has not run."""
+    file = folder.path / RESULT
+    hint = f"run: {command_line('recommend', folder.path)}"
+    if not file.is_file():
+        raise InputError(f"{folder.path} has no recommendation yet", hint=hint)
+    return validate(read_object(file, hint=hint), Recommendation, file=file, hint=hint)
+
+
+def choose_answer(advice: Recommendation, wanted: str) -> Answer:
+    """Return the answer of the headline (`answer`) or at the capacity that is named."""
+    if wanted == ANSWER:
+        return advice.answer
+    size = parse_size(wanted, option="--placement")
+    known = {answer.capacity_bytes: answer for answer in (*advice.answers, advice.answer)}
+    if size in known:
+        return known[size]
+    sizes = sorted({answer.capacity_bytes for answer in advice.answers})
+    raise UsageError(
+        f"--placement {wanted}: there is no answer for this capacity",
+        hint=f"run recommend --capacity {wanted}, or choose one of:"
+        f" {', '.join(format_size(one) for one in sizes[:12])}",
+    )
+
+
+def charged_trace(folder: TraceFolder, advice: Recommendation) -> ChargedTrace:
+    """Return the folder's trace as the recommendation charged it."""
+    return ChargedTrace(
+        folder.require("requests", made_by="parse"),
+        read_blocks(folder.require("blocks", made_by="classify")),
+        DevicePair(*advice.profiles),
+        is_issued=advice.level == "issued",
+        is_open=advice.is_open,
+    )
 
 
 @dataclass(frozen=True)
@@ -91,8 +270,8 @@ def find_answers(curves: Curves, coverage: str) -> Answers:
     for being simpler.
     """
     found = candidates(curves, coverage)
-    placements, flips = walk(found, worth_ps=WORTH_RATIO * curves.base_total_ps)
-    _, single_role_flips = walk(found[:-1], worth_ps=WORTH_RATIO * curves.base_total_ps)
+    placements, flips = follow_answer(found, worth_ps=WORTH_RATIO * curves.base_total_ps)
+    _, single_role_flips = follow_answer(found[:-1], worth_ps=WORTH_RATIO * curves.base_total_ps)
     answers = [
         _answer(curves, found, index=index, is_split=placement == SPLIT)
         for index, placement in enumerate(placements)
@@ -110,7 +289,7 @@ def find_answers(curves: Curves, coverage: str) -> Answers:
     )
 
 
-def walk(
+def follow_answer(
     found: list[Candidate], *, worth_ps: float
 ) -> tuple[list[str], list[tuple[int, str, str]]]:
     """Follow the answer from no capacity to the largest.
@@ -122,50 +301,46 @@ def walk(
     simple = [candidate for candidate in found if candidate.placement != SPLIT]
     split = next((candidate for candidate in found if candidate.placement == SPLIT), None)
     placements, flips = [], []
-    held, ahead_since = simple[0], dict[str, int]()
-    for index in range(len(held.elapsed_ps)):
+    current, ahead_since = simple[0], dict[str, int]()
+    for index in range(len(current.elapsed_ps)):
         best = _ranked(simple, index)[0]
         saved_ps = int(best.elapsed_ps[index] - split.elapsed_ps[index]) if split else 0
-        is_split = saved_ps > 0 and (held is split or saved_ps >= worth_ps)
+        is_split = saved_ps > 0 and (current is split or saved_ps >= worth_ps)
         placements.append(SPLIT if is_split else best.placement)
         new = split if is_split and split else best
-        lead_ps = int(held.elapsed_ps[index] - new.elapsed_ps[index])
-        if new is held or (lead_ps <= 0 and held is not split):
+        lead_ps = int(current.elapsed_ps[index] - new.elapsed_ps[index])
+        if new is current or (lead_ps <= 0 and current is not split):
             ahead_since = {}
             continue
         ahead_since = {new.placement: ahead_since.get(new.placement, index)}
-        if lead_ps >= worth_ps or split in (held, new):
-            since = index if split in (held, new) else ahead_since[new.placement]
-            flips.append((since, held.placement, new.placement))
-            held, ahead_since = new, {}
+        if lead_ps >= worth_ps or split in (current, new):
+            since = index if split in (current, new) else ahead_since[new.placement]
+            flips.append((since, current.placement, new.placement))
+            current, ahead_since = new, {}
     return placements, flips
 
 
 def lasting(changes: list[tuple[int, str, str]], capacities: list[int]) -> list[Flip]:
-    """Turn changes into flips, without answers that hold for less than a tenth more capacity.
+    """Turn changes into flips, without answers that last for less than a tenth more capacity.
 
     Such an answer is an effect of one boundary, as of the flushes that a role saves once its last
-    block is on NVM; nobody would buy that capacity for it.
+    block is on NVM; that capacity would not be bought for it.
     """
-    kept: list[Flip] = []
+    flips: list[Flip] = []
     for index, before, after in changes:
-        flip = Flip(capacities[index], before, after)
-        if kept and flip.capacity_bytes < LASTING_RATIO * kept[-1].capacity_bytes:
-            passed = kept.pop()
-            flip = Flip(passed.capacity_bytes, passed.before, after)
+        flip = Flip(capacity_bytes=capacities[index], before=before, after=after)
+        if flips and flip.capacity_bytes < LASTING_RATIO * flips[-1].capacity_bytes:
+            flip = structs.replace(flips.pop(), after=after)
         if flip.before != flip.after:
-            kept.append(flip)
-    return kept
+            flips.append(flip)
+    return flips
 
 
 def _ranked(found: list[Candidate], index: int) -> list[Candidate]:
     """Order by elapsed time at one capacity point; of equals the one that needs least NVM."""
-
-    def key(candidate: Candidate) -> tuple[int, int]:
-        used = sum(int(blocks[index]) for blocks in candidate.blocks.values())
-        return int(candidate.elapsed_ps[index]), used
-
-    return sorted(found, key=key)
+    return sorted(
+        found, key=lambda one: (int(one.elapsed_ps[index]), sum(one.bytes_at(index).values()))
+    )
 
 
 def _answer(curves: Curves, found: list[Candidate], *, index: int, is_split: bool) -> Answer:
@@ -173,13 +348,10 @@ def _answer(curves: Curves, found: list[Candidate], *, index: int, is_split: boo
     ranked = [found[-1], *simple] if is_split else simple
     chosen, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else ranked[0]
     elapsed_ps, second_ps = int(chosen.elapsed_ps[index]), int(runner_up.elapsed_ps[index])
-    shares = {role: int(blocks[index]) * BLOCK_BYTES for role, blocks in chosen.blocks.items()}
     return Answer(
         capacity_bytes=int(curves.points[index]) * BLOCK_BYTES,
         placement=chosen.placement,
-        fs_bytes=shares.get("fs", 0),
-        journal_bytes=shares.get("journal", 0),
-        swap_bytes=shares.get("swap", 0),
+        **chosen.bytes_at(index),
         elapsed_ns=to_ns(elapsed_ps),
         base_elapsed_ns=to_ns(curves.base_total_ps),
         gain_ratio=saved_ratio(elapsed_ps, curves.base_total_ps),
@@ -190,44 +362,19 @@ def _answer(curves: Curves, found: list[Candidate], *, index: int, is_split: boo
     )
 
 
-def to_ns(time_ps: int) -> int:
-    """Round picoseconds to nanoseconds."""
-    return (time_ps + PS_PER_NS // 2) // PS_PER_NS
-
-
 def saved_ratio(time_ps: int, of_ps: int) -> float:
     """Return how much shorter a time is than another, 0 to 1 of the latter; 0 where that is 0."""
     return (of_ps - time_ps) / of_ps if of_ps else 0.0
 
 
-LEAST_SHARING = 2
-
-
-@dataclass(frozen=True)
-class RoleSet:
-    """What the roles of a set reach together at one capacity; others stay on the base device."""
-
-    placement: str  # a role, several as fs+journal, or combined: all roles of the trace
-    capacity_bytes: int
-    fs_bytes: int
-    journal_bytes: int
-    swap_bytes: int
-    elapsed_ns: int
-    gain_ratio: float  # of the base device's time
-
-
-def pairs(
-    curves: Curves, coverage: str
-) -> Iterator[tuple[str, NDArray[np.int64], dict[str, NDArray[np.int64]]]]:
-    """Yield each set of two roles, where the trace has more, named as in fs+journal.
-
-    With it come the change of time in ps and the blocks by role, at each capacity point.
-    """
+def shared(curves: Curves, coverage: str) -> Iterator[Candidate]:
+    """Yield the best split of each set of two roles, where the trace has more of them."""
     roles = curves.placed_roles
-    for size in range(LEAST_SHARING, len(roles)):
-        for held in itertools.combinations(roles, size):
-            split = curves.splits(coverage, held)
-            yield "+".join(held), split.change_ps, dict(zip(held, split.blocks, strict=True))
+    for size in range(2, len(roles)):
+        for chosen in itertools.combinations(roles, size):
+            split = curves.splits(coverage, chosen)
+            blocks = dict(zip(chosen, split.blocks, strict=True))
+            yield Candidate("+".join(chosen), curves.base_total_ps + split.change_ps, blocks)
 
 
 def role_sets(curves: Curves, coverage: str, *, index: int) -> list[RoleSet]:
@@ -236,43 +383,25 @@ def role_sets(curves: Curves, coverage: str, *, index: int) -> list[RoleSet]:
     Of equal times the smaller set comes first, as it is simpler.
     """
     _, *alone, together = candidates(curves, coverage)
-    shared = [
-        Candidate(name, curves.base_total_ps + change_ps, blocks)
-        for name, change_ps, blocks in pairs(curves, coverage)
-    ]
-    several = [together] if len(alone) >= LEAST_SHARING else []
-    found = [*alone, *shared, *several]
+    found = [*alone, *shared(curves, coverage), *([together] if len(alone) > 1 else [])]
     return [
-        _at(curves, candidate, index)
-        for candidate in sorted(found, key=lambda one: int(one.elapsed_ps[index]))
+        RoleSet(
+            placement=one.placement,
+            capacity_bytes=int(curves.points[index]) * BLOCK_BYTES,
+            **one.bytes_at(index),
+            elapsed_ns=to_ns(int(one.elapsed_ps[index])),
+            gain_ratio=saved_ratio(int(one.elapsed_ps[index]), curves.base_total_ps),
+        )
+        for one in sorted(found, key=lambda one: int(one.elapsed_ps[index]))
     ]
-
-
-def _at(curves: Curves, candidate: Candidate, index: int) -> RoleSet:
-    given = {role: int(blocks[index]) * BLOCK_BYTES for role, blocks in candidate.blocks.items()}
-    elapsed_ps = int(candidate.elapsed_ps[index])
-    return RoleSet(
-        placement=candidate.placement,
-        capacity_bytes=int(curves.points[index]) * BLOCK_BYTES,
-        fs_bytes=given.get("fs", 0),
-        journal_bytes=given.get("journal", 0),
-        swap_bytes=given.get("swap", 0),
-        elapsed_ns=to_ns(elapsed_ps),
-        gain_ratio=saved_ratio(elapsed_ps, curves.base_total_ps),
-    )
-
-
-SHOWN_POINTS = 64
-FINE_POINTS = 1024
-HEADLINE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Grid:
     """Capacities in 4 KiB blocks, ascending from 0; the shown ones are among the fine ones."""
 
-    fine: NDArray[np.int64]
-    shown: NDArray[np.int64]  # indexes in `fine`
+    fine: Integers
+    shown: Integers  # indexes in `fine`
     headline: int  # index in `fine`
 
 
@@ -291,9 +420,9 @@ def make_grid(
     requested = [size // BLOCK_BYTES for size in requested_bytes]
     headline = requested[0] if requested else min(-(-footprint // round(1 / HEADLINE_SHARE)), end)
     sizes = [size for size in (*role_blocks, footprint) if size <= end]
-    kept = [*requested, headline, *sizes, end]
-    shown = _spread(end, SHOWN_POINTS, kept)
-    fine = _spread(end, FINE_POINTS, [*kept, *shown.tolist()])
+    exact = [*requested, headline, *sizes, end]
+    shown = _spread(end, SHOWN_POINTS, exact)
+    fine = _spread(end, FINE_POINTS, [*exact, *shown.tolist()])
     return Grid(fine, np.searchsorted(fine, shown), int(np.searchsorted(fine, headline)))
 
 
@@ -304,46 +433,12 @@ def only_shown(grid: Grid) -> Grid:
     return Grid(fine, np.arange(len(fine)), headline)
 
 
-def _spread(end: int, count: int, kept: Sequence[int]) -> NDArray[np.int64]:
-    """Return 0, `kept`, and about `count` whole numbers up to `end`, ascending."""
+def _spread(end: int, count: int, exact: Sequence[int]) -> Integers:
+    """Return 0, `exact`, and about `count` whole numbers up to `end`, ascending."""
     if end <= count:
         chosen = np.arange(end + 1)
     else:
         even = np.linspace(0, end, count // 2 + 1)
         ratios = np.geomspace(1, end, count // 2)
         chosen = np.rint(np.concatenate([even, ratios])).astype(np.int64)
-    return np.unique(np.concatenate([chosen, np.array(kept, np.int64), [0]])).astype(np.int64)
-
-
-ANSWER = "answer"
-PLACED_BYTES = {"fs": "fs_bytes", "journal": "journal_bytes", "swap": "swap_bytes"}
-
-
-def read_recommendation(folder: TraceFolder) -> Mapping[str, Any]:
-    """Return recommendation.json; raise InputError when `recommend` has not run."""
-    file = folder.path / "recommendation.json"
-    hint = f"run: {command_line('recommend', folder.path)}"
-    if not file.is_file():
-        raise InputError(f"{folder.path} has no recommendation yet", hint=hint)
-    found = read_object(file, hint=hint)
-    if "answer" not in found or "answers" not in found or "coverage" not in found:
-        raise InputError(f"{file} holds no recommendation", hint=hint)
-    return found
-
-
-def choose_answer(advice: Mapping[str, Any], wanted: str) -> Mapping[str, Any]:
-    """Return the answer of the headline (`answer`) or at the capacity that is named."""
-    if wanted == ANSWER:
-        headline: Mapping[str, Any] = advice["answer"]
-        return headline
-    size = parse_size(wanted, option="--placement")
-    for answer in (advice["answer"], *advice["answers"]):
-        if answer["capacity_bytes"] == size:
-            found: Mapping[str, Any] = answer
-            return found
-    known = sorted({answer["capacity_bytes"] for answer in advice["answers"]})
-    raise UsageError(
-        f"--placement {wanted}: there is no answer for this capacity",
-        hint=f"run recommend --capacity {wanted}, or choose one of:"
-        f" {', '.join(format_size(one) for one in known[:12])}",
-    )
+    return np.unique(np.concatenate([chosen, np.array(exact, np.int64), [0]])).astype(np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit._native.placement import BLOCK, DEVICE, HOTTEST, OPTIMAL, PLACED_ROLES, START
-from tracekit.arrow import name_codes, numbers, read_columns, row_count
+from tracekit.arrow import Integers, name_codes, numbers, read_columns, row_count
 from tracekit.errors import InputError
 from tracekit.tables import ROLES, role_codes
 
@@ -23,16 +23,16 @@ class TouchedBlocks:
     """Every touched 4 KiB block in the order of device and block number."""
 
     device_names: list[str]
-    devices: NDArray[np.void]  # native.placement.DEVICE; one more than names, without blocks
-    keys: NDArray[np.int64]  # strictly ascending; adjacent blocks have adjacent keys
-    role: NDArray[np.uint8]  # index in schema.ROLES
+    devices: NDArray[np.void]  # _native.placement.DEVICE; one more than names, without blocks
+    keys: Integers  # strictly ascending; adjacent blocks have adjacent keys
+    role: NDArray[np.uint8]  # index in ROLES
     accesses: NDArray[np.uint32]  # read and write requests that touched it
 
-    def role_blocks(self) -> NDArray[np.int64]:
+    def role_blocks(self) -> Integers:
         """Return how many blocks each role touched."""
         return np.bincount(self.role, minlength=len(ROLES))
 
-    def by_device(self, chosen: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    def by_device(self, chosen: Integers) -> Iterator[tuple[str, Integers]]:
         """Yield each device's name and block numbers for ascending positions of blocks."""
         for index, name in enumerate(self.device_names):
             entry = self.devices[index]
@@ -45,11 +45,10 @@ class TouchedBlocks:
 
 @dataclass(frozen=True)
 class OrderedBlocks:
-    """Where each block moves to NVM, and what that means for the roles as a whole."""
+    """At which capacity point each block moves to NVM."""
 
-    blocks: NDArray[np.void]  # native.placement.BLOCK
-    optimal_blocks: NDArray[np.int64]  # blocks on NVM by role and point, in the optimal order
-    optimal_last: list[int]  # by role: the point from which on all its blocks are on NVM
+    blocks: NDArray[np.void]  # _native.placement.BLOCK
+    optimal_blocks: Integers  # blocks on NVM by role and point, in the optimal order
 
 
 def read_blocks(file: Path) -> TouchedBlocks:
@@ -78,7 +77,7 @@ def read_blocks(file: Path) -> TouchedBlocks:
     return TouchedBlocks(names, devices, block, role, accesses)
 
 
-def order_blocks(touched: TouchedBlocks, points: NDArray[np.int64]) -> OrderedBlocks:
+def order_blocks(touched: TouchedBlocks, points: Integers) -> OrderedBlocks:
     """Give each block its capacity point in each order.
 
     The block of rank r (from 0) is on NVM at capacities of r + 1 blocks and more. Hotter blocks
@@ -88,8 +87,7 @@ def order_blocks(touched: TouchedBlocks, points: NDArray[np.int64]) -> OrderedBl
     blocks = np.zeros(len(touched.keys), np.dtype(BLOCK))
     blocks["role"] = touched.role
     blocks["point"] = len(points)
-    coldness = np.uint32(0xFFFFFFFF) - touched.accesses
-    by_heat = np.argsort(coldness, kind="stable").astype(np.uint32)
+    by_heat = hottest_first(touched.accesses).astype(np.uint32)
     point_of_rank = _point_of_rank(points, len(by_heat))
     blocks["point"][by_heat, OPTIMAL] = point_of_rank
     for role in range(PLACED_ROLES):
@@ -97,38 +95,36 @@ def order_blocks(touched: TouchedBlocks, points: NDArray[np.int64]) -> OrderedBl
         start = np.flatnonzero(is_role)
         blocks["point"][start, START] = point_of_rank[: len(start)]
         blocks["point"][by_heat[is_role[by_heat]], HOTTEST] = point_of_rank[: len(start)]
-    return OrderedBlocks(blocks, *_optimal_shares(blocks, len(points)))
+    return OrderedBlocks(blocks, _optimal_shares(blocks, len(points)))
 
 
-def blocks_in_order(touched: TouchedBlocks, role: str, *, coverage: str) -> NDArray[np.int64]:
+def blocks_in_order(touched: TouchedBlocks, role: str, *, coverage: str) -> Integers:
     """Return the positions of a role's blocks in the order in which they move to NVM."""
-    own = np.flatnonzero(touched.role == ROLES.index(role))
-    if coverage == "start":
-        return own
-    coldness = np.uint32(0xFFFFFFFF) - touched.accesses[own]
-    return own[np.argsort(coldness, kind="stable")]
+    of_role = np.flatnonzero(touched.role == ROLES.index(role))
+    return of_role if coverage == "start" else of_role[hottest_first(touched.accesses[of_role])]
 
 
-def _point_of_rank(points: NDArray[np.int64], count: int) -> NDArray[np.uint16]:
-    """Return the first point with room for each rank: its capacity is at least rank + 1."""
+def hottest_first(accesses: NDArray[np.uint32]) -> Integers:
+    """Return positions by falling accesses; of equal ones the first comes first."""
+    return np.argsort(np.uint32(0xFFFFFFFF) - accesses, kind="stable")
+
+
+def _point_of_rank(points: Integers, count: int) -> NDArray[np.uint16]:
+    """Return the first point whose capacity is at least rank + 1, for each rank."""
     fitting = np.minimum(np.append(points, max(count, int(points[-1]))), count)
     return np.repeat(np.arange(len(fitting), dtype=np.uint16), np.diff(fitting, prepend=0))
 
 
-def _optimal_shares(
-    blocks: NDArray[np.void], point_count: int
-) -> tuple[NDArray[np.int64], list[int]]:
+def _optimal_shares(blocks: NDArray[np.void], point_count: int) -> Integers:
     moved = np.zeros((len(ROLES), point_count), np.int64)
-    last = []
     for role in range(len(ROLES)):
         point = blocks["point"][blocks["role"] == role, OPTIMAL]
         moved[role] = np.bincount(point, minlength=point_count + 1)[:point_count]
-        last.append(int(point.max()) if len(point) else point_count)
-    return moved.cumsum(axis=1), last
+    return moved.cumsum(axis=1)
 
 
-def _address_order(device: NDArray[np.int32], block: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return the order of device and block, or None when the rows stand in it already."""
+def _address_order(device: NDArray[np.int32], block: Integers) -> Integers | None:
+    """Return the order of device and block, None where the rows are in it already."""
     same = device[1:] == device[:-1]
     if bool(np.all((device[1:] > device[:-1]) | (same & (block[1:] > block[:-1])))):
         return None
@@ -136,7 +132,7 @@ def _address_order(device: NDArray[np.int32], block: NDArray[np.int64]) -> NDArr
 
 
 def _number_keys(
-    file: Path, device: NDArray[np.int32], block: NDArray[np.int64], device_count: int
+    file: Path, device: NDArray[np.int32], block: Integers, device_count: int
 ) -> NDArray[np.void]:
     """Turn block numbers into keys in place, each device's range after the one before it."""
     devices = np.zeros(device_count + 1, np.dtype(DEVICE))

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from tracekit._native.caches import MOST_BUFFERS, RowBuffers
 from tracekit.devices import load_profiles
 from tracekit.errors import InputError, UsageError
+from tracekit.metadata import Record
 from tracekit.model.miss_ratio_curve import Accesses
 from tracekit.model.what_if import AS_ASKED, Times, fault, read_what_if
-from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.store import TraceFolder, write_results
 from tracekit.tables import BUFFER, ROLES
 from tracekit.units import SECTOR_BYTES, format_size
 
@@ -41,7 +42,7 @@ ASSUMPTIONS = (
 
 @dataclass(frozen=True)
 class BufferOptions:
-    """What the user chose: ascending sizes in bytes, ascending numbers of buffers."""
+    """What the user chose: ascending sizes in bytes and numbers of buffers."""
 
     sizes_bytes: tuple[int, ...] = (32, 64, 128, 256, 512, 4096)
     buffers: tuple[int, ...] = (1, 2, 4, 8, 16)
@@ -49,18 +50,17 @@ class BufferOptions:
     times: Times = field(default_factory=Times)
     what_if: Path | None = None
 
-
-def check(options: BufferOptions) -> None:
-    """Raise UsageError for options that cannot be."""
-    for size in options.sizes_bytes:
-        _check_size("--sizes", size, 32)
-    _check_size("--access", options.access_bytes, 1)
-    for count in options.buffers:
-        if not 1 <= count <= MOST_BUFFERS:
-            raise UsageError(f"--buffers: {count} is not between 1 and {MOST_BUFFERS}")
-    for name, value in asdict(options.times).items():
-        if wrong := fault(name, value):
-            raise UsageError(f"--{name.replace('_', '-')}: {wrong}")
+    def __post_init__(self) -> None:
+        """Raise UsageError for options that cannot be."""
+        for size in self.sizes_bytes:
+            _check_size("--sizes", size, 32)
+        _check_size("--access", self.access_bytes, 1)
+        for count in self.buffers:
+            if not 1 <= count <= MOST_BUFFERS:
+                raise UsageError(f"--buffers: {count} is not between 1 and {MOST_BUFFERS}")
+        for name, value in asdict(self.times).items():
+            if wrong := fault(name, value):
+                raise UsageError(f"--{name.replace('_', '-')}: {wrong}")
 
 
 def _check_size(option: str, size: int, least: int) -> None:
@@ -68,14 +68,35 @@ def _check_size(option: str, size: int, least: int) -> None:
         raise UsageError(f"{option}: {size} bytes are not a power of two from {least} to 64KiB")
 
 
+class HitRateTime(Record):
+    """The time of an access at a hit rate."""
+
+    hit_rate: float
+    access_bytes: int
+    access_avg_ns: float
+    unbuffered_avg_ns: float
+    dram_avg_ns: float
+
+
+class BufferResult(Record):
+    """The content of simulations/buffer.json."""
+
+    access_bytes: int
+    times: Times
+    hit_rates: list[HitRateTime]
+    nvram: dict[str, Times]
+    left_out: dict[str, int]
+    headline: list[str]
+    assumptions: list[str]
+
+
 def simulate_buffer(
     folder: TraceFolder, options: BufferOptions, *, on_rows: Callable[[int], None] | None = None
-) -> dict[str, Any]:
+) -> BufferResult:
     """Write simulations/buffer.parquet and buffer.json; return the latter.
 
     InputError when the trace has no reads and no writes.
     """
-    check(options)
     memories = _memories(options)
     counted, impossible = _count(folder, options, on_rows)
     rows = [
@@ -85,25 +106,24 @@ def simulate_buffer(
         for row in _rows(counts, size, replace(options, times=times), nvram=nvram)
     ]
     asked = [row for row in rows if row["nvram"] == AS_ASKED]
-    result = {
-        "access_bytes": options.access_bytes,
-        "times": asdict(options.times),
-        "hit_rates": list(_at_hit_rates(asked, options.times)),
-        "nvram": {name: asdict(times) for name, times in memories.items()},
-        "left_out": {"impossible": impossible},
-        "headline": _headline(asked, options) + _what_if_says(rows, asked[-1]),
-        "assumptions": list(ASSUMPTIONS),
-    }
-    (folder.path / "simulations").mkdir(exist_ok=True)
-    write_table(folder.table("simulations/buffer"), pa.Table.from_pylist(rows, BUFFER))
-    write_json(folder.path / "simulations" / "buffer.json", result)
+    result = BufferResult(
+        access_bytes=options.access_bytes,
+        times=options.times,
+        hit_rates=list(_at_hit_rates(asked, options.times)),
+        nvram=memories,
+        left_out={"impossible": impossible},
+        headline=_headline(asked, options) + _other_memories(rows, asked[-1]),
+        assumptions=list(ASSUMPTIONS),
+    )
+    tables = {"simulations/buffer": pa.Table.from_pylist(rows, BUFFER)}
+    write_results(folder, "simulations/buffer.json", result=result, tables=tables)
     return result
 
 
 def _count(
     folder: TraceFolder, options: BufferOptions, on_rows: Callable[[int], None] | None
 ) -> tuple[list[NDArray[np.uint64]], int]:
-    """Return what the kernel of each size counted, and the requests that cannot be."""
+    """Return what the kernel of each size counted, and the number of impossible requests."""
     accesses = Accesses(folder.require("requests", made_by="parse"), SECTOR_BYTES)
     with ExitStack() as stack:
         kernels = [
@@ -119,10 +139,10 @@ def _count(
     return counted, accesses.impossible
 
 
-def _memories(options: BufferOptions) -> Mapping[str, Times]:
+def _memories(options: BufferOptions) -> dict[str, Times]:
     """Return the times as asked and those of the what-if's memories, each by its name."""
     what_if = read_what_if(options.what_if, load_profiles(None))
-    named = {name: replace(options.times, **own) for name, own in what_if.nvram.items()}
+    named = {name: replace(options.times, **given) for name, given in what_if.nvram.items()}
     return {AS_ASKED: options.times, **named}
 
 
@@ -174,7 +194,7 @@ def _measures(read: Any, write: Any, size: int, options: BufferOptions) -> dict[
     }
 
 
-def _at_hit_rates(rows: list[dict[str, Any]], times: Times) -> Iterator[dict[str, float]]:
+def _at_hit_rates(rows: list[dict[str, Any]], times: Times) -> Iterator[HitRateTime]:
     """Yield the time of an access at each of HIT_RATES, with the trace's reads and writes.
 
     Both hit alike, and rows have the largest size of the table.
@@ -189,13 +209,13 @@ def _at_hit_rates(rows: list[dict[str, Any]], times: Times) -> Iterator[dict[str
         time_ns = times.nvram(
             reads, writes, read_misses=reads * missed, write_misses=writes * missed
         )
-        yield {
-            "hit_rate": hit_rate,
-            "access_bytes": access_bytes,
-            "access_avg_ns": time_ns / accesses,
-            "unbuffered_avg_ns": times.unbuffered(reads, writes) / accesses,
-            "dram_avg_ns": times.hit_ns + (1 - hit_rate) * times.dram_ns,
-        }
+        yield HitRateTime(
+            hit_rate=hit_rate,
+            access_bytes=access_bytes,
+            access_avg_ns=time_ns / accesses,
+            unbuffered_avg_ns=times.unbuffered(reads, writes) / accesses,
+            dram_avg_ns=times.hit_ns + (1 - hit_rate) * times.dram_ns,
+        )
 
 
 def _headline(rows: list[dict[str, Any]], options: BufferOptions) -> list[str]:
@@ -211,8 +231,8 @@ def _headline(rows: list[dict[str, Any]], options: BufferOptions) -> list[str]:
     ]
 
 
-def _what_if_says(rows: list[dict[str, Any]], asked: Mapping[str, Any]) -> list[str]:
-    """Say the time of an access to each other memory, with the largest and most buffers."""
+def _other_memories(rows: list[dict[str, Any]], asked: Mapping[str, Any]) -> list[str]:
+    """Return the time of an access to each other memory, with the largest and most buffers."""
     return [
         f"{row['nvram']}: {row['access_avg_ns']:.1f} ns an access with {row['buffers']} x"
         f" {format_size(row['row_bytes'])}, {row['unbuffered_avg_ns']:.1f} ns without buffers."

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit._native.caches import POLICIES, SHARDS_SCALE, WRITES, CacheSetup, TwoLevelSetup
 from tracekit.arrow import row_count
-from tracekit.devices import choose_profile, load_profiles
+from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
+from tracekit.metadata import Record
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.cache_passes import Devices as VolumeDevices
 from tracekit.model.cache_passes import (
     Grid,
     Passed,
@@ -39,294 +39,32 @@ from tracekit.model.cache_plane import (
     simulated_pair,
 )
 from tracekit.model.miss_ratio_curve import HitCounts, page_keys
-from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.store import TraceFolder, write_results
 from tracekit.tables import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, ROLES
 from tracekit.units import BLOCK_BYTES, format_size
 
+LEVELS = ("pcm", "flash")
+LRU_LEVELS = ("lru", "lru")
+# The optimum is for one level: what is best for both together is another question.
+LEVEL_POLICIES = tuple(policy for policy in POLICIES if policy != "optimum")
+OPERATION_ROWS = {"all": (0, 1), "read": (0,), "write": (1,)}
+MOST_VOLUMES = 64
+LARGEST_PAGE_BYTES = 1 << 24
+# The optimum keeps four bytes for each reference: 256 MiB.
+MOST_OPTIMUM_REFERENCES = 1 << 26
+TABLES = ("cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
 KNEE_SHARE = 0.9
 MEASURES = {"read_latency_avg": "mean read latency", "io_time": "aggregate I/O time"}
-
 LEVEL_WRITES = {
     "through": "writes go through both",
     "back": "a write goes to the fastest level that has its page, and further down when the page"
     " leaves; what is still newer at the end is not written behind",
     "around": "writes go around both, where copies leave",
 }
-
-
-class Choices(Protocol):
-    """The options that the words depend on."""
-
-    @property
-    def page_bytes(self) -> int: ...  # noqa: D102 - named in simulate/cache.py
-    @property
-    def writes(self) -> str: ...  # noqa: D102
-    @property
-    def levels(self) -> str: ...  # noqa: D102
-    @property
-    def level_policies(self) -> tuple[str, str]: ...  # noqa: D102
-    @property
-    def level_writes(self) -> str: ...  # noqa: D102
-    @property
-    def is_allocating(self) -> bool: ...  # noqa: D102
-
-
-def headline(tables: dict[str, pa.Table], devices: Devices) -> list[str]:
-    """Return one sentence each on the LRU curve, the policies and the plane."""
-    return [
-        _curve_words(tables["cache_curve"].to_pylist()),
-        *_policy_words(tables["cache_policies"].to_pylist()),
-        *_plane_words(tables["cache_plane"].to_pylist(), devices),
-        *_sensitivity_words(tables["cache_sensitivity"].to_pylist()),
-    ]
-
-
-def _curve_words(rows: list[dict[str, Any]]) -> str:
-    curve = [row for row in rows if (row["cache"], row["role"]) == ("shared", "all")]
-    curve = [row for row in curve if (row["operation"], row["scope"]) == ("all", "all")]
-    least = curve[-1]["miss_ratio"]
-    if least == 1:
-        return f"none of the {curve[0]['references']:,} page references can hit: no cache helps"
-    wanted = 1 - KNEE_SHARE * (1 - least)
-    knee = next(row for row in curve if row["miss_ratio"] <= wanted + 1e-12)
-    return (
-        f"an LRU cache of {format_size(knee['capacity_bytes'])} misses"
-        f" {knee['miss_ratio']:.1%}{_band(knee)} of the {knee['references']:,} page references:"
-        f" nine tenths of all possible hits; no size misses less than {least:.1%}"
-    )
-
-
-def _band(row: dict[str, Any]) -> str:
-    low, high = row["miss_ratio_low"], row["miss_ratio_high"]
-    return "" if low == high else f" ({low:.1%} to {high:.1%})"
-
-
-def _policy_words(rows: list[dict[str, Any]]) -> list[str]:
-    """Compare the policies at the size where they differ most."""
-    sizes = sorted({row["capacity_bytes"] for row in rows} - {0})
-    by_size = [[row for row in rows if row["capacity_bytes"] == size] for size in sizes]
-    by_size = [
-        group for group in by_size if len({row["policy"] for row in group} - {"optimum"}) > 1
-    ]
-    if not by_size:
-        return []
-    group = max(by_size, key=lambda rows: _spread([row["miss_ratio"] for row in rows]))
-    ordered = sorted(group, key=lambda row: (row["miss_ratio"], row["policy"]))
-    listed = ", ".join(f"{row['policy']} {row['miss_ratio']:.1%}" for row in ordered)
-    return [f"policies differ most at {format_size(group[0]['capacity_bytes'])}: {listed} missed"]
-
-
-def _spread(values: list[float]) -> float:
-    return max(values) - min(values)
-
-
-def _plane_words(rows: list[dict[str, Any]], devices: Devices) -> list[str]:
-    """Say for the largest budget that the trace can use what is best for its price."""
-    lines: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        if row["even_flash_bytes"] and row["read_latency_avg_ns"] is not None:
-            lines.setdefault(row["even_flash_bytes"], []).append(row)
-    said = []
-    for budget, line in list(lines.items())[-3:]:
-        best = min(line, key=lambda row: (row["read_latency_avg_ns"], row["pcm_bytes"]))
-        alone = next(row for row in line if row["pcm_bytes"] == 0)
-        gain = 1 - best["read_latency_avg_ns"] / alone["read_latency_avg_ns"]
-        what = (
-            "all flash is best"
-            if best is alone
-            else f"{format_size(best['pcm_bytes'])} {devices.pcm.name} and"
-            f" {format_size(best['flash_bytes'])} flash read {gain:.1%} faster"
-        )
-        said.append(
-            f"for the price of {format_size(budget)} {devices.flash.name}"
-            f" ({alone['read_latency_avg_ns'] / 1e3:.1f} us a read): {what}"
-        )
-    return said
-
-
-def _sensitivity_words(rows: list[dict[str, Any]]) -> list[str]:
-    """Say for each measure how far the gain of PCM goes, at the budget where it can be largest."""
-    said = []
-    for measure, name in MEASURES.items():
-        mine = [row for row in rows if row["measure"] == measure]
-        if not mine:
-            continue
-        high = max(mine, key=lambda row: row["gain_ratio"])
-        if high["gain_ratio"] < LEAST_GAIN_RATIO:
-            said.append(
-                "for no budget and under no change of a device does PCM save"
-                f" {LEAST_GAIN_RATIO:.2%} of the {name}"
-            )
-            continue
-        line = [row for row in mine if row["even_flash_bytes"] == high["even_flash_bytes"]]
-        low = min(line, key=lambda row: row["gain_ratio"])
-        plain = next(row for row in line if row["parameter"] is None)
-        said.append(
-            f"for the price of {format_size(high['even_flash_bytes'])} of flash, PCM saves"
-            f" {plain['gain_ratio']:.1%} of the {name}; with one parameter changed, from"
-            f" {low['gain_ratio']:.1%} ({_change(low)}) to {high['gain_ratio']:.1%}"
-            f" ({_change(high)})"
-        )
-    return said
-
-
-def _change(row: dict[str, Any]) -> str:
-    parameter = row["parameter"]
-    return "as said" if parameter is None else f"{parameter} x {row['factor']:g}"
-
-
-def assumptions(options: Choices, devices: Devices) -> list[str]:
-    """Return what the numbers rest on, one sentence each."""
-    allocation = (
-        "a missed write brings its page into the cache"
-        if options.is_allocating
-        else "a write neither brings its page into the cache nor makes it younger"
-    )
-    return [
-        f"pages of {format_size(options.page_bytes)}; a request refers to each page it touches, as"
-        " queued, in queue order; flushes and discards to none",
-        f"policies write {options.writes}; {allocation}",
-        f"two levels are {options.levels}, PCM is {options.level_policies[0]} and flash"
-        f" {options.level_policies[1]}, and {LEVEL_WRITES[options.level_writes]}; a page that"
-        " leaves an exclusive PCM level is written to flash; reading what goes down is not counted",
-        "the mean read latency is of the device that had the page; bringing pages in is not in it,"
-        " but in the I/O time, which adds all reads and writes of the three devices",
-        f"a page is read in {devices.read_us(devices.pcm):.1f},"
-        f" {devices.read_us(devices.flash):.1f} and {devices.read_us(devices.base):.1f} us and"
-        f" written in {devices.write_us(devices.pcm):.1f}, {devices.write_us(devices.flash):.1f}"
-        f" and {devices.write_us(devices.base):.1f} us by {devices.pcm.name},"
-        f" {devices.flash.name} and {devices.base.name}",
-        f"a gigabyte of {devices.pcm.name} costs as much as {devices.price_ratio:g} of"
-        f" {devices.flash.name}",
-    ]
-
-
-OPERATION_ROWS = {"all": (0, 1), "read": (0,), "write": (1,)}
-
-
-@dataclass(frozen=True)
-class PlaneCell:
-    """A pair of sizes in pages; `budget` is the flash of the same cost on a line of equal cost."""
-
-    pcm: int
-    flash: int
-    budget: int | None
-    pair: Pair
-
-
-class Arrangement(Protocol):
-    """The options that say what two levels do."""
-
-    @property
-    def levels(self) -> str: ...  # noqa: D102 - named in simulate/cache.py
-    @property
-    def level_policies(self) -> tuple[str, str]: ...  # noqa: D102
-    @property
-    def level_writes(self) -> str: ...  # noqa: D102
-
-
-def curve_table(passed: Passed, grid: Grid, *, page_bytes: int) -> Any:
-    """Return the miss ratio curves: one cache for all by role, one for each role, and by device."""
-    rows = list(_curve_rows("shared", passed.shared, grid, page_bytes))
-    for role, counts in passed.own.items():
-        rows += _curve_rows("own", counts, grid, page_bytes, only=role)
-    rows = [{**row, "scope": "all", "device": None} for row in rows]
-    for volume in passed.volumes:
-        for cache, counts in (("shared", volume.shared), ("own", volume.own)):
-            found = _curve_rows(cache, counts, grid, page_bytes, only="all")
-            scope = "others" if volume.name is None else "one"
-            rows += [{**row, "scope": scope, "device": volume.name} for row in found]
-    return pa.Table.from_pylist(rows, CACHE_CURVE)
-
-
-def _curve_rows(
-    cache: str, counts: HitCounts, grid: Grid, page_bytes: int, *, only: str = ""
-) -> Iterator[dict[str, Any]]:
-    """Yield rows of the counts' rows by role; `only` all are all that there are."""
-    every = {"all": list(range(len(counts.references) // 2))}
-    every |= {name: [index] for index, name in enumerate(ROLES)}
-    chosen = {only: every[only]} if only else every
-    columns = np.searchsorted(counts.sizes, grid.curve)
-    for role, indexes in chosen.items():
-        for operation, offsets in OPERATION_ROWS.items():
-            rows = [2 * index + offset for index in indexes for offset in offsets]
-            references = counts.references[rows].sum()
-            if not references:
-                continue
-            low, high = counts.bounds(rows)
-            ratio = counts.miss_ratios(rows)
-            for size, column in zip(grid.curve, columns.tolist(), strict=True):
-                yield {
-                    "cache": cache,
-                    "role": role,
-                    "operation": operation,
-                    "capacity_bytes": size * page_bytes,
-                    "references": int(references),
-                    "miss_ratio": float(ratio[column]),
-                    "miss_ratio_low": float(low[column]),
-                    "miss_ratio_high": float(high[column]),
-                }
-
-
-def policies_table(results: Sequence[PolicyResult], writes: str, *, page_bytes: int) -> Any:
-    """Return what each policy kept at each size."""
-    rows = []
-    for result in results:
-        counts = result.counts
-        reads, read_hits = sum(counts.references[0::2]), sum(counts.hits[0::2])
-        written, write_hits = sum(counts.references[1::2]), sum(counts.hits[1::2])
-        rows.append(
-            {
-                "policy": result.policy,
-                "writes": writes,
-                "capacity_bytes": result.capacity * page_bytes,
-                "reads": reads,
-                "read_hits": read_hits,
-                "write_references": written,
-                "write_hits": write_hits,
-                "miss_ratio": 1 - (read_hits + write_hits) / (reads + written),
-                "read_miss_ratio": 1 - read_hits / reads if reads else None,
-                "fills": counts.fills,
-                "backend_reads": counts.backend_reads,
-                "backend_writes": counts.backend_writes,
-                "dirty_pages": counts.dirty,
-            }
-        )
-    return pa.Table.from_pylist(rows, CACHE_POLICIES)
-
-
-def plane_table(cells: Sequence[PlaneCell], devices: Devices, *, arrangement: Arrangement) -> Any:
-    """Return latency and time of each pair of sizes."""
-    page = devices.page_bytes
-    rows = [
-        {
-            "levels": arrangement.levels,
-            "pcm_policy": arrangement.level_policies[0],
-            "flash_policy": arrangement.level_policies[1],
-            "writes": arrangement.level_writes,
-            "pcm_bytes": cell.pcm * page,
-            "flash_bytes": cell.flash * page,
-            "even_flash_bytes": None if cell.budget is None else cell.budget * page,
-            "price_in_flash_bytes": round((cell.pcm * devices.price_ratio + cell.flash) * page),
-            "reads": round(cell.pair.reads),
-            "pcm_read_hits": round(cell.pair.pcm_read_hits),
-            "flash_read_hits": round(cell.pair.flash_read_hits),
-            "pcm_writes": round(cell.pair.pcm_writes),
-            "flash_writes": round(cell.pair.flash_writes),
-            "base_writes": round(cell.pair.base_writes),
-            "dirty_pages": round(cell.pair.dirty_pages),
-            "read_latency_avg_ns": cell.pair.read_latency_ns(devices),
-            "io_time_ns": cell.pair.io_time_ns(devices),
-        }
-        for cell in cells
-    ]
-    return pa.Table.from_pylist(rows, CACHE_PLANE)
-
-
-LEVELS = ("pcm", "flash")
-LRU_LEVELS = ("lru", "lru")
-# The optimum is for one level: what is best for both together is another question.
-LEVEL_POLICIES = tuple(policy for policy in POLICIES if policy != "optimum")
+PAIR_COUNTS = (
+    "reads", "pcm_read_hits", "flash_read_hits", "pcm_writes", "flash_writes", "base_writes",
+    "dirty_pages",
+)  # fmt: skip
 
 
 def parse_policies(text: str) -> tuple[str, str]:
@@ -365,18 +103,11 @@ def level_words(levels: str, policies: tuple[str, str], *, writes: str = "throug
     return ", ".join(words)
 
 
-MOST_VOLUMES = 64
-LARGEST_PAGE_BYTES = 1 << 24
-# The optimum keeps four bytes for each reference: 256 MiB.
-MOST_OPTIMUM_REFERENCES = 1 << 26
-TABLES = ("cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
-
-
 @dataclass(frozen=True)
 class CacheOptions:
     """What the user chose; sizes in bytes."""
 
-    page_bytes: int = 4096
+    page_bytes: int = BLOCK_BYTES
     sizes_bytes: tuple[int, ...] = ()
     policies: tuple[str, ...] = POLICIES
     writes: str = "through"
@@ -412,7 +143,7 @@ class CacheOptions:
 
 @dataclass(frozen=True)
 class Progress:
-    """Who is told of rows read and of steps begun."""
+    """Reports rows that were read and steps that begin."""
 
     on_rows: Callable[[int], None] = lambda _rows: None
     on_step: Callable[[str, int, int], None] = lambda _name, _at, _total: None
@@ -445,10 +176,65 @@ def check(options: CacheOptions) -> None:
         )
 
 
+class Volumes(Record):
+    """Devices with curves of their own, and how many others are together."""
+
+    named: list[str]
+    others: int
+
+
+class SampleFacts(Record):
+    """What a sample was taken of."""
+
+    references: int
+    pages: int
+    rate: float
+    memory_bytes: int
+
+
+class LeftOut(Record):
+    """Requests without a possible place, policies that were not simulated, devices of a sample."""
+
+    impossible: int
+    policies: list[str]
+    volumes: int
+
+
+class CacheResult(Record):
+    """The content of simulations/cache.json."""
+
+    page_bytes: int
+    writes: str
+    is_write_allocating: bool
+    levels: str
+    level_policies: list[str]
+    level_writes: str
+    reads: int
+    write_references: int
+    pages: int | None
+    volumes: Volumes
+    sample: SampleFacts | None
+    left_out: LeftOut
+    price_ratio: float
+    profiles: list[Profile]
+    headline: list[str]
+    assumptions: list[str]
+
+
+@dataclass(frozen=True)
+class PlaneCell:
+    """A pair of sizes in pages; `budget` is the flash of the same cost on a line of equal cost."""
+
+    pcm: int
+    flash: int
+    budget: int | None
+    pair: Pair
+
+
 def simulate_cache(
     folder: TraceFolder, options: CacheOptions, *, progress: Progress | None = None
-) -> dict[str, Any]:
-    """Write the TABLES and cache.json to simulations/; return what the last holds.
+) -> CacheResult:
+    """Write the TABLES and cache.json to simulations/; return the latter's content.
 
     InputError when there is nothing to read or write. A sample gives no policies.
     """
@@ -467,16 +253,14 @@ def simulate_cache(
     tables = {
         "cache_curve": curve_table(passed, grid, page_bytes=options.page_bytes),
         "cache_policies": policies_table(policies, options.writes, page_bytes=options.page_bytes),
-        "cache_plane": plane_table(cells, devices, arrangement=options),
+        "cache_plane": plane_table(cells, devices, options=options),
         "cache_sensitivity": sensitivity_table(
             devices, options.changes, budgets=grid.axis[1:], pair_at=pair_at
         ),
     }
     result = _result(options, devices, passed, tables)
-    (folder.path / "simulations").mkdir(exist_ok=True)
-    for name, table in tables.items():
-        write_table(folder.table(f"simulations/{name}"), table)
-    write_json(folder.path / "simulations" / "cache.json", result)
+    places = {f"simulations/{name}": table for name, table in tables.items()}
+    write_results(folder, "simulations/cache.json", result=result, tables=places)
     return result
 
 
@@ -509,34 +293,20 @@ def _pass(
             page_limit=options.sample_pages or 0,
             on_rows=progress.on_rows,
         )
-    touched = read_blocks(blocks)
-    pages, first_keys, first_ranks = page_keys(touched, options.page_bytes)
-    names = touched.device_names
-    del touched
-    grid = grid_for(len(pages))
+    pages = page_keys(read_blocks(blocks), options.page_bytes)
+    grid = grid_for(len(pages.keys))
     passed = exact_pass(
         requests,
-        (names, pages, first_keys),
+        pages,
         grid=grid,
         page_bytes=options.page_bytes,
         writes_allocate=options.is_allocating,
         on_rows=progress.on_rows,
     )
-    return grid, _with_volumes(passed, VolumeDevices(names, first_ranks), grid, options)
-
-
-def _with_volumes(
-    passed: Passed, devices: VolumeDevices, grid: Grid, options: CacheOptions
-) -> Passed:
-    found = volume_curves(
-        passed.runs,
-        devices,
-        page_count=passed.page_count,
-        grid=grid,
-        writes_allocate=options.is_allocating,
-        most=options.volumes,
+    volumes = volume_curves(
+        passed.runs, pages, grid=grid, writes_allocate=options.is_allocating, most=options.volumes
     )
-    return replace(passed, volumes=found)
+    return grid, replace(passed, volumes=volumes)
 
 
 def _skipped(options: CacheOptions, passed: Passed) -> list[str]:
@@ -587,39 +357,257 @@ def _pair_finder(
 
 def _result(
     options: CacheOptions, devices: Devices, passed: Passed, tables: dict[str, pa.Table]
-) -> dict[str, Any]:
+) -> CacheResult:
     shared = passed.shared
     sample = None
     if shared.shards is not None:
-        sample = {
-            "references": shared.shards.sampled,
-            "pages": shared.shards.pages,
-            "rate": shared.shards.threshold / SHARDS_SCALE,
-            "memory_bytes": shared.shards.memory_bytes,
-        }
+        sample = SampleFacts(
+            references=shared.shards.sampled,
+            pages=shared.shards.pages,
+            rate=shared.shards.threshold / SHARDS_SCALE,
+            memory_bytes=shared.shards.memory_bytes,
+        )
     has_lost_volumes = passed.sampled_devices > 1 and options.volumes > 0
-    return {
-        "page_bytes": options.page_bytes,
-        "writes": options.writes,
-        "is_write_allocating": options.is_allocating,
-        "levels": options.levels,
-        "level_policies": list(options.level_policies),
-        "level_writes": options.level_writes,
-        "reads": int(shared.references[0::2].sum()),
-        "write_references": int(shared.references[1::2].sum()),
-        "pages": passed.page_count or None,
-        "volumes": {
-            "named": [each.name for each in passed.volumes if each.name is not None],
-            "others": sum(each.devices for each in passed.volumes if each.name is None),
-        },
-        "sample": sample,
-        "left_out": {
-            "impossible": passed.impossible,
-            "policies": _skipped(options, passed),
-            "volumes": passed.sampled_devices if has_lost_volumes else 0,
-        },
-        "price_ratio": devices.price_ratio,
-        "profiles": [asdict(device) for device in (devices.pcm, devices.flash, devices.base)],
-        "headline": headline(tables, devices),
-        "assumptions": assumptions(options, devices),
-    }
+    return CacheResult(
+        page_bytes=options.page_bytes,
+        writes=options.writes,
+        is_write_allocating=options.is_allocating,
+        levels=options.levels,
+        level_policies=list(options.level_policies),
+        level_writes=options.level_writes,
+        reads=int(shared.references[0::2].sum()),
+        write_references=int(shared.references[1::2].sum()),
+        pages=passed.page_count or None,
+        volumes=Volumes(
+            named=[each.name for each in passed.volumes if each.name is not None],
+            others=sum(each.devices for each in passed.volumes if each.name is None),
+        ),
+        sample=sample,
+        left_out=LeftOut(
+            impossible=passed.impossible,
+            policies=_skipped(options, passed),
+            volumes=passed.sampled_devices if has_lost_volumes else 0,
+        ),
+        price_ratio=devices.price_ratio,
+        profiles=[devices.pcm, devices.flash, devices.base],
+        headline=headline(tables, devices),
+        assumptions=assumptions(options, devices),
+    )
+
+
+def headline(tables: dict[str, pa.Table], devices: Devices) -> list[str]:
+    """Return one sentence each on the LRU curve, the policies and the plane."""
+    return [
+        _curve_words(tables["cache_curve"].to_pylist()),
+        *_policy_words(tables["cache_policies"].to_pylist()),
+        *_plane_words(tables["cache_plane"].to_pylist(), devices),
+        *_sensitivity_words(tables["cache_sensitivity"].to_pylist()),
+    ]
+
+
+def _curve_words(rows: list[dict[str, Any]]) -> str:
+    curve = [row for row in rows if (row["cache"], row["role"]) == ("shared", "all")]
+    curve = [row for row in curve if (row["operation"], row["scope"]) == ("all", "all")]
+    least = curve[-1]["miss_ratio"]
+    if least == 1:
+        return f"none of the {curve[0]['references']:,} page references can hit: no cache helps"
+    wanted = 1 - KNEE_SHARE * (1 - least)
+    knee = next(row for row in curve if row["miss_ratio"] <= wanted + 1e-12)
+    return (
+        f"an LRU cache of {format_size(knee['capacity_bytes'])} misses"
+        f" {knee['miss_ratio']:.1%}{_band(knee)} of the {knee['references']:,} page references:"
+        f" nine tenths of all possible hits; no size misses less than {least:.1%}"
+    )
+
+
+def _band(row: dict[str, Any]) -> str:
+    low, high = row["miss_ratio_low"], row["miss_ratio_high"]
+    return "" if low == high else f" ({low:.1%} to {high:.1%})"
+
+
+def _policy_words(rows: list[dict[str, Any]]) -> list[str]:
+    """Compare the policies at the size where they differ most."""
+    sizes = sorted({row["capacity_bytes"] for row in rows} - {0})
+    by_size = [[row for row in rows if row["capacity_bytes"] == size] for size in sizes]
+    by_size = [
+        group for group in by_size if len({row["policy"] for row in group} - {"optimum"}) > 1
+    ]
+    if not by_size:
+        return []
+    group = max(by_size, key=lambda rows: np.ptp([row["miss_ratio"] for row in rows]))
+    ordered = sorted(group, key=lambda row: (row["miss_ratio"], row["policy"]))
+    listed = ", ".join(f"{row['policy']} {row['miss_ratio']:.1%}" for row in ordered)
+    return [f"policies differ most at {format_size(group[0]['capacity_bytes'])}: {listed} missed"]
+
+
+def _plane_words(rows: list[dict[str, Any]], devices: Devices) -> list[str]:
+    """Say for the largest budget that the trace can use what is best for its price."""
+    lines: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["even_flash_bytes"] and row["read_latency_avg_ns"] is not None:
+            lines.setdefault(row["even_flash_bytes"], []).append(row)
+    found = []
+    for budget, line in list(lines.items())[-3:]:
+        best = min(line, key=lambda row: (row["read_latency_avg_ns"], row["pcm_bytes"]))
+        alone = next(row for row in line if row["pcm_bytes"] == 0)
+        gain = 1 - best["read_latency_avg_ns"] / alone["read_latency_avg_ns"]
+        what = (
+            "all flash is best"
+            if best is alone
+            else f"{format_size(best['pcm_bytes'])} {devices.pcm.name} and"
+            f" {format_size(best['flash_bytes'])} flash read {gain:.1%} faster"
+        )
+        found.append(
+            f"for the price of {format_size(budget)} {devices.flash.name}"
+            f" ({alone['read_latency_avg_ns'] / 1e3:.1f} us a read): {what}"
+        )
+    return found
+
+
+def _sensitivity_words(rows: list[dict[str, Any]]) -> list[str]:
+    """Say for each measure how far the gain of PCM goes, at the budget where it can be largest."""
+    found = []
+    for measure, name in MEASURES.items():
+        mine = [row for row in rows if row["measure"] == measure]
+        if not mine:
+            continue
+        high = max(mine, key=lambda row: row["gain_ratio"])
+        if high["gain_ratio"] < LEAST_GAIN_RATIO:
+            found.append(
+                "for no budget and under no change of a device does PCM save"
+                f" {LEAST_GAIN_RATIO:.2%} of the {name}"
+            )
+            continue
+        line = [row for row in mine if row["even_flash_bytes"] == high["even_flash_bytes"]]
+        low = min(line, key=lambda row: row["gain_ratio"])
+        plain = next(row for row in line if row["parameter"] is None)
+        found.append(
+            f"for the price of {format_size(high['even_flash_bytes'])} of flash, PCM saves"
+            f" {plain['gain_ratio']:.1%} of the {name}; with one parameter changed, from"
+            f" {low['gain_ratio']:.1%} ({_change(low)}) to {high['gain_ratio']:.1%}"
+            f" ({_change(high)})"
+        )
+    return found
+
+
+def _change(row: dict[str, Any]) -> str:
+    parameter = row["parameter"]
+    return "as said" if parameter is None else f"{parameter} x {row['factor']:g}"
+
+
+def assumptions(options: CacheOptions, devices: Devices) -> list[str]:
+    """Return what the numbers rest on, one sentence each."""
+    allocation = (
+        "a missed write brings its page into the cache"
+        if options.is_allocating
+        else "a write neither brings its page into the cache nor makes it younger"
+    )
+    return [
+        f"pages of {format_size(options.page_bytes)}; a request refers to each page it touches, as"
+        " queued, in queue order; flushes and discards to none",
+        f"policies write {options.writes}; {allocation}",
+        f"two levels are {options.levels}, PCM is {options.level_policies[0]} and flash"
+        f" {options.level_policies[1]}, and {LEVEL_WRITES[options.level_writes]}; a page that"
+        " leaves an exclusive PCM level is written to flash; reading what goes down is not counted",
+        "the mean read latency is of the device that had the page; bringing pages in is not in it,"
+        " but in the I/O time, which adds all reads and writes of the three devices",
+        f"a page is read in {devices.read_us(devices.pcm):.1f},"
+        f" {devices.read_us(devices.flash):.1f} and {devices.read_us(devices.base):.1f} us and"
+        f" written in {devices.write_us(devices.pcm):.1f}, {devices.write_us(devices.flash):.1f}"
+        f" and {devices.write_us(devices.base):.1f} us by {devices.pcm.name},"
+        f" {devices.flash.name} and {devices.base.name}",
+        f"a gigabyte of {devices.pcm.name} costs as much as {devices.price_ratio:g} of"
+        f" {devices.flash.name}",
+    ]
+
+
+def curve_table(passed: Passed, grid: Grid, *, page_bytes: int) -> Any:
+    """Return the miss ratio curves: one cache for all by role, one for each role, and by device."""
+    rows = list(_curve_rows("shared", passed.shared, grid, page_bytes))
+    for role, counts in passed.alone.items():
+        rows += _curve_rows("own", counts, grid, page_bytes, only=role)
+    rows = [{**row, "scope": "all", "device": None} for row in rows]
+    for volume in passed.volumes:
+        for cache, counts in (("shared", volume.shared), ("own", volume.alone)):
+            found = _curve_rows(cache, counts, grid, page_bytes, only="all")
+            scope = "others" if volume.name is None else "one"
+            rows += [{**row, "scope": scope, "device": volume.name} for row in found]
+    return pa.Table.from_pylist(rows, CACHE_CURVE)
+
+
+def _curve_rows(
+    cache: str, counts: HitCounts, grid: Grid, page_bytes: int, *, only: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Yield rows of the counts' rows by role; `only` all is the sum of all."""
+    every = {"all": list(range(len(counts.references) // 2))}
+    every |= {name: [index] for index, name in enumerate(ROLES)}
+    chosen = {only: every[only]} if only else every
+    columns = np.searchsorted(counts.sizes, grid.curve)
+    for role, indexes in chosen.items():
+        for operation, offsets in OPERATION_ROWS.items():
+            rows = [2 * index + offset for index in indexes for offset in offsets]
+            references = counts.references[rows].sum()
+            if not references:
+                continue
+            low, high = counts.bounds(rows)
+            ratio = counts.miss_ratios(rows)
+            for size, column in zip(grid.curve, columns.tolist(), strict=True):
+                yield {
+                    "cache": cache,
+                    "role": role,
+                    "operation": operation,
+                    "capacity_bytes": size * page_bytes,
+                    "references": int(references),
+                    "miss_ratio": float(ratio[column]),
+                    "miss_ratio_low": float(low[column]),
+                    "miss_ratio_high": float(high[column]),
+                }
+
+
+def policies_table(results: Sequence[PolicyResult], writes: str, *, page_bytes: int) -> Any:
+    """Return hits and traffic of each policy at each size."""
+    rows = []
+    for result in results:
+        counts = result.counts
+        reads, read_hits = sum(counts.references[0::2]), sum(counts.hits[0::2])
+        written, write_hits = sum(counts.references[1::2]), sum(counts.hits[1::2])
+        rows.append(
+            {
+                "policy": result.policy,
+                "writes": writes,
+                "capacity_bytes": result.capacity * page_bytes,
+                "reads": reads,
+                "read_hits": read_hits,
+                "write_references": written,
+                "write_hits": write_hits,
+                "miss_ratio": 1 - (read_hits + write_hits) / (reads + written),
+                "read_miss_ratio": 1 - read_hits / reads if reads else None,
+                "fills": counts.fills,
+                "backend_reads": counts.backend_reads,
+                "backend_writes": counts.backend_writes,
+                "dirty_pages": counts.dirty,
+            }
+        )
+    return pa.Table.from_pylist(rows, CACHE_POLICIES)
+
+
+def plane_table(cells: Sequence[PlaneCell], devices: Devices, *, options: CacheOptions) -> Any:
+    """Return latency and time of each pair of sizes."""
+    page = devices.page_bytes
+    rows = [
+        {
+            "levels": options.levels,
+            "pcm_policy": options.level_policies[0],
+            "flash_policy": options.level_policies[1],
+            "writes": options.level_writes,
+            "pcm_bytes": cell.pcm * page,
+            "flash_bytes": cell.flash * page,
+            "even_flash_bytes": None if cell.budget is None else cell.budget * page,
+            "price_in_flash_bytes": round((cell.pcm * devices.price_ratio + cell.flash) * page),
+            **{name: round(getattr(cell.pair, name)) for name in PAIR_COUNTS},
+            "read_latency_avg_ns": cell.pair.read_latency_ns(devices),
+            "io_time_ns": cell.pair.io_time_ns(devices),
+        }
+        for cell in cells
+    ]
+    return pa.Table.from_pylist(rows, CACHE_PLANE)

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit._native.caches import ROLE_COUNT, RUN, SHARDS_SCALE, Curve, PageRuns, Shards
+from tracekit.arrow import Integers
 from tracekit.errors import UsageError
-from tracekit.model.miss_ratio_curve import Accesses, HitCounts, exact_hits, sampled_hits
+from tracekit.model.miss_ratio_curve import Accesses, HitCounts, Pages, exact_hits, sampled_hits
 from tracekit.tables import ROLES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 POINTS_PER_OCTAVE = 8
 AXIS_OCTAVES = 8
 EVEN_STEPS = 8
 MOST_PAGES = (1 << 31) - 1
+PART = 1 << 20
+OnRows = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -70,9 +68,6 @@ def even_pairs(flash_pages: int, price_ratio: float) -> list[tuple[int, int]]:
     return list(dict.fromkeys(pairs))
 
 
-UNNAMED = ROLE_COUNT - 1
-
-
 @dataclass(frozen=True)
 class Volume:
     """A device, or several that have no name; the counts have two rows: reads and writes."""
@@ -80,36 +75,17 @@ class Volume:
     name: str | None
     devices: int
     shared: HitCounts  # of its references, in a cache that all devices share
-    own: HitCounts  # in a cache of its own
-
-
-@dataclass(frozen=True)
-class Devices:
-    """The devices of the blocks: names, and the rank of the first page of each, ascending."""
-
-    names: Sequence[str]
-    first_ranks: NDArray[np.int64]
-
-    def of(self, runs: NDArray[np.void]) -> NDArray[np.int64]:
-        """Return the index of the device of each run."""
-        found: NDArray[np.int64] = np.searchsorted(self.first_ranks, runs["first"], "right") - 1
-        return found
+    alone: HitCounts  # in a cache that it has for itself
 
 
 def volume_curves(
-    runs: NDArray[np.void],
-    devices: Devices,
-    *,
-    page_count: int,
-    grid: Grid,
-    writes_allocate: bool,
-    most: int,
+    runs: NDArray[np.void], pages: Pages, *, grid: Grid, writes_allocate: bool, most: int
 ) -> list[Volume]:
     """Return curves of the `most` devices with most references, most first, then of the others.
 
-    A trace of one device has none, nor has one of which no device may be named (`most` is 0).
+    Empty for a trace of one device, and where no device may be named (`most` is 0).
     """
-    counts = _references(runs, devices)
+    counts = _references(runs, pages)
     order = [int(at) for at in np.argsort(-counts, kind="stable") if counts[at]]
     if len(order) < 2 or not most:
         return []
@@ -117,24 +93,23 @@ def volume_curves(
     group_of = np.zeros(len(counts), np.uint8)
     for group, members in enumerate(groups):
         group_of[members] = group
-    counter = _Counter(runs, devices, group_of, page_count, grid, writes_allocate)
+    counter = _Counter(runs, pages, group_of, grid, writes_allocate)
     shared = counter.shared(len(groups))
     return [
         Volume(
-            devices.names[members[0]] if group < most else None,
+            pages.device_names[members[0]] if group < most else None,
             len(members),
             shared[group],
-            counter.own(group),
+            counter.alone(group),
         )
         for group, members in enumerate(groups)
     ]
 
 
-def _references(runs: NDArray[np.void], devices: Devices) -> NDArray[np.int64]:
-    counts = np.zeros(len(devices.names), np.int64)
-    for first in range(0, len(runs), PART):
-        part = runs[first : first + PART]
-        np.add.at(counts, devices.of(part), part["count"].astype(np.int64))
+def _references(runs: NDArray[np.void], pages: Pages) -> Integers:
+    counts = np.zeros(len(pages.device_names), np.int64)
+    for part in parts(runs):
+        np.add.at(counts, pages.device_of(part), part["count"].astype(np.int64))
     return counts
 
 
@@ -143,9 +118,8 @@ class _Counter:
     """Counts groups of devices in the rows that are otherwise for roles."""
 
     runs: NDArray[np.void]
-    devices: Devices
+    pages: Pages
     group_of: NDArray[np.uint8]  # of each device
-    page_count: int
     grid: Grid
     writes_allocate: bool
 
@@ -161,7 +135,7 @@ class _Counter:
             for found in self._pass_over(first, min(step, groups - first))
         ]
 
-    def own(self, group: int) -> HitCounts:
+    def alone(self, group: int) -> HitCounts:
         """Return the counts of a group that has a cache for itself."""
         chosen = (part[found == group] for part, found in self._parts())
         return _rows(self._count(_numbered(part, 0) for part in chosen), 0)
@@ -169,21 +143,17 @@ class _Counter:
     def _pass_over(self, first: int, count: int) -> list[HitCounts]:
         def row(found: NDArray[np.uint8]) -> NDArray[np.uint8]:
             is_now = (found >= first) & (found < first + count)
-            return np.where(is_now, found - first, UNNAMED).astype(np.uint8)
+            return np.where(is_now, found - first, ROLE_COUNT - 1).astype(np.uint8)
 
         counts = self._count(_numbered(part, row(found)) for part, found in self._parts())
         return [_rows(counts, row) for row in range(count)]
 
     def _parts(self) -> Iterator[tuple[NDArray[np.void], NDArray[np.uint8]]]:
-        for first in range(0, len(self.runs), PART):
-            part = self.runs[first : first + PART]
-            yield part, self.group_of[self.devices.of(part)]
+        for part in parts(self.runs):
+            yield part, self.group_of[self.pages.device_of(part)]
 
-    def _count(self, parts: Iterator[NDArray[np.void]]) -> HitCounts:
-        with Curve(self.page_count, self.grid.sizes, writes_allocate=self.writes_allocate) as curve:
-            for part in parts:
-                curve.add(part)
-            return exact_hits(curve.read(), self.grid.sizes)
+    def _count(self, runs: Iterator[NDArray[np.void]]) -> HitCounts:
+        return _curve(runs, len(self.pages.keys), self.grid, self.writes_allocate)
 
 
 def _numbered(runs: NDArray[np.void], row: NDArray[np.uint8] | int) -> NDArray[np.void]:
@@ -199,52 +169,46 @@ def _rows(counts: HitCounts, row: int) -> HitCounts:
     )
 
 
-OnRows = Callable[[int], None]
-PART = 1 << 20
-
-
 @dataclass(frozen=True)
 class Passed:
-    """What the requests gave; `runs` are kept for what comes after, none of a sample."""
+    """Counts of one pass, and its `runs` for the simulations; a sample has no runs."""
 
     shared: HitCounts
-    own: dict[str, HitCounts]  # by role: a cache that this role has for itself
+    alone: dict[str, HitCounts]  # by role, in a cache that it has for itself
     runs: NDArray[np.void]
     page_count: int
     impossible: int
-    volumes: list[Volume] = field(default_factory=list)  # none of a sample, or of one device
+    volumes: list[Volume] = field(default_factory=list)  # empty for a sample or one device
     sampled_devices: int = 0
 
 
 def exact_pass(
     requests: Path,
-    keys: tuple[list[str], NDArray[np.int64], NDArray[np.int64]],
+    pages: Pages,
     *,
     grid: Grid,
     page_bytes: int,
     writes_allocate: bool,
     on_rows: OnRows | None = None,
 ) -> Passed:
-    """Count every reference; `keys` are device names, page keys and first keys of the devices."""
-    names, pages, first_keys = keys
-    accesses = Accesses(requests, page_bytes, names, first_keys)
-    count = len(pages)
+    """Count every reference."""
+    accesses = Accesses(requests, page_bytes, pages.device_names, pages.first_keys)
+    count = len(pages.keys)
     found = [np.empty(0, np.dtype(RUN))]
-    with PageRuns(pages) as ranks:
-        del pages
+    with PageRuns(pages.keys) as ranks:
         found += [ranks.find(rows) for rows in accesses.read(on_rows)]
     runs = np.concatenate(found)
     del found
     shared = _curve(parts(runs), count, grid, writes_allocate)
     roles = [index for index in range(len(ROLES)) if shared.references[2 * index :][:2].sum()]
-    own = {
+    alone = {
         ROLES[role]: _curve(
             (part[part["role"] == role] for part in parts(runs)), count, grid, writes_allocate
         )
         for role in roles
         if len(roles) > 1
     }
-    return Passed(shared, own, runs, count, accesses.impossible)
+    return Passed(shared, alone, runs, count, accesses.impossible)
 
 
 def parts(runs: NDArray[np.void]) -> Iterator[NDArray[np.void]]:

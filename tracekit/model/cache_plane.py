@@ -1,9 +1,9 @@
 """A PCM cache above a flash cache: counts, latency and time for every pair of sizes.
 
-Two exclusive LRU levels with demotion hold together what one LRU of both sizes holds, and the fast
-one what an LRU of its size holds; so one pass of stack distances gives the whole plane where
-writes go through. Other policies, other ways of writing and inclusive levels are simulated pair by
-pair.
+Two exclusive LRU levels with demotion contain together what one LRU of both sizes contains, and
+the fast one what an LRU of its size contains; so one pass of stack distances gives the whole plane
+where writes go through. Other policies, other ways of writing and inclusive levels are simulated
+pair by pair.
 """
 
 from __future__ import annotations
@@ -29,9 +29,19 @@ from tracekit.devices import Profile
 from tracekit.errors import UsageError
 from tracekit.model.cache_passes import even_pairs, parts
 from tracekit.model.miss_ratio_curve import HitCounts
-from tracekit.model.timings import read_factor
+from tracekit.model.timings import check_count, read_changes
 from tracekit.tables import CACHE_SENSITIVITY
 from tracekit.units import MIB
+
+LEVELS = ("pcm", "flash", "base")
+KEYS = ("read_latency_us", "write_latency_us", "price_per_gb")
+MEASURES = ("read_latency_avg", "io_time")
+FACTORS = (0.5, 2.0)
+# Those of study B, section 5.
+STUDIED = [("pcm", key, factor) for key in KEYS for factor in FACTORS]
+# A smaller gain is reported as none.
+LEAST_GAIN_RATIO = 5e-4
+HINT = "such as pcm.read_latency_us=0.25,4"
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,7 @@ def exclusive_pair(
 
     A page that is not in the fast level is written to it when it comes, and one that is when it is
     written. What comes to a full fast level demotes a page to the slow one, which writes it there;
-    the fast level is full when it has taken in as many pages as it holds. Without write allocation
+    the fast level is full when it has taken in as many pages as it can. Without write allocation
     a write is written where the page is.
     """
     pcm, flash = pages
@@ -193,21 +203,9 @@ def _simulate(
         return cache.read()
 
 
-LEVELS = ("pcm", "flash", "base")
-KEYS = ("read_latency_us", "write_latency_us", "price_per_gb")
-MEASURES = ("read_latency_avg", "io_time")
-FACTORS = (0.5, 2.0)
-# Those of study B, section 5.
-STUDIED = tuple(("pcm", key, FACTORS) for key in KEYS)
-# What is less is said to be nothing.
-LEAST_GAIN_RATIO = 5e-4
-MOST_CHANGES = 64
-HINT = "such as pcm.read_latency_us=0.25,4"
-
-
 @dataclass(frozen=True)
 class Change:
-    """A parameter of one of the levels, times a factor; 1 of the first is as the profiles say."""
+    """A parameter of one of the levels, times a factor; 1 is as in the profile."""
 
     level: str
     key: str
@@ -239,23 +237,16 @@ def parse_changes(texts: Sequence[str]) -> tuple[Change, ...]:
 
     UsageError names a level, key or factor that cannot be.
     """
-    wanted = [*STUDIED, *(_parse(text) for text in texts)]
-    changes = [Change(level, key, factor) for level, key, factors in wanted for factor in factors]
-    changes = list(dict.fromkeys(changes))
-    if len(changes) > MOST_CHANGES:
-        raise UsageError(f"--vary: {len(changes)} changes are more than {MOST_CHANGES}")
-    return tuple(changes)
-
-
-def _parse(text: str) -> tuple[str, str, tuple[float, ...]]:
-    name, equals, factors = text.partition("=")
-    level, _, key = name.strip().partition(".")
-    if not equals or level not in LEVELS or key not in KEYS:
-        known = f"one of {', '.join(LEVELS)}, a point, one of {', '.join(KEYS)}"
-        raise UsageError(f"--vary: there is no parameter '{name}' in '{text}'", hint=known)
-    if key == "price_per_gb" and level == "base":
-        raise UsageError(f"--vary: {name}: what is behind the caches is not bought", hint=HINT)
-    return level, key, tuple(read_factor(text, factor, hint=HINT) for factor in factors.split(","))
+    for text in texts:
+        if text.partition("=")[0].strip() == "base.price_per_gb":
+            raise UsageError("--vary: what is behind the caches is not bought", hint=HINT)
+    known = f"one of {', '.join(LEVELS)}, a point, one of {', '.join(KEYS)}"
+    wanted = read_changes(
+        texts, lambda level, key: level in LEVELS and key in KEYS, known=known, hint=HINT
+    )
+    changes = tuple(dict.fromkeys(Change(*change) for change in [*STUDIED, *wanted]))
+    check_count(changes)
+    return changes
 
 
 def price_ratios(devices: Devices, changes: Sequence[Change]) -> list[float]:

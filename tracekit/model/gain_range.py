@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracekit._native.placement import (
     HELD_ALL,
@@ -25,304 +22,228 @@ from tracekit._native.placement import (
     Ledger,
     Prices,
     Rows,
-    Setup,
     Walk,
     WalkKernel,
 )
-from tracekit.arrow import ahead
-from tracekit.devices import Profile, base_cost, device_cost, disk_of, picoseconds
-from tracekit.model.answer import saved_ratio
-from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, order_blocks
-from tracekit.model.placement import read_rows
-from tracekit.model.timings import OPEN, Variant, variants
+from tracekit.devices import DevicePair, base_cost, device_cost, disk_of
+from tracekit.model.answer import Answer, Ends, GainRange, Kind, PartGain, WindowGain, saved_ratio
+from tracekit.model.block_orders import blocks_in_order, order_blocks
+from tracekit.model.placement import ChargedTrace
+from tracekit.model.timings import variants
 from tracekit.model.windows import Cut, Cutter
 from tracekit.tables import ROLES
-from tracekit.units import BLOCK_BYTES
 
-
-def hold(
-    touched: TouchedBlocks,
-    shares: Mapping[str, int],
-    *,
-    coverage: str,
-    is_issued: bool,
-    disks: tuple[Disk, ...],
-) -> Held:
-    """Put so many blocks of each role on NVM, in the order of the coverage."""
-    on_nvm = np.zeros(len(touched.keys), np.uint8)
-    held = [HELD_NONE] * len(ROLES)
-    for role in ROLES[:PLACED_ROLES]:
-        count, index = shares.get(role, 0), ROLES.index(role)
-        order: NDArray[np.int64] = blocks_in_order(touched, role, coverage=coverage)
-        on_nvm[order[:count]] = index + 1
-        if count and len(order):
-            held[index] = HELD_ALL if count >= len(order) else HELD_SOME
-    return Held(touched.keys, on_nvm, touched.devices, tuple(held), is_issued, disks)
-
-
-def disks_of(pairs: list[Devices]) -> tuple[Disk, ...]:
-    """Return each disk once that is the base device of a pair."""
-    disks = (disk_of(base) for base, _ in pairs)
-    return tuple(dict.fromkeys(disk for disk in disks if disk is not None))
-
-
-def time_ps(counts: Counts, devices: Devices, *, disks: tuple[Disk, ...]) -> int:
-    """Return what the counted requests take on base and NVM, to the picosecond.
-
-    Each part of a request costs its device's latency, or what continuing costs it, and its
-    transfer; a flush of a role that is on both devices the longer of both. A disk's head costs its
-    positions, and every part on it what continuing does.
-    """
-    base, nvm = devices
-    total = 0
-    for which, cost in enumerate((base_cost(base), device_cost(nvm))):
-        on_disk = which == 0 and base.has_head
-        for op in range(2):
-            fresh_ps = cost.sequential_ps[op] if on_disk else cost.latency_ps[op]
-            total += counts.apart[which][op] * fresh_ps
-            total += counts.joined[which][op] * cost.sequential_ps[op]
-            total += counts.sectors[which][op] * cost.sector_ps[op]
-        total += counts.fua[which] * cost.fua_ps
-    flush_ps = (picoseconds(base.flush_us), picoseconds(nvm.flush_us))
-    total += counts.flushes[HELD_NONE] * flush_ps[0] + counts.flushes[HELD_ALL] * flush_ps[1]
-    total += counts.flushes[HELD_SOME] * max(flush_ps)
-    disk = disk_of(base)
-    return total + (0 if disk is None else counts.position_ps[disks.index(disk)])
-
-
-Devices = tuple[Profile, Profile]
+FACTORS = (0.5, 2.0)
 
 
 @dataclass(frozen=True)
 class Placed:
     """A placement, so many blocks of each role on NVM, and the devices that it is tried on."""
 
-    touched: TouchedBlocks
+    trace: ChargedTrace
     shares: Mapping[str, int]
     coverage: str
-    devices: Sequence[Devices]  # first those that the recommendation was made for
-    is_issued: bool
-    is_open: bool
+    devices: Sequence[DevicePair]  # first those that the recommendation was made for
+
+    @property
+    def disks(self) -> tuple[Disk, ...]:
+        """Each disk once that is the base device of a pair."""
+        disks = (disk_of(pair.base) for pair in self.devices)
+        return tuple(dict.fromkeys(disk for disk in disks if disk is not None))
+
+    def on_nvm(self) -> Held:
+        """Return which blocks are on NVM, as the ledger takes them."""
+        touched = self.trace.touched
+        role_of = np.zeros(len(touched.keys), np.uint8)
+        parts = [HELD_NONE] * len(ROLES)
+        for index, role in enumerate(ROLES[:PLACED_ROLES]):
+            order = blocks_in_order(touched, role, coverage=self.coverage)
+            count = self.shares.get(role, 0)
+            role_of[order[:count]] = index + 1
+            if count and len(order):
+                parts[index] = HELD_ALL if count >= len(order) else HELD_SOME
+        is_issued = self.trace.is_issued
+        return Held(touched.keys, role_of, touched.devices, tuple(parts), is_issued, self.disks)
+
+    def time_ps(self, counts: Counts, devices: DevicePair) -> int:
+        """Return what counted requests take on devices, to the picosecond.
+
+        Each part of a request costs its device's latency, or what continuing costs it, and its
+        transfer; a flush of a role that is on both devices the longer of both. A disk's head costs
+        its positions, and every part on it what continuing does.
+        """
+        total = 0
+        for which, cost in enumerate((base_cost(devices.base), device_cost(devices.nvm))):
+            has_head = which == 0 and devices.base.has_head
+            for op in range(2):
+                fresh_ps = cost.sequential_ps[op] if has_head else cost.latency_ps[op]
+                total += counts.apart[which][op] * fresh_ps
+                total += counts.joined[which][op] * cost.sequential_ps[op]
+                total += counts.sectors[which][op] * cost.sector_ps[op]
+            total += counts.fua[which] * cost.fua_ps
+        base_ps, nvm_ps = devices.flush_ps
+        total += counts.flushes[HELD_NONE] * base_ps + counts.flushes[HELD_ALL] * nvm_ps
+        total += counts.flushes[HELD_SOME] * max(base_ps, nvm_ps)
+        disk = disk_of(devices.base)
+        return total + (0 if disk is None else counts.position_ps[self.disks.index(disk)])
+
+    def events(self) -> Walk:
+        """Return the base alone and the placement as an event simulation takes them."""
+        points = np.unique(np.array([0, *self.shares.values()], np.int64))
+        scenarios = np.zeros(2, np.dtype(SCENARIO))
+        scenarios["order"] = (HOTTEST, HOTTEST if self.coverage == "hottest" else START)
+        for role, blocks in self.shares.items():
+            if blocks:
+                limit = int(np.searchsorted(points, blocks)) + 1
+                scenarios["limit"][1, ROLES.index(role)] = limit
+        first, *others = (
+            Prices(base_cost(pair.base), device_cost(pair.nvm), disk_of(pair.base), pair.flush_ps)
+            for pair in self.devices
+        )
+        return Walk(
+            setup=self.trace.setup(order_blocks(self.trace.touched, points)),
+            disk=first.disk,
+            flush_ps=first.flush_ps,
+            scenarios=scenarios,
+            is_open=True,
+            servers=self.devices[0].servers,
+            others=tuple(others),
+        )
 
 
-class Counter(Protocol):
-    """Takes requests in their order."""
+@dataclass
+class LedgerGains:
+    """Gains of requests one after the other: their parts are counted and then priced."""
+
+    ledger: Ledger
+    placed: Placed
+    devices: Sequence[DevicePair]
 
     def add(self, rows: Rows) -> None:
         """Take the next requests."""
-        ...
-
-    def finish(self) -> list[float] | None:
-        """Return the gain on each of the devices, None where nothing takes time; begin anew."""
-        ...
-
-
-@contextmanager
-def counters(placed: Placed) -> Iterator[tuple[Counter, Counter]]:
-    """Yield a counter of the whole trace, and one of its windows on the first devices only."""
-    with ExitStack() as stack:
-        if placed.is_open:
-            yield _queued(placed, stack)
-            return
-        disks = disks_of(list(placed.devices))
-        held = hold(
-            placed.touched,
-            placed.shares,
-            coverage=placed.coverage,
-            is_issued=placed.is_issued,
-            disks=disks,
-        )
-        whole, part = (stack.enter_context(Ledger(held)) for _ in range(2))
-        yield _Counted(whole, placed.devices, disks), _Counted(part, placed.devices[:1], disks)
-
-
-@dataclass
-class _Counted:
-    """Requests one after the other: their parts are counted and then priced."""
-
-    ledger: Ledger
-    devices: Sequence[Devices]
-    disks: tuple[Disk, ...]
-
-    def add(self, rows: Rows) -> None:
         self.ledger.add(rows)
 
     def finish(self) -> list[float] | None:
+        """Return the gain on each of the devices, None where nothing takes time; begin anew."""
         counts = self.ledger.finish()
         if counts[0].is_empty:
             return None
-        times = [[time_ps(one, pair, disks=self.disks) for one in counts] for pair in self.devices]
+        times = [[self.placed.time_ps(one, pair) for one in counts] for pair in self.devices]
         return [saved_ratio(placed_ps, alone_ps) for alone_ps, placed_ps in times]
 
 
-def _queued(placed: Placed, stack: ExitStack) -> tuple[Counter, Counter]:
-    points = np.unique(np.array([0, *placed.shares.values()], np.int64))
-    base, nvm = placed.devices[0]
-    first, *others = (_prices(pair) for pair in placed.devices)
-    plan = Walk(
-        setup=Setup(
-            keys=placed.touched.keys,
-            blocks=order_blocks(placed.touched, points).blocks,
-            devices=placed.touched.devices,
-            point_count=len(points),
-            is_issued=placed.is_issued,
-            base=first.base,
-            nvm=first.nvm,
-        ),
-        disk=first.disk,
-        flush_ps=first.flush_ps,
-        scenarios=_scenarios(placed, points),
-        is_open=True,
-        servers=(int(base.parallelism or 1), int(nvm.parallelism or 1)),
-        others=tuple(others),
-    )
-    kernel = stack.enter_context(WalkKernel(plan, np.arange(2)))
-    part = _Windowed(plan, kernel)
-    stack.callback(part.close)
-    return _Queued(kernel), part
-
-
-def _prices(devices: Devices) -> Prices:
-    base, nvm = devices
-    flush_ps = (picoseconds(base.flush_us), picoseconds(nvm.flush_us))
-    return Prices(base_cost(base), device_cost(nvm), disk_of(base), flush_ps)
-
-
-def _scenarios(placed: Placed, points: NDArray[np.int64]) -> NDArray[np.void]:
-    """Return the base alone and the placement."""
-    scenarios = np.zeros(2, np.dtype(SCENARIO))
-    scenarios["order"] = (HOTTEST, HOTTEST if placed.coverage == "hottest" else START)
-    for role, blocks in placed.shares.items():
-        if blocks:
-            limit = int(np.searchsorted(points, blocks)) + 1
-            scenarios["limit"][1, ROLES.index(role)] = limit
-    return scenarios
-
-
 @dataclass
-class _Queued:
-    """Requests that come at their times and queue: mean response times are compared."""
+class EventGains:
+    """Gains of requests that come at their times and queue: mean response times are compared.
 
-    kernel: WalkKernel
-
-    def add(self, rows: Rows) -> None:
-        self.kernel.add(rows)
-
-    def finish(self) -> list[float] | None:
-        self.kernel.finish()
-        responses, answers = self.kernel.answers_ps()
-        if not responses:
-            return None
-        return [saved_ratio(placed_ps, alone_ps) for alone_ps, placed_ps in answers]
-
-
-@dataclass
-class _Windowed:
-    """A walk of its own for each window: its queues begin empty."""
+    With `first` each window has a separate kernel, whose queues begin empty.
+    """
 
     plan: Walk
-    first: WalkKernel
-    kernel: WalkKernel | None = None
+    kernel: WalkKernel | None
+    first: WalkKernel | None = None
 
     def add(self, rows: Rows) -> None:
+        """Take the next requests."""
         if self.kernel is None:
             self.kernel = WalkKernel(self.plan, np.arange(2), twin=self.first)
         self.kernel.add(rows)
 
     def finish(self) -> list[float] | None:
-        found = _Queued(self.kernel).finish() if self.kernel is not None else None
+        """Return the gain on each of the devices, None where nothing takes time; begin anew."""
+        if self.kernel is None:
+            return None
+        self.kernel.finish()
+        responses, answers = self.kernel.answers_ps()
         self.close()
-        return found
+        if not responses:
+            return None
+        return [saved_ratio(placed_ps, alone_ps) for alone_ps, placed_ps in answers]
 
     def close(self) -> None:
-        if self.kernel is not None:
+        """Free the kernel of a window."""
+        if self.first is not None and self.kernel is not None:
             self.kernel.__exit__(None, None, None)
-        self.kernel = None
+            self.kernel = None
 
 
-FACTORS = (0.5, 2.0)
+Gains = LedgerGains | EventGains
+
+
+@contextmanager
+def gain_models(placed: Placed) -> Iterator[tuple[Gains, Gains]]:
+    """Yield a model of the whole trace, and one of its windows on the first devices only."""
+    with ExitStack() as stack:
+        if placed.trace.is_open:
+            plan = placed.events()
+            kernel = stack.enter_context(WalkKernel(plan, np.arange(2)))
+            part = EventGains(plan, None, kernel)
+            stack.callback(part.close)
+            yield EventGains(plan, kernel), part
+            return
+        on_nvm = placed.on_nvm()
+        whole, window = (stack.enter_context(Ledger(on_nvm)) for _ in range(2))
+        yield (
+            LedgerGains(whole, placed, placed.devices),
+            LedgerGains(window, placed, placed.devices[:1]),
+        )
 
 
 @dataclass(frozen=True)
-class PartGain:
-    """Gain where one part of one device takes `factor` times as long."""
-
-    gain_ratio: float
-    device: str
-    parameter: str
-    factor: float
-
-
-@dataclass(frozen=True)
-class WindowGain:
-    """Gain in one window, were it a trace of its own."""
-
-    gain_ratio: float
-    window: int
-    start_ns: int | None
-    end_ns: int | None
-    requests: int
-
-
-@dataclass(frozen=True)
-class GainRange:
-    """Gains of the answer's shares, one a changed part and one a window that has requests."""
+class TriedGains:
+    """Gains of the answer's shares: one a changed part, and one a window that has requests."""
 
     gain_ratio: float  # on the devices as they are
-    parts: tuple[PartGain, ...]
-    windows: tuple[WindowGain, ...]
+    parts: list[PartGain]
+    windows: list[WindowGain]
     cut: Cut
     factors: tuple[float, ...]
 
-    def told(self) -> dict[str, Any]:
-        """Return the least and the most, over all and by kind, as recommendation.json has them."""
-        found: dict[str, Any] = {"factors": list(self.factors), "cut": asdict(self.cut)}
-        every: tuple[PartGain | WindowGain, ...] = (*self.parts, *self.windows)
-        for name, gains in (("parameter", self.parts), ("window", self.windows)):
-            found[name] = _ends(gains) if gains else None
-        low, high = _least(every), _most(every)
-        return {"low_ratio": low.gain_ratio, "high_ratio": high.gain_ratio, **found}
+    def range(self) -> GainRange:
+        """Return the least and the most, over all and by kind."""
+        gains = [one.gain_ratio for one in (*self.parts, *self.windows)]
+        return GainRange(
+            low_ratio=min(gains),
+            high_ratio=max(gains),
+            factors=list(self.factors),
+            cut=self.cut,
+            parameter=_ends(self.parts) if self.parts else None,
+            window=_ends(self.windows) if self.windows else None,
+        )
 
 
-def gain_range(
-    trace: tuple[Path, TouchedBlocks],
-    cut: Cut,
+def _ends(gains: Sequence[Kind]) -> Ends[Kind]:
+    least, most = (choose(gains, key=lambda one: one.gain_ratio) for choose in (min, max))
+    return Ends(len(gains), least, most)
+
+
+def try_gains(
+    trace: ChargedTrace,
+    answer: Answer,
     *,
-    result: Mapping[str, Any],
+    coverage: str,
+    cut: Cut,
     factors: tuple[float, ...] = FACTORS,
-) -> GainRange | None:
-    """Return the range of a recommendation, from one pass; None where nothing is placed.
-
-    `trace` is requests.parquet and its blocks, `result` the content of recommendation.json.
-    """
-    answer = result["answer"]
-    if answer["placement"] == "base":
+) -> TriedGains | None:
+    """Return an answer's gains, from one pass; None where nothing is placed or takes time."""
+    if answer.placement == "base":
         return None
-    base, nvm = (Profile(**profile) for profile in result["profiles"])
-    changes = list(variants((base, nvm), factors))
-    placed = Placed(
-        touched=trace[1],
-        shares={role: answer[f"{role}_bytes"] // BLOCK_BYTES for role in ROLES[:PLACED_ROLES]},
-        coverage=result["coverage"],
-        devices=[(base, nvm), *(change.of((base, nvm)) for change in changes)],
-        is_issued=result["level"] == "issued",
-        is_open=result.get("queueing") == OPEN,
-    )
-    with counters(placed) as (whole, part):
-        batches = ahead(read_rows(trace[0], trace[1].device_names))
-        windows = tuple(_windows(batches, whole, part, cut))
+    changes = list(variants(trace.devices, factors))
+    devices = [trace.devices, *(change.of(trace.devices) for change in changes)]
+    with gain_models(Placed(trace, answer.blocks, coverage, devices)) as (whole, part):
+        windows = list(_windows(trace.rows(), whole, part, cut))
         gains = whole.finish()
     if gains is None:
         return None
-    parts = zip(changes, gains[1:], strict=True)
-    found = tuple(_part(change, gain) for change, gain in parts)
-    return GainRange(gains[0], found, windows, cut, factors)
+    parts = [
+        PartGain(gain, change.device, change.parameter, change.factor)
+        for change, gain in zip(changes, gains[1:], strict=True)
+    ]
+    return TriedGains(gains[0], parts, windows, cut, factors)
 
 
-def _windows(
-    batches: Iterator[Rows], whole: Counter, part: Counter, cut: Cut
-) -> Iterator[WindowGain]:
-    """Give the whole trace to one counter, and yield what the other gains in each window."""
+def _windows(batches: Iterator[Rows], whole: Gains, part: Gains, cut: Cut) -> Iterator[WindowGain]:
+    """Give the whole trace to one model, and yield what the other gains in each window."""
     cutter = Cutter(cut)
     current: int | None = None
     for rows in batches:
@@ -330,13 +251,13 @@ def _windows(
         time_ns = np.where(rows.queue_ns < 0, rows.issue_ns, rows.queue_ns)
         for number, begin, end in cutter.parts(time_ns):
             if current is not None and current != number:
-                yield from _closed(part, cutter, current)
+                yield from _finished(part, cutter, current)
             current = number
             part.add(_slice(rows, begin, end))
-    yield from _closed(part, cutter, current)
+    yield from _finished(part, cutter, current)
 
 
-def _closed(part: Counter, cutter: Cutter, number: int | None) -> Iterator[WindowGain]:
+def _finished(part: Gains, cutter: Cutter, number: int | None) -> Iterator[WindowGain]:
     gains = part.finish()
     if gains is not None and number is not None:
         one = cutter.window(number)
@@ -347,19 +268,3 @@ def _slice(rows: Rows, begin: int, end: int) -> Rows:
     if end - begin == len(rows.request_id):
         return rows
     return Rows(**{one.name: getattr(rows, one.name)[begin:end] for one in fields(Rows)})
-
-
-def _part(change: Variant, gain_ratio: float) -> PartGain:
-    return PartGain(gain_ratio, change.device, change.parameter, change.factor)
-
-
-def _ends(gains: tuple[PartGain | WindowGain, ...]) -> dict[str, Any]:
-    return {"tried": len(gains), "low": asdict(_least(gains)), "high": asdict(_most(gains))}
-
-
-def _least(gains: tuple[PartGain | WindowGain, ...]) -> PartGain | WindowGain:
-    return min(gains, key=lambda one: one.gain_ratio)
-
-
-def _most(gains: tuple[PartGain | WindowGain, ...]) -> PartGain | WindowGain:
-    return max(gains, key=lambda one: one.gain_ratio)

@@ -22,16 +22,20 @@ from tracekit._native.caches import (
     ShardsTotals,
     make_accesses,
 )
-from tracekit.arrow import numbers, read_columns
+from tracekit.arrow import Floats, Integers, numbers, read_columns
 from tracekit.model.block_orders import TouchedBlocks
 from tracekit.tables import ROLES
 from tracekit.units import BLOCK_BYTES
 
-# The points of a curve err together, so a band that holds 95 % of the points of nearly every curve
-# is that of a much surer point: 99.7 %, by Student's t with GROUPS - 2 degrees of freedom (a mean
-# and a slope are fitted to the groups) and by the normal distribution.
+# The points of a curve err together, so a band that covers 95 % of the points of nearly every curve
+# is that of one point with more confidence: 99.7 %, by Student's t with GROUPS - 2 degrees of
+# freedom (a mean and a slope are fitted to the groups) and by the normal distribution.
 T = 3.23
 Z = 2.97
+COLUMNS = ["device", "sector", "length_bytes", "operation", "role"]
+# Without a table of blocks a device's pages are apart from another's by this many.
+DEVICE_PAGES = 1 << 46
+KINDS = {"read": READ, "write": WRITE}
 
 
 @dataclass(frozen=True)
@@ -39,15 +43,15 @@ class Sample:
     """What bounds the misses of a sample.
 
     `residuals` are by group of pages, row and size: what a group's references do not explain of its
-    misses. `surplus` is by row and size: how much of the misses was inferred from references that
-    the sample lacks or has more of. `leverage` is by row: how far these are from what the groups
-    have.
+    misses. `surplus` is by row and size: how much of the misses was inferred from references of
+    which the sample has too few or too many. `leverage` is by row: how far these are from what the
+    groups have.
     """
 
     shards: ShardsTotals
-    residuals: NDArray[np.float64]
-    surplus: NDArray[np.float64]
-    leverage: NDArray[np.float64]
+    residuals: Floats
+    surplus: Floats
+    leverage: Floats
 
 
 @dataclass(frozen=True)
@@ -58,34 +62,34 @@ class HitCounts:
     exact counts have no sample.
     """
 
-    sizes: NDArray[np.int64]
-    references: NDArray[np.float64]
-    hits: NDArray[np.float64]
-    cold: NDArray[np.float64]
+    sizes: Integers
+    references: Floats
+    hits: Floats
+    cold: Floats
     sample: Sample | None = None
 
     @property
     def shards(self) -> ShardsTotals | None:
-        """Size and rate of the sample, if there is one."""
+        """Size and rate of the sample, None of exact counts."""
         return self.sample.shards if self.sample else None
 
-    def at(self, size: int) -> NDArray[np.float64]:
+    def at(self, size: int) -> Floats:
         """Return the hits by row at one of the sizes."""
-        found: NDArray[np.float64] = self.hits[:, int(np.searchsorted(self.sizes, size))]
+        found: Floats = self.hits[:, int(np.searchsorted(self.sizes, size))]
         return found
 
-    def miss_ratios(self, rows: list[int]) -> NDArray[np.float64]:
+    def miss_ratios(self, rows: list[int]) -> Floats:
         """Return misses of these rows by size, as a share of their references (not 0)."""
         total = self.references[rows].sum()
-        ratio: NDArray[np.float64] = 1 - self.hits[rows].sum(axis=0) / total
+        ratio: Floats = 1 - self.hits[rows].sum(axis=0) / total
         return ratio.clip(0, 1)
 
-    def bounds(self, rows: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def bounds(self, rows: list[int]) -> tuple[Floats, Floats]:
         """Return the error band of the miss ratios; of exact counts the ratios themselves.
 
         Three errors add up. Which pages were sampled: the spread of the residuals between groups of
         pages. What a distance is: of d pages the sample has a binomial number, so the curve can be
-        off sideways by its deviation. And what the references that the sample lacks are: the
+        off sideways by its deviation. And what the missing references are: the
         estimate has them like those of the sample, but they may as well be hits of a few pages that
         are used very often, and hide that the sample has more of the others than it should.
         """
@@ -108,11 +112,11 @@ class HitCounts:
         return np.where(without, 1, low), np.where(without, 1, high)
 
 
-def _spread(sample: Sample, rows: list[int]) -> NDArray[np.float64]:
+def _spread(sample: Sample, rows: list[int]) -> Floats:
     """Return the deviation of the misses of these rows by size: that of a regression's forecast."""
     residuals = sample.residuals[:, rows].sum(axis=1)
     variance = (residuals**2).sum(axis=0) / (GROUPS - 2)
-    spread: NDArray[np.float64] = np.sqrt(variance * (GROUPS + sample.leverage[rows].max()))
+    spread: Floats = np.sqrt(variance * (GROUPS + sample.leverage[rows].max()))
     return spread
 
 
@@ -142,43 +146,35 @@ def sampled_hits(shards: Shards, sizes: NDArray[np.uint64]) -> HitCounts:
     )
 
 
-def _regression(
-    misses: NDArray[np.float64], references: NDArray[np.float64], totals: ShardsTotals
-) -> tuple[NDArray[np.float64], Sample]:
-    """Return misses by row and size, corrected for references that the sample lacks or has more of.
+def _regression(misses: Floats, references: Floats, totals: ShardsTotals) -> tuple[Floats, Sample]:
+    """Return misses by row and size, corrected for a wrong number of references.
 
     How many references there are is known. By how much a group of pages with more references has
     more misses is the slope of their regression, so the misses of a row are those of the sample and
-    its slope times the references that it lacks (the regression estimator: Cochran, Sampling
+    its slope times the references that are missing (the regression estimator: Cochran, Sampling
     Techniques, 1977, chapter 7). A few pages that are used very often have many references and hit
     in all but the smallest caches: the slope is near zero. In a loop all pages are alike, and it is
     the miss ratio. SHARDS-adj is the slope zero for all.
     """
     sampled = misses[:, :, :1]  # a cache of no pages misses all
-    lacking = references - sampled.sum(axis=(0, 2))
+    missing = references - sampled.sum(axis=(0, 2))
     apart = sampled - sampled.mean(axis=0)
     square = (apart**2).sum(axis=0)
     slope = (apart * (misses - misses.mean(axis=0))).sum(axis=0) / np.where(square > 0, square, 1)
     slope = slope.clip(0, 1)
-    surplus = slope * lacking[:, None]
+    surplus = slope * missing[:, None]
     missed = (misses.sum(axis=0) + surplus).clip(0, references[:, None])
     missed[:, 0] = references
     missed = np.minimum.accumulate(missed, axis=1)
     residuals = misses - misses.mean(axis=0) - slope * apart
-    leverage = lacking**2 / np.where(square > 0, square, 1)[:, 0]
+    leverage = missing**2 / np.where(square > 0, square, 1)[:, 0]
     return missed, Sample(totals, residuals, surplus, leverage)
 
 
-def _hits(table: NDArray[np.float64]) -> NDArray[np.float64]:
+def _hits(table: Floats) -> Floats:
     """Return hits by size, of which the first is 0, along the last axis."""
     within = table[..., :-2].cumsum(axis=-1)
     return np.concatenate([np.zeros((*table.shape[:-1], 1)), within], axis=-1)
-
-
-COLUMNS = ["device", "sector", "length_bytes", "operation", "role"]
-# Without a table of blocks a device's pages are apart from another's by this many.
-DEVICE_PAGES = 1 << 46
-KINDS = {"read": READ, "write": WRITE}
 
 
 @dataclass
@@ -188,7 +184,7 @@ class Accesses:
     requests: Path
     page_bytes: int
     device_names: list[str] = field(default_factory=list)
-    first_keys: NDArray[np.int64] | None = None  # of each device's page 0; None: far apart
+    first_keys: Integers | None = None  # of each device's page 0; None: far apart
     impossible: int = 0
 
     def read(self, on_rows: Callable[[int], None] | None = None) -> Iterator[NDArray[np.void]]:
@@ -219,7 +215,7 @@ class Accesses:
             np.array(codes, np.uint8),
         )
 
-    def _first_keys(self, devices: list[str]) -> NDArray[np.int64]:
+    def _first_keys(self, devices: list[str]) -> Integers:
         """Return the key of page 0 of each of the devices, and of one that is not named."""
         if self.first_keys is None:
             self.device_names += [name for name in devices if name not in self.device_names]
@@ -231,14 +227,23 @@ class Accesses:
         return self.first_keys[numbers_of]
 
 
-def page_keys(
-    touched: TouchedBlocks, page_bytes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the keys of all touched pages, ascending, and by device the key of its page 0.
+@dataclass(frozen=True)
+class Pages:
+    """All touched pages, and by device where its pages begin."""
 
-    Also how many of the keys come before those of each device. Of the keys of page 0 there is one
-    entry more than there are devices: requests of a device without blocks find no page.
-    """
+    device_names: list[str]
+    keys: Integers  # ascending
+    first_keys: Integers  # of page 0; one more than devices, which finds no page
+    first_ranks: Integers  # how many keys come before those of the device
+
+    def device_of(self, runs: NDArray[np.void]) -> Integers:
+        """Return the number of the device of each run of pages."""
+        found: Integers = np.searchsorted(self.first_ranks, runs["first"], "right") - 1
+        return found
+
+
+def page_keys(touched: TouchedBlocks, page_bytes: int) -> Pages:
+    """Return the pages in which the touched blocks lie."""
     scale = page_bytes // BLOCK_BYTES
     first_keys = np.full(len(touched.device_names) + 1, -DEVICE_PAGES, np.int64)
     first_ranks = np.zeros(len(touched.device_names), np.int64)
@@ -259,4 +264,4 @@ def page_keys(
         first_keys[index] = next_key - int(pages[0])
         parts.append(pages + first_keys[index])
         next_key = int(parts[-1][-1]) + 2
-    return np.concatenate(parts), first_keys, first_ranks
+    return Pages(touched.device_names, np.concatenate(parts), first_keys, first_ranks)

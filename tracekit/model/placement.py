@@ -1,7 +1,7 @@
 """Elapsed time against NVM capacity for each way to place the blocks of a trace (Kim & Bahn 2017).
 
 Elapsed time is the sum of the service times of all requests, one after the other. Each device that
-holds some blocks of a request costs its fixed cost once and the transfer of the sectors it holds.
+has some blocks of a request costs its fixed cost once and the transfer of the sectors it has.
 A flush costs the base device's flush while a role is wholly there, the longer of both devices'
 while it is on both, and NVM's once all its blocks are on NVM.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracekit._native.placement import (
     CURVES,
@@ -27,21 +27,66 @@ from tracekit._native.placement import (
     Setup,
     Totals,
 )
-from tracekit.arrow import ahead, flag_bytes, name_codes, numbers, read_columns
-from tracekit.devices import Profile, device_cost, picoseconds
+from tracekit.arrow import Integers, ahead, flag_bytes, name_codes, numbers, read_columns
+from tracekit.devices import DevicePair, base_cost, device_cost
 from tracekit.model.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
 from tracekit.tables import OPERATIONS, ROLES, role_codes
+from tracekit.units import PS_PER_NS
+
+COVERAGES = ("hottest", "start")
+COLUMNS = [
+    "request_id", "queue_ns", "issue_ns", "merged_into", "sector", "length_bytes", "device",
+    "operation", "role", "is_fua", "is_preflush",
+]  # fmt: skip
+NUMBERS = COLUMNS[:6]
+Roles = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ChargedTrace:
+    """The requests of a trace, the blocks that they touch, and how both devices are charged."""
+
+    requests: Path
+    touched: TouchedBlocks
+    devices: DevicePair
+    is_issued: bool = False  # merged requests together and in issue order; else each as queued
+    is_open: bool = False  # requests come at their traced times and queue; else one by one
+    on_rows: Callable[[int], None] | None = None
+
+    @property
+    def needs_events(self) -> bool:
+        """Whether a time depends on the order of requests on a device."""
+        return self.is_open or self.devices.base.has_head
+
+    def rows(self) -> Iterator[Rows]:
+        """Yield the rows of requests.parquet as the kernels take them."""
+        for rows in ahead(read_rows(self.requests, self.touched.device_names)):
+            yield rows
+            if self.on_rows is not None:
+                self.on_rows(len(rows.request_id))
+
+    def setup(self, ordered: OrderedBlocks) -> Setup:
+        """Return what a kernel needs for blocks that move in these orders."""
+        return Setup(
+            keys=self.touched.keys,
+            blocks=ordered.blocks,
+            devices=self.touched.devices,
+            point_count=ordered.optimal_blocks.shape[1],
+            is_issued=self.is_issued,
+            base=base_cost(self.devices.base),
+            nvm=device_cost(self.devices.nvm),
+        )
 
 
 @dataclass(frozen=True)
 class Splits:
     """At each capacity point: the least change of time, and the blocks given to each role."""
 
-    change_ps: NDArray[np.int64]
-    blocks: NDArray[np.int64]  # by role (in the order given) and point
+    change_ps: Integers
+    blocks: Integers  # by role (in the order given) and point
 
 
-def best_splits(points: NDArray[np.int64], changes: list[NDArray[np.int64]]) -> Splits:
+def best_splits(points: Integers, changes: list[Integers]) -> Splits:
     """Return the best division of each capacity (blocks, ascending from 0) between the roles.
 
     `changes` are the roles' curves at `points`. Roles share no request, so their changes add up.
@@ -52,13 +97,13 @@ def best_splits(points: NDArray[np.int64], changes: list[NDArray[np.int64]]) -> 
     total = np.zeros(len(points), np.int64)
     shares = np.zeros((0, len(points)), np.int64)
     for change in changes:
-        own, best = running_best(change)
-        total, before_index, own_index = _pair(points, total, own)
-        shares = np.vstack([shares[:, before_index], points[best[own_index]]])
+        least, best = running_best(change)
+        total, before_index, index = _pair(points, total, least)
+        shares = np.vstack([shares[:, before_index], points[best[index]]])
     return Splits(total, shares)
 
 
-def running_best(change: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def running_best(change: Integers) -> tuple[Integers, Integers]:
     """Return the least value up to each point, and the index of the first point that has it."""
     least = np.minimum.accumulate(change)
     is_new = np.concatenate([[True], least[1:] < least[:-1]])
@@ -67,8 +112,8 @@ def running_best(change: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[
 
 
 def _pair(
-    points: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    points: Integers, first: Integers, second: Integers
+) -> tuple[Integers, Integers, Integers]:
     """Return the best sum at each point and the indexes of both parts; both curves only fall."""
     count = len(points)
     total = np.empty(count, np.int64)
@@ -82,36 +127,25 @@ def _pair(
     return total, first_index, second_index
 
 
-COVERAGES = ("hottest", "start")
-COLUMNS = [
-    "request_id",
-    "queue_ns",
-    "issue_ns",
-    "merged_into",
-    "sector",
-    "length_bytes",
-    "device",
-    "operation",
-    "role",
-    "is_fua",
-    "is_preflush",
-]
+def to_ns(time_ps: Any) -> Any:
+    """Round picoseconds to nanoseconds; a number or an array of them."""
+    return (time_ps + PS_PER_NS // 2) // PS_PER_NS
 
 
 @dataclass(frozen=True)
 class Timings:
     """Times of one placement at each capacity point, in ps; the last two with queueing only."""
 
-    service_ps: NDArray[np.int64]  # sum over all requests
-    response_ps: NDArray[np.int64] | None = None  # mean from arrival to completion
-    makespan_ps: NDArray[np.int64] | None = None  # from the first arrival to the last completion
+    service_ps: Integers  # sum over all requests
+    response_ps: Integers | None = None  # mean from arrival to completion
+    makespan_ps: Integers | None = None  # from the first arrival to the last completion
 
     @property
-    def counted_ps(self) -> NDArray[np.int64]:
+    def compared_ps(self) -> Integers:
         """The time that placements are compared by."""
         return self.service_ps if self.response_ps is None else self.response_ps
 
-    def at(self, index: NDArray[np.int64]) -> Timings:
+    def at(self, index: Integers) -> Timings:
         """Return the times at other points."""
         response, makespan = (
             None if part is None else part[index] for part in (self.response_ps, self.makespan_ps)
@@ -126,25 +160,33 @@ class Curves:
     That is the elapsed time, or with queueing (`is_open`) the mean response time.
     """
 
-    points: NDArray[np.int64]
-    role_blocks: NDArray[np.int64]  # touched blocks by role
-    base_ps: NDArray[np.int64]  # by role: everything on the base device
-    change_ps: dict[tuple[str, str], NDArray[np.int64]]  # by coverage and role, at each point
-    optimal_ps: NDArray[np.int64]  # change of the optimal order at each point
-    optimal_blocks: NDArray[np.int64]  # by role and point
+    points: Integers
+    role_blocks: Integers  # touched blocks by role
+    base_ps: Integers  # by role: everything on the base device
+    change_ps: dict[tuple[str, str], Integers]  # by coverage and role, at each point
+    optimal_ps: Integers  # change of the optimal order at each point
+    optimal_blocks: Integers  # by role and point
     totals: Totals
-    # Where the order of requests matters (`walked.py`), by coverage and roles; otherwise empty.
-    walked: Mapping[tuple[str, tuple[str, ...]], Timings] = field(default_factory=dict)
-    walked_splits: Mapping[tuple[str, tuple[str, ...]], Splits] = field(default_factory=dict)
+    # By coverage and roles, where the order of requests matters (`event_simulation.py`).
+    simulated: Mapping[tuple[str, Roles], Timings] = field(default_factory=dict)
+    simulated_splits: Mapping[tuple[str, Roles], Splits] = field(default_factory=dict)
     is_open: bool = False
     order_counts: Mapping[str, int] = field(default_factory=dict)
 
     def splits(self, coverage: str, roles: Sequence[str]) -> Splits:
         """Return the best division of each capacity between `roles`; see `best_splits`."""
-        known = self.walked_splits.get((coverage, tuple(roles)))
+        known = self.simulated_splits.get((coverage, tuple(roles)))
         if known is not None:
             return known
         return best_splits(self.points, [self.change_ps[coverage, role] for role in roles])
+
+    def changed_ps(self, coverage: str, blocks: Mapping[str, int]) -> int:
+        """Return the change of time with so many blocks of each role on NVM, each one a point."""
+        return sum(
+            int(self.change_ps[coverage, role][np.searchsorted(self.points, count)])
+            for role, count in blocks.items()
+            if count
+        )
 
     @property
     def base_total_ps(self) -> int:
@@ -157,39 +199,38 @@ class Curves:
         return [role for role in ROLES[:PLACED_ROLES] if self.role_blocks[ROLES.index(role)]]
 
 
-def sweep(
-    requests: Path,
-    touched: TouchedBlocks,
-    *,
-    points: NDArray[np.int64],
-    devices: tuple[Profile, Profile],
-    is_issued: bool,
-    on_rows: Callable[[int], None] | None = None,
-) -> Curves:
+def sweep(trace: ChargedTrace, points: Integers) -> Curves:
     """Return the elapsed time at each capacity point (blocks, ascending from 0) in one pass.
 
-    `devices` are base and NVM. `is_issued` charges requests as the device got them, merged ones
-    together and in issue order; otherwise as they were queued.
+    For devices on which no request's time depends on another's.
     """
-    ordered = order_blocks(touched, points)
-    base, nvm = devices
-    setup = Setup(
-        keys=touched.keys,
-        blocks=ordered.blocks,
-        devices=touched.devices,
-        point_count=len(points),
-        is_issued=is_issued,
-        base=device_cost(base),
-        nvm=device_cost(nvm),
-    )
-    with PlacementKernel(setup) as kernel:
-        for rows in ahead(read_rows(requests, touched.device_names)):
+    ordered = order_blocks(trace.touched, points)
+    with PlacementKernel(trace.setup(ordered)) as kernel:
+        for rows in trace.rows():
             kernel.add(rows)
-            if on_rows is not None:
-                on_rows(len(rows.request_id))
         totals, steps_ps = kernel.finish()
-    flush_ps = (picoseconds(base.flush_us), picoseconds(nvm.flush_us))
-    return _curves(points, touched, ordered, (totals, steps_ps), flush_ps)
+    change = steps_ps.cumsum(axis=1)
+    role_blocks = trace.touched.role_blocks()
+    flush_ps = trace.devices.flush_ps
+
+    def flushes(role: int, moved: Integers) -> Integers:
+        return _flush_change(moved, int(role_blocks[role]), flush_ps) * totals.flushes[role]
+
+    change_ps = {}
+    for row in range(CURVES - 1):
+        coverage, role = COVERAGES[row // PLACED_ROLES], row % PLACED_ROLES
+        moved = np.minimum(points, role_blocks[role])
+        change_ps[coverage, ROLES[role]] = change[row] + flushes(role, moved)
+    return Curves(
+        points=points,
+        role_blocks=role_blocks,
+        base_ps=np.array(totals.base_ps, np.int64) + np.array(totals.flushes) * flush_ps[0],
+        change_ps=change_ps,
+        optimal_ps=change[CURVES - 1]
+        + sum(flushes(role, moved) for role, moved in enumerate(ordered.optimal_blocks)),
+        optimal_blocks=ordered.optimal_blocks,
+        totals=totals,
+    )
 
 
 def read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
@@ -200,7 +241,7 @@ def read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
 
     for column in read_columns(requests, COLUMNS):
         yield Rows(
-            **{name: numbers(column[name]) for name in COLUMNS[:6]},
+            **{name: numbers(column[name]) for name in NUMBERS},
             device=name_codes(column["device"], device_names),
             action=action_of[name_codes(column["operation"], list(OPERATIONS))],
             role=role_codes(column["role"]).astype(np.uint8),
@@ -209,45 +250,7 @@ def read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
         )
 
 
-def _curves(
-    points: NDArray[np.int64],
-    touched: TouchedBlocks,
-    ordered: OrderedBlocks,
-    result: tuple[Totals, NDArray[np.int64]],
-    flush_ps: tuple[int, int],
-) -> Curves:
-    totals, steps_ps = result
-    change = steps_ps.cumsum(axis=1)
-    role_blocks = touched.role_blocks()
-    base_ps = np.array(totals.base_ps, np.int64) + np.array(totals.flushes) * flush_ps[0]
-
-    change_ps = {}
-    for row in range(CURVES - 1):
-        coverage, role = COVERAGES[row // PLACED_ROLES], row % PLACED_ROLES
-        moved = np.minimum(points, role_blocks[role])
-        flushes = _flush_change(moved, int(role_blocks[role]), flush_ps) * totals.flushes[role]
-        change_ps[coverage, ROLES[role]] = change[row] + flushes
-
-    optimal_ps = change[CURVES - 1]
-    for role, flushes_of_role in enumerate(totals.flushes):
-        moved = ordered.optimal_blocks[role]
-        optimal_ps = optimal_ps + flushes_of_role * _flush_change(
-            moved, int(role_blocks[role]), flush_ps
-        )
-    return Curves(
-        points=points,
-        role_blocks=role_blocks,
-        base_ps=base_ps,
-        change_ps=change_ps,
-        optimal_ps=optimal_ps,
-        optimal_blocks=ordered.optimal_blocks,
-        totals=totals,
-    )
-
-
-def _flush_change(
-    moved: NDArray[np.int64], blocks: int, flush_ps: tuple[int, int]
-) -> NDArray[np.int64]:
+def _flush_change(moved: Integers, blocks: int, flush_ps: tuple[int, int]) -> Integers:
     """Return how much longer one flush takes with `moved` of the role's `blocks` on NVM."""
     on_base, on_nvm = flush_ps
     split = max(flush_ps) - on_base

@@ -23,14 +23,16 @@ from tracekit._native.tiering import (
     Tiering,
     Windows,
 )
-from tracekit.arrow import name_codes, numbers
+from tracekit.arrow import Floats, Integers, name_codes, numbers
 from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES, role_codes
 from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES
 
-ROUNDINGS = ("floor", "nearest", "ceiling")
 MAX_MIXES = 1_000_000
+EXTENT_BITS = 48  # of a key, below the number of the device
+WHOLE_TRACE_NS = (1 << 63) - 1
+AMOUNTS = {"bytes": ("read_bytes", "write_bytes"), "requests": ("read_count", "write_count")}
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class Moving:
     An extent is read from one tier and written to the other; the factors are of whole moves.
     """
 
-    read: NDArray[np.float64]
-    write: NDArray[np.float64]
+    read: Floats
+    write: Floats
     promotion: float
     demotion: float
 
@@ -79,12 +81,12 @@ class Mixes:
     """Shares of the capacity in whole parts of 1 / `parts`, a row a mix and a column a tier."""
 
     parts: int
-    shares: NDArray[np.int64]
-    places: NDArray[np.uint32]  # extents that each tier has room for
+    shares: Integers
+    places: NDArray[np.uint32]  # extents that each tier can take
 
-    def ratios(self) -> NDArray[np.float64]:
+    def ratios(self) -> Floats:
         """Return the shares as ratios of 0 to 1."""
-        ratios: NDArray[np.float64] = self.shares / self.parts
+        ratios: Floats = self.shares / self.parts
         return ratios
 
 
@@ -92,10 +94,10 @@ class Mixes:
 class Outcome:
     """What each mix gives, an entry a mix."""
 
-    latency_us: NDArray[np.float64]
-    iops: NDArray[np.float64]
-    price_per_gb: NDArray[np.float64]
-    iops_per_price: NDArray[np.float64]
+    latency_us: Floats
+    iops: Floats
+    price_per_gb: Floats
+    iops_per_price: Floats
 
 
 def transfer_time_us(length_bytes: float, mib_s: float) -> float:
@@ -123,10 +125,8 @@ def all_mixes(tier_count: int, *, step_percent: int, extents: int, rounding: str
     return Mixes(parts, shares, places_of(shares, parts, extents=extents, rounding=rounding))
 
 
-def places_of(
-    shares: NDArray[np.int64], parts: int, *, extents: int, rounding: str
-) -> NDArray[np.uint32]:
-    """Return how many extents each tier holds; a rounded sum is never above `extents`."""
+def places_of(shares: Integers, parts: int, *, extents: int, rounding: str) -> NDArray[np.uint32]:
+    """Return how many extents each tier takes; a rounded sum is never above `extents`."""
     added = {"floor": 0, "nearest": parts // 2, "ceiling": parts - 1}[rounding]
     faster = (shares[:, :-1] * extents + added) // parts
     ends = np.minimum(faster.cumsum(axis=1), extents)
@@ -135,13 +135,13 @@ def places_of(
     )
 
 
-def latencies_us(tiers: Sequence[Tier]) -> NDArray[np.float64]:
+def latencies_us(tiers: Sequence[Tier]) -> Floats:
     """Return read and write latency, a row a tier."""
     return np.array([(tier.read_latency_us, tier.write_latency_us) for tier in tiers])
 
 
 def static_shares(
-    tiers: Sequence[Tier], reads: NDArray[np.int64], *, writes: NDArray[np.int64], mixes: Mixes
+    tiers: Sequence[Tier], reads: Integers, *, writes: Integers, mixes: Mixes
 ) -> NDArray[np.void]:
     """Return extents, reads and writes of each tier in each mix: steps 2 to 5."""
     with Tiering(latencies_us(tiers), reads, writes=writes) as model:
@@ -157,8 +157,8 @@ def static_outcome(tiers: Sequence[Tier], mixes: Mixes, *, shares: NDArray[np.vo
 
 
 def dynamic_latency_us(
-    tiers: Sequence[Tier], records: NDArray[np.int64], *, moving: Moving | None
-) -> NDArray[np.float64]:
+    tiers: Sequence[Tier], records: Integers, *, moving: Moving | None
+) -> Floats:
     """Return the mean latency of each record of `native.tiering.Migration`.
 
     Without `moving` the moves are left out of the time, as a background task.
@@ -171,25 +171,20 @@ def dynamic_latency_us(
         left = up * values[:, :, PROMOTED_OUT] + down * values[:, :, DEMOTED_OUT]
         came = up * values[:, :, PROMOTED_IN] + down * values[:, :, DEMOTED_IN]
         time_us = time_us + (left * moving.read + came * moving.write).sum(axis=1)
-    latency: NDArray[np.float64] = time_us / values[:, :, :2].sum(axis=(1, 2))
+    latency: Floats = time_us / values[:, :, :2].sum(axis=(1, 2))
     return latency
 
 
-def outcome(tiers: Sequence[Tier], mixes: Mixes, *, latency_us: NDArray[np.float64]) -> Outcome:
+def outcome(tiers: Sequence[Tier], mixes: Mixes, *, latency_us: Floats) -> Outcome:
     """Return IOPS and price of each mix: 1 / latency, and the shares times the tiers' prices."""
     price = mixes.ratios() @ np.array([tier.price_per_gb for tier in tiers])
     iops = 1e6 / latency_us
     return Outcome(latency_us, iops, price, iops / price)
 
 
-def best(values: NDArray[np.float64], among: NDArray[np.bool_] | None = None) -> int:
+def best(values: Floats, among: NDArray[np.bool_] | None = None) -> int:
     """Return the index of the largest value, the first of equals; `among` leaves others out."""
     return int(np.argmax(values if among is None else np.where(among, values, -1.0)))
-
-
-EXTENT_BITS = 48  # of a key, below the number of the device
-WHOLE_TRACE_NS = (1 << 63) - 1
-AMOUNTS = {"bytes": ("read_bytes", "write_bytes"), "requests": ("read_count", "write_count")}
 
 
 @dataclass(frozen=True)
@@ -197,14 +192,14 @@ class Extents:
     """The touched extents by device and place, with their traffic in bytes or requests."""
 
     devices: list[str]
-    device: NDArray[np.int64]  # index in `devices`
-    number: NDArray[np.int64]  # from the start of the device
-    reads: NDArray[np.int64]
-    writes: NDArray[np.int64]
-    role_reads: NDArray[np.int64]  # a row a role of schema.ROLES
-    role_writes: NDArray[np.int64]
+    device: Integers  # index in `devices`
+    number: Integers  # from the start of the device
+    reads: Integers
+    writes: Integers
+    role_reads: Integers  # a row a role of schema.ROLES
+    role_writes: Integers
     windows: Windows  # those with traffic
-    window_numbers: NDArray[np.int64]
+    window_numbers: Integers
     left_out: dict[str, int]  # requests that are no traffic, by reason
 
     @property
@@ -217,11 +212,11 @@ class Extents:
 class _Rows:
     """The rows of analyzers/traffic/extents.sql as arrays, in its order."""
 
-    window: NDArray[np.int64]
-    key: NDArray[np.int64]
-    role: NDArray[np.int64]
-    reads: NDArray[np.int64]
-    writes: NDArray[np.int64]
+    window: Integers
+    key: Integers
+    role: Integers
+    reads: Integers
+    writes: Integers
 
 
 def read_extents(
@@ -259,7 +254,7 @@ def read_extents(
     return _gather(rows, devices, {row["reason"]: row["request_count"] for row in left_out})
 
 
-def _read_batch(batch: Any, devices: list[str], amount: str) -> tuple[NDArray[np.int64], ...]:
+def _read_batch(batch: Any, devices: list[str], amount: str) -> tuple[Integers, ...]:
     device = name_codes(batch.column("device"), devices, grow=True).astype(np.int64)
     key = (device << EXTENT_BITS) | numbers(batch.column("extent"))
     reads, writes = (numbers(batch.column(name)).copy() for name in AMOUNTS[amount])
@@ -293,7 +288,7 @@ def _gather(rows: _Rows, devices: list[str], left_out: dict[str, int]) -> Extent
     )
 
 
-def _windows(rows: _Rows, extent: NDArray[np.int64]) -> tuple[Windows, NDArray[np.int64]]:
+def _windows(rows: _Rows, extent: Integers) -> tuple[Windows, Integers]:
     """Add up the roles of each window and extent, which follow each other."""
     is_first = np.ones(len(extent), bool)
     is_first[1:] = (np.diff(rows.window) != 0) | (np.diff(extent) != 0)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit._native.tiering import MAX_SUMMED_TIERS, Migration, Tiering
+from tracekit.arrow import Integers
 from tracekit.errors import UsageError
 from tracekit.model.tier_mixes import (
     Extents,
@@ -33,7 +34,7 @@ from tracekit.model.tier_mixes import (
     static_shares,
     transfer_time_us,
 )
-from tracekit.model.timings import read_factor
+from tracekit.model.timings import check_count, read_changes
 from tracekit.model.what_if import RATE_KEYS, TIER_KEYS, WhatIf
 from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES
 
@@ -42,8 +43,13 @@ COST_KEYS = ("migration_cost", "promotion_cost", "demotion_cost")
 SYSTEM_KEYS = ("extent_bytes", "capacity_bytes", "window_s", "migration_mib_s", *COST_KEYS)
 DYNAMIC_KEYS = SYSTEM_KEYS[2:]
 VARY_KEYS = TIER_KEYS + RATE_KEYS
-MOST_CHANGES = 64
 HINT = "such as ssd-pcm.read_latency_us=0.25,4 or extent_bytes=0.5,2"
+# Work of dynamic tiering, in extents looked at: one core does 50 million a second.
+MAX_WORK = 30_000_000_000
+CHUNK_WORK = 20_000_000
+# Work of the loop that more than four tiers need: two minutes on one core.
+MAX_LOOP_WORK = 10_000_000_000
+STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -60,20 +66,24 @@ def parse_vary(texts: Sequence[str]) -> tuple[Vary, ...]:
 
     UsageError names a key or factor that cannot be; whether the tier is one is `check_vary`'s.
     """
-    changes = tuple(dict.fromkeys(change for text in texts for change in _parse(text)))
-    if len(changes) > MOST_CHANGES:
-        raise UsageError(f"--vary: {len(changes)} changes are more than {MOST_CHANGES}")
+    known = f"a tier, a point and one of {', '.join(VARY_KEYS)}, or one of {', '.join(SYSTEM_KEYS)}"
+    found = read_changes(
+        texts, lambda tier, key: key in (VARY_KEYS if tier else SYSTEM_KEYS), known=known, hint=HINT
+    )
+    changes = tuple(dict.fromkeys(Vary(tier or None, key, factor) for tier, key, factor in found))
+    check_count(changes)
     return changes
 
 
 def check_vary(
     changes: Sequence[Vary], tiers: Sequence[str], *, is_dynamic: bool, charges_migration: bool
 ) -> None:
-    """Raise UsageError for a tier that is not asked about, or a key that would change nothing."""
+    """Raise UsageError for a tier that is not in the mix, or a key that changes nothing."""
     for change in changes:
         if change.tier is not None and change.tier not in tiers:
             raise UsageError(
-                f"--vary: '{change.tier}' is none of the tiers", hint=f"they are {', '.join(tiers)}"
+                f"--vary: '{change.tier}' is not one of the tiers",
+                hint=f"they are {', '.join(tiers)}",
             )
         if change.parameter in DYNAMIC_KEYS and not is_dynamic:
             raise UsageError(
@@ -96,25 +106,6 @@ def check_rates(tiers: Sequence[Tier], changes: Sequence[Vary], *, is_needed: bo
                     f"the tier '{tier.name}' has no {key}",
                     hint=f"give it in the what-if's [devices.{tier.name}], or what it is like",
                 )
-
-
-def _parse(text: str) -> list[Vary]:
-    name, equals, factors = text.partition("=")
-    tier, point, key = name.strip().rpartition(".")
-    if not equals or key not in (VARY_KEYS if point else SYSTEM_KEYS) or (point and not tier):
-        known = (
-            f"a tier, a point and one of {', '.join(VARY_KEYS)}, or one of {', '.join(SYSTEM_KEYS)}"
-        )
-        raise UsageError(f"--vary: there is no parameter '{name}' in '{text}'", hint=known)
-    values = [read_factor(text, factor, hint=HINT) for factor in factors.split(",")]
-    return [Vary(tier or None, key, value) for value in values]
-
-
-# Work of dynamic tiering, in extents looked at: one core does 50 million a second.
-MAX_WORK = 30_000_000_000
-CHUNK_WORK = 20_000_000
-# Work of the loop that more than four tiers need: two minutes on one core.
-MAX_LOOP_WORK = 10_000_000_000
 
 
 @dataclass(frozen=True)
@@ -150,7 +141,7 @@ class Dynamic:
     """Dynamic tiering of all mixes: outcome, and the records of `native.tiering.Migration`."""
 
     outcome: Outcome
-    records: NDArray[np.int64]
+    records: Integers
 
 
 @dataclass(frozen=True)
@@ -182,7 +173,6 @@ class Study:
 
 
 Step = Callable[[str, int, int], None]
-STEPS = 4
 
 
 def make_study(
@@ -212,10 +202,7 @@ def capacity_mixes(options: TierOptions, tier_count: int, *, extents: Extents) -
                 hint="leave it out for exactly what the trace touched",
             )
     return capacity, all_mixes(
-        tier_count,
-        step_percent=options.step_percent,
-        extents=capacity,
-        rounding=options.rounding,
+        tier_count, step_percent=options.step_percent, extents=capacity, rounding=options.rounding
     )
 
 
@@ -291,7 +278,7 @@ def dynamic_tiering(
             f" {len(extents.windows.first_item) - 1:,} windows would take long",
             hint="take a larger --step, --extent or --window",
         )
-    # In parts, so that all cores work, progress is seen and Ctrl-C is heard.
+    # In parts, so that all cores work, progress is shown and Ctrl-C ends it.
     chunk = max(1, CHUNK_WORK // work_each)
     chunks = [mixes.places[first : first + chunk] for first in range(0, count, chunk)]
     parts = []
@@ -338,14 +325,13 @@ def sweeps(study: Study, *, read: Read, on_step: Step) -> list[Change]:
     The what-if's factors are static; what the user varies is also dynamic where that was asked
     for. `read` gives the traffic for other extents or windows. UsageError for too much work.
     """
-    asked = study.options.vary
     usual = [
         Vary(tier.name, key, factor)
         for tier in study.tiers
         for key in TIER_KEYS
         for factor in study.what_if.factors
     ]
-    wanted = list(dict.fromkeys([*usual, *asked]))
+    wanted = list(dict.fromkeys([*usual, *study.options.vary]))
     _check_work(study)
     return [
         change for vary in wanted for change in _changes(study, vary, read=read, on_step=on_step)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import UNSET, UnsetType, to_builtins
 from numpy.typing import NDArray
 
 from tracekit._native.tiering import MAX_TIERS, MIN_TIERS, TIER_VALUES
+from tracekit.arrow import Integers
 from tracekit.devices import load_profiles
 from tracekit.errors import UsageError
+from tracekit.metadata import Record
 from tracekit.model.tier_mixes import (
     Extents,
     Mixes,
@@ -25,7 +28,6 @@ from tracekit.model.tier_mixes import (
 from tracekit.model.tier_study import (
     COST_KEYS,
     STEPS,
-    Dynamic,
     Step,
     Study,
     TierOptions,
@@ -40,7 +42,7 @@ from tracekit.model.tier_study import (
     window_moves,
 )
 from tracekit.model.what_if import choose_tiers, read_what_if
-from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.store import TraceFolder, write_results
 from tracekit.tables import (
     ROLES,
     TIERS,
@@ -52,38 +54,88 @@ from tracekit.tables import (
 )
 from tracekit.units import SECTOR_BYTES, format_size
 
-METHODS = ("static", "dynamic")
+NAMES = ("tiers", "tiers_key", "tiers_extents", "tiers_skew", "tiers_sensitivity", "tiers_windows")
+SKEW_POINTS = 200
+STUDY_TIERS = ("ssd-pcm", "ssd-emlc", "hdd-15k")
+MIN_EXTENT_BYTES = 1 << 16
+MAX_EXTENT_BYTES = 1 << 49
+RESULT = "simulations/tiers.json"
 
 
-def answer(study: Study) -> dict[str, Any]:
-    """Return the content of simulations/tiers.json, as docs/design.md describes it."""
-    options = study.options
+class Configuration(Record):
+    """One mix worth naming; moved bytes only where extents move."""
+
+    index: int
+    mix: str
+    share_ratio: dict[str, float]
+    price_per_gb: float
+    price_total: float
+    latency_avg_ns: float
+    iops: float
+    iops_per_price: float
+    promoted_bytes: int | UnsetType = UNSET
+    demoted_bytes: int | UnsetType = UNSET
+
+
+Configurations = dict[str, dict[str, Configuration]]
+"""Configurations by method (static or dynamic) and name."""
+
+
+class TiersResult(Record):
+    """The content of simulations/tiers.json, as docs/design.md describes it."""
+
+    headline: list[str]
+    tiers: list[Tier]
+    price_unit: str
+    extent_bytes: int
+    extents: int
+    capacity_extents: int
+    amount: str
+    reads: int
+    writes: int
+    step_ratio: float
+    rounding: str
+    mixes: int
+    window_ns: int | None
+    windows: int | None
+    migration_mib_s: float | None
+    window_moves: int | None
+    charges_migration: bool | None
+    configurations: Configurations
+    left_out: dict[str, int]
+    assumptions: list[str]
+
+
+def answer(study: Study) -> TiersResult:
+    """Return what mixes give; windows and moves are None without dynamic tiering."""
+    options, is_dynamic = study.options, study.dynamic is not None
     methods = {name: configurations(study, outcome) for name, outcome in outcomes(study).items()}
     if study.dynamic is not None:
         for one in methods["dynamic"].values():
-            one.update(_moved(study, study.dynamic, one["index"]))
-    return {
-        "headline": _headline(study, methods),
-        "tiers": [asdict(tier) for tier in study.tiers],
-        "price_unit": price_unit(study),
-        "extent_bytes": options.extent_bytes,
-        "extents": len(study.extents.number),
-        "capacity_extents": study.capacity_extents,
-        "amount": options.amount,
-        "reads": int(study.extents.reads.sum()),
-        "writes": int(study.extents.writes.sum()),
-        "step_ratio": options.step_percent / 100,
-        "rounding": options.rounding,
-        "mixes": len(study.mixes.shares),
-        "window_ns": options.window_ns if study.dynamic else None,
-        "windows": len(study.extents.window_numbers) if study.dynamic else None,
-        "migration_mib_s": options.migration_mib_s if study.dynamic else None,
-        "window_moves": window_moves(options) if study.dynamic else None,
-        "charges_migration": options.charges_migration if study.dynamic else None,
-        "configurations": methods,
-        "left_out": study.extents.left_out,
-        "assumptions": _assumptions(study),
-    }
+            moved = study.dynamic.records[one.index, -2:] * options.extent_bytes
+            one.promoted_bytes, one.demoted_bytes = moved.tolist()
+    return TiersResult(
+        headline=_headline(study, methods),
+        tiers=list(study.tiers),
+        price_unit=price_unit(study),
+        extent_bytes=options.extent_bytes,
+        extents=len(study.extents.number),
+        capacity_extents=study.capacity_extents,
+        amount=options.amount,
+        reads=int(study.extents.reads.sum()),
+        writes=int(study.extents.writes.sum()),
+        step_ratio=options.step_percent / 100,
+        rounding=options.rounding,
+        mixes=len(study.mixes.shares),
+        window_ns=options.window_ns if is_dynamic else None,
+        windows=len(study.extents.window_numbers) if is_dynamic else None,
+        migration_mib_s=options.migration_mib_s if is_dynamic else None,
+        window_moves=window_moves(options) if is_dynamic else None,
+        charges_migration=options.charges_migration if is_dynamic else None,
+        configurations=methods,
+        left_out=study.extents.left_out,
+        assumptions=_assumptions(study),
+    )
 
 
 def outcomes(study: Study) -> dict[str, Outcome]:
@@ -99,7 +151,7 @@ def price_unit(study: Study) -> str:
     return f"{study.what_if.currency} per GB" if study.what_if.currency else "relative"
 
 
-def configurations(study: Study, outcome: Outcome) -> dict[str, dict[str, Any]]:
+def configurations(study: Study, outcome: Outcome) -> dict[str, Configuration]:
     """Return the mixes worth naming: each tier alone, the best, and the best without the first."""
     shares = study.mixes.shares
     indices = {f"all {tier.name}": _pure(shares, number) for number, tier in enumerate(study.tiers)}
@@ -118,41 +170,34 @@ def mix_text(tiers: Sequence[Tier], mixes: Mixes, *, index: int) -> str:
     return ", ".join(f"{share * step:g} % {tier.name}" for tier, share in pairs if share)
 
 
-def _pure(shares: NDArray[np.int64], tier: int) -> int:
+def _pure(shares: Integers, tier: int) -> int:
     return int(np.argmax(shares[:, tier]))
 
 
-def _configuration(study: Study, outcome: Outcome, index: int) -> dict[str, Any]:
+def _configuration(study: Study, outcome: Outcome, index: int) -> Configuration:
     names = [tier.name for tier in study.tiers]
     price = float(outcome.price_per_gb[index])
     capacity_gb = study.capacity_extents * study.options.extent_bytes / 1e9
-    return {
-        "index": index,
-        "mix": mix_text(study.tiers, study.mixes, index=index),
-        "share_ratio": dict(zip(names, study.mixes.ratios()[index].tolist(), strict=True)),
-        "price_per_gb": price,
-        "price_total": price * capacity_gb,
-        "latency_avg_ns": float(outcome.latency_us[index]) * 1e3,
-        "iops": float(outcome.iops[index]),
-        "iops_per_price": float(outcome.iops_per_price[index]),
-    }
+    return Configuration(
+        index=index,
+        mix=mix_text(study.tiers, study.mixes, index=index),
+        share_ratio=dict(zip(names, study.mixes.ratios()[index].tolist(), strict=True)),
+        price_per_gb=price,
+        price_total=price * capacity_gb,
+        latency_avg_ns=float(outcome.latency_us[index]) * 1e3,
+        iops=float(outcome.iops[index]),
+        iops_per_price=float(outcome.iops_per_price[index]),
+    )
 
 
-def _moved(study: Study, dynamic: Dynamic, mix: int) -> dict[str, int]:
-    """Return the bytes that one mix moved in each direction."""
-    promoted, demoted = dynamic.records[mix, -2:].tolist()
-    extent_bytes = study.options.extent_bytes
-    return {"promoted_bytes": promoted * extent_bytes, "demoted_bytes": demoted * extent_bytes}
-
-
-def _headline(study: Study, methods: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
+def _headline(study: Study, methods: Configurations) -> list[str]:
     first = study.tiers[0].name
     currency = study.what_if.currency
     unit = f"IOPS per {currency}/GB" if currency else "IOPS per unit of price"
     lines = []
     for method, named in methods.items():
         without, with_first = named[f"best without {first}"], named[f"best with {first}"]
-        gain = with_first["iops_per_price"] / without["iops_per_price"] - 1
+        gain = with_first.iops_per_price / without.iops_per_price - 1
         word = "gain" if gain >= 0 else "loss"
         begin = method.capitalize()
         lines += [
@@ -160,22 +205,22 @@ def _headline(study: Study, methods: dict[str, dict[str, dict[str, Any]]]) -> li
             f"{begin}: with {first} it is {_sentence(with_first, unit)},"
             f" a {word} of {abs(gain) * 100:.1f} %.",
         ]
-        if "promoted_bytes" in with_first:
+        promoted, demoted = with_first.promoted_bytes, with_first.demoted_bytes
+        if promoted is not UNSET and demoted is not UNSET:
             lines.append(
-                f"{begin}: that mix moves {format_size(with_first['promoted_bytes'])} to faster"
-                f" tiers and {format_size(with_first['demoted_bytes'])} to slower ones."
+                f"{begin}: that mix moves {format_size(promoted)} to faster tiers and"
+                f" {format_size(demoted)} to slower ones."
             )
     return lines
 
 
-def _sentence(one: dict[str, Any], unit: str) -> str:
-    latency_us = one["latency_avg_ns"] / 1e3
-    value = one["iops_per_price"]
-    return f"{one['mix']}: {value:,.1f} {unit}, {latency_us:,.1f} us on average"
+def _sentence(one: Configuration, unit: str) -> str:
+    latency_us = one.latency_avg_ns / 1e3
+    return f"{one.mix}: {one.iops_per_price:,.1f} {unit}, {latency_us:,.1f} us on average"
 
 
 def _assumptions(study: Study) -> list[str]:
-    """Say what the study leaves open and how it was decided."""
+    """Return what the study leaves open and how it was decided."""
     options = study.options
     counted = {
         "bytes": "traffic is counted in bytes, each 4 KiB at the latency of 4 KiB",
@@ -205,28 +250,17 @@ def _assumptions(study: Study) -> list[str]:
     return found
 
 
-NAMES = (
-    "tiers",
-    "tiers_key",
-    "tiers_extents",
-    "tiers_skew",
-    "tiers_sensitivity",
-    "tiers_windows",
-)
-SKEW_POINTS = 200
-
-
-def tables(study: Study, result: Mapping[str, Any]) -> dict[str, Any]:
+def tables(study: Study, result: TiersResult) -> dict[str, Any]:
     """Return the Arrow tables by name; tiers_windows only of dynamic tiering."""
     made = {
         "tiers": _mixes(study),
         "tiers_key": _key(result),
-        "tiers_extents": _extents(study, result["configurations"]["static"]["best"]["index"]),
+        "tiers_extents": _extents(study, result.configurations["static"]["best"].index),
         "tiers_skew": _skew(study),
         "tiers_sensitivity": _sensitivity(study),
     }
     if study.dynamic is not None:
-        made["tiers_windows"] = _windows(study, result["configurations"]["dynamic"])
+        made["tiers_windows"] = _windows(study, result.configurations["dynamic"])
     return made
 
 
@@ -269,12 +303,12 @@ def _mixes(study: Study) -> Any:
     )
 
 
-def _key(result: Mapping[str, Any]) -> Any:
+def _key(result: TiersResult) -> Any:
     rows = [
         {"configuration": name, "method": method}
-        | {key: value for key, value in one.items() if key in TIERS_KEY.names}
-        | {"share_ratio": list(one["share_ratio"].values())}
-        for method, named in result["configurations"].items()
+        | to_builtins(one)
+        | {"share_ratio": list(one.share_ratio.values())}
+        for method, named in result.configurations.items()
         for name, one in named.items()
     ]
     return pa.Table.from_pylist(rows, TIERS_KEY)
@@ -314,8 +348,8 @@ def _skew(study: Study) -> Any:
     return pa.Table.from_pylist(rows, TIERS_SKEW)
 
 
-def _curve(amounts: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Return about SKEW_POINTS points of the share that the busiest extents take; none of 0."""
+def _curve(amounts: Integers) -> list[dict[str, Any]]:
+    """Return about SKEW_POINTS points of the share that the busiest extents take."""
     total = int(amounts.sum())
     if not total:
         return []
@@ -343,21 +377,21 @@ def _sensitivity(study: Study) -> Any:
             "method": change.method,
             "mix": mix_text(study.tiers, study.mixes, index=change.with_first),
             "share_ratio": ratios[change.with_first].tolist(),
-            "iops_per_price": some,
-            "without_iops_per_price": none,
-            "gain_ratio": some / none - 1,
+            "iops_per_price": with_first,
+            "without_iops_per_price": without,
+            "gain_ratio": with_first / without - 1,
             "promoted_bytes": change.moved_bytes and change.moved_bytes[0],
             "demoted_bytes": change.moved_bytes and change.moved_bytes[1],
         }
         for change in study.changes
-        for some, none in [change.iops_per_price]
+        for with_first, without in [change.iops_per_price]
     ]
     return pa.Table.from_pylist(rows, TIERS_SENSITIVITY)
 
 
-def _windows(study: Study, configurations: Mapping[str, Any]) -> Any:
+def _windows(study: Study, configurations: Mapping[str, Configuration]) -> Any:
     """Return the windows of the best dynamic mix, and of the best without the first tier."""
-    chosen = {name: one["index"] for name, one in configurations.items() if "best" in name}
+    chosen = {name: one.index for name, one in configurations.items() if "best" in name}
     with migration(study) as model:
         parts = [
             _one_mix(study, name, model.windows(study.mixes.places[index]))
@@ -366,7 +400,7 @@ def _windows(study: Study, configurations: Mapping[str, Any]) -> Any:
     return pa.concat_tables(parts)
 
 
-def _one_mix(study: Study, name: str, records: NDArray[np.int64]) -> Any:
+def _one_mix(study: Study, name: str, records: Integers) -> Any:
     width = TIER_VALUES * len(study.tiers)
     latency_us = dynamic_latency_us(study.tiers, records, moving=moving(study.options, study.tiers))
     moved_bytes = records[:, -2:] * study.options.extent_bytes
@@ -384,19 +418,9 @@ def _one_mix(study: Study, name: str, records: NDArray[np.int64]) -> Any:
     )
 
 
-STUDY_TIERS = ("ssd-pcm", "ssd-emlc", "hdd-15k")
-MIN_EXTENT_BYTES = 1 << 16
-MAX_EXTENT_BYTES = 1 << 49
-RESULT = "simulations/tiers.json"
-
-
-def _silent(_name: str, _number: int, _total: int) -> None:
-    """Tell nobody of a step."""
-
-
 def simulate_tiers(
-    folder: TraceFolder, options: TierOptions, *, on_step: Step = _silent
-) -> dict[str, Any]:
+    folder: TraceFolder, options: TierOptions, *, on_step: Step = lambda *_: None
+) -> TiersResult:
     """Write simulations/tiers*.parquet and tiers.json; return the latter's content.
 
     Tables of an earlier run that this one does not make are removed.
@@ -423,13 +447,11 @@ def simulate_tiers(
     study = replace(study, changes=changes)
     result = answer(study)
     made = tables(study, result)
-    (folder.path / "simulations").mkdir(exist_ok=True)
     for name in NAMES:
-        if name in made:
-            write_table(folder.table(f"simulations/{name}"), made[name])
-        else:
+        if name not in made:
             folder.table(f"simulations/{name}").unlink(missing_ok=True)
-    write_json(folder.path / RESULT, result)
+    places = {f"simulations/{name}": table for name, table in made.items()}
+    write_results(folder, RESULT, result=result, tables=places)
     return result
 
 

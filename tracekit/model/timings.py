@@ -1,18 +1,17 @@
-"""How times come about: queueing, the disk head, the cyclic journal, slower parts of a device."""
+"""What times are made of: queueing, the disk head, the cyclic journal, parts of a device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tracekit.arrow import numbers, read_columns
-from tracekit.devices import Profile
+from tracekit.arrow import Integers, numbers, read_columns
+from tracekit.devices import DevicePair, Profile
 from tracekit.errors import UsageError
-from tracekit.model.placement import Curves, Timings
+from tracekit.metadata import Record
+from tracekit.model.placement import Curves, Timings, to_ns
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES, role_codes
 from tracekit.units import BLOCK_BYTES, SECTOR_BYTES, format_duration, format_size
@@ -20,12 +19,17 @@ from tracekit.units import BLOCK_BYTES, SECTOR_BYTES, format_duration, format_si
 SERIAL, OPEN = "serial", "open"
 BACKLOG_RATIO = 0.1
 JOURNAL = ROLES.index("journal")
+PARTS = ("read_setup", "write_setup", "sequential_setup", "read_transfer", "write_transfer")
+FLUSHES = ("flush", "fua")
+HEAD = ("seek", "rotation")
+LEAST_US = 1e-6
+MOST_CHANGES = 64
 
 
-def timing_notes(curves: Curves, profiles: tuple[Profile, Profile]) -> list[str]:
+def timing_notes(curves: Curves, devices: DevicePair) -> list[str]:
     """Return the sentences on what the time is that placements are compared by."""
-    base = profiles[0]
-    notes = [_what_counts(curves, profiles)]
+    base = devices.base
+    notes = [_what_counts(curves, devices)]
     if base.has_head:
         notes.append(
             f"{base.name} seeks by distance (track {base.seek_track_us:g} us, average"
@@ -34,7 +38,7 @@ def timing_notes(curves: Curves, profiles: tuple[Profile, Profile]) -> list[str]
             " last request that it served ended, whichever role's, and then waits half a turn; what"
             " continues there waits for nothing, what lies within one track does not seek"
         )
-    if curves.walked:
+    if curves.simulated:
         notes.append(
             "every capacity shown is exact for its placement; roles share the devices, so a split"
             " is chosen by the sum of its roles' savings, and its time is then worked out as it is"
@@ -42,13 +46,13 @@ def timing_notes(curves: Curves, profiles: tuple[Profile, Profile]) -> list[str]
     return [*notes, *_backlog(curves, base), *_counts(curves)]
 
 
-def _what_counts(curves: Curves, profiles: tuple[Profile, Profile]) -> str:
+def _what_counts(curves: Curves, devices: DevicePair) -> str:
     if not curves.is_open:
         return (
             "elapsed time is the sum of the service times of all requests, one after the other: no"
             " queueing, no overlap, no think time"
         )
-    base, nvm = (int(profile.parallelism or 1) for profile in profiles)
+    base, nvm = devices.servers
     return (
         "requests come at their traced times whatever the devices do, and each device serves them"
         f" first come, first served, base {base} and NVM {nvm} at once; placements are compared by"
@@ -57,8 +61,8 @@ def _what_counts(curves: Curves, profiles: tuple[Profile, Profile]) -> str:
 
 
 def _backlog(curves: Curves, base: Profile) -> list[str]:
-    """Say that the base device cannot keep up where it cannot: then a mean says little."""
-    timed = curves.walked.get(("none", ()))
+    """Warn where the base device cannot keep up: the mean then depends on the trace's length."""
+    timed = curves.simulated.get(("none", ()))
     span_ps = curves.order_counts.get("span_ps", 0)
     if timed is None or timed.makespan_ps is None:
         return []
@@ -67,7 +71,7 @@ def _backlog(curves: Curves, base: Profile) -> list[str]:
         return []
     return [
         f"{base.name} alone cannot keep up: the last request comes after"
-        f" {format_duration(round_ns(span_ps))} and is done {format_duration(round_ns(late_ps))}"
+        f" {format_duration(to_ns(span_ps))} and is done {format_duration(to_ns(late_ps))}"
         " later; mean response times then tell of a backlog that grows with the trace"
     ]
 
@@ -81,71 +85,29 @@ def _counts(curves: Curves) -> list[str]:
     return [f"{counts[key]:,} {text}" for key, text in texts.items() if counts.get(key)]
 
 
-def journal_facts(folder: TraceFolder, curves: Curves) -> dict[str, Any]:
-    """Return how often the trace went round the journal; `region_bytes` None where not known.
+class JournalUse(Record):
+    """How often the trace went round the journal; `region_*` are None where that is not known."""
 
-    A block that several requests wrote counts once for each, as a whole.
-    """
+    touched_bytes: int
+    written_bytes: int
+    region_bytes: int | None
+    touched_cycles: float
+    region_cycles: float | None
+
+
+def journal_use(folder: TraceFolder, curves: Curves) -> JournalUse:
+    """Return how often the journal was written; a block that several requests wrote counts each."""
     touched = int(curves.role_blocks[JOURNAL]) * BLOCK_BYTES
     written = _journal_writes(folder) * BLOCK_BYTES if touched else 0
-    parts = [part for part in folder.info.layout if part.role == "journal"]
-    region = sum(part.sectors for part in parts) * SECTOR_BYTES
-    return {
-        "touched_bytes": touched,
-        "written_bytes": written,
-        "region_bytes": region or None,
-        "touched_cycles": written / touched if touched else 0.0,
-        "region_cycles": written / region if region else None,
-    }
-
-
-def journal_notes(facts: Mapping[str, Any]) -> list[str]:
-    """Return the sentences on the journal's cycling; none where there is no journal."""
-    touched, region = facts["touched_bytes"], facts["region_bytes"]
-    if not touched:
-        return []
-    notes = [
-        f"the journal is cyclic: {format_size(facts['written_bytes'])} were written into the"
-        f" {format_size(touched)} of it that the trace touched, {facts['touched_cycles']:.1f} times"
-        " round; it counts with these, at its traced places: a smaller journal, which would go"
-        " round more often, is not modelled"
-    ]
-    if region and facts["region_cycles"] < 1:
-        notes.append(
-            f"a longer run goes on to all {format_size(region)} of the journal's partition, of"
-            f" which this trace wrote {facts['region_cycles']:.2f} rounds"
-        )
-    return notes
-
-
-def timings(
-    curves: Curves, coverage: str, *, blocks: Mapping[str, NDArray[np.int64]]
-) -> Timings | None:
-    """Return the times of a series of placements at each point, None where none was walked.
-
-    `blocks` are those on NVM by role and point; several roles as in `Curves.splits`.
-    """
-    if not curves.walked:
-        return None
-    held = tuple(role for role in curves.placed_roles if role in blocks)
-    if len(held) == 1:
-        return curves.walked[coverage, held].at(np.searchsorted(curves.points, blocks[held[0]]))
-    return curves.walked[coverage, held] if held else curves.walked["none", ()]
-
-
-def times_of(timed: Timings, index: int) -> dict[str, int | None]:
-    """Return the times at one point in ns; None for what was not modelled."""
-    parts = {
-        "elapsed_ns": timed.service_ps,
-        "response_avg_ns": timed.response_ps,
-        "makespan_ns": timed.makespan_ps,
-    }
-    return {name: None if ps is None else round_ns(ps[index]) for name, ps in parts.items()}
-
-
-def round_ns(time_ps: Any) -> int:
-    """Round picoseconds to nanoseconds."""
-    return (int(time_ps) + 500) // 1000
+    region = sum(part.sectors for part in folder.info.layout if part.role == "journal")
+    region *= SECTOR_BYTES
+    return JournalUse(
+        touched_bytes=touched,
+        written_bytes=written,
+        region_bytes=region or None,
+        touched_cycles=written / touched if touched else 0.0,
+        region_cycles=written / region if region else None,
+    )
 
 
 def _journal_writes(folder: TraceFolder) -> int:
@@ -156,42 +118,105 @@ def _journal_writes(folder: TraceFolder) -> int:
     )
 
 
-PARTS = ("read_setup", "write_setup", "sequential_setup", "read_transfer", "write_transfer")
-FLUSHES = ("flush", "fua")
-HEAD = ("seek", "rotation")
-LEAST_US = 1e-6
+def journal_notes(journal: JournalUse) -> list[str]:
+    """Return the sentences on the journal's cycling; empty without a journal."""
+    if not journal.touched_bytes:
+        return []
+    notes = [
+        f"the journal is cyclic: {format_size(journal.written_bytes)} were written into the"
+        f" {format_size(journal.touched_bytes)} of it that the trace touched,"
+        f" {journal.touched_cycles:.1f} times"
+        " round; it counts with these, at its traced places: a smaller journal, which would go"
+        " round more often, is not modelled"
+    ]
+    if journal.region_bytes and (journal.region_cycles or 0) < 1:
+        notes.append(
+            f"a longer run goes on to all {format_size(journal.region_bytes)} of the journal's"
+            f" partition, of which this trace wrote {journal.region_cycles:.2f} rounds"
+        )
+    return notes
+
+
+class TimesAt(Record):
+    """Times of a placement at one capacity; None where queueing was not modelled."""
+
+    elapsed_ns: int
+    response_avg_ns: int | None
+    makespan_ns: int | None
+
+
+def timings(curves: Curves, coverage: str, *, blocks: Mapping[str, Integers]) -> Timings | None:
+    """Return the times of a series of placements at each point, None where nothing was simulated.
+
+    `blocks` are those on NVM by role and point; several roles as in `Curves.splits`.
+    """
+    if not curves.simulated:
+        return None
+    roles = tuple(role for role in curves.placed_roles if role in blocks)
+    if len(roles) == 1:
+        points = np.searchsorted(curves.points, blocks[roles[0]])
+        return curves.simulated[coverage, roles].at(points)
+    return curves.simulated[(coverage, roles) if roles else ("none", ())]
+
+
+def times_at(timed: Timings, index: int) -> TimesAt:
+    """Return the times at one point."""
+    service, response, makespan = (
+        None if part is None else int(to_ns(part[index]))
+        for part in (timed.service_ps, timed.response_ps, timed.makespan_ps)
+    )
+    return TimesAt(elapsed_ns=service or 0, response_avg_ns=response, makespan_ns=makespan)
+
+
 LEAST_FACTOR, LARGEST_FACTOR = 1e-3, 1e3
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A part of the base (0) or the NVM (1) that takes `factor` times as long."""
+    """A part of a device (`base` or `nvm`) that takes `factor` times as long."""
 
-    which: int
+    device: str
     parameter: str
     factor: float
 
-    @property
-    def device(self) -> str:
-        """The device in a word."""
-        return ("base", "nvm")[self.which]
-
-    def of(self, profiles: tuple[Profile, Profile]) -> tuple[Profile, Profile]:
-        """Return base and NVM so changed."""
-        changed = [*profiles]
-        changed[self.which] = change(profiles[self.which], self.parameter, factor=self.factor)
-        return changed[0], changed[1]
+    def of(self, devices: DevicePair) -> DevicePair:
+        """Return both devices with that part changed."""
+        profile: Profile = getattr(devices, self.device)
+        return devices._replace(
+            **{self.device: change(profile, self.parameter, factor=self.factor)}
+        )
 
 
-def read_factor(text: str, factor: str, *, hint: str) -> float:
-    """Return one of the factors in the text of a --vary; raise UsageError when it is none."""
-    try:
-        value = float(factor)
-    except ValueError:
-        raise UsageError(f"--vary: '{factor}' in '{text}' is not a number", hint=hint) from None
-    if not LEAST_FACTOR <= value <= LARGEST_FACTOR:
-        raise UsageError(f"--vary: {factor} in '{text}' is not from 0.001 to 1000", hint=hint)
-    return value
+def read_changes(
+    texts: Sequence[str], is_known: Callable[[str, str], bool], *, known: str, hint: str
+) -> list[tuple[str, str, float]]:
+    """Return (what, key, factor) of each [WHAT.]KEY=FACTOR,..., each once, in their order.
+
+    UsageError for what `is_known` does not accept, and for factors not from 0.001 to 1000.
+    """
+    found = []
+    for text in texts:
+        name, equals, factors = text.partition("=")
+        what, _, key = name.strip().rpartition(".")
+        if not equals or name.strip().startswith(".") or not is_known(what, key):
+            raise UsageError(f"--vary: there is no parameter '{name}' in '{text}'", hint=known)
+        for factor in factors.split(","):
+            try:
+                value = float(factor)
+            except ValueError:
+                reason = f"'{factor}' in '{text}' is not a number"
+                raise UsageError(f"--vary: {reason}", hint=hint) from None
+            if not LEAST_FACTOR <= value <= LARGEST_FACTOR:
+                reason = f"{factor} in '{text}' is not from 0.001 to 1000"
+                raise UsageError(f"--vary: {reason}", hint=hint)
+            found.append((what, key, value))
+    return found
+
+
+def check_count(changes: Sequence[object]) -> None:
+    """Raise UsageError for more than 64 changes."""
+    if len(changes) > MOST_CHANGES:
+        raise UsageError(f"--vary: {len(changes)} changes are more than {MOST_CHANGES}")
 
 
 def change(profile: Profile, parameter: str, *, factor: float) -> Profile:
@@ -219,12 +244,12 @@ def change(profile: Profile, parameter: str, *, factor: float) -> Profile:
     return replace(profile, **{f"{operation}_mib_s": rate, f"{operation}_latency_us": changed_us})
 
 
-def variants(profiles: tuple[Profile, Profile], factors: Sequence[float]) -> Iterator[Variant]:
-    """Yield every part that a device has, at every factor; what takes no time has none."""
-    for which, profile in enumerate(profiles):
+def variants(devices: DevicePair, factors: Sequence[float]) -> Iterator[Variant]:
+    """Yield every part that a device has, at every factor; except parts that take no time."""
+    for device, profile in zip(DevicePair._fields, devices, strict=True):
         for parameter in (*PARTS, *FLUSHES, *HEAD):
             if _takes_us(profile, parameter) > LEAST_US:
-                yield from (Variant(which, parameter, factor) for factor in factors)
+                yield from (Variant(device, parameter, factor) for factor in factors)
 
 
 def _takes_us(profile: Profile, parameter: str) -> float:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from tracekit.devices import KNOWN, Profile, checked_number, choose_profile, load_profiles
+from tracekit.devices import (
+    KNOWN,
+    Profile,
+    check_keys,
+    checked_number,
+    choose_profile,
+    load_profiles,
+    load_toml,
+    suggest,
+)
 from tracekit.errors import InputError
 from tracekit.model.tier_mixes import Tier
 
 AS_ASKED = "as asked"  # the name of the memory whose times are the options
+KEYS = ("tiers", "currency", "factors", "price_per_gb", "endurance_cycles", "devices", "nvram")
+TIER_KEYS = ("read_latency_us", "write_latency_us", "price_per_gb")
+RATE_KEYS = ("read_mib_s", "write_mib_s")  # of a tier they may be missing
+FACTORS = (0.5, 2.0)
+MAX_FACTORS = 16
 
 
 @dataclass(frozen=True)
@@ -47,16 +59,9 @@ def fault(key: str, value: float) -> str | None:
     return f"{value} is not a time {least}"
 
 
-KEYS = ("tiers", "currency", "factors", "price_per_gb", "endurance_cycles", "devices", "nvram")
-TIER_KEYS = ("read_latency_us", "write_latency_us", "price_per_gb")
-RATE_KEYS = ("read_mib_s", "write_mib_s")  # a tier may lack them
-FACTORS = (0.5, 2.0)
-MAX_FACTORS = 16
-
-
 @dataclass(frozen=True)
 class WhatIf:
-    """What a file asks for; without a file everything is as the profiles say."""
+    """What a file asks for; without a file everything is as in the profiles."""
 
     tiers: tuple[str, ...] = ()
     currency: str = ""
@@ -72,18 +77,18 @@ def read_what_if(file: Path | None, profiles: Mapping[str, Profile]) -> WhatIf:
     """Read a what-if file; InputError names file, table, key and value for what is wrong in it."""
     if file is None:
         return WhatIf()
-    content = _load(file)
-    _check_keys(content, KEYS, place=f"{file}:")
+    content = load_toml(file)
+    check_keys(content, KEYS, place=f"{file}")
+    tables = _table(file, content, "devices")
     devices = {
-        name: _device(file, name, table=table, profiles=profiles)
-        for name, table in _table(file, content, "devices").items()
+        name: _device(file, name, table=table, profiles=profiles) for name, table in tables.items()
     }
     prices = {
         name: _price(file, name, price, known=[*devices, *profiles])
         for name, price in _table(file, content, "price_per_gb").items()
     }
     currency = content.get("currency", "")
-    for name, table in _table(file, content, "devices").items():
+    for name, table in tables.items():
         if currency and "price_per_gb" not in table and name not in prices:
             raise _no_price(file, name, currency)
     if not isinstance(currency, str) or len(currency) > 8 or not currency.isprintable():
@@ -106,7 +111,7 @@ def read_what_if(file: Path | None, profiles: Mapping[str, Profile]) -> WhatIf:
 def choose_tiers(names: Sequence[str], what_if: WhatIf, *, own_profiles: Path | None) -> list[Tier]:
     """Return the tiers by name, of the what-if's devices, else of the profiles.
 
-    UsageError names a tier that there is not; InputError one without a price in the currency.
+    UsageError names an unknown tier; InputError one without a price in the currency.
     """
     profiles = load_profiles(own_profiles)
     return [_tier(name, what_if, profiles) for name in names]
@@ -131,23 +136,6 @@ def _no_price(file: Path | None, name: str, currency: Any) -> InputError:
 
 def _as_tier(profile: Profile) -> Tier:
     return Tier(profile.name, **{key: getattr(profile, key) for key in TIER_KEYS + RATE_KEYS})
-
-
-def _load(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} is not valid TOML: {error}") from None
-
-
-def _check_keys(table: Mapping[str, Any], known: Sequence[str], *, place: str) -> None:
-    for key in table:
-        if key not in known:
-            close = get_close_matches(key, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"the keys are: {', '.join(known)}"
-            raise InputError(f"{place} unknown key '{key}'", hint=hint)
 
 
 def _table(file: Path, content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -176,25 +164,25 @@ def _factors(file: Path, factors: Any) -> tuple[float, ...]:
 
 
 def _price(file: Path, name: str, price: Any, *, known: Sequence[str]) -> float:
-    _check_keys({name: price}, known, place=f"{file}: [price_per_gb]:")
+    check_keys({name: price}, known, place=f"{file}: [price_per_gb]")
     return _positive(file, name, "price_per_gb", price)
 
 
 def _endurance(
     file: Path, content: Mapping[str, Any], profiles: Mapping[str, Profile]
 ) -> dict[str, float]:
-    """Return the cycles of each device that has some: of its own, or of the profile it is like."""
-    devices = _table(file, content, "devices")
-    found: dict[str, float] = {}
+    """Return the cycles of each device that states them, or whose `like` profile does."""
+    devices, given = _table(file, content, "devices"), _table(file, content, "endurance_cycles")
+    check_keys(given, [*devices, *profiles], place=f"{file}: [endurance_cycles]")
+    found = {}
     for name, table in devices.items():
         like = profiles[table["like"]].endurance_cycles if "like" in table else None
-        cycles = table.get("endurance_cycles", like)
-        if cycles is not None:
-            found[name] = checked_number(file, name, key="endurance_cycles", value=cycles)
-    for name, cycles in _table(file, content, "endurance_cycles").items():
-        _check_keys({name: cycles}, [*devices, *profiles], place=f"{file}: [endurance_cycles]:")
-        found[name] = checked_number(file, name, key="endurance_cycles", value=cycles)
-    return found
+        found[name] = table.get("endurance_cycles", like)
+    return {
+        name: checked_number(file, name, key="endurance_cycles", value=cycles)
+        for name, cycles in (found | {**given}).items()
+        if cycles is not None
+    }
 
 
 def _row_times(file: Path, name: str, table: Any) -> dict[str, float]:
@@ -204,7 +192,7 @@ def _row_times(file: Path, name: str, table: Any) -> dict[str, float]:
         raise InputError(f"{place} is {table!r}, not a table")
     if name == AS_ASKED:
         raise InputError(f"{place}: the options have this name", hint="give it another")
-    _check_keys(table, TIME_KEYS, place=f"{place}:")
+    check_keys(table, TIME_KEYS, place=place)
     for key, value in table.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"{place}: {key}: {value!r} is not a number")
@@ -224,7 +212,7 @@ def _device(file: Path, name: str, *, table: Any, profiles: Mapping[str, Profile
     place = f"{file}: [devices.{name}]"
     if not isinstance(table, dict):
         raise InputError(f"{place} is {table!r}, not a table")
-    _check_keys(table, ("like", *KNOWN), place=f"{place}:")
+    check_keys(table, ("like", *KNOWN), place=place)
     values: dict[str, float] = {}
     if "like" in table:
         values.update(_like(place, table["like"], profiles))
@@ -233,7 +221,7 @@ def _device(file: Path, name: str, *, table: Any, profiles: Mapping[str, Profile
     missing = [key for key in TIER_KEYS if key not in values]
     if missing:
         raise InputError(
-            f"{place} lacks the key '{missing[0]}'",
+            f"{place} has no key '{missing[0]}'",
             hint='give it, or take another device\'s values with like = "..."',
         )
     return Tier(name, **values)
@@ -241,11 +229,7 @@ def _device(file: Path, name: str, *, table: Any, profiles: Mapping[str, Profile
 
 def _like(place: str, name: Any, profiles: Mapping[str, Profile]) -> dict[str, float]:
     if not isinstance(name, str) or name not in profiles:
-        close = get_close_matches(str(name), profiles, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
         raise InputError(
-            f"{place}: like: there is no device profile {name!r}",
-            hint=f"{meant}there are: {', '.join(profiles)}",
+            f"{place}: like: there is no device profile {name!r}", hint=suggest(str(name), profiles)
         )
-    known = asdict(profiles[name])
-    return {key: known[key] for key in TIER_KEYS + RATE_KEYS}
+    return {key: getattr(profiles[name], key) for key in TIER_KEYS + RATE_KEYS}

@@ -1,4 +1,4 @@
-"""How a trace is cut into windows, and the requests of each as tables of their own."""
+"""How a trace is cut into windows, and the requests of each as a table."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from tracekit.arrow import row_count
+from tracekit.arrow import Integers, row_count
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder
 from tracekit.units import HOUR_NS, parse_duration
@@ -43,18 +42,18 @@ class Window:
     requests: int
 
 
-def choose_cut(folder: TraceFolder, asked: str | None = None) -> Cut:
-    """Return how to cut: as asked, by the hour where a trace lasts three, else 8 of equal counts.
+def choose_cut(folder: TraceFolder, wanted: str | None = None) -> Cut:
+    """Return how to cut: as wanted, by the hour where a trace lasts three, else 8 of equal counts.
 
-    `asked` is a number of windows, all of which have as many requests, or how long a window is.
-    UsageError when that makes more than 168 windows, or none.
+    `wanted` is a number of windows, all of which have as many requests, or how long a window is.
+    UsageError unless that makes 1 to 168 windows.
     """
     duration_ns = max(folder.info.clock.duration_ns, 1)
-    if asked is not None and not asked.strip().isdigit():
-        return Cut(length_ns=_length(duration_ns, parse_duration(asked, option="--windows")))
-    if asked is None and duration_ns >= LONG_NS:
+    if wanted is not None and not wanted.strip().isdigit():
+        return Cut(length_ns=_length(duration_ns, parse_duration(wanted, option="--windows")))
+    if wanted is None and duration_ns >= LONG_NS:
         return Cut(length_ns=max(HOUR_NS, -(-duration_ns // MOST_WINDOWS)))
-    count = DEFAULT_WINDOWS if asked is None else int(asked)
+    count = DEFAULT_WINDOWS if wanted is None else int(wanted)
     if not 0 < count <= MOST_WINDOWS:
         raise UsageError(
             f"--windows {count}: not between 1 and {MOST_WINDOWS}",
@@ -81,7 +80,7 @@ class Cutter:
     """Says in which window each request is, batch by batch; times are those of queueing or issue.
 
     By time, a request before one that came earlier in the table is in that one's window, and one
-    without a time is in none.
+    without a time is left out.
     """
 
     cut: Cut
@@ -91,7 +90,7 @@ class Cutter:
     _times: dict[int, tuple[int, int]] = field(default_factory=dict)
     _counts: dict[int, int] = field(default_factory=dict)
 
-    def parts(self, time_ns: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    def parts(self, time_ns: Integers) -> Iterator[tuple[int, int, int]]:
         """Yield (window from 0, first row, row after its last) for a batch; times -1: unknown."""
         numbers = self._numbers(time_ns)
         edges = np.flatnonzero(np.diff(numbers)) + 1
@@ -107,7 +106,7 @@ class Cutter:
             self._counts[number] = self._counts.get(number, 0) + end - begin
             yield number, begin, end
 
-    def _numbers(self, time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _numbers(self, time_ns: Integers) -> Integers:
         if self.cut.length_ns is None:
             rows = self._rows + np.arange(len(time_ns))
             self._rows += len(time_ns)
@@ -131,7 +130,7 @@ class Cutter:
 
 @contextmanager
 def windows(folder: TraceFolder, cut: Cut) -> Iterator[tuple[list[tuple[Window, Path]], int]]:
-    """Yield the windows that have requests, and how many requests have no time and are in none.
+    """Yield the windows that have requests, and how many requests without a time are left out.
 
     A request belongs to the window in which it was queued, or else issued; one that was merged into
     a request of another window is charged there on its own. Tables lie beside the trace and go.

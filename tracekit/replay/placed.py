@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tracekit.errors import UsageError
-from tracekit.model.answer import PLACED_BYTES, choose_answer, read_recommendation
+from tracekit.model.answer import choose_answer, read_recommendation
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, read_blocks
 from tracekit.plans.block_plan import AFTER_MAX, FLUSH, PREFLUSH
 from tracekit.store import TraceFolder
@@ -198,15 +197,14 @@ def place(touched: TouchedBlocks, coverage: str, *, blocks: Mapping[str, int]) -
     return Placed(moved, on_nvm)
 
 
-def place_answer(folder: TraceFolder, wanted: str) -> tuple[Placed, Mapping[str, Any]]:
-    """Return the blocks of a recommended placement, and the answer that chose them."""
+def place_answer(folder: TraceFolder, wanted: str) -> Placed:
+    """Return the blocks of a recommended placement."""
     advice = read_recommendation(folder)
     answer = choose_answer(advice, wanted)
-    blocks = {role: answer[key] // BLOCK_BYTES for role, key in PLACED_BYTES.items()}
-    if not any(blocks.values()):
+    if not any(answer.blocks.values()):
         raise UsageError(
             f"--placement {wanted}: the answer is to leave everything on the base device",
             hint="replay without --placement",
         )
     touched = read_blocks(folder.require("blocks", made_by="classify"))
-    return place(touched, advice["coverage"], blocks=blocks), answer
+    return place(touched, advice.coverage, blocks=answer.blocks)

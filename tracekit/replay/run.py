@@ -216,7 +216,7 @@ def _plan(
 ) -> tuple[PlanReport, int]:
     """Make the plan, or take that of the replay to resume; return how much of it is done."""
     if options.resume is None:
-        placed = None if options.placement is None else place_answer(folder, options.placement)[0]
+        placed = None if options.placement is None else place_answer(folder, options.placement)
         chosen = PlanOptions(options.level, options.own_labels, options.limit, placed)
         return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
     before, compiled, first = resumed(folder.path / "replays", options.resume)

@@ -10,20 +10,14 @@ from statistics import median
 from typing import Any
 
 import pyarrow as pa
+from msgspec import to_builtins
 
 from tracekit import query
-from tracekit.devices import Profile, choose_profile, load_profiles
+from tracekit.devices import choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import read_object
-from tracekit.model.answer import ANSWER, choose_answer, read_recommendation
-from tracekit.model.prediction import (
-    blocks_of,
-    first_requests,
-    is_queueing,
-    predict,
-    requests_for,
-    span_ns,
-)
+from tracekit.model.answer import ANSWER, Recommendation, choose_answer, read_recommendation
+from tracekit.model.prediction import Prediction, first_requests, predict, requests_for, span_ns
 from tracekit.replay.emulated import ENGINE as EMULATED
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
@@ -95,6 +89,7 @@ def _signed(ratio: float | None) -> str:
 TABLE = "verification"
 RESULT = "verification.json"
 BASE, PLACED = "verify-base", "verify-placement"
+OF_ADVICE = ("base_profile", "nvm_profile", "level", "queueing")
 
 
 @dataclass(frozen=True)
@@ -144,26 +139,25 @@ def verify(
     _check_profiles(advice, options.profiles)
     answer = choose_answer(advice, options.placement)
     total = int(folder.info.counts["requests"])
-    lasts_ns = answer["base_elapsed_ns"]
-    if is_queueing(advice):
+    lasts_ns = answer.base_elapsed_ns
+    if advice.is_open:
         lasts_ns = span_ns(folder.require("requests", made_by="parse"))
     count = requests_for(total, lasts_ns, seconds=options.seconds)
     with first_requests(folder, count) as part:
-        predicted = predict(part, advice, blocks=blocks_of(answer))
+        predicted = predict(part, advice, answer=answer)
         runs: Runs = []
         for number in range(options.repeats):
             if on_run is not None:
                 on_run("base and placement", number, options.repeats)
             runs.append(_run_both(part, advice, options))
         summaries = [_keep(part, folder, name) for name in (BASE, PLACED)]
-    result = _judged(runs, predicted.base_ns, predicted.placed_ns, options=options)
+    result = _judged(runs, predicted, options=options)
     result |= {
-        "answer": dict(answer),
+        "answer": to_builtins(answer),
         "requests": count,
         "trace_requests": total,
         "engine": options.engine,
-        **{key: advice[key] for key in ("base_profile", "nvm_profile", "level")},
-        "queueing": advice.get("queueing", "serial"),
+        **{key: getattr(advice, key) for key in OF_ADVICE},
         **{key: summaries[1]["compiled"][key] for key in ("cut_requests", "pieces")},
     }
     result["headline"] = says(result)
@@ -172,44 +166,42 @@ def verify(
     return result
 
 
-def _check_profiles(advice: Mapping[str, Any], own: Path | None) -> None:
+def _check_profiles(advice: Recommendation, own: Path | None) -> None:
     """Raise InputError when a profile is no longer the one that the recommendation was made for."""
     known = load_profiles(own)
-    for told in advice["profiles"]:
-        if choose_profile(known, told["name"]) != Profile(**told):
+    for profile in advice.profiles:
+        if choose_profile(known, profile.name) != profile:
             raise InputError(
-                f"the profile '{told['name']}' has changed since the recommendation was made",
+                f"the profile '{profile.name}' has changed since the recommendation was made",
                 hint="run recommend again, or give the same --profiles",
             )
 
 
-def _run_both(
-    part: TraceFolder, advice: Mapping[str, Any], options: VerifyOptions
-) -> tuple[int, int]:
+def _run_both(part: TraceFolder, advice: Recommendation, options: VerifyOptions) -> tuple[int, int]:
     """Replay on the base device alone, then as placed; return the time of each, in ns."""
     base_targets = tuple(t for t in options.targets if not t.startswith(f"{NVM}="))
     is_emulated = options.engine == EMULATED
-    base = (str(advice["base_profile"]),) if is_emulated else ()
-    nvm = (f"{NVM}={advice['nvm_profile']}",) if is_emulated else ()
+    base = (advice.base_profile,) if is_emulated else ()
+    nvm = (f"{NVM}={advice.nvm_profile}",) if is_emulated else ()
     alone = _replay_options(advice, options, name=BASE, targets=base_targets, devices=base)
     both = _replay_options(
         advice, options, name=PLACED, targets=options.targets, devices=base + nvm
     )
     placed = replace(both, placement=options.placement)
-    is_open = is_queueing(advice)
+    is_open = advice.is_open
     return _time_ns(part, alone, is_open=is_open), _time_ns(part, placed, is_open=is_open)
 
 
 def _replay_options(
-    advice: Mapping[str, Any], options: VerifyOptions, *, name: str, targets: Texts, devices: Texts
+    advice: Recommendation, options: VerifyOptions, *, name: str, targets: Texts, devices: Texts
 ) -> ReplayOptions:
     # One after the other, or each at its time with as many in flight as come.
-    depth = () if is_queueing(advice) else ("--depth", "1")
+    depth = () if advice.is_open else ("--depth", "1")
     return ReplayOptions(
         name=name,
-        level=advice["level"],
+        level=advice.level,
         engine=options.engine,
-        schedule=Schedule(pace="trace" if is_queueing(advice) else "fast"),
+        schedule=Schedule(pace="trace" if advice.is_open else "fast"),
         targets=targets,
         devices=devices,
         profiles=options.profiles,
@@ -249,14 +241,14 @@ def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> Mapping[str, Any
 
 
 def _judged(
-    runs: Sequence[tuple[int, int]], base_ns: int, placed_ns: int, *, options: VerifyOptions
+    runs: Sequence[tuple[int, int]], predicted: Prediction, *, options: VerifyOptions
 ) -> dict[str, Any]:
     gains = sorted(1 - placed / base for base, placed in runs)
-    predicted = 1 - placed_ns / base_ns
+    base_ns, placed_ns = predicted.base_ns, predicted.placed_ns
     measured = (median(base for base, _ in runs), median(placed for _, placed in runs))
     gain = 1 - measured[1] / measured[0]
     return {
-        "predicted": {"base_ns": base_ns, "placed_ns": placed_ns, "gain_ratio": predicted},
+        "predicted": to_builtins(predicted),
         "measured": {
             "base_ns": round(measured[0]),
             "placed_ns": round(measured[1]),
@@ -267,9 +259,9 @@ def _judged(
         },
         "base_error_ratio": measured[0] / base_ns - 1,
         "placed_error_ratio": measured[1] / placed_ns - 1 if placed_ns else None,
-        "gain_error_ratio": gain - predicted,
+        "gain_error_ratio": gain - predicted.gain_ratio,
         "tolerance_ratio": options.tolerance_ratio,
-        "is_held": abs(gain - predicted) <= options.tolerance_ratio,
+        "is_held": abs(gain - predicted.gain_ratio) <= options.tolerance_ratio,
     }
 
 

@@ -31,6 +31,8 @@ def buffer(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say how often row buffers of a byte-addressable memory would hit, at any size and number."""
+    from msgspec import to_builtins
+
     from tracekit.commands.provenance import keep_asked
     from tracekit.model.buffer import BufferOptions, simulate_buffer
     from tracekit.model.what_if import Times
@@ -46,7 +48,7 @@ def buffer(  # noqa: PLR0913 - a command's parameters are its options
         what_if,
     )
     with row_progress("read requests") as on_rows:
-        result = simulate_buffer(TraceFolder(trace), options, on_rows=on_rows)
+        result = to_builtins(simulate_buffer(TraceFolder(trace), options, on_rows=on_rows))
     keep_asked(TraceFolder(trace), result, context=context)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
     if result["left_out"]["impossible"]:

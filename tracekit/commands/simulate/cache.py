@@ -126,13 +126,16 @@ def cache(  # noqa: PLR0913 - a command's parameters are its options
 
 
 def _simulate(trace: Path, options: CacheOptions, *, context: typer.Context) -> dict[str, Any]:
+    from msgspec import to_builtins
+
     from tracekit.commands.provenance import keep_asked
     from tracekit.model.cache import Progress, simulate_cache
     from tracekit.progress import row_progress, step_progress
     from tracekit.store import TraceFolder
 
     with row_progress("read requests") as on_rows, step_progress("simulate") as on_step:
-        result = simulate_cache(TraceFolder(trace), options, progress=Progress(on_rows, on_step))
+        found = simulate_cache(TraceFolder(trace), options, progress=Progress(on_rows, on_step))
+    result: dict[str, Any] = to_builtins(found)
     keep_asked(TraceFolder(trace), result, context=context)
     return result
 

@@ -39,6 +39,8 @@ def endurance(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say how often pages are written, how long NVM of each placement lasts, and its price."""
+    from msgspec import to_builtins
+
     from tracekit.commands.provenance import keep_asked
     from tracekit.model.endurance import EnduranceOptions, simulate_endurance
     from tracekit.progress import step_progress
@@ -46,6 +48,6 @@ def endurance(  # noqa: PLR0913 - a command's parameters are its options
 
     options = EnduranceOptions(placement, device, profiles, what_if, write_amplification)
     with step_progress("simulate endurance") as on_step:
-        result = simulate_endurance(TraceFolder(trace), options, on_step=on_step)
+        result = to_builtins(simulate_endurance(TraceFolder(trace), options, on_step=on_step))
     keep_asked(TraceFolder(trace), result, context=context)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))

@@ -37,6 +37,8 @@ def sensitivity(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say whether the recommendation holds: other devices, each window, other capacities."""
+    from msgspec import to_builtins
+
     from tracekit.commands.provenance import keep_asked
     from tracekit.model.sensitivity import SensitivityOptions, simulate_sensitivity
     from tracekit.progress import step_progress
@@ -48,7 +50,7 @@ def sensitivity(
         windows=windows,
     )
     with step_progress("simulate") as on_step:
-        result = simulate_sensitivity(TraceFolder(trace), options, on_step=on_step)
+        result = to_builtins(simulate_sensitivity(TraceFolder(trace), options, on_step=on_step))
     keep_asked(TraceFolder(trace), result, context=context)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
 

@@ -83,6 +83,8 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Say which mix of storage tiers gives most IOPS for its price, with the first and without."""
+    from msgspec import to_builtins
+
     from tracekit.commands.provenance import keep_asked
     from tracekit.model.tier_study import TierOptions, parse_vary
     from tracekit.model.tiers import simulate_tiers
@@ -110,6 +112,6 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
         profiles=profiles,
     )
     with step_progress("simulate tiers") as on_step:
-        result = simulate_tiers(TraceFolder(trace), options, on_step=on_step)
+        result = to_builtins(simulate_tiers(TraceFolder(trace), options, on_step=on_step))
     keep_asked(TraceFolder(trace), result, context=context)
     typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
