@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tracekit import __version__
 from tracekit.commands import CLASSES, COMMANDS, GROUPS, RUN_PROGRAMS
 from tracekit.errors import TracekitError, escape, foreign_error
+from tracekit.version import __version__
 
 
 class _Program(TyperGroup):

@@ -733,7 +733,7 @@ class CountersOptions:
                 hint="tracekit counters -o FOLDER -- COMMAND",
             )
         if not 1 <= self.runs <= MAX_RUNS:
-            raise UsageError(f"--runs {self.runs}: not from 1 to {MAX_RUNS}")
+            raise UsageError(f"--repeat {self.runs}: not from 1 to {MAX_RUNS}")
         if self.workload and (not self.workload.isprintable() or len(self.workload) > 80):
             raise UsageError(f"--workload {self.workload!r}: not a name of at most 80 characters")
 

@@ -21,7 +21,7 @@ OF_PROFILES = ("requests", "target_size", "speed", "pace", "depth", "engine", "d
 OF_PERSONALITIES = ("threads", "files", "settings", "warm_up", "cache")
 
 
-def bench(  # noqa: PLR0913 - a command's parameters are its options
+def bench(
     context: typer.Context,
     definition: Annotated[
         str,

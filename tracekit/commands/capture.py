@@ -48,7 +48,7 @@ class DevicesAndCommand(TyperCommand):
         return rest
 
 
-def capture(  # noqa: PLR0913 - a command's parameters are its options
+def capture(
     device: Annotated[
         list[str] | None,
         typer.Argument(help="Whole disks to trace, such as /dev/loop0; none with --files."),

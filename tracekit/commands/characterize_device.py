@@ -11,7 +11,7 @@ import typer
 from tracekit.errors import PartialError, UsageError
 
 
-def characterize_device(  # noqa: PLR0913 - a command's parameters are its options
+def characterize_device(
     context: typer.Context,
     target: Annotated[
         Path | None,

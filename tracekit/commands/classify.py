@@ -17,7 +17,7 @@ ROLE_HELP = (
 )
 
 
-def classify(  # noqa: PLR0913 - a command's parameters are its options
+def classify(
     trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
     *,
     layout: Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 
-def counters(  # noqa: PLR0913 - a command's parameters are its options
+def counters(
     context: typer.Context,
     command: Annotated[
         list[str] | None, typer.Argument(help="Command to count, after `--`.")

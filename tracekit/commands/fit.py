@@ -12,7 +12,7 @@ import typer
 from tracekit.progress import stage_progress
 
 
-def fit(  # noqa: PLR0913 - a command's parameters are its options
+def fit(
     context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder.")],
     *,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 
-def generate(  # noqa: PLR0913 - a command's parameters are its options
+def generate(
     profile: Annotated[
         str,
         typer.Argument(

@@ -11,7 +11,7 @@ import typer
 from tracekit.errors import escape
 
 
-def import_(  # noqa: PLR0913 - a command's parameters are its options
+def import_(
     sources: Annotated[
         list[Path],
         typer.Argument(

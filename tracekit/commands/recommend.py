@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 
-def recommend(  # noqa: PLR0913 - a command's parameters are its options
+def recommend(
     trace: Annotated[Path, typer.Argument(help="Trace folder, classified.")],
     *,
     base: Annotated[

@@ -22,7 +22,7 @@ WRITE_HELP = (
 )
 
 
-def replay(  # noqa: PLR0913 - a command's parameters are its options
+def replay(
     context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
     *,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracekit.pipeline import Run, Step
 
 
-def run(  # noqa: PLR0913 - a command's parameters are its options
+def run(
     inputs: Annotated[
         list[Path],
         typer.Argument(

@@ -11,7 +11,7 @@ import typer
 from tracekit.errors import UsageError
 
 
-def sql(  # noqa: PLR0913 - a command's parameters are its options
+def sql(
     trace: Annotated[Path | None, typer.Argument(help="Trace folder.")] = None,
     statement: Annotated[
         str | None, typer.Argument(help="One statement; without it, a dialogue begins.")

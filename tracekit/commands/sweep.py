@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 
-def sweep(  # noqa: PLR0913 - a command's parameters are its options
+def sweep(
     context: typer.Context,
     personality: Annotated[
         list[str],

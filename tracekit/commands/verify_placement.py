@@ -11,7 +11,7 @@ import typer
 from tracekit.errors import BudgetError
 
 
-def verify_placement(  # noqa: PLR0913 - a command's parameters are its options
+def verify_placement(
     context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, with a recommendation.")],
     *,

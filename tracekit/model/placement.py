@@ -28,6 +28,7 @@ from tracekit._native.placement import (
     Totals,
 )
 from tracekit.arrow import ahead, flag_bytes, name_codes, numbers, read_columns
+from tracekit.choices import Coverage, words
 from tracekit.devices import Profile, device_cost, picoseconds
 from tracekit.model.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
 from tracekit.tables import OPERATIONS, ROLES, role_codes
@@ -82,7 +83,7 @@ def _pair(
     return total, first_index, second_index
 
 
-COVERAGES = ("hottest", "start")
+COVERAGES = words(Coverage)
 COLUMNS = [
     "request_id",
     "queue_ns",

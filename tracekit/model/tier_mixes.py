@@ -29,7 +29,6 @@ from tracekit.store import TraceFolder
 from tracekit.tables import ROLES, role_codes
 from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES
 
-ROUNDINGS = ("floor", "nearest", "ceiling")
 MAX_MIXES = 1_000_000
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tracekit import __version__
 from tracekit.paths import data_folder
 from tracekit.report import formatting as fmt
 from tracekit.report import svg
@@ -19,6 +18,7 @@ from tracekit.report.contents import MEASURED, SECTIONS
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section, evidence_view
 from tracekit.store import TraceFolder, beside
+from tracekit.version import __version__
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,19 @@ class Figure:
 
     name: str
     title: str
-    markup: str
+    draw: Draw
+    table: pd.DataFrame
     says: Sequence[str]
     evidence: Evidence
     legend: Sequence[Key] = ()
+
+    @property
+    def markup(self) -> str:
+        """The table drawn in both widths; nothing for an empty table: what is said stands alone."""
+        if self.table.empty:
+            return ""
+        label = f"{self.title}. {' '.join(self.says)}"
+        return drawn(self.draw, self.table, name=self.name, label=label)
 
 
 @dataclass(frozen=True)
@@ -61,14 +70,9 @@ def figure(
     legend: Sequence[Key] = (),
     name: str = "",
 ) -> Figure:
-    """Draw the evidence's table in both widths; the name defaults to that of the evidence.
-
-    An empty table is not drawn: what is said of it then stands alone.
-    """
+    """Make a figure of the evidence's table; the name defaults to that of the evidence."""
     name = name or evidence.name.replace("/", "-").replace("_", "-")
-    label = f"{title}. {' '.join(says)}"
-    markup = "" if evidence.table.empty else drawn(draw, evidence.table, name=name, label=label)
-    return Figure(name, title, markup, says, evidence, legend)
+    return Figure(name, title, draw, evidence.table, says, evidence, legend)
 
 
 def role_keys(table: pd.DataFrame) -> tuple[Key, ...]:

@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import Any
 
 from tracekit import query
-from tracekit.errors import PartialError
 from tracekit.store import TraceFolder
 from tracekit.sweep.run import ALL, Swept, read_runs
 from tracekit.units import format_duration, format_size
@@ -206,32 +205,17 @@ def show(line: str) -> None:
         sys.stderr.write(f"{line}\n")
 
 
-def tell(swept: Swept, *, as_json: bool) -> str:
-    """Return what a sweep found, for people or as JSON."""
-    if as_json:
-        told = {
-            "folder": str(swept.folder.path),
-            "made": swept.made,
-            "kept": swept.kept,
-            "missing": swept.missing,
-            "points": summarize(swept.folder) if swept.has_results else [],
-            "failures": failures(swept.folder),
-            "dax": find_verdicts(swept.folder) if swept.has_results else [],
-        }
-        return json.dumps(told, indent=2)
-    made = f"{swept.made} run{'' if swept.made == 1 else 's'} made"
-    lines = [f"{made}, {swept.kept} there before, {swept.folder.path}"]
-    return "\n".join([*lines, *(headline(swept.folder) if swept.has_results else [])])
-
-
-def check_complete(swept: Swept) -> None:
-    """Raise PartialError when runs are missing."""
-    if swept.missing:
-        count = len(swept.missing)
-        raise PartialError(
-            f"{count} {'run is' if count == 1 else 'runs are'} missing: {swept.missing[0]}",
-            hint="what was done is kept; the same command goes on",
-        )
+def describe(swept: Swept) -> dict[str, Any]:
+    """Return what a sweep found."""
+    return {
+        "folder": str(swept.folder.path),
+        "made": swept.made,
+        "kept": swept.kept,
+        "missing": swept.missing,
+        "points": summarize(swept.folder) if swept.has_results else [],
+        "failures": failures(swept.folder),
+        "dax": find_verdicts(swept.folder) if swept.has_results else [],
+    }
 
 
 def summarize(folder: TraceFolder) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from tracekit.errors import UsageError
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES
 from tracekit.units import MIB, SECTOR_BYTES
+from tracekit.version import __version__
 from tracekit.workload.fidelity import (
     LIMIT,
     NAMES,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracekit.lab.session import Ended, Kept
 
 
-def capture(  # noqa: PLR0913 - a command's parameters are its options
+def capture(
     command: Annotated[list[str], typer.Argument(help="Command to run in the guest, after `--`.")],
     *,
     output: Annotated[

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RESULT = "lab.json"
 
 
-def run(  # noqa: PLR0913 - a command's parameters are its options
+def run(
     command: Annotated[list[str], typer.Argument(help="Command to run in the guest, after `--`.")],
     *,
     output: Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 
-def buffer(  # noqa: PLR0913 - a command's parameters are its options
+def buffer(
     context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, parsed.")],
     *,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tracekit.model.cache import CacheOptions
 
 
-def cache(  # noqa: PLR0913 - a command's parameters are its options
+def cache(
     context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, classified.")],
     *,

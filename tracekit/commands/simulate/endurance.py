@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 
-def endurance(  # noqa: PLR0913 - a command's parameters are its options
+def endurance(
     context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, with a recommendation.")],
     *,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 
-def tiers(  # noqa: PLR0913 - a command's parameters are its options
+def tiers(
     context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder.")],
     *,

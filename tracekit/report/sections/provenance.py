@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from tracekit import __version__
 from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
+from tracekit.version import __version__
 
 TITLE = "Provenance"
 LIBRARIES = ("duckdb", "pyarrow", "pandas", "seaborn", "matplotlib")
