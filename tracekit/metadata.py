@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import UNSET, UnsetType
 
-from tracekit import __version__
 from tracekit.errors import InputError
 from tracekit.tables import (
     BLOCKS,
@@ -28,6 +27,7 @@ from tracekit.tables import (
     VERIFICATION,
     WORKING_SET,
 )
+from tracekit.version import __version__
 
 LARGEST = (1 << 63) - 1
 """What a column can hold, so that any number of the folder fits."""

@@ -404,7 +404,7 @@ def view(connection: DuckDBPyConnection, name: str) -> DuckDBPyRelation:
     return connection.view(name)
 
 
-def rows_of(relation: DuckDBPyRelation, column: str, value: str) -> DuckDBPyRelation:
+def rows_of(relation: DuckDBPyRelation, column: str, *, value: str) -> DuckDBPyRelation:
     """Return the rows whose column has the value."""
     return relation.filter(duckdb.ColumnExpression(column) == duckdb.ConstantExpression(value))
 

@@ -378,7 +378,7 @@ class Replay(Result):
     def _mine(self, relation: Relation) -> Relation:
         from tracekit.query import rows_of
 
-        return Relation(rows_of(relation._relation, "replay", self.name), self.trace)
+        return Relation(rows_of(relation._relation, "replay", value=self.name), self.trace)
 
     def _table(self) -> Relation | None:
         return None if self.is_of_files or self.summary["outcome"] == "checked" else self.latency
@@ -554,8 +554,9 @@ class Bench(Result):
 
     @property
     def headline(self) -> str:
-        """What each run did."""
-        return "\n".join(one.headline for one in self.replays)
+        """What each run did, and where all that came of it is."""
+        runs = "\n".join(one.headline for one in self.replays)
+        return f"{runs}\n\n{self.summary['report'] or self.trace.path}"
 
     def check(self) -> None:
         """Raise PartialError if a run did not end."""

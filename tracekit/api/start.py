@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit.api import results, values
 from tracekit.api.results import Replay
-from tracekit.api.trace import Trace, confirmations, temporary_place
+from tracekit.api.trace import Trace, temporary_place
 from tracekit.api.values import (
     Duration,
     Numbers,
@@ -29,6 +30,7 @@ from tracekit.choices import (
     Direct,
     Engine,
     GenerateFormat,
+    ResultFormat,
     RunReplay,
     check_choice,
 )
@@ -38,6 +40,7 @@ from tracekit.store import INFO_NAME, TraceFolder
 
 if TYPE_CHECKING:
     from tracekit.doctor import Result as Check
+    from tracekit.query import Query
 
 PARSED = ("source", "clock", "devices", "counts", "loss", "warnings")
 READ = ("source", "clock", "devices", "counts", "inferences", "warnings")
@@ -65,7 +68,7 @@ def _place(source: Sources, output: PathLike | None) -> tuple[Path, Any]:
 
 
 def _kept(folder: TraceFolder, keys: Sequence[str]) -> dict[str, Any]:
-    return {"trace": str(folder.path), **{key: folder.info[key] for key in keys}}
+    return {"trace": str(folder.path), **{key: folder.content[key] for key in keys}}
 
 
 def parse(
@@ -214,10 +217,10 @@ class Capture:
                 f"{self.path}: the kernel lost {lost:,} records{where}",
                 hint="capture again with a larger --buffer",
             )
-        check_command(self.path, self.exit_status, self.stopped_by)
+        check_command(self.path, self.exit_status, stopped_by=self.stopped_by)
 
 
-def check_command(output: Path, exit_status: int | None, stopped_by: str | None) -> None:
+def check_command(output: Path, exit_status: int | None, *, stopped_by: str | None) -> None:
     """Raise PartialError when a traced command was ended, or failed."""
     if exit_status is not None and stopped_by:
         raise PartialError(f"{output}: ended early by {stopped_by}; the command was ended")
@@ -319,7 +322,7 @@ class FileCapture:
     def check(self) -> None:
         """Raise PartialError when the command was ended, or failed."""
         status = (self.exit_status or 0) if self.stopped_by else self.exit_status
-        check_command(self.trace.path, status, self.stopped_by)
+        check_command(self.trace.path, status, stopped_by=self.stopped_by)
 
 
 def capture_files(
@@ -460,7 +463,7 @@ def bench(
     summary = {
         "trace": str(found.folder.path),
         "report": None if found.report is None else str(found.report),
-        "profile": found.folder.info["profile"],
+        "profile": found.folder.content["profile"],
         "replays": found.summaries,
     }
     replays = tuple(Replay(trace, one, found.is_partial) for one in found.summaries)
@@ -639,7 +642,11 @@ def characterize_device(
         depths=values.numbers(depths, option="--depths"),
         scale=scale,
     )
-    confirmed = confirmations(write_to, overwrite_signature)
+    confirmed = tuple(
+        values.program_words(
+            write_to=values.texts(write_to), overwrite_signature=values.texts(overwrite_signature)
+        )
+    )
     place, own = values.maybe_path(target), values.maybe_path(profiles)
     options = CharacterizeOptions(
         asked=Asked(place, device, own, engine, size_bytes, direct, confirmed),
@@ -657,7 +664,49 @@ def characterize_device(
     return results.DeviceStudy(trace, trace.kept(summary, RESULT))
 
 
-def doctor() -> Sequence[Check]:
+def describe(trace: PathLike | None) -> str:
+    """Return the tables of a trace, or all that there can be, with their columns, as Markdown."""
+    from tracekit.sql import describe as describe_tables
+
+    return describe_tables(None if trace is None else TraceFolder(Path(trace)))
+
+
+def print_rows(
+    trace: PathLike,
+    statement: str | None,
+    *,
+    format: ResultFormat = "table",  # noqa: A002 - the word of the option
+    output: PathLike | None = None,
+    memory: Size = "512MiB",
+) -> None:
+    """Print the rows of a statement, or write them to a file; without one, begin a dialogue.
+
+    It is locked: nothing but the trace's tables can be read, and nothing written.
+    """
+    from tracekit import query
+    from tracekit.sql import Dialogue, write
+
+    folder, place = TraceFolder(Path(trace)), values.maybe_path(output)
+    if place is not None and place.exists():
+        raise UsageError(f"{place} exists already", hint="choose another --output")
+    memory_mib = values.memory_mib(memory, least=64)
+    with query.connect_locked(folder, memory_mib=memory_mib) as connection:
+        if statement is None:
+            Dialogue(connection, folder, sys.stdout).run()
+        else:
+            rows = query.ask(connection, statement)
+            write(rows, sys.stdout, format_name=format, output=place)
+
+
+def analyses() -> Sequence[Query]:
+    """Return the SQL analyses that `analyze` runs, with their parameters."""
+    from tracekit.analyze import ANALYSES
+    from tracekit.query import read as read_query
+
+    return [read_query(name) for name in ANALYSES]
+
+
+def doctor() -> list[Check]:
     """Examine what this machine can do for tracekit, and what to install for the rest."""
     from tracekit.doctor import examine
 

@@ -16,6 +16,7 @@ from tracekit.store import TraceFolder, write_json
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from tracekit.metadata import TraceInfo
     from tracekit.query import Database
 
 INFO_KEYS = ("source", "clock", "devices", "counts", "loss", "inferences", "warnings")
@@ -41,7 +42,7 @@ class Tables:
         return self.folder.path
 
     @property
-    def info(self) -> Mapping[str, Any]:
+    def info(self) -> TraceInfo:
         """The content of trace.json."""
         return self.folder.info
 
@@ -50,7 +51,8 @@ class Tables:
         """What the call that made the trace found, as its command prints with `--json`."""
         if self._summary is not None:
             return self._summary
-        found = {key: self.info[key] for key in INFO_KEYS if key in self.info}
+        content = self.folder.content
+        found = {key: content[key] for key in INFO_KEYS if key in content}
         return {"trace": str(self.path), **found}
 
     @property
@@ -58,15 +60,15 @@ class Tables:
         """How many requests, or what else is in it."""
         from tracekit.units import format_duration
 
-        counts, clock = self.info.get("counts", {}), self.info.get("clock", {})
+        counts, duration_ns = self.info.counts, self.info.clock.duration_ns
         found = [
             f"{counts[key]:,} {what}"
             for key, what in (("requests", "requests"), ("file_operations", "file operations"))
             if key in counts
         ]
-        if "duration_ns" in clock:
-            found.append(format_duration(clock["duration_ns"]))
-        return ", ".join([*found, str(self.info["source"]["format"])])
+        if duration_ns:
+            found.append(format_duration(duration_ns))
+        return ", ".join([*found, str(self.info.source.format)])
 
     @property
     def requests(self) -> Relation:
@@ -123,7 +125,8 @@ class Tables:
 
     @functools.cached_property
     def _database(self) -> Database:
-        from tracekit.query import Database
+        from tracekit.metadata import TraceInfo
+    from tracekit.query import Database
 
         return Database(self.folder)
 

@@ -12,7 +12,17 @@ from tracekit.api import results, values
 from tracekit.api.results import Replay
 from tracekit.api.simulate import Simulate
 from tracekit.api.tables import Tables
-from tracekit.api.values import Duration, PathLike, Size, Sizes, Texts, asked, keeps_words
+from tracekit.api.values import (
+    Duration,
+    PathLike,
+    Size,
+    Sizes,
+    Texts,
+    asked,
+    asking,
+    keeps_words,
+    time_text,
+)
 from tracekit.choices import (
     CacheState,
     Coverage,
@@ -30,6 +40,8 @@ from tracekit.choices import (
 from tracekit.errors import TracekitError, UsageError
 from tracekit.progress import row_progress, stage_progress, step_progress
 from tracekit.store import TraceFolder
+
+LATEST = "latest"
 
 
 class Trace(Tables):
@@ -187,33 +199,26 @@ class Trace(Tables):
         from tracekit.replay.run import ReplayOptions, replay
         from tracekit.replay.schedule import Schedule
 
-        for value, choice, option in (
-            (direct, Direct, "--direct"),
-            (out_of_range, OutOfRange, "--out-of-range"),
-            (overlaps, Overlaps, "--overlaps"),
-        ):
-            check_choice(value, choice, option=option)
-        arguments = ["--speed", str(speed), "--threads", str(threads), "--direct", direct]
-        arguments += ["--out-of-range", out_of_range, "--overlaps", overlaps]
-        arguments += [*(["--keep"] if keep else []), *(["--expand"] if expand else [])]
-        arguments += polling(sqpoll, iopoll=iopoll)
-        arguments += [] if depth is None else ["--depth", str(depth)]
-        arguments += _repeated("--write-to", write_to)
-        arguments += _repeated("--overwrite-signature", overwrite_signature)
-        arguments += _repeated("--priority", priority)
+        check_choice(direct, Direct, option="--direct")
+        check_choice(out_of_range, OutOfRange, option="--out-of-range")
+        check_choice(overlaps, Overlaps, option="--overlaps")
+        arguments = [
+            *values.program_words(speed=speed, threads=threads, direct=direct),
+            *values.program_words(out_of_range=out_of_range, overlaps=overlaps),
+            *values.program_words(keep=keep, expand=expand),
+            *polling(sqpoll, iopoll=iopoll),
+            *values.program_words(depth=depth, write_to=values.texts(write_to)),
+            *values.program_words(
+                overwrite_signature=values.texts(overwrite_signature),
+                priority=values.texts(priority),
+            ),
+        ]
         options = ReplayOptions(
             name=name,
             level=level,
             limit=limit,
             engine=engine,
-            schedule=Schedule(
-                pace,
-                late,
-                values.time_text(late_limit),
-                values.time_text(max_idle),
-                values.time_text(start),
-                values.time_text(end),
-            ),
+            schedule=Schedule(pace, late, *map(time_text, (late_limit, max_idle, start, end))),
             budget=values.texts(budget),
             resume=resume,
             placement=None if placement is None else str(placement),
@@ -229,17 +234,20 @@ class Trace(Tables):
             summary, is_partial = replay(self.folder, options, on_rows=on_rows)
         return Replay(self, summary, is_partial)
 
-    def replays(self, count: int, **options: Any) -> Iterator[Replay]:
-        """Replay `count` times, as NAME.1, NAME.2 and so on; `compare` reports their spread.
+    def replays(self, *, repeat: int, **options: Any) -> Iterator[Replay]:
+        """Replay several times, as NAME.1, NAME.2 and so on; `compare` reports their spread.
 
         Yields each when it has ended. The options are those of `replay`.
         """
-        if count < 1:
-            raise UsageError(f"--repeat {count}: not a number of repeats")
-        name = options.pop("name", "latest")
-        options["force"] = options.get("force", False) or name == "latest"
-        for number in range(1, count + 1):
-            yield self.replay(**options, name=f"{name}.{number}")
+        if repeat < 1:
+            raise UsageError(f"--repeat {repeat}: not a number of repeats")
+        given = {**options, "repeat": repeat}
+        name = options.pop("name", LATEST)
+        force = options.pop("force", False) or name == LATEST
+        for number in range(1, repeat + 1):
+            with asking(self.replay, given):
+                made = self.replay(**options, name=f"{name}.{number}", force=force)
+            yield made
 
     @keeps_words
     def replay_files(
@@ -294,7 +302,7 @@ class Trace(Tables):
             tolerance_ratio=tolerance,
             targets=values.texts(target),
             engine=engine or ("auto" if target else "emulated"),
-            arguments=tuple(_repeated("--write-to", write_to)),
+            arguments=tuple(values.program_words(write_to=values.texts(write_to))),
             profiles=values.maybe_path(profiles),
         )
         with step_progress("replay") as on_run:
@@ -399,16 +407,3 @@ def _parameter(text: str) -> tuple[str, int]:
         raise UsageError(
             f"--param {text}: not a name and a whole number", hint="such as window_count=100"
         ) from None
-
-
-def _repeated(option: str, given: Texts | None) -> list[str]:
-    """Return the option once for each of its values, in the words of the replay program."""
-    return [part for value in values.texts(given) for part in (option, value)]
-
-
-def confirmations(write_to: Texts | None, overwrite_signature: Texts | None) -> tuple[str, ...]:
-    """Return what allows writing, in the words of the replay program."""
-    return (
-        *_repeated("--write-to", write_to),
-        *_repeated("--overwrite-signature", overwrite_signature),
-    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from inspect import signature
@@ -35,7 +36,7 @@ REPEATED = frozenset(
 )
 """Options of which each value stands behind its own word; others have commas between values."""
 OPTIONS = {"settings": "--set", "recorded": "--from"}
-_ASKED: ContextVar[tuple[str, ...]] = ContextVar("asked", default=())
+_ASKED: ContextVar[tuple[str, ...] | None] = ContextVar("asked", default=None)
 
 
 def path(value: PathLike) -> Path:
@@ -114,9 +115,22 @@ def numbers(value: Numbers, *, option: str) -> tuple[int, ...]:
         raise UsageError(f"{option} {value}: not whole numbers with commas between them") from None
 
 
+def program_words(**given: object) -> list[str]:
+    """Return options in the words of the replay program; flags stand alone, lists repeat."""
+    found = []
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            found += [option] if value else []
+        elif value is not None:
+            for one in value if isinstance(value, tuple) else (value,):
+                found += [option, str(one)]
+    return found
+
+
 def asked() -> tuple[str, ...]:
     """Return the options of the running call, as words of the command line that does the same."""
-    return _ASKED.get()
+    return _ASKED.get() or ()
 
 
 def keeps_words(call: Callable[P, R]) -> Callable[P, R]:
@@ -124,17 +138,27 @@ def keeps_words(call: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(call)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        defaults = {one.name: one.default for one in signature(call).parameters.values()}
-        token = _ASKED.set(tuple(_words(kwargs, defaults)))
-        try:
+        with asking(call, kwargs):
             return call(*args, **kwargs)
-        finally:
-            _ASKED.reset(token)
 
     return wrapped
 
 
-def _words(given: dict[str, Any], defaults: dict[str, Any]) -> Iterator[str]:
+@contextmanager
+def asking(call: Callable[..., Any], given: Mapping[str, Any]) -> Iterator[None]:
+    """Let `asked` return the options that were given to a call; those of an outer call stay."""
+    if _ASKED.get() is not None:
+        yield
+        return
+    defaults = {one.name: one.default for one in signature(call).parameters.values()}
+    token = _ASKED.set(tuple(_words(given, defaults)))
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def _words(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
     for name, value in given.items():
         option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
         if value is None or name == "command":
