@@ -39,6 +39,7 @@ from tracekit.progress import byte_progress, row_progress, stage_progress, step_
 from tracekit.store import INFO_NAME, TraceFolder
 
 if TYPE_CHECKING:
+    from tracekit.capture.session import Captured
     from tracekit.doctor import Result as Check
     from tracekit.query import Query
 
@@ -265,6 +266,10 @@ def capture(
         with byte_progress("capturing until Ctrl-C or the end of --duration") as show:
             watched = replace(options, on_bytes=lambda total_bytes: show(total_bytes, None))
             captured = run_capture(devices, Path(output), options=watched)
+    return _captured(captured, Path(output))
+
+
+def _captured(captured: Captured, output: Path) -> Capture:
     kept = captured.kept
     summary = {
         "output": str(output),
@@ -288,7 +293,7 @@ def capture(
             " are missing",
         )
     return Capture(
-        Path(output),
+        output,
         summary,
         notes,
         tuple(kept.disks_dropped),
@@ -642,11 +647,7 @@ def characterize_device(
         depths=values.numbers(depths, option="--depths"),
         scale=scale,
     )
-    confirmed = tuple(
-        values.program_words(
-            write_to=values.texts(write_to), overwrite_signature=values.texts(overwrite_signature)
-        )
-    )
+    confirmed = values.confirmations(write_to, overwrite_signature)
     place, own = values.maybe_path(target), values.maybe_path(profiles)
     options = CharacterizeOptions(
         asked=Asked(place, device, own, engine, size_bytes, direct, confirmed),

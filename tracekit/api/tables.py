@@ -125,8 +125,7 @@ class Tables:
 
     @functools.cached_property
     def _database(self) -> Database:
-        from tracekit.metadata import TraceInfo
-    from tracekit.query import Database
+        from tracekit.query import Database
 
         return Database(self.folder)
 

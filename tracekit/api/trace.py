@@ -207,11 +207,9 @@ class Trace(Tables):
             *values.program_words(out_of_range=out_of_range, overlaps=overlaps),
             *values.program_words(keep=keep, expand=expand),
             *polling(sqpoll, iopoll=iopoll),
-            *values.program_words(depth=depth, write_to=values.texts(write_to)),
-            *values.program_words(
-                overwrite_signature=values.texts(overwrite_signature),
-                priority=values.texts(priority),
-            ),
+            *values.program_words(depth=depth),
+            *values.confirmations(write_to, overwrite_signature),
+            *values.program_words(priority=values.texts(priority)),
         ]
         options = ReplayOptions(
             name=name,
@@ -302,7 +300,7 @@ class Trace(Tables):
             tolerance_ratio=tolerance,
             targets=values.texts(target),
             engine=engine or ("auto" if target else "emulated"),
-            arguments=tuple(values.program_words(write_to=values.texts(write_to))),
+            arguments=values.confirmations(write_to, None),
             profiles=values.maybe_path(profiles),
         )
         with step_progress("replay") as on_run:

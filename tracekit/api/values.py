@@ -128,6 +128,11 @@ def program_words(**given: object) -> list[str]:
     return found
 
 
+def confirmations(write_to: Texts | None, signature: Texts | None) -> tuple[str, ...]:
+    """Return what allows writing, in the words of the replay program."""
+    return tuple(program_words(write_to=texts(write_to), overwrite_signature=texts(signature)))
+
+
 def asked() -> tuple[str, ...]:
     """Return the options of the running call, as words of the command line that does the same."""
     return _ASKED.get() or ()

@@ -33,7 +33,6 @@ from tracekit.tables import (
     FILE_OPERATIONS,
     FILES,
 )
-from tracekit.version import __version__
 
 MOST_BAD_RATIO = 0.01
 AFTER = EVIDENCE.index("after")

@@ -18,7 +18,6 @@ from tracekit.plans.block_plan import FLAG_BITS
 from tracekit.store import TraceFolder, new_folder, write_batches, write_info
 from tracekit.tables import OPERATIONS, REQUESTS, ROLES
 from tracekit.units import SECTOR_BYTES
-from tracekit.version import __version__
 from tracekit.workload.model import Profile
 from tracekit.workload.requests import FEWER, Extent, blocks, digest, nothing
 
