@@ -60,7 +60,7 @@ class PipelineOptions:
         """Refuse what cannot be, before any stage runs."""
         check_choice(self.replay, RunReplay, option="--replay")
         if not 0 <= self.replay_seconds < 1e9:
-            raise UsageError(f"--replay-seconds {self.replay_seconds}: not a number of seconds")
+            raise UsageError(f"--replay-duration {self.replay_seconds}: not a length of time")
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def test_software_events_of_a_real_command(tmp_path: Path) -> None:
     # GIVEN a command that opens 200 files and says how fast
     script = "i=0; while [ $i -lt 200 ]; do : < /dev/null; i=$((i+1)); done; echo did 200 ops/s"
     ran = tracekit(
-        "-o", tmp_path / "out", "--workload", "opens", "--runs", "2",
+        "-o", tmp_path / "out", "--workload", "opens", "--repeat", "2",
         "--throughput", "([0-9]+) ops/s", "--", "sh", "-c", script,
     )  # fmt: skip
     assert ran.exit_code == 0, ran.output
@@ -111,10 +111,10 @@ def test_hardware_events_that_take_turns(tmp_path: Path) -> None:
     )
     arguments: list[str | Path] = ["-o", tmp_path / "out", "--workload", "w", "--summary", summary]
     command = ["--", "sh", "-c", write]
-    ran = tracekit(*arguments, "--runs", "3", *command)
+    ran = tracekit(*arguments, "--repeat", "3", *command)
     assert ran.exit_code == 0, ran.output
     # WHEN more runs are asked for, THEN those that are there count already
-    ran = tracekit(*arguments, "--runs", "5", *command)
+    ran = tracekit(*arguments, "--repeat", "5", *command)
     assert ran.exit_code == 0, ran.output
     found = [row for row in rows(tmp_path / "out", "counters") if row["event"] == "L1-dcache-loads"]
     assert [row["count"] for row in found] == [1000, 2000, 4000, 8000, 16000]
@@ -136,7 +136,7 @@ def test_hardware_events_that_take_turns(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("stand_in")
 def test_a_run_that_fails_keeps_those_before(tmp_path: Path) -> None:
     script = f"echo x >> {tmp_path}/n2; [ $(wc -l < {tmp_path}/n2) -lt 3 ]"
-    arguments: list[str | Path] = ["-o", tmp_path / "out", "--runs", "4", "--", "sh", "-c", script]
+    arguments: list[str | Path] = ["-o", tmp_path / "out", "--repeat", "4", "--", "sh", "-c", script]
     ran = tracekit(*arguments)
     assert isinstance(ran.exception, TracekitError)
     assert "sh ended with code 1" in str(ran.exception)
@@ -150,13 +150,13 @@ def test_what_perf_does_not_know_or_may_not_do(
 ) -> None:
     # GIVEN an event that this perf does not know, THEN it is named and the others are counted
     ran = tracekit(
-        "-o", tmp_path / "out", "--events", "page-faults no-such-event", "--runs", "1", "--", "true"
+        "-o", tmp_path / "out", "--events", "page-faults no-such-event", "--repeat", "1", "--", "true"
     )
     assert ran.exit_code == 0, ran.output
     assert "not counted (this perf does not know it): no-such-event" in ran.stdout
     # GIVEN a tracepoint of which perf may count the user's part alone, THEN that is said
     ran = tracekit(
-        "-o", tmp_path / "c", "--events", "page-faults of:the-kernel", "--runs", "1", "--", "true"
+        "-o", tmp_path / "c", "--events", "page-faults of:the-kernel", "--repeat", "1", "--", "true"
     )
     assert ran.exit_code == 0, ran.output
     reason = "no permission: perf counts user space alone, and this happens in the kernel"
@@ -260,7 +260,7 @@ def test_the_report_has_the_heat_map(tmp_path: Path) -> None:
     [
         ([], "one of both is wanted"),
         (["--from", "x.json", "--", "true"], "one of both is wanted"),
-        (["--runs", "0", "--", "true"], "--runs 0"),
+        (["--repeat", "0", "--", "true"], "--repeat 0"),
         (["--", "no-such-command"], "there is no command 'no-such-command'"),
         (["--from", "none.json"], "none.json: cannot be read"),
         (["--from", f"{RECORDED}/hardware-1.json=fast"], "'fast' is not a throughput"),

@@ -11,6 +11,8 @@ from tracekit import query
 from tracekit.errors import foreign_error
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tracekit.query import DuckDBPyRelation as _Base
 else:
     _Base = object
@@ -30,12 +32,17 @@ class Relation(_Base):
         self._relation = relation
         self._owner = owner
 
+    def df(self, *, date_as_object: bool = False) -> pd.DataFrame:
+        """Run it and return all rows as a data frame of pandas."""
+        found: pd.DataFrame = self.to_df(date_as_object=date_as_object)
+        return found
+
     def arrow(self, batch_size: int = 1_000_000) -> Any:  # noqa: ARG002 - DuckDB's signature
         """Run it and return all rows as a pyarrow.Table."""
         return self.to_arrow_table()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__arrow_c_stream__":
+        if name.startswith("_") and name != "__arrow_c_stream__":
             raise AttributeError(name)
         value = getattr(self._relation, name)
         return self._passed(value) if callable(value) else value
