@@ -84,11 +84,8 @@ def test_a_notebook_shows_traces_tables_answers_and_figures(checkout: Path) -> N
         'a = t.recommend(capacity="16MiB"); a',
         "a.plot()",
     ]
-    cells = [{"cell_type": "code", "metadata": {}, "source": one, "outputs": []} for one in sources]
-    cells = [{**cell, "execution_count": None} for cell in cells]
-    notebook = nbformat.from_dict(
-        {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
-    )
+    v4: Any = nbformat.v4
+    notebook = v4.new_notebook(cells=[v4.new_code_cell(source) for source in sources])
     # WHEN a kernel runs it
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(checkout)}}).execute()
     trace, classified, table, answer, figure = (shown(cell) for cell in notebook.cells)

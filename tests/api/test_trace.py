@@ -75,8 +75,9 @@ def test_two_traces_are_open_at_once(kept: Path) -> None:
 
 def test_a_temporary_trace_lives_as_long_as_what_refers_to_it() -> None:
     # GIVEN a table of a temporary trace, which nothing else refers to
-    requests = tk.generate("paging", requests=10).requests
-    path = requests._owner.path
+    t = tk.generate("paging", requests=10)
+    requests, path = t.requests, t.path
+    del t
     # THEN its rows are there
     assert requests.count("*").fetchall() == [(10,)]
     # WHEN nothing refers to it any more, THEN its folder is gone
