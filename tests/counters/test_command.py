@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "perf").chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
     monkeypatch.setattr(
-        "tracekit.counters.PLAIN",
+        import_module("tracekit.counters"),
+        "PLAIN",
         {**os.environ, "PATH": f"{place}:{os.environ['PATH']}", "COUNTER": str(tmp_path / "n")},
     )
     monkeypatch.setenv("COUNTER", str(tmp_path / "n"))
@@ -136,7 +138,16 @@ def test_hardware_events_that_take_turns(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("stand_in")
 def test_a_run_that_fails_keeps_those_before(tmp_path: Path) -> None:
     script = f"echo x >> {tmp_path}/n2; [ $(wc -l < {tmp_path}/n2) -lt 3 ]"
-    arguments: list[str | Path] = ["-o", tmp_path / "out", "--repeat", "4", "--", "sh", "-c", script]
+    arguments: list[str | Path] = [
+        "-o",
+        tmp_path / "out",
+        "--repeat",
+        "4",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]
     ran = tracekit(*arguments)
     assert isinstance(ran.exception, TracekitError)
     assert "sh ended with code 1" in str(ran.exception)
@@ -150,7 +161,14 @@ def test_what_perf_does_not_know_or_may_not_do(
 ) -> None:
     # GIVEN an event that this perf does not know, THEN it is named and the others are counted
     ran = tracekit(
-        "-o", tmp_path / "out", "--events", "page-faults no-such-event", "--repeat", "1", "--", "true"
+        "-o",
+        tmp_path / "out",
+        "--events",
+        "page-faults no-such-event",
+        "--repeat",
+        "1",
+        "--",
+        "true",
     )
     assert ran.exit_code == 0, ran.output
     assert "not counted (this perf does not know it): no-such-event" in ran.stdout
@@ -163,7 +181,9 @@ def test_what_perf_does_not_know_or_may_not_do(
     assert f"not counted ({reason}): of:the-kernel" in ran.stdout
     # GIVEN that perf may count nothing, THEN the error says what to change
     monkeypatch.setenv("FORBIDDEN", "1")
-    monkeypatch.setattr("tracekit.counters.PLAIN", {**os.environ, "FORBIDDEN": "1"})
+    monkeypatch.setattr(
+        import_module("tracekit.counters"), "PLAIN", {**os.environ, "FORBIDDEN": "1"}
+    )
     ran = tracekit("-o", tmp_path / "b", "--", "true")
     assert isinstance(ran.exception, TracekitError)
     assert "no permission" in str(ran.exception)

@@ -18,6 +18,7 @@ from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.dax import MOST_KINDS, dax, named
 from tracekit.store import TraceFolder
+from tracekit.sweep import grid
 from tracekit.sweep.grid import has_flag, is_dax
 from tracekit.sweep.run import read_runs
 from tracekit.sweep.summary import explain, find_verdicts, paragraphs, percent, summarize_verdicts
@@ -182,7 +183,7 @@ def test_a_sweep_with_dax_says_for_what_it_pays(
     # GIVEN two directories of one file system, of which one is said to do DAX
     for name in ("pm", "disk"):
         (tmp_path / name).mkdir()
-    monkeypatch.setattr("tracekit.sweep.grid.is_dax", lambda directory: directory.name == "pm")
+    monkeypatch.setattr(grid, "is_dax", lambda directory: directory.name == "pm")
     words = ["sweep", "varmail", "-o", str(tmp_path / "out"), "--repeat", "2", "--cache", "keep"]
     words += [part for name in ("pm", "disk") for part in ("--target", f"{name}={tmp_path / name}")]
     words += ["--files", "40", "--threads", "1", "--duration", "100ms"]
