@@ -748,7 +748,7 @@ def count_events(
 ) -> dict[str, Any]:
     """Count into `output`/counters and return the answer, counters.json.
 
-    Each run is kept when it ends: after an interruption, or with more --runs, the same command
+    Each run is kept when it ends: after an interruption, or with more --repeat, the same command
     goes on. Other workloads of the folder stay.
     """
     if options.command:

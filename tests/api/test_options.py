@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import tracekit as tk
 from tracekit import choices
+from tracekit._native.caches import POLICIES
 from tracekit.api import lab, start
 from tracekit.cli import app
 from tracekit.commands import COMMANDS, GROUPS, function_name, load
@@ -108,6 +109,10 @@ def test_an_option_of_several_commands_has_one_type() -> None:
 
 def _parts(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if type(None) in get_args(kind) else (kind,)
+
+
+def test_the_policies_are_those_of_the_library() -> None:
+    assert choices.words(choices.Policy) == POLICIES
 
 
 def test_summaries_fit_the_terminal() -> None:

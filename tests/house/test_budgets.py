@@ -69,9 +69,7 @@ def python_parameters() -> list[tuple[str, list[str], int]]:
 def test_python_parameters() -> None:
     # A command's parameters are its options, one line of help each; a call of the API has the same.
     counts = {
-        what: count
-        for what, _, count in python_parameters()
-        if not what.startswith(OF_OPTIONS)
+        what: count for what, _, count in python_parameters() if not what.startswith(OF_OPTIONS)
     }
     assert over(counts, budgets.PYTHON_PARAMETERS) == []
 

@@ -69,7 +69,8 @@ def test_commands_stand_in_the_order_of_the_pipeline() -> None:
 def test_a_command_has_its_file_page_and_tests(name: str) -> None:
     # GIVEN a command, THEN the same word names its module, its page and its tests
     folder = ROOT / "tracekit" / "commands"
-    assert (folder / f"{function_name(name)}.py").is_file() != (folder / name / "__init__.py").is_file()
+    module = folder / f"{function_name(name)}.py"
+    assert module.is_file() != (folder / name / "__init__.py").is_file()
     assert (ROOT / "docs" / "commands" / f"{name}.md").is_file()
     assert files("test_*.py", under=f"tests/{function_name(name)}") or files(
         f"test_{name}.py", under="tests"

@@ -37,7 +37,8 @@ def test_each_workload_is_told_with_its_reason(tmp_path: Path) -> None:
         " may or may not pay for noisy, once and stuck",
         "  noisy: not decided, 0.943 times the steps (0.0115 to 77.1 with 95 % confidence,"
         " 2 runs each)",
-        "  once: not decided, 3 times the steps of one run each: more --repeat tell how sure that is",
+        "  once: not decided, 3 times the steps of one run each: more --repeat tell how sure that"
+        " is",
         "  stuck: not decided, one of the targets has not done any step",
         "  webproxy: does not pay, 0.5 times the steps (0.5 to 0.5 with 95 % confidence, 2 runs"
         " each); append costs 120.0 % of the time of all steps on cache: it takes 30 ns and 60.0 %"

@@ -138,7 +138,7 @@ def _check_time(folder: TraceFolder, base_ps: int) -> None:
     if base_ps <= 0:
         raise InputError(
             f"{folder.path}: none of the requests to replay costs a device any time",
-            hint="raise --seconds",
+            hint="raise --duration",
         )
 
 

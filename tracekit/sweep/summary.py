@@ -157,7 +157,7 @@ def _workload(rows: Sequence[Row]) -> str:
     ]
     text = f"{rows[0]['personality']}, {len(rows)} settings: {', '.join(counts)}"
     if all(row["run_count"] == 1 for row in rows):
-        text += " by one run each: more --runs tell"
+        text += " by one run each: more --repeat tell"
     known = sorted((row for row in rows if row["ratio"] is not None), key=lambda row: row["ratio"])
     if not known:
         return text
@@ -175,7 +175,7 @@ def explain(row: Row) -> str:
         return f"{name}: not decided, one of the targets has not done any step"
     text = f"{name}: {row['verdict']}, {times(row['ratio'])} times the steps"
     if row["ratio_low"] is None:
-        text += " of one run each: more --runs tell how sure that is"
+        text += " of one run each: more --repeat tell how sure that is"
     else:
         text += (
             f" ({times(row['ratio_low'])} to {times(row['ratio_high'])} with 95 % confidence,"

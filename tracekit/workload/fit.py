@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracekit import __version__, store
+from tracekit import store
 from tracekit._native.workload import RUN, Territory
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder, scratch_folder
