@@ -59,11 +59,12 @@ class _NotebookLine:
             self._write("")
 
     def _write(self, text: str) -> None:
-        from IPython.display import display
+        from IPython import display
 
+        show: Any = display.display
         content = {"text/plain": text}
         if self._handle is None:
-            self._handle = display(content, raw=True, display_id=True)
+            self._handle = show(content, raw=True, display_id=True)
         else:
             self._handle.update(content, raw=True)
 
