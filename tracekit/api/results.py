@@ -330,7 +330,7 @@ class Replay(Result):
     @property
     def is_of_files(self) -> bool:
         """Whether file operations were replayed, and not requests."""
-        return "operations" in self.summary["counts"]
+        return "operations" in self.summary.get("counts", {})
 
     @property
     def latency(self) -> Relation:
@@ -357,7 +357,7 @@ class Replay(Result):
 
     def check(self) -> None:
         """Raise PartialError if it did not end, BudgetError if it was not punctual enough."""
-        counts, outcome = self.summary["counts"], self.summary["outcome"]
+        counts, outcome = self.summary.get("counts", {}), self.summary["outcome"]
         if self.is_partial and self.is_of_files:
             is_whole = outcome == "finished"
             raise PartialError(
@@ -381,7 +381,7 @@ class Replay(Result):
         return Relation(rows_of(relation._relation, "replay", value=self.name), self.trace)
 
     def _table(self) -> Relation | None:
-        return None if self.is_of_files or self.summary["outcome"] == "checked" else self.latency
+        return None if self.is_of_files or self.summary["outcome"] == "dry_run" else self.latency
 
 
 @dataclass(frozen=True, repr=False)

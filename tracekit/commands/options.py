@@ -181,5 +181,7 @@ def show(result: Result, *, as_json: bool) -> None:
     for note in result.notes:
         typer.echo(note, err=True)
     for warning in result.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        # Of a replay they stand in its text.
+        if f"warning: {warning}" not in result.headline:
+            typer.echo(f"warning: {warning}", err=True)
     result.check()
