@@ -46,8 +46,9 @@ format: setup-dev ## Lay out Python, C and SQL as `make check` wants them
 	clang-format -i $(C_FILES)
 	sqlfluff fix --quiet analyzers
 
-docs: setup-dev ## Write docs/commands/, docs/tables.md and analyzers/README.md anew
+docs: setup-dev ## Write docs/commands/, docs/python.md, docs/tables.md and analyzers/README.md anew
 	python -m tests.docs.pages
+	python -m tests.docs.guide
 	python -m tests.docs.tables
 	python -m tests.analyzers.index
 

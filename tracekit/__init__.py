@@ -1,3 +1,124 @@
-"""Capture, characterize and replay block I/O traces; decide where a small fast memory belongs."""
+"""Capture, characterize and replay block I/O traces; decide where a small fast memory belongs.
 
-__version__ = "0.1.0"
+`import tracekit as tk`; then `tk.parse`, `tk.read`, `tk.open` or `tk.generate` give a `Trace`.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from tracekit.errors import BudgetError, InputError, PartialError, TracekitError, UsageError
+from tracekit.version import __version__
+
+if TYPE_CHECKING:
+    from tracekit.api import (
+        Analysis,
+        Bench,
+        BufferSimulation,
+        CacheSimulation,
+        Capture,
+        Classification,
+        Comparison,
+        Counters,
+        DeviceStudy,
+        Endurance,
+        Export,
+        FileCapture,
+        Fit,
+        Recommendation,
+        Relation,
+        Replay,
+        Report,
+        Result,
+        Run,
+        Sensitivity,
+        Simulate,
+        Sweep,
+        TierSimulation,
+        Trace,
+        Verification,
+        bench,
+        bench_files,
+        capture,
+        capture_files,
+        characterize_device,
+        counters,
+        doctor,
+        generate,
+        open,  # noqa: A004 - tk.open opens a trace folder
+        parse,
+        read,
+        run,
+        sweep,
+    )
+
+__all__ = [
+    "Analysis",
+    "Bench",
+    "BudgetError",
+    "BufferSimulation",
+    "CacheSimulation",
+    "Capture",
+    "Classification",
+    "Comparison",
+    "Counters",
+    "DeviceStudy",
+    "Endurance",
+    "Export",
+    "FileCapture",
+    "Fit",
+    "InputError",
+    "PartialError",
+    "Recommendation",
+    "Relation",
+    "Replay",
+    "Report",
+    "Result",
+    "Run",
+    "Sensitivity",
+    "Simulate",
+    "Sweep",
+    "TierSimulation",
+    "Trace",
+    "TracekitError",
+    "UsageError",
+    "Verification",
+    "__version__",
+    "bench",
+    "bench_files",
+    "capture",
+    "capture_files",
+    "characterize_device",
+    "counters",
+    "doctor",
+    "generate",
+    "open",
+    "parse",
+    "read",
+    "run",
+    "sweep",
+]
+
+
+class _Package(ModuleType):
+    """Imports what it offers when it is first used, so that `import tracekit` is quick."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        return getattr(import_module("tracekit.api"), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # The import system binds a part such as tracekit.capture here, where a function of that
+        # name is offered.
+        if not (isinstance(value, ModuleType) and name in __all__):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

@@ -5,33 +5,54 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, ClassVar, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from tracekit import __version__
-from tracekit.commands import CLASSES, COMMANDS, GROUPS, RUN_PROGRAMS
+from tracekit.commands import COMMANDS, GROUPS, RUN_PROGRAMS, function_name, load
 from tracekit.errors import TracekitError, escape, foreign_error
+from tracekit.version import __version__
 
 
-class _Program(TyperGroup):
-    """Lists groups of commands in their place among commands, and ends quietly without a reader."""
+class _Group(TyperGroup):
+    """A group that knows its commands by name and imports one when it is used."""
+
+    summaries: ClassVar[Mapping[str, str]] = COMMANDS
+    folder: ClassVar[str] = ""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
-        """Return the names in the order of COMMANDS."""
-        return [command.__name__ for command in COMMANDS]
+        """Return the names in the order of the help."""
+        return list(self.summaries)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - typer's signature
+        """Return the command, None for a name that is none."""
+        if cmd_name not in self.summaries:
+            return None
+        if cmd_name not in self.commands:
+            command = _command(cmd_name, self.folder)
+            command.short_help = self.summaries[cmd_name]
+            self.commands[cmd_name] = command
+        return self.commands[cmd_name]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's signature
+        """Write a line for each command, which need not be imported for that."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.summaries.items()))
+
+
+class _Program(_Group):
+    """The commands; ends quietly when nobody reads its output."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command; numpy, loaded behind this, gets no threads that nothing here uses.
 
         They wait for work in a loop for a moment: a tenth of a second of a short command.
         """
-        found = super().resolve_command(ctx, args)
-        if found[0] not in {command.__name__ for command in RUN_PROGRAMS}:
+        if args and args[0] in self.summaries and args[0] not in RUN_PROGRAMS:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        return found
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; typer itself would take a reader who went away for a failure."""
@@ -55,20 +76,19 @@ app = typer.Typer(
 )
 
 
-def _add(command: Callable[..., Any]) -> None:
-    """Register a command, or a group under its own name with its sub-commands."""
-    if command not in GROUPS:
-        app.command(cls=CLASSES.get(command))(command)
-        return
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    group.callback()(command)
-    for part in GROUPS[command]:
-        group.command()(part)
-    app.add_typer(group, name=command.__name__)
-
-
-for _command in COMMANDS:
-    _add(_command)
+def _command(name: str, folder: str) -> Any:
+    """Make a command, or a group with its sub-commands, of its module."""
+    module = load(name, folder)
+    function = getattr(module, function_name(name))
+    own = typer.Typer(add_completion=False, rich_markup_mode=None)
+    if not folder and name in GROUPS:
+        kind = type("_Part", (_Group,), {"summaries": GROUPS[name], "folder": name})
+        own.callback(cls=kind, no_args_is_help=True)(function)
+    else:
+        own.command(name, cls=getattr(module, "CLASS", None))(function)
+    made = typer.main.get_command(own)
+    made.name = name
+    return made
 
 
 def _version(value: bool) -> None:

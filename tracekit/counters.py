@@ -733,7 +733,7 @@ class CountersOptions:
                 hint="tracekit counters -o FOLDER -- COMMAND",
             )
         if not 1 <= self.runs <= MAX_RUNS:
-            raise UsageError(f"--runs {self.runs}: not from 1 to {MAX_RUNS}")
+            raise UsageError(f"--repeat {self.runs}: not from 1 to {MAX_RUNS}")
         if self.workload and (not self.workload.isprintable() or len(self.workload) > 80):
             raise UsageError(f"--workload {self.workload!r}: not a name of at most 80 characters")
 
@@ -748,7 +748,7 @@ def count_events(
 ) -> dict[str, Any]:
     """Count into `output`/counters and return the answer, counters.json.
 
-    Each run is kept when it ends: after an interruption, or with more --runs, the same command
+    Each run is kept when it ends: after an interruption, or with more --repeat, the same command
     goes on. Other workloads of the folder stay.
     """
     if options.command:

@@ -13,10 +13,11 @@ import msgspec
 import pyarrow as pa
 from msgspec import UNSET, UnsetType
 
-from tracekit import __version__, tables
+from tracekit import tables
 from tracekit.arrow import open_table
 from tracekit.errors import InputError, first_line
 from tracekit.tables import SCHEMA_VERSION
+from tracekit.version import __version__
 
 LARGEST = (1 << 63) - 1
 """What a column can hold, so that any number of the folder fits."""

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracekit.analyze import analyze
+from tracekit.choices import BenchPace, RunReplay, check_choice
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError, UsageError, foreign_error
 from tracekit.free_space import Need, check_rooms
@@ -40,7 +41,6 @@ from tracekit.workload.requests import (
     target_need,
 )
 
-REPLAYS = ("file", "null", "none")
 DEFAULT_REPLAY_SECONDS = 5.0
 
 
@@ -53,15 +53,14 @@ class PipelineOptions:
     base: str | None = None  # device profiles; None takes the default of `recommend`
     nvm: str | None = None
     capacities_bytes: tuple[int, ...] = ()
-    replay: str = "file"  # one of REPLAYS
+    replay: str = "file"  # of RunReplay
     replay_seconds: float = DEFAULT_REPLAY_SECONDS  # of the trace, from its start; 0 is all
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, before any stage runs."""
-        if self.replay not in REPLAYS:
-            raise UsageError(f"--replay {self.replay}: not one of {', '.join(REPLAYS)}")
+        check_choice(self.replay, RunReplay, option="--replay")
         if not 0 <= self.replay_seconds < 1e9:
-            raise UsageError(f"--replay-seconds {self.replay_seconds}: not a number of seconds")
+            raise UsageError(f"--replay-duration {self.replay_seconds}: not a length of time")
 
 
 @dataclass(frozen=True)
@@ -253,8 +252,8 @@ class BenchOptions:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, before anything is made."""
-        if self.pace not in (None, "open", "fast"):
-            raise UsageError(f"--pace {self.pace}: not open or fast")
+        if self.pace is not None:
+            check_choice(self.pace, BenchPace, option="--pace")
         if self.depth is not None and self.depth < 1:
             raise UsageError(f"--depth {self.depth}: not a number of requests")
         if self.engine == "null" and self.target is not None:

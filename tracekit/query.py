@@ -13,7 +13,7 @@ import shlex
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from duckdb import DuckDBPyConnection
+from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from tracekit.errors import InputError, TracekitError, UsageError, first_line
 from tracekit.metadata import impossible_values
@@ -156,16 +156,22 @@ def _columns(file: str, notes: list[str]) -> dict[str, str]:
 
 
 __all__ = [
+    "Database",
+    "DuckDBPyRelation",
     "Query",
     "Rows",
     "add_view",
     "ask",
+    "computed",
     "connect",
     "connect_locked",
     "empty",
     "read",
+    "rows_of",
     "run",
+    "select",
     "stream",
+    "view",
     "views",
 ]
 
@@ -308,18 +314,35 @@ def views(connection: DuckDBPyConnection) -> list[str]:
     return [name for (name,) in found]
 
 
+class Database:
+    """A database of a trace folder that also has the tables that stages add while it is open."""
+
+    def __init__(self, folder: TraceFolder, *, memory_mib: int = DEFAULT_MEMORY_MIB) -> None:
+        self._folder = folder
+        self._connection = empty(near=folder.path, memory_mib=memory_mib)
+        self._root = _plain_path(self._connection, folder.path)
+        self._known: dict[str, list[Path]] = {}
+
+    def connection(self) -> DuckDBPyConnection:
+        """Return the connection, with a view for each table that the folder holds now."""
+        tables = _tables(self._root)
+        if tables != self._known:
+            self._folder.check_tables(MADE_BY)
+        for name, files in tables.items():
+            if name not in self._known:
+                add_view(self._connection, name, *files)
+            elif files != self._known[name]:
+                _show_files(self._connection, name, files)
+        self._known = tables
+        return self._connection
+
+
 def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
     """Make Parquet files visible as `name`, and the views of `analyzers/lib` that stand on it.
 
     Those of which each replay or run has its own file have each row's file as `filename`.
     """
-    paths = [glob.escape(str(file)) for file in files]
-    try:
-        relation = connection.read_parquet(paths, filename=name in FILES_OF_VIEWS)
-    except duckdb.Error as error:
-        hint = f"remove it: rm -r {shlex.quote(str(files[0]))}"
-        raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None
-    relation.create_view(name)
+    _show_files(connection, name, files)
     if name == "file_runs":
         _execute(connection, "lib/t95", quantiles=_student_quantiles())
     for view in VIEWS_SQL.get(name, ()):
@@ -341,6 +364,16 @@ def _student_quantiles() -> list[float]:
     return quantiles
 
 
+def _show_files(connection: DuckDBPyConnection, name: str, files: Sequence[Path]) -> None:
+    paths = [glob.escape(str(file)) for file in files]
+    try:
+        relation = connection.read_parquet(paths, filename=name in FILES_OF_VIEWS)
+    except duckdb.Error as error:
+        hint = f"remove it: rm -r {shlex.quote(str(files[0]))}"
+        raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None
+    relation.create_view(name)
+
+
 def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     """Run one file of `analyzers/` and return its result as an Arrow table.
 
@@ -350,6 +383,30 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     query = read(name)
     with _file_errors(query):
         return connection.sql(query.text, params=query.values(parameters) or None).to_arrow_table()
+
+
+def computed(connection: DuckDBPyConnection, name: str) -> DuckDBPyRelation:
+    """Return the result of one file of `analyzers/`, with its defaults, as a lazy relation."""
+    query = read(name)
+    with _file_errors(query):
+        return connection.sql(query.text, params=query.values({}) or None)
+
+
+def select(connection: DuckDBPyConnection, text: str) -> DuckDBPyRelation:
+    """Return the result of a user's statement, which must read, as a lazy relation."""
+    with _user_errors():
+        _must_read(connection, text)
+        return connection.sql(text)
+
+
+def view(connection: DuckDBPyConnection, name: str) -> DuckDBPyRelation:
+    """Return a view as a lazy relation; `name` is one of `views`."""
+    return connection.view(name)
+
+
+def rows_of(relation: DuckDBPyRelation, column: str, *, value: str) -> DuckDBPyRelation:
+    """Return the rows whose column has the value."""
+    return relation.filter(duckdb.ColumnExpression(column) == duckdb.ConstantExpression(value))
 
 
 def stream(connection: DuckDBPyConnection, name: str, **parameters: int) -> Iterator[Any]:

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from tracekit import __version__
 from tracekit.errors import InputError, UsageError, named_for
 from tracekit.metadata import TABLES, Source, TraceInfo, check_table, read_object, validate
 from tracekit.tables import COMPLETIONS, ROW_GROUP_ROWS, SCHEMA_VERSION
+from tracekit.version import __version__
 
 
 def encodings(schema: Any) -> dict[str, Any]:

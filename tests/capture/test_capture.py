@@ -185,7 +185,7 @@ def test_compressed_files_hold_the_same_kind_of_records(disk: Disk, tmp_path: Pa
 @pytest.mark.parametrize("time", ["0.5", "500ms"])
 def test_for_a_time_without_a_command(disk: Disk, tmp_path: Path, time: str) -> None:
     # WHEN nothing happens on the disk for half a second
-    done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--for", time, "--json")
+    done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--duration", time, "--json")
     # THEN the capture ends by itself and is empty or nearly so
     assert done.returncode == 0, done.stderr
     assert 400_000_000 < json.loads(done.stdout)["duration_ns"] < 3_000_000_000

@@ -118,9 +118,9 @@ def test_what_is_no_block_device(tmp_path: Path) -> None:
 
 def test_a_command_and_a_time(disk: Disk, tmp_path: Path) -> None:
     output = str(tmp_path / "trace")
-    done = run_capture(disk.device, "-o", output, "--for", "1", "--", "true")
+    done = run_capture(disk.device, "-o", output, "--duration", "1", "--", "true")
     assert done.returncode == 2
-    assert "--for and a command were both given" in done.stderr
+    assert "--duration and a command were both given" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_command_and_a_time(disk: Disk, tmp_path: Path) -> None:
     [("1x", "'1x' is not a time"), ("-1", "'-1' is not a time"), ("1ms", "'1ms' is too short")],
 )
 def test_a_time_that_is_none(disk: Disk, tmp_path: Path, time: str, complaint: str) -> None:
-    done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--for", time)
+    done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--duration", time)
     assert done.returncode == 2
     assert f"--for: {complaint}" in done.stderr
     assert done.stderr.count("\n") == 2
@@ -160,7 +160,7 @@ def test_who_is_not_root(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     "option",
-    [("--source", "perf"), ("--compress", "xz"), ("--buffer", "32")],
+    [("--source", "perf"), ("--compress", "xz"), ("--buffer", "32MiB")],
     ids=lambda one: one[0],
 )
 def test_options_of_block_events_with_files(tmp_path: Path, option: tuple[str, str]) -> None:

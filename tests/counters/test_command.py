@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "perf").chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
     monkeypatch.setattr(
-        "tracekit.counters.PLAIN",
+        import_module("tracekit.counters"),
+        "PLAIN",
         {**os.environ, "PATH": f"{place}:{os.environ['PATH']}", "COUNTER": str(tmp_path / "n")},
     )
     monkeypatch.setenv("COUNTER", str(tmp_path / "n"))
@@ -78,7 +80,7 @@ def test_software_events_of_a_real_command(tmp_path: Path) -> None:
     # GIVEN a command that opens 200 files and says how fast
     script = "i=0; while [ $i -lt 200 ]; do : < /dev/null; i=$((i+1)); done; echo did 200 ops/s"
     ran = tracekit(
-        "-o", tmp_path / "out", "--workload", "opens", "--runs", "2",
+        "-o", tmp_path / "out", "--workload", "opens", "--repeat", "2",
         "--throughput", "([0-9]+) ops/s", "--", "sh", "-c", script,
     )  # fmt: skip
     assert ran.exit_code == 0, ran.output
@@ -111,10 +113,10 @@ def test_hardware_events_that_take_turns(tmp_path: Path) -> None:
     )
     arguments: list[str | Path] = ["-o", tmp_path / "out", "--workload", "w", "--summary", summary]
     command = ["--", "sh", "-c", write]
-    ran = tracekit(*arguments, "--runs", "3", *command)
+    ran = tracekit(*arguments, "--repeat", "3", *command)
     assert ran.exit_code == 0, ran.output
     # WHEN more runs are asked for, THEN those that are there count already
-    ran = tracekit(*arguments, "--runs", "5", *command)
+    ran = tracekit(*arguments, "--repeat", "5", *command)
     assert ran.exit_code == 0, ran.output
     found = [row for row in rows(tmp_path / "out", "counters") if row["event"] == "L1-dcache-loads"]
     assert [row["count"] for row in found] == [1000, 2000, 4000, 8000, 16000]
@@ -136,7 +138,16 @@ def test_hardware_events_that_take_turns(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("stand_in")
 def test_a_run_that_fails_keeps_those_before(tmp_path: Path) -> None:
     script = f"echo x >> {tmp_path}/n2; [ $(wc -l < {tmp_path}/n2) -lt 3 ]"
-    arguments: list[str | Path] = ["-o", tmp_path / "out", "--runs", "4", "--", "sh", "-c", script]
+    arguments: list[str | Path] = [
+        "-o",
+        tmp_path / "out",
+        "--repeat",
+        "4",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]
     ran = tracekit(*arguments)
     assert isinstance(ran.exception, TracekitError)
     assert "sh ended with code 1" in str(ran.exception)
@@ -150,20 +161,29 @@ def test_what_perf_does_not_know_or_may_not_do(
 ) -> None:
     # GIVEN an event that this perf does not know, THEN it is named and the others are counted
     ran = tracekit(
-        "-o", tmp_path / "out", "--events", "page-faults no-such-event", "--runs", "1", "--", "true"
+        "-o",
+        tmp_path / "out",
+        "--events",
+        "page-faults no-such-event",
+        "--repeat",
+        "1",
+        "--",
+        "true",
     )
     assert ran.exit_code == 0, ran.output
     assert "not counted (this perf does not know it): no-such-event" in ran.stdout
     # GIVEN a tracepoint of which perf may count the user's part alone, THEN that is said
     ran = tracekit(
-        "-o", tmp_path / "c", "--events", "page-faults of:the-kernel", "--runs", "1", "--", "true"
+        "-o", tmp_path / "c", "--events", "page-faults of:the-kernel", "--repeat", "1", "--", "true"
     )
     assert ran.exit_code == 0, ran.output
     reason = "no permission: perf counts user space alone, and this happens in the kernel"
     assert f"not counted ({reason}): of:the-kernel" in ran.stdout
     # GIVEN that perf may count nothing, THEN the error says what to change
     monkeypatch.setenv("FORBIDDEN", "1")
-    monkeypatch.setattr("tracekit.counters.PLAIN", {**os.environ, "FORBIDDEN": "1"})
+    monkeypatch.setattr(
+        import_module("tracekit.counters"), "PLAIN", {**os.environ, "FORBIDDEN": "1"}
+    )
     ran = tracekit("-o", tmp_path / "b", "--", "true")
     assert isinstance(ran.exception, TracekitError)
     assert "no permission" in str(ran.exception)
@@ -260,7 +280,7 @@ def test_the_report_has_the_heat_map(tmp_path: Path) -> None:
     [
         ([], "one of both is wanted"),
         (["--from", "x.json", "--", "true"], "one of both is wanted"),
-        (["--runs", "0", "--", "true"], "--runs 0"),
+        (["--repeat", "0", "--", "true"], "--repeat 0"),
         (["--", "no-such-command"], "there is no command 'no-such-command'"),
         (["--from", "none.json"], "none.json: cannot be read"),
         (["--from", f"{RECORDED}/hardware-1.json=fast"], "'fast' is not a throughput"),

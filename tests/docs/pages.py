@@ -11,7 +11,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from tracekit.cli import app
-from tracekit.commands import COMMANDS, GROUPS
+from tracekit.commands import COMMANDS, GROUPS, function_name, load
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "commands"
 INDEX = """\
@@ -45,11 +45,11 @@ def pages() -> dict[Path, str]:
     """Return the path and the text of every page."""
     rows = []
     found = {}
-    for command in COMMANDS:
-        name = command.__name__
+    for name in COMMANDS:
+        command = getattr(load(name), function_name(name))
         first = (inspect.getdoc(command) or "").partition("\n\n")[0].replace("\n", " ")
         rows.append(f"| [{name}]({name}.md) | {first} |\n")
-        parts = [part.__name__ for part in GROUPS.get(command, ())]
+        parts = list(GROUPS.get(name, ()))
         found[FOLDER / f"{name}.md"] = (
             f"# tracekit {name}\n\n```text\n{help_text(name)}\n```\n\n"
             + "".join(f"## {part}\n\n```text\n{help_text(name, part)}\n```\n\n" for part in parts)

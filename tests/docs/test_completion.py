@@ -11,7 +11,7 @@ import pytest
 from tracekit.commands import COMMANDS
 
 SCRIPTS = sysconfig.get_path("scripts")
-NAMES = [command.__name__ for command in COMMANDS]
+NAMES = list(COMMANDS)
 
 
 def complete_in_bash(line: str) -> list[str]:

@@ -26,7 +26,7 @@ def tracekit(*words: str) -> subprocess.CompletedProcess[str]:
 def test_run_takes_the_sample_to_a_report_and_an_answer(tmp_path: Path) -> None:
     # WHEN the sample is run with a replay of its first two seconds on a file
     trace = tmp_path / "demo"
-    result = tracekit("run", str(SAMPLE), "-o", str(trace), "--replay-seconds", "2")
+    result = tracekit("run", str(SAMPLE), "-o", str(trace), "--replay-duration", "2s")
     # THEN it ends well, with the path of the report and four lines of answer
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
@@ -59,7 +59,7 @@ def test_run_takes_the_sample_to_a_report_and_an_answer(tmp_path: Path) -> None:
 def test_the_same_folder_is_reported_in_the_same_bytes_by_two_processes(tmp_path: Path) -> None:
     trace = tmp_path / "demo"
     made = tracekit(
-        "run", str(SAMPLE), "-o", str(trace), "--replay", "null", "--replay-seconds", "1"
+        "run", str(SAMPLE), "-o", str(trace), "--replay", "null", "--replay-duration", "1s"
     )
     assert made.returncode == 0, made.stderr
     again = tracekit("report", str(trace), "-o", str(tmp_path / "again.html"))

@@ -108,7 +108,7 @@ def circles() -> list[set[str]]:
     modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in product()}
     modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
     graph = {
-        name: {part for whole in imports(path) for part in (whole, whole.rpartition(".")[0])}
+        name: {whole if whole in modules else whole.rpartition(".")[0] for whole in imports(path)}
         & modules.keys() - {name}
         for name, path in modules.items()
     }

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tests.house import budgets
 from tests.house.tree import files, place
-from tracekit.commands import GROUPS
 
-GROUP_FOLDERS = [f"{group.__name__}/" for group in GROUPS]
+OF_OPTIONS = ("tracekit/commands/", "tracekit/api/")
 
 
 def over(sizes: dict[str, int], limit: int) -> list[str]:
@@ -35,11 +34,9 @@ def python_function_lines() -> dict[str, int]:
     found = {}
     for path in files("*.py"):
         for node, size in budgets.python_functions(path.read_text()):
-            # A command's parameters are the table of its options: only its body counts.
-            is_command = place(path) in {
-                f"tracekit/commands/{folder}{node.name}.py" for folder in ("", *GROUP_FOLDERS)
-            }
-            options = node.body[0].lineno - node.lineno if is_command else 0
+            # Parameters of commands and of the API are a table of options: only the body counts.
+            has_options = place(path).startswith(OF_OPTIONS)
+            options = node.body[0].lineno - node.lineno if has_options else 0
             found[f"{place(path)}: {node.name}"] = size - options
     return found
 
@@ -70,11 +67,9 @@ def python_parameters() -> list[tuple[str, list[str], int]]:
 
 
 def test_python_parameters() -> None:
-    # A command's parameters are its options, one line of help each.
+    # A command's parameters are its options, one line of help each; a call of the API has the same.
     counts = {
-        what: count
-        for what, _, count in python_parameters()
-        if not what.startswith("tracekit/commands/")
+        what: count for what, _, count in python_parameters() if not what.startswith(OF_OPTIONS)
     }
     assert over(counts, budgets.PYTHON_PARAMETERS) == []
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import keyword
 import subprocess
 
 import pytest
 
 from tests.house.tree import MADE, ROOT, files, place
-from tracekit.commands import COMMANDS, GROUPS
+from tracekit.commands import COMMANDS, GROUPS, function_name
 
 TOP_LEVEL = {
     ".ci",
@@ -31,7 +30,7 @@ TOP_LEVEL = {
     "tracekit",
 }
 MADE_BY_TOOLS = MADE | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".github"}
-NAMES = [command.__name__ for command in COMMANDS]
+NAMES = list(COMMANDS)
 PIPELINE = [
     "capture",
     "lab",
@@ -58,11 +57,6 @@ PIPELINE = [
 ]
 
 
-def module(name: str) -> str:
-    """Return the module of a command: a word of the language has a line behind it there."""
-    return f"{name}_" if keyword.iskeyword(name) else name.replace("-", "_")
-
-
 def test_top_level_names_are_fixed() -> None:
     assert {path.name for path in ROOT.iterdir()} - MADE_BY_TOOLS == TOP_LEVEL
 
@@ -75,21 +69,22 @@ def test_commands_stand_in_the_order_of_the_pipeline() -> None:
 def test_a_command_has_its_file_page_and_tests(name: str) -> None:
     # GIVEN a command, THEN the same word names its module, its page and its tests
     folder = ROOT / "tracekit" / "commands"
-    assert (folder / f"{module(name)}.py").is_file() != (folder / name / "__init__.py").is_file()
+    module = folder / f"{function_name(name)}.py"
+    assert module.is_file() != (folder / name / "__init__.py").is_file()
     assert (ROOT / "docs" / "commands" / f"{name}.md").is_file()
-    assert files("test_*.py", under=f"tests/{module(name)}") or files(
+    assert files("test_*.py", under=f"tests/{function_name(name)}") or files(
         f"test_{name}.py", under="tests"
     )
 
 
 def test_no_command_module_is_left_over() -> None:
     folder = ROOT / "tracekit" / "commands"
-    groups = {group.__name__: parts for group, parts in GROUPS.items()}
-    shared = {"__init__", "provenance"}
-    assert {path.stem for path in folder.glob("*.py")} - shared == {*map(module, NAMES)} - {*groups}
-    for name, parts in groups.items():
+    shared = {"__init__", "options"}
+    single = {function_name(name) for name in NAMES} - {*GROUPS}
+    assert {path.stem for path in folder.glob("*.py")} - shared == single
+    for name, parts in GROUPS.items():
         modules = {path.stem for path in (folder / name).glob("*.py")}
-        assert modules - {"__init__"} == {part.__name__ for part in parts}
+        assert modules - {"__init__"} == {*parts}
 
 
 def test_every_analysis_has_an_example_by_hand() -> None:

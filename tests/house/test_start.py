@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-HELP_LIMIT_S = 0.3
+HELP_LIMIT_S = 0.2
 RUNS = 7
 SLOW = {
     "_cffi_backend",

@@ -51,7 +51,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]
     done = lab(
         *("run", "--disk", "fs=256MiB", "--disk", "swap=32MiB:50us"),
         *("--share", str(share), "--package", "libstdc++6"),
-        *("--memory", "1536", "-o", str(out), "--", "python3", "captures.py"),
+        *("--memory", "1536MiB", "-o", str(out), "--", "python3", "captures.py"),
     )
     assert done.returncode == 0, done.stderr + done.stdout
     return json.loads(done.stdout), out / "files"

@@ -17,7 +17,7 @@ from tracekit.lab.session import Job
     ("words", "message"),
     [
         (["run", "--disk", "root=1G", "--", "true"], "'root=1G' is no disk"),
-        (["run", "--pmem", "1G", "--memory", "512", "--", "true"], "does not fit"),
+        (["run", "--pmem", "1G", "--memory", "512MiB", "--", "true"], "does not fit"),
         (["run", "--pmem", "64M", "--disk", "fs=64M:1ms", "--", "true"], "both given"),
         (["run", "--share", "no-such-folder", "--", "true"], "no-such-folder is not a folder"),
         (["run", "-o", ".", "--", "true"], ". exists already"),

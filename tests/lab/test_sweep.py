@@ -22,7 +22,7 @@ def test_durable_writes_wait_for_a_slow_disk_and_hardly_on_dax(tmp_path: Path) -
     out = tmp_path / "out"
     command = [sys.executable, "-m", "tracekit", "sweep", "varmail", "--exact", "-o", str(out)]
     command += [word for target in TARGETS for word in ("--target", target)]
-    command += ["--files", "200", "--threads", "2", "--duration", "1s", "--runs", "2", "--json"]
+    command += ["--files", "200", "--threads", "2", "--duration", "1s", "--repeat", "2", "--json"]
     # WHEN it is swept
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -59,7 +59,7 @@ def test_slower_memory_adds_its_time_to_each_line_that_is_read(tmp_path: Path) -
     for target in ("dram=lab:dax=512MiB", "pcm=lab:dax=512MiB:100ns:450ns"):
         command += ["--target", target]
     command += ["--files", "50", "--vary", "mean_size=64KiB", "--vary", "size_shape=0"]
-    command += ["--threads", "1", "--duration", "500ms", "--runs", "1", "--no-report"]
+    command += ["--threads", "1", "--duration", "500ms", "--repeat", "1", "--no-report"]
     # WHEN whole files are read there
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -58,7 +58,7 @@ def make(name: str, output: Path, *, recipe: Recipe | None = None) -> None:
     packages = [word for package in recipe.packages for word in ("--package", package)]
     lab = [sys.executable, "-m", "tracekit", "lab", "capture", *DISKS, *packages]
     lab += ["--limit", recipe.limit, "--share", str(HERE / name), "--prepare", recipe.prepare]
-    lab += ["--memory", str(recipe.memory_mib)]
+    lab += ["--memory", f"{recipe.memory_mib}MiB"]
     lab += ["--compress", "xz", "-o", str(output), "--", *recipe.command]
     subprocess.run(lab, check=True)
 

@@ -115,7 +115,7 @@ def test_what_is_no_trace_leaves_nothing(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"replay": "tape"}, "--replay tape: not one of file, null, none"),
-        ({"replay_seconds": -1.0}, "--replay-seconds -1.0: not a number of seconds"),
+        ({"replay_seconds": -1.0}, "--replay-duration -1.0: not a length of time"),
     ],
 )
 def test_options_are_checked_before_any_stage(options: dict[str, object], message: str) -> None:

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
 from tracekit.cli import app
-from tracekit.commands.simulate import SIMULATIONS
+from tracekit.commands import GROUPS
 from tracekit.errors import TracekitError
 from tracekit.store import TraceFolder
 
-NAMES = [command.__name__ for command in SIMULATIONS]
+NAMES = list(GROUPS["simulate"])
 # What a command reads beside `requests`, made by these commands before it.
 NEEDS = {
     "cache": ("classify",),

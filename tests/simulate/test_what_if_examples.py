@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.house.tree import ROOT
-from tests.simulate.asking import SMALL, assert_finite, prepare
+from tests.simulate.asking import NAMES, SMALL, assert_finite, prepare
 from tests.simulate.tier_traces import tier_trace
 from tracekit.cli import app
-from tracekit.commands.simulate import SIMULATIONS
+from tracekit.commands import load
 
 PAGE = ROOT / "docs" / "what-if.md"
 FILES = sorted((PAGE.parent / "what-ifs").glob("*.toml"))
@@ -27,7 +27,9 @@ SAID = {"tiers": "IOPS per EUR/GB", "endurance": "EUR.", "buffer": "slow: "}
 
 
 def test_each_command_that_takes_a_what_if_has_an_example() -> None:
-    takers = {one.__name__ for one in SIMULATIONS if "what_if" in one.__annotations__}
+    takers = {
+        name for name in NAMES if "what_if" in getattr(load(name, "simulate"), name).__annotations__
+    }
     assert {words[1] for words in COMMANDS} == takers
     assert sorted(ROOT / words[-1] for words in COMMANDS) == FILES
 

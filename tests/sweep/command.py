@@ -13,7 +13,7 @@ from tracekit.cli import app
 from tracekit.errors import TracekitError
 from tracekit.tables import FILE_RUNS
 
-QUICK = ("--duration", "100ms", "--runs", "2", "--cache", "keep", "--no-report")
+QUICK = ("--duration", "100ms", "--repeat", "2", "--cache", "keep", "--no-report")
 SMALL = ("--files", "100", "--threads", "2", "--vary", "mean_size=4KiB")
 
 

@@ -123,7 +123,7 @@ def test_curves_without_a_colour_are_counted(tmp_path: Path) -> None:
         place.mkdir()
     targets = [word for place in places for word in ("--target", f"{place.name}={place}")]
     out = tmp_path / "out"
-    brief = ("--runs", "1", "--duration", "20ms", "--operations")
+    brief = ("--repeat", "1", "--duration", "20ms", "--operations")
     tracekit("sweep", "webproxy", *targets, "-o", out, *SMALL, *QUICK, *brief)
     tracekit("report", out)
     assert "2 more workloads and targets have no curve here" in (out / "report.html").read_text()
@@ -164,7 +164,7 @@ def test_the_tables_are_there_for_sql(tmp_path: Path, target: Path) -> None:
         (("varmail", "--vary", "mean_size=-1"), "--vary mean_size: -1.0 is no size"),
         (("zip", "--io-size", "none"), "--io-size: 'none' is not a size"),
         (("varmail", "--seed", "-1"), "--seed -1: not a number from 0"),
-        (("varmail", "--runs", "0"), "--runs"),
+        (("varmail", "--repeat", "0"), "--repeat"),
         (("varmail", "--cache", "warm"), "--cache"),
         (("varmail", "--duration", "soon"), "--duration"),
         (("varmail", "--target", "x=/nonexistent"), "/nonexistent does not exist make it (mkdir"),

@@ -65,10 +65,10 @@ def test_conditions_and_definitions_are_points_of_their_own(tmp_path: Path, targ
     out, file = tmp_path / "out", tmp_path / "logger.toml"
     command: list[str | Path] = ["sweep", file, "--target", f"here={target}", "-o", out, *QUICK]
     file.write_text(LOGGER.format(times=1))
-    tracekit(*command, "--runs", "2")
-    tracekit(*command, "--runs", "1", "--duration", "60ms")
+    tracekit(*command, "--repeat", "2")
+    tracekit(*command, "--repeat", "1", "--duration", "60ms")
     file.write_text(LOGGER.format(times=5))
-    told = tracekit(*command, "--runs", "1")
+    told = tracekit(*command, "--repeat", "1")
     # WHEN the points are told, THEN only the repeats are one
     points = [row for row in json.loads(told.stdout)["points"] if row["step"] == "all"]
     assert sorted(row["run_count"] for row in points) == [1, 1, 2]
@@ -82,7 +82,7 @@ def test_a_name_is_one_place(tmp_path: Path, target: Path) -> None:
     out, file, other = tmp_path / "out", tmp_path / "logger.toml", tmp_path / "other"
     other.mkdir()
     file.write_text(LOGGER.format(times=1))
-    command: list[str | Path] = ["sweep", file, "-o", out, *QUICK, "--runs", "1"]
+    command: list[str | Path] = ["sweep", file, "-o", out, *QUICK, "--repeat", "1"]
     tracekit(*command, "--target", f"here={target}")
     ended = tracekit(*command, "--target", f"here={other}", code=2)
     assert f"--target here={other}: in this folder here is {target}" in ended.stderr
@@ -152,7 +152,7 @@ def test_memory_of_other_times_is_another_place(tmp_path: Path, target: Path) ->
     file.write_text(LOGGER.format(times=1))
     command: list[str | Path] = ["sweep", file, "-o", out, *QUICK]
     slow = f"m=memory:{target}:100ns:450ns"
-    tracekit(*command, "--runs", "1", "--target", slow)
-    tracekit(*command, "--runs", "2", "--target", slow)
-    ended = tracekit(*command, "--runs", "2", "--target", f"m=memory:{target}", code=2)
+    tracekit(*command, "--repeat", "1", "--target", slow)
+    tracekit(*command, "--repeat", "2", "--target", slow)
+    ended = tracekit(*command, "--repeat", "2", "--target", f"m=memory:{target}", code=2)
     assert f"in this folder m is memory:{target}:100ns:450ns" in ended.stderr

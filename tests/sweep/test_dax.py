@@ -18,6 +18,7 @@ from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.files import MOST_KINDS, dax, named_pairs
 from tracekit.store import TraceFolder
+from tracekit.sweep import grid
 from tracekit.sweep.grid import has_flag, is_dax
 from tracekit.sweep.run import read_runs
 from tracekit.sweep.summary import explain, find_verdicts, paragraphs, summarize_verdicts
@@ -37,7 +38,8 @@ def test_each_workload_is_told_with_its_reason(tmp_path: Path) -> None:
         " may or may not pay for noisy, once and stuck",
         "  noisy: not decided, 0.943 times the steps (0.0115 to 77.1 with 95 % confidence,"
         " 2 runs each)",
-        "  once: not decided, 3 times the steps of one run each: more --runs tell how sure that is",
+        "  once: not decided, 3 times the steps of one run each: more --repeat tell how sure that"
+        " is",
         "  stuck: not decided, one of the targets has not done any step",
         "  webproxy: does not pay, 0.5 times the steps (0.5 to 0.5 with 95 % confidence, 2 runs"
         " each); append costs 120.0 % of the time of all steps on cache: it takes 30 ns and 60.0 %"
@@ -89,7 +91,7 @@ def test_settings_of_one_run_each_are_told_to_be_so() -> None:
     once = {"run_count": 1, "ratio_low": None, "ratio_high": None}
     rows = [verdict(float(n), "not decided", threads=n, **once) for n in (1, 2)]
     ((_, (line,)),) = paragraphs(rows)
-    assert "not decided in 2 by one run each: more --runs tell; 1 times" in line
+    assert "not decided in 2 by one run each: more --repeat tell; 1 times" in line
 
 
 def test_a_step_that_one_target_never_did_is_no_reason() -> None:
@@ -183,8 +185,8 @@ def test_a_sweep_with_dax_says_for_what_it_pays(
     # GIVEN two directories of one file system, of which one is said to do DAX
     for name in ("pm", "disk"):
         (tmp_path / name).mkdir()
-    monkeypatch.setattr("tracekit.sweep.grid.is_dax", lambda directory: directory.name == "pm")
-    words = ["sweep", "varmail", "-o", str(tmp_path / "out"), "--runs", "2", "--cache", "keep"]
+    monkeypatch.setattr(grid, "is_dax", lambda directory: directory.name == "pm")
+    words = ["sweep", "varmail", "-o", str(tmp_path / "out"), "--repeat", "2", "--cache", "keep"]
     words += [part for name in ("pm", "disk") for part in ("--target", f"{name}={tmp_path / name}")]
     words += ["--files", "40", "--threads", "1", "--duration", "100ms"]
     ended = CliRunner().invoke(app, words)
@@ -206,7 +208,7 @@ def test_memory_that_stands_for_dax_has_its_times_and_is_told(tmp_path: Path, ta
     disk.mkdir()
     memory.mkdir()
     ended = tracekit(
-        *("sweep", "varmail", "-o", out, "--runs", "2", "--cache", "keep", "--duration", "100ms"),
+        *("sweep", "varmail", "-o", out, "--repeat", "2", "--cache", "keep", "--duration", "100ms"),
         *("--files", "40", "--threads", "1", "--vary", "mean_size=4KiB"),
         *("--target", f"pcm=memory:{memory}:2us:5us", "--target", f"disk={disk}"),
     )

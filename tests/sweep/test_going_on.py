@@ -23,7 +23,7 @@ from tracekit.cli import app
 def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, target: Path) -> None:
     out = tmp_path / "out"
     command = ["sweep", "varmail", "--target", str(target), "-o", str(out), *SMALL]
-    long = [*command, "--runs", "20", "--duration", "300ms", "--cache", "keep", "--no-report"]
+    long = [*command, "--repeat", "20", "--duration", "300ms", "--cache", "keep", "--no-report"]
     # Tests that run in the background of a shell have inherited that SIGINT is ignored.
     plain = ["env", "--default-signal", sys.executable, "-m", "tracekit"]
     child = subprocess.Popen([*plain, *long], stderr=subprocess.DEVNULL)
@@ -37,7 +37,7 @@ def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, ta
     assert list(target.iterdir()) == []
     told = json.loads(
         tracekit(
-            *command, "--runs", str(done + 1), "--duration", "300ms", "--cache", "keep", "--json"
+            *command, "--repeat", str(done + 1), "--duration", "300ms", "--cache", "keep", "--json"
         ).stdout
     )
     assert (told["kept"], told["made"]) == (done, 1)
@@ -48,7 +48,7 @@ def test_a_killed_sweep_loses_nothing_and_leaves_nothing(tmp_path: Path, target:
     out = tmp_path / "out"
     command = ["sweep", "varmail", "--target", str(target), "-o", str(out), *SMALL]
     command += ["--duration", "300ms", "--cache", "keep", "--no-report"]
-    long = [sys.executable, "-m", "tracekit", *command, "--runs", "20"]
+    long = [sys.executable, "-m", "tracekit", *command, "--repeat", "20"]
     child = subprocess.Popen(long, stderr=subprocess.DEVNULL)
     wait_for(lambda: len(list(out.glob("files/runs/*.json"))) >= 2)
     child.kill()
@@ -56,7 +56,7 @@ def test_a_killed_sweep_loses_nothing_and_leaves_nothing(tmp_path: Path, target:
     wait_for(lambda: not list(target.iterdir()))  # its program ends by itself
     before = {file: file.read_bytes() for file in out.glob("files/runs/*.json")}
     # WHEN the same command goes on
-    told = json.loads(tracekit(*command, "--runs", str(len(before) + 1), "--json").stdout)
+    told = json.loads(tracekit(*command, "--repeat", str(len(before) + 1), "--json").stdout)
     # THEN what was done is as it was, the rest is appended, and the table has both
     assert (told["kept"], told["made"], told["missing"]) == (len(before), 1, [])
     assert all(file.read_bytes() == data for file, data in before.items())
@@ -89,7 +89,7 @@ def test_a_disk_that_fills_up_in_a_run_is_told_and_the_run_made_again(
     # GIVEN a run in whose middle somebody else takes all the space
     out, other = tmp_path / "out", small_disk / "other"
     command = ["sweep", "fileserver", "--target", f"small={small_disk}", "-o", str(out)]
-    command += ["--files", "10", "--threads", "1", "--vary", "mean_size=16KiB", "--runs", "1"]
+    command += ["--files", "10", "--threads", "1", "--vary", "mean_size=16KiB", "--repeat", "1"]
     command += ["--duration", "1s", "--cache", "keep", "--no-report"]
 
     def fill() -> None:

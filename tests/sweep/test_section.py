@@ -146,7 +146,7 @@ def test_a_label_of_a_users_own_has_a_colour() -> None:
 def test_the_page_has_figures_and_the_command(tmp_path: Path) -> None:
     place, out = tmp_path / "target", tmp_path / "out"
     place.mkdir()
-    words = ["sweep", "webproxy", "--target", f"here={place}", "-o", str(out), "--runs", "1"]
+    words = ["sweep", "webproxy", "--target", f"here={place}", "-o", str(out), "--repeat", "1"]
     words += ["--files", "40", "--threads", "1,2", "--duration", "100ms", "--cache", "keep"]
     ended = CliRunner().invoke(app, words)
     assert ended.exit_code == 0, ended.output

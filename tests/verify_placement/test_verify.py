@@ -82,7 +82,7 @@ def brute_force_ns(on_nvm: set[Any], profiles: tuple[Profile, Profile]) -> float
 def test_the_replay_takes_what_the_model_says(folder: TraceFolder) -> None:
     # WHEN the whole trace is replayed on emulated devices
     # (a busy machine makes them late, so wide limits)
-    done = verify(folder, "--repeats", "2", *BUSY)
+    done = verify(folder, "--repeat", "2", *BUSY)
     # THEN the prediction is that of an explicit sum, and it held
     assert done.exit_code == 0, done.output
     assert "The prediction held" in done.stdout
@@ -115,7 +115,7 @@ def test_what_depends_on_the_order_of_requests_is_walked(
     # GIVEN a recommendation for a disk whose head moves, or for requests that queue
     recommend(folder, Recommend(base=base, nvm="dax-pcm", queueing=queueing))
     # WHEN the whole trace is verified
-    done = verify(folder, "--repeats", "1", "--seconds", "100", *BUSY)
+    done = verify(folder, "--repeat", "1", "--duration", "100s", *BUSY)
     # THEN the prediction is that of the recommendation, which tests/simulate prove
     assert ends_with_a_verdict(done)
     told = result_of(folder)
@@ -145,7 +145,7 @@ def test_heads_of_several_devices_cannot_be_one(tmp_path: Path) -> None:
 
 
 def test_the_replays_and_their_table_are_kept(folder: TraceFolder) -> None:
-    assert ends_with_a_verdict(verify(folder, "--repeats", "2", *BUSY))
+    assert ends_with_a_verdict(verify(folder, "--repeat", "2", *BUSY))
     table = pq.read_table(folder.path / "verification.parquet")
     assert table.schema.names == VERIFICATION.names
     assert table["devices"].to_pylist() == ["base", "placement"] * 2
@@ -154,14 +154,14 @@ def test_the_replays_and_their_table_are_kept(folder: TraceFolder) -> None:
         assert pq.read_table(place / "completions.parquet").num_rows >= COUNT
     assert sorted(path.name for path in folder.path.parent.iterdir()) == ["trace"]
     # again: what was kept is replaced
-    assert ends_with_a_verdict(verify(folder, "--repeats", "1", *BUSY))
+    assert ends_with_a_verdict(verify(folder, "--repeat", "1", *BUSY))
 
 
 def test_only_the_first_requests_are_replayed(folder: TraceFolder) -> None:
     base_ns = json.loads((folder.path / "recommendation.json").read_text())["answer"][
         "base_elapsed_ns"
     ]
-    done = verify(folder, "--seconds", str(base_ns / 2e9), "--repeats", "1", *BUSY)
+    done = verify(folder, "--duration", str(base_ns / 2e9), "--repeat", "1", *BUSY)
     assert done.exit_code == 0, done.output
     told = result_of(folder)
     assert told["requests"] == COUNT // 2
@@ -174,7 +174,7 @@ def test_a_prediction_that_does_not_hold_is_told_by_the_exit_code(
 ) -> None:
     # GIVEN files in place of the devices: they are far faster than the base of the model
     targets = ("--target", str(tmp_path / "base.img"), "--target", f"nvm={tmp_path / 'nvm.img'}")
-    done = verify(folder, *targets, "--tolerance", "0", "--repeats", "1", "--engine", "threads")
+    done = verify(folder, *targets, "--tolerance", "0", "--repeat", "1", "--engine", "threads")
     assert isinstance(done.exception, BudgetError)
     assert "The prediction did not hold" in done.stdout
     assert "emulated" not in done.stdout
@@ -184,8 +184,8 @@ def test_a_prediction_that_does_not_hold_is_told_by_the_exit_code(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--seconds", "0"), "--seconds 0: not a length of time"),
-        (("--repeats", "0"), "--repeats 0: not from 1"),
+        (("--duration", "0"), "--duration 0: not a length of time"),
+        (("--repeat", "0"), "--repeat 0: not from 1"),
         (("--tolerance", "2"), "--tolerance 2: not a share"),
         (("--engine", "io_uring"), "--engine io_uring needs a --target"),
         (("--placement", "3KiB"), "there is no answer for this capacity"),
@@ -243,7 +243,7 @@ def test_as_many_requests_as_fit(
 
 def test_the_report_shows_what_was_found(folder: TraceFolder) -> None:
     assert verification(Inputs(folder)) is None
-    assert verify(folder, "--repeats", "1", *BUSY).exit_code == 0
+    assert verify(folder, "--repeat", "1", *BUSY).exit_code == 0
     section = verification(Inputs(TraceFolder(folder.path)))
     assert section is not None
     assert section.parts["headline"] == result_of(folder)["headline"]

@@ -1,65 +1,60 @@
-"""The commands, one file each; the order of this tuple is the order in the help."""
+"""The commands, one module each, imported when used; the order here is that of the help."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import keyword
+from importlib import import_module
+from types import ModuleType
 
-from typer.core import TyperCommand
+# Name and what `tracekit --help` says of it on one line of 80 columns.
+COMMANDS = {
+    "capture": "Record block events of disks, or file operations.",
+    "lab": "Run and capture a command in a small virtual machine.",
+    "parse": "Decode a block trace into a trace folder.",
+    "import": "Turn a trace of another tool into a trace folder.",
+    "generate": "Make requests of a work profile.",
+    "fit": "Make a work profile of a trace.",
+    "export": "Write the requests of a trace for other tools.",
+    "classify": "Give requests their role and blocks their temperature.",
+    "analyze": "Run the SQL analyses over a trace.",
+    "recommend": "Say where a small NVM should go.",
+    "simulate": "Ask what tiers, caches or row buffers would gain.",
+    "replay": "Replay a trace on files or devices.",
+    "bench": "Run a work profile or personality on a target.",
+    "compare": "Compare times of replays.",
+    "verify-placement": "Replay the recommended placement to test the model.",
+    "characterize-device": "Measure a device and fit a profile to it.",
+    "counters": "Count hardware events beside a command's throughput.",
+    "sweep": "Run personalities over many parameters.",
+    "report": "Write one HTML file with the answer and its evidence.",
+    "sql": "Run SQL over a trace's tables.",
+    "run": "Go from a capture to its report in one go.",
+    "doctor": "Say what this machine can do for tracekit.",
+}
+GROUPS = {
+    "lab": {
+        "build": "Make the guest's kernel and root file system.",
+        "run": "Run a command in the guest.",
+        "capture": "Record the block events of a command in the guest.",
+    },
+    "simulate": {
+        "tiers": "Which mix of storage tiers gives most for its price?",
+        "cache": "What would a cache of any size hit?",
+        "buffer": "What would row buffers of an NVRAM hit?",
+        "sensitivity": "Does the recommendation hold?",
+        "endurance": "How long does the NVM last, and what does it cost?",
+    },
+}
+"""Commands that are groups, and their sub-commands."""
+RUN_PROGRAMS = frozenset(("capture", "counters", "lab"))
+"""Commands that run a program of the user's, which inherits our environment."""
 
-from tracekit.commands.analyze import analyze
-from tracekit.commands.bench import bench
-from tracekit.commands.capture import DevicesAndCommand, capture
-from tracekit.commands.characterize_device import characterize_device
-from tracekit.commands.classify import classify
-from tracekit.commands.compare import compare
-from tracekit.commands.counters import counters
-from tracekit.commands.doctor import doctor
-from tracekit.commands.export import export
-from tracekit.commands.fit import fit
-from tracekit.commands.generate import generate
-from tracekit.commands.import_ import import_
-from tracekit.commands.lab import LAB, lab
-from tracekit.commands.parse import parse
-from tracekit.commands.recommend import recommend
-from tracekit.commands.replay import replay
-from tracekit.commands.report import report
-from tracekit.commands.run import run
-from tracekit.commands.simulate import SIMULATIONS, simulate
-from tracekit.commands.sql import sql
-from tracekit.commands.sweep import sweep
-from tracekit.commands.verify_placement import verify_placement
 
-COMMANDS: tuple[Callable[..., Any], ...] = (
-    capture,
-    lab,
-    parse,
-    import_,
-    generate,
-    fit,
-    export,
-    classify,
-    analyze,
-    recommend,
-    simulate,
-    replay,
-    bench,
-    compare,
-    verify_placement,
-    characterize_device,
-    counters,
-    sweep,
-    report,
-    sql,
-    run,
-    doctor,
-)
+def function_name(name: str) -> str:
+    """Return the name of a command's function and module: a word of the language gets a line."""
+    return f"{name}_" if keyword.iskeyword(name) else name.replace("-", "_")
 
-# Commands that read their words in a way of their own.
-CLASSES: dict[Callable[..., Any], type[TyperCommand]] = {capture: DevicesAndCommand}
 
-# A command that is a group, and its sub-commands.
-GROUPS: dict[Callable[..., Any], tuple[Callable[..., Any], ...]] = {lab: LAB, simulate: SIMULATIONS}
-
-# Commands that run a program of the user's, which inherits our environment.
-RUN_PROGRAMS: tuple[Callable[..., Any], ...] = (capture, counters, lab)
+def load(name: str, group: str = "") -> ModuleType:
+    """Import the module of a command, or of a sub-command of a group."""
+    return import_module(".".join(filter(None, (__name__, group, function_name(name)))))

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import tracekit as tk
+from tracekit.commands import options
 from tracekit.errors import UsageError
 from tracekit.units import MIB
 
-if TYPE_CHECKING:
-    from tracekit.analyze import Analysis
-    from tracekit.store import TraceFolder
-
 
 def analyze(
+    context: typer.Context,
     trace: Annotated[
         Path | None, typer.Argument(help="Trace folder, after `tracekit classify`.")
     ] = None,
@@ -34,17 +34,13 @@ def analyze(
         ),
     ] = None,
     memory: Annotated[
-        int,
-        typer.Option(
-            help="Memory for the database, in MiB; more lets more threads run.",
-            min=256,
-            max=1 << 24,
-        ),
-    ] = 512,
+        str,
+        typer.Option(help="Memory for the database, at least 256MiB; more lets more threads run."),
+    ] = "512MiB",
     show_list: Annotated[
         bool, typer.Option("--list", help="Show the analyses with their parameters and stop.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Run the SQL analyses and write one table each to the trace's findings."""
     if show_list:
@@ -52,42 +48,19 @@ def analyze(
         return
     if trace is None:
         raise UsageError("no trace folder was given", hint="tracekit analyze TRACE")
-    from tracekit.analyze import analyze as run_analyses
-    from tracekit.progress import step_progress
-    from tracekit.store import TraceFolder
-
-    folder = TraceFolder(trace)
-    parameters = dict(_parameter(text) for text in param or [])
-    with step_progress("analyze") as on_start:
-        analysis = run_analyses(
-            folder, only=only or (), parameters=parameters, memory_mib=memory, on_start=on_start
-        )
+    found = tk.open(trace).analyze(**options.given(context))
     if as_json:
-        typer.echo(json.dumps(_result(folder, analysis), indent=2))
+        typer.echo(json.dumps(found.summary, indent=2))
     else:
-        _print(folder, analysis)
-    for failure in analysis.failures:
-        typer.echo(
-            f"warning: {failure.name} fails for {failure.failing_count:,} rows: {failure.question}",
-            err=True,
-        )
-
-
-def _parameter(text: str) -> tuple[str, int]:
-    name, _, number = text.partition("=")
-    try:
-        return name, int(number)
-    except ValueError:
-        raise UsageError(
-            f"--param {text}: not a name and a whole number", hint="such as window_count=100"
-        ) from None
+        _print(trace, found.summary)
+    for warning in found.warnings:
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def _print_list(*, as_json: bool) -> None:
-    from tracekit.analyze import ANALYSES
-    from tracekit.query import read
+    from tracekit.api.start import analyses
 
-    queries = [read(name) for name in ANALYSES]
+    queries = analyses()
     if as_json:
         listed = [
             {
@@ -111,28 +84,8 @@ def _print_list(*, as_json: bool) -> None:
             )
 
 
-def _rows(folder: TraceFolder, analysis: Analysis, name: str) -> list[dict[str, Any]]:
-    """Return the rows of a finding if this run made it."""
-    import pyarrow.parquet as pq
-
-    if name not in {finding.table for finding in analysis.findings}:
-        return []
-    rows: list[dict[str, Any]] = pq.read_table(folder.table(f"findings/{name}")).to_pylist()
-    return rows
-
-
-def _result(folder: TraceFolder, analysis: Analysis) -> dict[str, Any]:
-    return {
-        "trace": str(folder.path),
-        "findings": [vars(finding) for finding in analysis.findings],
-        "failures": [vars(failure) for failure in analysis.failures],
-        "totals": _rows(folder, analysis, "totals"),
-        "latency": _rows(folder, analysis, "latency"),
-    }
-
-
-def _print(folder: TraceFolder, analysis: Analysis) -> None:
-    totals = _rows(folder, analysis, "totals")
+def _print(trace: Path, result: Mapping[str, Any]) -> None:
+    totals = result["totals"]
     if totals:
         typer.echo("role       requests    read MiB   write MiB   flushes   distinct MiB")
     for row in totals:
@@ -141,7 +94,7 @@ def _print(folder: TraceFolder, analysis: Analysis) -> None:
             f"{row['write_bytes'] / MIB:>12,.1f}{row['flush_count'] + row['preflush_count']:>10,}"
             f"{row['distinct_sectors'] * 512 / MIB:>15,.1f}"
         )
-    latency = [row for row in _rows(folder, analysis, "latency") if row["step"] == "wait"]
+    latency = [row for row in result["latency"] if row["step"] == "wait"]
     if latency:
         typer.echo("\nqueued to completed         requests      p50 us      p99 us      max us")
     for row in latency:
@@ -152,6 +105,6 @@ def _print(folder: TraceFolder, analysis: Analysis) -> None:
             f"{row['latency_p99_ns'] / 1e3:>12,.1f}{row['latency_max_ns'] / 1e3:>12,.1f}"
         )
     typer.echo(
-        f"\n{len(analysis.findings)} tables in {folder.path / 'findings'}"
-        f", {sum(finding.elapsed_ns for finding in analysis.findings) / 1e9:.1f} s"
+        f"\n{len(result['findings'])} tables in {trace / 'findings'}"
+        f", {sum(finding['elapsed_ns'] for finding in result['findings']) / 1e9:.1f} s"
     )

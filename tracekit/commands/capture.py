@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
-from msgspec import to_builtins
 from typer.core import TyperCommand
 
-from tracekit.errors import PartialError, UsageError
-from tracekit.progress import byte_progress
-from tracekit.units import parse_duration
+import tracekit as tk
+from tracekit.choices import CaptureSource, Compression
+from tracekit.commands import options
+from tracekit.errors import UsageError
 
-if TYPE_CHECKING:
-    from tracekit.capture.files import FileCapture
-    from tracekit.capture.recording import CaptureFiles
-    from tracekit.capture.session import Captured, CaptureOptions
-
-BUFFER_MIB = 32
-LEAST_NS = 10**7
-SECONDS = re.compile(r"\d{1,9}(\.\d+)?")
+OF_FILES = ("below", "hash_names", "force")
+OF_DISKS = ("source", "compress", "buffer", "duration")
 
 
 class DevicesAndCommand(TyperCommand):
@@ -48,7 +39,11 @@ class DevicesAndCommand(TyperCommand):
         return rest
 
 
-def capture(  # noqa: PLR0913 - a command's parameters are its options
+CLASS = DevicesAndCommand
+
+
+def capture(
+    context: typer.Context,
     device: Annotated[
         list[str] | None,
         typer.Argument(help="Whole disks to trace, such as /dev/loop0; none with --files."),
@@ -66,27 +61,19 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     ],
     duration: Annotated[
         str | None,
-        typer.Option(
-            "--for", metavar="TIME", help="Capture for so long: 90 (seconds), 90s, 500ms, 5min."
-        ),
+        typer.Option(metavar="TIME", help="Capture for so long: 90 (seconds), 90s, 500ms, 5min."),
     ] = None,
     source: Annotated[
-        str | None,
+        CaptureSource | None,
         typer.Option(
-            help="How to record: blktrace, tracefs-blk (the kernel's tracer), perf or bpftrace"
-            " (of both the text is kept). [default: the first that works here]"
+            help="How to record; tracefs-blk is the kernel's tracer, of perf and bpftrace the text"
+            " is kept. [default: the first that works here]"
         ),
     ] = None,
-    compress: Annotated[
-        Literal["none", "xz", "zstd"] | None,
-        typer.Option(help="Compress the record files. [default: none]"),
-    ] = None,
-    buffer_mib: Annotated[
-        int | None,
-        typer.Option(
-            "--buffer", help="Kernel buffer of each CPU, in MiB. [default: 32]", min=1, max=1024
-        ),
-    ] = None,
+    compress: Annotated[Compression, typer.Option(help="Compress the record files.")] = "none",
+    buffer: Annotated[
+        str, typer.Option(help="Kernel buffer of each CPU, 1MiB to 1GiB.", metavar="SIZE")
+    ] = "32MiB",
     files: Annotated[
         bool,
         typer.Option(
@@ -113,109 +100,45 @@ def capture(  # noqa: PLR0913 - a command's parameters are its options
     force: Annotated[
         bool, typer.Option("--force", help="With --files: replace the folder if it is a trace.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Record disks' block events and layout while a command runs, or the command's file calls."""
     words = [*(device or ()), *(command or ())]
-    given = {"--below": below, "--hash-names": hash_names, "--untraced": untraced, "--force": force}
+    chosen = options.given(context)
     if files:
-        if duration is not None or not words:
+        if "duration" in chosen or not words:
             raise UsageError("--files records one command", hint="give it behind --")
-        _refuse_with_files({"--source": source, "--compress": compress, "--buffer": buffer_mib})
-        _capture_files(words, output, given=given, as_json=as_json)
+        _refuse(chosen, OF_DISKS, "is of block events", hint="leave it away with --files")
+        chosen.pop("files")
+        recorded = tk.capture_files(words, **chosen, quiet=as_json)
+        _print_files(recorded, output, as_json=as_json)
+        options.warn(recorded.trace)
+        recorded.check()
         return
-    wrong = [name for name, value in given.items() if value and name != "--untraced"]
-    if wrong:
-        raise UsageError(f"{wrong[0]} belongs to --files", hint="add --files, or leave it away")
+    _refuse(chosen, OF_FILES, "belongs to --files", hint="add --files, or leave it away")
     if not device:
         raise UsageError("which disk?", hint="name one, such as /dev/sda, or give --files")
     if command and duration is not None:
-        raise UsageError("--for and a command were both given", hint="choose one of the two")
+        raise UsageError("--duration and a command were both given", hint="choose one of the two")
     if untraced and not command:
         raise UsageError("--untraced needs a command", hint="give it behind --")
-    from tracekit.capture.session import CaptureOptions
-
-    options = CaptureOptions(
-        command=tuple(command or ()),
-        is_stdout_ours=as_json,
-        duration_s=_seconds(duration),
-        source=source,
-        runs_untraced=untraced,
-        compress=compress or "none",
-        buffer_kib=(buffer_mib or BUFFER_MIB) << 10,
-    )
-    _capture_blocks(device, output, options=options, as_json=as_json)
-
-
-def _seconds(text: str | None) -> float | None:
-    """Return what --for means in seconds; a number without a unit is that already."""
-    if text is None:
-        return None
-    duration_ns = round(float(text) * 1e9) if SECONDS.fullmatch(text) else None
-    if duration_ns is None:
-        duration_ns = parse_duration(text, option="--for")
-    if duration_ns < LEAST_NS:
-        raise UsageError(f"--for: '{text}' is too short", hint="it is at least 10ms")
-    return duration_ns / 1e9
-
-
-def _refuse_with_files(given: dict[str, object]) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise UsageError(f"{name} is of block events", hint="leave it away with --files")
-
-
-def _capture_blocks(
-    devices: list[str], output: Path, *, options: CaptureOptions, as_json: bool
-) -> None:
-    from tracekit.capture.session import capture as run_capture
-
-    with _progress(options) as watched:
-        captured = run_capture(devices, output, options=watched)
-    for note in (*captured.notes, *_doubts(captured.kept)):
+    captured = tk.capture(device, command=command or (), **chosen, quiet=as_json)
+    for note in captured.notes:
         typer.echo(note, err=True)
-    _print(captured, output, as_json=as_json)
-    _complain(captured, output)
+    _print(captured.summary, output, as_json=as_json)
+    captured.check()
 
 
-def _doubts(kept: CaptureFiles) -> list[str]:
-    if not kept.missed_at_most:
-        return []
-    return [
-        f"up to {kept.missed_at_most:,} events, of all disks, happened while the kernel was in a"
-        " BPF program, and were not seen; parse tells how many completions of these disks lack"
-    ]
+def _refuse(chosen: Mapping[str, Any], names: tuple[str, ...], why: str, *, hint: str) -> None:
+    for name in names:
+        if name in chosen:
+            raise UsageError(f"--{name.replace('_', '-')} {why}", hint=hint)
 
 
-def _capture_files(
-    command: list[str], output: Path, *, given: dict[str, Any], as_json: bool
-) -> None:
-    from tracekit.capture.files import FileOptions, capture_files
-
-    options = FileOptions(
-        command=tuple(command),
-        below=given["--below"],
-        hashes_names=given["--hash-names"],
-        is_stdout_ours=as_json,
-        runs_untraced=given["--untraced"],
-        overwrite=given["--force"],
-    )
-    found = capture_files(output, options=options)
-    _print_files(found, output, as_json=as_json)
-    for doubt in to_builtins(found.info.warnings):
-        typer.echo(f"warning: {doubt['message']}\n  {doubt['advice']}", err=True)
-    if found.stopped_by:
-        raise PartialError(f"{output}: ended early by {found.stopped_by}; the command was ended")
-    if found.exit_status:
-        raise PartialError(f"{output}: the command failed with status {found.exit_status}")
-
-
-def _print_files(found: FileCapture, output: Path, *, as_json: bool) -> None:
-    info = to_builtins(found.info)
+def _print_files(found: tk.FileCapture, output: Path, *, as_json: bool) -> None:
+    info = found.summary
     if as_json:
-        kept = ("clock", "counts", "loss", "capture", "warnings")
-        result = {"trace": str(output), **{key: info[key] for key in kept}}
-        typer.echo(json.dumps(result, indent=2))
+        typer.echo(json.dumps(info, indent=2))
         return
     counts = info["counts"]
     typer.echo(
@@ -238,64 +161,20 @@ def _print_files(found: FileCapture, output: Path, *, as_json: bool) -> None:
     typer.echo(f"{output}")
 
 
-@contextmanager
-def _progress(options: CaptureOptions) -> Iterator[CaptureOptions]:
-    """Yield options that show how much is captured; a command has the terminal for itself."""
-    if options.command:
-        yield options
-        return
-    with byte_progress("capturing until Ctrl-C or the end of --for") as show:
-        yield replace(options, on_bytes=lambda total_bytes: show(total_bytes, None))
-
-
-def _print(captured: Captured, output: Path, *, as_json: bool) -> None:
-    kept = captured.kept
+def _print(done: Mapping[str, Any], output: Path, *, as_json: bool) -> None:
     if as_json:
-        result = {
-            "output": str(output),
-            "source": captured.source,
-            "files": list(kept.files),
-            "records": kept.records,
-            "own_requests": kept.own_requests,
-            "overrun": kept.overrun,
-            "dropped": kept.dropped,
-            "dropped_by_disk": dict(kept.disks_dropped),
-            "foreign_bytes": kept.foreign_bytes,
-            "missed_at_most": kept.missed_at_most,
-            "duration_ns": round(captured.duration_s * 1e9),
-            "overhead": captured.overhead,
-        }
-        typer.echo(json.dumps(result, indent=2))
+        typer.echo(json.dumps(done, indent=2))
         return
     typer.echo(
-        f"{output}: {kept.records:,} records in {len(kept.files)} files, "
-        f"{captured.duration_s:.1f} s, {kept.overrun + kept.dropped:,} lost ({captured.source})"
+        f"{output}: {done['records']:,} records in {len(done['files'])} files,"
+        f" {done['duration_ns'] / 1e9:.1f} s, {done['overrun'] + done['dropped']:,} lost"
+        f" ({done['source']})"
     )
-    if cost := captured.overhead:
+    if cost := done["overhead"]:
         traced_s, untraced_s = cost["traced_ns"] / 1e9, cost["untraced_ns"] / 1e9
         typer.echo(
             f"  traced {traced_s:.2f} s, untraced {untraced_s:.2f} s:"
             f" {cost['ratio']:.2f} times as long"
         )
-    if kept.own_requests:
-        typer.echo(f"{kept.own_requests:,} requests are of the capture itself, named tracekit")
-
-
-def _complain(captured: Captured, output: Path) -> None:
-    """Raise PartialError when the capture is kept but is not the whole run."""
-    lost = captured.kept.overrun + captured.kept.dropped
-    if lost:
-        raise PartialError(
-            f"{output}: the kernel lost {lost:,} records{_where_lost(captured.kept)}",
-            hint="capture again with a larger --buffer",
-        )
-    if captured.exit_status is not None and captured.stopped_by:
-        raise PartialError(f"{output}: ended early by {captured.stopped_by}; the command was ended")
-    if captured.exit_status:
-        raise PartialError(f"{output}: the command failed with status {captured.exit_status}")
-
-
-def _where_lost(kept: CaptureFiles) -> str:
-    """Say which of several disks' records were lost, where that is known."""
-    parts = [f"{lost:,} of {disk}" for disk, lost in kept.disks_dropped if lost]
-    return f" ({', '.join(parts)})" if len(kept.disks_dropped) > 1 else ""
+    if done["own_requests"]:
+        typer.echo(f"{done['own_requests']:,} requests are of the capture itself, named tracekit")

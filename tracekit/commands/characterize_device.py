@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tracekit.errors import PartialError, UsageError
+import tracekit as tk
+from tracekit.choices import (
+    Direct,
+    Engine,
+)
+from tracekit.commands import options
 
 
-def characterize_device(  # noqa: PLR0913 - a command's parameters are its options
+def characterize_device(
     context: typer.Context,
     target: Annotated[
         Path | None,
@@ -30,11 +34,9 @@ def characterize_device(  # noqa: PLR0913 - a command's parameters are its optio
     device: Annotated[
         str, typer.Option(help="Device profile to emulate; without TARGET no data moves.")
     ] = "",
-    profiles: Annotated[
-        Path | None, typer.Option(help="TOML file of own device profiles.", metavar="FILE")
-    ] = None,
+    profiles: options.Profiles = None,
     engine: Annotated[
-        str, typer.Option(help="auto, io_uring, threads, dax, or emulated (--device).")
+        Engine, typer.Option(help="How to do I/O; emulated takes the times of --device.")
     ] = "auto",
     size: Annotated[
         str, typer.Option(help="How much is used of it.", show_default="all; 1GiB of a new file")
@@ -47,11 +49,8 @@ def characterize_device(  # noqa: PLR0913 - a command's parameters are its optio
             " reads is measured."
         ),
     ] = None,
-    overwrite_signature: Annotated[
-        list[str] | None,
-        typer.Option(help="Allow a target that holds this, such as ext or swap, to be destroyed."),
-    ] = None,
-    direct: Annotated[str, typer.Option(help="O_DIRECT: auto, on or off.")] = "auto",
+    overwrite_signature: options.OverwriteSignature = None,
+    direct: Annotated[Direct, typer.Option(help="Whether to use O_DIRECT.")] = "auto",
     fill: Annotated[
         int, typer.Option("--fill", help="Percent of the size to write in sequence first.")
     ] = 100,
@@ -87,7 +86,7 @@ def characterize_device(  # noqa: PLR0913 - a command's parameters are its optio
     seed: Annotated[int, typer.Option(help="Of the random places; the same gives the same.")] = 1,
     keep: Annotated[bool, typer.Option("--keep", help="Keep a file made for the run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Begin anew, replace results.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure a device's latencies and IOPS as study B does, and fit a device profile to them.
 
@@ -95,70 +94,4 @@ def characterize_device(  # noqa: PLR0913 - a command's parameters are its optio
     target is written only with --write-to, as for replay. An interrupted run goes on when the
     same command is given again.
     """
-    from tracekit.device.characterize import CharacterizeOptions
-    from tracekit.device.steps import Amounts
-    from tracekit.device.target import Asked
-    from tracekit.units import parse_size
-
-    size_bytes = parse_size(size, option="--size") if size else None
-    amounts = Amounts(
-        fill_percent=fill,
-        precondition=precondition,
-        writes=writes,
-        reads=reads,
-        sizes=sizes,
-        flushes=flushes,
-        surface=surface,
-        write_percents=_numbers(write_percents, option="--write-percents"),
-        depths=_numbers(depths, option="--depths"),
-        scale=scale,
-    )
-    confirmed = _confirmations(write_to, overwrite_signature)
-    options = CharacterizeOptions(
-        asked=Asked(target, device, profiles, engine, size_bytes, direct, confirmed),
-        amounts=amounts.quick() if quick else amounts,
-        name=name,
-        like=like,
-        price_per_gb=price,
-        seed=seed,
-        keeps_file=keep,
-        overwrite=force,
-    )
-    _run(output, options, context=context, as_json=as_json)
-
-
-def _run(output: Path, options: Any, *, context: typer.Context, as_json: bool) -> None:
-    from tracekit.commands.provenance import keep_asked
-    from tracekit.device.characterize import RESULT, characterize
-    from tracekit.progress import step_progress
-    from tracekit.store import TraceFolder
-
-    with step_progress("characterize") as on_step:
-        result = characterize(output, options, on_step=on_step)
-    keep_asked(TraceFolder(output), result, context=context, place=RESULT)
-    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
-    for doubt in result["warnings"]:
-        typer.echo(f"warning: {doubt}", err=True)
-    if result["failed"]:
-        raise PartialError(f"{result['failed']:,} requests failed; the others are in {output}")
-
-
-def _confirmations(
-    write_to: list[str] | None, overwrite_signature: list[str] | None
-) -> tuple[str, ...]:
-    """Return what allows writing, in the words of the replay program."""
-    lists = {"--write-to": write_to, "--overwrite-signature": overwrite_signature}
-    return tuple(
-        part for option, given in lists.items() for v in given or () for part in (option, v)
-    )
-
-
-def _numbers(text: str, *, option: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"{option} {text}: not whole numbers with commas between them") from None
-
-
-# As on the command line.
-characterize_device.__name__ = "characterize-device"
+    options.show(tk.characterize_device(target, **options.given(context)), as_json=as_json)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import tracekit as tk
+from tracekit.commands import options
 from tracekit.errors import escape
 
-DEFAULT_MEMORY = "256MiB"
 ROLE_HELP = (
     "Set a role: NAME=ROLE of a partition, a device or DEVICE:START+SECTORS; ROLE is fs, journal,"
     " swap, other or unknown. Can be repeated."
 )
 
 
-def classify(  # noqa: PLR0913 - a command's parameters are its options
+def classify(
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
     *,
     layout: Annotated[
@@ -34,45 +37,26 @@ def classify(  # noqa: PLR0913 - a command's parameters are its options
         float, typer.Option(help="Hot blocks are touched this many times as often as the mean.")
     ] = 2.0,
     window: Annotated[
-        float | None,
-        typer.Option(help="Working set window in seconds.", show_default="about 200 windows"),
+        str | None,
+        typer.Option(help="Working set window.", metavar="TIME", show_default="about 200 windows"),
     ] = None,
     memory: Annotated[
         str, typer.Option(help="Memory for the table of blocks; less means more passes.")
-    ] = DEFAULT_MEMORY,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    ] = "256MiB",
+    as_json: options.Json = False,
 ) -> None:
     """Give each request its role (fs, journal, swap, other) and each block its temperature."""
-    from tracekit.classify import ClassifyOptions, Override, TemperatureRule, window_from_seconds
-    from tracekit.units import parse_size
-
-    options = ClassifyOptions(
-        layout_file=layout,
-        overrides=tuple(Override.parse(text) for text in role or ()),
-        rule=TemperatureRule(hot, hot_factor),
-        window_ns=window_from_seconds(window),
-        budget_bytes=parse_size(memory, option="--memory"),
-    )
-    _run(trace, options, as_json=as_json)
-
-
-def _run(trace: Path, options: Any, *, as_json: bool) -> None:
-    from tracekit.classify import classify as run_classify
-    from tracekit.progress import row_progress
-    from tracekit.store import TraceFolder
-
-    with row_progress("classify") as on_rows:
-        result = run_classify(TraceFolder(trace), options, on_rows=on_rows)
+    found = tk.open(trace).classify(**options.given(context))
     if as_json:
-        typer.echo(json.dumps(result, indent=2))
+        typer.echo(json.dumps(found.summary, indent=2))
         return
-    _print_layout(result)
-    _print_roles(result)
-    for warning in result["warnings"]:
-        typer.echo(f"warning: {warning['message']}; {warning['advice']}", err=True)
+    _print_layout(found.summary)
+    _print_roles(found.summary)
+    for warning in found.warnings:
+        typer.echo(f"warning: {warning}", err=True)
 
 
-def _print_layout(result: dict[str, Any]) -> None:
+def _print_layout(result: Mapping[str, Any]) -> None:
     for entry in result["layout"]:
         name = entry["name"] or entry["partition"]
         end = entry["start_sector"] + entry["sectors"]
@@ -83,7 +67,7 @@ def _print_layout(result: dict[str, Any]) -> None:
     typer.echo()
 
 
-def _print_roles(result: dict[str, Any]) -> None:
+def _print_roles(result: Mapping[str, Any]) -> None:
     hotness = result["hotness"]
     all_touches = max(1, hotness["touches"])
     typer.echo(

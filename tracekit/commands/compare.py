@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+import tracekit as tk
+from tracekit.commands import options
 
 
 def compare(
@@ -20,16 +22,7 @@ def compare(
         ),
     ],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Compare latency by role and operation and elapsed time of replays, with their confidence."""
-    from tracekit.compare import compare as run_compare
-    from tracekit.compare import read_rows, table
-    from tracekit.store import TraceFolder
-
-    folder = TraceFolder(trace)
-    result = run_compare(folder, names)
-    if as_json:
-        typer.echo(json.dumps({**result, "rows": read_rows(folder)}, indent=2))
-        return
-    typer.echo("\n".join([*result["headline"], "", *table(read_rows(folder))]))
+    options.show(tk.open(trace).compare(*names), as_json=as_json)

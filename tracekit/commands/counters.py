@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import tracekit as tk
+from tracekit.commands import options
 
-def counters(  # noqa: PLR0913 - a command's parameters are its options
+
+def counters(
     context: typer.Context,
     command: Annotated[
         list[str] | None, typer.Argument(help="Command to count, after `--`.")
@@ -33,7 +35,7 @@ def counters(  # noqa: PLR0913 - a command's parameters are its options
     workload: Annotated[
         str, typer.Option(help="Name of the workload.", show_default="the command's")
     ] = "",
-    runs: Annotated[
+    repeat: Annotated[
         int, typer.Option(help="How often it runs; those that are there already count.")
     ] = 5,
     throughput: Annotated[
@@ -62,7 +64,7 @@ def counters(  # noqa: PLR0913 - a command's parameters are its options
     force: Annotated[
         bool, typer.Option("--force", help="Replace the runs of a workload of this name.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Count cache, TLB and software events of a command, and which go with its throughput.
 
@@ -70,20 +72,4 @@ def counters(  # noqa: PLR0913 - a command's parameters are its options
     counted on this machine is named, and the rest goes on. Each workload of the folder is a line
     of the heat map in the report.
     """
-    from tracekit.commands.provenance import words
-    from tracekit.counters import CountersOptions, Rule, count_events, parse_groups
-    from tracekit.progress import step_progress
-
-    options = CountersOptions(
-        command=tuple(command or ()),
-        recorded=tuple(recorded or ()),
-        workload=workload,
-        runs=runs,
-        rule=Rule(throughput, summary, key),
-        groups=parse_groups(events),
-        overwrite=force,
-        asked=tuple(words(context)),
-    )
-    with step_progress("counters") as on_run:
-        result = count_events(output, options, on_run=on_run)
-    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
+    options.show(tk.counters(command or (), **options.given(context)), as_json=as_json)

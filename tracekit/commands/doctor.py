@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+import tracekit as tk
+from tracekit.commands import options
+
 if TYPE_CHECKING:
     from tracekit.doctor import Result
+
 
 MARKS = {"ok": "ok", "limited": "in part", "missing": "missing", "broken": "fails"}
 COLORS = {"ok": "green", "limited": "yellow", "missing": "yellow", "broken": "red"}
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Say what this machine can do for tracekit, and what to install for the rest."""
-    from tracekit.doctor import core_works, examine
+    from tracekit.doctor import core_works
 
-    results = examine()
+    results = tk.doctor()
     works = core_works(results)
     if as_json:
         typer.echo(json.dumps(_as_json(results, works=works), indent=2))

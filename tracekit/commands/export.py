@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+import tracekit as tk
+from tracekit.choices import (
+    ExportFormat,
+)
+from tracekit.commands import options
+
 
 def export(
-    trace: Annotated[Path, typer.Argument(help="Trace folder.")],
+    context: typer.Context,
+    trace: options.Trace,
     *,
-    form: Annotated[
-        Literal["blkparse", "fio", "msr", "oracleGeneral"],
+    format: Annotated[  # noqa: A002 - the word of the option
+        ExportFormat,
         typer.Option(
-            "--format",
             help="blkparse: the events of each request as text, which import reads back. fio: an"
             " I/O log of version 3, and beside it FILE.fio, a job that replays it. msr:"
             " CSV as that of MSR Cambridge, with response times. oracleGeneral: records for cache"
@@ -24,16 +29,7 @@ def export(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="New file.")],
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write the requests of a trace, as queued, for other tools; say what the format lacks."""
-    from tracekit.progress import row_progress
-    from tracekit.store import TraceFolder
-    from tracekit.writers.export import export as run_export
-    from tracekit.writers.export import lines
-
-    with row_progress("export") as on_rows:
-        result = run_export(
-            TraceFolder(trace), form, output=output, overwrite=force, on_rows=on_rows
-        )
-    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(lines(result)))
+    options.show(tk.open(trace).export(**options.given(context)), as_json=as_json)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tracekit.progress import stage_progress
+import tracekit as tk
+from tracekit.commands import options
 
 
-def fit(  # noqa: PLR0913 - a command's parameters are its options
+def fit(
     context: typer.Context,
-    trace: Annotated[Path, typer.Argument(help="Trace folder.")],
+    trace: options.Trace,
     *,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="New profile, a TOML file.")
@@ -46,36 +45,7 @@ def fit(  # noqa: PLR0913 - a command's parameters are its options
         ),
     ] = 3_000_000,
     force: Annotated[bool, typer.Option("--force", help="Replace the profile.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Make a work profile of a trace, without its addresses, and tell how well it matches."""
-    from tracekit.commands.provenance import words
-    from tracekit.store import TraceFolder
-    from tracekit.workload.fit import FitOptions, StreamOptions
-    from tracekit.workload.fit import fit as run
-
-    options = FitOptions(
-        fit=StreamOptions(processes, names, measured),
-        limit=limit,
-        seed=seed,
-        compares=compare,
-        overwrite=force,
-        asked=tuple(words(context)),
-    )
-    with stage_progress() as on_stage:
-        result = run(TraceFolder(trace), output, options=options, on_stage=on_stage)
-    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(_lines(result)))
-
-
-def _lines(result: dict[str, Any]) -> Iterator[str]:
-    from tracekit.errors import escape
-
-    streams = len(result["streams"])
-    yield f"{result['requests']:,} requests, {streams} {'stream' if streams == 1 else 'streams'}"
-    for why, count in result["left_out"].items():
-        yield f"  left out, {why}: {count:,}"
-    for stream in result["streams"]:
-        name = escape(stream["process"] or "-")
-        yield f"  {stream['role']:<8} {name:<16} {stream['requests']:>12,} requests"
-    yield from result["headline"]
-    yield str(result["profile"])
+    options.show(tk.open(trace).fit(**options.given(context)), as_json=as_json)

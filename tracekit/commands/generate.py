@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
+from tracekit.choices import (
+    GenerateFormat,
+)
+from tracekit.commands import options
+from tracekit.units import format_duration
 
-def generate(  # noqa: PLR0913 - a command's parameters are its options
+
+def generate(
+    context: typer.Context,
     profile: Annotated[
         str,
         typer.Argument(
@@ -21,10 +29,9 @@ def generate(  # noqa: PLR0913 - a command's parameters are its options
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PATH", help="New trace folder, or file.")
     ],
-    form: Annotated[
-        Literal["trace", "plan", "fio"],
+    format: Annotated[  # noqa: A002 - the word of the option
+        GenerateFormat,
         typer.Option(
-            "--format",
             help="trace: a trace folder, for every other command. plan: a plan that tracekit-replay"
             " runs. fio: a job of fio, which draws its own numbers.",
         ),
@@ -35,29 +42,19 @@ def generate(  # noqa: PLR0913 - a command's parameters are its options
     duration: Annotated[
         str | None, typer.Option(help="Requests of so much time, such as 60s or 24h.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another one gives other requests.")] = 0,
-    target_size: Annotated[
-        str | None,
-        typer.Option(help="Size of the target, in place of the profile's.", metavar="SIZE"),
-    ] = None,
+    seed: options.Seed = 0,
+    target_size: options.TargetSize = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Make requests of a work profile: seeded, the same bit for bit each time."""
-    from tracekit.progress import row_progress
-    from tracekit.workload.generate import asked_extent, asked_profile
-    from tracekit.workload.generate import generate as make
+    from tracekit.api.start import write_requests
 
-    extent = asked_extent(requests, duration, seed=seed)
-    chosen = asked_profile(profile, target_size)
-    with row_progress("generate") as on_rows:
-        result = make(chosen, output, form=form, extent=extent, overwrite=force, on_rows=on_rows)
+    result = write_requests(profile, **options.given(context))
     typer.echo(json.dumps(result, indent=2) if as_json else _text(result))
 
 
-def _text(result: dict[str, Any]) -> str:
-    from tracekit.units import format_duration
-
+def _text(result: Mapping[str, Any]) -> str:
     if result["format"] == "fio":
         lines = [f"a job of {result['sections']} sections, of the profile {result['profile']}"]
         lines += [f"  fio differs: {line}" for line in result["changed"]]

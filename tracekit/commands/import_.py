@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import tracekit as tk
+from tracekit.commands import options
 from tracekit.errors import escape
 
 
-def import_(  # noqa: PLR0913 - a command's parameters are its options
+def import_(
+    context: typer.Context,
     sources: Annotated[
         list[Path],
         typer.Argument(
@@ -20,13 +24,9 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
         ),
     ],
     *,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="New trace folder. [default: NAME-trace]"),
-    ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", help="The format's name. [default: known by the content]"),
+    output: options.NewTrace = None,
+    format: Annotated[  # noqa: A002 - the word of the option
+        str | None, typer.Option(help="The format's name. [default: known by the content]")
     ] = None,
     columns: Annotated[
         str | None,
@@ -71,50 +71,34 @@ def import_(  # noqa: PLR0913 - a command's parameters are its options
     max_bad: Annotated[
         float, typer.Option(min=0, max=100, help="Percent of wrong lines that stop the import.")
     ] = 1.0,
-    force: Annotated[bool, typer.Option("--force", help="Replace the trace folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    force: options.ForceTrace = False,
+    as_json: options.Json = False,
 ) -> None:
     """Turn a trace of another tool, known by its content, into a trace folder."""
-    from tracekit.progress import byte_progress
-    from tracekit.readers.files import default_output
-    from tracekit.readers.importing import import_trace
-    from tracekit.readers.units import ImportOptions
-
-    options = ImportOptions(
-        form, columns, delimiter, tuple(unit or ()), force_units, max_bad / 100, force, regex,
-        blkparse_format, layout,
-    )  # fmt: skip
-    with byte_progress("import") as on_bytes:
-        folder = import_trace(
-            sources, output or default_output(sources), options=options, on_bytes=on_bytes
-        )
-    info = folder.content
+    made = tk.read(sources, **{"output": options.default_output(sources), **options.given(context)})
     if as_json:
-        kept = ("source", "clock", "devices", "counts", "inferences", "warnings")
-        result = {"trace": str(folder.path), **{key: info[key] for key in kept}}
-        typer.echo(json.dumps(result, indent=2))
+        typer.echo(json.dumps(made.summary, indent=2))
     else:
-        counts, seconds = info["counts"], info["clock"]["duration_ns"] / 1e9
-        typer.echo(
-            f"{counts['requests']:,} requests of {_devices(info)}"
-            f" in {seconds:,.3f} s ({info['source']['format']})"
-        )
-        for name, rows in counts["operations"].items():
-            typer.echo(f"  {name:<13}{rows:>12,}")
-        if counts.get("preamble_lines"):
-            typer.echo(f"  {counts['preamble_lines']:,} lines before the first request passed over")
-        if counts["passed_lines"]:
-            typer.echo(f"  {counts['passed_lines']:,} lines without a request passed over")
-        typer.echo(f"  {counts['bad_lines']:,} wrong lines left out")
-        typer.echo(f"{folder.path}")
-    for doubt in info["warnings"]:
-        typer.echo(f"warning: {doubt['message']}\n  {doubt['advice']}", err=True)
+        _print(made.summary)
+    options.warn(made)
 
 
-# The command's name is a word of the language.
-import_.__name__ = "import"
+def _print(info: Mapping[str, Any]) -> None:
+    counts, seconds = info["counts"], info["clock"]["duration_ns"] / 1e9
+    typer.echo(
+        f"{counts['requests']:,} requests of {_devices(info)}"
+        f" in {seconds:,.3f} s ({info['source']['format']})"
+    )
+    for name, rows in counts["operations"].items():
+        typer.echo(f"  {name:<13}{rows:>12,}")
+    if counts.get("preamble_lines"):
+        typer.echo(f"  {counts['preamble_lines']:,} lines before the first request passed over")
+    if counts["passed_lines"]:
+        typer.echo(f"  {counts['passed_lines']:,} lines without a request passed over")
+    typer.echo(f"  {counts['bad_lines']:,} wrong lines left out")
+    typer.echo(info["trace"])
 
 
-def _devices(info: dict[str, Any]) -> str:
+def _devices(info: Mapping[str, Any]) -> str:
     names = [device["device"] for device in info["devices"]]
     return escape(names[0]) if len(names) == 1 else f"{len(names):,} devices"

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tracekit.errors import BudgetError, PartialError, TracekitError, UsageError
+import tracekit as tk
+from tracekit.choices import (
+    CacheState,
+    Direct,
+    Engine,
+    LatePolicy,
+    Level,
+    OutOfRange,
+    Overlaps,
+    Pace,
+)
+from tracekit.commands import options
+from tracekit.errors import TracekitError, UsageError
 
-OF_FILES = ("--files", "--pace", "--speed", "--limit", "--cache", "--name", "--force", "--keep")
+OF_FILES = ("files", "pace", "speed", "limit", "cache", "name", "force", "keep")
 TARGET_HELP = (
     "Where requests go: PATH; ROLE=PATH for those of one role; DEVICE=PATH, or"
     " DEVICE@FIRST+SECTORS=PATH, for those that begin on a traced device or in a part of it. A file"
     " that does not exist is made for the run and removed afterwards. Can be repeated."
 )
-WRITE_HELP = (
-    "Confirm that this existing target may be written: the absolute path of a file, or what"
-    " --dry-run shows for a device. Without it its writes are skipped. Can be repeated."
-)
 
 
-def replay(  # noqa: PLR0913 - a command's parameters are its options
+def replay(
     context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
     *,
@@ -31,10 +39,10 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         typer.Option(help=TARGET_HELP, show_default="a file beside the results"),
     ] = None,
     engine: Annotated[
-        str,
+        Engine,
         typer.Option(
-            help="auto, io_uring, threads, dax (loads and stores on a mapping), emulated (service"
-            " times of --device), or null which does no I/O."
+            help="dax: loads and stores on a mapping; emulated: service times of --device; null: no"
+            " I/O."
         ),
     ] = "auto",
     device: Annotated[
@@ -44,12 +52,9 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
             " --target only time passes, no data moves. Can be repeated.",
         ),
     ] = None,
-    profiles: Annotated[
-        Path | None,
-        typer.Option(help="TOML file of own device profiles.", metavar="FILE"),
-    ] = None,
+    profiles: options.Profiles = None,
     pace: Annotated[
-        str,
+        Pace,
         typer.Option(
             help="trace: each request at its time; closed: each so long after a completion as in"
             " the trace, so that a faster target shortens the run; fast: as fast as possible."
@@ -59,10 +64,10 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         str, typer.Option(help="Divide the trace's times by this, such as 2, 0.5 or 3/2.")
     ] = "1",
     late: Annotated[
-        str,
+        LatePolicy,
         typer.Option(
-            help="What is late: catch-up (issue it, keep the times that follow), slip (move the"
-            " times that follow) or drop."
+            help="What is late: issue it and keep the times that follow, move these (slip), or drop"
+            " it."
         ),
     ] = "catch-up",
     late_limit: Annotated[
@@ -90,10 +95,10 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         ),
     ] = None,
     cache: Annotated[
-        str,
+        CacheState,
         typer.Option(
-            help="With --files: keep what making the files leaves in memory, sync (write it back)"
-            " or cold (and drop the caches)."
+            help="With --files: keep what making the files leaves in memory, write it back (sync),"
+            " or also drop the caches (cold)."
         ),
     ] = "sync",
     placement: Annotated[
@@ -147,28 +152,22 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
         ),
     ] = None,
     level: Annotated[
-        str, typer.Option(help="queued: what was asked for; issued: what the device got.")
+        Level, typer.Option(help="queued: what was asked for; issued: what the device got.")
     ] = "queued",
     limit: Annotated[
         int | None, typer.Option(help="Replay only so many requests.", show_default="all")
     ] = None,
-    direct: Annotated[str, typer.Option(help="O_DIRECT: auto, on or off.")] = "auto",
-    write_to: Annotated[list[str] | None, typer.Option(help=WRITE_HELP)] = None,
-    overwrite_signature: Annotated[
-        list[str] | None,
-        typer.Option(help="Allow a target that holds this, such as ext or swap, to be destroyed."),
-    ] = None,
+    direct: Annotated[Direct, typer.Option(help="Whether to use O_DIRECT.")] = "auto",
+    write_to: options.Confirm = None,
+    overwrite_signature: options.OverwriteSignature = None,
     out_of_range: Annotated[
-        str,
-        typer.Option(
-            help="Requests beyond the target's end: refuse, wrap, fold, scale, clip or skip."
-        ),
+        OutOfRange, typer.Option(help="What to do with requests beyond the target's end.")
     ] = "refuse",
     overlaps: Annotated[
-        str,
+        Overlaps,
         typer.Option(
-            help="Requests that share sectors with one in flight, one of them a write: allow, order"
-            " or drop. They are always counted."
+            help="What to do with requests that share sectors with one in flight, one of them a"
+            " write. They are always counted."
         ),
     ] = "allow",
     expand: Annotated[
@@ -189,112 +188,44 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check plan and targets; no request is made.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Replay the trace on files, block or DAX devices, at its own times or as fast as possible."""
-    from tracekit.commands.provenance import words
-    from tracekit.replay.files import FileReplayOptions
-    from tracekit.replay.io_uring_options import polling
-    from tracekit.replay.run import ReplayOptions, repeats
-    from tracekit.replay.schedule import Schedule
-
-    asked = tuple(words(context))
+    chosen = options.given(context)
+    opened = tk.open(trace)
     if files is not None:
-        _refuse_others(asked)
-        chosen = FileReplayOptions(files, name, pace, speed, cache, limit, keep, force, asked)
-        _run_files(trace, chosen, as_json=as_json)
-        return
-    _refuse_cache(asked)
-    arguments = ["--speed", speed, "--threads", str(threads), "--direct", direct]
-    arguments += ["--out-of-range", out_of_range, "--overlaps", overlaps]
-    arguments += [*(["--keep"] if keep else []), *(["--expand"] if expand else [])]
-    arguments += polling(sqpoll, iopoll=iopoll)
-    arguments += [] if depth is None else ["--depth", str(depth)]
-    lists = {"--overwrite-signature": overwrite_signature, "--priority": priority}
-    arguments += _repeated({"--write-to": write_to, **lists})
-    options = ReplayOptions(
-        name=name,
-        level=level,
-        limit=limit,
-        engine=engine,
-        schedule=Schedule(pace, late, late_limit, max_idle, start, end),
-        budget=tuple(budget or ()),
-        resume=resume,
-        placement=placement,
-        asked=asked,
-        targets=tuple(target or ()),
-        devices=tuple(device or ()),
-        profiles=profiles,
-        arguments=tuple(arguments),
-        is_dry_run=dry_run,
-        overwrite=force,
-    )
-    _run_all(trace, repeats(options, repeat), as_json=as_json)
-
-
-def _repeated(lists: dict[str, list[str] | None]) -> list[str]:
-    """Return each option once for each of its values."""
-    return [part for option, values in lists.items() for v in values or () for part in (option, v)]
-
-
-def _run_all(trace: Path, runs: list[Any], *, as_json: bool) -> None:
-    ends = [end for one in runs if (end := _run(trace, one, as_json=as_json)) is not None]
-    if ends:
-        raise ends[0]
-
-
-def _run(trace: Path, options: Any, *, as_json: bool) -> TracekitError | None:
-    """Replay once; return what was not done or not in time, which ends no other repeat."""
-    from tracekit.progress import row_progress
-    from tracekit.replay.run import replay as run_replay
-    from tracekit.replay.schedule import missed
-    from tracekit.replay.words import describe
-    from tracekit.store import TraceFolder
-
-    folder = TraceFolder(trace)
-    with row_progress("plan") as on_rows:
-        summary, is_partial = run_replay(folder, options, on_rows=on_rows)
-    typer.echo(json.dumps(summary, indent=2) if as_json else describe(summary))
-    if is_partial:
-        place = folder.path / "replays" / options.name
-        partial = PartialError(
-            f"the replay is not complete: {summary['outcome']}, {summary['counts']['failed']:,}"
-            f" requests failed; what was done is in {place}"
-        )
-        if summary["outcome"] == "interrupted":
-            raise partial  # who ends one repeat wants no other
-        return partial
-    over = missed(summary.get("budget", ()))
-    return BudgetError(f"{options.name} missed its timing budget: {over}") if over else None
-
-
-def _refuse_others(asked: tuple[str, ...]) -> None:
-    """Raise UsageError for an option that file operations do not have."""
-    wrong = [word for word in asked if word.startswith("--") and word not in (*OF_FILES, "--json")]
-    if wrong:
-        raise UsageError(
-            f"{wrong[0]} is not for file operations",
-            hint=f"--files goes with {', '.join(OF_FILES)}",
-        )
-
-
-def _refuse_cache(asked: tuple[str, ...]) -> None:
-    if "--cache" in asked:
+        _refuse_others(chosen)
+        found = iter([opened.replay_files(**chosen)])
+    elif "cache" in chosen:
         raise UsageError("--cache belongs to --files", hint="leave it away")
+    elif repeat == 1:
+        chosen.pop("repeat", None)
+        found = iter([opened.replay(**chosen)])
+    else:
+        found = opened.replays(**chosen)
+    _show_all(found, as_json=as_json)
 
 
-def _run_files(trace: Path, options: Any, *, as_json: bool) -> None:
-    from tracekit.replay.files import describe, replay_files
-    from tracekit.store import TraceFolder
-
-    folder = TraceFolder(trace)
-    summary, is_partial = replay_files(folder, options)
-    typer.echo(json.dumps(summary, indent=2) if as_json else describe(summary))
-    if is_partial:
-        place = folder.path / "replays" / options.name
-        is_whole = summary["outcome"] == "finished"
-        raise PartialError(
-            ("" if is_whole else f"the replay is not complete: {summary['outcome']}, ")
-            + f"{summary['counts']['failed']:,} operations did not end as in the trace;"
-            f" what was done is in {place}"
+def _refuse_others(chosen: dict[str, Any]) -> None:
+    """Raise UsageError for an option that file operations do not have."""
+    wrong = [name for name in chosen if name not in OF_FILES]
+    if wrong:
+        known = ", ".join(f"--{name}" for name in OF_FILES)
+        raise UsageError(
+            f"--{wrong[0].replace('_', '-')} is not for file operations",
+            hint=f"--files goes with {known}",
         )
+
+
+def _show_all(runs: Iterator[tk.Replay], *, as_json: bool) -> None:
+    """Print each run when it has ended; raise the first failure then: it ends no other repeat."""
+    failures = []
+    for one in runs:
+        try:
+            options.show(one, as_json=as_json)
+        except TracekitError as failure:
+            if one.summary["outcome"] == "interrupted":
+                raise  # who ends one repeat wants no other
+            failures.append(failure)
+    if failures:
+        raise failures[0]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from tracekit.choices import ResultFormat
 from tracekit.errors import UsageError
 
 
-def sql(  # noqa: PLR0913 - a command's parameters are its options
+def sql(
     trace: Annotated[Path | None, typer.Argument(help="Trace folder.")] = None,
     statement: Annotated[
         str | None, typer.Argument(help="One statement; without it, a dialogue begins.")
@@ -20,9 +20,9 @@ def sql(  # noqa: PLR0913 - a command's parameters are its options
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="Read the statement from this file.")
     ] = None,
-    format_name: Annotated[
-        Literal["table", "csv", "json", "parquet"],
-        typer.Option("--format", help="Form of the result; a table shows at most 1000 rows."),
+    format: Annotated[  # noqa: A002 - the word of the option
+        ResultFormat,
+        typer.Option(help="Form of the result; a table shows at most 1000 rows."),
     ] = "table",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="New file for the result.")
@@ -34,33 +34,26 @@ def sql(  # noqa: PLR0913 - a command's parameters are its options
         bool, typer.Option("--interactive", "-i", help="Begin a dialogue.")
     ] = False,
     memory: Annotated[
-        int, typer.Option(help="Memory for the database, in MiB.", min=64, max=1 << 24)
-    ] = 512,
+        str, typer.Option(help="Memory for the database, at least 64MiB.")
+    ] = "512MiB",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Run SQL over a trace's tables; nothing but these tables can be read, and nothing written."""
-    from tracekit import query
-    from tracekit.sql import describe as describe_tables
-    from tracekit.sql import write
-    from tracekit.store import TraceFolder
+    from tracekit.api import start
 
-    folder = None if trace is None else TraceFolder(trace)
     if describe:
-        typer.echo(describe_tables(folder), nl=False)
+        typer.echo(start.describe(trace), nl=False)
         return
-    if folder is None:
+    if trace is None:
         raise UsageError("no trace folder was given", hint='tracekit sql TRACE "select ..."')
     text = _statement(statement, file, interactive=interactive)
-    if output is not None and output.exists():
-        raise UsageError(f"{output} exists already", hint="choose another --output")
-    with query.connect_locked(folder, memory_mib=memory) as connection:
-        if text is None:
-            from tracekit.sql import Dialogue
-
-            Dialogue(connection, folder, sys.stdout).run()
-            return
-        rows = query.ask(connection, text)
-        write(rows, sys.stdout, format_name="json" if as_json else format_name, output=output)
+    start.print_rows(
+        trace,
+        text,
+        format="json" if as_json else format,
+        output=output,
+        memory=memory,
+    )
 
 
 def _statement(statement: str | None, file: Path | None, *, interactive: bool) -> str | None:

@@ -7,8 +7,14 @@ from typing import Annotated
 
 import typer
 
+import tracekit as tk
+from tracekit.choices import (
+    CacheState,
+)
+from tracekit.commands import options
 
-def sweep(  # noqa: PLR0913 - a command's parameters are its options
+
+def sweep(
     context: typer.Context,
     personality: Annotated[
         list[str],
@@ -54,14 +60,16 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     ] = None,
     duration: Annotated[str, typer.Option(help="Measured time of each run.")] = "60s",
     warm_up: Annotated[str, typer.Option(help="Time before it.")] = "0s",
-    runs: Annotated[int, typer.Option(help="Repeats of each, for mean and spread.")] = 5,
+    repeat: Annotated[int, typer.Option(help="Repeats of each, for mean and spread.")] = 5,
     cache: Annotated[
-        str,
-        typer.Option(help="After the files are made: keep, sync, or cold (drop the page cache)."),
+        CacheState,
+        typer.Option(
+            help="After the files are made: keep them in memory, sync, or also drop the page cache."
+        ),
     ] = "sync",
     seed: Annotated[int, typer.Option(help="Another one draws other sizes and files.")] = 0,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Remove what a run kept on a target.")
+    force: Annotated[
+        bool, typer.Option("--force", help="Remove what a run kept on a target.")
     ] = False,
     exact: Annotated[
         bool, typer.Option("--exact", help="In the lab: time by instructions, on one processor.")
@@ -73,24 +81,7 @@ def sweep(  # noqa: PLR0913 - a command's parameters are its options
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html with the figures.")
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Run personalities on directories: throughput and latency by step, mean and spread."""
-    from tracekit.commands.provenance import words
-    from tracekit.pipeline import finish_sweep
-    from tracekit.sweep.grid import asked_axes, asked_timing, plan_runs, split_targets
-    from tracekit.sweep.run import sweep as run
-    from tracekit.sweep.summary import check_complete, show, tell
-
-    named = {"files": files, "io_size": io_size, "threads": threads}
-    planned = plan_runs(
-        personality,
-        split_targets(target, is_exact=exact),
-        vary=asked_axes(named, vary or (), option="--vary"),
-        timing=asked_timing(duration, warm_up, cache=cache, seed=seed),
-        repeats=runs,
-    )
-    swept = run(output, planned, replace=replace, tell=show, keeps_operations=operations)
-    finish_sweep(swept, ["sweep", *personality, *words(context)], with_report=report)
-    typer.echo(tell(swept, as_json=as_json))
-    check_complete(swept)
+    options.show(tk.sweep(personality, **options.given(context)), as_json=as_json)

@@ -88,7 +88,8 @@ def check_policies(policies: tuple[str, str]) -> tuple[str, str]:
     for policy in policies:
         if policy not in LEVEL_POLICIES:
             raise UsageError(
-                f"--level-policy: no level can have '{policy}'", hint=f"one of {LEVEL_POLICIES}"
+                f"--level-policy: no level can have '{policy}'",
+                hint=f"choose from {', '.join(LEVEL_POLICIES)}",
             )
     return policies
 
@@ -156,7 +157,9 @@ def check(options: CacheOptions) -> None:
         raise UsageError(f"--page: {page} bytes are not a power of two from 4KiB to 16MiB")
     unknown = [policy for policy in options.policies if policy not in POLICIES]
     if unknown:
-        raise UsageError(f"--policy: there is no '{unknown[0]}'", hint=f"one of {POLICIES}")
+        raise UsageError(
+            f"--policy: there is no '{unknown[0]}'", hint=f"choose from {', '.join(POLICIES)}"
+        )
     rate = options.sample_rate
     if rate is not None and not 1 / SHARDS_SCALE <= rate <= 1:
         raise UsageError(f"--sample-rate: {rate} is not between 0.0000001 and 1")

@@ -28,12 +28,13 @@ from tracekit._native.placement import (
     Totals,
 )
 from tracekit.arrow import Integers, ahead, flag_bytes, name_codes, numbers, read_columns
+from tracekit.choices import Coverage, words
 from tracekit.devices import DevicePair, base_cost, device_cost
 from tracekit.model.block_orders import OrderedBlocks, TouchedBlocks, order_blocks
 from tracekit.tables import OPERATIONS, ROLES, role_codes
 from tracekit.units import PS_PER_NS
 
-COVERAGES = ("hottest", "start")
+COVERAGES = words(Coverage)
 COLUMNS = [
     "request_id", "queue_ns", "issue_ns", "merged_into", "sector", "length_bytes", "device",
     "operation", "role", "is_fua", "is_preflush",

@@ -81,7 +81,7 @@ def predict(folder: TraceFolder, advice: Recommendation, *, answer: Answer) -> P
     if base_ps <= 0:
         raise InputError(
             f"{folder.path}: none of the requests to replay costs a device any time",
-            hint="raise --seconds",
+            hint="raise --duration",
         )
     base_ns, placed_ns = to_ns(base_ps), to_ns(placed_ps)
     return Prediction(

@@ -13,8 +13,8 @@ from typing import Any
 
 from tracekit import store
 from tracekit._native.players import Outcome, checked_program, run_program
+from tracekit.choices import Engine, Level, check_choice
 from tracekit.errors import UsageError
-from tracekit.plans.block_plan import LEVELS
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
 from tracekit.replay.completions import write_completions
 from tracekit.replay.emulated import ENGINE as EMULATED
@@ -63,8 +63,8 @@ class ReplayOptions:
 
     def __post_init__(self) -> None:
         """Check what the program cannot check."""
-        if self.level not in LEVELS:
-            raise UsageError(f"--level {self.level}: not one of {', '.join(LEVELS)}")
+        check_choice(self.level, Level, option="--level")
+        check_choice(self.engine, Engine, option="--engine")
         if "/" in self.name or self.name.startswith(".") or not self._is_name_shown:
             raise UsageError(f"--name {self.name!r}: not a plain name")
         if self.limit is not None and self.limit < 1:

@@ -108,9 +108,9 @@ class VerifyOptions:
     def __post_init__(self) -> None:
         """Check the numbers, and that real engines have somewhere to go."""
         if not 0 < self.seconds < 1e6:
-            raise UsageError(f"--seconds {self.seconds:g}: not a length of time")
+            raise UsageError(f"--duration {self.seconds:g}: not a length of time")
         if not 1 <= self.repeats <= 1000:
-            raise UsageError(f"--repeats {self.repeats}: not from 1 to 1000")
+            raise UsageError(f"--repeat {self.repeats}: not from 1 to 1000")
         if not 0 <= self.tolerance_ratio <= 1:
             raise UsageError(f"--tolerance {self.tolerance_ratio:g}: not a share from 0 to 1")
         if self.engine != EMULATED and not self.targets:

@@ -15,7 +15,6 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tracekit import __version__
 from tracekit.paths import data_folder
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
@@ -42,6 +41,7 @@ from tracekit.report.sections.traffic import (
     totals,
 )
 from tracekit.store import TraceFolder, beside
+from tracekit.version import __version__
 
 SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
     answer,

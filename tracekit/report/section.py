@@ -30,10 +30,19 @@ class Chart:
 
     name: str
     title: str
-    markup: str
+    draw: Draw
+    table: pd.DataFrame
     sentences: Sequence[str]
     evidence: Evidence
     legend: Sequence[Key] = ()
+
+    @property
+    def markup(self) -> str:
+        """The table drawn in both widths; nothing for an empty table: what is said stands alone."""
+        if self.table.empty:
+            return ""
+        label = f"{self.title}. {' '.join(self.sentences)}"
+        return drawn(self.draw, self.table, name=self.name, label=label)
 
 
 @dataclass(frozen=True)
@@ -88,15 +97,10 @@ def chart(
     legend: Sequence[Key] = (),
     name: str = "",
 ) -> Chart:
-    """Draw the table that the evidence shows; the name defaults to that of the evidence.
-
-    An empty table is not drawn: what is said of it then stands alone.
-    """
+    """Make a chart of the table that the evidence shows; its name defaults to the evidence's."""
     table = evidence.table if evidence.shown is None else evidence.shown
     name = name or evidence.name.replace("/", "-").replace("_", "-")
-    label = f"{title}. {' '.join(sentences)}"
-    markup = "" if table.empty else drawn(draw, table, name=name, label=label)
-    return Chart(name, title, markup, sentences, evidence, legend)
+    return Chart(name, title, draw, table, sentences, evidence, legend)
 
 
 def role_keys(table: pd.DataFrame) -> tuple[Key, ...]:

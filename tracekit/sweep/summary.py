@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import Any
 
 from tracekit import query
-from tracekit.errors import PartialError
 from tracekit.store import TraceFolder
 from tracekit.sweep.run import ALL, Swept, read_runs
 from tracekit.units import format_duration, format_share, format_size
@@ -149,7 +148,7 @@ def _workload(rows: Sequence[Row]) -> str:
     ]
     text = f"{rows[0]['personality']}, {len(rows)} settings: {', '.join(counts)}"
     if all(row["run_count"] == 1 for row in rows):
-        text += " by one run each: more --runs tell"
+        text += " by one run each: more --repeat tell"
     known = sorted((row for row in rows if row["ratio"] is not None), key=lambda row: row["ratio"])
     if not known:
         return text
@@ -167,7 +166,7 @@ def explain(row: Row) -> str:
         return f"{name}: not decided, one of the targets has not done any step"
     text = f"{name}: {row['verdict']}, {times(row['ratio'])} times the steps"
     if row["ratio_low"] is None:
-        text += " of one run each: more --runs tell how sure that is"
+        text += " of one run each: more --repeat tell how sure that is"
     else:
         text += (
             f" ({times(row['ratio_low'])} to {times(row['ratio_high'])} with 95 % confidence,"
@@ -198,32 +197,17 @@ def show(line: str) -> None:
         sys.stderr.write(f"{line}\n")
 
 
-def tell(swept: Swept, *, as_json: bool) -> str:
-    """Return what a sweep found, for people or as JSON."""
-    if as_json:
-        told = {
-            "folder": str(swept.folder.path),
-            "made": swept.made,
-            "kept": swept.kept,
-            "missing": swept.missing,
-            "points": summarize(swept.folder) if swept.has_results else [],
-            "failures": failures(swept.folder),
-            "dax": find_verdicts(swept.folder) if swept.has_results else [],
-        }
-        return json.dumps(told, indent=2)
-    made = f"{swept.made} run{'' if swept.made == 1 else 's'} made"
-    lines = [f"{made}, {swept.kept} there before, {swept.folder.path}"]
-    return "\n".join([*lines, *(headline(swept.folder) if swept.has_results else [])])
-
-
-def check_complete(swept: Swept) -> None:
-    """Raise PartialError when runs are missing."""
-    if swept.missing:
-        count = len(swept.missing)
-        raise PartialError(
-            f"{count} {'run is' if count == 1 else 'runs are'} missing: {swept.missing[0]}",
-            hint="what was done is kept; the same command goes on",
-        )
+def describe(swept: Swept) -> dict[str, Any]:
+    """Return what a sweep found."""
+    return {
+        "folder": str(swept.folder.path),
+        "made": swept.made,
+        "kept": swept.kept,
+        "missing": swept.missing,
+        "points": summarize(swept.folder) if swept.has_results else [],
+        "failures": failures(swept.folder),
+        "dax": find_verdicts(swept.folder) if swept.has_results else [],
+    }
 
 
 def summarize(folder: TraceFolder) -> list[dict[str, Any]]:

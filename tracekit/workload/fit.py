@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracekit import __version__, store
+from tracekit import store
 from tracekit._native.workload import RUN, Territory
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES
 from tracekit.units import MIB, SECTOR_BYTES
+from tracekit.version import __version__
 from tracekit.workload.fidelity import (
     LIMIT,
     NAMES,

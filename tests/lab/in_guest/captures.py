@@ -161,7 +161,7 @@ def lossy() -> dict[str, Any]:
     """Write to one disk of two while blktrace does not read, with the smallest buffers."""
     script = "kill -STOP $(pidof blktrace); " + " ".join(write(20000))
     script += "; kill -CONT $(pidof blktrace)"
-    return capture("lossy", SECOND, "--buffer", "1", "--json", "--", "sh", "-c", script)
+    return capture("lossy", SECOND, "--buffer", "1MiB", "--json", "--", "sh", "-c", script)
 
 
 def used_by_another() -> dict[str, Any]:

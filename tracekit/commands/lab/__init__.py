@@ -1,15 +1,6 @@
-"""`tracekit lab`: a small virtual machine, one file a sub-command; the order is the help's."""
+"""`tracekit lab`: a small virtual machine, one file a sub-command."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-from tracekit.commands.lab.build import build
-from tracekit.commands.lab.capture import capture
-from tracekit.commands.lab.run import run
-
-LAB: tuple[Callable[..., Any], ...] = (build, run, capture)
 
 
 def lab() -> None:

@@ -7,24 +7,24 @@ from typing import Annotated
 
 import typer
 
+from tracekit.commands import options
+
 
 def build(
+    context: typer.Context,
     *,
     package: Annotated[
         list[str] | None,
         typer.Option(help="Package of the distribution to add. Can be repeated."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Build again what is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Make a guest from packages of Debian, without root, and keep it in the user's cache."""
-    from tracekit.lab.image import build as build_image
-    from tracekit.progress import stage_progress
+    from tracekit.api import lab
 
-    with stage_progress() as on_step:
-        image = build_image(package or (), again=force, on_step=on_step)
-    about = json.loads((image.folder / "image.json").read_text())
+    made = lab.build(**options.given(context))
     if as_json:
-        typer.echo(json.dumps({"folder": str(image.folder), **about}, indent=2))
+        typer.echo(json.dumps(made, indent=2))
     else:
-        typer.echo(f"{image.folder}: {about['kernel']}, {about['archives']} packages")
+        typer.echo(f"{made['folder']}: {made['kernel']}, {made['archives']} packages")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import tracekit as tk
+from tracekit.commands import options
 
-def buffer(  # noqa: PLR0913 - a command's parameters are its options
+
+def buffer(
     context: typer.Context,
-    trace: Annotated[Path, typer.Argument(help="Trace folder, parsed.")],
+    trace: options.Trace,
     *,
     sizes: Annotated[
         str, typer.Option(help="Sizes of a buffer: powers of two from 32 to 64KiB.")
@@ -24,32 +25,8 @@ def buffer(  # noqa: PLR0913 - a command's parameters are its options
     read_ns: Annotated[float, typer.Option(help="Time to read a row into a buffer.")] = 55.0,
     write_ns: Annotated[float, typer.Option(help="Time to write a row back.")] = 150.0,
     dram_ns: Annotated[float, typer.Option(help="Time by which DRAM opens a row.")] = 25.0,
-    what_if: Annotated[
-        Path | None,
-        typer.Option(help="TOML file of other memories' times.", metavar="FILE"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    what_if: options.WhatIf = None,
+    as_json: options.Json = False,
 ) -> None:
     """Say how often row buffers of a byte-addressable memory would hit, at any size and number."""
-    from msgspec import to_builtins
-
-    from tracekit.commands.provenance import keep_asked
-    from tracekit.model.buffer import BufferOptions, simulate_buffer
-    from tracekit.model.what_if import Times
-    from tracekit.progress import row_progress
-    from tracekit.store import TraceFolder
-    from tracekit.units import parse_size
-
-    options = BufferOptions(
-        tuple(sorted({parse_size(text, option="--sizes") for text in sizes.split(",")})),
-        tuple(sorted({parse_size(text, option="--buffers") for text in buffers.split(",")})),
-        parse_size(access, option="--access"),
-        Times(hit_ns, read_ns, write_ns, dram_ns),
-        what_if,
-    )
-    with row_progress("read requests") as on_rows:
-        result = to_builtins(simulate_buffer(TraceFolder(trace), options, on_rows=on_rows))
-    keep_asked(TraceFolder(trace), result, context=context)
-    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
-    if result["left_out"]["impossible"]:
-        typer.echo(f"requests left out, impossible: {result['left_out']['impossible']:,}", err=True)
+    options.show(tk.open(trace).simulate.buffer(**options.given(context)), as_json=as_json)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import tracekit as tk
+from tracekit.commands import options
 
-def endurance(  # noqa: PLR0913 - a command's parameters are its options
+
+def endurance(
     context: typer.Context,
-    trace: Annotated[Path, typer.Argument(help="Trace folder, with a recommendation.")],
+    trace: options.Recommended,
     *,
-    placement: Annotated[
-        str,
-        typer.Option(
-            help="`answer` for the recommendation's capacity, or a capacity.",
-            metavar="answer|SIZE",
-        ),
-    ] = "answer",
+    placement: options.Placement = "answer",
     device: Annotated[
         str,
         typer.Option(
@@ -29,25 +24,9 @@ def endurance(  # noqa: PLR0913 - a command's parameters are its options
     write_amplification: Annotated[
         float, typer.Option(help="Writes of the device for each page that is written.")
     ] = 1.0,
-    what_if: Annotated[
-        Path | None,
-        typer.Option(help="TOML file of devices, endurance and prices.", metavar="FILE"),
-    ] = None,
-    profiles: Annotated[
-        Path | None, typer.Option(help="TOML file of own device profiles.", metavar="FILE")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    what_if: options.WhatIf = None,
+    profiles: options.Profiles = None,
+    as_json: options.Json = False,
 ) -> None:
     """Say how often pages are written, how long NVM of each placement lasts, and its price."""
-    from msgspec import to_builtins
-
-    from tracekit.commands.provenance import keep_asked
-    from tracekit.model.endurance import EnduranceOptions, simulate_endurance
-    from tracekit.progress import step_progress
-    from tracekit.store import TraceFolder
-
-    options = EnduranceOptions(placement, device, profiles, what_if, write_amplification)
-    with step_progress("simulate endurance") as on_step:
-        result = to_builtins(simulate_endurance(TraceFolder(trace), options, on_step=on_step))
-    keep_asked(TraceFolder(trace), result, context=context)
-    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
+    options.show(tk.open(trace).simulate.endurance(**options.given(context)), as_json=as_json)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+import tracekit as tk
+from tracekit.choices import (
+    Amount,
+    MoveBy,
+    Rounding,
+)
+from tracekit.commands import options
 
-def tiers(  # noqa: PLR0913 - a command's parameters are its options
+
+def tiers(
     context: typer.Context,
-    trace: Annotated[Path, typer.Argument(help="Trace folder.")],
+    trace: options.Trace,
     *,
     extent: Annotated[str, typer.Option(help="Unit of placement, such as 1GiB or 64MiB.")] = "1GiB",
     tiers: Annotated[
@@ -24,16 +30,11 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
     step: Annotated[
         int, typer.Option(help="Step between mixes, in percent of the capacity.", min=1, max=50)
     ] = 1,
-    what_if: Annotated[
-        Path | None,
-        typer.Option(help="TOML file of devices and prices to ask about.", metavar="FILE"),
-    ] = None,
+    what_if: options.WhatIf = None,
     dynamic: Annotated[
         bool, typer.Option("--dynamic", help="Also move extents after each window.")
     ] = False,
-    window: Annotated[
-        float, typer.Option(help="Window of dynamic tiering, in seconds.", min=0.001)
-    ] = 7200.0,
+    window: Annotated[str, typer.Option(help="Window of dynamic tiering, at least 1ms.")] = "2h",
     migration: Annotated[
         float, typer.Option(help="Bandwidth of moving extents, in MiB/s.", min=0.0)
     ] = 41.0,
@@ -41,19 +42,17 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
         bool, typer.Option("--charge-migration", help="Let moving extents delay the requests.")
     ] = False,
     amount: Annotated[
-        Literal["bytes", "requests"],
+        Amount,
         typer.Option(help="Traffic in bytes (4 KiB at a time) or in requests of any length."),
     ] = "bytes",
     rounding: Annotated[
-        Literal["floor", "nearest", "ceiling"],
+        Rounding,
         typer.Option(help="How a share becomes whole extents; the last tier takes the rest."),
     ] = "floor",
     capacity: Annotated[
         str, typer.Option(help="Capacity of all tiers. Default: the extents that were touched.")
     ] = "",
-    profiles: Annotated[
-        Path | None, typer.Option(help="TOML file of own device profiles.", metavar="FILE")
-    ] = None,
+    profiles: options.Profiles = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,44 +73,13 @@ def tiers(  # noqa: PLR0913 - a command's parameters are its options
         float, typer.Option(help="Factor of that for moves to a slower tier.", min=0.0)
     ] = 1.0,
     move_by: Annotated[
-        Literal["latency", "bandwidth"],
+        MoveBy,
         typer.Option(
             help="How long moving takes where it is charged: 4 KiB at a time, or as long as the"
             " extent takes at the bandwidth of the tiers."
         ),
     ] = "latency",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Say which mix of storage tiers gives most IOPS for its price, with the first and without."""
-    from msgspec import to_builtins
-
-    from tracekit.commands.provenance import keep_asked
-    from tracekit.model.tier_study import TierOptions, parse_vary
-    from tracekit.model.tiers import simulate_tiers
-    from tracekit.progress import step_progress
-    from tracekit.store import TraceFolder
-    from tracekit.units import parse_size
-
-    options = TierOptions(
-        extent_bytes=parse_size(extent, option="--extent"),
-        tiers=tuple(name.strip() for name in tiers.split(",") if name.strip()),
-        step_percent=step,
-        amount=amount,
-        rounding=rounding,
-        capacity_bytes=parse_size(capacity, option="--capacity") if capacity else None,
-        is_dynamic=dynamic,
-        window_s=window,
-        migration_mib_s=migration,
-        charges_migration=charge_migration,
-        migration_cost=migration_cost,
-        promotion_cost=promotion_cost,
-        demotion_cost=demotion_cost,
-        moves_by=move_by,
-        vary=parse_vary(vary or ()),
-        what_if=what_if,
-        profiles=profiles,
-    )
-    with step_progress("simulate tiers") as on_step:
-        result = to_builtins(simulate_tiers(TraceFolder(trace), options, on_step=on_step))
-    keep_asked(TraceFolder(trace), result, context=context)
-    typer.echo(json.dumps(result, indent=2) if as_json else "\n".join(result["headline"]))
+    options.show(tk.open(trace).simulate.tiers(**options.given(context)), as_json=as_json)

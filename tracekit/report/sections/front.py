@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from typing import Any
 
-from tracekit import __version__
 from tracekit.errors import span
 from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Missing, Section
+from tracekit.version import __version__
 
 ANSWER_TITLE = "The answer"
 

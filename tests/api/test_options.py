@@ -1,0 +1,140 @@
+"""Commands and the API have the same options: names, defaults, and words to choose from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from typer.testing import CliRunner
+
+import tracekit as tk
+from tracekit import choices
+from tracekit._native.caches import POLICIES
+from tracekit.api import lab, start
+from tracekit.cli import app
+from tracekit.commands import COMMANDS, GROUPS, function_name, load
+
+CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "capture": (tk.capture, tk.capture_files),
+    "lab build": (lab.build,),
+    "lab run": (lab.run, lab.job),
+    "lab capture": (lab.capture, lab.job),
+    "parse": (tk.parse,),
+    "import": (tk.read,),
+    "generate": (start.write_requests,),
+    "fit": (tk.Trace.fit,),
+    "export": (tk.Trace.export,),
+    "classify": (tk.Trace.classify,),
+    "analyze": (tk.Trace.analyze,),
+    "recommend": (tk.Trace.recommend,),
+    "simulate tiers": (tk.Simulate.tiers,),
+    "simulate cache": (tk.Simulate.cache,),
+    "simulate buffer": (tk.Simulate.buffer,),
+    "simulate sensitivity": (tk.Simulate.sensitivity,),
+    "simulate endurance": (tk.Simulate.endurance,),
+    "replay": (tk.Trace.replay, tk.Trace.replay_files, tk.Trace.replays),
+    "bench": (tk.bench, tk.bench_files),
+    "compare": (tk.Trace.compare,),
+    "verify-placement": (tk.Trace.verify_placement,),
+    "characterize-device": (tk.characterize_device,),
+    "counters": (tk.counters,),
+    "sweep": (tk.sweep,),
+    "report": (tk.Trace.report,),
+    "run": (tk.run,),
+}
+OF_THE_COMMAND = {
+    "as_json",
+    "analyze: show_list",  # shows them and stops
+    "capture: files",  # chooses between two calls
+}
+SHARED = ("memory", "repeat", "force", "duration", "seed", "engine", "profiles", "direct")
+ANY_DEFAULT = {"bench: duration"}  # 60s for both kinds, but only without --requests
+
+
+def command(name: str) -> Callable[..., Any]:
+    group, _, part = name.rpartition(" ")
+    found: Callable[..., Any] = getattr(load(part, group), function_name(part))
+    return found
+
+
+def options(function: Callable[..., Any]) -> dict[str, Any]:
+    return {
+        one.name: one.default
+        for one in inspect.signature(function).parameters.values()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def same(one: object, other: object) -> bool:
+    """A command has a text where the API has a text, a number, or nothing."""
+    return one == other or str(one) == str(other)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_option_has_one_name_and_one_default(name: str) -> None:
+    # GIVEN the options of a command, and what its calls take
+    taken: dict[str, Any] = {}
+    for call in CALLS[name]:
+        given = {one.name: one.default for one in inspect.signature(call).parameters.values()}
+        taken = given | taken
+    # THEN each is taken by one of them, with the same default
+    for option, default in options(command(name)).items():
+        if option in OF_THE_COMMAND or f"{name}: {option}" in OF_THE_COMMAND:
+            continue
+        assert option in taken, option
+        is_needed = inspect.Parameter.empty in (default, taken[option])
+        if f"{name}: {option}" not in ANY_DEFAULT and not is_needed and option != "repeat":
+            assert same(default, taken[option]), f"{option}: {default!r}, {taken[option]!r}"
+
+
+def test_every_command_is_compared_but_sql_and_doctor() -> None:
+    single = {name for name in COMMANDS if name not in GROUPS}
+    parts = {f"{group} {name}" for group, names in GROUPS.items() for name in names}
+    assert (single | parts) - {*CALLS} == {"sql", "doctor"}
+
+
+def test_an_option_of_several_commands_has_one_type() -> None:
+    # GIVEN the types of options that several commands have, without those that leave them out
+    found: dict[str, set[Any]] = {}
+    for name in CALLS:
+        kinds = get_type_hints(command(name))
+        for option in options(command(name)):
+            if option in SHARED:
+                found.setdefault(option, set()).update({*_parts(kinds[option])} - {type(None)})
+    # THEN each has one
+    assert {option: len(kinds) for option, kinds in found.items()} == dict.fromkeys(SHARED, 1)
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if type(None) in get_args(kind) else (kind,)
+
+
+def test_the_policies_are_those_of_the_library() -> None:
+    assert choices.words(choices.Policy) == POLICIES
+
+
+def test_summaries_fit_the_terminal() -> None:
+    # GIVEN a terminal of 80 columns, WHEN help is shown, THEN no summary is cut or goes on
+    shown = CliRunner().invoke(app, ["--help"], terminal_width=80).stdout
+    lines = shown.partition("Commands:\n")[2].splitlines()
+    assert len(lines) == len(COMMANDS)
+    assert [line for line in lines if "..." in line or len(line) > 80] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        (["simulate", "cache", "x", "--policy", "lru,mru"], choices.Policy),
+        (["replay", "x", "--pace", "open"], choices.Pace),
+        (["bench", "paging", "-o", "x", "--pace", "open"], choices.BenchPace),
+        (["sweep", "varmail", "--target", "x", "-o", "x", "--cache", "hot"], choices.CacheState),
+        (["recommend", "x", "--level", "all"], choices.Level),
+    ],
+)
+def test_a_word_that_is_none_is_told_the_others(words: list[str], known: Any) -> None:
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert all(word in done.stderr for word in choices.words(known))
+    assert "(" not in done.stderr.partition("Error: ")[2]

@@ -1,0 +1,589 @@
+"""What the stages answer: a headline, the answer as JSON has it, tables, and a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tracekit.api.relation import Relation
+from tracekit.errors import BudgetError, PartialError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tracekit.api.tables import Tables
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """An answer about a trace; its tables are lazy and read what the trace folder holds now.
+
+    `summary` is what the command prints with `--json`.
+    """
+
+    trace: Tables
+    summary: Mapping[str, Any]
+    section: ClassVar[str] = ""
+    """The section of the report whose figures `plot` draws."""
+    main: ClassVar[str] = ""
+    """The table that a notebook shows."""
+
+    @property
+    def headline(self) -> str:
+        """The answer in a few sentences, one a line."""
+        return "\n".join(self.summary.get("headline", ()))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to doubt about the answer, each with advice."""
+        return tuple(warning_line(one) for one in self.summary.get("warnings", ()))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not in the answer, and why."""
+        return ()
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Names of the figures that `plot` can draw."""
+        return self.trace.figures(self.section)
+
+    def plot(self, figure: str | None = None) -> Axes:
+        """Draw a figure of the report, the first of `figures` unless one is named."""
+        return self.trace.plot(figure, section=self.section)
+
+    def check(self) -> None:
+        """Raise PartialError or BudgetError if the work was not done in full or not well enough."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {self.trace.path}\n{self.headline}"
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.headline.splitlines())
+        table = self._table()
+        shown = "" if table is None else table._repr_html_()
+        return f"<div><strong>{type(self).__name__}</strong>{lines}{shown}</div>"
+
+    def _table(self) -> Relation | None:
+        return self.trace.table(self.main) if self.main else None
+
+
+def warning_line(warning: Any) -> str:
+    """Return a warning with its advice on one line."""
+    if isinstance(warning, str):
+        return warning
+    return f"{warning['message']}; {warning['advice']}"
+
+
+def impossible_line(count: int) -> str:
+    """Return how many requests are left out because they cannot be."""
+    return f"requests left out, impossible: {count:,}"
+
+
+@dataclass(frozen=True, repr=False)
+class Classification(Result):
+    """Roles of requests, and which blocks are hot."""
+
+    main = "working_set"
+
+    @property
+    def headline(self) -> str:
+        """How many requests each role has."""
+        counts = self.summary["classification"]["requests"]
+        found = ", ".join(f"{role} {count:,}" for role, count in counts.items() if count)
+        return f"requests by role: {found or 'none'}"
+
+    @property
+    def blocks(self) -> Relation:
+        """Each block with its role, touches and temperature."""
+        return self.trace.table("blocks")
+
+    @property
+    def working_set(self) -> Relation:
+        """Blocks touched in each window, by role."""
+        return self.trace.table("working_set")
+
+
+@dataclass(frozen=True, repr=False)
+class Analysis(Result):
+    """The findings of the SQL analyses, as `analysis["totals"]`, and checks that failed."""
+
+    main = ""
+
+    @property
+    def headline(self) -> str:
+        """How many tables were made."""
+        return f"{len(self.summary['findings'])} tables: {', '.join(self.keys())}"
+
+    def keys(self) -> list[str]:
+        """Return the names of the findings."""
+        return [finding["table"] for finding in self.summary["findings"]]
+
+    def __getitem__(self, name: str) -> Relation:
+        return self.trace.findings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The checks of the data that failed."""
+        return tuple(
+            f"{one['name']} fails for {one['failing_count']:,} rows: {one['question']}"
+            for one in self.summary["failures"]
+        )
+
+    def _table(self) -> Relation | None:
+        return self["totals"] if "totals" in self.keys() else None
+
+
+@dataclass(frozen=True, repr=False)
+class Recommendation(Result):
+    """Where a small NVM should go, at each capacity."""
+
+    section = "capacity"
+    main = "placement"
+
+    @property
+    def answer(self) -> Mapping[str, Any]:
+        """The placement of the headline."""
+        answer: Mapping[str, Any] = self.summary["answer"]
+        return answer
+
+    @property
+    def curve(self) -> Relation:
+        """Elapsed time by placement and NVM capacity."""
+        return self.trace.table("placement")
+
+
+@dataclass(frozen=True, repr=False)
+class CacheSimulation(Result):
+    """What a cache of any size would hit."""
+
+    is_sampled: bool
+    section = "cache"
+    main = "cache_policies"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Curves, policies and requests that are left out."""
+        from tracekit.errors import escape as printable
+
+        left_out, volumes = self.summary["left_out"], self.summary["volumes"]
+        reason = "a sample is not enough for them" if self.is_sampled else "too many references"
+        named = ", ".join(map(printable, volumes["named"]))
+        lines = (
+            (
+                volumes["others"],
+                f"curves by volume: {named}; {volumes['others']:,} others together",
+            ),
+            (
+                left_out["volumes"],
+                f"curves by volume left out, a sample has none: {left_out['volumes']:,} devices",
+            ),
+            (
+                left_out["policies"],
+                f"policies left out, {reason}: {', '.join(left_out['policies'])}",
+            ),
+            (left_out["impossible"], impossible_line(left_out["impossible"])),
+        )
+        return tuple(line for count, line in lines if count)
+
+    @property
+    def curve(self) -> Relation:
+        """Miss ratio by size, role and operation."""
+        return self.trace.table("cache_curve")
+
+    @property
+    def policies(self) -> Relation:
+        """Miss ratio by policy and size."""
+        return self.trace.table("cache_policies")
+
+    @property
+    def plane(self) -> Relation:
+        """Latency of each pair of sizes of two levels."""
+        return self.trace.table("cache_plane")
+
+    @property
+    def sensitivity(self) -> Relation:
+        """What other devices would change."""
+        return self.trace.table("cache_sensitivity")
+
+
+@dataclass(frozen=True, repr=False)
+class TierSimulation(Result):
+    """Which mix of storage tiers gives most for its price."""
+
+    section = "tiers"
+    main = "tiers_key"
+
+    @property
+    def mixes(self) -> Relation:
+        """IOPS and price of every mix."""
+        return self.trace.table("tiers")
+
+    @property
+    def key(self) -> Relation:
+        """The mixes worth comparing."""
+        return self.trace.table("tiers_key")
+
+    @property
+    def extents(self) -> Relation:
+        """The extents that were touched."""
+        return self.trace.table("tiers_extents")
+
+    @property
+    def skew(self) -> Relation:
+        """Share of the traffic by number of extents."""
+        return self.trace.table("tiers_skew")
+
+    @property
+    def windows(self) -> Relation:
+        """Extents moved in each window of dynamic tiering."""
+        return self.trace.table("tiers_windows")
+
+    @property
+    def sensitivity(self) -> Relation:
+        """What other devices would change."""
+        return self.trace.table("tiers_sensitivity")
+
+
+@dataclass(frozen=True, repr=False)
+class BufferSimulation(Result):
+    """What row buffers of a byte-addressable memory would hit."""
+
+    section = "buffer"
+    main = "buffer"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Requests that are left out."""
+        count = self.summary["left_out"]["impossible"]
+        return (impossible_line(count),) if count else ()
+
+    @property
+    def rates(self) -> Relation:
+        """Hit rate by size and number of buffers."""
+        return self.trace.table("buffer")
+
+
+@dataclass(frozen=True, repr=False)
+class Sensitivity(Result):
+    """Whether the recommendation holds on other devices, at other hours and capacities."""
+
+    section = "sensitivity"
+    main = "sensitivity"
+
+    @property
+    def changes(self) -> Relation:
+        """The best placement under each change."""
+        return self.trace.table("sensitivity")
+
+
+@dataclass(frozen=True, repr=False)
+class Endurance(Result):
+    """How long NVM of each placement lasts, and what it costs."""
+
+    section = "endurance"
+    main = "endurance"
+
+    @property
+    def wear(self) -> Relation:
+        """Writes of a page by role and by placement."""
+        return self.trace.table("endurance")
+
+
+@dataclass(frozen=True, repr=False)
+class Replay(Result):
+    """A run of the trace on a target; `compare` takes it in place of its name."""
+
+    is_partial: bool
+    section = "replay"
+
+    @property
+    def name(self) -> str:
+        """Name of the results in the trace folder."""
+        return str(self.summary["name"])
+
+    @property
+    def path(self) -> Path:
+        """Folder of the results."""
+        return self.trace.path / "replays" / self.name
+
+    @property
+    def headline(self) -> str:
+        """What was done, how punctually, and how long requests took."""
+        if self.is_of_files:
+            from tracekit.replay.files import describe as describe_files
+
+            return describe_files(dict(self.summary))
+        from tracekit.replay.words import describe
+
+        return describe(dict(self.summary))
+
+    @property
+    def is_of_files(self) -> bool:
+        """Whether file operations were replayed, and not requests."""
+        return "operations" in self.summary.get("counts", {})
+
+    @property
+    def latency(self) -> Relation:
+        """Times of requests by measure, role and operation: late, service and response."""
+        return self._mine(self.trace.computed("replay/replayed"))
+
+    @property
+    def distribution(self) -> Relation:
+        """Cumulative shares of those times."""
+        return self._mine(self.trace.computed("replay/replayed_distribution"))
+
+    @property
+    def completions(self) -> Relation:
+        """One row a request, or a file operation, that ended."""
+        return self._mine(
+            self.trace.table("file_completions" if self.is_of_files else "completions")
+        )
+
+    def plot(self, figure: str | None = None) -> Axes:
+        """Draw a figure of this replay: by default the distribution of its service times."""
+        mine = [name for name in self.figures if name.startswith(f"replay-{self.name}-")]
+        served = f"replay-{self.name}-service"
+        return super().plot(figure or (served if served in mine else next(iter(mine), None)))
+
+    def check(self) -> None:
+        """Raise PartialError if it did not end, BudgetError if it was not punctual enough."""
+        counts, outcome = self.summary.get("counts", {}), self.summary["outcome"]
+        if self.is_partial and self.is_of_files:
+            is_whole = outcome == "finished"
+            raise PartialError(
+                ("" if is_whole else f"the replay is not complete: {outcome}, ")
+                + f"{counts['failed']:,} operations did not end as in the trace;"
+                f" what was done is in {self.path}"
+            )
+        if self.is_partial:
+            raise PartialError(
+                f"the replay is not complete: {outcome}, {counts['failed']:,}"
+                f" requests failed; what was done is in {self.path}"
+            )
+        from tracekit.replay.schedule import missed
+
+        if over := missed(self.summary.get("budget") or ()):
+            raise BudgetError(f"{self.name} missed its timing budget: {over}")
+
+    def _mine(self, relation: Relation) -> Relation:
+        from tracekit.query import rows_of
+
+        return Relation(rows_of(relation._relation, "replay", value=self.name), self.trace)
+
+    def _table(self) -> Relation | None:
+        return None if self.is_of_files or self.summary["outcome"] == "dry_run" else self.latency
+
+
+@dataclass(frozen=True, repr=False)
+class Verification(Result):
+    """Whether the prediction of the model held in a replay."""
+
+    section = "verification"
+    main = "verification"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the gain is within the tolerance."""
+        return bool(self.summary["is_held"])
+
+    @property
+    def replays(self) -> Relation:
+        """Predicted and measured time of each repeat."""
+        return self.trace.table("verification")
+
+    def check(self) -> None:
+        """Raise BudgetError if the prediction did not hold."""
+        if not self.is_held:
+            raise BudgetError("the model's prediction did not hold")
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
+    """Replays side by side."""
+
+    section = "comparison"
+    main = "comparison"
+
+    @property
+    def rows(self) -> Relation:
+        """Times by name, measure, role and operation, with ratio and confidence interval."""
+        return self.trace.table("comparison")
+
+
+@dataclass(frozen=True, repr=False)
+class Fit(Result):
+    """A work profile made of a trace, and how well it matches."""
+
+    section = "fidelity"
+    main = "fidelity"
+
+    @property
+    def profile(self) -> Path:
+        """The profile, a TOML file."""
+        return Path(self.summary["profile"])
+
+    @property
+    def fidelity(self) -> Relation:
+        """What the trace and the profile's requests have, by role and measure."""
+        return self.trace.table("fidelity")
+
+
+@dataclass(frozen=True, repr=False)
+class Export(Result):
+    """Files of another tool's format."""
+
+    @property
+    def headline(self) -> str:
+        """What is in the files, and what the format cannot hold."""
+        from tracekit.writers.export import lines
+
+        return "\n".join(lines(dict(self.summary)))
+
+
+@dataclass(frozen=True, repr=False)
+class Report(Result):
+    """The page, and which stages would add to it."""
+
+    @property
+    def path(self) -> Path:
+        """The HTML file."""
+        return Path(self.summary["report"])
+
+    @property
+    def headline(self) -> str:
+        """Where the page is."""
+        return str(self.path)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which sections are missing, and the commands that make them."""
+        return tuple(
+            f"not in it yet: {', '.join(titles)}; run: {command}"
+            for command, titles in self.summary["missing"].items()
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class DeviceStudy(Result):
+    """What a device does, and the profile fitted to it."""
+
+    section = "device"
+    main = "device_fit"
+
+    @property
+    def steps(self) -> Relation:
+        """Latency and IOPS of each step."""
+        return self.trace.table("device_steps")
+
+    @property
+    def fit(self) -> Relation:
+        """The parameters of the fitted profile."""
+        return self.trace.table("device_fit")
+
+    def check(self) -> None:
+        """Raise PartialError if requests failed."""
+        if failed := self.summary["failed"]:
+            raise PartialError(f"{failed:,} requests failed; the others are in {self.trace.path}")
+
+
+@dataclass(frozen=True, repr=False)
+class Counters(Result):
+    """Hardware and software events of a command beside its throughput."""
+
+    section = "counters"
+    main = "counter_statistics"
+
+    @property
+    def counts(self) -> Relation:
+        """What each run counted."""
+        return self.trace.table("counters")
+
+    @property
+    def statistics(self) -> Relation:
+        """Each event's mean and its correlation with the throughput."""
+        return self.trace.table("counter_statistics")
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep(Result):
+    """Runs of personalities on directories."""
+
+    section = "file_runs"
+
+    @property
+    def headline(self) -> str:
+        """How many runs were made, and the rate of each point with its spread."""
+        from tracekit.sweep import summary
+
+        made, kept = self.summary["made"], self.summary["kept"]
+        first = f"{made} run{'' if made == 1 else 's'} made, {kept} there before, {self.trace.path}"
+        found = summary.headline(self.trace.folder) if self.summary["points"] else []
+        return "\n".join([first, *found])
+
+    @property
+    def runs(self) -> Relation:
+        """Rate and latency of each run and step."""
+        return self.trace.table("file_runs")
+
+    def check(self) -> None:
+        """Raise PartialError when runs are missing."""
+        if missing := self.summary["missing"]:
+            count = len(missing)
+            raise PartialError(
+                f"{count} {'run is' if count == 1 else 'runs are'} missing: {missing[0]}",
+                hint="what was done is kept; the same command goes on",
+            )
+
+
+@dataclass(frozen=True, repr=False)
+class Bench(Result):
+    """Runs of a work profile on a target."""
+
+    replays: tuple[Replay, ...]
+    section = "replay"
+
+    @property
+    def headline(self) -> str:
+        """What each run did, and where all that came of it is."""
+        runs = "\n".join(one.headline for one in self.replays)
+        return f"{runs}\n\n{self.summary['report'] or self.trace.path}"
+
+    def check(self) -> None:
+        """Raise PartialError if a run did not end."""
+        if any(one.is_partial for one in self.replays):
+            raise PartialError(
+                f"the run is not complete; what was done is in {self.trace.path / 'replays'}"
+            )
+
+
+@dataclass(frozen=True, repr=False)
+class Run(Result):
+    """A trace taken through all stages."""
+
+    @property
+    def report(self) -> Path:
+        """The HTML file."""
+        return Path(self.summary["report"])
+
+    def check(self) -> None:
+        """Raise PartialError for what is not complete."""
+        if self.summary["unfinished"]:
+            raise PartialError("; ".join(self.summary["unfinished"]))
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was generated in a form that is no trace: a plan, or a job of fio."""
+
+    path: Path
+    summary: Mapping[str, Any]

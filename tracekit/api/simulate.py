@@ -1,0 +1,230 @@
+"""The what-if questions of a trace: tiers, caches, row buffers, sensitivity and endurance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+
+from tracekit.api import results, values
+from tracekit.api.tables import Tables
+from tracekit.api.values import Duration, Numbers, PathLike, Size, Sizes, Texts, keeps_words
+from tracekit.choices import (
+    Amount,
+    Levels,
+    MoveBy,
+    Policy,
+    Rounding,
+    WriteMiss,
+    WritePolicy,
+    check_choice,
+    words,
+)
+from tracekit.errors import UsageError
+from tracekit.progress import row_progress, step_progress
+
+if TYPE_CHECKING:
+    from tracekit.metadata import Record
+
+
+@dataclass(frozen=True)
+class Simulate:
+    """What tiers, caches or row buffers would gain, and whether the recommendation holds."""
+
+    trace: Tables
+
+    @keeps_words
+    def tiers(
+        self,
+        *,
+        extent: Size = "1GiB",
+        tiers: Texts = "",
+        step: int = 1,
+        what_if: PathLike | None = None,
+        dynamic: bool = False,
+        window: Duration = "2h",
+        migration: float = 41.0,
+        charge_migration: bool = False,
+        amount: Amount = "bytes",
+        rounding: Rounding = "floor",
+        capacity: Size = "",
+        profiles: PathLike | None = None,
+        vary: Texts | None = None,
+        migration_cost: float = 1.0,
+        promotion_cost: float = 1.0,
+        demotion_cost: float = 1.0,
+        move_by: MoveBy = "latency",
+    ) -> results.TierSimulation:
+        """Say which mix of storage tiers gives most IOPS for its price, with the first and without.
+
+        `migration` is MiB/s, `step` percent of the capacity between mixes.
+        """
+        from tracekit.model.tier_study import TierOptions, parse_vary
+        from tracekit.model.tiers import simulate_tiers
+
+        check_choice(amount, Amount, option="--amount")
+        check_choice(rounding, Rounding, option="--rounding")
+        check_choice(move_by, MoveBy, option="--move-by")
+        options = TierOptions(
+            extent_bytes=values.size_bytes(extent, option="--extent"),
+            tiers=tuple(values.parts(tiers)),
+            step_percent=step,
+            amount=amount,
+            rounding=rounding,
+            capacity_bytes=values.size_bytes(capacity, option="--capacity") if capacity else None,
+            is_dynamic=dynamic,
+            window_s=values.seconds(window, option="--window") or 0.0,
+            migration_mib_s=migration,
+            charges_migration=charge_migration,
+            migration_cost=migration_cost,
+            promotion_cost=promotion_cost,
+            demotion_cost=demotion_cost,
+            moves_by=move_by,
+            vary=parse_vary(values.texts(vary)),
+            what_if=values.maybe_path(what_if),
+            profiles=values.maybe_path(profiles),
+        )
+        with step_progress("simulate tiers") as on_step:
+            summary = simulate_tiers(self.trace.folder, options, on_step=on_step)
+        return results.TierSimulation(self.trace, self._kept(summary, "tiers"))
+
+    @keeps_words
+    def cache(
+        self,
+        *,
+        page: Size = "4KiB",
+        sizes: Sizes = "",
+        policy: Policy | Sequence[Policy] | str = "",
+        write: WritePolicy = "through",
+        write_miss: WriteMiss = "allocate",
+        levels: Levels = "exclusive",
+        level_policy: str = "",
+        level_write: WritePolicy = "through",
+        volumes: int = 4,
+        sample_rate: float | None = None,
+        samples: int | None = None,
+        pcm: str = "ssd-pcm",
+        flash: str = "ssd-emlc",
+        base: str = "network-storage",
+        profiles: PathLike | None = None,
+        vary: Texts | None = None,
+    ) -> results.CacheSimulation:
+        """Give the miss ratio of every cache size, of policies, and of PCM above flash."""
+        from tracekit.model.cache import CacheOptions, Progress, parse_policies, simulate_cache
+        from tracekit.model.cache_plane import parse_changes
+
+        check_choice(write, WritePolicy, option="--write")
+        check_choice(write_miss, WriteMiss, option="--write-miss")
+        check_choice(levels, Levels, option="--levels")
+        check_choice(level_write, WritePolicy, option="--level-write")
+        options = CacheOptions(
+            page_bytes=values.size_bytes(page, option="--page"),
+            sizes_bytes=values.sizes_bytes(sizes, option="--sizes"),
+            policies=tuple(dict.fromkeys(values.parts(policy))) or words(Policy),
+            writes=write,
+            writes_allocate=write_miss == "allocate",
+            levels=levels,
+            level_policies=parse_policies(level_policy),
+            level_writes=level_write,
+            volumes=volumes,
+            sample_rate=sample_rate,
+            sample_pages=samples,
+            pcm=pcm,
+            flash=flash,
+            base=base,
+            profiles=values.maybe_path(profiles),
+            changes=parse_changes(values.texts(vary)),
+        )
+        with row_progress("read requests") as on_rows, step_progress("simulate") as on_step:
+            progress = Progress(on_rows, on_step)
+            summary = simulate_cache(self.trace.folder, options, progress=progress)
+        return results.CacheSimulation(
+            self.trace, self._kept(summary, "cache"), is_sampled=options.is_sampled
+        )
+
+    @keeps_words
+    def buffer(
+        self,
+        *,
+        sizes: Sizes = "32,64,128,256,512,4KiB",
+        buffers: Numbers = "1,2,4,8,16",
+        access: Size = "64",
+        hit_ns: float = 12.5,
+        read_ns: float = 55.0,
+        write_ns: float = 150.0,
+        dram_ns: float = 25.0,
+        what_if: PathLike | None = None,
+    ) -> results.BufferSimulation:
+        """Say how often row buffers of a byte-addressable memory would hit, by size and number."""
+        from tracekit.model.buffer import BufferOptions, simulate_buffer
+        from tracekit.model.what_if import Times
+
+        counts = ",".join(values.parts(buffers))
+        options = BufferOptions(
+            tuple(sorted(set(values.sizes_bytes(sizes, option="--sizes")))),
+            tuple(sorted(set(values.sizes_bytes(counts, option="--buffers")))),
+            values.size_bytes(access, option="--access"),
+            Times(hit_ns, read_ns, write_ns, dram_ns),
+            values.maybe_path(what_if),
+        )
+        with row_progress("read requests") as on_rows:
+            summary = simulate_buffer(self.trace.folder, options, on_rows=on_rows)
+        return results.BufferSimulation(self.trace, self._kept(summary, "buffer"))
+
+    @keeps_words
+    def sensitivity(
+        self,
+        *,
+        placement: Size = "answer",
+        factors: float | str | Sequence[float] = "0.5,2",
+        windows: int | str | None = None,
+    ) -> results.Sensitivity:
+        """Say whether the recommendation holds: other devices, each window, other capacities."""
+        from tracekit.model.sensitivity import SensitivityOptions, simulate_sensitivity
+
+        options = SensitivityOptions(
+            placement=str(placement),
+            factors=tuple(sorted({_factor(text) for text in values.parts(factors)})),
+            windows=None if windows is None else str(windows),
+        )
+        with step_progress("simulate") as on_step:
+            summary = simulate_sensitivity(self.trace.folder, options, on_step=on_step)
+        return results.Sensitivity(self.trace, self._kept(summary, "sensitivity"))
+
+    @keeps_words
+    def endurance(
+        self,
+        *,
+        placement: Size = "answer",
+        device: str = "",
+        write_amplification: float = 1.0,
+        what_if: PathLike | None = None,
+        profiles: PathLike | None = None,
+    ) -> results.Endurance:
+        """Say how often pages are written, how long NVM of each placement lasts, and its price."""
+        from tracekit.model.endurance import EnduranceOptions, simulate_endurance
+
+        options = EnduranceOptions(
+            str(placement),
+            device,
+            values.maybe_path(profiles),
+            values.maybe_path(what_if),
+            write_amplification,
+        )
+        with step_progress("simulate endurance") as on_step:
+            summary = simulate_endurance(self.trace.folder, options, on_step=on_step)
+        return results.Endurance(self.trace, self._kept(summary, "endurance"))
+
+    def _kept(self, summary: Record, name: str) -> dict[str, Any]:
+        return self.trace.kept(to_builtins(summary), f"simulations/{name}.json")
+
+
+def _factor(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(
+            f"--factors: '{text}' is not a number", hint="for example --factors 0.5,2"
+        ) from None

@@ -1,0 +1,409 @@
+"""A trace folder with all that can be asked of it: the stages as methods, tables as relations."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import to_builtins
+
+from tracekit.api import results, values
+from tracekit.api.results import Replay
+from tracekit.api.simulate import Simulate
+from tracekit.api.tables import Tables
+from tracekit.api.values import (
+    Duration,
+    PathLike,
+    Size,
+    Sizes,
+    Texts,
+    asked,
+    asking,
+    keeps_words,
+    time_text,
+)
+from tracekit.choices import (
+    CacheState,
+    Coverage,
+    Direct,
+    Engine,
+    ExportFormat,
+    LatePolicy,
+    Level,
+    OutOfRange,
+    Overlaps,
+    Pace,
+    Queueing,
+    check_choice,
+)
+from tracekit.errors import TracekitError, UsageError
+from tracekit.progress import row_progress, stage_progress, step_progress
+from tracekit.store import TraceFolder
+
+LATEST = "latest"
+
+
+class Trace(Tables):
+    """A trace: its tables, lazily, and the stages as methods.
+
+    Options have the names, units and defaults of the commands: sizes are bytes or a text such as
+    "16MiB", times seconds or a text such as "500ms", and what a command takes several times is a
+    list. What a stage finds is kept in the trace folder, `path`. A trace that was made without
+    `output` is in a temporary folder, which goes away with the last object that refers to it.
+    """
+
+    def classify(
+        self,
+        *,
+        layout: PathLike | None = None,
+        role: Texts | None = None,
+        hot: float = 0.5,
+        hot_factor: float = 2.0,
+        window: Duration | None = None,
+        memory: Size = "256MiB",
+    ) -> results.Classification:
+        """Give each request its role (fs, journal, swap, other) and each block its temperature."""
+        from tracekit.classify import (
+            ClassifyOptions,
+            Override,
+            TemperatureRule,
+            classify,
+            window_from_seconds,
+        )
+
+        options = ClassifyOptions(
+            layout_file=values.maybe_path(layout),
+            overrides=tuple(Override.parse(text) for text in values.texts(role)),
+            rule=TemperatureRule(hot, hot_factor),
+            window_ns=window_from_seconds(values.seconds(window, option="--window")),
+            budget_bytes=values.size_bytes(memory, option="--memory"),
+        )
+        with row_progress("classify") as on_rows:
+            summary = classify(self.folder, options, on_rows=on_rows)
+        return results.Classification(self, summary)
+
+    def analyze(
+        self,
+        *,
+        only: Texts | None = None,
+        param: Texts | Mapping[str, int] | None = None,
+        memory: Size = "512MiB",
+    ) -> results.Analysis:
+        """Run the SQL analyses and write one table each to the trace's findings."""
+        from tracekit.analyze import analyze
+
+        given = param if isinstance(param, Mapping) else dict(map(_parameter, values.texts(param)))
+        with step_progress("analyze") as on_start:
+            found = analyze(
+                self.folder,
+                only=values.texts(only),
+                parameters=given,
+                memory_mib=values.memory_mib(memory, least=256),
+                on_start=on_start,
+            )
+        summary = {
+            "trace": str(self.path),
+            "findings": [vars(finding) for finding in found.findings],
+            "failures": [vars(failure) for failure in found.failures],
+        }
+        made = {finding.table for finding in found.findings}
+        for name in ("totals", "latency"):
+            rows = self.findings[name].to_arrow_table().to_pylist() if name in made else []
+            summary[name] = rows
+        return results.Analysis(self, summary)
+
+    def recommend(
+        self,
+        *,
+        base: str = "hdd-7200",
+        nvm: str = "dax-pcm",
+        capacity: Sizes = "",
+        max_capacity: Size = "",
+        coverage: Coverage = "hottest",
+        level: Level = "issued",
+        queueing: Queueing = "serial",
+        profiles: PathLike | None = None,
+    ) -> results.Recommendation:
+        """Say what to place on NVM: file system, journal, swap or parts of them, at each capacity.
+
+        The first of the capacities is the headline's; by default a tenth of what was touched.
+        """
+        from tracekit.model.recommend import RecommendOptions, recommend
+
+        check_choice(coverage, Coverage, option="--coverage")
+        check_choice(level, Level, option="--level")
+        check_choice(queueing, Queueing, option="--queueing")
+        options = RecommendOptions(
+            base=base,
+            nvm=nvm,
+            capacities_bytes=values.sizes_bytes(capacity, option="--capacity"),
+            max_capacity_bytes=(
+                values.size_bytes(max_capacity, option="--max-capacity") if max_capacity else None
+            ),
+            coverage=coverage,
+            level=level,
+            queueing=queueing,
+            profiles=values.maybe_path(profiles),
+        )
+        with row_progress("recommend") as on_rows:
+            summary = recommend(self.folder, options, on_rows=on_rows)
+        return results.Recommendation(self, to_builtins(summary))
+
+    @property
+    def simulate(self) -> Simulate:
+        """The what-if questions: `t.simulate.cache()`, `tiers`, `buffer`, and so on."""
+        return Simulate(self)
+
+    @keeps_words
+    def replay(
+        self,
+        target: Texts | None = None,
+        *,
+        engine: Engine = "auto",
+        device: Texts | None = None,
+        profiles: PathLike | None = None,
+        pace: Pace = "trace",
+        speed: float | str = "1",
+        late: LatePolicy = "catch-up",
+        late_limit: Duration | None = None,
+        max_idle: Duration | None = None,
+        start: Duration | None = None,
+        end: Duration | None = None,
+        placement: Size | None = None,
+        resume: str | None = None,
+        budget: Texts | None = None,
+        depth: int | None = None,
+        threads: int = 32,
+        sqpoll: str | None = None,
+        iopoll: bool = False,
+        priority: Texts | None = None,
+        level: Level = "queued",
+        limit: int | None = None,
+        direct: Direct = "auto",
+        write_to: Texts | None = None,
+        overwrite_signature: Texts | None = None,
+        out_of_range: OutOfRange = "refuse",
+        overlaps: Overlaps = "allow",
+        expand: bool = False,
+        name: str = "latest",
+        force: bool = False,
+        keep: bool = False,
+        dry_run: bool = False,
+    ) -> Replay:
+        """Replay the trace on files, block or DAX devices, at its own times or as fast as possible.
+
+        A run that is not complete is returned with `is_partial`; `check` raises for it.
+        """
+        from tracekit.replay.io_uring_options import polling
+        from tracekit.replay.run import ReplayOptions, replay
+        from tracekit.replay.schedule import Schedule
+
+        check_choice(direct, Direct, option="--direct")
+        check_choice(out_of_range, OutOfRange, option="--out-of-range")
+        check_choice(overlaps, Overlaps, option="--overlaps")
+        arguments = [
+            *values.program_words(speed=speed, threads=threads, direct=direct),
+            *values.program_words(out_of_range=out_of_range, overlaps=overlaps),
+            *values.program_words(keep=keep, expand=expand),
+            *polling(sqpoll, iopoll=iopoll),
+            *values.program_words(depth=depth),
+            *values.confirmations(write_to, overwrite_signature),
+            *values.program_words(priority=values.texts(priority)),
+        ]
+        options = ReplayOptions(
+            name=name,
+            level=level,
+            limit=limit,
+            engine=engine,
+            schedule=Schedule(pace, late, *map(time_text, (late_limit, max_idle, start, end))),
+            budget=values.texts(budget),
+            resume=resume,
+            placement=None if placement is None else str(placement),
+            asked=asked(),
+            targets=values.texts(target),
+            devices=values.texts(device),
+            profiles=values.maybe_path(profiles),
+            arguments=tuple(arguments),
+            is_dry_run=dry_run,
+            overwrite=force,
+        )
+        with row_progress("plan") as on_rows:
+            summary, is_partial = replay(self.folder, options, on_rows=on_rows)
+        return Replay(self, summary, is_partial)
+
+    def replays(self, *, repeat: int, **options: Any) -> Iterator[Replay]:
+        """Replay several times, as NAME.1, NAME.2 and so on; `compare` reports their spread.
+
+        Yields each when it has ended. The options are those of `replay`.
+        """
+        if repeat < 1:
+            raise UsageError(f"--repeat {repeat}: not a number of repeats")
+        given = {**options, "repeat": repeat}
+        name = options.pop("name", LATEST)
+        force = options.pop("force", False) or name == LATEST
+        for number in range(1, repeat + 1):
+            with asking(self.replay, given):
+                made = self.replay(**options, name=f"{name}.{number}", force=force)
+            yield made
+
+    @keeps_words
+    def replay_files(
+        self,
+        files: PathLike,
+        *,
+        pace: Pace = "trace",
+        speed: float | str = "1",
+        limit: int | None = None,
+        cache: CacheState = "sync",
+        name: str = "latest",
+        force: bool = False,
+        keep: bool = False,
+    ) -> Replay:
+        """Replay the file operations of a capture of files in the directory `files`."""
+        from tracekit.replay.files import FileReplayOptions, replay_files
+
+        options = FileReplayOptions(
+            directory=Path(files),
+            name=name,
+            pace=pace,
+            speed=str(speed),
+            cache=cache,
+            limit=limit,
+            keeps_files=keep,
+            overwrite=force,
+            asked=asked(),
+        )
+        summary, is_partial = replay_files(self.folder, options)
+        return Replay(self, summary, is_partial)
+
+    @keeps_words
+    def verify_placement(
+        self,
+        *,
+        placement: Size = "answer",
+        target: Texts | None = None,
+        engine: Engine | None = None,
+        write_to: Texts | None = None,
+        duration: Duration = "10s",
+        repeat: int = 3,
+        tolerance: float = 0.05,
+        profiles: PathLike | None = None,
+    ) -> results.Verification:
+        """Replay base and recommended placement, and say whether the model's prediction held."""
+        from tracekit.replay.verify import RESULT, VerifyOptions, verify
+
+        options = VerifyOptions(
+            placement=str(placement),
+            seconds=values.duration_ns(duration, option="--duration") / 1e9,
+            repeats=repeat,
+            tolerance_ratio=tolerance,
+            targets=values.texts(target),
+            engine=engine or ("auto" if target else "emulated"),
+            arguments=values.confirmations(write_to, None),
+            profiles=values.maybe_path(profiles),
+        )
+        with step_progress("replay") as on_run:
+            summary = verify(self.folder, options, on_run=on_run)
+        return results.Verification(self, self.kept(summary, RESULT))
+
+    def compare(self, *names: str | Replay) -> results.Comparison:
+        """Compare latency by role and operation and elapsed time of replays with the first one.
+
+        A name is that of a replay, or one whose repeats are NAME.1, NAME.2 and so on, or `trace`.
+        """
+        from tracekit.compare import compare
+
+        summary = compare(
+            self.folder, [one.name if isinstance(one, Replay) else one for one in names]
+        )
+        return results.Comparison(self, summary)
+
+    def export(
+        self,
+        output: PathLike,
+        *,
+        format: ExportFormat,  # noqa: A002 - the word of the option
+        force: bool = False,
+    ) -> results.Export:
+        """Write the requests, as queued, for other tools; the answer names what is left out."""
+        from tracekit.writers.export import export
+
+        check_choice(format, ExportFormat, option="--format")
+        with row_progress("export") as on_rows:
+            summary = export(
+                self.folder, format, output=Path(output), overwrite=force, on_rows=on_rows
+            )
+        return results.Export(self, summary)
+
+    @keeps_words
+    def fit(
+        self,
+        output: PathLike,
+        *,
+        processes: int = 8,
+        names: bool = False,
+        measured: bool = False,
+        compare: bool = True,
+        seed: int = 0,
+        limit: int = 3_000_000,
+        force: bool = False,
+    ) -> results.Fit:
+        """Make a work profile of the trace, without its addresses, and say how well it matches."""
+        from tracekit.workload.fit import FitOptions, StreamOptions, fit
+
+        options = FitOptions(
+            fit=StreamOptions(processes, names, measured),
+            limit=limit,
+            seed=seed,
+            compares=compare,
+            overwrite=force,
+            asked=asked(),
+        )
+        with stage_progress() as on_stage:
+            summary = fit(self.folder, Path(output), options=options, on_stage=on_stage)
+        return results.Fit(self, summary)
+
+    def report(self, output: PathLike | None = None) -> results.Report:
+        """Write one self-contained HTML file; by default report.html in the trace folder."""
+        from tracekit.report.page import report
+
+        found = report(self.folder, Path(output or self.path / "report.html"))
+        return results.Report(self, found.as_dict())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._temporary is not None:
+            raise TracekitError(
+                "a temporary trace cannot be pickled: it goes away with this process",
+                hint="give the call that makes it an output",
+            )
+        return (open_trace, (self.path,))
+
+
+def open_trace(path: PathLike) -> Trace:
+    """Open a trace folder; InputError when it is none."""
+    return Trace(TraceFolder(Path(path)))
+
+
+def temporary_place() -> tuple[Path, Any]:
+    """Return a new temporary folder, and the object that it lives as long as."""
+    place = tempfile.TemporaryDirectory(prefix="tracekit-", ignore_cleanup_errors=True)
+    holder = _Holder()
+    weakref.finalize(holder, place.cleanup)
+    return Path(place.name), holder
+
+
+class _Holder:
+    """What a temporary folder lives as long as."""
+
+
+def _parameter(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    try:
+        return name, int(number)
+    except ValueError:
+        raise UsageError(
+            f"--param {text}: not a name and a whole number", hint="such as window_count=100"
+        ) from None

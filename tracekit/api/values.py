@@ -1,0 +1,178 @@
+"""What a caller gives, as the stages take it: sizes, times, lists; and the options as words."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from inspect import signature
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from tracekit.errors import UsageError
+from tracekit.units import parse_duration, parse_size
+
+PathLike = str | os.PathLike[str]
+Size = int | str
+"""Bytes, or a text such as 64MiB."""
+Duration = float | str
+"""Seconds, or a text such as 90, 500ms or 10min."""
+Texts = str | Sequence[str]
+Sizes = Size | Sequence[Size]
+Numbers = int | str | Sequence[int]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SECONDS = re.compile(r"\s*\d{1,12}(\.\d+)?\s*")
+REPEATED = frozenset(
+    (
+        *("budget", "device", "only", "overwrite_signature", "param", "priority", "recorded"),
+        *("role", "settings", "target", "unit", "vary", "write_to"),
+    )
+)
+"""Options of which each value stands behind its own word; others have commas between values."""
+OPTIONS = {"settings": "--set", "recorded": "--from"}
+_ASKED: ContextVar[tuple[str, ...] | None] = ContextVar("asked", default=None)
+
+
+def path(value: PathLike) -> Path:
+    """Return a path that was given as text."""
+    return Path(value)
+
+
+def maybe_path(value: PathLike | None) -> Path | None:
+    """Return a path that may be left out."""
+    return None if value is None else Path(value)
+
+
+def texts(value: Texts | None) -> tuple[str, ...]:
+    """Return the values of an option that can be repeated."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(str(one) for one in value)
+
+
+def parts(value: Any) -> list[str]:
+    """Return the parts of a text with commas, or of a list."""
+    several = value.split(",") if isinstance(value, str) else value
+    if isinstance(several, int | float):
+        several = (several,)
+    return [text for one in several if (text := str(one).strip())]
+
+
+def joined(value: Any) -> str:
+    """Return a list as text with commas between its parts."""
+    return value if isinstance(value, str) else ",".join(parts(value))
+
+
+def size_bytes(value: Size, *, option: str) -> int:
+    """Return the bytes of a size; raise UsageError, naming the option."""
+    return parse_size(str(value), option=option)
+
+
+def sizes_bytes(value: Sizes, *, option: str) -> tuple[int, ...]:
+    """Return the bytes of sizes."""
+    return tuple(parse_size(text, option=option) for text in parts(value))
+
+
+def memory_mib(value: Size, *, least: int, option: str = "--memory") -> int:
+    """Return a memory in whole MiB; raise UsageError below `least`."""
+    mib = size_bytes(value, option=option) >> 20
+    if mib < least:
+        raise UsageError(f"{option} {value}: less than {least}MiB", hint="write for example 512MiB")
+    return mib
+
+
+def duration_ns(value: Duration, *, option: str) -> int:
+    """Return the nanoseconds of a time; a number without a unit is seconds."""
+    return parse_duration(time_text(value) or "", option=option)
+
+
+def seconds(value: Duration | None, *, option: str) -> float | None:
+    """Return a time in seconds."""
+    if value is None or isinstance(value, int | float):
+        return value
+    return float(value) if SECONDS.fullmatch(value) else parse_duration(value, option=option) / 1e9
+
+
+def time_text(value: Duration | None) -> str | None:
+    """Return a time as text with a unit, for stages that read it so."""
+    if value is None:
+        return None
+    text = str(value)
+    return f"{text}s" if SECONDS.fullmatch(text) else text
+
+
+def numbers(value: Numbers, *, option: str) -> tuple[int, ...]:
+    """Return whole numbers; raise UsageError, naming the option."""
+    try:
+        return tuple(int(text) for text in parts(value))
+    except ValueError:
+        raise UsageError(f"{option} {value}: not whole numbers with commas between them") from None
+
+
+def program_words(**given: object) -> list[str]:
+    """Return options in the words of the replay program; flags stand alone, lists repeat."""
+    found = []
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            found += [option] if value else []
+        elif value is not None:
+            for one in value if isinstance(value, tuple) else (value,):
+                found += [option, str(one)]
+    return found
+
+
+def confirmations(write_to: Texts | None, signature: Texts | None) -> tuple[str, ...]:
+    """Return what allows writing, in the words of the replay program."""
+    return tuple(program_words(write_to=texts(write_to), overwrite_signature=texts(signature)))
+
+
+def asked() -> tuple[str, ...]:
+    """Return the options of the running call, as words of the command line that does the same."""
+    return _ASKED.get() or ()
+
+
+def keeps_words(call: Callable[P, R]) -> Callable[P, R]:
+    """Let the call know its own options as words: they are kept beside its answer."""
+
+    @wraps(call)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        with asking(call, kwargs):
+            return call(*args, **kwargs)
+
+    return wrapped
+
+
+@contextmanager
+def asking(call: Callable[..., Any], given: Mapping[str, Any]) -> Iterator[None]:
+    """Let `asked` return the options that were given to a call; those of an outer call stay."""
+    if _ASKED.get() is not None:
+        yield
+        return
+    defaults = {one.name: one.default for one in signature(call).parameters.values()}
+    token = _ASKED.set(tuple(_words(given, defaults)))
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def _words(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in given.items():
+        option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
+        if value is None or name == "command":
+            continue
+        if isinstance(value, bool):
+            if value != defaults[name]:
+                yield option if value else f"--no-{option[2:]}"
+        elif isinstance(value, list | tuple) and name in REPEATED:
+            for one in value:
+                yield from (option, str(one))
+        else:
+            yield from (option, joined(value) if isinstance(value, list | tuple) else str(value))
