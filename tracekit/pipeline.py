@@ -23,6 +23,7 @@ from tracekit.readers.blktrace import ParseOptions, parse
 from tracekit.readers.files import default_output
 from tracekit.replay.completions import RECORD as COMPLETION
 from tracekit.replay.completions import ROW_BYTES
+from tracekit.replay.player import PlayerOptions
 from tracekit.replay.run import ReplayOptions, repeats, replay
 from tracekit.replay.schedule import Schedule
 from tracekit.report.page import report
@@ -189,7 +190,9 @@ def _recommend(folder: TraceFolder, options: PipelineOptions, result: Run) -> st
 def _replay(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
     limit = _requests_within(folder, options.replay_seconds)
     engine = "null" if options.replay == "null" else "auto"
-    summary, is_partial = replay(folder, ReplayOptions(limit=limit, engine=engine))
+    summary, is_partial = replay(
+        folder, ReplayOptions(limit=limit, player=PlayerOptions(engine=engine))
+    )
     counts = summary["counts"]
     if is_partial:
         result.unfinished.append(
@@ -237,7 +240,7 @@ OnRows = Callable[[int], None]
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """How to run; `arguments` are further options of the replayer, in its own words."""
+    """On what and how the profile is run."""
 
     target: Path | None = None
     engine: str = "auto"
@@ -303,9 +306,9 @@ def bench(
         profile, output, extent=extent, overwrite=options.overwrite, on_rows=on_rows
     )
     result = Result(folder, [])
-    with _target(profile, folder, options) as arguments:
+    with _target(profile, folder, options) as player:
         for run in runs:
-            summary, is_partial = replay(folder, replace(run, **arguments))
+            summary, is_partial = replay(folder, replace(run, player=player))
             result.summaries.append(summary)
             result.is_partial |= is_partial
     if options.with_report:
@@ -330,38 +333,36 @@ def _folder_need(profile: Profile, output: Path, *, extent: Extent, repeats: int
     return Need(output, size_bytes, FEWER, is_estimate=True)
 
 
-def _settings(profile: Profile, options: BenchOptions) -> Any:
+def _settings(profile: Profile, options: BenchOptions) -> ReplayOptions:
     """Return the options of the replay: the profile's pace, unless another one is asked for."""
     pace = options.pace or profile.pace
     depth = options.depth or (profile.depth if pace == "fast" else None)
-    arguments = ["--speed", options.speed]
-    arguments += [] if depth is None else ["--depth", str(depth)]
-    return ReplayOptions(
+    player = PlayerOptions(
         engine=options.engine,
         schedule=Schedule("fast" if pace == "fast" else "trace"),
-        devices=() if options.device is None else (options.device,),
-        arguments=tuple(arguments),
+        speed=options.speed,
+        depth=depth,
     )
+    return ReplayOptions(player=player, devices=() if options.device is None else (options.device,))
 
 
 @contextmanager
 def _target(
     profile: Profile, folder: TraceFolder, options: BenchOptions
-) -> Iterator[dict[str, Any]]:
-    """Yield what the replay's options need to run on the target, which is made if there is none."""
-    arguments = list(_settings(profile, options).arguments)
+) -> Iterator[PlayerOptions]:
+    """Yield the player's options with the target, which is made if there is none."""
+    player = _settings(profile, options).player
     if not options.moves_data:
-        yield {"arguments": tuple(arguments)}
+        yield player
         return
-    arguments += ["--direct", "auto" if profile.is_direct else "off"]
+    player = replace(player, direct="auto" if profile.is_direct else "off")
     path = _path(folder.path, options)
     if path.exists():
-        confirmed = [part for place in options.write_to for part in ("--write-to", place)]
-        yield {"targets": (f"default={path}",), "arguments": (*arguments, *confirmed)}
+        yield replace(player, target=(f"default={path}",), write_to=options.write_to)
         return
     with filled_file(path, profile.target_bytes, keep=options.keep) as made:
-        confirmed = ["--write-to", str(made.resolve())]
-        yield {"targets": (f"default={made}",), "arguments": (*arguments, *confirmed)}
+        confirmed = (str(made.resolve()),)
+        yield replace(player, target=(f"default={made}",), write_to=confirmed)
 
 
 def _path(output: Path, options: BenchOptions) -> Path:

@@ -118,7 +118,7 @@ def test_an_interrupted_replay_goes_on_where_it_ended(tmp_path: Path) -> None:
         (("--start", "1h"), "--start 1h: the last request is"),
         (("--start", "2s", "--end", "1s"), "--end 1s: not later than --start 2s"),
         (("--end", "0s"), "--end 0s: not later than --start 0"),
-        (("--resume", "latest", "--start", "1s", "--name", "b"), "--resume latest goes on where"),
+        (("--resume", "latest", "--start", "1s", "--name", "b"), "--resume latest starts where"),
     ],
 )
 def test_refusals_name_the_option(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:

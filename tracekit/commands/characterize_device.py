@@ -97,7 +97,7 @@ def characterize_device(  # noqa: PLR0913 - a command's parameters are its optio
     """
     from tracekit.device.characterize import CharacterizeOptions
     from tracekit.device.steps import Amounts
-    from tracekit.device.target import Asked
+    from tracekit.device.target import TargetOptions
     from tracekit.units import parse_size
 
     size_bytes = parse_size(size, option="--size") if size else None
@@ -113,9 +113,17 @@ def characterize_device(  # noqa: PLR0913 - a command's parameters are its optio
         depths=_numbers(depths, option="--depths"),
         scale=scale,
     )
-    confirmed = _confirmations(write_to, overwrite_signature)
     options = CharacterizeOptions(
-        asked=Asked(target, device, profiles, engine, size_bytes, direct, confirmed),
+        target=TargetOptions(
+            path=target,
+            device=device,
+            profiles=profiles,
+            engine=engine,
+            size_bytes=size_bytes,
+            direct=direct,
+            write_to=tuple(write_to or ()),
+            overwrite_signature=tuple(overwrite_signature or ()),
+        ),
         amounts=amounts.quick() if quick else amounts,
         name=name,
         like=like,
@@ -141,16 +149,6 @@ def _run(output: Path, options: Any, *, context: typer.Context, as_json: bool) -
         typer.echo(f"warning: {doubt}", err=True)
     if result["failed"]:
         raise PartialError(f"{result['failed']:,} requests failed; the others are in {output}")
-
-
-def _confirmations(
-    write_to: list[str] | None, overwrite_signature: list[str] | None
-) -> tuple[str, ...]:
-    """Return what allows writing, in the words of the replay program."""
-    lists = {"--write-to": write_to, "--overwrite-signature": overwrite_signature}
-    return tuple(
-        part for option, given in lists.items() for v in given or () for part in (option, v)
-    )
 
 
 def _numbers(text: str, *, option: str) -> tuple[int, ...]:

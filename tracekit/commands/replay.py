@@ -194,47 +194,60 @@ def replay(  # noqa: PLR0913 - a command's parameters are its options
     """Replay the trace on files, block or DAX devices, at its own times or as fast as possible."""
     from tracekit.commands.provenance import words
     from tracekit.replay.files import FileReplayOptions
-    from tracekit.replay.io_uring_options import polling
+    from tracekit.replay.player import PlayerOptions
     from tracekit.replay.run import ReplayOptions, repeats
     from tracekit.replay.schedule import Schedule
 
     asked = tuple(words(context))
     if files is not None:
         _refuse_others(asked)
-        chosen = FileReplayOptions(files, name, pace, speed, cache, limit, keep, force, asked)
+        chosen = FileReplayOptions(
+            directory=files,
+            name=name,
+            pace=pace,
+            speed=speed,
+            cache=cache,
+            limit=limit,
+            keeps_files=keep,
+            overwrite=force,
+            asked=asked,
+        )
         _run_files(trace, chosen, as_json=as_json)
         return
     _refuse_cache(asked)
-    arguments = ["--speed", speed, "--threads", str(threads), "--direct", direct]
-    arguments += ["--out-of-range", out_of_range, "--overlaps", overlaps]
-    arguments += [*(["--keep"] if keep else []), *(["--expand"] if expand else [])]
-    arguments += polling(sqpoll, iopoll=iopoll)
-    arguments += [] if depth is None else ["--depth", str(depth)]
-    lists = {"--overwrite-signature": overwrite_signature, "--priority": priority}
-    arguments += _repeated({"--write-to": write_to, **lists})
+    player = PlayerOptions(
+        engine=engine,
+        schedule=Schedule(pace, late, late_limit, max_idle, start, end),
+        speed=speed,
+        depth=depth,
+        threads=threads,
+        direct=direct,
+        out_of_range=out_of_range,
+        overlaps=overlaps,
+        sqpoll=sqpoll,
+        iopoll=iopoll,
+        expand=expand,
+        keep=keep,
+        target=tuple(target or ()),
+        priority=tuple(priority or ()),
+        write_to=tuple(write_to or ()),
+        overwrite_signature=tuple(overwrite_signature or ()),
+    )
     options = ReplayOptions(
         name=name,
         level=level,
         limit=limit,
-        engine=engine,
-        schedule=Schedule(pace, late, late_limit, max_idle, start, end),
+        player=player,
         budget=tuple(budget or ()),
         resume=resume,
         placement=placement,
         asked=asked,
-        targets=tuple(target or ()),
         devices=tuple(device or ()),
         profiles=profiles,
-        arguments=tuple(arguments),
         is_dry_run=dry_run,
         overwrite=force,
     )
     _run_all(trace, repeats(options, repeat), as_json=as_json)
-
-
-def _repeated(lists: dict[str, list[str] | None]) -> list[str]:
-    """Return each option once for each of its values."""
-    return [part for option, values in lists.items() for v in values or () for part in (option, v)]
 
 
 def _run_all(trace: Path, runs: list[Any], *, as_json: bool) -> None:

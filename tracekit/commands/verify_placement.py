@@ -60,7 +60,6 @@ def verify_placement(  # noqa: PLR0913 - a command's parameters are its options
     from tracekit.replay.verify import RESULT, VerifyOptions, verify
     from tracekit.store import TraceFolder
 
-    confirmations = tuple(part for token in write_to or () for part in ("--write-to", token))
     options = VerifyOptions(
         placement=placement,
         seconds=seconds,
@@ -68,7 +67,7 @@ def verify_placement(  # noqa: PLR0913 - a command's parameters are its options
         tolerance_ratio=tolerance,
         targets=tuple(target or ()),
         engine=engine or ("auto" if target else "emulated"),
-        arguments=confirmations,
+        write_to=tuple(write_to or ()),
         profiles=profiles,
     )
     with step_progress("replay") as on_run:

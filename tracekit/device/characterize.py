@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from tracekit._native.players import checked_program, run_program
 from tracekit.device.fit import Fitted, checked_name, complete, fit, known_values, write_profile
 from tracekit.device.latencies import ALL, bucket_low, read_latencies
 from tracekit.device.steps import Amounts, Step, steps, write_plan
-from tracekit.device.target import Asked, Target, open_target
+from tracekit.device.target import Target, TargetOptions, open_target
 from tracekit.devices import choose_profile, load_profiles
 from tracekit.errors import InputError, PartialError, UsageError
 from tracekit.metadata import read_object
 from tracekit.plans.block_plan import OPERATIONS
+from tracekit.replay.schedule import Schedule
 from tracekit.store import TraceFolder, measurement_folder, scratch_folder, write_json, write_table
 from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.units import format_duration, format_size
@@ -32,14 +33,14 @@ OVERRUN_SHARE = 0.01
 PAUSED = 1.05
 
 
-def headline(told: Result, results: Sequence[Result]) -> list[str]:
+def headline(device: Result, results: Sequence[Result]) -> list[str]:
     """Return the lines that the command prints and the report opens with."""
-    return [*_latencies(results), *_surface(results), *_fit(told), *_known(told)]
+    return [*_latencies(results), *_surface(results), *_fit(device), *_known(device)]
 
 
-def warnings(told: Result, results: Sequence[Result]) -> list[str]:
+def warnings(device: Result, results: Sequence[Result]) -> list[str]:
     """Return what may be wrong with the figures, each with what to do."""
-    return list(_doubts(told, results))
+    return list(_warnings(device, results))
 
 
 def _latencies(results: Sequence[Result]) -> Iterator[str]:
@@ -74,8 +75,8 @@ def _cell(result: Result) -> str:
     return f"{step['write_ratio']:.0%} writes, depth {step['depth']}"
 
 
-def _fit(told: Result) -> Iterator[str]:
-    values = {one["parameter"]: one for one in told["fit"]}
+def _fit(device: Result) -> Iterator[str]:
+    values = {one["parameter"]: one for one in device["fit"]}
     lanes = values.get("parallelism")
     if lanes is not None:
         yield (
@@ -85,42 +86,44 @@ def _fit(told: Result) -> Iterator[str]:
     asymmetry = values.get("write_read_ratio")
     if asymmetry is not None:
         yield f"a write takes {asymmetry['value']:.3g} times as long as a read"
-    if told["profile"]:
-        yield f"device profile [{told['name']}]: {told['profile']} in this folder, for --profiles"
+    if device["profile"]:
+        file = device["profile"]
+        yield f"device profile [{device['name']}]: {file} in this folder, for --profiles"
     else:
         yield (
-            f"no device profile: {', '.join(told['missing'])} not measured; --like PROFILE"
+            f"no device profile: {', '.join(device['missing'])} not measured; --like PROFILE"
             " takes them from another"
         )
 
 
-def _known(told: Result) -> Iterator[str]:
-    errors = [one for one in told["fit"] if one["error_ratio"] is not None]
+def _known(device: Result) -> Iterator[str]:
+    errors = [one for one in device["fit"] if one["error_ratio"] is not None]
     if errors:
         shown = ", ".join(f"{one['parameter']} {one['error_ratio']:+.1%}" for one in errors)
-        yield f"off what was emulated ({told['device']}): {shown}"
+        yield f"off what was emulated ({device['device']}): {shown}"
 
 
-def _doubts(told: Result, results: Sequence[Result]) -> Iterator[str]:
-    if not told["may_write"]:
-        token = told["confirm_with"]
+def _warnings(device: Result, results: Sequence[Result]) -> Iterator[str]:
+    if not device["may_write"]:
+        token = device["confirm_with"]
         yield (
             "only what reads was measured, on what the device held; to write there:"
             f" --write-to {token} (everything on it is lost)"
         )
-    elif not told["is_filled"] and not told["is_emulated"]:
+    elif not device["is_filled"] and not device["is_emulated"]:
         yield "the device was not filled before: what was never written may be read from nowhere"
-    if not told["is_direct"] and told["kind"] != "none":
+    if not device["is_direct"] and device["kind"] != "none":
         yield "O_DIRECT is not possible there: these are times of the page cache"
-    if told["resumed"]:
+    if device["resumed"]:
         yield (
-            f"measured in {told['resumed'] + 1} parts: the device rested between preconditioning"
+            f"measured in {device['resumed'] + 1} parts: the device rested between preconditioning"
             " and what followed"
         )
-    if told["taken"]:
-        yield f"not measured, taken from the profile that --like names: {', '.join(told['taken'])}"
-    if told["failed"]:
-        yield f"{told['failed']:,} requests failed and are in no latency"
+    if device["taken"]:
+        taken = ", ".join(device["taken"])
+        yield f"not measured, taken from the profile that --like names: {taken}"
+    if device["failed"]:
+        yield f"{device['failed']:,} requests failed and are in no latency"
     late = [r for r in results if r["overruns"] > OVERRUN_SHARE * r["step"]["requests"]]
     if late:
         yield (
@@ -128,15 +131,15 @@ def _doubts(told: Result, results: Sequence[Result]) -> Iterator[str]:
             " use a faster target, or none"
         )
     yield from _pauses(results)
-    yield from _unsaturated(told, results)
+    yield from _unsaturated(device, results)
 
 
 def _pauses(results: Sequence[Result]) -> Iterator[str]:
     for result in results:
         kind = result["step"]["kind"]
-        is_told = kind in ("random_write", "random_read")
+        is_random = kind in ("random_write", "random_read")
         one = result["operations"].get(kind.removeprefix("random_"))
-        if not is_told or one is None or one["mean_ns"] < PAUSED * one["p50_ns"]:
+        if not is_random or one is None or one["mean_ns"] < PAUSED * one["p50_ns"]:
             continue
         yield (
             f"the mean of the {kind.replace('_', ' ')}s is {one['mean_ns'] / one['p50_ns'] - 1:.0%}"
@@ -145,13 +148,13 @@ def _pauses(results: Sequence[Result]) -> Iterator[str]:
         )
 
 
-def _unsaturated(told: Result, results: Sequence[Result]) -> Iterator[str]:
+def _unsaturated(device: Result, results: Sequence[Result]) -> Iterator[str]:
     depths = [r["step"]["depth"] for r in results if r["step"]["kind"] == "surface"]
-    lanes = next((one["value"] for one in told["fit"] if one["parameter"] == "parallelism"), None)
+    lanes = next((one["value"] for one in device["fit"] if one["parameter"] == "parallelism"), None)
     if depths and lanes is not None and lanes >= max(depths) > 1:
         yield (
             f"IOPS still grow at depth {max(depths)}: the device serves at least that many at"
-            f" once; measure with larger --depths ({format_size(told['size_bytes'])} were used)"
+            f" once; measure with larger --depths ({format_size(device['size_bytes'])} were used)"
         )
 
 
@@ -257,7 +260,7 @@ def write_answer(
 ) -> dict[str, Any]:
     """Write tables, profile and device.json; return the content of the last."""
     fitted = fit(state.results)
-    known = {} if not options.asked.device else known_values(_emulated(options))
+    known = {} if not options.target.device else known_values(_emulated(options))
     rows = list(_fit_rows(fitted, known))
     write_table(folder.table("device/device_steps"), _table(_steps(state.results), DEVICE_STEPS))
     write_table(
@@ -273,20 +276,20 @@ def write_answer(
 
 
 def _emulated(options: CharacterizeOptions) -> Any:
-    return choose_profile(load_profiles(options.asked.profiles), options.asked.device)
+    return choose_profile(load_profiles(options.target.profiles), options.target.device)
 
 
 def _facts(state: State, target: Target, options: CharacterizeOptions) -> dict[str, Any]:
     kinds = {result["step"]["kind"] for result in state.results}
     return {
-        "target": None if options.asked.path is None else str(options.asked.path),
-        "kind": target.told["kind"],
-        "device": options.asked.device or None,
+        "target": None if options.target.path is None else str(options.target.path),
+        "kind": target.about["kind"],
+        "device": options.target.device or None,
         "engine": state.results[-1]["engine"],
         "is_direct": all(result["is_direct"] for result in state.results),
-        "is_emulated": bool(options.asked.device),
+        "is_emulated": bool(options.target.device),
         "may_write": target.may_write,
-        "confirm_with": target.told.get("confirm_with"),
+        "confirm_with": target.about.get("confirm_with"),
         "size_bytes": target.size_bytes,
         "steps": len(state.results),
         "failed": sum(result["operations"]["all"]["failed"] for result in state.results),
@@ -301,21 +304,21 @@ def _profile(
     folder: TraceFolder, fitted: Sequence[Fitted], options: CharacterizeOptions
 ) -> dict[str, Any]:
     """Write the profile if all of it is known; say what was taken from another or is missing."""
-    name = checked_name(options.name, path=options.asked.path, device=options.asked.device)
+    name = checked_name(options.name, path=options.target.path, device=options.target.device)
     measured = {one.parameter: one.value for one in fitted if one.is_in_profile}
     values, taken, missing = complete(
         measured,
         like=options.like,
-        profiles=options.asked.profiles,
+        profiles=options.target.profiles,
         price_per_gb=options.price_per_gb,
     )
-    told: dict[str, Any] = {"name": name, "taken": taken, "missing": missing, "profile": None}
+    profile: dict[str, Any] = {"name": name, "taken": taken, "missing": missing, "profile": None}
     if not missing:
-        what = options.asked.device or str(options.asked.path)
+        what = options.target.device or str(options.target.path)
         about = f"measured: {what}" + (f"; {', '.join(taken)} of {options.like}" if taken else "")
         write_profile(folder.path / PROFILE, name, values=values, about=about)
-        told["profile"] = PROFILE
-    return told
+        profile["profile"] = PROFILE
+    return profile
 
 
 def _fit_rows(fitted: Sequence[Fitted], known: Mapping[str, float]) -> Rows:
@@ -335,8 +338,8 @@ def _steps(results: Sequence[Mapping[str, Any]]) -> Rows:
     for number, result in enumerate(results):
         step = result["step"]
         for operation in ("all", *OPERATIONS):
-            told = result["operations"].get(operation)
-            if told is None:
+            summary = result["operations"].get(operation)
+            if summary is None:
                 continue
             seconds = max(result["elapsed_ns"], 1) / 1e9
             yield {
@@ -344,9 +347,9 @@ def _steps(results: Sequence[Mapping[str, Any]]) -> Rows:
                 **{key: step[key] for key in ("kind", "write_ratio", "depth", "length_bytes")},
                 "operation": operation,
                 "elapsed_ns": result["elapsed_ns"],
-                "iops": told["requests"] / seconds,
+                "iops": summary["requests"] / seconds,
                 "usual_iops": result["usual_iops"] if operation == "all" else None,
-                **{key: value for key, value in told.items() if key != "histogram"},
+                **{key: value for key, value in summary.items() if key != "histogram"},
             }
 
 
@@ -356,8 +359,8 @@ def _buckets(results: Sequence[Mapping[str, Any]]) -> Rows:
         if kind not in HISTOGRAMS:
             continue
         operation = kind.removeprefix("random_")
-        told = result["operations"].get(operation, {"histogram": [], "requests": 0})
-        for bucket, count, _ in told["histogram"]:
+        summary = result["operations"].get(operation, {"histogram": [], "requests": 0})
+        for bucket, count, _ in summary["histogram"]:
             yield {
                 "step": number,
                 "kind": kind,
@@ -365,7 +368,7 @@ def _buckets(results: Sequence[Mapping[str, Any]]) -> Rows:
                 "low_ns": bucket_low(bucket),
                 "high_ns": bucket_low(bucket + 1),
                 "requests": count,
-                "requests_ratio": count / told["requests"],
+                "requests_ratio": count / summary["requests"],
             }
 
 
@@ -389,7 +392,7 @@ OnStep = Callable[[str, int, int], None]
 class CharacterizeOptions:
     """What to measure, how much of it, and how the fitted profile is called and completed."""
 
-    asked: Asked
+    target: TargetOptions
     amounts: Amounts = field(default_factory=Amounts)
     name: str = ""
     like: str = ""
@@ -400,14 +403,14 @@ class CharacterizeOptions:
 
     def __post_init__(self) -> None:
         """Check what can be checked before anything is measured."""
-        checked_name(self.name, path=self.asked.path, device=self.asked.device)
+        checked_name(self.name, path=self.target.path, device=self.target.device)
         if self.price_per_gb is not None and not 0 < self.price_per_gb <= 1e12:
             raise UsageError(f"--price {self.price_per_gb:g}: not a price above 0")
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed}: not a number from 0 up")
         if self.like:
-            choose_profile(load_profiles(self.asked.profiles), self.like)
-        self.asked.profile()
+            choose_profile(load_profiles(self.target.profiles), self.like)
+        self.target.profile()
 
 
 def characterize(
@@ -424,7 +427,7 @@ def characterize(
         raise UsageError(f"{place} holds a characterization", hint="pass --force to replace it")
     state = open_state(place / STATE, _identity(options), anew=options.overwrite)
     with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
-        target = open_target(options.asked, Path(name), made=state.made_file())
+        target = open_target(options.target, Path(name), made=state.made_file())
     folder = measurement_folder(output)
     if (place / RESULT_FILE).exists():
         shutil.rmtree(place)
@@ -491,8 +494,14 @@ class _Run:
         )
 
     def _arguments(self, step: Step, records: Path) -> list[str]:
-        paced = ["--pace", "fast", "--depth", str(step.depth), "--threads", str(step.depth)]
-        return [*self.target.arguments, *paced, "--no-calibration", "--completions", str(records)]
+        player = replace(
+            self.target.player,
+            schedule=Schedule("fast"),
+            depth=step.depth,
+            threads=step.depth,
+            no_calibration=True,
+        )
+        return [*player.words(), "--completions", str(records)]
 
     def _keep_file(self) -> None:
         """After the first step the file that was made for the run is there, and ours."""
@@ -518,18 +527,20 @@ def _failed(summary: dict[str, Any], step: Step) -> str:
 
 
 def _identity(options: CharacterizeOptions) -> dict[str, Any]:
-    """Return what an interrupted measurement must have been asked with to go on with it."""
-    asked = options.asked
-    profile = asked.profile()
-    told = "" if profile is None else hashlib.sha256(repr(profile).encode()).hexdigest()[:16]
+    """Return the options that must be the same to resume an interrupted measurement."""
+    target = options.target
+    profile = target.profile()
+    profile_hash = (
+        "" if profile is None else hashlib.sha256(repr(profile).encode()).hexdigest()[:16]
+    )
     return {
-        "target": None if asked.path is None else str(asked.path.absolute()),
-        "--device": asked.device,
-        "profile": told,
-        "--engine": asked.engine,
-        "--size": asked.size_bytes,
-        "--direct": asked.direct,
-        "--write-to": list(asked.confirmations),
+        "target": None if target.path is None else str(target.path.absolute()),
+        "--device": target.device,
+        "profile": profile_hash,
+        "--engine": target.engine,
+        "--size": target.size_bytes,
+        "--direct": target.direct,
+        "--write-to": [*target.write_to, *target.overwrite_signature],
         "--seed": options.seed,
         **{
             f"--{key.replace('_', '-')}": list(value) if isinstance(value, tuple) else value

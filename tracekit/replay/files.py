@@ -8,6 +8,7 @@ from typing import Any
 
 from tracekit import store
 from tracekit._native.players import KEPT_MARK, OWN_FOLDER, checked_program, run_files
+from tracekit.choices import CacheState, Pace, check_choice
 from tracekit.errors import PartialError, UsageError
 from tracekit.replay.captured import compile_files
 from tracekit.replay.completions import write_file_completions
@@ -25,11 +26,9 @@ from tracekit.store import TraceFolder
 
 LATEST = "latest"
 SUMMARY = "file_summary.json"
-PACES = ("trace", "closed", "fast")
-CACHES = ("keep", "sync", "cold")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FileReplayOptions:
     """How to replay file operations."""
 
@@ -48,10 +47,8 @@ class FileReplayOptions:
         """Check what the program cannot check."""
         if "/" in self.name or self.name.startswith(".") or not self.name.isprintable():
             raise UsageError(f"--name {self.name!r}: not a plain name")
-        if self.pace not in PACES:
-            raise UsageError(f"--pace {self.pace}: not one of {', '.join(PACES)}")
-        if self.cache not in CACHES:
-            raise UsageError(f"--cache {self.cache}: not one of {', '.join(CACHES)}")
+        check_choice(self.pace, Pace, option="--pace")
+        check_choice(self.cache, CacheState, option="--cache")
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit {self.limit}: not a number of operations")
         if not self.directory.is_dir():

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tracekit.choices import LatePolicy, Pace, check_choice
 from tracekit.errors import UsageError
 from tracekit.replay.compiler import PlanReport
 from tracekit.units import format_duration, parse_duration
-
-PACES = ("trace", "closed", "fast")
-LATE = ("catch-up", "slip", "drop")
 
 
 @dataclass(frozen=True)
@@ -27,10 +25,8 @@ class Schedule:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the trace."""
-        if self.pace not in PACES:
-            raise UsageError(f"--pace {self.pace}: not one of {', '.join(PACES)}")
-        if self.late not in LATE:
-            raise UsageError(f"--late {self.late}: not one of {', '.join(LATE)}")
+        check_choice(self.pace, Pace, option="--pace")
+        check_choice(self.late, LatePolicy, option="--late")
         if self.late != "catch-up" and self.pace != "trace":
             raise UsageError(f"--late {self.late} needs --pace trace: the others are never late")
         if self.end is not None and parse_duration(self.end, option="--end") <= self.start_ns:

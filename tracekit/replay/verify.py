@@ -25,6 +25,7 @@ from tracekit.model.prediction import (
     span_ns,
 )
 from tracekit.replay.emulated import ENGINE as EMULATED
+from tracekit.replay.player import PlayerOptions
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
 from tracekit.replay.schedule import Schedule
@@ -107,7 +108,7 @@ class VerifyOptions:
     tolerance_ratio: float = 0.05
     targets: tuple[str, ...] = ()
     engine: str = EMULATED
-    arguments: tuple[str, ...] = ()
+    write_to: tuple[str, ...] = ()
     profiles: Path | None = None
 
     def __post_init__(self) -> None:
@@ -204,16 +205,18 @@ def _replay_options(
     advice: Mapping[str, Any], options: VerifyOptions, *, name: str, targets: Texts, devices: Texts
 ) -> ReplayOptions:
     # One after the other, or each at its time with as many in flight as come.
-    depth = () if is_queueing(advice) else ("--depth", "1")
     return ReplayOptions(
         name=name,
         level=advice["level"],
-        engine=options.engine,
-        schedule=Schedule(pace="trace" if is_queueing(advice) else "fast"),
-        targets=targets,
+        player=PlayerOptions(
+            engine=options.engine,
+            schedule=Schedule(pace="trace" if is_queueing(advice) else "fast"),
+            depth=None if is_queueing(advice) else 1,
+            target=targets,
+            write_to=options.write_to,
+        ),
         devices=devices,
         profiles=options.profiles,
-        arguments=(*depth, *options.arguments),
         overwrite=True,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracekit.replay.io_uring_options import describe_polling
+from tracekit.replay.player import describe_submission
 from tracekit.units import MIB, format_size
 
 PACE = {
@@ -83,7 +83,7 @@ def _run(summary: dict[str, Any]) -> list[str]:
         f"{summary['outcome']}: {counts['done']:,} done, {counts['failed']:,} failed, {how}",
         f"engine {engine['used']}{f' ({used})' if used else ''},"
         f" depth {summary['depth']:,}, in flight at most {summary['in_flight_max']:,}",
-        *describe_polling(engine),
+        *describe_submission(engine),
         *_devices(summary),
     ]
 

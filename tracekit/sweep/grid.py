@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
+from tracekit.choices import CacheState, check_choice
 from tracekit.errors import UsageError
 from tracekit.lab.machine import Disk, dax_start_mib, parse_disks
 from tracekit.plans.file_plan import MOST_LINE_NS, Medium
@@ -212,7 +213,6 @@ def _disk(text: str) -> Disk:
         raise UsageError(f"--target {LAB}{text}: {reason}", hint=error.hint or LAB_HINT) from None
 
 
-CACHES = ("keep", "sync", "cold")
 CALL_SIZES = ("io_size", "append_size")
 """What `io_size` of a sweep sets: the study names one size for reading and writing calls."""
 
@@ -228,8 +228,7 @@ class Timing:
 
     def __post_init__(self) -> None:
         """Check what the program would refuse later."""
-        if self.cache not in CACHES:
-            raise UsageError(f"--cache {self.cache}: not one of {', '.join(CACHES)}")
+        check_choice(self.cache, CacheState, option="--cache")
         if self.duration_ns <= 0:
             raise UsageError("--duration: must be above 0")
         if not 0 <= self.seed <= SEED_MOST:
@@ -306,7 +305,7 @@ def _split(text: str, option: str) -> tuple[str, ...]:
     if "" in values:
         raise UsageError(f"{option} {text}: a value is missing", hint="write them as 1,2,4")
     if len(set(values)) < len(values):
-        raise UsageError(f"{option} {text}: a value comes twice", hint="--runs repeats")
+        raise UsageError(f"{option} {text}: a value comes twice", hint="--repeat repeats")
     return values
 
 
@@ -324,7 +323,7 @@ def plan_runs(
     has, and for no repeats.
     """
     if repeats < 1:
-        raise UsageError("--runs: must be at least 1")
+        raise UsageError("--repeat: must be at least 1")
     runs = []
     for name in names:
         for settings in _settings(name, vary):
