@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -16,7 +17,7 @@ from tracekit.analyze import analyze
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError, UsageError, foreign_error
 from tracekit.free_space import Need, check_rooms
-from tracekit.metadata import read_object
+from tracekit.metadata import Record, read_object, validate
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.plans.block_plan import RECORD
 from tracekit.readers.blktrace import ParseOptions, parse
@@ -58,7 +59,7 @@ class PipelineOptions:
     replay_seconds: float = DEFAULT_REPLAY_SECONDS  # of the trace, from its start; 0 is all
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, before any stage runs."""
+        """Reject what cannot be, before any stage runs."""
         if self.replay not in REPLAYS:
             raise UsageError(f"--replay {self.replay}: not one of {', '.join(REPLAYS)}")
         if not 0 <= self.replay_seconds < 1e9:
@@ -255,7 +256,7 @@ class BenchOptions:
     with_report: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, before anything is made."""
+        """Reject what cannot be, before anything is made."""
         if self.pace not in (None, "open", "fast"):
             raise UsageError(f"--pace {self.pace}: not open or fast")
         if self.depth is not None and self.depth < 1:
@@ -291,7 +292,7 @@ def bench(
 
     Without a target a file is made beside the folder, filled, and removed afterwards. Raise
     UsageError for a target that is smaller than the profile's, InputError for one that the disk
-    has no room for, both before anything is made.
+    has no free space for, both before anything is made.
     """
     settings = _settings(profile, options)
     runs = repeats(settings, options.repeat)
@@ -380,14 +381,25 @@ def _bench_report(folder: TraceFolder) -> Path:
 SWEEP_ANSWER = "files/sweep.json"
 
 
+class SweepAnswer(Record):
+    """The content of files/sweep.json; `asked` are the command lines of the folder so far."""
+
+    headline: list[str]
+    asked: list[list[str]]
+
+
 def finish_sweep(swept: Swept, asked: Sequence[str], *, with_report: bool) -> None:
     """Write what was found and the command lines of the folder so far; write the report."""
     if not swept.has_results:
         return
     folder = swept.folder
     file = folder.path / SWEEP_ANSWER
-    there = read_object(file, hint="remove the file")["asked"] if file.is_file() else []
-    lines = [*there, *([] if list(asked) in there else [list(asked)])]
-    write_json(file, {"headline": headline(folder), "asked": lines})
+    before = []
+    if file.is_file():
+        hint = "remove the file"
+        before = validate(read_object(file, hint=hint), SweepAnswer, file=file, hint=hint).asked
+    lines = before if list(asked) in before else [*before, list(asked)]
+    answer = SweepAnswer(headline=headline(folder), asked=lines)
+    write_json(file, msgspec.to_builtins(answer))
     if with_report:
         report(folder, folder.path / "report.html")

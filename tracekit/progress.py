@@ -100,7 +100,7 @@ def step_progress(label: str) -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def stage_progress() -> Iterator[Callable[[str], None]]:
-    """Yield a function that is told what begins now; a turning mark shows that it goes on."""
+    """Yield a function to call with what begins now; a turning mark shows activity."""
     if not sys.stderr.isatty():
         yield lambda _what: None
         return

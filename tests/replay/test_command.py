@@ -99,7 +99,7 @@ def test_a_named_replay_is_not_replaced_unless_forced(tmp_path: Path) -> None:
 def test_refusals_leave_nothing(tmp_path: Path) -> None:
     folder = trace(tmp_path / "trace", ROWS)
     cases = [
-        (("--engine", "warp"), 2, "--engine does not take 'warp'"),
+        (("--engine", "warp"), 2, "--engine warp: not one of auto"),
         (("--pace", "slow"), 2, "--pace slow: not one of"),
         (("--speed", "0"), 2, "--speed does not take '0'"),
         (("--depth", "0"), 2, "--depth does not take '0'"),

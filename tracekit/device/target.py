@@ -72,7 +72,7 @@ class Target:
     about: dict[str, Any]
 
     def confirmed(self) -> Target:
-        """Return the target after its file was made: it exists, and is ours."""
+        """Return the target after its file was made: it exists."""
         if self.path is None or not self.is_ours or not self.path.exists():
             return self
         write_to = (*self.player.write_to, os.path.realpath(self.path))

@@ -17,11 +17,12 @@ from tracekit.replay.partial_results import (
     FILE_TABLE,
     PLAN,
     SUFFIX,
-    Begun,
-    keeping_unfinished,
+    StartedRun,
+    keeping_partial_results,
     rescue,
 )
-from tracekit.replay.warnings_list import find_rescued
+from tracekit.replay.run_warnings import find_rescued
+from tracekit.replay.summary import content_of
 from tracekit.store import TraceFolder
 
 LATEST = "latest"
@@ -78,7 +79,8 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
         arguments += ["--replace"] if options.overwrite else []
         arguments += ["--results", str(results)]
         kept = path.with_name(f"{options.name}{SUFFIX}")
-        with keeping_unfinished(kept, Begun(place / PLAN, results, asdict(compiled))):
+        started = StartedRun(place / PLAN, results, asdict(compiled))
+        with keeping_partial_results(kept, started):
             outcome = run_files(
                 place / PLAN, options.directory, summary=place / SUMMARY, arguments=arguments
             )
@@ -87,7 +89,7 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
         summary = {"name": options.name, **outcome.summary, "compiled": asdict(compiled)}
         summary["asked"] = None if options.asked is None else list(options.asked)
         summary["messages"] = outcome.messages.splitlines()
-        summary["warnings"] = find_rescued(rescued)
+        summary["warnings"] = [content_of(one) for one in find_rescued(rescued)]
         write_file_completions(results, place / FILE_TABLE)
         results.unlink()
         store.write_json(place / SUMMARY, summary)

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tracekit import store
 from tracekit._native.players import Outcome, checked_program, run_program
 from tracekit.choices import Level, check_choice
@@ -24,16 +26,17 @@ from tracekit.replay.partial_results import (
     RECORDS,
     SUFFIX,
     SUMMARY,
-    Begun,
-    keeping_unfinished,
+    StartedRun,
+    keeping_partial_results,
     rescue,
     resumed,
 )
 from tracekit.replay.placed import place_answer
 from tracekit.replay.player import PlayerOptions
 from tracekit.replay.routes import DEFAULT, NVM
+from tracekit.replay.run_warnings import find_rescued, find_warnings
 from tracekit.replay.schedule import check_budget, parse_budget
-from tracekit.replay.warnings_list import find_doubts, find_rescued
+from tracekit.replay.summary import ReplaySummary, content_of
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
@@ -193,18 +196,20 @@ def replay(
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
         kept = folder.path / "replays" / f"{options.name}{SUFFIX}"
         schedule = options.player.schedule
-        from_ns, is_timed = schedule.start_ns, schedule.is_timed
-        begun = Begun(plan, records, asdict(compiled), first, from_ns, is_timed)
-        with keeping_unfinished(kept, begun):
+        started = StartedRun(
+            plan, records, asdict(compiled), first, schedule.start_ns, schedule.is_timed
+        )
+        with keeping_partial_results(kept, started):
             outcome = run_program(plan, place / SUMMARY, arguments=arguments)
-        summary = _summary(outcome, asdict(compiled), options)
-        summary["warnings"] += find_rescued(rescued)
+        summary = _summary(outcome, compiled, options)
+        summary.warnings += find_rescued(rescued)
         if not options.is_dry_run:
             table = place / "completions.parquet"
             write_completions(records, table, is_timed=options.player.schedule.is_timed)
             records.unlink()
-        store.write_json(place / SUMMARY, summary)
-    return summary, outcome.is_partial
+        content = content_of(summary)
+        store.write_json(place / SUMMARY, content)
+    return content, outcome.is_partial
 
 
 def _plan(
@@ -217,7 +222,7 @@ def _plan(
         return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
     before, compiled, first = resumed(folder.path / "replays", options.resume)
     shutil.copyfile(before / PLAN, plan)
-    return PlanReport(**compiled), first
+    return compiled, first
 
 
 @contextmanager
@@ -255,14 +260,16 @@ def _with_targets(options: ReplayOptions, compiled: PlanReport, place: Path) -> 
     return player
 
 
-def _summary(outcome: Outcome, compiled: dict[str, Any], options: ReplayOptions) -> dict[str, Any]:
-    summary = {"name": options.name, **outcome.summary, "compiled": compiled}
-    summary["devices"] = list(options.devices)
-    summary["asked"] = None if options.asked is None else list(options.asked)
-    summary["resumed"] = options.resume
-    summary["placement"] = options.placement
+def _summary(outcome: Outcome, compiled: PlanReport, options: ReplayOptions) -> ReplaySummary:
+    summary = msgspec.convert(outcome.summary, ReplaySummary)
+    summary.name = options.name
+    summary.compiled = compiled
+    summary.devices = list(options.devices)
+    summary.asked = None if options.asked is None else list(options.asked)
+    summary.resumed = options.resume
+    summary.placement = options.placement
+    summary.messages = outcome.messages.splitlines()
     if not options.is_dry_run:
-        summary["budget"] = check_budget(summary, parse_budget(options.budget))
-    summary["messages"] = outcome.messages.splitlines()
-    summary["warnings"] = [] if options.is_dry_run else find_doubts(outcome.summary, compiled)
+        summary.budget = check_budget(summary, parse_budget(options.budget))
+        summary.warnings = find_warnings(summary)
     return summary

@@ -14,7 +14,6 @@ import pyarrow as pa
 from tracekit import query
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
-from tracekit.metadata import read_object
 from tracekit.model.answer import ANSWER, choose_answer, read_recommendation
 from tracekit.model.prediction import (
     blocks_of,
@@ -29,6 +28,7 @@ from tracekit.replay.player import PlayerOptions
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
 from tracekit.replay.schedule import Schedule
+from tracekit.replay.summary import ReplaySummary, read_summary
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import VERIFICATION
 from tracekit.units import format_duration, format_size
@@ -165,7 +165,8 @@ def verify(
         "engine": options.engine,
         **{key: advice[key] for key in ("base_profile", "nvm_profile", "level")},
         "queueing": advice.get("queueing", "serial"),
-        **{key: summaries[1]["compiled"][key] for key in ("cut_requests", "pieces")},
+        "cut_requests": summaries[1].compiled.cut_requests,
+        "pieces": summaries[1].compiled.pieces,
     }
     result["headline"] = says(result)
     write_table(folder.table(TABLE), _table(runs, predicted.base_ns, predicted.placed_ns))
@@ -176,10 +177,10 @@ def verify(
 def _check_profiles(advice: Mapping[str, Any], own: Path | None) -> None:
     """Raise InputError when a profile is no longer the one that the recommendation was made for."""
     known = load_profiles(own)
-    for told in advice["profiles"]:
-        if choose_profile(known, told["name"]) != Profile(**told):
+    for used in advice["profiles"]:
+        if choose_profile(known, used["name"]) != Profile(**used):
             raise InputError(
-                f"the profile '{told['name']}' has changed since the recommendation was made",
+                f"the profile '{used['name']}' has changed since the recommendation was made",
                 hint="run recommend again, or give the same --profiles",
             )
 
@@ -242,13 +243,13 @@ def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int
     return round(float(answered[options.name]["response_avg_ns"]))
 
 
-def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> Mapping[str, Any]:
+def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
     """Move a replay to the trace that it is of; return its summary."""
     place = folder.path / "replays" / name
     place.parent.mkdir(exist_ok=True)
     shutil.rmtree(place, ignore_errors=True)
     shutil.move(part.path / "replays" / name, place)
-    return read_object(place / "summary.json", hint="verify again")
+    return read_summary(place / "summary.json")
 
 
 def _judged(
@@ -278,9 +279,9 @@ def _judged(
 
 def _table(runs: Runs, base_ns: int, placed_ns: int) -> Any:
     rows = [
-        {"repeat": number, "devices": devices, "predicted_ns": told, "measured_ns": took}
+        {"repeat": number, "devices": devices, "predicted_ns": predicted_ns, "measured_ns": took}
         for number, pair in enumerate(runs, 1)
-        for devices, told, took in zip(
+        for devices, predicted_ns, took in zip(
             ("base", "placement"), (base_ns, placed_ns), pair, strict=True
         )
     ]
