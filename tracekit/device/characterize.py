@@ -378,10 +378,10 @@ def _fit_rows(fitted: Sequence[Fitted], known: Mapping[str, float]) -> list[Fitt
     return [
         FittedParameter(
             parameter=one.parameter,
-            value=one.value,
-            spread_ratio=one.spread_ratio,
+            value=float(one.value),
+            spread_ratio=None if one.spread_ratio is None else float(one.spread_ratio),
             known_value=real,
-            error_ratio=None if not real else (one.value - real) / real,
+            error_ratio=None if not real else (float(one.value) - real) / real,
             is_in_profile=one.is_in_profile,
         )
         for one in fitted

@@ -246,6 +246,61 @@ class ReplaySummary(Record):
     warnings: list[TraceWarning] = msgspec.field(default_factory=list)
 
 
+class FileOperationTimes(Record):
+    """One operation or step of a file plan; `done` ended as the plan expects."""
+
+    name: str
+    done: int
+    failed: int = ABSENT
+    expected_errors: int = ABSENT
+    bytes: int = ABSENT
+    short: int = ABSENT
+    latency: Distribution | None = None
+    histogram: list[Counts] = ABSENT
+
+
+class FileTiming(Record):
+    """How long the measured time was."""
+
+    elapsed_ns: int
+    operations_per_second: Number = ABSENT
+    steps_per_second: Number = ABSENT
+    bytes_per_second: Number = ABSENT
+    cpu_user_ns: int = ABSENT
+    cpu_system_ns: int = ABSENT
+
+
+class FileReplaySummary(Record):
+    """The content of file_summary.json; from `compiled` on it is of tracekit."""
+
+    name: str = ABSENT
+    summary_version: int = ABSENT
+    outcome: str = ABSENT
+    ended_by: str = ABSENT
+    error: str | None = ABSENT
+    plan: dict[str, int | bool] = ABSENT
+    directory: dict[str, Any] = ABSENT
+    preparation: dict[str, Any] = ABSENT
+    pace: str = ABSENT
+    speed: Speed = ABSENT
+    repeats: int = ABSENT
+    duration_limit_ns: int = ABSENT
+    warm_up_ns: int = ABSENT
+    counts: Counts = ABSENT
+    timing: FileTiming = ABSENT
+    issue_error: Distribution | None = ABSENT
+    operations: list[FileOperationTimes] = ABSENT
+    steps: list[FileOperationTimes] = ABSENT
+    errors: list[dict[str, Any]] = ABSENT
+    timeline: list[Counts] = ABSENT
+    peak_memory_bytes: int = ABSENT
+    compiled: dict[str, Any] = ABSENT
+    asked: list[str] | None = ABSENT
+    """The command line."""
+    messages: list[str] = ABSENT
+    warnings: list[TraceWarning] = msgspec.field(default_factory=list)
+
+
 def summary_of(content: dict[str, Any], file: Path) -> ReplaySummary:
     """Return the content of a file as a summary; raise InputError for a value of another type."""
     return validate(content, ReplaySummary, file=file, hint="replay again")

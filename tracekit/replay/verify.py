@@ -14,6 +14,7 @@ import pyarrow as pa
 from tracekit import query
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
+from tracekit.metadata import Record
 from tracekit.model.answer import ANSWER, choose_answer, read_recommendation
 from tracekit.model.prediction import (
     blocks_of,
@@ -28,7 +29,7 @@ from tracekit.replay.player import PlayerOptions
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
 from tracekit.replay.schedule import Schedule
-from tracekit.replay.summary import ReplaySummary, read_summary
+from tracekit.replay.summary import ReplaySummary, content_of, read_summary
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import VERIFICATION
 from tracekit.units import format_duration, format_size
@@ -98,6 +99,47 @@ RESULT = "verification.json"
 BASE, PLACED = "verify-base", "verify-placement"
 
 
+class Predicted(Record):
+    """What the model says for the requests that were replayed."""
+
+    base_ns: int
+    placed_ns: int
+    gain_ratio: float
+
+
+class Measured(Record):
+    """Medians over the repeats, and the range of the gains."""
+
+    base_ns: int
+    placed_ns: int
+    gain_ratio: float
+    gain_low_ratio: float
+    gain_high_ratio: float
+    repeats: int
+
+
+class Verification(Record):
+    """The content of verification.json, to which `headline` is added."""
+
+    predicted: Predicted
+    measured: Measured
+    base_error_ratio: float
+    placed_error_ratio: float | None
+    gain_error_ratio: float
+    tolerance_ratio: float
+    is_held: bool
+    answer: dict[str, Any]
+    requests: int
+    trace_requests: int
+    engine: str
+    base_profile: str
+    nvm_profile: str
+    level: str
+    queueing: str
+    cut_requests: int
+    pieces: int
+
+
 @dataclass(frozen=True)
 class VerifyOptions:
     """What to replay, where, how often, and how far off the model may be (a ratio, 0 to 1)."""
@@ -157,17 +199,20 @@ def verify(
                 on_run("base and placement", number, options.repeats)
             runs.append(_run_both(part, advice, options))
         summaries = [_keep(part, folder, name) for name in (BASE, PLACED)]
-    result = _judged(runs, predicted.base_ns, predicted.placed_ns, options=options)
-    result |= {
-        "answer": dict(answer),
-        "requests": count,
-        "trace_requests": total,
-        "engine": options.engine,
-        **{key: advice[key] for key in ("base_profile", "nvm_profile", "level")},
-        "queueing": advice.get("queueing", "serial"),
-        "cut_requests": summaries[1].compiled.cut_requests,
-        "pieces": summaries[1].compiled.pieces,
-    }
+    verification = Verification(
+        **_judged(runs, predicted.base_ns, predicted.placed_ns, options=options),
+        answer=dict(answer),
+        requests=count,
+        trace_requests=total,
+        engine=options.engine,
+        base_profile=advice["base_profile"],
+        nvm_profile=advice["nvm_profile"],
+        level=advice["level"],
+        queueing=advice.get("queueing", "serial"),
+        cut_requests=summaries[1].compiled.cut_requests,
+        pieces=summaries[1].compiled.pieces,
+    )
+    result = content_of(verification)
     result["headline"] = says(result)
     write_table(folder.table(TABLE), _table(runs, predicted.base_ns, predicted.placed_ns))
     write_json(folder.path / RESULT, result)
@@ -260,15 +305,15 @@ def _judged(
     measured = (median(base for base, _ in runs), median(placed for _, placed in runs))
     gain = 1 - measured[1] / measured[0]
     return {
-        "predicted": {"base_ns": base_ns, "placed_ns": placed_ns, "gain_ratio": predicted},
-        "measured": {
-            "base_ns": round(measured[0]),
-            "placed_ns": round(measured[1]),
-            "gain_ratio": gain,
-            "gain_low_ratio": gains[0],
-            "gain_high_ratio": gains[-1],
-            "repeats": len(runs),
-        },
+        "predicted": Predicted(base_ns=base_ns, placed_ns=placed_ns, gain_ratio=predicted),
+        "measured": Measured(
+            base_ns=round(measured[0]),
+            placed_ns=round(measured[1]),
+            gain_ratio=gain,
+            gain_low_ratio=gains[0],
+            gain_high_ratio=gains[-1],
+            repeats=len(runs),
+        ),
         "base_error_ratio": measured[0] / base_ns - 1,
         "placed_error_ratio": measured[1] / placed_ns - 1 if placed_ns else None,
         "gain_error_ratio": gain - predicted,
