@@ -103,7 +103,7 @@ def test_refusals_leave_nothing(tmp_path: Path) -> None:
         (("--pace", "slow"), 2, "--pace slow: not one of"),
         (("--speed", "0"), 2, "--speed does not take '0'"),
         (("--depth", "0"), 2, "--depth does not take '0'"),
-        (("--level", "wanted"), 2, "not one of queued, issued"),
+        (("--level", "wanted"), 2, "--level wanted: not one of"),
         (("--name", "../x"), 2, "not a plain name"),
         (("--limit", "0"), 2, "not a number of requests"),
         (("--target", "jurnal=/x"), 2, "there is no role 'jurnal'"),
