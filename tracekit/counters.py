@@ -633,6 +633,7 @@ class CountersAnswer(Record):
 def headline(
     workload: str,
     workloads: Sequence[WorkloadSummary],
+    *,
     found: Mapping[str, Sequence[Statistics]],
 ) -> list[str]:
     """Return the lines about the workload that was counted, then those about all of them."""
@@ -922,7 +923,7 @@ def _answer(folder: TraceFolder, workload: str) -> dict[str, Any]:
     answer = CountersAnswer(
         workload=workload,
         workloads=workloads,
-        headline=headline(workload, workloads, statistics),
+        headline=headline(workload, workloads, found=statistics),
     )
     result: dict[str, Any] = msgspec.to_builtins(answer)
     write_json(folder.path / RESULT, result)

@@ -186,11 +186,10 @@ def verify(
     advice = read_recommendation(folder)
     _check_profiles(advice, options.profiles)
     answer = choose_answer(advice, options.placement)
-    total = int(folder.info.counts["requests"])
     lasts_ns = answer["base_elapsed_ns"]
     if is_queueing(advice):
         lasts_ns = span_ns(folder.require("requests", made_by="parse"))
-    count = requests_for(total, lasts_ns, seconds=options.seconds)
+    count = requests_for(int(folder.info.counts["requests"]), lasts_ns, seconds=options.seconds)
     with first_requests(folder, count) as part:
         predicted = predict(part, advice, blocks=blocks_of(answer))
         runs: Runs = []
@@ -203,11 +202,8 @@ def verify(
         **_judged(runs, predicted.base_ns, predicted.placed_ns, options=options),
         answer=dict(answer),
         requests=count,
-        trace_requests=total,
-        engine=options.engine,
-        base_profile=advice["base_profile"],
-        nvm_profile=advice["nvm_profile"],
-        level=advice["level"],
+        trace_requests=int(folder.info.counts["requests"]),
+        **{key: advice[key] for key in ("base_profile", "nvm_profile", "level")},
         queueing=advice.get("queueing", "serial"),
         cut_requests=summaries[1].compiled.cut_requests,
         pieces=summaries[1].compiled.pieces,
@@ -317,6 +313,7 @@ def _judged(
         "base_error_ratio": measured[0] / base_ns - 1,
         "placed_error_ratio": measured[1] / placed_ns - 1 if placed_ns else None,
         "gain_error_ratio": gain - predicted,
+        "engine": options.engine,
         "tolerance_ratio": options.tolerance_ratio,
         "is_held": abs(gain - predicted) <= options.tolerance_ratio,
     }

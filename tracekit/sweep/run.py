@@ -243,19 +243,7 @@ def _rows(result: RunRecord, settings: Mapping[str, Any]) -> Iterator[ResultRow]
     counts = summary["counts"]
     restored_ns = counts["untimed_ns"] / result.threads
     elapsed_ns = max(round(summary["timing"]["elapsed_ns"] - restored_ns), 1)
-    same = {
-        "run_id": result.run_id,
-        "personality": result.personality,
-        "target": result.target,
-        "run": result.run,
-        "threads": result.threads,
-        "is_dax": result.directory.startswith(LAB_DAX) if result.is_dax is UNSET else result.is_dax,
-        "files": _whole(settings.get("files")),
-        "io_bytes": _whole(settings.get("io_size")),
-        "settings": json.dumps(settings, sort_keys=True),
-        "outcome": summary["outcome"],
-        "elapsed_ns": elapsed_ns,
-    }
+    same = _same_of_steps(result, settings, elapsed_ns=elapsed_ns)
     times = [_sum_ns(step) for step in summary["steps"]]
     total_ns = sum(times)
     done = sum(step["done"] for step in summary["steps"])
@@ -282,6 +270,22 @@ def _rows(result: RunRecord, settings: Mapping[str, Any]) -> Iterator[ResultRow]
                 **{key: latency.get(key) for key in STEPS},
             }
         )
+
+
+def _same_of_steps(result: RunRecord, settings: Mapping[str, Any], *, elapsed_ns: int) -> ResultRow:
+    return {
+        "run_id": result.run_id,
+        "personality": result.personality,
+        "target": result.target,
+        "run": result.run,
+        "threads": result.threads,
+        "is_dax": result.directory.startswith(LAB_DAX) if result.is_dax is UNSET else result.is_dax,
+        "files": _whole(settings.get("files")),
+        "io_bytes": _whole(settings.get("io_size")),
+        "settings": json.dumps(settings, sort_keys=True),
+        "outcome": result.summary["outcome"],
+        "elapsed_ns": elapsed_ns,
+    }
 
 
 def _rates(done: int, moved: int, elapsed_ns: int) -> ResultRow:
