@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit import query
 from tracekit.errors import UsageError
-from tracekit.metadata import read_object
+from tracekit.metadata import Record, read_object, validate
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import COMPARISON
 from tracekit.units import format_duration
@@ -86,7 +87,7 @@ def is_same_work(counts: Sequence[int]) -> bool:
     return not counts or max(counts) - min(counts) <= SAME_WORK * max(counts)
 
 
-def says(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+def describe(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
     """Return a sentence on the elapsed time of each name, and one on its service times."""
     found = [sentence for name in names[1:] for sentence in _of(rows, name, names[0])]
     has_bands = any(row["ratio_low"] is not None and row["name"] != names[0] for row in rows)
@@ -201,12 +202,14 @@ def compare(folder: TraceFolder, names: Sequence[str]) -> dict[str, Any]:
         for candidate in candidates
     ]
     rows = list(_rows(candidates, values, _work(candidates, values)))
-    result = {
-        "names": [candidate.name for candidate in candidates],
-        "replays": {candidate.name: list(candidate.replays) for candidate in candidates},
-        "headline": says(rows, [candidate.name for candidate in candidates]),
-    }
-    write_table(folder.table(TABLE), _table(rows))
+    found = [candidate.name for candidate in candidates]
+    comparison = Comparison(
+        names=found,
+        replays={candidate.name: list(candidate.replays) for candidate in candidates},
+        headline=describe(rows, found),
+    )
+    result: dict[str, Any] = msgspec.to_builtins(comparison)
+    write_table(folder.table(TABLE), pa.Table.from_pylist(rows, COMPARISON))
     write_json(folder.path / RESULT, result)
     return result
 
@@ -240,6 +243,29 @@ def _candidate(name: str, present: Sequence[str]) -> Candidate:
     return Candidate(name, tuple(sorted(found, key=lambda one: int(one.rpartition(".")[2]))))
 
 
+class _Timing(Record):
+    elapsed_ns: int
+
+
+class _Counts(Record):
+    done: int
+
+
+class _Run(Record):
+    """What is compared of a replay's summary.json."""
+
+    timing: _Timing
+    counts: _Counts
+
+
+class Comparison(Record):
+    """The content of comparison.json."""
+
+    names: list[str]
+    replays: dict[str, list[str]]
+    headline: list[str]
+
+
 Values = Mapping[Key, list[tuple[float, int]]]
 """The time of each repeat, and of how many requests."""
 
@@ -248,9 +274,9 @@ def _replay_values(folder: TraceFolder, candidate: Candidate, times: pd.DataFram
     found: dict[Key, list[tuple[float, int]]] = {}
     for replay in candidate.replays:
         file = folder.path / "replays" / replay / "summary.json"
-        summary = read_object(file, hint="replay again")
-        elapsed = float(summary["timing"]["elapsed_ns"])
-        _add(found, ELAPSED, elapsed, int(summary["counts"]["done"]))
+        content = read_object(file, hint="replay again")
+        run = validate(content, _Run, file=file, hint="replay again")
+        _add(found, ELAPSED, float(run.timing.elapsed_ns), run.counts.done)
         _add_services(found, times[times["replay"] == replay])
     return found
 
@@ -315,10 +341,6 @@ def _rows(
                 "ratio_low": None if ratio is None else ratio.low,
                 "ratio_high": None if ratio is None else ratio.high,
             }
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    return pa.Table.from_pylist([dict(row) for row in rows], COMPARISON)
 
 
 def read_rows(folder: TraceFolder) -> list[dict[str, Any]]:

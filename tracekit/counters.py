@@ -17,11 +17,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.metadata import read_object
+from tracekit.metadata import Record, read_object, validate
 from tracekit.store import TraceFolder, measurement_folder, write_json, write_table
 from tracekit.tables import COUNTER_STATISTICS, COUNTERS
 
@@ -177,21 +178,21 @@ Part = tuple[str, Count | None]
 
 def _of_json(line: str, at: str) -> Part:
     try:
-        told = json.loads(line)
+        event = json.loads(line)
     except ValueError:
-        told = _with_decimal_points(line)
-    if not isinstance(told, dict):
+        event = _with_decimal_points(line)
+    if not isinstance(event, dict):
         raise InputError(f"{at}: not a line of perf stat -j: {line[:60]!r}")
-    partial = [key for key in PARTIAL_KEYS if key in told]
+    partial = [key for key in PARTIAL_KEYS if key in event]
     if partial:
         raise InputError(
             f"{at}: counted by {partial[0]}, not over the run",
             hint="record without -I, --per-thread and --for-each-cgroup",
         )
-    part = " ".join(f"{key} {told[key]}" for key in PART_KEYS if key in told)
-    if "event" not in told or "counter-value" not in told:
+    part = " ".join(f"{key} {event[key]}" for key in PART_KEYS if key in event)
+    if "event" not in event or "counter-value" not in event:
         return part, None
-    return part, _count(told, at)
+    return part, _count(event, at)
 
 
 def _with_decimal_points(line: str) -> Any:
@@ -215,10 +216,10 @@ def _of_fields(fields: list[str], at: str) -> Part:
             hint="record without -I",
         )
     rest = fields[3:]
-    told = {"counter-value": fields[0], "unit": fields[1], "event": fields[2]}
+    event = {"counter-value": fields[0], "unit": fields[1], "event": fields[2]}
     if rest and VARIANCE.fullmatch(rest[0]):
-        told["variance"], rest = rest[0], rest[1:]
-    return part, _count(told | ({"pcnt-running": rest[1]} if len(rest) > 1 else {}), at)
+        event["variance"], rest = rest[0], rest[1:]
+    return part, _count(event | ({"pcnt-running": rest[1]} if len(rest) > 1 else {}), at)
 
 
 def _of_processors(fields: list[str]) -> tuple[str, list[str]]:
@@ -229,19 +230,19 @@ def _of_processors(fields: list[str]) -> tuple[str, list[str]]:
     return "", fields
 
 
-def _count(told: Mapping[str, Any], at: str) -> Count:
-    name, value = str(told["event"]), str(told["counter-value"]).strip()
+def _count(line: Mapping[str, Any], at: str) -> Count:
+    name, value = str(line["event"]), str(line["counter-value"]).strip()
     event = MODIFIER.sub("", name)
     modifier = name[len(event) :]
     is_user = "u" in modifier and "k" not in modifier
     if value in NOT_COUNTED:
-        return Count(event, None, "", None, NOT_COUNTED[value], is_user, "variance" in told)
+        return Count(event, None, "", None, NOT_COUNTED[value], is_user, "variance" in line)
     count = _number(value, f"{at}: count of '{name}'")
-    share = _number(str(told.get("pcnt-running", 100)), f"{at}: share of '{name}'") / 100
+    share = _number(str(line.get("pcnt-running", 100)), f"{at}: share of '{name}'") / 100
     if not 0 <= share <= 1.001:
         raise InputError(f"{at}: '{name}' ran {share:.0%} of the time", hint=LOCALE_HINT)
-    unit = str(told.get("unit") or "")
-    return Count(event, count, unit, min(share, 1.0), "", is_user, "variance" in told)
+    unit = str(line.get("unit") or "")
+    return Count(event, count, unit, min(share, 1.0), "", is_user, "variance" in line)
 
 
 def _number(text: str, place: str) -> float:
@@ -267,7 +268,7 @@ def _separator(line: str) -> str:
 
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 PLAIN = {**os.environ, "LC_ALL": "C"}
-NO_LEAVE = "no permission: "
+NO_PERMISSION = "no permission: "
 LAST_LINES = 3
 
 
@@ -310,7 +311,7 @@ def probe(events: Sequence[str]) -> dict[str, str]:
     reasons = _probe_all(perf, events)
     if all(reasons.values()):
         level = _paranoid()
-        is_refused = any(reason.startswith(NO_LEAVE) for reason in reasons.values())
+        is_refused = any(reason.startswith(NO_PERMISSION) for reason in reasons.values())
         raise TracekitError(
             f"perf can count none of {len(events)} events here: {next(iter(reasons.values()))}",
             hint=f"kernel.perf_event_paranoid is {level}: as root, sysctl"
@@ -350,16 +351,16 @@ def _reason(event: str, counts: Mapping[str, Count]) -> str:
         return "" if "free" in counts[event].reason else counts[event].reason
     if f"{event}u" in counts:
         # So perf names a tracepoint of user space alone, as if that were part of its name.
-        return NO_LEAVE + "perf counts user space alone, and this happens in the kernel"
+        return NO_PERMISSION + "perf counts user space alone, and this happens in the kernel"
     return "perf says nothing of it"
 
 
 def _why(perf: str, event: str) -> str:
-    said = _perf(perf, ["-e", event], ["true"]).stderr
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    complaint = _perf(perf, ["-e", event], ["true"]).stderr
+    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     if any("ermission" in line or "access trace" in line for line in lines):
-        told = next((line for line in lines if "ermission" in line), "its files cannot be read")
-        return NO_LEAVE + told.removeprefix("Error:").strip()
+        reason = next((line for line in lines if "ermission" in line), "its files cannot be read")
+        return NO_PERMISSION + reason.removeprefix("Error:").strip()
     if any("parser error" in line or "Bad event" in line for line in lines):
         return "this perf does not know it"
     return lines[-1] if lines else "perf failed without a word"
@@ -388,9 +389,9 @@ def count(command: Sequence[str], groups: Sequence[Sequence[str]], *, usable: se
     """
     perf = checked_perf()
     with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
-        told, said = Path(name) / "counts.json", Path(name) / "output"
-        words = [perf, "stat", "-j", "-o", str(told), *arguments(groups, usable), "--", *command]
-        with said.open("wb") as output:
+        counts, printed = Path(name) / "counts.json", Path(name) / "output"
+        words = [perf, "stat", "-j", "-o", str(counts), *arguments(groups, usable), "--", *command]
+        with printed.open("wb") as output:
             start_ns = time.monotonic_ns()
             child = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
@@ -400,11 +401,11 @@ def count(command: Sequence[str], groups: Sequence[Sequence[str]], *, usable: se
             finally:
                 _end(child)
             elapsed_ns = time.monotonic_ns() - start_ns
-        text = said.read_bytes().decode("utf-8", errors="backslashreplace")
+        text = printed.read_bytes().decode("utf-8", errors="backslashreplace")
         if code != 0:
             last = "; ".join(text.splitlines()[-LAST_LINES:])
             raise TracekitError(f"{command[0]} ended with code {code}: {last or 'it said nothing'}")
-        return Ran(parse_counts(told.read_text(), place="perf"), elapsed_ns, text)
+        return Ran(parse_counts(counts.read_text(), place="perf"), elapsed_ns, text)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -466,14 +467,14 @@ def _of(event: str, rows: Sequence[Mapping[str, Any]]) -> Statistics:
     counts = np.array([row["count"] for row in rows], float)
     shares = [row["running_ratio"] for row in rows if row["running_ratio"] is not None]
     paired = [row for row in rows if row["throughput"] is not None]
-    told = correlated([row["count"] for row in paired], [row["throughput"] for row in paired])
+    rates = [row["throughput"] for row in paired]
     return Statistics(
         event,
         len(rows),
         float(counts.mean()),
         float(counts.std(ddof=1)) if len(counts) > 1 else None,
         min(shares, default=None),
-        *told,
+        *correlated([row["count"] for row in paired], rates),
     )
 
 
@@ -606,67 +607,94 @@ def _rate(value: Any, place: str) -> float:
 MOST_TELLING = 5
 
 
-def headline(told: Mapping[str, Any], found: Mapping[str, Sequence[Statistics]]) -> list[str]:
+class WorkloadSummary(Record):
+    """A workload of counters.json: what was run, what was not counted and what took turns."""
+
+    workload: str
+    command: list[str]
+    asked: list[str]
+    unit: str
+    runs: int
+    without_throughput: int
+    not_counted: dict[str, str]
+    means: int
+    took_turns: list[str]
+    user_only: list[str]
+
+
+class CountersAnswer(Record):
+    """The content of counters.json."""
+
+    workload: str
+    workloads: list[WorkloadSummary]
+    headline: list[str]
+
+
+def headline(
+    workload: str,
+    workloads: Sequence[WorkloadSummary],
+    *,
+    found: Mapping[str, Sequence[Statistics]],
+) -> list[str]:
     """Return the lines about the workload that was counted, then those about all of them."""
-    mine = [one for one in told["workloads"] if one["workload"] == told["workload"]]
-    lines = [line for one in mine for line in _words_workload(one, found[one["workload"]])]
-    if len(told["workloads"]) > 1:
-        lines.append("in this folder: " + ", ".join(
-            f"{one['workload']} ({_many(one['runs'], 'run')})" for one in told["workloads"]
-        ))  # fmt: skip
-    others = {name: _sure(more) for name, more in found.items() if name != told["workload"]}
+    mine = [one for one in workloads if one.workload == workload]
+    lines = [line for one in mine for line in _describe_workload(one, found[one.workload])]
+    if len(workloads) > 1:
+        shown = ", ".join(f"{one.workload} ({_many(one.runs, 'run')})" for one in workloads)
+        lines.append(f"in this folder: {shown}")
+    others = {name: _sure(more) for name, more in found.items() if name != workload}
     return lines + [
         f"most telling of {name}: {_shown(sure)}" for name, sure in others.items() if sure
     ]
 
 
-def _words_workload(told: Mapping[str, Any], found: Sequence[Statistics]) -> Iterator[str]:
+def _describe_workload(workload: WorkloadSummary, found: Sequence[Statistics]) -> Iterator[str]:
     counted = [one for one in found if one.mean > 0]
     yield (
-        f"{told['workload']}: {_many(told['runs'], 'run')}, {_many(len(found), 'event')}"
-        f" counted, {len(told['not_counted'])} not; throughput: {told['unit']}"
+        f"{workload.workload}: {_many(workload.runs, 'run')}, {_many(len(found), 'event')}"
+        f" counted, {len(workload.not_counted)} not; throughput: {workload.unit}"
     )
     basics = [one for one in counted if one.event in BASICS]
     if basics:
         yield "a run has on average " + ", ".join(
             f"{one.mean:,.0f} {title(one.event)}" for one in basics
         )
-    yield from _telling(told, found)
-    if told["took_turns"]:
+    yield from _telling(workload, found)
+    if workload.took_turns:
         least = min(one.least_running_ratio or 1.0 for one in found)
-        turns = _many(len(told["took_turns"]), "event")
+        turns = _many(len(workload.took_turns), "event")
         yield (
             f"{turns} took turns, the least counted {least:.0%} of the time:"
             " their counts are extrapolated; fewer --events at a time are exact"
         )
-    if told["means"]:
+    if workload.means:
         yield (
-            f"{told['means']} of the runs are means of several (perf stat -r): their spread is less"
-            " than that of runs, and correlations are of means"
+            f"{workload.means} of the runs are means of several (perf stat -r): their spread is"
+            " less than that of runs, and correlations are of means"
         )
-    if told["user_only"]:
-        yield f"without the kernel's part, for lack of permission: {', '.join(told['user_only'])}"
-    for reason, events in _by_reason(told["not_counted"]).items():
+    if workload.user_only:
+        yield f"without the kernel's part, for lack of permission: {', '.join(workload.user_only)}"
+    for reason, events in _by_reason(workload.not_counted).items():
         yield f"not counted ({reason}): {', '.join(events)}"
 
 
 BASICS = ("page-faults", "context-switches", "raw_syscalls:sys_enter")
 
 
-def _telling(told: Mapping[str, Any], found: Sequence[Statistics]) -> Iterator[str]:
-    if told["without_throughput"]:
+def _telling(workload: WorkloadSummary, found: Sequence[Statistics]) -> Iterator[str]:
+    if workload.without_throughput:
         yield (
-            f"{told['without_throughput']} runs do not tell their throughput and are in no"
+            f"{workload.without_throughput} runs do not tell their throughput and are in no"
             " correlation: --from FILE=THROUGHPUT"
         )
-    if told["runs"] - told["without_throughput"] < LEAST_INTERVAL:
+    if workload.runs - workload.without_throughput < LEAST_INTERVAL:
         yield f"too few runs for a confidence interval: it needs {LEAST_INTERVAL}, more tell more"
         return
     tried = [one for one in found if one.rank is not None]
     sure = _sure(found)
     if not sure:
         yield (
-            f"no correlation with the throughput is told from none with {told['runs']} runs"
+            f"no correlation with the throughput is told from none with {workload.runs} runs"
             f" ({len(tried)} events tried)"
         )
         return
@@ -711,6 +739,27 @@ RECORDED = "as recorded"
 OnRun = Callable[[str, int, int], None]
 
 
+class Run(Record):
+    """One run of a workload; recorded ones have no elapsed time, and maybe no throughput."""
+
+    source: str
+    counts: list[Count]
+    throughput: float | None
+    elapsed_ns: int | None
+
+
+class WorkloadRuns(Record):
+    """The content of runs-*.json: the runs of one workload; `reasons` why events are missing."""
+
+    workload: str
+    command: list[str]
+    unit: str
+    groups: list[list[str]]
+    reasons: dict[str, str] = msgspec.field(default_factory=dict)
+    runs: list[Run] = msgspec.field(default_factory=list)
+    asked: list[str] = msgspec.field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class CountersOptions:
     """A command and how often, or recorded files, each with its throughput or none."""
@@ -723,10 +772,10 @@ class CountersOptions:
     groups: tuple[tuple[str, ...], ...] = GROUPS
     overwrite: bool = False
     asked: tuple[str, ...] = ()
-    """The words of the command line, for whoever wants to do it again."""
+    """The command line."""
 
     def __post_init__(self) -> None:
-        """Check that one thing is asked."""
+        """Check that there is a command or there are files, and the numbers."""
         if bool(self.command) == bool(self.recorded):
             raise UsageError(
                 "one of both is wanted: a command behind `--`, or recorded files by --from",
@@ -739,7 +788,7 @@ class CountersOptions:
 
     @property
     def name(self) -> str:
-        """Name of the workload: as asked, else the command's."""
+        """Name of the workload: the one given, else the command's."""
         return self.workload or (Path(self.command[0]).name if self.command else "recorded")
 
 
@@ -749,45 +798,42 @@ def count_events(
     """Count into `output`/counters and return the answer, counters.json.
 
     Each run is kept when it ends: after an interruption, or with more --repeat, the same command
-    goes on. Other workloads of the folder stay.
+    adds the missing ones. Other workloads of the folder stay.
     """
     if options.command:
         checked_command(options.command)
         reasons = probe([event for group in options.groups for event in group])
     else:
-        taken = _recorded(options)
+        # All are read before anything is written.
+        recorded = [_taken(text, options.rule) for text in options.recorded]
     folder = measurement_folder(output)
     (folder.path / PLACE).mkdir(exist_ok=True)
     file = _file(folder, options.name)
-    state = {**_state(file, options), "asked": list(options.asked)}
+    state = _state(file, options)
+    state.asked = list(options.asked)
     if options.command:
-        state["reasons"] = reasons
+        state.reasons = reasons
         _run(file, state, options=options, on_run=on_run)
     else:
-        _refuse_known(taken, state)
-        state["runs"] += taken
-        write_json(file, state)
+        _reject_known(recorded, state)
+        state.runs += recorded
+        write_json(file, msgspec.to_builtins(state))
     return _answer(folder, options.name)
 
 
-def _recorded(options: CountersOptions) -> list[dict[str, Any]]:
-    """Return the recorded runs; all are read before anything is written."""
-    return [_taken(text, options.rule) for text in options.recorded]
-
-
-def _refuse_known(taken: Sequence[Mapping[str, Any]], state: Mapping[str, Any]) -> None:
-    """Raise UsageError for a run that is there already: counted twice it would tell too much."""
-    seen = [run["counts"] for run in state["runs"]]
-    for run in taken:
-        if run["counts"] in seen:
+def _reject_known(recorded: Sequence[Run], state: WorkloadRuns) -> None:
+    """Raise UsageError for a run that is there already: it would count twice."""
+    seen = [run.counts for run in state.runs]
+    for run in recorded:
+        if run.counts in seen:
             raise UsageError(
-                f"{run['source']} is there already, in workload '{state['workload']}'",
+                f"{run.source} is there already, in workload '{state.workload}'",
                 hint="leave it out, or pass --force to begin anew",
             )
-        seen.append(run["counts"])
+        seen.append(run.counts)
 
 
-def _taken(text: str, rule: Rule) -> dict[str, Any]:
+def _taken(text: str, rule: Rule) -> Run:
     """Return a run of FILE or FILE=THROUGHPUT."""
     name, equals, number = text.rpartition("=")
     has_number = bool(equals) and not Path(text).exists()
@@ -803,12 +849,7 @@ def _taken(text: str, rule: Rule) -> dict[str, Any]:
             raise UsageError(f"--from {text}: {number!r} is not a throughput")
     elif rule.pattern:
         rate = rule.of_text(content, str(file))
-    return {
-        "source": file.name,
-        "counts": [asdict(one) for one in counts],
-        "throughput": rate,
-        "elapsed_ns": None,
-    }
+    return Run(source=file.name, counts=counts, throughput=rate, elapsed_ns=None)
 
 
 def _file(folder: TraceFolder, workload: str) -> Path:
@@ -817,120 +858,121 @@ def _file(folder: TraceFolder, workload: str) -> Path:
     return folder.path / PLACE / f"runs-{digest}.json"
 
 
-def _state(file: Path, options: CountersOptions) -> dict[str, Any]:
+def _state(file: Path, options: CountersOptions) -> WorkloadRuns:
     """Return the workload's runs so far; UsageError when they are of something else."""
-    asked = {
-        "workload": options.name,
-        "command": list(options.command),
-        "unit": options.rule.unit if options.command or options.rule.pattern else RECORDED,
-        "groups": [list(group) for group in options.groups],
-    }
+    state = WorkloadRuns(
+        workload=options.name,
+        command=list(options.command),
+        unit=options.rule.unit if options.command or options.rule.pattern else RECORDED,
+        groups=[list(group) for group in options.groups],
+    )
     if options.overwrite or not file.exists():
-        return {**asked, "reasons": {}, "runs": []}
-    state = read_object(file, hint=f"remove {file}")
-    other = [key for key in asked if state.get(key) != asked[key]]
-    if other:
-        raise UsageError(
-            f"the folder has a workload '{options.name}' with another {other[0]}",
-            hint="choose another --workload, or pass --force to replace it",
-        )
-    return state
+        return state
+    found = _read_runs(file)
+    for key in ("workload", "command", "unit", "groups"):
+        if getattr(found, key) != getattr(state, key):
+            raise UsageError(
+                f"the folder has a workload '{options.name}' with another {key}",
+                hint="choose another --workload, or pass --force to replace it",
+            )
+    return found
+
+
+def _read_runs(file: Path) -> WorkloadRuns:
+    hint = f"remove {file}"
+    return validate(read_object(file, hint=hint), WorkloadRuns, file=file, hint=hint)
 
 
 def _run(
-    file: Path, state: dict[str, Any], *, options: CountersOptions, on_run: OnRun | None
+    file: Path, state: WorkloadRuns, *, options: CountersOptions, on_run: OnRun | None
 ) -> None:
-    usable = {event for event, reason in state["reasons"].items() if not reason}
-    for number in range(len(state["runs"]), options.runs):
+    usable = {event for event, reason in state.reasons.items() if not reason}
+    for number in range(len(state.runs), options.runs):
         if on_run is not None:
             on_run(options.name, number, options.runs)
         ran = count(options.command, options.groups, usable=usable)
-        state["runs"].append(
-            {
-                "source": " ".join(options.command),
-                "counts": [asdict(one) for one in ran.counts],
-                "throughput": options.rule.of_run(ran.output, ran.elapsed_ns),
-                "elapsed_ns": ran.elapsed_ns,
-            }
+        rate = options.rule.of_run(ran.output, ran.elapsed_ns)
+        run = Run(
+            source=" ".join(options.command),
+            counts=ran.counts,
+            throughput=rate,
+            elapsed_ns=ran.elapsed_ns,
         )
-        write_json(file, state)
+        state.runs.append(run)
+        write_json(file, msgspec.to_builtins(state))
 
 
 def _answer(folder: TraceFolder, workload: str) -> dict[str, Any]:
     """Write the tables of all workloads of the folder, and the answer."""
-    states = [
-        read_object(file, hint=f"remove {file}")
-        for file in sorted((folder.path / PLACE).glob("runs-*.json"))
-    ]
-    states.sort(key=lambda state: str(state["workload"]))
+    states = [_read_runs(file) for file in sorted((folder.path / PLACE).glob("runs-*.json"))]
+    states.sort(key=lambda state: state.workload)
     rows = [row for state in states for row in _rows(state)]
     statistics = {
-        state["workload"]: statistics_of([r for r in rows if r["workload"] == state["workload"]])
+        state.workload: statistics_of([r for r in rows if r["workload"] == state.workload])
         for state in states
     }
-    told = [
+    ranked = [
         {"workload": name, **asdict(one)} for name, found in statistics.items() for one in found
     ]
-    write_table(folder.table("counters/counters"), _table(rows, COUNTERS))
-    write_table(folder.table("counters/counter_statistics"), _table(told, COUNTER_STATISTICS))
-    result: dict[str, Any] = {
-        "workload": workload,
-        "workloads": [_workload(state, statistics[state["workload"]]) for state in states],
-    }
-    result["headline"] = headline(result, statistics)
+    write_table(folder.table("counters/counters"), pa.Table.from_pylist(rows, COUNTERS))
+    write_table(
+        folder.table("counters/counter_statistics"),
+        pa.Table.from_pylist(ranked, COUNTER_STATISTICS),
+    )
+    workloads = [_workload(state, statistics[state.workload]) for state in states]
+    answer = CountersAnswer(
+        workload=workload,
+        workloads=workloads,
+        headline=headline(workload, workloads, found=statistics),
+    )
+    result: dict[str, Any] = msgspec.to_builtins(answer)
     write_json(folder.path / RESULT, result)
     return result
 
 
-def _workload(state: Mapping[str, Any], found: Sequence[Any]) -> dict[str, Any]:
-    """Say of a workload what was run, what could not be counted and what took turns."""
-    missing = {event: reason for event, reason in state["reasons"].items() if reason}
-    for run in state["runs"]:
-        for one in run["counts"]:
-            if one["count"] is None:
-                missing.setdefault(one["event"], one["reason"])
-    return {
-        "workload": state["workload"],
-        "command": state["command"],
-        "asked": state["asked"],
-        "unit": state["unit"],
-        "runs": len(state["runs"]),
-        "without_throughput": sum(run["throughput"] is None for run in state["runs"]),
-        "not_counted": missing,
-        "means": sum(any(one.get("is_mean") for one in run["counts"]) for run in state["runs"]),
-        "took_turns": [one.event for one in found if (one.least_running_ratio or 1.0) < 1.0],
-        "user_only": sorted(
-            {one["event"] for run in state["runs"] for one in run["counts"] if one["is_user"]}
-        ),
-    }
+def _workload(state: WorkloadRuns, found: Sequence[Statistics]) -> WorkloadSummary:
+    """Return what was run of a workload, what could not be counted and what took turns."""
+    missing = {event: reason for event, reason in state.reasons.items() if reason}
+    counts = [one for run in state.runs for one in run.counts]
+    for one in counts:
+        if one.count is None:
+            missing.setdefault(one.event, one.reason)
+    return WorkloadSummary(
+        workload=state.workload,
+        command=state.command,
+        asked=state.asked,
+        unit=state.unit,
+        runs=len(state.runs),
+        without_throughput=sum(run.throughput is None for run in state.runs),
+        not_counted=missing,
+        means=sum(any(one.is_mean for one in run.counts) for run in state.runs),
+        took_turns=[one.event for one in found if (one.least_running_ratio or 1.0) < 1.0],
+        user_only=sorted({one.event for one in counts if one.is_user}),
+    )
 
 
-def _rows(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _rows(state: WorkloadRuns) -> list[dict[str, Any]]:
     rows = []
-    for number, run in enumerate(state["runs"], 1):
-        counts = {one["event"]: Count(**one) for one in run["counts"]}
-        for event, reason in state["reasons"].items():
+    for number, run in enumerate(state.runs, 1):
+        counts = {one.event: one for one in run.counts}
+        for event, reason in state.reasons.items():
             if reason and event not in counts:
                 counts[event] = Count(event, None, "", None, reason)
         rows += [
             {
-                "workload": state["workload"],
+                "workload": state.workload,
                 "run": number,
-                "source": run["source"],
+                "source": run.source,
                 "event": one.event,
-                "counted_group": group_of(state["groups"], one.event) if state["command"] else "",
+                "counted_group": group_of(state.groups, one.event) if state.command else "",
                 "count": one.count,
                 "unit": one.unit,
                 "running_ratio": one.running_ratio,
                 "reason": one.reason,
-                "throughput": run["throughput"],
-                "throughput_unit": state["unit"],
-                "elapsed_ns": run["elapsed_ns"],
+                "throughput": run.throughput,
+                "throughput_unit": state.unit,
+                "elapsed_ns": run.elapsed_ns,
             }
             for one in counts.values()
         ]
     return rows
-
-
-def _table(rows: Sequence[Mapping[str, Any]], columns: pa.Schema) -> pa.Table:
-    return pa.table({name: [row[name] for row in rows] for name in columns.names}, columns)

@@ -1,4 +1,4 @@
-"""What a check of this machine says, and the two ways by which checks find it out."""
+"""Checks of this machine: libraries, engines, capture sources, permissions and tools."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -32,15 +32,15 @@ from tracekit.capture import files as strace
 from tracekit.capture.blktrace import why_not as why_not_blktrace
 from tracekit.capture.session import NAMES, choose
 from tracekit.capture.tracefs import mounted_folder, read_setting
+from tracekit.device.steps import Step, write_plan
 from tracekit.errors import TracekitError
 from tracekit.lab.image import find_image, reason_not_to_run
 from tracekit.paths import data_folder
-from tracekit.plans import block_plan
 from tracekit.store import write_table
-from tracekit.units import SECTOR_BYTES
+from tracekit.units import PAGE_BYTES
 
 Status = Literal["ok", "limited", "missing", "broken"]
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,17 @@ def run(*command: str) -> Ran:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Ran(124, "", f"no answer within {PATIENCE_S:.0f} s")
+        return Ran(124, "", f"no answer within {TIMEOUT_S:.0f} s")
     except OSError as error:
         return Ran(127, "", f"{command[0]}: {error.strerror}")
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+NEEDS_ROOT = Finding("missing", "not tried: needs root", "run: sudo tracekit doctor")
 
 
 def missing_program(program: str, package: str) -> Finding | None:
@@ -159,7 +162,7 @@ def program() -> Finding:
     return Finding("ok", f"starts: {checked_program()}")
 
 
-def _library_probe(name: str) -> Callable[[], Finding]:
+def _library(name: str) -> Check:
     def probe() -> Finding:
         try:
             version = importlib.metadata.version(name)
@@ -170,7 +173,7 @@ def _library_probe(name: str) -> Callable[[], Finding]:
             return Finding("broken", f"cannot be imported: {error}", "install again: make setup")
         return Finding("ok", version)
 
-    return probe
+    return Check(name, "tables, figures, text", probe, is_required=True)
 
 
 def data_files() -> Finding:
@@ -200,10 +203,7 @@ CORE = Group(
         Check("python", "everything", python, is_required=True),
         Check("native library", "decoding traces, simulating", library, is_required=True),
         Check("native program", "replaying", program, is_required=True),
-        *(
-            Check(name, "tables, figures, text", _library_probe(name), is_required=True)
-            for name in LIBRARIES
-        ),
+        *map(_library, LIBRARIES),
         Check("queries and templates", "analyze, report", data_files, is_required=True),
         Check("parquet", "the trace folder", tables, is_required=True),
     ),
@@ -212,14 +212,13 @@ CORE = Group(
 
 URING_SWITCH = Path("/proc/sys/kernel/io_uring_disabled")
 BLOCK_DEVICES = Path("/sys/block")
-BLOCK_SECTORS = 8
 
 
 def _replay(engine: str, *more: str) -> Finding:
-    """Replay a plan of one write and one read with the engine on a file made for it."""
+    """Replay a plan of two requests with the engine on a file made for it."""
     with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
         plan = Path(folder) / "plan.bin"
-        _write_plan(plan)
+        write_plan(plan, Step("probe", 2, 0.5), size_bytes=PAGE_BYTES, seed=(0, 0))
         command = [str(checked_program()), str(plan), "--engine", engine, *more, "--quiet"]
         if engine != "null":
             command += ["--target", f"{folder}/target"]
@@ -229,25 +228,6 @@ def _replay(engine: str, *more: str) -> Finding:
         return Finding("broken", f"tracekit-replay {asked}: {ran.first_complaint}")
     done = json.loads(ran.output)["counts"]["done"]
     return Finding("ok", f"replayed {done} requests")
-
-
-def _write_plan(path: Path) -> None:
-    records = np.zeros(2, block_plan.RECORD)
-    records["operation"] = [block_plan.WRITE, block_plan.READ]
-    records["request_id"] = [0, 1]
-    records["length_sectors"] = BLOCK_SECTORS
-    extent = block_plan.Extent("probe", 0, BLOCK_SECTORS, 0, 0)
-    tables = block_plan.Tables(
-        labels=("probe",),
-        needed_bytes=(BLOCK_SECTORS * SECTOR_BYTES,),
-        extents=(extent,),
-        trace_sha256=bytes(32),
-        level="queued",
-    )
-    with path.open("w+b") as out:
-        writer = block_plan.PlanWriter(out)
-        writer.append(records)
-        writer.finish(tables)
 
 
 def io_uring() -> Finding:
@@ -283,18 +263,14 @@ def iopoll() -> Finding:
     return Finding("missing", "no block device has queues for it", remedy)
 
 
-def _probe(engine: str) -> Callable[[], Finding]:
-    return lambda: _replay(engine)
-
-
 ENGINES = Group(
     "Replay engines",
     (
         Check("io_uring", "replaying with many requests in flight", io_uring),
         Check("io_uring --sqpoll", "submitting without calls", sqpoll),
         Check("io_uring --iopoll", "completions without interrupts", iopoll),
-        Check("threads", "replaying anywhere", _probe("threads"), is_required=True),
-        Check("null", "proving the timing of a replay", _probe("null"), is_required=True),
+        Check("threads", "replaying anywhere", partial(_replay, "threads"), is_required=True),
+        Check("null", "proving the timing of a replay", partial(_replay, "null"), is_required=True),
     ),
 )
 
@@ -341,27 +317,37 @@ def counters() -> Finding:
         fields = line.split(";")
         if len(fields) > 2 and fields[0].replace(".", "").isdigit():
             counted.add(fields[2].partition(":")[0])
-    lacking = [event for event in events if event not in counted]
-    if lacking:
+    missing = [event for event in events if event not in counted]
+    if missing:
         remedy = "a virtual machine often has none: run on the hardware, or pass the PMU through"
-        return Finding("limited", f"cannot count: {', '.join(lacking)}", remedy)
+        return Finding("limited", f"cannot count: {', '.join(missing)}", remedy)
     return Finding("ok", f"counts {', '.join(events)}")
+
+
+@contextmanager
+def _idle_disk() -> Iterator[Path]:
+    """Yield the folder in /sys/block of a loop device that nobody uses."""
+    with tempfile.NamedTemporaryFile(prefix="tracekit-doctor-") as image:
+        image.truncate(1 << 20)
+        attached = run("losetup", "--find", "--show", "--read-only", image.name)
+        if attached.status != 0:
+            raise TracekitError(f"no loop device: {attached.first_complaint}", hint="modprobe loop")
+        device = attached.output.strip()
+        try:
+            yield Path("/sys/block") / Path(device).name
+        finally:
+            detached = run("losetup", "--detach", device)
+    if detached.status != 0:
+        raise TracekitError(f"{device} stays attached: {detached.first_complaint}")
 
 
 def loop_devices() -> Finding:
     """Attach a small file to a loop device and detach it."""
     if os.geteuid() != 0:
-        return Finding("missing", "not tried: needs root", "run: sudo tracekit doctor")
-    with tempfile.NamedTemporaryFile(prefix="tracekit-doctor-") as image:
-        image.truncate(1 << 20)
-        attached = run("losetup", "--find", "--show", "--read-only", image.name)
-        if attached.status != 0:
-            return Finding("broken", attached.first_complaint, "modprobe loop")
-        device = attached.output.strip()
-        detached = run("losetup", "--detach", device)
-    if detached.status != 0:
-        return Finding("broken", f"{device} stays attached: {detached.first_complaint}")
-    return Finding("ok", f"attached and detached {device}")
+        return NEEDS_ROOT
+    with _idle_disk() as disk:
+        pass
+    return Finding("ok", f"attached and detached /dev/{disk.name}")
 
 
 def kvm() -> Finding:
@@ -411,7 +397,6 @@ MACHINE = Group(
 )
 
 
-NEEDS_ROOT = Finding("missing", "not tried: needs root", "run: sudo tracekit doctor")
 EVENT = "block:block_rq_issue"
 
 
@@ -430,22 +415,6 @@ def blk_tracer() -> Finding:
     if used_by != "nop":
         return Finding("limited", f"in use: current_tracer is {used_by}", "stop that tracing")
     return Finding("ok", f"free, {folder}")
-
-
-@contextmanager
-def _idle_disk() -> Iterator[Path]:
-    """Yield the folder in /sys/block of a loop device that nobody uses."""
-    with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
-        image = Path(folder) / "image"
-        image.write_bytes(bytes(1 << 20))
-        attached = run("losetup", "--find", "--show", "--read-only", str(image))
-        if attached.status != 0:
-            raise TracekitError(f"not tried: no loop device: {attached.first_complaint}")
-        device = attached.output.strip()
-        try:
-            yield Path("/sys/block") / Path(device).name
-        finally:
-            run("losetup", "--detach", device)
 
 
 def blktrace() -> Finding:
@@ -470,8 +439,8 @@ def perf() -> Finding:
     if ran.status != 0:
         remedy = "run as root, or lower kernel.perf_event_paranoid"
         return Finding("broken", f"perf record -e {EVENT}: {ran.first_complaint}", remedy)
-    unseen = "completions that it does not see, parse tells by the disk's counters"
-    return Finding("ok", f"perf record -e {EVENT} works; {unseen}")
+    missed = "completions that it misses, parse reports by the disk's counters"
+    return Finding("ok", f"perf record -e {EVENT} works; {missed}")
 
 
 def chosen() -> Finding:
@@ -530,22 +499,18 @@ SOURCES = Group(
 VERSION = re.compile(r"\d+(\.\d+)+")
 
 
-def _tool_probe(program: str, package: str, *options: str) -> Callable[[], Finding]:
+def _tool(program: str, package: str, purpose: str, option: str = "--version") -> Check:
     def probe() -> Finding:
         found = missing_program(program, package)
         if found:
             return found
-        ran = run(program, *options)
+        ran = run(program, option)
         version = VERSION.search(ran.output + ran.complaint)
         if version is None:
-            return Finding("broken", f"{' '.join((program, *options))}: {ran.first_complaint}")
+            return Finding("broken", f"{program} {option}: {ran.first_complaint}")
         return Finding("ok", version.group())
 
-    return probe
-
-
-def _tool(program: str, package: str, purpose: str, option: str = "--version") -> Check:
-    return Check(program, purpose, _tool_probe(program, package, option))
+    return Check(program, purpose, probe)
 
 
 TOOLS = Group(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -17,13 +18,14 @@ from tracekit.choices import BenchPace, RunReplay, check_choice
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError, UsageError, foreign_error
 from tracekit.free_space import Need, check_rooms
-from tracekit.metadata import read_object
+from tracekit.metadata import Record, read_object, validate
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.plans.block_plan import RECORD
 from tracekit.readers.blktrace import ParseOptions, parse
 from tracekit.readers.files import default_output
 from tracekit.replay.completions import RECORD as COMPLETION
 from tracekit.replay.completions import ROW_BYTES
+from tracekit.replay.player import PlayerOptions
 from tracekit.replay.run import ReplayOptions, repeats, replay
 from tracekit.replay.schedule import Schedule
 from tracekit.report.page import report
@@ -57,7 +59,7 @@ class PipelineOptions:
     replay_seconds: float = DEFAULT_REPLAY_SECONDS  # of the trace, from its start; 0 is all
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, before any stage runs."""
+        """Reject what cannot be, before any stage runs."""
         check_choice(self.replay, RunReplay, option="--replay")
         if not 0 <= self.replay_seconds < 1e9:
             raise UsageError(f"--replay-duration {self.replay_seconds}: not a length of time")
@@ -188,7 +190,9 @@ def _recommend(folder: TraceFolder, options: PipelineOptions, result: Run) -> st
 def _replay(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
     limit = _requests_within(folder, options.replay_seconds)
     engine = "null" if options.replay == "null" else "auto"
-    summary, is_partial = replay(folder, ReplayOptions(limit=limit, engine=engine))
+    summary, is_partial = replay(
+        folder, ReplayOptions(limit=limit, player=PlayerOptions(engine=engine))
+    )
     counts = summary["counts"]
     if is_partial:
         result.unfinished.append(
@@ -236,7 +240,7 @@ OnRows = Callable[[int], None]
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """How to run; `arguments` are further options of the replayer, in its own words."""
+    """On what and how the profile is run."""
 
     target: Path | None = None
     engine: str = "auto"
@@ -251,7 +255,7 @@ class BenchOptions:
     with_report: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, before anything is made."""
+        """Reject what cannot be, before anything is made."""
         if self.pace is not None:
             check_choice(self.pace, BenchPace, option="--pace")
         if self.depth is not None and self.depth < 1:
@@ -287,7 +291,7 @@ def bench(
 
     Without a target a file is made beside the folder, filled, and removed afterwards. Raise
     UsageError for a target that is smaller than the profile's, InputError for one that the disk
-    has no room for, both before anything is made.
+    has no free space for, both before anything is made.
     """
     settings = _settings(profile, options)
     runs = repeats(settings, options.repeat)
@@ -302,9 +306,9 @@ def bench(
         profile, output, extent=extent, overwrite=options.overwrite, on_rows=on_rows
     )
     result = Result(folder, [])
-    with _target(profile, folder, options) as arguments:
+    with _target(profile, folder, options) as player:
         for run in runs:
-            summary, is_partial = replay(folder, replace(run, **arguments))
+            summary, is_partial = replay(folder, replace(run, player=player))
             result.summaries.append(summary)
             result.is_partial |= is_partial
     if options.with_report:
@@ -329,38 +333,36 @@ def _folder_need(profile: Profile, output: Path, *, extent: Extent, repeats: int
     return Need(output, size_bytes, FEWER, is_estimate=True)
 
 
-def _settings(profile: Profile, options: BenchOptions) -> Any:
+def _settings(profile: Profile, options: BenchOptions) -> ReplayOptions:
     """Return the options of the replay: the profile's pace, unless another one is asked for."""
     pace = options.pace or profile.pace
     depth = options.depth or (profile.depth if pace == "fast" else None)
-    arguments = ["--speed", options.speed]
-    arguments += [] if depth is None else ["--depth", str(depth)]
-    return ReplayOptions(
+    player = PlayerOptions(
         engine=options.engine,
         schedule=Schedule("fast" if pace == "fast" else "trace"),
-        devices=() if options.device is None else (options.device,),
-        arguments=tuple(arguments),
+        speed=options.speed,
+        depth=depth,
     )
+    return ReplayOptions(player=player, devices=() if options.device is None else (options.device,))
 
 
 @contextmanager
 def _target(
     profile: Profile, folder: TraceFolder, options: BenchOptions
-) -> Iterator[dict[str, Any]]:
-    """Yield what the replay's options need to run on the target, which is made if there is none."""
-    arguments = list(_settings(profile, options).arguments)
+) -> Iterator[PlayerOptions]:
+    """Yield the player's options with the target, which is made if there is none."""
+    player = _settings(profile, options).player
     if not options.moves_data:
-        yield {"arguments": tuple(arguments)}
+        yield player
         return
-    arguments += ["--direct", "auto" if profile.is_direct else "off"]
+    player = replace(player, direct="auto" if profile.is_direct else "off")
     path = _path(folder.path, options)
     if path.exists():
-        confirmed = [part for place in options.write_to for part in ("--write-to", place)]
-        yield {"targets": (f"default={path}",), "arguments": (*arguments, *confirmed)}
+        yield replace(player, target=(f"default={path}",), write_to=options.write_to)
         return
     with filled_file(path, profile.target_bytes, keep=options.keep) as made:
-        confirmed = ["--write-to", str(made.resolve())]
-        yield {"targets": (f"default={made}",), "arguments": (*arguments, *confirmed)}
+        confirmed = (str(made.resolve()),)
+        yield replace(player, target=(f"default={made}",), write_to=confirmed)
 
 
 def _path(output: Path, options: BenchOptions) -> Path:
@@ -378,14 +380,25 @@ def _bench_report(folder: TraceFolder) -> Path:
 SWEEP_ANSWER = "files/sweep.json"
 
 
+class SweepAnswer(Record):
+    """The content of files/sweep.json; `asked` are the command lines of the folder so far."""
+
+    headline: list[str]
+    asked: list[list[str]]
+
+
 def finish_sweep(swept: Swept, asked: Sequence[str], *, with_report: bool) -> None:
     """Write what was found and the command lines of the folder so far; write the report."""
     if not swept.has_results:
         return
     folder = swept.folder
     file = folder.path / SWEEP_ANSWER
-    there = read_object(file, hint="remove the file")["asked"] if file.is_file() else []
-    lines = [*there, *([] if list(asked) in there else [list(asked)])]
-    write_json(file, {"headline": headline(folder), "asked": lines})
+    before = []
+    if file.is_file():
+        hint = "remove the file"
+        before = validate(read_object(file, hint=hint), SweepAnswer, file=file, hint=hint).asked
+    lines = before if list(asked) in before else [*before, list(asked)]
+    answer = SweepAnswer(headline=headline(folder), asked=lines)
+    write_json(file, msgspec.to_builtins(answer))
     if with_report:
         report(folder, folder.path / "report.html")

@@ -10,7 +10,7 @@ from tests.replay.program import run
 from tracekit.device.characterize import CharacterizeOptions, characterize
 from tracekit.device.latencies import ALL, read_latencies
 from tracekit.device.steps import Amounts, Step, write_plan
-from tracekit.device.target import Asked
+from tracekit.device.target import TargetOptions
 
 SIZE_BYTES = 256 << 20
 LANES = """
@@ -34,8 +34,8 @@ def emulated(out: Bench, scale: float) -> None:
     own.write_text(LANES)
     for name in DEVICES:
         with tempfile.TemporaryDirectory(dir=out.scratch) as place:
-            asked = Asked(device=name, profiles=own)
-            options = CharacterizeOptions(asked=asked, amounts=Amounts(scale=scale))
+            target = TargetOptions(device=name, profiles=own)
+            options = CharacterizeOptions(target=target, amounts=Amounts(scale=scale))
             found = characterize(Path(place) / name, options)["fit"]
         errors = {
             one["parameter"]: one["error_ratio"] for one in found if one["error_ratio"] is not None

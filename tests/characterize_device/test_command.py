@@ -17,10 +17,10 @@ from tracekit.cli import app
 from tracekit.device.characterize import CharacterizeOptions, characterize
 from tracekit.device.latencies import read_latencies
 from tracekit.device.steps import Amounts
-from tracekit.device.target import Asked
+from tracekit.device.target import TargetOptions
 from tracekit.devices import load_profiles
 from tracekit.errors import PartialError, UsageError
-from tracekit.replay.emulated import device_arguments
+from tracekit.replay.emulated import device_specs
 from tracekit.store import TraceFolder
 from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 
@@ -60,8 +60,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Characterize an emulated device of known times and five lanes."""
     place = tmp_path_factory.mktemp("device")
     (place / "own.toml").write_text(LANES)
-    asked = Asked(device="lanes", profiles=place / "own.toml")
-    characterize(place / "out", CharacterizeOptions(asked=asked, amounts=SMALL, price_per_gb=6.0))
+    target = TargetOptions(device="lanes", profiles=place / "own.toml")
+    characterize(place / "out", CharacterizeOptions(target=target, amounts=SMALL, price_per_gb=6.0))
     return place
 
 
@@ -111,13 +111,13 @@ def test_the_profile_is_what_was_measured_for_every_command(measured: Path) -> N
     for key in ("read_latency_us", "write_mib_s", "flush_us", "parallelism"):
         assert getattr(profile, key) == pytest.approx(found[key]["value"], rel=1e-5)
     assert profile.price_per_gb == 6.0
-    emulated = device_arguments(("lanes-measured",), measured / "out/device/profile.toml")
-    assert emulated[0] == "--emulate"
+    emulated = device_specs(("lanes-measured",), measured / "out/device/profile.toml")
+    assert emulated[0].startswith("read_setup_ns=")
 
 
 def test_rates_and_lanes_are_found_again(measured: Path, tmp_path: Path) -> None:
     # GIVEN that a busy machine spoils a measurement now and then, but not all
-    asked = Asked(device="lanes", profiles=measured / "own.toml")
+    target = TargetOptions(device="lanes", profiles=measured / "own.toml")
     near = {"read_mib_s": 0.1, "write_mib_s": 0.1, "sequential_setup_us": 0.3, "fua_us": 0.2,
             "read_median_us": 0.1, "write_median_us": 0.1, "parallelism": 0.21}  # fmt: skip
     off = {}
@@ -125,7 +125,7 @@ def test_rates_and_lanes_are_found_again(measured: Path, tmp_path: Path) -> None
         # THEN one of the measurements has all of them
         folder = measured / "out" if number == 0 else tmp_path / str(number)
         if number:
-            characterize(folder, CharacterizeOptions(asked=asked, amounts=SMALL))
+            characterize(folder, CharacterizeOptions(target=target, amounts=SMALL))
         found = fitted(folder)
         off = {name: found[name] for name in near if abs(found[name]["error_ratio"]) > near[name]}
         if not off:
@@ -206,8 +206,8 @@ def test_an_existing_file_is_only_read_without_leave(tmp_path: Path) -> None:
 
 
 def options(path: Path, **changes: Any) -> CharacterizeOptions:
-    asked = Asked(path=path, size_bytes=8 << 20)
-    return CharacterizeOptions(asked=asked, amounts=changes.pop("amounts", TINY), **changes)
+    target = TargetOptions(path=path, size_bytes=8 << 20)
+    return CharacterizeOptions(target=target, amounts=changes.pop("amounts", TINY), **changes)
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tracekit.workload import fit
 from tracekit.workload.fidelity import ROWS
-from tracekit.workload.fit import find_ring, fit_kinds, look_at
+from tracekit.workload.fit import find_cyclic_range, fit_kinds, region_of
 
 
 def rows_of(*requests: tuple[int, int, int]) -> np.ndarray[Any, np.dtype[np.void]]:
@@ -27,8 +27,8 @@ def test_places_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of((0, 8, 1), (8, 8, 1), (16, 8, 1), (800, 8, 1), (0, 0, 2), (24, 8, 1),
                    (800, 8, 0), (800, 8, 1))  # fmt: skip
     mine = np.array([True] * 6 + [False, True])
-    on, resumed, new, used, run, flush = (
-        one.keys for one in fit_kinds(look_at(rows, first_sector=0, sectors=1 << 12), mine)
+    on, resumed, new, used, run, flush = fit_kinds(
+        region_of(rows, first_sector=0, sectors=1 << 12), mine
     )
     # THEN each has its place in the order of what comes behind it; of what is last, nothing does
     assert (on["begins"], on["pages"], on["then"]) == ("on", "new", [1, 0, 1, 0, 0, 0])
@@ -52,8 +52,7 @@ def test_used_places_of_one_page_and_of_several_are_kinds_of_their_own(
     # GIVEN three pages at 0, then a page of them and all of them again, from elsewhere each time
     monkeypatch.setattr(fit, "RARE", 0)
     rows = rows_of((0, 24, 1), (800, 8, 1), (8, 4, 1), (1600, 8, 1), (0, 24, 1))
-    kinds = [one.keys for one in fit_kinds(look_at(rows, first_sector=0, sectors=1 << 12),
-                                           np.ones(len(rows), bool))]  # fmt: skip
+    kinds = fit_kinds(region_of(rows, first_sector=0, sectors=1 << 12), np.ones(len(rows), bool))
     assert [(one["pages"], one["share"]) for one in kinds] == [
         ("new", 0.6), ("used", 0.2), ("used", 0.2)
     ]  # fmt: skip
@@ -65,7 +64,7 @@ def test_used_places_of_one_page_and_of_several_are_kinds_of_their_own(
 
 
 def test_rare_kinds_begin_elsewhere_on_such_pages() -> None:
-    on, resumed, elsewhere, run = fit.ON, fit.RESUMED, fit.ELSEWHERE, fit.GOES_ON
+    on, resumed, elsewhere, run = fit.ON, fit.RESUMED, fit.ELSEWHERE, fit.RUN_START
     kinds = np.array([on] * 20 + [on + 1] * 3 + [resumed] * 2 + [elsewhere] + [run + 3] * 4)
     assert fit.kept_kinds(kinds).tolist() == (
         [on] * 20 + [elsewhere + 1] * 3 + [elsewhere] * 3 + [elsewhere + 1] * 4
@@ -76,12 +75,7 @@ def test_distances_are_those_of_a_stack_kept_by_hand() -> None:
     random = np.random.default_rng(4)
     pages = (random.zipf(1.4, 3000) % 97) * 16
     rows = rows_of(*((int(page), 8, 0) for page in pages))
-    kinds = [
-        one.keys
-        for one in fit_kinds(
-            look_at(rows, first_sector=0, sectors=1 << 12), np.ones(len(rows), bool)
-        )
-    ]
+    kinds = fit_kinds(region_of(rows, first_sector=0, sectors=1 << 12), np.ones(len(rows), bool))
     (read,) = (one for one in kinds if one["pages"] == "used")
     stack: list[int] = []
     backs: list[int] = []
@@ -118,7 +112,7 @@ RING = np.tile(np.arange(8, 1000, 8), 3)
 )
 def test_a_ring_is_found(start: np.ndarray[Any, Any], expected: tuple[int, int] | None) -> None:
     eights = np.full(len(start), 8)
-    found = find_ring(np.zeros(len(start), int), start, sectors=eights, region_sectors=4096)
+    found = find_cyclic_range(np.zeros(len(start), int), start, sectors=eights, region_sectors=4096)
     assert (None if found is None else (found.first_sector, found.sectors)) == expected
 
 
@@ -130,7 +124,7 @@ def test_a_ring_is_one_of_several_kinds() -> None:
         start, codes = [*start, place], [*codes, 32 + number % 2]
         if number % 31 == 0:
             start, codes = [*start, 3000 + 8 * (number % 3)], [*codes, 40]
-    found = find_ring(np.array(codes), np.array(start), sectors=np.full(len(start), 8),
+    found = find_cyclic_range(np.array(codes), np.array(start), sectors=np.full(len(start), 8),
                       region_sectors=4096)  # fmt: skip
     assert found is not None
     assert (found.kinds, found.first_sector, found.sectors) == ((32, 33), 8, 992)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,17 @@ import pytest
 
 from tests.replay.disk import image, loop, needs_root
 from tests.replay.program import DISCARD, FLUSH, READ, WRITE, record, run, write_plan
-from tracekit.replay.warnings_list import find_doubts
+from tracekit.replay.compiler import PlanReport
+from tracekit.replay.run_warnings import find_warnings
+from tracekit.replay.summary import summary_of
 from tracekit.replay.words import describe
 
 pytestmark = needs_root
 COUNT = 64
-NOTHING = {"skipped": {}, "guessed_times": 0, "rounded": 0}
+NOTHING = PlanReport(
+    requests=COUNT, duration_ns=0, level="queued", operations={}, skipped={}, guessed_times=0,
+    rounded=0, without_completion=0, cut_requests=0, pieces=0, targets=[], extents=[]
+)  # fmt: skip
 
 
 @pytest.fixture(name="disk")
@@ -77,10 +83,11 @@ def test_what_was_merged_is_told(tmp_path: Path, disk: Path) -> None:
     assert reads["bytes"] == COUNT * 4096
     assert reads["merged"] > 0
     assert f"{reads['merged']} were merged" in describe({**summary, "devices": [], "warnings": []})
-    # AND as issued it is a doubt, since the trace's device got them one by one
+    # AND as issued it is a warning, since the trace's device got them one by one
     for level, codes in (("issued", ["merged"]), ("queued", [])):
         summary["plan"]["level"] = level
-        found = [doubt["code"] for doubt in find_doubts(summary, NOTHING)]
+        run = summary_of({**summary, "compiled": asdict(NOTHING)}, tmp_path / "summary.json")
+        found = [warning.code for warning in find_warnings(run)]
         assert [code for code in found if code == "merged"] == codes
 
 

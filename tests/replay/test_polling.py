@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from tests.replay.refusal import refused, unchanged, write_plan_of
 from tests.replay.trace import trace
 from tracekit.cli import app
 from tracekit.errors import UsageError
-from tracekit.replay.io_uring_options import describe_polling, polling
+from tracekit.replay.player import PlayerOptions, describe_submission
 from tracekit.report.sections.replay import how
 
 SECTORS = 8192
@@ -195,17 +196,36 @@ def test_the_command_passes_the_ways_on_and_the_report_tells_them(tmp_path: Path
 )
 def test_a_thread_that_cannot_be_had_is_refused(words: str) -> None:
     with pytest.raises(UsageError, match="--sqpoll"):
-        polling(words, iopoll=False)
+        PlayerOptions(sqpoll=words)
 
 
-def test_the_ways_in_the_words_of_the_program() -> None:
-    assert polling(None, iopoll=False) == []
-    assert polling("on", iopoll=True) == ["--iopoll", "--sqpoll"]
-    assert polling("idle=2s", iopoll=False) == ["--sqpoll", "--sqpoll-idle-ms", "2000"]
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (PlayerOptions(), []),
+        (PlayerOptions(sqpoll="on", iopoll=True), ["--sqpoll", "--iopoll"]),
+        (PlayerOptions(sqpoll="idle=2s"), ["--sqpoll", "--sqpoll-idle-ms", "2000"]),
+        (
+            PlayerOptions(depth=8, write_to=("a", "b")),
+            ["--depth", "8", "--write-to", "a", "--write-to", "b"],
+        ),
+    ],
+)
+def test_options_in_the_words_of_the_program(options: PlayerOptions, words: list[str]) -> None:
+    always = ["--pace", "trace", "--late", "catch-up", "--engine", "auto"]
+    assert sorted(options.words()) == sorted([*always, *words])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"engine": "x"}, {"direct": "x"}, {"out_of_range": "x"}, {"overlaps": "x"}]
+)
+def test_a_word_that_the_program_does_not_have_is_rejected(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="x: not one of "):
+        PlayerOptions(**wrong)
 
 
 def test_a_polled_run_says_what_was_not_polled() -> None:
     features = {"sqpoll": False, "iopoll": True}
     engine = {"features": features, "unpolled": 1234, "sqpoll_wakes": 0}
-    assert describe_polling(engine) == ["completions polled, but for 1,234 flushes and the like"]
-    assert describe_polling({"features": {"defer_taskrun": True}}) == []
+    assert describe_submission(engine) == ["completions polled, but for 1,234 flushes and the like"]
+    assert describe_submission({"features": {"defer_taskrun": True}}) == []

@@ -16,6 +16,7 @@ from tracekit import store
 from tracekit.cli import app
 from tracekit.errors import BudgetError, TracekitError, UsageError
 from tracekit.replay.schedule import Schedule, check_budget, parse_budget
+from tracekit.replay.summary import Distribution, ReplaySummary, Timing
 from tracekit.store import TraceFolder
 from tracekit.units import parse_duration
 
@@ -118,7 +119,7 @@ def test_an_interrupted_replay_goes_on_where_it_ended(tmp_path: Path) -> None:
         (("--start", "1h"), "--start 1h: the last request is"),
         (("--start", "2s", "--end", "1s"), "--end 1s: not later than --start 2s"),
         (("--end", "0s"), "--end 0s: not later than --start 0"),
-        (("--resume", "latest", "--start", "1s", "--name", "b"), "--resume latest goes on where"),
+        (("--resume", "latest", "--start", "1s", "--name", "b"), "--resume latest starts where"),
     ],
 )
 def test_refusals_name_the_option(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -143,12 +144,10 @@ def test_a_missed_budget_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_budget_looks_at_both_sides_of_the_duration() -> None:
-    summary = {
-        "issue_error": {"p99_9_ns": 7},
-        "timing": {"duration_error_ns": -2000, "drift_ns": -0.5},
-    }
+    timing = Timing(elapsed_ns=1, duration_error_ns=-2000, drift_ns=-0.5)
+    summary = ReplaySummary(issue_error=Distribution(p99_9_ns=7), timing=timing)
     found = check_budget(summary, parse_budget(["duration=1us", "drift=1ns", "p99.9=7ns"]))
-    assert [(entry["found_ns"], entry["is_kept"]) for entry in found] == [
+    assert [(entry.found_ns, entry.is_kept) for entry in found] == [
         (2000, False),
         (0.5, True),
         (7, True),

@@ -197,7 +197,7 @@ def test_real_applications_are_done_again(work: Path, target: str) -> None:
     with directory(target, work.parent) as there:
         for pace in ("fast", "closed"):
             # WHEN they are replayed
-            options = FileReplayOptions(there, name=pace, pace=pace)
+            options = FileReplayOptions(directory=there, name=pace, pace=pace)
             summary, is_partial = replay_files(folder, options)
             # THEN each operation ended as it did, and moved as many bytes
             assert (is_partial, summary["counts"]["failed"]) == (False, 0)

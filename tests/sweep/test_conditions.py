@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pandas as pd
 import pytest
 
 from tests.sweep.command import tracekit
 from tracekit.report.sections.files import one_varied, step_times
-from tracekit.sweep.run import told_settings
+from tracekit.sweep.run import RunRecord, run_settings
 from tracekit.sweep.summary import setting_name, varied_settings
 
 LOGGER = """
@@ -37,12 +37,13 @@ do = "close"
 QUICK = ("--duration", "50ms", "--no-report", "--json")
 
 
-def result(
-    cache: str, *, seed: int = 0, personality: str = "mail", **more: object
-) -> dict[str, Any]:
+def result(cache: str, *, seed: int = 0, personality: str = "mail", **more: object) -> RunRecord:
     timing = {"cache": cache, "seed": seed, "duration_ns": 10**9, "warm_up_ns": 0}
-    settings = {"threads": 2}
-    return {"personality": personality, "settings": settings, "timing_asked": timing} | more
+    given = {
+        "run_id": "", "personality": personality, "target": "here", "directory": "/", "run": 1,
+        "threads": 2, "settings": {"threads": 2}, "timing_asked": timing, "summary": {},
+    }  # fmt: skip
+    return msgspec.convert(given | more, RunRecord)
 
 
 def test_only_what_differs_within_a_personality_is_told() -> None:
@@ -52,7 +53,7 @@ def test_only_what_differs_within_a_personality_is_told() -> None:
         result("cold", seed=3, definition="a"),
         result("keep", personality="zip", definition="b"),
     ]
-    assert told_settings(runs) == [
+    assert run_settings(runs) == [
         {"threads": 2, "--cache": "sync", "--seed": 0},
         {"threads": 2, "--cache": "cold", "--seed": 0},
         {"threads": 2, "--cache": "cold", "--seed": 3},

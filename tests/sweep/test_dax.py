@@ -226,9 +226,10 @@ def test_memory_that_stands_for_dax_has_its_times_and_is_told(tmp_path: Path, ta
     )
     assert note in ended.stdout
     assert note in " ".join((out / "report.html").read_text().split())
-    (told,) = {json.dumps(run.get("memory")) for run in read_runs(TraceFolder(out)) if
-               run["target"] == "pcm"}  # fmt: skip
-    assert json.loads(told) == {
+    (stored,) = {
+        json.dumps(run.memory) for run in read_runs(TraceFolder(out)) if run.target == "pcm"
+    }
+    assert json.loads(stored) == {
         "stands_for_dax": True,
         "medium": {"read_line_ns": 2000, "write_line_ns": 5000},
     }

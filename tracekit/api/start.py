@@ -632,7 +632,7 @@ def characterize_device(
     """
     from tracekit.device.characterize import RESULT, CharacterizeOptions, characterize
     from tracekit.device.steps import Amounts
-    from tracekit.device.target import Asked
+    from tracekit.device.target import TargetOptions
 
     size_bytes = values.size_bytes(size, option="--size") if size else None
     amounts = Amounts(
@@ -647,10 +647,17 @@ def characterize_device(
         depths=values.numbers(depths, option="--depths"),
         scale=scale,
     )
-    confirmed = values.confirmations(write_to, overwrite_signature)
-    place, own = values.maybe_path(target), values.maybe_path(profiles)
     options = CharacterizeOptions(
-        asked=Asked(place, device, own, engine, size_bytes, direct, confirmed),
+        target=TargetOptions(
+            path=values.maybe_path(target),
+            device=device,
+            profiles=values.maybe_path(profiles),
+            engine=engine,
+            size_bytes=size_bytes,
+            direct=direct,
+            write_to=values.texts(write_to),
+            overwrite_signature=values.texts(overwrite_signature),
+        ),
         amounts=amounts.quick() if quick else amounts,
         name=name,
         like=like,

@@ -197,36 +197,39 @@ class Trace(Tables):
 
         A run that is not complete is returned with `is_partial`; `check` raises for it.
         """
-        from tracekit.replay.io_uring_options import polling
+        from tracekit.replay.player import PlayerOptions
         from tracekit.replay.run import ReplayOptions, replay
         from tracekit.replay.schedule import Schedule
 
-        check_choice(direct, Direct, option="--direct")
-        check_choice(out_of_range, OutOfRange, option="--out-of-range")
-        check_choice(overlaps, Overlaps, option="--overlaps")
-        arguments = [
-            *values.program_words(speed=speed, threads=threads, direct=direct),
-            *values.program_words(out_of_range=out_of_range, overlaps=overlaps),
-            *values.program_words(keep=keep, expand=expand),
-            *polling(sqpoll, iopoll=iopoll),
-            *values.program_words(depth=depth),
-            *values.confirmations(write_to, overwrite_signature),
-            *values.program_words(priority=values.texts(priority)),
-        ]
+        player = PlayerOptions(
+            engine=engine,
+            schedule=Schedule(pace, late, *map(time_text, (late_limit, max_idle, start, end))),
+            speed=str(speed),
+            depth=depth,
+            threads=threads,
+            direct=direct,
+            out_of_range=out_of_range,
+            overlaps=overlaps,
+            sqpoll=sqpoll,
+            iopoll=iopoll,
+            expand=expand,
+            keep=keep,
+            target=values.texts(target),
+            priority=values.texts(priority),
+            write_to=values.texts(write_to),
+            overwrite_signature=values.texts(overwrite_signature),
+        )
         options = ReplayOptions(
             name=name,
             level=level,
             limit=limit,
-            engine=engine,
-            schedule=Schedule(pace, late, *map(time_text, (late_limit, max_idle, start, end))),
+            player=player,
             budget=values.texts(budget),
             resume=resume,
             placement=None if placement is None else str(placement),
             asked=asked(),
-            targets=values.texts(target),
             devices=values.texts(device),
             profiles=values.maybe_path(profiles),
-            arguments=tuple(arguments),
             is_dry_run=dry_run,
             overwrite=force,
         )
@@ -302,7 +305,7 @@ class Trace(Tables):
             tolerance_ratio=tolerance,
             targets=values.texts(target),
             engine=engine or ("auto" if target else "emulated"),
-            arguments=values.confirmations(write_to, None),
+            write_to=values.texts(write_to),
             profiles=values.maybe_path(profiles),
         )
         with step_progress("replay") as on_run:

@@ -115,24 +115,6 @@ def numbers(value: Numbers, *, option: str) -> tuple[int, ...]:
         raise UsageError(f"{option} {value}: not whole numbers with commas between them") from None
 
 
-def program_words(**given: object) -> list[str]:
-    """Return options in the words of the replay program; flags stand alone, lists repeat."""
-    found = []
-    for name, value in given.items():
-        option = f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
-            found += [option] if value else []
-        elif value is not None:
-            for one in value if isinstance(value, tuple) else (value,):
-                found += [option, str(one)]
-    return found
-
-
-def confirmations(write_to: Texts | None, signature: Texts | None) -> tuple[str, ...]:
-    """Return what allows writing, in the words of the replay program."""
-    return tuple(program_words(write_to=texts(write_to), overwrite_signature=texts(signature)))
-
-
 def asked() -> tuple[str, ...]:
     """Return the options of the running call, as words of the command line that does the same."""
     return _ASKED.get() or ()

@@ -8,21 +8,23 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from tracekit._native.players import checked_program, run_program
 from tracekit.device.fit import Fitted, checked_name, complete, fit, known_values, write_profile
 from tracekit.device.latencies import ALL, bucket_low, read_latencies
 from tracekit.device.steps import Amounts, Step, steps, write_plan
-from tracekit.device.target import Asked, Target, open_target
+from tracekit.device.target import Target, TargetOptions, open_target
 from tracekit.devices import choose_profile, load_profiles
 from tracekit.errors import InputError, PartialError, UsageError
-from tracekit.metadata import read_object
+from tracekit.metadata import Record, read_object, validate
 from tracekit.plans.block_plan import OPERATIONS
+from tracekit.replay.schedule import Schedule
 from tracekit.store import TraceFolder, measurement_folder, scratch_folder, write_json, write_table
 from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.units import format_duration, format_size
@@ -32,14 +34,48 @@ OVERRUN_SHARE = 0.01
 PAUSED = 1.05
 
 
-def headline(told: Result, results: Sequence[Result]) -> list[str]:
+class FittedParameter(Record):
+    """A row of the table device_fit."""
+
+    parameter: str
+    value: float
+    spread_ratio: float | None
+    known_value: float | None
+    error_ratio: float | None
+    is_in_profile: bool
+
+
+class DeviceAnswer(Record):
+    """The content of device.json: what was measured, and the profile fitted to it."""
+
+    target: str | None
+    kind: str
+    device: str | None
+    """The profile that was emulated."""
+    engine: str
+    is_direct: bool
+    is_emulated: bool
+    may_write: bool
+    confirm_with: str | None
+    size_bytes: int
+    steps: int
+    failed: int
+    is_filled: bool
+    scale: float
+    seed: int
+    resumed: int
+    fit: list[FittedParameter]
+    name: str
+    taken: list[str]
+    missing: list[str]
+    profile: str | None
+    warnings: list[str] = msgspec.field(default_factory=list)
+    headline: list[str] = msgspec.field(default_factory=list)
+
+
+def headline(device: DeviceAnswer, results: Sequence[Result]) -> list[str]:
     """Return the lines that the command prints and the report opens with."""
-    return [*_latencies(results), *_surface(results), *_fit(told), *_known(told)]
-
-
-def warnings(told: Result, results: Sequence[Result]) -> list[str]:
-    """Return what may be wrong with the figures, each with what to do."""
-    return list(_doubts(told, results))
+    return [*_latencies(results), *_surface(results), *_fit(device), *_known(device)]
 
 
 def _latencies(results: Sequence[Result]) -> Iterator[str]:
@@ -74,53 +110,56 @@ def _cell(result: Result) -> str:
     return f"{step['write_ratio']:.0%} writes, depth {step['depth']}"
 
 
-def _fit(told: Result) -> Iterator[str]:
-    values = {one["parameter"]: one for one in told["fit"]}
+def _fit(device: DeviceAnswer) -> Iterator[str]:
+    values = {one.parameter: one for one in device.fit}
     lanes = values.get("parallelism")
     if lanes is not None:
         yield (
-            f"requests served at once: {lanes['value']:.0f}; the surface of that is"
-            f" {lanes['spread_ratio']:.0%} off on average"
+            f"requests served at once: {lanes.value:.0f}; the surface of that is"
+            f" {lanes.spread_ratio:.0%} off on average"
         )
     asymmetry = values.get("write_read_ratio")
     if asymmetry is not None:
-        yield f"a write takes {asymmetry['value']:.3g} times as long as a read"
-    if told["profile"]:
-        yield f"device profile [{told['name']}]: {told['profile']} in this folder, for --profiles"
+        yield f"a write takes {asymmetry.value:.3g} times as long as a read"
+    if device.profile:
+        file = device.profile
+        yield f"device profile [{device.name}]: {file} in this folder, for --profiles"
     else:
         yield (
-            f"no device profile: {', '.join(told['missing'])} not measured; --like PROFILE"
+            f"no device profile: {', '.join(device.missing)} not measured; --like PROFILE"
             " takes them from another"
         )
 
 
-def _known(told: Result) -> Iterator[str]:
-    errors = [one for one in told["fit"] if one["error_ratio"] is not None]
+def _known(device: DeviceAnswer) -> Iterator[str]:
+    errors = [one for one in device.fit if one.error_ratio is not None]
     if errors:
-        shown = ", ".join(f"{one['parameter']} {one['error_ratio']:+.1%}" for one in errors)
-        yield f"off what was emulated ({told['device']}): {shown}"
+        shown = ", ".join(f"{one.parameter} {one.error_ratio:+.1%}" for one in errors)
+        yield f"off what was emulated ({device.device}): {shown}"
 
 
-def _doubts(told: Result, results: Sequence[Result]) -> Iterator[str]:
-    if not told["may_write"]:
-        token = told["confirm_with"]
+def _warnings(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
+    """Yield what may be wrong with the figures, each with what to do."""
+    if not device.may_write:
+        token = device.confirm_with
         yield (
             "only what reads was measured, on what the device held; to write there:"
             f" --write-to {token} (everything on it is lost)"
         )
-    elif not told["is_filled"] and not told["is_emulated"]:
+    elif not device.is_filled and not device.is_emulated:
         yield "the device was not filled before: what was never written may be read from nowhere"
-    if not told["is_direct"] and told["kind"] != "none":
+    if not device.is_direct and device.kind != "none":
         yield "O_DIRECT is not possible there: these are times of the page cache"
-    if told["resumed"]:
+    if device.resumed:
         yield (
-            f"measured in {told['resumed'] + 1} parts: the device rested between preconditioning"
+            f"measured in {device.resumed + 1} parts: the device rested between preconditioning"
             " and what followed"
         )
-    if told["taken"]:
-        yield f"not measured, taken from the profile that --like names: {', '.join(told['taken'])}"
-    if told["failed"]:
-        yield f"{told['failed']:,} requests failed and are in no latency"
+    if device.taken:
+        taken = ", ".join(device.taken)
+        yield f"not measured, taken from the profile that --like names: {taken}"
+    if device.failed:
+        yield f"{device.failed:,} requests failed and are in no latency"
     late = [r for r in results if r["overruns"] > OVERRUN_SHARE * r["step"]["requests"]]
     if late:
         yield (
@@ -128,15 +167,15 @@ def _doubts(told: Result, results: Sequence[Result]) -> Iterator[str]:
             " use a faster target, or none"
         )
     yield from _pauses(results)
-    yield from _unsaturated(told, results)
+    yield from _unsaturated(device, results)
 
 
 def _pauses(results: Sequence[Result]) -> Iterator[str]:
     for result in results:
         kind = result["step"]["kind"]
-        is_told = kind in ("random_write", "random_read")
+        is_random = kind in ("random_write", "random_read")
         one = result["operations"].get(kind.removeprefix("random_"))
-        if not is_told or one is None or one["mean_ns"] < PAUSED * one["p50_ns"]:
+        if not is_random or one is None or one["mean_ns"] < PAUSED * one["p50_ns"]:
             continue
         yield (
             f"the mean of the {kind.replace('_', ' ')}s is {one['mean_ns'] / one['p50_ns'] - 1:.0%}"
@@ -145,27 +184,43 @@ def _pauses(results: Sequence[Result]) -> Iterator[str]:
         )
 
 
-def _unsaturated(told: Result, results: Sequence[Result]) -> Iterator[str]:
+def _unsaturated(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
     depths = [r["step"]["depth"] for r in results if r["step"]["kind"] == "surface"]
-    lanes = next((one["value"] for one in told["fit"] if one["parameter"] == "parallelism"), None)
+    lanes = next((one.value for one in device.fit if one.parameter == "parallelism"), None)
     if depths and lanes is not None and lanes >= max(depths) > 1:
         yield (
             f"IOPS still grow at depth {max(depths)}: the device serves at least that many at"
-            f" once; measure with larger --depths ({format_size(told['size_bytes'])} were used)"
+            f" once; measure with larger --depths ({format_size(device.size_bytes)} were used)"
         )
 
 
 FORCE_HINT = "pass --force to begin anew"
 
 
+class MadeFile(Record):
+    """The file that was made for the measurement, by what it is and not by its name alone."""
+
+    path: str
+    inode: tuple[int, int]
+
+
+class StateContent(Record):
+    """The content of state.json: the steps that are done, and their options."""
+
+    asked: dict[str, Any]
+    made: MadeFile | None
+    resumed: int
+    results: list[dict[str, Any]]
+
+
 @dataclass
 class State:
-    """The steps that are done, by what they were asked with; `made` is the file that is ours."""
+    """The steps that are done; `made` is the file that was made for the measurement."""
 
     file: Path
-    asked: Mapping[str, Any]
+    options: Mapping[str, Any]
     results: list[dict[str, Any]] = field(default_factory=list)
-    made: dict[str, Any] | None = None
+    made: MadeFile | None = None
     resumed: int = 0
 
     def done(self, number: int, step: Mapping[str, Any]) -> bool:
@@ -181,17 +236,17 @@ class State:
         """Return the file that was made for the measurement, if it still is that very one."""
         if self.made is None:
             return None
-        path = Path(self.made["path"])
+        path = Path(self.made.path)
         try:
             info = path.lstat()
         except OSError:
             return None
-        return path if [info.st_dev, info.st_ino] == self.made["inode"] else None
+        return path if (info.st_dev, info.st_ino) == self.made.inode else None
 
     def keep_made(self, path: Path) -> None:
-        """Remember that the file is ours, by what it is and not by its name alone."""
+        """Remember that the file was made for the measurement."""
         info = path.lstat()
-        self.made = {"path": os.path.realpath(path), "inode": [info.st_dev, info.st_ino]}
+        self.made = MadeFile(path=os.path.realpath(path), inode=(info.st_dev, info.st_ino))
 
     def remove_made(self) -> None:
         """Remove the file that was made for the measurement."""
@@ -202,34 +257,31 @@ class State:
 
     def save(self) -> None:
         """Write the state in one step."""
-        content = {
-            "asked": dict(self.asked),
-            "made": self.made,
-            "resumed": self.resumed,
-            "results": self.results,
-        }
-        write_json(self.file, content)
+        content = StateContent(
+            asked=dict(self.options), made=self.made, resumed=self.resumed, results=self.results
+        )
+        write_json(self.file, msgspec.to_builtins(content))
 
 
-def open_state(file: Path, asked: Mapping[str, Any], *, anew: bool) -> State:
-    """Return what is done already, or nothing; UsageError when other things were asked."""
+def open_state(file: Path, options: Mapping[str, Any], *, anew: bool) -> State:
+    """Return what is done already, or nothing; UsageError when it had other options."""
     if anew and file.is_file():
         old = _read(file)
         old.remove_made()
         file.unlink()
     if not file.is_file():
-        return State(file, asked)
+        return State(file, options)
     state = _read(file)
-    other = [key for key in asked if state.asked.get(key) != asked[key]]
+    other = [key for key in options if state.options.get(key) != options[key]]
     if other:
         raise UsageError(
             f"{file.parent}: an interrupted measurement was asked with another {other[0]}:"
-            f" {state.asked.get(other[0])!r}, not {asked[other[0]]!r}",
+            f" {state.options.get(other[0])!r}, not {options[other[0]]!r}",
             hint=f"ask as before to go on, or {FORCE_HINT}",
         )
     if state.made is not None and state.made_file() is None:
         raise UsageError(
-            f"{state.made['path']}: the file that the interrupted measurement made is gone",
+            f"{state.made.path}: the file that the interrupted measurement made is gone",
             hint=FORCE_HINT,
         )
     state.resumed += 1
@@ -237,13 +289,9 @@ def open_state(file: Path, asked: Mapping[str, Any], *, anew: bool) -> State:
 
 
 def _read(file: Path) -> State:
-    content = read_object(file, hint=FORCE_HINT)
-    lacking = [key for key in ("asked", "made", "resumed", "results") if key not in content]
-    if lacking:
-        raise UsageError(f"{file} lacks {', '.join(lacking)}", hint=f"remove {file.parent}")
-    return State(
-        file, content["asked"], content["results"], content["made"], int(content["resumed"])
-    )
+    hint = f"remove {file.parent}"
+    content = validate(read_object(file, hint=FORCE_HINT), StateContent, file=file, hint=hint)
+    return State(file, content.asked, content.results, content.made, content.resumed)
 
 
 HISTOGRAMS = ("random_write", "random_read")
@@ -257,36 +305,46 @@ def write_answer(
 ) -> dict[str, Any]:
     """Write tables, profile and device.json; return the content of the last."""
     fitted = fit(state.results)
-    known = {} if not options.asked.device else known_values(_emulated(options))
-    rows = list(_fit_rows(fitted, known))
+    known = {} if not options.target.device else known_values(_emulated(options))
+    rows = _fit_rows(fitted, known)
     write_table(folder.table("device/device_steps"), _table(_steps(state.results), DEVICE_STEPS))
     write_table(
         folder.table("device/device_latency"), _table(_buckets(state.results), DEVICE_LATENCY)
     )
-    write_table(folder.table("device/device_fit"), _table(iter(rows), DEVICE_FIT))
-    result = _facts(state, target, options)
-    result |= {"fit": rows, **_profile(folder, fitted, options)}
-    result["warnings"] = warnings(result, state.results)
-    result["headline"] = headline(result, state.results)
+    write_table(
+        folder.table("device/device_fit"), _table(map(msgspec.structs.asdict, rows), DEVICE_FIT)
+    )
+    name, taken, missing = _profile(folder, fitted, options)
+    answer = DeviceAnswer(
+        **_facts(state, target, options),
+        fit=rows,
+        name=name,
+        taken=taken,
+        missing=missing,
+        profile=None if missing else PROFILE,
+    )
+    answer.warnings = list(_warnings(answer, state.results))
+    answer.headline = headline(answer, state.results)
+    result: dict[str, Any] = msgspec.to_builtins(answer)
     write_json(folder.path / RESULT, result)
     return result
 
 
 def _emulated(options: CharacterizeOptions) -> Any:
-    return choose_profile(load_profiles(options.asked.profiles), options.asked.device)
+    return choose_profile(load_profiles(options.target.profiles), options.target.device)
 
 
 def _facts(state: State, target: Target, options: CharacterizeOptions) -> dict[str, Any]:
     kinds = {result["step"]["kind"] for result in state.results}
     return {
-        "target": None if options.asked.path is None else str(options.asked.path),
-        "kind": target.told["kind"],
-        "device": options.asked.device or None,
+        "target": None if options.target.path is None else str(options.target.path),
+        "kind": target.about["kind"],
+        "device": options.target.device or None,
         "engine": state.results[-1]["engine"],
         "is_direct": all(result["is_direct"] for result in state.results),
-        "is_emulated": bool(options.asked.device),
+        "is_emulated": bool(options.target.device),
         "may_write": target.may_write,
-        "confirm_with": target.told.get("confirm_with"),
+        "confirm_with": target.about.get("confirm_with"),
         "size_bytes": target.size_bytes,
         "steps": len(state.results),
         "failed": sum(result["operations"]["all"]["failed"] for result in state.results),
@@ -299,44 +357,44 @@ def _facts(state: State, target: Target, options: CharacterizeOptions) -> dict[s
 
 def _profile(
     folder: TraceFolder, fitted: Sequence[Fitted], options: CharacterizeOptions
-) -> dict[str, Any]:
-    """Write the profile if all of it is known; say what was taken from another or is missing."""
-    name = checked_name(options.name, path=options.asked.path, device=options.asked.device)
+) -> tuple[str, list[str], list[str]]:
+    """Write the profile if all of it is known; return its name, what was taken and is missing."""
+    name = checked_name(options.name, path=options.target.path, device=options.target.device)
     measured = {one.parameter: one.value for one in fitted if one.is_in_profile}
     values, taken, missing = complete(
         measured,
         like=options.like,
-        profiles=options.asked.profiles,
+        profiles=options.target.profiles,
         price_per_gb=options.price_per_gb,
     )
-    told: dict[str, Any] = {"name": name, "taken": taken, "missing": missing, "profile": None}
     if not missing:
-        what = options.asked.device or str(options.asked.path)
+        what = options.target.device or str(options.target.path)
         about = f"measured: {what}" + (f"; {', '.join(taken)} of {options.like}" if taken else "")
         write_profile(folder.path / PROFILE, name, values=values, about=about)
-        told["profile"] = PROFILE
-    return told
+    return name, taken, missing
 
 
-def _fit_rows(fitted: Sequence[Fitted], known: Mapping[str, float]) -> Rows:
-    for one in fitted:
-        real = known.get(one.parameter)
-        yield {
-            "parameter": one.parameter,
-            "value": one.value,
-            "spread_ratio": one.spread_ratio,
-            "known_value": real,
-            "error_ratio": None if not real else (one.value - real) / real,
-            "is_in_profile": one.is_in_profile,
-        }
+def _fit_rows(fitted: Sequence[Fitted], known: Mapping[str, float]) -> list[FittedParameter]:
+    return [
+        FittedParameter(
+            parameter=one.parameter,
+            value=float(one.value),
+            spread_ratio=None if one.spread_ratio is None else float(one.spread_ratio),
+            known_value=real,
+            error_ratio=None if not real else (float(one.value) - real) / real,
+            is_in_profile=one.is_in_profile,
+        )
+        for one in fitted
+        for real in [known.get(one.parameter)]
+    ]
 
 
 def _steps(results: Sequence[Mapping[str, Any]]) -> Rows:
     for number, result in enumerate(results):
         step = result["step"]
         for operation in ("all", *OPERATIONS):
-            told = result["operations"].get(operation)
-            if told is None:
+            summary = result["operations"].get(operation)
+            if summary is None:
                 continue
             seconds = max(result["elapsed_ns"], 1) / 1e9
             yield {
@@ -344,9 +402,9 @@ def _steps(results: Sequence[Mapping[str, Any]]) -> Rows:
                 **{key: step[key] for key in ("kind", "write_ratio", "depth", "length_bytes")},
                 "operation": operation,
                 "elapsed_ns": result["elapsed_ns"],
-                "iops": told["requests"] / seconds,
+                "iops": summary["requests"] / seconds,
                 "usual_iops": result["usual_iops"] if operation == "all" else None,
-                **{key: value for key, value in told.items() if key != "histogram"},
+                **{key: value for key, value in summary.items() if key != "histogram"},
             }
 
 
@@ -356,8 +414,8 @@ def _buckets(results: Sequence[Mapping[str, Any]]) -> Rows:
         if kind not in HISTOGRAMS:
             continue
         operation = kind.removeprefix("random_")
-        told = result["operations"].get(operation, {"histogram": [], "requests": 0})
-        for bucket, count, _ in told["histogram"]:
+        summary = result["operations"].get(operation, {"histogram": [], "requests": 0})
+        for bucket, count, _ in summary["histogram"]:
             yield {
                 "step": number,
                 "kind": kind,
@@ -365,12 +423,12 @@ def _buckets(results: Sequence[Mapping[str, Any]]) -> Rows:
                 "low_ns": bucket_low(bucket),
                 "high_ns": bucket_low(bucket + 1),
                 "requests": count,
-                "requests_ratio": count / told["requests"],
+                "requests_ratio": count / summary["requests"],
             }
 
 
 def _table(rows: Rows, columns: pa.Schema) -> pa.Table:
-    """Return the rows as a table; a number that is not finite would be a mistake of ours."""
+    """Return the rows as a table; a number that is not finite would be a defect."""
     found = list(rows)
     for row in found:
         for value in row.values():
@@ -389,7 +447,7 @@ OnStep = Callable[[str, int, int], None]
 class CharacterizeOptions:
     """What to measure, how much of it, and how the fitted profile is called and completed."""
 
-    asked: Asked
+    target: TargetOptions
     amounts: Amounts = field(default_factory=Amounts)
     name: str = ""
     like: str = ""
@@ -400,14 +458,14 @@ class CharacterizeOptions:
 
     def __post_init__(self) -> None:
         """Check what can be checked before anything is measured."""
-        checked_name(self.name, path=self.asked.path, device=self.asked.device)
+        checked_name(self.name, path=self.target.path, device=self.target.device)
         if self.price_per_gb is not None and not 0 < self.price_per_gb <= 1e12:
             raise UsageError(f"--price {self.price_per_gb:g}: not a price above 0")
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed}: not a number from 0 up")
         if self.like:
-            choose_profile(load_profiles(self.asked.profiles), self.like)
-        self.asked.profile()
+            choose_profile(load_profiles(self.target.profiles), self.like)
+        self.target.profile()
 
 
 def characterize(
@@ -416,7 +474,7 @@ def characterize(
     """Measure the device into `output`/device and return the answer, device.json.
 
     Steps that an interrupted run has finished are not measured again. PartialError when this run
-    is interrupted. Without leave to write only what reads is measured.
+    is interrupted. Without a confirmation to write, only reading steps are measured.
     """
     checked_program()
     place = output / PLACE
@@ -424,7 +482,7 @@ def characterize(
         raise UsageError(f"{place} holds a characterization", hint="pass --force to replace it")
     state = open_state(place / STATE, _identity(options), anew=options.overwrite)
     with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
-        target = open_target(options.asked, Path(name), made=state.made_file())
+        target = open_target(options.target, Path(name), made=state.made_file())
     folder = measurement_folder(output)
     if (place / RESULT_FILE).exists():
         shutil.rmtree(place)
@@ -491,11 +549,17 @@ class _Run:
         )
 
     def _arguments(self, step: Step, records: Path) -> list[str]:
-        paced = ["--pace", "fast", "--depth", str(step.depth), "--threads", str(step.depth)]
-        return [*self.target.arguments, *paced, "--no-calibration", "--completions", str(records)]
+        player = replace(
+            self.target.player,
+            schedule=Schedule("fast"),
+            depth=step.depth,
+            threads=step.depth,
+            no_calibration=True,
+        )
+        return [*player.words(), "--completions", str(records)]
 
     def _keep_file(self) -> None:
-        """After the first step the file that was made for the run is there, and ours."""
+        """After the first step the file that was made for the run exists."""
         if self.target.is_ours and self.state.made is None and self.target.path is not None:
             self.state.keep_made(self.target.path)
             self.target = self.target.confirmed()
@@ -518,18 +582,20 @@ def _failed(summary: dict[str, Any], step: Step) -> str:
 
 
 def _identity(options: CharacterizeOptions) -> dict[str, Any]:
-    """Return what an interrupted measurement must have been asked with to go on with it."""
-    asked = options.asked
-    profile = asked.profile()
-    told = "" if profile is None else hashlib.sha256(repr(profile).encode()).hexdigest()[:16]
+    """Return the options that must be the same to resume an interrupted measurement."""
+    target = options.target
+    profile = target.profile()
+    profile_hash = (
+        "" if profile is None else hashlib.sha256(repr(profile).encode()).hexdigest()[:16]
+    )
     return {
-        "target": None if asked.path is None else str(asked.path.absolute()),
-        "--device": asked.device,
-        "profile": told,
-        "--engine": asked.engine,
-        "--size": asked.size_bytes,
-        "--direct": asked.direct,
-        "--write-to": list(asked.confirmations),
+        "target": None if target.path is None else str(target.path.absolute()),
+        "--device": target.device,
+        "profile": profile_hash,
+        "--engine": target.engine,
+        "--size": target.size_bytes,
+        "--direct": target.direct,
+        "--write-to": [*target.write_to, *target.overwrite_signature],
         "--seed": options.seed,
         **{
             f"--{key.replace('_', '-')}": list(value) if isinstance(value, tuple) else value

@@ -9,7 +9,6 @@ would be many times as large.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
-from tracekit.device.latencies import told_of
+from tracekit.device.latencies import value_of
 from tracekit.devices import (
     KNOWN,
     MAX_PARALLELISM,
@@ -92,21 +92,21 @@ def _chosen(results: Sequence[Result], kind: str) -> list[Result]:
     return [result for result in results if result["step"]["kind"] == kind]
 
 
-def _error_of(told: Mapping[str, Any]) -> float | None:
+def _error_of(latency: Result) -> float | None:
     """Return the standard error of a mean, relative."""
-    if not told["mean_ns"]:
+    if not latency["mean_ns"]:
         return None
-    error: float = told["deviation_ns"] / math.sqrt(told["requests"]) / told["mean_ns"]
+    error: float = latency["deviation_ns"] / math.sqrt(latency["requests"]) / latency["mean_ns"]
     return error
 
 
 def _means(results: Sequence[Result], kind: str, operation: str) -> Iterator[Fitted]:
     for result in _chosen(results, kind):
-        mean_ns = told_of(result, operation, key="mean_ns")
+        mean_ns = value_of(result, operation, key="mean_ns")
         if mean_ns is not None:
-            told = result["operations"][operation]
-            yield Fitted(f"{operation}_latency_us", mean_ns / 1e3, _error_of(told))
-            median_us = told["p50_ns"] / 1e3
+            latency = result["operations"][operation]
+            yield Fitted(f"{operation}_latency_us", mean_ns / 1e3, _error_of(latency))
+            median_us = latency["p50_ns"] / 1e3
             yield Fitted(f"{operation}_median_us", median_us, None, is_in_profile=False)
 
 
@@ -120,7 +120,7 @@ def _rate(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
     points = [
         (result["step"]["length_bytes"], latency_ns)
         for result in _chosen(results, "size")
-        for latency_ns in [told_of(result, operation, key="p50_ns")]
+        for latency_ns in [value_of(result, operation, key="p50_ns")]
         if latency_ns
     ]
     if len(points) < 2:
@@ -141,7 +141,7 @@ def _rate(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
 
 def _mean_ns(results: Sequence[Result], operation: str) -> Iterator[float]:
     for result in _chosen(results, f"random_{operation}"):
-        mean_ns = told_of(result, operation, key="mean_ns")
+        mean_ns = value_of(result, operation, key="mean_ns")
         if mean_ns is not None:
             yield mean_ns
 
@@ -151,7 +151,7 @@ def _sequential(results: Sequence[Result], values: Mapping[str, float]) -> Itera
     found, setups = [], []
     for result in _chosen(results, "sequential"):
         for operation in ("read", "write"):
-            median_ns = told_of(result, operation, key="p50_ns")
+            median_ns = value_of(result, operation, key="p50_ns")
             rate, latency_us = (values.get(f"{operation}_{k}") for k in ("mib_s", "latency_us"))
             if median_ns is None or rate is None or latency_us is None:
                 continue
@@ -167,16 +167,16 @@ def _sequential(results: Sequence[Result], values: Mapping[str, float]) -> Itera
 
 def _flush(results: Sequence[Result]) -> Iterator[Fitted]:
     for result in _chosen(results, "flush"):
-        mean_ns = told_of(result, "flush", key="mean_ns")
+        mean_ns = value_of(result, "flush", key="mean_ns")
         if mean_ns is not None:
             yield Fitted("flush_us", mean_ns / 1e3, _error_of(result["operations"]["flush"]))
 
 
 def _fua(results: Sequence[Result]) -> Iterator[Fitted]:
     """Yield what FUA adds to a write of the same length, 0 where that is next to nothing."""
-    plain = [told_of(one, "write", key="p50_ns") for one in _chosen(results, "random_write")]
+    plain = [value_of(one, "write", key="p50_ns") for one in _chosen(results, "random_write")]
     for result in _chosen(results, "fua"):
-        forced_ns = told_of(result, "write", key="p50_ns")
+        forced_ns = value_of(result, "write", key="p50_ns")
         if forced_ns is None or not plain or plain[0] is None:
             continue
         added_ns = forced_ns - plain[0]
@@ -240,14 +240,14 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def checked_name(name: str, *, path: Path | None, device: str) -> str:
-    """Return the profile's name: as asked, else after the device or the target."""
+    """Return the profile's name: the one given, else after the device or the target."""
     if name and not NAME.fullmatch(name):
         raise UsageError(
             f"--name {name!r}: not a profile's name",
             hint="letters, digits, - and _; at most 64",
         )
-    told = name or (f"{device}-measured" if device else "" if path is None else path.name)
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", told).strip("-")[:64] or "measured"
+    given = name or (f"{device}-measured" if device else "" if path is None else path.name)
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", given).strip("-")[:64] or "measured"
 
 
 def complete(
@@ -271,21 +271,16 @@ def complete(
     return values, taken, [key for key in REQUIRED if key not in values]
 
 
+COMMENT = """\
+# Measured by tracekit characterize-device; what each figure is worth is in the table
+# device_fit. price_per_gb is not measured. For --profiles of every command.
+"""
+
+
 def write_profile(file: Path, name: str, *, values: Mapping[str, float], about: str) -> Profile:
-    """Write the profile and return it as every command will read it."""
-    keys = [key for key in KNOWN if key in values]
-    lines = [
-        "# Measured by tracekit characterize-device; what each figure is worth is in the table",
-        "# device_fit. price_per_gb is not measured. For --profiles of every command.",
-        f"[{name}]",
-        f"about = {json.dumps(escape(about), ensure_ascii=True)}",
-        *(f"{key} = {_number(values[key])}" for key in keys),
-    ]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    """Write the profile, with six digits, and return it as every command will read it."""
+    rounded = {key: float(f"{values[key]:.6g}") for key in KNOWN if key in values}
+    whole = {key: int(value) for key, value in rounded.items() if value.is_integer()}
+    content = {name: {"about": escape(about), **rounded, **whole}}
+    file.write_text(COMMENT + tomli_w.dumps(content), encoding="utf-8")
     return load_profiles(file)[name]
-
-
-def _number(value: float) -> str:
-    """Write a number with six digits, as TOML has it; a number that is whole stays exact."""
-    text = f"{value:.6g}"
-    return text if "e" not in text else f"{float(text):.1f}"

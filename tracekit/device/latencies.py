@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.errors import InputError
 from tracekit.plans.block_plan import OPERATIONS
-from tracekit.replay.completions import CHUNK_RECORDS, HEADER, MAGIC, RECORD, STATUSES
+from tracekit.replay.completions import STATUSES, read_records
 
 BITS = 7  # 128 buckets an octave, as everywhere
 ALL = "all"
@@ -162,15 +161,10 @@ def read_latencies(
     """
     found: dict[str, Latencies] = {ALL: Latencies()}
     pace = Pace(requests, depth)
-    with completions.open("rb") as source:
-        header = np.frombuffer(source.read(HEADER.itemsize), HEADER)[0]
-        if header["magic"] != MAGIC or header["record_bytes"] != RECORD.itemsize:
-            raise InputError(f"{completions} is no file of completions of this version")
-        while data := source.read(CHUNK_RECORDS * RECORD.itemsize):
-            rows = np.frombuffer(data, RECORD)
-            done = rows[rows["status"] == DONE]
-            _add(found, rows[rows["status"] == FAILED], done)
-            pace.add(done)
+    for rows in read_records(completions):
+        done = rows[rows["status"] == DONE]
+        _add(found, rows[rows["status"] == FAILED], done)
+        pace.add(done)
     return found, pace
 
 
@@ -188,7 +182,7 @@ def _add(found: dict[str, Latencies], failed: Any, done: Any) -> None:
                 one.failed += int(mask.sum())
 
 
-def told_of(result: Mapping[str, Any], operation: str, *, key: str) -> float | None:
+def value_of(result: Mapping[str, Any], operation: str, *, key: str) -> float | None:
     """Return `mean_ns`, `p50_ns` or so of an operation of a step's result; None: it had none."""
-    told = result["operations"].get(operation)
-    return None if told is None or not told["requests"] else float(told[key])
+    found = result["operations"].get(operation)
+    return None if found is None or not found["requests"] else float(found[key])

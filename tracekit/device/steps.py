@@ -50,7 +50,7 @@ class Step:
 
     @property
     def label(self) -> str:
-        """What is told while it runs."""
+        """The name in the progress line."""
         length = f"{self.length_bytes // 1024} KiB"
         return f"{self.kind.replace('_', ' ')}, {length}, {self.write_ratio:.0%} writes," + (
             f" depth {self.depth}"

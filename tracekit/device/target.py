@@ -14,6 +14,7 @@ from tracekit.errors import InputError, UsageError
 from tracekit.free_space import check_writable
 from tracekit.replay.emulated import ENGINE as EMULATED
 from tracekit.replay.emulated import device_spec
+from tracekit.replay.player import PlayerOptions
 from tracekit.units import PAGE_BYTES, format_size
 
 DEFAULT_BYTES = 1 << 30
@@ -21,12 +22,9 @@ LEAST_BYTES = 4 << 20
 ENGINES = ("auto", "io_uring", "threads", "dax", EMULATED)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the user named: a path, a device profile to emulate, or both.
-
-    `confirmations` are `--write-to` and `--overwrite-signature` in the program's words.
-    """
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """What the user named: a path, a device profile to emulate, or both."""
 
     path: Path | None = None
     device: str = ""
@@ -34,7 +32,8 @@ class Asked:
     engine: str = "auto"
     size_bytes: int | None = None
     direct: str = "auto"
-    confirmations: tuple[str, ...] = ()
+    write_to: tuple[str, ...] = ()
+    overwrite_signature: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that there is something to measure."""
@@ -50,6 +49,11 @@ class Asked:
         if self.engine == EMULATED and not self.device:
             raise UsageError("the emulated engine needs --device PROFILE")
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the user confirmed that something may be overwritten."""
+        return bool(self.write_to or self.overwrite_signature)
+
     def profile(self) -> Profile | None:
         """Return the profile of the device to emulate, None for a real one."""
         return choose_profile(load_profiles(self.profiles), self.device) if self.device else None
@@ -57,66 +61,68 @@ class Asked:
 
 @dataclass(frozen=True)
 class Target:
-    """What the program is told, how much is used, and what it is (`told`, as in a summary)."""
+    """How the program reaches it, how much is used, and what it is (`about`, as in a summary)."""
 
-    arguments: tuple[str, ...]
+    player: PlayerOptions
     size_bytes: int
     may_write: bool
     path: Path | None
     is_ours: bool
     """Whether the file is made for the measurement, and so goes away with it."""
-    told: dict[str, Any]
+    about: dict[str, Any]
 
     def confirmed(self) -> Target:
-        """Return the target after its file was made: from now on it exists, and is ours."""
+        """Return the target after its file was made: it exists."""
         if self.path is None or not self.is_ours or not self.path.exists():
             return self
-        token = ("--write-to", os.path.realpath(self.path))
-        return replace(self, arguments=tuple(a for a in self.arguments if a != "--keep") + token)
+        write_to = (*self.player.write_to, os.path.realpath(self.path))
+        return replace(self, player=replace(self.player, keep=False, write_to=write_to))
 
 
-def open_target(asked: Asked, scratch: Path, *, made: Path | None) -> Target:
-    """Check the target as a replay would, without touching it, and say how much is used.
+def open_target(options: TargetOptions, scratch: Path, *, made: Path | None) -> Target:
+    """Check the target as a replay would, without touching it, and return how much is used.
 
     `made` is the file that an interrupted measurement has made for itself.
     """
-    arguments = ["--direct", asked.direct, *asked.confirmations]
-    profile = asked.profile()
-    engine = asked.engine if profile is None else EMULATED
-    arguments += ["--engine", engine]
-    arguments += [] if profile is None else ["--emulate", device_spec(profile)]
-    if asked.path is None:
-        size = _size(asked.size_bytes or DEFAULT_BYTES, None, "emulated device")
-        return Target(tuple(arguments), size, True, None, False, {"kind": "none"})
-    arguments += ["--target", str(asked.path)]
-    is_ours = made is not None or not os.path.lexists(asked.path)
-    if is_ours:
-        arguments += ["--keep"]
-    if made is not None:
-        arguments += ["--write-to", os.path.realpath(made)]
-    told = _dry_run(arguments, asked, scratch, is_new=is_ours and made is None)
-    if asked.confirmations and not is_ours and not told["may_write"]:
-        raise UsageError(
-            f"--write-to: not what {asked.path} is confirmed with",
-            hint=f"to write there: --write-to {told['confirm_with']}",
-        )
-    there = None if is_ours and made is None else int(told["size_bytes"])
-    size = _size(asked.size_bytes or there or DEFAULT_BYTES, there, str(asked.path))
-    if there is None:
-        _check_room(asked.path, size)
-    return Target(
-        tuple(arguments), size, is_ours or bool(told["may_write"]), asked.path, is_ours, told
+    profile = options.profile()
+    player = PlayerOptions(
+        engine=options.engine if profile is None else EMULATED,
+        direct=options.direct,
+        emulate=() if profile is None else (device_spec(profile),),
+        write_to=options.write_to,
+        overwrite_signature=options.overwrite_signature,
     )
+    if options.path is None:
+        size = _size(options.size_bytes or DEFAULT_BYTES, None, "emulated device")
+        return Target(player, size, True, None, False, {"kind": "none"})
+    is_ours = made is not None or not os.path.lexists(options.path)
+    player = replace(player, target=(str(options.path),), keep=is_ours)
+    if made is not None:
+        player = replace(player, write_to=(*player.write_to, os.path.realpath(made)))
+    is_new = is_ours and made is None
+    about = _dry_run(player, options, scratch, is_new=is_new)
+    if options.is_confirmed and not is_ours and not about["may_write"]:
+        raise UsageError(
+            f"--write-to: not what {options.path} is confirmed with",
+            hint=f"to write there: --write-to {about['confirm_with']}",
+        )
+    there = None if is_new else int(about["size_bytes"])
+    size = _size(options.size_bytes or there or DEFAULT_BYTES, there, str(options.path))
+    if there is None:
+        _check_free_space(options.path, size)
+    return Target(player, size, is_ours or bool(about["may_write"]), options.path, is_ours, about)
 
 
-def _dry_run(arguments: list[str], asked: Asked, scratch: Path, *, is_new: bool) -> dict[str, Any]:
-    """Return what the program says of the target; it refuses what is in use or not confirmed."""
-    size = (asked.size_bytes or DEFAULT_BYTES) if is_new else PAGE_BYTES
+def _dry_run(
+    player: PlayerOptions, options: TargetOptions, scratch: Path, *, is_new: bool
+) -> dict[str, Any]:
+    """Return what the program reports of the target; it rejects one in use or not confirmed."""
+    size = (options.size_bytes or DEFAULT_BYTES) if is_new else PAGE_BYTES
     plan = scratch / "check.plan"
     write_plan(plan, Step("check", 1, 0.0), size_bytes=_whole(size), seed=(0, 0))
-    outcome = run_program(plan, scratch / "check.json", arguments=[*arguments, "--dry-run"])
-    told: dict[str, Any] = outcome.summary["targets"][0]
-    return told
+    outcome = run_program(plan, scratch / "check.json", arguments=[*player.words(), "--dry-run"])
+    about: dict[str, Any] = outcome.summary["targets"][0]
+    return about
 
 
 def _size(size_bytes: int, there_bytes: int | None, name: str) -> int:
@@ -134,14 +140,14 @@ def _size(size_bytes: int, there_bytes: int | None, name: str) -> int:
     return _whole(size_bytes)
 
 
-def _check_room(path: Path, size_bytes: int) -> None:
+def _check_free_space(path: Path, size_bytes: int) -> None:
     """Raise InputError when a new file would fill its disk: requests would fail, or meet holes.
 
-    A disk that takes no file at all is told, too, before there is a folder of results.
+    A disk that takes no file at all is rejected, too, before there is a folder of results.
     """
     check_writable(path.parent, path)
-    room = os.statvfs(path.parent)
-    free_bytes = room.f_bavail * room.f_frsize
+    disk = os.statvfs(path.parent)
+    free_bytes = disk.f_bavail * disk.f_frsize
     if free_bytes < size_bytes:
         raise InputError(
             f"{path}: {format_size(size_bytes)} are needed, {format_size(free_bytes)} are free"

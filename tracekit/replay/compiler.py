@@ -206,7 +206,7 @@ class _Compiler:
         if placed is None:
             return whole
         found = [
-            placed.split(d, role, asked=whole.take(mask)) for d, role, mask in self._groups(rows)
+            placed.split(d, role, pieces=whole.take(mask)) for d, role, mask in self._groups(rows)
         ]
         return together(found)
 

@@ -1,4 +1,4 @@
-"""Device profiles as the replay program takes them: whole nanoseconds and bytes a second."""
+"""Device profiles as the program `tracekit-replay` takes them: whole ns and bytes a second."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tracekit.units import MIB
 ENGINE = "emulated"
 
 
-def device_arguments(devices: tuple[str, ...], profiles: Path | None) -> list[str]:
-    """Return `--emulate` for each `PROFILE` or `LABEL=PROFILE` of `devices`.
+def device_specs(devices: tuple[str, ...], profiles: Path | None) -> tuple[str, ...]:
+    """Return what the program emulates for each `PROFILE` or `LABEL=PROFILE` of `devices`.
 
     Raises UsageError for a profile that does not exist and a label that comes twice, InputError for
     a damaged file of profiles. Which labels there are, the plan knows.
     """
     known = load_profiles(profiles)
-    arguments: list[str] = []
+    specs = []
     seen: set[str] = set()
     for device in devices:
         role, name = split_device(device)
@@ -26,8 +26,8 @@ def device_arguments(devices: tuple[str, ...], profiles: Path | None) -> list[st
             raise UsageError(f"--device {device}: {role or 'what is left'} has a device already")
         seen.add(role)
         spec = device_spec(choose_profile(known, name))
-        arguments += ["--emulate", f"{role}:{spec}" if role else spec]
-    return arguments
+        specs.append(f"{role}:{spec}" if role else spec)
+    return tuple(specs)
 
 
 def split_device(device: str) -> tuple[str, str]:

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tracekit import store
 from tracekit._native.players import KEPT_MARK, OWN_FOLDER, checked_program, run_files
 from tracekit.choices import CacheState, Pace, check_choice
@@ -17,18 +19,19 @@ from tracekit.replay.partial_results import (
     FILE_TABLE,
     PLAN,
     SUFFIX,
-    Begun,
-    keeping_unfinished,
+    StartedRun,
+    keeping_partial_results,
     rescue,
 )
-from tracekit.replay.warnings_list import find_rescued
+from tracekit.replay.run_warnings import find_rescued
+from tracekit.replay.summary import FileReplaySummary, content_of
 from tracekit.store import TraceFolder
 
 LATEST = "latest"
 SUMMARY = "file_summary.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FileReplayOptions:
     """How to replay file operations."""
 
@@ -78,36 +81,41 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
         arguments += ["--replace"] if options.overwrite else []
         arguments += ["--results", str(results)]
         kept = path.with_name(f"{options.name}{SUFFIX}")
-        with keeping_unfinished(kept, Begun(place / PLAN, results, asdict(compiled))):
+        started = StartedRun(place / PLAN, results, asdict(compiled))
+        with keeping_partial_results(kept, started):
             outcome = run_files(
                 place / PLAN, options.directory, summary=place / SUMMARY, arguments=arguments
             )
         if "counts" not in outcome.summary:
             raise PartialError("interrupted while the files were made: nothing was replayed")
-        summary = {"name": options.name, **outcome.summary, "compiled": asdict(compiled)}
-        summary["asked"] = None if options.asked is None else list(options.asked)
-        summary["messages"] = outcome.messages.splitlines()
-        summary["warnings"] = find_rescued(rescued)
+        summary = msgspec.convert(outcome.summary, FileReplaySummary)
+        summary.name = options.name
+        summary.compiled = asdict(compiled)
+        summary.asked = None if options.asked is None else list(options.asked)
+        summary.messages = outcome.messages.splitlines()
+        summary.warnings = find_rescued(rescued)
         write_file_completions(results, place / FILE_TABLE)
         results.unlink()
-        store.write_json(place / SUMMARY, summary)
-    return summary, outcome.is_partial
+        content = content_of(summary)
+        store.write_json(place / SUMMARY, content)
+    return content, outcome.is_partial
 
 
-def describe(summary: dict[str, Any]) -> str:
+def describe(content: dict[str, Any]) -> str:
     """Return a replay in a few lines."""
-    counts, timing, compiled = summary["counts"], summary["timing"], summary["compiled"]
+    summary = msgspec.convert(content, FileReplaySummary)
+    counts = summary.counts
     lines = [
-        f"{counts['operations']:,} operations in {timing['elapsed_ns'] / 1e9:,.3f} s,"
+        f"{counts['operations']:,} operations in {summary.timing.elapsed_ns / 1e9:,.3f} s,"
         f" {counts['failed']:,} not as in the trace, {counts['bytes'] / 2**20:,.1f} MiB moved"
     ]
-    for entry in summary["operations"]:
-        latency = entry["latency"]
-        mean = f"{latency['mean_ns'] / 1e3:>12,.1f} us mean" if latency else ""
-        lines.append(f"  {entry['name']:<16}{entry['done']:>10,}{mean}")
-    left_out = sum(compiled["skipped"].values())
+    for one in summary.operations:
+        mean = f"{one.latency.mean_ns / 1e3:>12,.1f} us mean" if one.latency else ""
+        lines.append(f"  {one.name:<16}{one.done:>10,}{mean}")
+    skipped = summary.compiled["skipped"]
+    left_out = sum(skipped.values())
     if left_out:
-        reasons = ", ".join(f"{why} {count:,}" for why, count in compiled["skipped"].items())
+        reasons = ", ".join(f"{why} {count:,}" for why, count in skipped.items())
         lines.append(f"  {left_out:,} left out: {reasons}")
-    lines += [f"warning: {one['message']}; {one['advice']}" for one in summary["warnings"]]
+    lines += [f"warning: {one.message}; {one.advice}" for one in summary.warnings]
     return "\n".join(lines)

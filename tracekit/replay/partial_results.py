@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,13 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from tracekit import store
 from tracekit.errors import TracekitError, UsageError
-from tracekit.metadata import read_object
+from tracekit.metadata import Record, read_object, validate
 from tracekit.plans import block_plan
+from tracekit.replay.compiler import PlanReport
 from tracekit.replay.completions import (
     HEADER,
     read_records,
@@ -24,6 +25,7 @@ from tracekit.replay.completions import (
     write_file_completions,
 )
 from tracekit.replay.schedule import requests_handled
+from tracekit.replay.summary import content_of, read_summary
 
 MOST_AHEAD = 1 << 20
 """Completions behind a request without one that are looked at; what is in flight is far fewer."""
@@ -95,14 +97,15 @@ FILE_RECORDS = "results.bin"
 SUMMARY = "summary.json"
 SUFFIX = ".unfinished"
 RESERVE_BYTES = 1 << 16
-"""Kept free while the program runs: what is told of a run whose disk became full needs room."""
+"""Kept free while the program runs, for the description of a run whose disk became full."""
+HINT = "replay again without --resume"
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A run: its plan and what is told of it, where its completions go, what it begins with.
+class StartedRun:
+    """A run: its plan, how that was compiled, where its completions go, and where it starts.
 
-    `first` and `from_ns` are the record and the time of the plan from which on it runs; they and
+    `first` and `from_ns` are the record and the time of the plan from which it runs; they and
     `is_timed` are of block replays. The name of `records` tells which kind of replay it is.
     """
 
@@ -115,40 +118,49 @@ class Begun:
 
     @property
     def is_of_files(self) -> bool:
-        """Whether it does file operations: these cannot be gone on with, files are in between."""
+        """Whether it does file operations: these cannot be resumed, files are in between."""
         return self.records.name.startswith(FILE_RECORDS)
 
 
+class PartialRun(Record):
+    """The content of unfinished.json; `next` is the resume point, null for file operations."""
+
+    outcome: str
+    error: str
+    completions: int | None
+    next: int | None
+    compiled: dict[str, Any]
+
+
 @contextmanager
-def keeping_unfinished(place: Path, begun: Begun) -> Iterator[None]:
+def keeping_partial_results(place: Path, run: StartedRun) -> Iterator[None]:
     """Keep the completions of a program that did not finish them in the folder `place`.
 
-    `place` then holds the plan, a table and unfinished.json, or the program's own file where the
-    disk has no room for a table. The table of a block replay is unfinished.parquet, and another run
-    can go on from the plan; that of file operations is file_completions.parquet. unfinished.json
-    has outcome, error, completions, compiled and next: the first record of the plan that was not
-    completed, null for file operations. The error goes on, and names the folder. What a killed
-    process of this program leaves, `rescue` finds.
+    `place` then holds the plan, unfinished.json (`PartialRun`) and a table, or the program's own
+    file where the disk has no space for a table. The table of a block replay is unfinished.parquet,
+    and another run can resume the plan; that of file operations is file_completions.parquet. The
+    error is raised again, and names the folder. The results of a process of tracekit that was
+    killed, `rescue` finds.
     """
-    about = begun.plan.parent / ABOUT
-    told = {**asdict(begun), "plan": begun.plan.name, "records": begun.records.name}
-    about.write_bytes(json.dumps(told).encode().ljust(RESERVE_BYTES))
+    about = run.plan.parent / ABOUT
+    started = {**asdict(run), "plan": run.plan.name, "records": run.records.name}
+    about.write_bytes(msgspec.json.encode(started).ljust(RESERVE_BYTES))
     try:
         yield
         about.unlink()
     except TracekitError as error:
         about.unlink()
-        part = _records_of(begun.records)
+        part = _records_of(run.records)
         if part is None:
             raise
-        count = _keep(place, part, begun, error=str(error))
-        said = "what completed" if count is None else f"{count:,} completions"
-        again = "replay again" if begun.is_of_files else f"go on with --resume {place.name}"
-        raise TracekitError(f"{error}; {said} kept in {place}", hint=again) from error
+        count = _keep(place, part, run, error=str(error))
+        kept = "what completed" if count is None else f"{count:,} completions"
+        again = "replay again" if run.is_of_files else f"go on with --resume {place.name}"
+        raise TracekitError(f"{error}; {kept} kept in {place}", hint=again) from error
 
 
 def rescue(replays: Path, names: set[str]) -> list[Path]:
-    """Keep what replays of these names left that were killed; return the folders with it."""
+    """Keep the results of replays of these names that were killed; return their folders."""
     return [
         kept
         for name in sorted(names)
@@ -160,13 +172,13 @@ def rescue(replays: Path, names: set[str]) -> list[Path]:
 def _rescue(left: Path, place: Path) -> Path | None:
     if not (left / ABOUT).is_file() or not (left / PLAN).is_file():
         return None
-    told = json.loads((left / ABOUT).read_bytes())
-    records = _records_of(left / told["records"])
+    started = msgspec.json.decode((left / ABOUT).read_bytes())
+    records = _records_of(left / started["records"])
     if records is None:
         return None
     (left / ABOUT).unlink()
-    begun = Begun(**{**told, "plan": left / PLAN, "records": records})
-    _keep(place, records, begun, error="tracekit was killed")
+    run = StartedRun(**{**started, "plan": left / PLAN, "records": records})
+    _keep(place, records, run, error="tracekit was killed")
     shutil.rmtree(left, ignore_errors=True)
     return place
 
@@ -177,59 +189,60 @@ def _records_of(whole: Path) -> Path | None:
     return next((f for f in files if f.is_file() and f.stat().st_size > HEADER.itemsize), None)
 
 
-def _keep(place: Path, part: Path, begun: Begun, *, error: str) -> int | None:
+def _keep(place: Path, part: Path, run: StartedRun, *, error: str) -> int | None:
     """Move the program's file to `place` and make a table of it; return its rows if it fits."""
     with store.new_folder(place, overwrite=True, marker=ABOUT) as folder:
-        reached = None if begun.is_of_files else _reached(begun, part)
-        moved = part.rename(folder / (FILE_RECORDS if begun.is_of_files else RECORDS))
-        begun.plan.rename(folder / PLAN)
+        resume_point = (
+            None
+            if run.is_of_files
+            else first_without_completion(run.plan, part, begin=run.first, from_ns=run.from_ns)
+        )
+        moved = part.rename(folder / (FILE_RECORDS if run.is_of_files else RECORDS))
+        run.plan.rename(folder / PLAN)
         rows: int | None = None
         try:
-            rows = _write_table(moved, folder, begun)
+            rows = _write_table(moved, folder, run)
             moved.unlink()
         except OSError:
             for table in folder.glob("*.parquet"):
                 table.unlink()
-        about: dict[str, Any] = {"outcome": "unfinished", "error": error, "completions": rows}
-        about |= {"next": reached, "compiled": dict(begun.compiled)}
-        store.write_json(folder / ABOUT, about)
+        about = PartialRun(
+            outcome="unfinished",
+            error=error,
+            completions=rows,
+            next=resume_point,
+            compiled=dict(run.compiled),
+        )
+        store.write_json(folder / ABOUT, content_of(about))
     return rows
 
 
-def _reached(begun: Begun, part: Path) -> int:
-    return first_without_completion(begun.plan, part, begin=begun.first, from_ns=begun.from_ns)
-
-
-def _write_table(records: Path, folder: Path, begun: Begun) -> int:
-    if begun.is_of_files:
+def _write_table(records: Path, folder: Path, run: StartedRun) -> int:
+    if run.is_of_files:
         return write_file_completions(records, folder / FILE_TABLE)
-    return write_completions(records, folder / TABLE, is_timed=begun.is_timed)
+    return write_completions(records, folder / TABLE, is_timed=run.is_timed)
 
 
-def unfinished_of(replays: Path, name: str) -> Path | None:
-    """Return the folder of what the replay `name` left unfinished, None when it left nothing."""
-    places = (replays / name, replays / f"{name}{SUFFIX}")
-    return next((place for place in places if (place / ABOUT).is_file()), None)
-
-
-def resumed(replays: Path, name: str) -> tuple[Path, dict[str, Any], int]:
-    """Return the folder of the replay to resume, what its plan is, and how much of it is done.
+def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, int]:
+    """Return the folder of the replay to resume, its plan, and how many records are done.
 
     Raises UsageError when it is not there or left nothing to do.
     """
-    before, hint = replays / name, "replay again without --resume"
-    left = unfinished_of(replays, name)
+    before = replays / name
     if (before / SUMMARY).is_file() and (before / PLAN).is_file():
-        summary = read_object(before / SUMMARY, hint=hint)
-        return before, summary["compiled"], requests_handled(summary)
+        summary = read_summary(before / SUMMARY)
+        return before, summary.compiled, requests_handled(summary)
+    places = (before, replays / f"{name}{SUFFIX}")
+    left = next((place for place in places if (place / ABOUT).is_file()), None)
     if left is None or not (left / PLAN).is_file():
         raise UsageError(f"--resume {name}: {before} holds no replay", hint=_names(replays))
-    about = read_object(left / ABOUT, hint=hint)
-    if about["next"] is None:
+    content = read_object(left / ABOUT, hint=HINT)
+    about = validate(content, PartialRun, file=left / ABOUT, hint=HINT)
+    if about.next is None:
         raise UsageError(
-            f"--resume {name}: it was of file operations; their files are gone", hint=hint
+            f"--resume {name}: it was of file operations; their files are gone", hint=HINT
         )
-    return left, about["compiled"], int(about["next"])
+    return left, msgspec.convert(about.compiled, PlanReport), about.next
 
 
 def _names(replays: Path) -> str:

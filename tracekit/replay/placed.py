@@ -103,11 +103,11 @@ class Placed:
     cut_requests: int = 0
     pieces: int = 0
 
-    def split(self, device: str, role: str, *, asked: Pieces) -> Pieces:
+    def split(self, device: str, role: str, *, pieces: Pieces) -> Pieces:
         """Cut requests of one device and role, one piece each as they come."""
-        is_bare = asked.end == asked.sector
-        data = self._split_data(device, role, asked.take(~is_bare))
-        flushes = asked.take(is_bare)
+        is_bare = pieces.end == pieces.sector
+        data = self._split_data(device, role, pieces.take(~is_bare))
+        flushes = pieces.take(is_bare)
         state = self.on_nvm[role]
         if state == "none":
             return together([data, flushes])
@@ -116,20 +116,20 @@ class Placed:
             return together([data, on_nvm])
         return together([*_flushed_on_both(data), flushes, on_nvm])
 
-    def _split_data(self, device: str, role: str, asked: Pieces) -> Pieces:
+    def _split_data(self, device: str, role: str, pieces: Pieces) -> Pieces:
         moved = self.moved.get((device, role), NOTHING)
-        first, last = asked.sector // BLOCK_SECTORS, (asked.end - 1) // BLOCK_SECTORS
+        first, last = pieces.sector // BLOCK_SECTORS, (pieces.end - 1) // BLOCK_SECTORS
         low = np.searchsorted(moved.blocks, first)
         count = np.searchsorted(moved.blocks, last, side="right") - low
         is_whole = count == last - first + 1
         shift = np.where(is_whole, (moved.slot + low - first) * BLOCK_SECTORS, 0)
         is_cut = (count > 0) & ~is_whole
         whole = replace(
-            asked, sector=asked.sector + shift, end=asked.end + shift, is_nvm=is_whole
+            pieces, sector=pieces.sector + shift, end=pieces.end + shift, is_nvm=is_whole
         ).take(~is_cut)
         self.cut_requests += int(is_cut.sum())
         groups = _chunks(np.flatnonzero(is_cut), last - first + 1)
-        parts = [_cut(moved, asked.take(group)) for group in groups]
+        parts = [_cut(moved, pieces.take(group)) for group in groups]
         self.pieces += sum(len(part.row) for part in parts)
         return together([whole, *parts])
 
@@ -146,9 +146,9 @@ def _flushed_on_both(data: Pieces) -> list[Pieces]:
     has_flush = (data.flags & PREFLUSH) != 0
     flags = np.where(has_flush & ~first_of, data.flags & ~PREFLUSH, data.flags)
     firsts = np.bincount(data.row, first_of, minlength=1)
-    lacking = data.take(has_flush & first_of & (firsts[data.row] == 1))
-    zeroes = np.zeros(len(lacking.row), np.int64)
-    other = Pieces(lacking.row, zeroes, zeroes, zeroes + FLUSH, zeroes, ~lacking.is_nvm)
+    missing = data.take(has_flush & first_of & (firsts[data.row] == 1))
+    zeroes = np.zeros(len(missing.row), np.int64)
+    other = Pieces(missing.row, zeroes, zeroes, zeroes + FLUSH, zeroes, ~missing.is_nvm)
     return [other, replace(data, flags=flags)]
 
 
@@ -159,9 +159,9 @@ def _chunks(rows: Integers, blocks: Integers) -> Iterator[Integers]:
         yield rows[group == one]
 
 
-def _cut(moved: _Moved, asked: Pieces) -> Pieces:
+def _cut(moved: _Moved, pieces: Pieces) -> Pieces:
     """Cut requests that are on both devices, by looking at each of their blocks."""
-    first, last = asked.sector // BLOCK_SECTORS, (asked.end - 1) // BLOCK_SECTORS
+    first, last = pieces.sector // BLOCK_SECTORS, (pieces.end - 1) // BLOCK_SECTORS
     count = last - first + 1
     request = np.repeat(np.arange(len(count)), count)
     block = np.arange(len(request)) - np.repeat(np.cumsum(count) - count - first, count)
@@ -171,7 +171,7 @@ def _cut(moved: _Moved, asked: Pieces) -> Pieces:
     is_start[1:] = (request[1:] != request[:-1]) | (is_nvm[1:] != is_nvm[:-1])
     begin = np.flatnonzero(is_start)
     behind = np.append(begin[1:], len(block)) - 1
-    found = asked.take(request[begin])
+    found = pieces.take(request[begin])
     shift = np.where(is_nvm[begin], (moved.slot + place[begin] - block[begin]) * BLOCK_SECTORS, 0)
     return replace(
         found,

@@ -11,28 +11,32 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tracekit import store
 from tracekit._native.players import Outcome, checked_program, run_program
-from tracekit.choices import Engine, Level, check_choice
+from tracekit.choices import Level, check_choice
 from tracekit.errors import UsageError
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
 from tracekit.replay.completions import write_completions
 from tracekit.replay.emulated import ENGINE as EMULATED
-from tracekit.replay.emulated import device_arguments, split_device
+from tracekit.replay.emulated import device_specs, split_device
 from tracekit.replay.partial_results import (
     PLAN,
     RECORDS,
     SUFFIX,
     SUMMARY,
-    Begun,
-    keeping_unfinished,
+    StartedRun,
+    keeping_partial_results,
     rescue,
     resumed,
 )
 from tracekit.replay.placed import place_answer
+from tracekit.replay.player import PlayerOptions
 from tracekit.replay.routes import DEFAULT, NVM
-from tracekit.replay.schedule import Schedule, check_budget, parse_budget
-from tracekit.replay.warnings_list import find_doubts, find_rescued
+from tracekit.replay.run_warnings import find_rescued, find_warnings
+from tracekit.replay.schedule import check_budget, parse_budget
+from tracekit.replay.summary import ReplaySummary, content_of
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
@@ -40,31 +44,27 @@ LATEST = "latest"
 OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReplayOptions:
-    """How to replay; `arguments` are further options of the program, in its own words."""
+    """What to replay and what to keep of it; `player` says how, and on which targets."""
 
     name: str = LATEST
     level: str = "queued"
     limit: int | None = None
-    engine: str = "auto"
-    schedule: Schedule = field(default_factory=Schedule)
+    player: PlayerOptions = field(default_factory=PlayerOptions)
     budget: tuple[str, ...] = ()
     resume: str | None = None
     placement: str | None = None
     asked: tuple[str, ...] | None = None
-    """The words of the command that asked, None when none did."""
-    targets: tuple[str, ...] = ()
+    """The command line, None when there was none."""
     devices: tuple[str, ...] = ()
     profiles: Path | None = None
-    arguments: tuple[str, ...] = ()
     is_dry_run: bool = False
     overwrite: bool = False
 
     def __post_init__(self) -> None:
         """Check what the program cannot check."""
         check_choice(self.level, Level, option="--level")
-        check_choice(self.engine, Engine, option="--engine")
         if "/" in self.name or self.name.startswith(".") or not self._is_name_shown:
             raise UsageError(f"--name {self.name!r}: not a plain name")
         if self.limit is not None and self.limit < 1:
@@ -75,14 +75,14 @@ class ReplayOptions:
                 f"--resume {self.resume}: its own results would be replaced",
                 hint="choose another --name for what is left",
             )
-        if self.resume is not None and self.schedule.start is not None:
+        if self.resume is not None and self.player.schedule.start is not None:
             raise UsageError(
-                f"--resume {self.resume} goes on where that replay ended",
+                f"--resume {self.resume} starts where that replay ended",
                 hint="leave --start out",
             )
-        if self.engine == "null" and self.targets:
+        if self.player.engine == "null" and self.player.target:
             raise UsageError("the null engine takes no --target")
-        if (self.engine == EMULATED) != bool(self.devices):
+        if (self.player.engine == EMULATED) != bool(self.devices):
             raise UsageError(
                 "the emulated engine and --device need each other",
                 hint="for example: --engine emulated --device hdd-7200 --device journal=dax-pcm",
@@ -95,14 +95,14 @@ class ReplayOptions:
     @property
     def own_labels(self) -> tuple[str, ...]:
         """Roles, devices and parts of devices that have a target of their own."""
-        labels = [target.split("=", 1)[0] for target in self.targets if _has_label(target)]
+        labels = [target.split("=", 1)[0] for target in self.player.target if _has_label(target)]
         labels += [split_device(device)[0] for device in self.devices]
         return tuple(dict.fromkeys(label for label in labels if label not in (DEFAULT, NVM, "")))
 
     @property
     def has_default(self) -> bool:
         """Whether there is a target for everything else."""
-        return any(not _has_label(t) or t.startswith(f"{DEFAULT}=") for t in self.targets)
+        return any(not _has_label(t) or t.startswith(f"{DEFAULT}=") for t in self.player.target)
 
 
 def repeats(options: ReplayOptions, count: int) -> list[ReplayOptions]:
@@ -181,34 +181,35 @@ def replay(
     Keeps `plan.bin`, `completions.parquet` and `summary.json` in `replays/<name>`; the replay named
     `latest` is replaced without asking. A dry run keeps nothing.
     """
-    check_targets(options.targets, has_placement=options.placement is not None)
-    _refuse_shared(options.targets)
-    _refuse_own_files(folder, options.targets)
+    check_targets(options.player.target, has_placement=options.placement is not None)
+    _refuse_shared(options.player.target)
+    _refuse_own_files(folder, options.player.target)
     checked_program()
     folder.require("requests", made_by="parse")
     rescued = rescue(folder.path / "replays", {options.name, options.resume or options.name})
     with _place(folder, options) as place:
         plan = place / PLAN
         compiled, first = _plan(folder, options, plan, on_rows)
-        options.schedule.check(compiled)
+        options.player.schedule.check(compiled)
         records = place / RECORDS
-        arguments = [*options.arguments, *_target_arguments(options, compiled, place)]
-        arguments += ["--engine", options.engine, *options.schedule.arguments(first)]
+        arguments = _with_targets(options, compiled, place).words(first=first)
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
         kept = folder.path / "replays" / f"{options.name}{SUFFIX}"
-        schedule = options.schedule
-        from_ns, is_timed = schedule.start_ns, schedule.is_timed
-        begun = Begun(plan, records, asdict(compiled), first, from_ns, is_timed)
-        with keeping_unfinished(kept, begun):
+        schedule = options.player.schedule
+        started = StartedRun(
+            plan, records, asdict(compiled), first, schedule.start_ns, schedule.is_timed
+        )
+        with keeping_partial_results(kept, started):
             outcome = run_program(plan, place / SUMMARY, arguments=arguments)
-        summary = _summary(outcome, asdict(compiled), options)
-        summary["warnings"] += find_rescued(rescued)
+        summary = _summary(outcome, compiled, options)
+        summary.warnings += find_rescued(rescued)
         if not options.is_dry_run:
             table = place / "completions.parquet"
-            write_completions(records, table, is_timed=options.schedule.is_timed)
+            write_completions(records, table, is_timed=options.player.schedule.is_timed)
             records.unlink()
-        store.write_json(place / SUMMARY, summary)
-    return summary, outcome.is_partial
+        content = content_of(summary)
+        store.write_json(place / SUMMARY, content)
+    return content, outcome.is_partial
 
 
 def _plan(
@@ -221,7 +222,7 @@ def _plan(
         return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
     before, compiled, first = resumed(folder.path / "replays", options.resume)
     shutil.copyfile(before / PLAN, plan)
-    return PlanReport(**compiled), first
+    return compiled, first
 
 
 @contextmanager
@@ -239,32 +240,36 @@ def _place(folder: TraceFolder, options: ReplayOptions) -> Iterator[Path]:
         yield place
 
 
-def _target_arguments(options: ReplayOptions, compiled: PlanReport, place: Path) -> list[str]:
-    """Targets as the program takes them; what has none gets a file made for the run."""
-    if options.engine == "null":
-        return []
-    if options.engine == EMULATED and not options.targets:
-        return device_arguments(options.devices, options.profiles)
-    given = [argument for target in options.targets for argument in ("--target", target)]
+def _with_targets(options: ReplayOptions, compiled: PlanReport, place: Path) -> PlayerOptions:
+    """Return the player's options with all targets; the default one may be made for the run."""
+    player = options.player
+    if player.engine == "null":
+        return player
+    player = replace(player, emulate=device_specs(options.devices, options.profiles))
+    if player.engine == EMULATED and not player.target:
+        return player
     is_needed = any(target["label"] == DEFAULT for target in compiled.targets)
     if is_needed and not options.has_default:
-        given += ["--target", f"{DEFAULT}={place / 'target.img'}"]
-    elif options.has_default and not is_needed:
+        made = f"{DEFAULT}={place / 'target.img'}"
+        return replace(player, target=(*player.target, made))
+    if options.has_default and not is_needed:
         raise UsageError(
             "every request has a role with a target of its own, nothing is left for the other one",
             hint="leave the --target without a role out",
         )
-    return [*given, *device_arguments(options.devices, options.profiles)]
+    return player
 
 
-def _summary(outcome: Outcome, compiled: dict[str, Any], options: ReplayOptions) -> dict[str, Any]:
-    summary = {"name": options.name, **outcome.summary, "compiled": compiled}
-    summary["devices"] = list(options.devices)
-    summary["asked"] = None if options.asked is None else list(options.asked)
-    summary["resumed"] = options.resume
-    summary["placement"] = options.placement
+def _summary(outcome: Outcome, compiled: PlanReport, options: ReplayOptions) -> ReplaySummary:
+    summary = msgspec.convert(outcome.summary, ReplaySummary)
+    summary.name = options.name
+    summary.compiled = compiled
+    summary.devices = list(options.devices)
+    summary.asked = None if options.asked is None else list(options.asked)
+    summary.resumed = options.resume
+    summary.placement = options.placement
+    summary.messages = outcome.messages.splitlines()
     if not options.is_dry_run:
-        summary["budget"] = check_budget(summary, parse_budget(options.budget))
-    summary["messages"] = outcome.messages.splitlines()
-    summary["warnings"] = [] if options.is_dry_run else find_doubts(outcome.summary, compiled)
+        summary.budget = check_budget(summary, parse_budget(options.budget))
+        summary.warnings = find_warnings(summary)
     return summary

@@ -9,6 +9,7 @@ from typing import Any
 from tracekit.choices import LatePolicy, Pace, check_choice
 from tracekit.errors import UsageError
 from tracekit.replay.compiler import PlanReport
+from tracekit.replay.summary import ABSENT, BudgetResult, ReplaySummary
 from tracekit.units import format_duration, parse_duration
 
 
@@ -77,21 +78,23 @@ class Schedule:
             )
 
 
-def requests_handled(summary: Mapping[str, Any]) -> int:
+def requests_handled(summary: ReplaySummary) -> int:
     """Return how many requests of the plan an earlier run left behind it, its own start included.
 
     In a closed loop requests go out in another order than the plan's: what stands behind the first
     one that is left is done again. Raises UsageError when it was not interrupted.
     """
-    counts = summary["counts"]
-    if summary["outcome"] != "interrupted" or not counts["not_reached"]:
+    counts = summary.counts
+    if summary.outcome != "interrupted" or not counts.not_reached:
         raise UsageError(
-            f"--resume {summary['name']}: that replay reached its end, nothing is left to do",
+            f"--resume {summary.name}: that replay reached its end, nothing is left to do",
             hint="replay again without --resume",
         )
-    window = summary["window"]
+    window = summary.window
     # Summaries before the look-ahead of closed loops have no "next".
-    return int(window.get("next", window["first"] + counts["planned"] - counts["not_reached"]))
+    if window.next is ABSENT:
+        return window.first + counts.planned - counts.not_reached
+    return window.next
 
 
 STEPS = ("p50", "p90", "p99", "p99.9", "max", "mean")
@@ -115,29 +118,29 @@ def parse_budget(entries: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def check_budget(summary: Mapping[str, Any], budget: Mapping[str, int]) -> list[dict[str, Any]]:
+def check_budget(summary: ReplaySummary, budget: Mapping[str, int]) -> list[BudgetResult]:
     """Return each measure with its limit, what it was, and whether that is within it."""
-    if budget and summary["issue_error"] is None:
+    if budget and summary.issue_error is None:
         raise UsageError("--budget: there are no times to keep with --pace fast")
     return [
-        {"measure": name, "limit_ns": limit, "found_ns": found, "is_kept": found <= limit}
+        BudgetResult(measure=name, limit_ns=limit, found_ns=found, is_kept=found <= limit)
         for name, limit in budget.items()
         for found in [_measure(summary, name)]
     ]
 
 
-def missed(kept: Sequence[Mapping[str, Any]]) -> str:
-    """Say which limits were not kept; empty when all were."""
+def missed(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return which limits were not kept; empty when all were."""
     return ", ".join(
-        f"{entry['measure']} {format_duration(entry['found_ns'])}, over"
-        f" {format_duration(entry['limit_ns'])}"
-        for entry in kept
-        if not entry["is_kept"]
+        f"{one['measure']} {format_duration(one['found_ns'])},"
+        f" over {format_duration(one['limit_ns'])}"
+        for one in results
+        if not one["is_kept"]
     )
 
 
-def _measure(summary: Mapping[str, Any], name: str) -> float:
+def _measure(summary: ReplaySummary, name: str) -> float:
     if name in STEPS:
-        return float(summary["issue_error"][f"{name.replace('.', '_')}_ns"])
+        return float(getattr(summary.issue_error, f"{name.replace('.', '_')}_ns"))
     key = {"duration": "duration_error_ns", "drift": "drift_ns"}[name]
-    return abs(float(summary["timing"][key]))
+    return abs(float(getattr(summary.timing, key)))

@@ -141,8 +141,8 @@ class Source:
     def _merge(self, rows: Rows) -> Rows:
         """Add merged requests to the one that carried them, and drop them.
 
-        A merged request waits only for a carrier that stands further on in the table; if its
-        carrier is gone, or was never issued, it is counted as an orphan. The rows stand in order of
+        A merged request waits only for a merge target that stands further on in the table; if its
+        target is gone, or was never issued, it is counted as an orphan. The rows stand in order of
         their ids.
         """
         merged = np.flatnonzero(rows["merged_into"] >= 0)
@@ -151,17 +151,17 @@ class Source:
         ids = rows["request_id"]
         into = rows["merged_into"][merged]
         for _ in range(CHAIN_MAX):
-            carrier = np.minimum(np.searchsorted(ids, into), len(ids) - 1)
-            is_found = ids[carrier] == into
-            # A carrier may itself be merged: pass on to its own carrier until none is.
-            is_chained = is_found & (rows["merged_into"][carrier] >= 0)
+            target = np.minimum(np.searchsorted(ids, into), len(ids) - 1)
+            is_found = ids[target] == into
+            # A merge target may itself be merged: pass on to its own target until none is.
+            is_chained = is_found & (rows["merged_into"][target] >= 0)
             if not is_chained.any():
                 break
-            into[is_chained] = rows["merged_into"][carrier[is_chained]]
+            into[is_chained] = rows["merged_into"][target[is_chained]]
         is_found &= ~is_chained
-        found, carrier = merged[is_found], carrier[is_found]
-        np.add.at(rows["length_bytes"], carrier, rows["length_bytes"][found])
-        np.minimum.at(rows["sector"], carrier, rows["sector"][found])
+        found, target = merged[is_found], target[is_found]
+        np.add.at(rows["length_bytes"], target, rows["length_bytes"][found])
+        np.minimum.at(rows["sector"], target, rows["sector"][found])
         is_orphan = ~is_found & (into <= ids[-1])
         self.orphans += int(is_orphan.sum())
         is_kept = np.ones(len(rows), bool)

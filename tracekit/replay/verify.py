@@ -15,13 +15,15 @@ from msgspec import to_builtins
 from tracekit import query
 from tracekit.devices import choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
-from tracekit.metadata import read_object
+from tracekit.metadata import Record
 from tracekit.model.answer import ANSWER, Recommendation, choose_answer, read_recommendation
 from tracekit.model.prediction import Prediction, first_requests, predict, requests_for, span_ns
 from tracekit.replay.emulated import ENGINE as EMULATED
+from tracekit.replay.player import PlayerOptions
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
 from tracekit.replay.schedule import Schedule
+from tracekit.replay.summary import ReplaySummary, content_of, read_summary
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import VERIFICATION
 from tracekit.units import format_duration, format_size
@@ -92,6 +94,47 @@ BASE, PLACED = "verify-base", "verify-placement"
 OF_ADVICE = ("base_profile", "nvm_profile", "level", "queueing")
 
 
+class Predicted(Record):
+    """What the model says for the requests that were replayed."""
+
+    base_ns: int
+    placed_ns: int
+    gain_ratio: float
+
+
+class Measured(Record):
+    """Medians over the repeats, and the range of the gains."""
+
+    base_ns: int
+    placed_ns: int
+    gain_ratio: float
+    gain_low_ratio: float
+    gain_high_ratio: float
+    repeats: int
+
+
+class Verification(Record):
+    """The content of verification.json, to which `headline` is added."""
+
+    predicted: Predicted
+    measured: Measured
+    base_error_ratio: float
+    placed_error_ratio: float | None
+    gain_error_ratio: float
+    tolerance_ratio: float
+    is_held: bool
+    answer: dict[str, Any]
+    requests: int
+    trace_requests: int
+    engine: str
+    base_profile: str
+    nvm_profile: str
+    level: str
+    queueing: str
+    cut_requests: int
+    pieces: int
+
+
 @dataclass(frozen=True)
 class VerifyOptions:
     """What to replay, where, how often, and how far off the model may be (a ratio, 0 to 1)."""
@@ -102,7 +145,7 @@ class VerifyOptions:
     tolerance_ratio: float = 0.05
     targets: tuple[str, ...] = ()
     engine: str = EMULATED
-    arguments: tuple[str, ...] = ()
+    write_to: tuple[str, ...] = ()
     profiles: Path | None = None
 
     def __post_init__(self) -> None:
@@ -138,11 +181,10 @@ def verify(
     advice = read_recommendation(folder)
     _check_profiles(advice, options.profiles)
     answer = choose_answer(advice, options.placement)
-    total = int(folder.info.counts["requests"])
     lasts_ns = answer.base_elapsed_ns
     if advice.is_open:
         lasts_ns = span_ns(folder.require("requests", made_by="parse"))
-    count = requests_for(total, lasts_ns, seconds=options.seconds)
+    count = requests_for(int(folder.info.counts["requests"]), lasts_ns, seconds=options.seconds)
     with first_requests(folder, count) as part:
         predicted = predict(part, advice, answer=answer)
         runs: Runs = []
@@ -151,15 +193,16 @@ def verify(
                 on_run("base and placement", number, options.repeats)
             runs.append(_run_both(part, advice, options))
         summaries = [_keep(part, folder, name) for name in (BASE, PLACED)]
-    result = _judged(runs, predicted, options=options)
-    result |= {
-        "answer": to_builtins(answer),
-        "requests": count,
-        "trace_requests": total,
-        "engine": options.engine,
+    verification = Verification(
+        **_judged(runs, predicted, options=options),
+        answer=to_builtins(answer),
+        requests=count,
+        trace_requests=int(folder.info.counts["requests"]),
         **{key: getattr(advice, key) for key in OF_ADVICE},
-        **{key: summaries[1]["compiled"][key] for key in ("cut_requests", "pieces")},
-    }
+        cut_requests=summaries[1].compiled.cut_requests,
+        pieces=summaries[1].compiled.pieces,
+    )
+    result = content_of(verification)
     result["headline"] = says(result)
     write_table(folder.table(TABLE), _table(runs, predicted.base_ns, predicted.placed_ns))
     write_json(folder.path / RESULT, result)
@@ -196,16 +239,18 @@ def _replay_options(
     advice: Recommendation, options: VerifyOptions, *, name: str, targets: Texts, devices: Texts
 ) -> ReplayOptions:
     # One after the other, or each at its time with as many in flight as come.
-    depth = () if advice.is_open else ("--depth", "1")
     return ReplayOptions(
         name=name,
         level=advice.level,
-        engine=options.engine,
-        schedule=Schedule(pace="trace" if advice.is_open else "fast"),
-        targets=targets,
+        player=PlayerOptions(
+            engine=options.engine,
+            schedule=Schedule(pace="trace" if advice.is_open else "fast"),
+            depth=None if advice.is_open else 1,
+            target=targets,
+            write_to=options.write_to,
+        ),
         devices=devices,
         profiles=options.profiles,
-        arguments=(*depth, *options.arguments),
         overwrite=True,
     )
 
@@ -231,13 +276,13 @@ def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int
     return round(float(answered[options.name]["response_avg_ns"]))
 
 
-def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> Mapping[str, Any]:
+def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
     """Move a replay to the trace that it is of; return its summary."""
     place = folder.path / "replays" / name
     place.parent.mkdir(exist_ok=True)
     shutil.rmtree(place, ignore_errors=True)
     shutil.move(part.path / "replays" / name, place)
-    return read_object(place / "summary.json", hint="verify again")
+    return read_summary(place / "summary.json")
 
 
 def _judged(
@@ -248,18 +293,21 @@ def _judged(
     measured = (median(base for base, _ in runs), median(placed for _, placed in runs))
     gain = 1 - measured[1] / measured[0]
     return {
-        "predicted": to_builtins(predicted),
-        "measured": {
-            "base_ns": round(measured[0]),
-            "placed_ns": round(measured[1]),
-            "gain_ratio": gain,
-            "gain_low_ratio": gains[0],
-            "gain_high_ratio": gains[-1],
-            "repeats": len(runs),
-        },
+        "predicted": Predicted(
+            base_ns=base_ns, placed_ns=placed_ns, gain_ratio=predicted.gain_ratio
+        ),
+        "measured": Measured(
+            base_ns=round(measured[0]),
+            placed_ns=round(measured[1]),
+            gain_ratio=gain,
+            gain_low_ratio=gains[0],
+            gain_high_ratio=gains[-1],
+            repeats=len(runs),
+        ),
         "base_error_ratio": measured[0] / base_ns - 1,
         "placed_error_ratio": measured[1] / placed_ns - 1 if placed_ns else None,
         "gain_error_ratio": gain - predicted.gain_ratio,
+        "engine": options.engine,
         "tolerance_ratio": options.tolerance_ratio,
         "is_held": abs(gain - predicted.gain_ratio) <= options.tolerance_ratio,
     }
@@ -267,9 +315,9 @@ def _judged(
 
 def _table(runs: Runs, base_ns: int, placed_ns: int) -> Any:
     rows = [
-        {"repeat": number, "devices": devices, "predicted_ns": told, "measured_ns": took}
+        {"repeat": number, "devices": devices, "predicted_ns": predicted_ns, "measured_ns": took}
         for number, pair in enumerate(runs, 1)
-        for devices, told, took in zip(
+        for devices, predicted_ns, took in zip(
             ("base", "placement"), (base_ns, placed_ns), pair, strict=True
         )
     ]

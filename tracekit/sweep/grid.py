@@ -213,10 +213,6 @@ def _disk(text: str) -> Disk:
         raise UsageError(f"--target {LAB}{text}: {reason}", hint=error.hint or LAB_HINT) from None
 
 
-CALL_SIZES = ("io_size", "append_size")
-"""What `io_size` of a sweep sets: the study names one size for reading and writing calls."""
-
-
 @dataclass(frozen=True)
 class Timing:
     """How each run goes, in ns: measured time, time before it, and what becomes of caches."""

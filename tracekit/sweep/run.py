@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec import UNSET, UnsetType
 
 from tracekit._native import PROGRAM
 from tracekit._native.players import (
@@ -25,7 +27,7 @@ from tracekit._native.players import (
 from tracekit.arrow import words_of
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.session import Ended, Job, session
-from tracekit.metadata import read_object
+from tracekit.metadata import Record, read_object, validate
 from tracekit.plans.file_plan import NO_STEP, OPERATIONS
 from tracekit.store import (
     TraceFolder,
@@ -35,7 +37,7 @@ from tracekit.store import (
     write_json,
     write_table,
 )
-from tracekit.sweep.grid import MEMORY_MIB, Guest, Memory, Run
+from tracekit.sweep.grid import MEMORY_MIB, Guest, Memory, Run, Timing
 from tracekit.tables import FILE_RUNS, SWEEP_OPERATIONS
 from tracekit.units import format_duration
 from tracekit.workload.file_plan import write_personality
@@ -53,7 +55,7 @@ def run_in_guest(
     tell: Callable[[str], None],
     results: Path | None = None,
 ) -> tuple[Outcome, dict[str, Any]]:
-    """Boot a guest, run the plan on its file system, and return what the program and lab said.
+    """Boot a guest, run the plan on its file system, and return what the program and lab reported.
 
     `results` becomes the file with a record an operation, which the guest leaves.
 
@@ -66,12 +68,12 @@ def run_in_guest(
             arguments = [*arguments, "--results", f"$LAB_OUT/{results.name}"]
         job = _job(guest, share, plan.name, arguments)
         with session(job, on_step=tell) as ended:
-            told = {"accelerator": ended.accelerator, "exact": guest.is_exact}
+            lab = {"accelerator": ended.accelerator, "exact": guest.is_exact}
             medium = {"medium": vars(guest.medium)} if guest.medium else {}
             outcome = _outcome(ended)
             if results:
                 shutil.copy(ended.folder / "files" / results.name, results)
-            return outcome, {**told, "memory_mib": MEMORY_MIB, **medium}
+            return outcome, {**lab, "memory_mib": MEMORY_MIB, **medium}
 
 
 def _job(guest: Guest, share: Path, plan: str, arguments: Sequence[str]) -> Job:
@@ -96,8 +98,8 @@ def _outcome(ended: Ended) -> Outcome:
         text = "; ".join(lines) or f"status {ended.exit_status}, and nothing was said"
         kind = UsageError if ended.exit_status == USAGE else TracekitError
         raise kind(f"in the guest: {text}")
-    told = (ended.folder / "files" / SUMMARY).read_text(errors="backslashreplace")
-    return Outcome(json.loads(told), messages, ended.exit_status == PARTIAL)
+    summary = (ended.folder / "files" / SUMMARY).read_text(errors="backslashreplace")
+    return Outcome(json.loads(summary), messages, ended.exit_status == PARTIAL)
 
 
 PLACE = "files/operations"
@@ -119,48 +121,60 @@ def _batches(results: Path, steps: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, schema=SWEEP_OPERATIONS)
 
 
-Result = Mapping[str, Any]
+class RunRecord(Record, kw_only=True):
+    """The content of files/runs/*.json: a run's options, what the program reported, and the lab."""
+
+    run_id: str
+    personality: str
+    target: str
+    directory: str
+    is_dax: bool | UnsetType = UNSET
+    run: int
+    threads: int
+    settings: dict[str, Any]
+    definition: str | UnsetType = UNSET
+    timing_asked: Timing
+    summary: dict[str, Any]
+    """Some keys of the program's summary."""
+    directory_told: dict[str, Any] | UnsetType = UNSET
+    preparation: dict[str, Any] | UnsetType = UNSET
+    lab: dict[str, Any] | UnsetType = UNSET
+    memory: dict[str, Any] | UnsetType = UNSET
 
 
-def told_settings(results: Sequence[Result]) -> list[dict[str, Any]]:
+def run_settings(results: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """Return the settings of each run: its parameters, and what its personality's runs differ in.
 
-    That is named as the option that asks for it; a definition that was changed by its digest. Runs
-    of versions that did not write a definition count as of the only one that is known.
+    That is named as its option; a definition that was changed by its digest. Runs of versions that
+    did not write a definition count as of the only one that is known.
     """
-    conditions = [dict(_conditions(result)) for result in results]
+    environments = [dict(_run_environment(result)) for result in results]
     values: dict[tuple[str, str], set[Any]] = {}
-    for result, found in zip(results, conditions, strict=True):
+    for result, found in zip(results, environments, strict=True):
         for key, value in found.items():
-            values.setdefault((result["personality"], key), set()).add(value)
+            values.setdefault((result.personality, key), set()).add(value)
     return [
-        dict(result["settings"])
-        | {
-            key: value
-            for key, value in found.items()
-            if len(values[result["personality"], key]) > 1
-        }
-        for result, found in zip(results, conditions, strict=True)
+        dict(result.settings)
+        | {key: value for key, value in found.items() if len(values[result.personality, key]) > 1}
+        for result, found in zip(results, environments, strict=True)
     ]
 
 
-def _conditions(result: Result) -> Iterator[tuple[str, Any]]:
-    asked = result["timing_asked"]
-    yield "--cache", asked["cache"]
-    yield "--seed", asked["seed"]
-    yield "--duration", f"{asked['duration_ns'] / 1e9:.9g}s"
-    yield "--warm-up", f"{asked['warm_up_ns'] / 1e9:.9g}s"
-    if "lab" in result:
-        yield "--exact", "yes" if result["lab"]["exact"] else "no"
-    if "definition" in result:
-        yield "definition", result["definition"]
+def _run_environment(result: RunRecord) -> Iterator[tuple[str, Any]]:
+    timing = result.timing_asked
+    yield "--cache", timing.cache
+    yield "--seed", timing.seed
+    yield "--duration", f"{timing.duration_ns / 1e9:.9g}s"
+    yield "--warm-up", f"{timing.warm_up_ns / 1e9:.9g}s"
+    if result.lab is not UNSET:
+        yield "--exact", "yes" if result.lab["exact"] else "no"
+    if result.definition is not UNSET:
+        yield "definition", result.definition
 
 
-def check_places(results: Sequence[Result], runs: Sequence[Run]) -> None:
+def check_places(results: Sequence[RunRecord], runs: Sequence[Run]) -> None:
     """Raise UsageError when a target of that name was another place in the runs that are there."""
-    known = {
-        result["target"]: _place(result["directory"], result.get("memory")) for result in results
-    }
+    known = {result.target: _place(result.directory, result.memory or None) for result in results}
     for target in {run.target.name: run.target for run in runs}.values():
         memory = target.memory
         medium = {"medium": vars(memory.medium)} if memory and memory.medium else {}
@@ -189,27 +203,27 @@ LAB_DAX = "lab:dax="  # of runs that an older version made, which did not write 
 ResultRow = dict[str, Any]
 
 
-def of_run(run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | None) -> ResultRow:
-    """Return what is kept of a run: how it was asked for, what the program told, and the lab."""
-    parameters = run.personality.parameters
+def of_run(run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | None) -> RunRecord:
+    """Return what is kept of a run."""
+    memory = run.target.memory
     kept = ("outcome", "ended_by", "counts", "timing", "steps", "errors", "timeline")
-    return {
-        "run_id": run.run_id,
-        "personality": run.personality.name,
-        "target": run.target.name,
-        "directory": str(run.target.directory),
-        "is_dax": run.target.is_dax,
-        "run": run.number,
-        "threads": run.personality.threads,
-        "settings": dict(parameters),
-        "definition": run.personality.definition,
-        "timing_asked": vars(run.timing),
-        "summary": {key: summary[key] for key in kept},
-        "directory_told": summary["directory"],
-        "preparation": summary["preparation"],
-        **({"lab": dict(lab)} if lab else {}),
-        **({"memory": _of_memory(memory)} if (memory := run.target.memory) else {}),
-    }
+    return RunRecord(
+        run_id=run.run_id,
+        personality=run.personality.name,
+        target=run.target.name,
+        directory=str(run.target.directory),
+        is_dax=run.target.is_dax,
+        run=run.number,
+        threads=run.personality.threads,
+        settings=dict(run.personality.parameters),
+        definition=run.personality.definition,
+        timing_asked=run.timing,
+        summary={key: summary[key] for key in kept},
+        directory_told=summary["directory"],
+        preparation=summary["preparation"],
+        lab=dict(lab) if lab else UNSET,
+        memory=_of_memory(memory) if memory else UNSET,
+    )
 
 
 def _of_memory(memory: Memory) -> ResultRow:
@@ -217,26 +231,19 @@ def _of_memory(memory: Memory) -> ResultRow:
     return {"stands_for_dax": memory.stands_for_dax, **medium}
 
 
-def write_runs(path: Path, results: Sequence[Mapping[str, Any]]) -> None:
+def write_runs(path: Path, results: Sequence[RunRecord]) -> None:
     """Write the table FILE_RUNS of all results."""
-    settings = told_settings(results)
+    settings = run_settings(results)
     rows = [row for pair in zip(results, settings, strict=True) for row in _rows(*pair)]
     write_table(path, pa.Table.from_pylist(rows, FILE_RUNS))
 
 
-def _rows(result: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[ResultRow]:
-    summary = result["summary"]
+def _rows(result: RunRecord, settings: Mapping[str, Any]) -> Iterator[ResultRow]:
+    summary = result.summary
     counts = summary["counts"]
-    restored_ns = counts["untimed_ns"] / result["threads"]
+    restored_ns = counts["untimed_ns"] / result.threads
     elapsed_ns = max(round(summary["timing"]["elapsed_ns"] - restored_ns), 1)
-    same = {key: result[key] for key in ("run_id", "personality", "target", "run", "threads")} | {
-        "is_dax": result.get("is_dax", result["directory"].startswith(LAB_DAX)),
-        "files": _whole(settings.get("files")),
-        "io_bytes": _whole(settings.get("io_size")),
-        "settings": json.dumps(settings, sort_keys=True),
-        "outcome": summary["outcome"],
-        "elapsed_ns": elapsed_ns,
-    }
+    same = _same_of_steps(result, settings, elapsed_ns=elapsed_ns)
     times = [_sum_ns(step) for step in summary["steps"]]
     total_ns = sum(times)
     done = sum(step["done"] for step in summary["steps"])
@@ -263,6 +270,22 @@ def _rows(result: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[Re
                 **{key: latency.get(key) for key in STEPS},
             }
         )
+
+
+def _same_of_steps(result: RunRecord, settings: Mapping[str, Any], *, elapsed_ns: int) -> ResultRow:
+    return {
+        "run_id": result.run_id,
+        "personality": result.personality,
+        "target": result.target,
+        "run": result.run,
+        "threads": result.threads,
+        "is_dax": result.directory.startswith(LAB_DAX) if result.is_dax is UNSET else result.is_dax,
+        "files": _whole(settings.get("files")),
+        "io_bytes": _whole(settings.get("io_size")),
+        "settings": json.dumps(settings, sort_keys=True),
+        "outcome": result.summary["outcome"],
+        "elapsed_ns": elapsed_ns,
+    }
 
 
 def _rates(done: int, moved: int, elapsed_ns: int) -> ResultRow:
@@ -313,8 +336,8 @@ def sweep(
 
     `replace` removes what a run kept on a target; `again` makes runs that are there anew;
     `keeps_operations` keeps a row an operation, and makes runs anew that have none. A run that
-    fails is told and the next one goes on; an interruption ends the sweep. Raises UsageError for a
-    folder that is another thing, and for a target whose name was another place there.
+    fails is reported and the next one begins; an interruption ends the sweep. Raises UsageError for
+    a folder that is another thing, and for a target whose name was another place there.
     """
     folder = measurement_folder(output)
     place = folder.path / RUNS
@@ -362,15 +385,17 @@ def _run_all(
             if done:
                 table = folder.path / PLACE / f"{run.run_id}.parquet"
                 write_operations(table, done, steps=run.personality.labels)
-            write_json(folder.path / RUNS / f"{run.run_id}.json", result)
+            write_json(folder.path / RUNS / f"{run.run_id}.json", msgspec.to_builtins(result))
     return missing
 
 
-def read_runs(folder: TraceFolder) -> list[Mapping[str, Any]]:
-    """Return what each run of the folder left, in order of their names."""
+def read_runs(folder: TraceFolder) -> list[RunRecord]:
+    """Return the runs of the folder, in order of their names."""
     hint = "remove the file and sweep again"
     files = sorted((folder.path / RUNS).glob("*.json"))
-    return [read_object(file, hint=hint) for file in files]
+    return [
+        validate(read_object(file, hint=hint), RunRecord, file=file, hint=hint) for file in files
+    ]
 
 
 def words(run: Run) -> str:
@@ -383,28 +408,20 @@ def words(run: Run) -> str:
 
 def _run_one(
     run: Run, scratch: Path, *, replace: bool, tell: Tell, results: Path | None
-) -> dict[str, Any] | None:
+) -> RunRecord | None:
     """Make the plan, unless the run before had the same, and run it; None: interrupted."""
     plan = scratch / "plan.bin"
     key = scratch / "plan.json"
     medium = run.target.medium
-    told = json.dumps([repr(run.personality), run.timing.seed, repr(medium)])
-    if not key.is_file() or key.read_text() != told:
+    content = json.dumps([repr(run.personality), run.timing.seed, repr(medium)])
+    if not key.is_file() or key.read_text() != content:
         key.unlink(missing_ok=True)
         write_personality(run.personality, plan, seed=run.timing.seed, medium=medium)
-        key.write_text(told)
+        key.write_text(content)
     timing = run.timing
-    arguments = [
-        "--repeat",
-        "0",
-        "--duration-ns",
-        str(timing.duration_ns),
-        "--warm-up-ns",
-        str(timing.warm_up_ns),
-        "--cache",
-        timing.cache,
-        *(["--replace"] if replace else []),
-    ]
+    arguments = ["--repeat", "0", "--duration-ns", str(timing.duration_ns)]
+    arguments += ["--warm-up-ns", str(timing.warm_up_ns), "--cache", timing.cache]
+    arguments += ["--replace"] if replace else []
     outcome, lab = _run_plan(run, plan, arguments, tell=tell, results=results)
     if outcome and outcome.summary["outcome"] == FULL:
         raise TracekitError(_full(run, outcome.summary))

@@ -76,9 +76,9 @@ def find_verdicts(folder: TraceFolder) -> list[dict[str, Any]]:
 def stand_ins(folder: TraceFolder) -> list[str]:
     """Return a sentence for each target that only stands for DAX: what it leaves out."""
     found = {
-        run["target"]: run["memory"].get("medium")
+        run.target: run.memory.get("medium")
         for run in read_runs(folder)
-        if run.get("memory", {}).get("stands_for_dax")
+        if run.memory and run.memory.get("stands_for_dax")
     }
     return [_stand_in(target, medium) for target, medium in sorted(found.items())]
 
@@ -235,17 +235,17 @@ def headline(folder: TraceFolder) -> list[str]:
         place = f"{row['personality']} on {row['target']}, {name}"
         lines.append(f"  {place}: {rate(row)}{_most(steps)}")
     verdicts = find_verdicts(folder)
-    told = [*summarize_verdicts(verdicts), *stand_ins(folder)] if verdicts else []
-    return [*lines, *failures(folder), *told]
+    dax = [*summarize_verdicts(verdicts), *stand_ins(folder)] if verdicts else []
+    return [*lines, *failures(folder), *dax]
 
 
 def failures(folder: TraceFolder) -> list[str]:
     """Return a line for each error of each operation, with how often it came in all runs."""
     counts: Counter[tuple[str, str, str, str]] = Counter()
     for result in read_runs(folder):
-        for error in result["summary"]["errors"]:
+        for error in result.summary["errors"]:
             meaning = f"{error['meaning']} ({error['name']})"
-            key = (result["personality"], result["target"], error["operation"], meaning)
+            key = (result.personality, result.target, error["operation"], meaning)
             counts[key] += error["count"]
     return [
         f"  {personality} on {target}: {operation} failed {count:,} times: {meaning}"

@@ -49,7 +49,7 @@ ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 @dataclass
-class _Told:
+class _Changes:
     """What fio does otherwise, each once, in words."""
 
     lines: list[str] = field(default_factory=list)
@@ -64,8 +64,8 @@ def write_job(profile: Profile, output: Path, *, extent: Extent) -> dict[str, An
 
     Raise InputError for a profile of which fio can hold nothing.
     """
-    told = _Told()
-    sections = list(_sections(profile, extent, told))
+    changes = _Changes()
+    sections = list(_sections(profile, extent, changes))
     if not sections:
         raise InputError(f"{profile.file}: fio can hold none of its requests")
     text = HEAD.format(
@@ -77,31 +77,31 @@ def write_job(profile: Profile, output: Path, *, extent: Extent) -> dict[str, An
         direct=int(profile.is_direct),
         seed=extent.seed,
     )
-    text += "".join(f"# fio differs: {line}\n" for line in told.lines)
+    text += "".join(f"# fio differs: {line}\n" for line in changes.lines)
     for name, options in sections:
         text += f"\n[{name}]\n" + "".join(f"{key}={value}\n" for key, value in options.items())
     with beside(output) as part:
         part.write_text(text)
-    return {"sections": len(sections), "changed": told.lines}
+    return {"sections": len(sections), "changed": changes.lines}
 
 
 def _sections(
-    profile: Profile, extent: Extent, told: _Told
+    profile: Profile, extent: Extent, changes: _Changes
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, stream in enumerate(profile.streams, 1):
         rate = NS / mean_gap_ns(stream.arrival)
-        _tell_arrival(stream.arrival, told)
+        _note_arrival(stream.arrival, changes)
         for place, request in enumerate(stream.requests, 1):
             if request.operation == "flush":
-                told.add("flushes are left out")
+                changes.add("flushes are left out")
                 continue
             if request.share == 0:
                 continue
             options = {
                 "offset": stream.start_bytes,
                 "size": stream.size_bytes,
-                **_how(request, told),
-                **_when(profile, request.share * rate, told=told, arrival=stream.arrival),
+                **_how(request, changes),
+                **_when(profile, request.share * rate, changes=changes, arrival=stream.arrival),
                 **_how_long(profile, stream, request, extent),
             }
             role = "" if stream.role == "unknown" else stream.role
@@ -109,32 +109,32 @@ def _sections(
             yield ODD.sub("-", "-".join(word for word in words if word)), options
 
 
-def _tell_arrival(arrival: Arrival, told: _Told) -> None:
+def _note_arrival(arrival: Arrival, changes: _Changes) -> None:
     if arrival.gap.kind != EXPONENTIAL or arrival.correlation:
-        told.add("gaps are of one mean and exponential or even")
+        changes.add("gaps are of one mean and exponential or even")
     if arrival.burst is not None:
-        told.add("requests come one by one, not in bursts")
+        changes.add("requests come one by one, not in bursts")
     if arrival.phases:
-        told.add("phases are one mean rate")
+        changes.add("phases are one mean rate")
 
 
-def _how(request: Request, told: _Told) -> dict[str, Any]:
+def _how(request: Request, changes: _Changes) -> dict[str, Any]:
     is_random = request.run is not None and request.begins != "on" and request.circle is None
     if request.then:
-        told.add("which kind comes behind which is left to chance")
+        changes.add("which kind comes behind which is left to chance")
     if request.circle is not None:
-        told.add("what goes round does so in its whole part, each kind by itself")
+        changes.add("what goes round does so in its whole part, each kind by itself")
     options: dict[str, Any] = {"rw": f"{'rand' if is_random else ''}{request.operation}"}
     length = _run_length(request)
     if is_random and length >= 1.5:
         options["rw"] += f":{round(length)}"
         if request.run and request.run.kind != CONSTANT:
-            told.add("runs have their mean length")
-    options |= _sizes(request, told)
+            changes.add("runs have their mean length")
+    options |= _sizes(request, changes)
     if is_random:
-        options |= _places(request, told)
+        options |= _places(request, changes)
     if request.flags:
-        told.add("flags such as FUA are left out")
+        changes.add("flags such as FUA are left out")
     return options
 
 
@@ -143,7 +143,7 @@ def _run_length(request: Request) -> float:
     return 1.0 if request.run is None else mean(request.run)
 
 
-def _sizes(request: Request, told: _Told) -> dict[str, Any]:
+def _sizes(request: Request, changes: _Changes) -> dict[str, Any]:
     size: Distribution = request.size
     if size.kind == CONSTANT:
         return {"bs": int(size.scale)}
@@ -153,12 +153,12 @@ def _sizes(request: Request, told: _Told) -> dict[str, Any]:
         ]
         whole = _percents(shares)
         if any(abs(100 * share - part) > 0.005 for share, part in zip(shares, whole, strict=True)):
-            told.add("shares of sizes are whole percents")
+            changes.add("shares of sizes are whole percents")
         parts = [
             f"{int(value)}/{part}" for value, part in zip(size.values, whole, strict=True) if part
         ]
         return {"bssplit": ":".join(parts), "blockalign": request.align_bytes}
-    told.add("sizes lie evenly between the least and the largest")
+    changes.add("sizes lie evenly between the least and the largest")
     span = f"{request.least_bytes}-{request.most_bytes}"
     return {"bsrange": span, "blockalign": request.align_bytes}
 
@@ -172,44 +172,44 @@ def _percents(shares: list[float]) -> list[int]:
     return percents
 
 
-def _places(request: Request, told: _Told) -> dict[str, Any]:
+def _places(request: Request, changes: _Changes) -> dict[str, Any]:
     locality: Locality = request.locality
     if locality.reuse_ratio or request.is_used:
-        told.add("places are not used again by their recency")
+        changes.add("places are not used again by their recency")
     if locality.kind == ZIPF:
-        told.add("Zipf's law is of places, not of blocks")
+        changes.add("Zipf's law is of places, not of blocks")
         exponent = locality.exponent if abs(locality.exponent - 1) > 1e-3 else 1.001
         return {"random_distribution": f"zipf:{exponent:g}", "norandommap": 1}
     if locality.kind == SHARES:
-        told.add("hot places lie together, from the start")
-        zones = ":".join(_zones(locality, told))
+        changes.add("hot places lie together, from the start")
+        zones = ":".join(_zones(locality, changes))
         return {"random_distribution": f"zoned:{zones}", "norandommap": 1}
     return {"norandommap": 1}
 
 
-def _zones(locality: Locality, told: _Told) -> Iterator[str]:
+def _zones(locality: Locality, changes: _Changes) -> Iterator[str]:
     """Yield requests/blocks in whole percents; parts of less than a percent of the blocks join."""
     to: dict[int, float] = {}
     for blocks, requests in zip(locality.blocks_to, locality.requests_to, strict=True):
         to[max(1, math.ceil(100 * blocks - 1e-9))] = requests
     if len(to) < len(locality.blocks_to):
-        told.add("hot places are at least one percent of all")
+        changes.add("hot places are at least one percent of all")
     shares = [after - before for before, after in pairwise((0.0, *to.values()))]
     widths = [after - before for before, after in pairwise((0, *to))]
     for requests, width in zip(_percents(shares), widths, strict=True):
         yield f"{requests}/{width}"
 
 
-def _when(profile: Profile, rate: float, *, told: _Told, arrival: Arrival) -> dict[str, Any]:
+def _when(profile: Profile, rate: float, *, changes: _Changes, arrival: Arrival) -> dict[str, Any]:
     if profile.pace == "fast":
-        told.add("each section keeps a queue of its own, whatever the shares")
+        changes.add("each section keeps a queue of its own, whatever the shares")
         return {"iodepth": profile.depth}
     if rate >= 1:
         if abs(round(rate) - rate) > 0.01 * rate:
-            told.add("rates are whole requests a second")
+            changes.add("rates are whole requests a second")
         process = "poisson" if arrival.gap.kind == EXPONENTIAL else "linear"
         return {"iodepth": profile.depth, "rate_iops": round(rate), "rate_process": process}
-    told.add("requests of less than one a second follow each other at the mean time")
+    changes.add("requests of less than one a second follow each other at the mean time")
     return {"iodepth": 1, "thinktime": round(1e6 / rate)}
 
 

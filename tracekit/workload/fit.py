@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from tracekit import store
 from tracekit._native.workload import RUN, Territory
 from tracekit.errors import UsageError
+from tracekit.metadata import Record
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES
 from tracekit.units import MIB, SECTOR_BYTES
@@ -38,39 +40,39 @@ from tracekit.workload.folder import write_folder
 from tracekit.workload.reader import read_profile
 from tracekit.workload.requests import Extent
 
-LEAST = 64  # requests; fewer may go on by chance
+LEAST = 64  # requests; fewer may be sequential by chance
 FEW, FEW_SHARE = 2, 0.001  # requests that may begin elsewhere
-HEADER = 0.01  # of the ring, before it
+HEADER = 0.01  # of the cyclic range, before it
 CONTINUES_RATIO = 0.9  # of the requests of a kind, where the stream's last one ended
 
 
 @dataclass(frozen=True)
-class Ring:
-    """Kinds that go round together, and the part of the region where they do."""
+class CyclicRange:
+    """Kinds that are cyclic together, and the part of the region where they do."""
 
     kinds: tuple[int, ...]
     first_sector: int
     sectors: int
 
 
-def find_ring(
+def find_cyclic_range(
     codes: Integers, start: Integers, *, sectors: Integers, region_sectors: int
-) -> Ring | None:
-    """Return the ring of requests in their order, None if there is none.
+) -> CyclicRange | None:
+    """Return the cyclic range of requests in their order, None if there is none.
 
-    Its requests go on one behind the other, whatever other kinds do between them, and begin again
-    at its lowest place when the next would pass the highest one; a few may begin elsewhere. A ring
-    that never went round may go on to the end of the region.
+    Its requests are sequential, whatever other kinds do between them, and begin again at
+    its lowest place when the next would pass the highest one; a few may begin elsewhere. A range
+    that was never completed may reach to the end of the region.
     """
     if not len(codes):
         return None
     end = start + sectors
-    goes_on = np.zeros(len(codes), bool)
-    goes_on[1:] = start[1:] == end[:-1]
+    is_sequential = np.zeros(len(codes), bool)
+    is_sequential[1:] = start[1:] == end[:-1]
     kinds = [
         kind
         for kind in np.unique(codes).tolist()
-        if goes_on[codes == kind].mean() >= CONTINUES_RATIO
+        if is_sequential[codes == kind].mean() >= CONTINUES_RATIO
     ]
     mine = np.isin(codes, kinds)
     start, end, sectors = start[mine], end[mine], sectors[mine]
@@ -78,7 +80,7 @@ def find_ring(
         return None
     breaks = np.flatnonzero(start[1:] != end[:-1]) + 1
     if not len(breaks):
-        return Ring(tuple(kinds), int(start[0]), region_sectors - int(start[0]))
+        return CyclicRange(tuple(kinds), int(start[0]), region_sectors - int(start[0]))
     high = int(end.max())
     is_full = end[breaks - 1] + sectors[breaks] > high
     if not is_full.any():
@@ -86,11 +88,11 @@ def find_ring(
     places, counts = np.unique(start[breaks][is_full], return_counts=True)
     low = int(places[np.argmax(counts)])
     odd = len(breaks) - int(counts.max())
-    # What lies before the ring is a header at most.
-    is_ring = low - int(start.min()) <= (high - low) * HEADER
-    if not is_ring or odd > max(FEW, len(start) * FEW_SHARE):
+    # What lies before the range is a header at most.
+    is_cyclic = low - int(start.min()) <= (high - low) * HEADER
+    if not is_cyclic or odd > max(FEW, len(start) * FEW_SHARE):
         return None
-    return Ring(tuple(kinds), low, high - low)
+    return CyclicRange(tuple(kinds), low, high - low)
 
 
 MOST_SIZES = 32
@@ -102,9 +104,9 @@ SURE = 0.95  # of the places are multiples of the alignment
 PAGE_SECTORS = 8
 STEPS = np.unique((2 ** (np.arange(0, 8 * 26) / 8)).astype(np.int64))
 # How a request begins: 1 more if on used pages. Those that begin elsewhere are kinds of their own
-# where the run goes on, with new pages or with used ones, and on used pages where they take
-# several: places differ by what is done there.
-ON, RESUMED, ELSEWHERE, GOES_ON, CIRCLE, FLUSHES, SEVERAL = 0, 2, 4, 6, 10, 11, 8
+# where the next one is sequential, with new pages or with used ones, and on used pages where they
+# take several: places differ by what is done there.
+ON, RESUMED, ELSEWHERE, RUN_START, CYCLIC, FLUSHES, SEVERAL = 0, 2, 4, 6, 10, 11, 8
 MODES = 32
 BEGINS = ("on", "resumed", "elsewhere")
 PAGES = ("new", "used")
@@ -124,7 +126,7 @@ class Region:
     back: Integers
 
 
-def look_at(rows: Rows, *, first_sector: int, sectors: int) -> Region:
+def region_of(rows: Rows, *, first_sector: int, sectors: int) -> Region:
     """Return the region of rows in queue order, which lie in the sectors."""
     is_data = rows["operation"] != FLUSH
     runs = np.zeros(int(is_data.sum()), np.dtype(RUN))
@@ -146,7 +148,7 @@ class Places:
         self.start = np.where(is_data, region.rows["sector"][mine] - region.first_sector, 0)
         self.sectors = region.rows["sectors"][mine].astype(np.int64)
         self.back = region.back[mine]
-        self.ring = find_ring(
+        self.cyclic_range = find_cyclic_range(
             codes[is_data],
             self.start[is_data],
             sectors=self.sectors[is_data],
@@ -159,23 +161,23 @@ class Places:
         """Return how each request begins, with 1 more on pages that were used."""
         modes = np.full(len(codes), FLUSHES, np.int64)
         follows = is_data
-        if self.ring is not None:
-            goes_round = is_data & np.isin(codes, self.ring.kinds)
-            modes[goes_round] = CIRCLE
-            follows = is_data & ~goes_round
+        if self.cyclic_range is not None:
+            is_cyclic = is_data & np.isin(codes, self.cyclic_range.kinds)
+            modes[is_cyclic] = CYCLIC
+            follows = is_data & ~is_cyclic
         start, sectors = self.start[follows], self.sectors[follows]
         end = start + sectors
-        went_on, resumed = np.zeros(len(end), bool), np.zeros(len(end), bool)
-        went_on[1:] = start[1:] == end[:-1]
-        # What would pass the end of the region and is at its start went on, too.
-        went_on[1:] |= (start[1:] == 0) & (end[:-1] + sectors[1:] > region_sectors)
-        # A run begins where a request does not go on; it resumes where the last but one ended.
-        begin = np.flatnonzero(~went_on)
+        is_sequential, resumed = np.zeros(len(end), bool), np.zeros(len(end), bool)
+        is_sequential[1:] = start[1:] == end[:-1]
+        # What would pass the end of the region and is at its start is sequential, too.
+        is_sequential[1:] |= (start[1:] == 0) & (end[:-1] + sectors[1:] > region_sectors)
+        # A run begins where a request is not sequential; it resumes where the last but one ended.
+        begin = np.flatnonzero(~is_sequential)
         resumed[begin[2:]] = start[begin[2:]] == end[begin[1:-1] - 1]
         is_used = self.back[follows] > 0
-        how = np.where(went_on, ON, np.where(resumed, RESUMED, ELSEWHERE))
-        ahead = np.flatnonzero((how[:-1] == ELSEWHERE) & went_on[1:])
-        how[ahead] = GOES_ON + 2 * is_used[ahead + 1]
+        how = np.where(is_sequential, ON, np.where(resumed, RESUMED, ELSEWHERE))
+        ahead = np.flatnonzero((how[:-1] == ELSEWHERE) & is_sequential[1:])
+        how[ahead] = RUN_START + 2 * is_used[ahead + 1]
         pages = (end - 1) // PAGE_SECTORS - start // PAGE_SECTORS
         how[is_used & (how >= ELSEWHERE) & (pages > 0)] += SEVERAL
         modes[follows] = how + is_used
@@ -186,8 +188,8 @@ class Places:
         mine = self.kinds == kind
         mode = kind % MODES
         size = _sizes(self.sectors[mine] * SECTOR_BYTES)
-        if mode == CIRCLE and self.ring is not None:
-            return {"access": "circular", "size": size, "circle": _circle(self.ring)}
+        if mode == CYCLIC and self.cyclic_range is not None:
+            return {"access": "circular", "size": size, "circle": _circle(self.cyclic_range)}
         keys: dict[str, Any] = {
             "access": "following",
             "begins": BEGINS[min(mode, ELSEWHERE) // 2],
@@ -207,7 +209,7 @@ def kept_kinds(kinds: Integers) -> Integers:
     kept = kinds.copy()
     for kind, count in zip(found.tolist(), counts.tolist(), strict=True):
         mode = kind % MODES
-        if mode not in (CIRCLE, FLUSHES) and count < max(RARE, RARE_SHARE * len(kinds)):
+        if mode not in (CYCLIC, FLUSHES) and count < max(RARE, RARE_SHARE * len(kinds)):
             kept[kinds == kind] = kind - mode + ELSEWHERE + mode % 2
     return kept
 
@@ -227,10 +229,10 @@ def _distance(back: Integers) -> dict[str, Any]:
     return {"shares": [round(share, 6) for share in shares], "values": values}
 
 
-def _circle(ring: Ring) -> dict[str, str]:
+def _circle(cyclic: CyclicRange) -> dict[str, str]:
     return {
-        "start": f"{ring.first_sector * SECTOR_BYTES}",
-        "size": f"{ring.sectors * SECTOR_BYTES}",
+        "start": f"{cyclic.first_sector * SECTOR_BYTES}",
+        "size": f"{cyclic.sectors * SECTOR_BYTES}",
     }
 
 
@@ -292,15 +294,11 @@ MOST_KINDS = 9  # of data, beside flushes
 FLUSH = 2
 
 
-@dataclass(frozen=True)
-class KindFit:
-    """The keys of one [[request]], in the order of the file."""
+def fit_kinds(region: Region, mine: Flags) -> list[dict[str, Any]]:
+    """Return the keys of each [[request]] of a stream, in the order of the file.
 
-    keys: dict[str, Any]
-
-
-def fit_kinds(region: Region, mine: Flags) -> list[KindFit]:
-    """Return the kinds of a stream's requests: of the rows of its region those that are `mine`."""
+    The stream has those rows of its region that are `mine`.
+    """
     count = int(mine.sum())
     codes = _merged(
         region.rows["operation"][mine].astype(np.int64) * 32 + region.rows["flags"][mine]
@@ -324,7 +322,7 @@ def fit_kinds(region: Region, mine: Flags) -> list[KindFit]:
         if len(kinds) > 1:
             # What is last has nothing behind it: as likely as ever.
             keys["then"] = (behind[at] if behind[at].any() else counts).tolist()
-        found.append(KindFit(keys))
+        found.append(keys)
     return found
 
 
@@ -379,7 +377,7 @@ def fit_profile(requests: Requests, options: StreamOptions) -> Fitted:
     regions = _regions(requests)
     span_ns = float(rows["time_ns"][-1]) + 1
     streams, facts = [], []
-    looked: dict[int, Region] = {}
+    known_regions: dict[int, Region] = {}
     for region, process, mine in _streams(requests, options):
         first, start, size = regions[region]
         arrival = fit_arrival(
@@ -387,9 +385,11 @@ def fit_profile(requests: Requests, options: StreamOptions) -> Fitted:
         )
         # A trace of one region is not copied.
         here = rows["region"] == region if len(regions) > 1 else slice(None)
-        if region not in looked:
-            looked[region] = look_at(rows[here], first_sector=first, sectors=size // SECTOR_BYTES)
-        kinds = fit_kinds(looked[region], mine[here])
+        if region not in known_regions:
+            known_regions[region] = region_of(
+                rows[here], first_sector=first, sectors=size // SECTOR_BYTES
+            )
+        kinds = fit_kinds(known_regions[region], mine[here])
         role = requests.regions[region][1]
         stream: dict[str, Any] = {"role": role if role in ROLES else "unknown"}
         stream |= {} if process is None else {"process": process}
@@ -398,7 +398,7 @@ def fit_profile(requests: Requests, options: StreamOptions) -> Fitted:
             stream["phase"] = [
                 {"duration": f"{length}ns", "rate": rate} for length, rate in arrival.phases
             ]
-        stream["request"] = _exact_shares([dict(kind.keys) for kind in kinds])
+        stream["request"] = _exact_shares(kinds)
         streams.append(stream)
         facts.append({"role": stream["role"], "process": process, **arrival.facts})
     target = max(start + size for _, start, size in regions.values())
@@ -513,9 +513,22 @@ touched.
 """
 
 
+class FitResult(Record):
+    """The content of fidelity.json; `fidelity` has the rows of the table."""
+
+    trace: str
+    profile: str
+    asked: list[str]
+    requests: int
+    left_out: dict[str, int]
+    streams: list[dict[str, Any]]
+    fidelity: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    headline: list[str] = msgspec.field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class FitOptions:
-    """How to fit; `limit` is the most requests that are looked at."""
+    """How to fit; `limit` is the most requests that are read."""
 
     fit: StreamOptions = field(default_factory=StreamOptions)
     limit: int = LIMIT
@@ -549,22 +562,22 @@ def fit(
     text = _text(fitted, output, count, keeps_names=options.fit.keeps_names)
     with store.beside(output) as part:
         part.write_text(text, encoding="utf-8")
-    result: dict[str, Any] = {
-        "trace": str(folder.path),
-        "profile": str(output),
-        "asked": list(options.asked),
-        "requests": count,
-        "left_out": left_out,
-        "streams": fitted.facts,
-        "fidelity": [],
-        "headline": [],
-    }
+    result = FitResult(
+        trace=str(folder.path),
+        profile=str(output),
+        asked=list(options.asked),
+        requests=count,
+        left_out=left_out,
+        streams=fitted.facts,
+    )
     if options.compares:
         on_stage("compare")
-        result["fidelity"] = _compare(folder, output, options, count=count, span_ns=span_ns)
-        result["headline"] = headline(result["fidelity"])
-        store.write_json(folder.path / "fidelity.json", result)
-    return result
+        result.fidelity = _compare(folder, output, options, count=count, span_ns=span_ns)
+        result.headline = headline(result.fidelity)
+    content: dict[str, Any] = msgspec.to_builtins(result)
+    if options.compares:
+        store.write_json(folder.path / "fidelity.json", content)
+    return content
 
 
 def _text(fitted: Fitted, output: Path, count: int, *, keeps_names: bool) -> str:

@@ -38,8 +38,8 @@ def write_folder(
 ) -> TraceFolder:
     """Write a new trace folder of the profile's requests, with the profile beside them.
 
-    Raise InputError when no request comes in the time asked for, and before anything is made when
-    the disk has no room for the requests; of a time, for those that come in it on average.
+    Raise InputError when no request comes in the time, and before anything is made when
+    the disk has no free space for the requests; of a time, for those that come in it on average.
     """
     check_room(output, folder_bytes(profile, extent), hint=FEWER, is_estimate=True)
     table = _Table(profile, extent, on_rows)

@@ -1,4 +1,4 @@
-"""Makes what was asked of a work profile: a trace folder, a plan, or a job of fio."""
+"""Writes the requests of a work profile: a trace folder, a plan, or a job of fio."""
 
 from __future__ import annotations
 

@@ -65,11 +65,13 @@ class Keys:
         """Say whether the key is there."""
         return key in self._table
 
-    def wrong(self, key: str, says: str, *, hint: str = "") -> InputError | UsageError:
+    def wrong(self, key: str, problem: str, *, hint: str = "") -> InputError | UsageError:
         """Return the error of a value, with what is wrong about it."""
         if key in self._given_by:
-            return UsageError(f"{self._given_by[key]}: {self._table[key]!r} {says}", hint=hint)
-        return InputError(f"{self.place}, key '{key}': {self._table.get(key)!r} {says}", hint=hint)
+            return UsageError(f"{self._given_by[key]}: {self._table[key]!r} {problem}", hint=hint)
+        return InputError(
+            f"{self.place}, key '{key}': {self._table.get(key)!r} {problem}", hint=hint
+        )
 
     def value(self, key: str) -> Any:
         """Return the value; raise InputError when the key is missing."""

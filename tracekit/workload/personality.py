@@ -207,8 +207,8 @@ def open_personality(
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    told = json.dumps([content["files"], content["operation"]], sort_keys=True, default=str)
-    return hashlib.sha256(told.encode()).hexdigest()[:8]
+    content_text = json.dumps([content["files"], content["operation"]], sort_keys=True, default=str)
+    return hashlib.sha256(content_text.encode()).hexdigest()[:8]
 
 
 def _parameters(table: Any, place: str) -> dict[str, int | float]:

@@ -418,11 +418,11 @@ def _check_shares(place: str, requests: list[Request]) -> None:
     total = math.fsum(request.share for request in requests)
     if abs(total - 1) > SHARE_ERROR:
         shares = " + ".join(f"{request.share:g}" for request in requests)
-        told = f"shares of [[request]] are {shares} = {total:g}"
+        problem = f"shares of [[request]] are {shares} = {total:g}"
         if len(requests) == 1:
-            told = f"share of the only [[request]] is {total:g}"
+            problem = f"share of the only [[request]] is {total:g}"
         raise InputError(
-            f"{place}: the {told}, not 1",
+            f"{place}: the {problem}, not 1",
             hint=f"change key 'share': {abs(1 - total):g} is "
             + ("missing" if total < 1 else "too much"),
         )

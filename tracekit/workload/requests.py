@@ -40,7 +40,7 @@ class Extent:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Reject what cannot be."""
         if self.requests is not None and not 1 <= self.requests <= 1 << 40:
             raise UsageError(f"--requests {self.requests}: not a number from 1 to 2^40")
         if self.duration_ns == 0:
@@ -149,8 +149,8 @@ def write_plan(
 ) -> dict[str, Any]:
     """Write the plan; return counts and the time of the last request.
 
-    Raise InputError when no request comes in the time asked for, and before anything is made when
-    the disk has no room for the records; of a time, for those that come in it on average.
+    Raise InputError when no request comes in the time, and before anything is made when
+    the disk has no free space for the records; of a time, for those that come in it on average.
     """
     size_bytes = (
         block_plan.HEADER.itemsize + extent.expected_requests(profile) * block_plan.RECORD.itemsize
@@ -211,7 +211,7 @@ def target_need(path: Path, size_bytes: int) -> Need:
 def filled_file(path: Path, size_bytes: int, *, keep: bool) -> Iterator[Path]:
     """Make a file with random content of that size, and remove it afterwards unless `keep`.
 
-    Raise InputError before anything is written when the disk has no room for it.
+    Raise InputError before anything is written when the disk has no free space for it.
     """
     check_rooms([target_need(path, size_bytes)], spare_bytes=FREE_BYTES)
     path.parent.mkdir(parents=True, exist_ok=True)

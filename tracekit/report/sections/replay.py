@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tracekit.replay.io_uring_options import describe_polling
+from tracekit.replay.player import describe_submission
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Size
@@ -234,7 +234,7 @@ def how(summary: Mapping[str, Any]) -> str:
         for target in summary["targets"]
     ]
     where = f" {fmt.listing(places)}," if places and engine != "null" else ""
-    ways = "".join(f", {way}" for way in describe_polling(summary["engine"]))
+    ways = "".join(f", {way}" for way in describe_submission(summary["engine"]))
     return f"By the engine {engine}{ways},{where} {pace}."
 
 

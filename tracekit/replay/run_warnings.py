@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from tracekit.metadata import TraceWarning
+from tracekit.replay.compiler import PlanReport
+from tracekit.replay.summary import ReplaySummary
 
 LATE_SHARE = 0.001
 STOLEN_SHARE = 0.02
@@ -39,49 +42,52 @@ ADVICE = {
 }
 
 
-def find_doubts(summary: dict[str, Any], compiled: dict[str, Any]) -> list[dict[str, str]]:
-    """Return warnings as `{"code", "message", "advice"}` for a finished run."""
-    found = [*_of_run(summary), *_of_schedule(summary), *_of_targets(summary), *_of_plan(compiled)]
-    return [{"code": code, "message": text, "advice": ADVICE[code]} for code, text in found]
+def find_warnings(summary: ReplaySummary) -> list[TraceWarning]:
+    """Return the warnings for a finished run."""
+    found = [
+        *_of_run(summary),
+        *_of_schedule(summary),
+        *_of_targets(summary),
+        *_of_plan(summary.compiled),
+    ]
+    return [_warning(code, message) for code, message in found]
 
 
-def find_rescued(places: Sequence[Path]) -> list[dict[str, str]]:
+def _warning(code: str, message: str) -> TraceWarning:
+    return TraceWarning(code=code, message=message, advice=ADVICE[code])
+
+
+def find_rescued(places: Sequence[Path]) -> list[TraceWarning]:
     """Return a warning for each folder of completions that a killed replay had left."""
     return [
-        {
-            "code": "rescued",
-            "message": f"an earlier replay was killed; what it completed is in {place}",
-            "advice": ADVICE["rescued"],
-        }
+        _warning("rescued", f"an earlier replay was killed; what it completed is in {place}")
         for place in places
     ]
 
 
-def _of_run(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    counts, late = summary["counts"], summary["late"]
+def _of_run(summary: ReplaySummary) -> list[tuple[str, str]]:
+    counts, late = summary.counts, summary.late
     found = []
-    if summary["outcome"] == "interrupted":
-        found.append(("interrupted", f"{counts['not_reached']:,} requests were not reached"))
-    if counts["failed"]:
-        found.append(("failed", f"{counts['failed']:,} requests failed"))
-    if summary["engine"]["fallback"]:
-        found.append(("fallback", f"io_uring is not available: {summary['engine']['fallback']}"))
-    if late["count"] > LATE_SHARE * max(counts["submitted"], 1):
-        limit_us = late["threshold_ns"] / 1e3
-        found.append(
-            ("late", f"{late['count']:,} requests were issued over {limit_us:.0f} us late")
-        )
+    if summary.outcome == "interrupted":
+        found.append(("interrupted", f"{counts.not_reached:,} requests were not reached"))
+    if counts.failed:
+        found.append(("failed", f"{counts.failed:,} requests failed"))
+    if summary.engine.fallback:
+        found.append(("fallback", f"io_uring is not available: {summary.engine.fallback}"))
+    if late.count > LATE_SHARE * max(counts.submitted, 1):
+        limit_us = late.threshold_ns / 1e3
+        found.append(("late", f"{late.count:,} requests were issued over {limit_us:.0f} us late"))
     for code, count in (
-        ("in_flight_full", late["in_flight_full"]),
-        ("plan_underrun", late["plan_underrun"]),
+        ("in_flight_full", late.in_flight_full),
+        ("plan_underrun", late.plan_underrun),
     ):
         if count:
             found.append((code, f"{count:,} requests were late because of it"))
-    if summary["engine"]["overruns"]:
-        count = summary["engine"]["overruns"]
+    if summary.engine.overruns:
+        count = summary.engine.overruns
         found.append(("overrun", f"{count:,} requests took longer than on the emulated device"))
-    if summary["log_stalls"]:
-        found.append(("log_stalls", f"the run waited {summary['log_stalls']:,} times for its log"))
+    if summary.log_stalls:
+        found.append(("log_stalls", f"the run waited {summary.log_stalls:,} times for its log"))
     for code, key in (
         ("read_only", "skipped_read_only"),
         ("out_of_range", "skipped_out_of_range"),
@@ -92,60 +98,58 @@ def _of_run(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("clipped", "clipped"),
         ("expanded", "expanded"),
     ):
-        if counts[key]:
-            found.append((code, f"{counts[key]:,} requests were {key.replace('_', ' ')}"))
+        if getattr(counts, key):
+            found.append((code, f"{getattr(counts, key):,} requests were {key.replace('_', ' ')}"))
     return found
 
 
-def _of_schedule(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def _of_schedule(summary: ReplaySummary) -> list[tuple[str, str]]:
     found = []
-    late = summary["late"]
-    if late["slipped_ns"]:
+    late = summary.late
+    if late.slipped_ns:
         found.append(
-            ("slipped", f"late requests moved the schedule by {late['slipped_ns'] / 1e6:,.1f} ms")
+            ("slipped", f"late requests moved the schedule by {late.slipped_ns / 1e6:,.1f} ms")
         )
-    if summary["window"]["idle_gaps_cut"]:
-        cut = summary["window"]
+    if summary.window.idle_gaps_cut:
+        cut = summary.window
         found.append(
             (
                 "idle_cut",
-                f"{cut['idle_gaps_cut']:,} gaps were cut by {cut['idle_cut_ns'] / 1e9:,.3f} s",
+                f"{cut.idle_gaps_cut:,} gaps were cut by {cut.idle_cut_ns / 1e9:,.3f} s",
             )
         )
-    if summary["fidelity"]["steal_ratio"] > STOLEN_SHARE:
-        found.append(
-            ("stolen", f"{summary['fidelity']['steal_ratio']:.1%} of the CPUs' time was stolen")
-        )
+    if summary.fidelity.steal_ratio > STOLEN_SHARE:
+        found.append(("stolen", f"{summary.fidelity.steal_ratio:.1%} of the CPUs' time was stolen"))
     return found
 
 
-def _of_targets(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    engine = summary["engine"]
-    if engine["used"] == "dax":
-        is_durable = engine["features"]["map_sync"]
+def _of_targets(summary: ReplaySummary) -> list[tuple[str, str]]:
+    engine = summary.engine
+    if engine.used == "dax":
+        is_durable = engine.features["map_sync"]
         return [] if is_durable else [("not_persistent", "the kernel granted no MAP_SYNC")]
     found = [
-        ("buffered", f"target {target['label']} is buffered: {target['direct_note']}")
-        for target in summary["targets"]
-        if target["direct_note"]
+        ("buffered", f"target {target.label} is buffered: {target.direct_note}")
+        for target in summary.targets
+        if target.direct_note
     ]
-    for target in summary["targets"]:
-        merged = sum(kind["merged"] for kind in target.get("counted", {}).values())
+    for target in summary.targets:
+        merged = sum(kind["merged"] for kind in (target.counted or {}).values())
         # As queued, what is merged is for the target to say.
-        if merged and summary["plan"]["level"] == "issued":
-            message = f"the kernel merged {merged:,} requests of target {target['label']}"
+        if merged and summary.plan.level == "issued":
+            message = f"the kernel merged {merged:,} requests of target {target.label}"
             found.append(("merged", f"{message} into their neighbours"))
     return found
 
 
-def _of_plan(compiled: dict[str, Any]) -> list[tuple[str, str]]:
+def _of_plan(compiled: PlanReport) -> list[tuple[str, str]]:
     found = []
-    if compiled["skipped"]:
-        reasons = ", ".join(f"{reason} {count:,}" for reason, count in compiled["skipped"].items())
+    if compiled.skipped:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in compiled.skipped.items())
         found.append(("left_out", f"requests of the trace that are not in the plan: {reasons}"))
-    if compiled["guessed_times"]:
-        count = compiled["guessed_times"]
+    if compiled.guessed_times:
+        count = compiled.guessed_times
         found.append(("guessed_times", f"{count:,} requests without queue event have a later time"))
-    if compiled["rounded"]:
-        found.append(("rounded", f"{compiled['rounded']:,} lengths were rounded up to sectors"))
+    if compiled.rounded:
+        found.append(("rounded", f"{compiled.rounded:,} lengths were rounded up to sectors"))
     return found
