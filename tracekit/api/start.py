@@ -40,6 +40,7 @@ from tracekit.store import INFO_NAME, TraceFolder
 
 if TYPE_CHECKING:
     from tracekit.capture.session import Captured
+    from tracekit.device.characterize import CharacterizeOptions
     from tracekit.doctor import Result as Check
     from tracekit.query import Query
 
@@ -627,14 +628,12 @@ def characterize_device(
 ) -> results.DeviceStudy:
     """Measure a device's latencies and IOPS, and fit a device profile to them.
 
-    The device is filled and written at random first, so everything on it is lost: an existing
-    target is written only with `write_to`.
+    Everything on the device is lost: an existing target is written only with `write_to`.
     """
-    from tracekit.device.characterize import RESULT, CharacterizeOptions, characterize
+    from tracekit.device.characterize import CharacterizeOptions
     from tracekit.device.steps import Amounts
     from tracekit.device.target import TargetOptions
 
-    size_bytes = values.size_bytes(size, option="--size") if size else None
     amounts = Amounts(
         fill_percent=fill,
         precondition=precondition,
@@ -653,7 +652,7 @@ def characterize_device(
             device=device,
             profiles=values.maybe_path(profiles),
             engine=engine,
-            size_bytes=size_bytes,
+            size_bytes=values.size_bytes(size, option="--size") if size else None,
             direct=direct,
             write_to=values.texts(write_to),
             overwrite_signature=values.texts(overwrite_signature),
@@ -666,9 +665,15 @@ def characterize_device(
         keeps_file=keep,
         overwrite=force,
     )
+    return _measured(Path(output), options)
+
+
+def _measured(output: Path, options: CharacterizeOptions) -> results.DeviceStudy:
+    from tracekit.device.characterize import RESULT, characterize
+
     with step_progress("characterize") as on_step:
-        summary = characterize(Path(output), options, on_step=on_step)
-    trace = Trace(TraceFolder(Path(output)))
+        summary = characterize(output, options, on_step=on_step)
+    trace = Trace(TraceFolder(output))
     return results.DeviceStudy(trace, trace.kept(summary, RESULT))
 
 

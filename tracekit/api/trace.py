@@ -193,10 +193,7 @@ class Trace(Tables):
         keep: bool = False,
         dry_run: bool = False,
     ) -> Replay:
-        """Replay the trace on files, block or DAX devices, at its own times or as fast as possible.
-
-        A run that is not complete is returned with `is_partial`; `check` raises for it.
-        """
+        """Replay on files, block or DAX devices; `is_partial` says if it was cut short."""
         from tracekit.replay.player import PlayerOptions
         from tracekit.replay.run import ReplayOptions, replay
         from tracekit.replay.schedule import Schedule

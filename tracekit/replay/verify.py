@@ -94,14 +94,6 @@ BASE, PLACED = "verify-base", "verify-placement"
 OF_ADVICE = ("base_profile", "nvm_profile", "level", "queueing")
 
 
-class Predicted(Record):
-    """What the model says for the requests that were replayed."""
-
-    base_ns: int
-    placed_ns: int
-    gain_ratio: float
-
-
 class Measured(Record):
     """Medians over the repeats, and the range of the gains."""
 
@@ -116,7 +108,7 @@ class Measured(Record):
 class Verification(Record):
     """The content of verification.json, to which `headline` is added."""
 
-    predicted: Predicted
+    predicted: Prediction
     measured: Measured
     base_error_ratio: float
     placed_error_ratio: float | None
@@ -293,9 +285,7 @@ def _judged(
     measured = (median(base for base, _ in runs), median(placed for _, placed in runs))
     gain = 1 - measured[1] / measured[0]
     return {
-        "predicted": Predicted(
-            base_ns=base_ns, placed_ns=placed_ns, gain_ratio=predicted.gain_ratio
-        ),
+        "predicted": predicted,
         "measured": Measured(
             base_ns=round(measured[0]),
             placed_ns=round(measured[1]),
