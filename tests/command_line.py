@@ -1,0 +1,27 @@
+"""The command line inside the test's own process."""
+
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from tracekit.cli import app
+from tracekit.errors import UsageError
+
+
+def invoke(*words: str | Path, stdin: str | None = None) -> Result:
+    """Run `tracekit WORDS`; an error is in the result."""
+    return CliRunner().invoke(app, [*map(str, words)], input=stdin)
+
+
+def succeed(*words: str | Path) -> Result:
+    """Run `tracekit WORDS`, which must end well."""
+    result = invoke(*words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(result: Result, *words: str, error: type[Exception] = UsageError) -> None:
+    """Check that a command ended with this error, and that its message has these words."""
+    assert isinstance(result.exception, error), result.output
+    for word in words:
+        assert word in str(result.exception)
