@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.house.tree import ROOT, files, place
@@ -21,6 +22,7 @@ def product() -> list[Path]:
     return files("*.py", under="tracekit")
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Return the full names of the modules that a file imports, at any depth."""
     found: set[str] = set()
@@ -124,6 +126,55 @@ def circles() -> list[set[str]]:
 def test_no_modules_import_each_other() -> None:
     # A package and its parts are one: `from package import part` names both.
     assert circles() == []
+
+
+# One file a member, each used by the one that lists them or by the page it stands on; what runs in
+# the guest is started there by its name.
+FAMILIES = ("commands", "report/sections", "report/figures", "lab/guest")
+SMALL_LINES = 80
+
+
+def test_a_small_module_has_two_users_or_belongs_to_a_family() -> None:
+    alone = []
+    for path in product():
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        is_free = path.stem.startswith("__") or place(path).startswith(
+            tuple(f"tracekit/{family}/" for family in FAMILIES)
+        )
+        if not is_free and len(path.read_text().splitlines()) < SMALL_LINES:
+            users = importers(name) - {place(path)}
+            alone += [f"{place(path)}: {sorted(users)}"] if len(users) < 2 else []
+    assert alone == []
+
+
+def test_options_name_their_stage() -> None:
+    assert [place(path) for path in product() if "\nclass Options" in path.read_text()] == []
+
+
+def numbers(path: Path) -> dict[str, int]:
+    """Return name and line of each constant of a module whose value is computed from numbers."""
+    return {
+        target.id: node.lineno
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign)
+        and not any(isinstance(part, ast.Tuple | ast.Dict | ast.Call) for part in ast.walk(node))
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id.isupper()
+    }
+
+
+def test_units_are_defined_once() -> None:
+    units = ROOT / "tracekit" / "units.py"
+    known = numbers(units).keys()
+    assert {"SECTOR_BYTES", "BLOCK_BYTES", "PAGE_BYTES", "MIB", "NS_PER_S"} <= known
+    again = [
+        f"{place(path)}:{line}: {name}"
+        for path in product()
+        if path != units
+        for name, line in numbers(path).items()
+        if name.removeprefix("_") in known
+    ]
+    assert again == []
 
 
 def test_sql_text_is_recognized() -> None:

@@ -18,7 +18,7 @@ from tracekit.errors import UsageError
 from tracekit.store import TraceFolder
 from tracekit.units import HOUR_NS, parse_duration
 
-LONG_NS = 3 * HOUR_NS
+MANY_HOURS_NS = 3 * HOUR_NS
 MOST_WINDOWS = 168
 DEFAULT_WINDOWS = 8
 NOWHERE = -1

@@ -11,6 +11,7 @@ from numpy.random import PCG64, SeedSequence
 
 from tracekit._native.library import constant, enumerators
 from tracekit._native.workload import MOST_PLACES, Workload
+from tracekit.units import SECTOR_BYTES
 from tracekit.workload.model import (
     ONE,
     QUANTILES,
@@ -22,7 +23,6 @@ from tracekit.workload.model import (
     Stream,
 )
 
-SECTOR_BYTES = 512
 OPERATIONS = ("read", "write", "flush")
 FLAGS = {"fua": 1, "preflush": 2, "sync": 4, "meta": 8, "readahead": 16}
 MODES = enumerators("follow_mode", "FOLLOW_")
