@@ -131,15 +131,17 @@ class Tables:
 
     def figures(self, section: str = "") -> tuple[str, ...]:
         """Names of the report's figures that there are data for."""
-        from tracekit.api.figures import find_figures
+        from tracekit.report.page import find_figures
 
         return tuple(find_figures(self.folder, section))
 
     def plot(self, figure: str | None = None, *, section: str = "") -> Axes:
         """Draw a figure of the report by its name in `figures()`; the first if none is named."""
-        from tracekit.api.figures import draw, find_figures
+        from tracekit.report.page import draw_axes, find_figures
 
-        return draw(find_figures(self.folder, section), figure, where=section or str(self.path))
+        return draw_axes(
+            find_figures(self.folder, section), figure, where=section or str(self.path)
+        )
 
     def kept(self, summary: dict[str, Any], place: str) -> dict[str, Any]:
         """Keep an answer with the options that it was asked with, and return it."""

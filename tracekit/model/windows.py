@@ -51,7 +51,7 @@ def choose_cut(folder: TraceFolder, wanted: str | None = None) -> Cut:
     duration_ns = max(folder.info.clock.duration_ns, 1)
     if wanted is not None and not wanted.strip().isdigit():
         return Cut(length_ns=_length(duration_ns, parse_duration(wanted, option="--windows")))
-    if wanted is None and duration_ns >= LONG_NS:
+    if wanted is None and duration_ns >= MANY_HOURS_NS:
         return Cut(length_ns=max(HOUR_NS, -(-duration_ns // MOST_WINDOWS)))
     count = DEFAULT_WINDOWS if wanted is None else int(wanted)
     if not 0 < count <= MOST_WINDOWS:
