@@ -92,7 +92,7 @@ def test_what_tracing_costs_is_measured(disk: Disk, tmp_path: Path, source: str)
 
 def test_untraced_needs_a_command_that_works(disk: Disk, tmp_path: Path) -> None:
     output = ("-o", str(tmp_path / "trace"), "--untraced")
-    done = run_capture(disk.device, *output, "--duration", "1")
+    done = run_capture(disk.device, *output, "--duration", "1s")
     assert (done.returncode, "--untraced needs a command" in done.stderr) == (2, True)
     done = run_capture(disk.device, *output, "--", "sh", "-c", "exit 4")
     assert done.returncode == 1

@@ -88,7 +88,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     assert (code, "no such program" in talk) == (2, True)
     code, talk = refusal(*output, "--below", str(tmp_path / "none"), "--", "true")
     assert (code, "is no folder" in talk) == (2, True)
-    code, talk = refusal(*output, "--duration", "3", "--", "true")
+    code, talk = refusal(*output, "--duration", "3s", "--", "true")
     assert (code, "records one command" in talk) == (2, True)
     code, talk = refusal("-o", str(tmp_path / "trace"), "--hash-names", "/dev/loop0")
     assert (code, "belongs to --files" in talk) == (2, True)

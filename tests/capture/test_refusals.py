@@ -118,7 +118,7 @@ def test_what_is_no_block_device(tmp_path: Path) -> None:
 
 def test_a_command_and_a_time(disk: Disk, tmp_path: Path) -> None:
     output = str(tmp_path / "trace")
-    done = run_capture(disk.device, "-o", output, "--duration", "1", "--", "true")
+    done = run_capture(disk.device, "-o", output, "--duration", "1s", "--", "true")
     assert done.returncode == 2
     assert "--duration and a command were both given" in done.stderr
 
@@ -130,7 +130,7 @@ def test_a_command_and_a_time(disk: Disk, tmp_path: Path) -> None:
 def test_a_time_that_is_none(disk: Disk, tmp_path: Path, time: str, complaint: str) -> None:
     done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--duration", time)
     assert done.returncode == 2
-    assert f"--for: {complaint}" in done.stderr
+    assert f"--duration: {complaint}" in done.stderr
     assert done.stderr.count("\n") == 2
 
 

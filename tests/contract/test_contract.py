@@ -80,7 +80,7 @@ def test_a_report_names_the_foreign_table(tmp_path: Path) -> None:
     folder = TraceFolder(write_trace(tmp_path, [Request("fs", 0)]))
     (tmp_path / "findings").mkdir()
     pq.write_table(pa.table({"a": [1]}), tmp_path / "findings" / "totals.parquet")
-    with pytest.raises(InputError, match=r"totals\.parquet has no columns role, ") as caught:
+    with pytest.raises(InputError, match=r"totals\.parquet has no column role, ") as caught:
         report(folder, tmp_path / "report.html")
     assert caught.value.hint == f"run: tracekit analyze {tmp_path}"
     assert not (tmp_path / "report.html").exists()
@@ -95,7 +95,7 @@ def test_a_report_names_the_summary_that_says_nothing(tmp_path: Path, name: str)
     pq.write_table(COMPLETIONS.empty_table(), tmp_path / "replays.parquet")
     if file.parent != tmp_path:
         (tmp_path / "replays.parquet").rename(file.with_name("completions.parquet"))
-    with pytest.raises(InputError, match=rf"{name} lacks "):
+    with pytest.raises(InputError, match=rf"{name} has no "):
         report(folder, tmp_path / "report.html")
 
 

@@ -210,4 +210,4 @@ def test_memory_beyond_any_machine_is_refused(tmp_path: Path, command: str) -> N
     write_trace(tmp_path / "t", [Request("fs", 0)])
     done = run(command, tmp_path / "t", "--memory", str(10**20))
     assert done.returncode == 2
-    assert "Invalid value for '--memory'" in done.stderr
+    assert "--memory: '100000000000000000000' is above 4 EiB" in done.stderr

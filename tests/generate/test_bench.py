@@ -101,7 +101,6 @@ def test_the_profiles_own_pace_and_speed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--pace", "closed"), "--pace closed: not open or fast"),
         (("--depth", "0"), "--depth 0: not a number"),
         (("--engine", "null", "--target", "here"), "it moves no data"),
         (("--repeat", "0"), "--repeat 0: not a number"),
@@ -152,4 +151,11 @@ def test_a_disk_without_room_is_told_before_anything_is_written(
     target = str(tmp_path / "disk/target")
     again = bench("paging", "-o", str(tmp_path / "out"), "--target", target, *SMALL)
     assert told in str(again.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pace_that_a_bench_cannot_keep_is_rejected_by_the_parser(tmp_path: Path) -> None:
+    result = bench("paging", "-o", str(tmp_path / "out"), "--pace", "closed")
+    assert result.exit_code == 2
+    assert "Invalid value for '--pace'" in result.stderr
     assert list(tmp_path.iterdir()) == []

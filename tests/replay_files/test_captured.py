@@ -254,8 +254,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert "1 operations did not end as in the trace" in str(result.exception)
     assert "3 operations in" in result.stdout
     # AND wrong uses are refused
-    for more in (["--engine", "null"], ["--pace", "slow"], ["--limit", "0"], ["--cache", "hot"]):
+    for more in (["--engine", "null"], ["--limit", "0"]):
         assert isinstance(CliRunner().invoke(app, [*words, *more]).exception, UsageError)
+    for more in (["--pace", "slow"], ["--cache", "hot"]):
+        assert CliRunner().invoke(app, [*words, *more]).exit_code == 2
     words[3] = str(tmp_path / "nowhere")
     assert isinstance(CliRunner().invoke(app, words).exception, UsageError)
     result = CliRunner().invoke(app, ["replay", str(folder), "--cache", "cold"])

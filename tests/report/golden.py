@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).with_name("golden.txt")
 COMMANDS = (
     "simulate sensitivity trace",
     "simulate endurance trace",
-    "simulate tiers trace --extent 64KiB --step 25 --dynamic --window 2",
+    "simulate tiers trace --extent 64KiB --step 25 --dynamic --window 2s",
     "simulate cache trace --sizes 64KiB,256KiB --policy lru,arc,optimum",
     "simulate buffer trace",
     "compare trace trace file",

@@ -33,8 +33,8 @@ def test_replays_and_comparisons_are_told_as_they_were_asked(tmp_path: Path) -> 
     told = [line for line in commands(folder) if "replay" in line or "compare" in line]
     # THEN repeats are one command, and what only chose the output is left out
     assert told == [
-        "tracekit replay 'a trace' --engine null --pace fast --repeat 2 --name b",
-        "tracekit replay 'a trace' --engine null --max-idle 1ms --no-keep",
+        "tracekit replay 'a trace' --engine null --pace fast --name b --repeat 2",
+        "tracekit replay 'a trace' --engine null --max-idle 1ms",
         "tracekit compare 'a trace' trace b",
     ]
 

@@ -108,7 +108,7 @@ def test_tiers_that_cannot_be_are_named(tmp_path: Path, words: list[str], messag
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("tiers", ["--step", "50", "--dynamic", "--window", "1.0", "--vary", "window_s=2"]),
+        ("tiers", ["--step", "50", "--dynamic", "--window", "1s", "--vary", "window_s=2"]),
         ("buffer", ["--sizes", "64,128"]),
     ],
 )

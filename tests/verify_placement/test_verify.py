@@ -161,7 +161,7 @@ def test_only_the_first_requests_are_replayed(folder: TraceFolder) -> None:
     base_ns = json.loads((folder.path / "recommendation.json").read_text())["answer"][
         "base_elapsed_ns"
     ]
-    done = verify(folder, "--duration", str(base_ns / 2e9), "--repeat", "1", *BUSY)
+    done = verify(folder, "--duration", f"{base_ns / 2e9}s", "--repeat", "1", *BUSY)
     assert done.exit_code == 0, done.output
     told = result_of(folder)
     assert told["requests"] == COUNT // 2
@@ -184,7 +184,7 @@ def test_a_prediction_that_does_not_hold_is_told_by_the_exit_code(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--duration", "0"), "--duration 0: not a length of time"),
+        (("--duration", "0s"), "--duration 0: not a length of time"),
         (("--repeat", "0"), "--repeat 0: not from 1"),
         (("--tolerance", "2"), "--tolerance 2: not a share"),
         (("--engine", "io_uring"), "--engine io_uring needs a --target"),

@@ -37,6 +37,11 @@ class Result:
         return "\n".join(self.summary.get("headline", ()))
 
     @property
+    def text(self) -> str:
+        """What the command prints."""
+        return self.headline
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What to doubt about the answer, each with advice."""
         return tuple(warning_line(one) for one in self.summary.get("warnings", ()))
@@ -413,6 +418,13 @@ class Comparison(Result):
 
     section = "comparison"
     main = "comparison"
+
+    @property
+    def text(self) -> str:
+        """The answer, and a table of all times."""
+        from tracekit.compare import table
+
+        return "\n".join([self.headline, "", *table(self.summary["rows"])])
 
     @property
     def rows(self) -> Relation:

@@ -314,12 +314,11 @@ class Trace(Tables):
 
         A name is that of a replay, or one whose repeats are NAME.1, NAME.2 and so on, or `trace`.
         """
-        from tracekit.compare import compare
+        from tracekit.compare import compare, read_rows
 
-        summary = compare(
-            self.folder, [one.name if isinstance(one, Replay) else one for one in names]
-        )
-        return results.Comparison(self, summary)
+        chosen = [one.name if isinstance(one, Replay) else one for one in names]
+        summary = compare(self.folder, chosen)
+        return results.Comparison(self, {**summary, "rows": read_rows(self.folder)})
 
     def export(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,7 +26,6 @@ Numbers = int | str | Sequence[int]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SECONDS = re.compile(r"\s*\d{1,12}(\.\d+)?\s*")
 REPEATED = frozenset(
     (
         *("budget", "device", "only", "overwrite_signature", "param", "priority", "recorded"),
@@ -88,7 +86,7 @@ def memory_mib(value: Size, *, least: int, option: str = "--memory") -> int:
 
 
 def duration_ns(value: Duration, *, option: str) -> int:
-    """Return the nanoseconds of a time; a number without a unit is seconds."""
+    """Return the nanoseconds of a time; a number is seconds, text has a unit."""
     return parse_duration(time_text(value) or "", option=option)
 
 
@@ -96,15 +94,12 @@ def seconds(value: Duration | None, *, option: str) -> float | None:
     """Return a time in seconds."""
     if value is None or isinstance(value, int | float):
         return value
-    return float(value) if SECONDS.fullmatch(value) else parse_duration(value, option=option) / 1e9
+    return parse_duration(value, option=option) / 1e9
 
 
 def time_text(value: Duration | None) -> str | None:
-    """Return a time as text with a unit, for stages that read it so."""
-    if value is None:
-        return None
-    text = str(value)
-    return f"{text}s" if SECONDS.fullmatch(text) else text
+    """Return a time as text with a unit, for stages that read it so; a number is seconds."""
+    return f"{value}s" if isinstance(value, int | float) else value
 
 
 def numbers(value: Numbers, *, option: str) -> tuple[int, ...]:

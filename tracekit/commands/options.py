@@ -177,7 +177,7 @@ def warn(trace: Trace_) -> None:
 
 def show(result: Result, *, as_json: bool) -> None:
     """Print an answer to stdout, what is missing or doubtful to stderr; raise if it failed."""
-    typer.echo(json.dumps(result.summary, indent=2) if as_json else result.headline)
+    typer.echo(json.dumps(result.summary, indent=2) if as_json else result.text)
     for note in result.notes:
         typer.echo(note, err=True)
     for warning in result.warnings:
