@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracekit.api.relation import Relation
-from tracekit.errors import BudgetError, PartialError
+from tracekit.errors import BudgetError, PartialError, escape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ class Result:
         return f"{type(self).__name__} of {self.trace.path}\n{self.headline}"
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<p>{escape(line)}</p>" for line in self.headline.splitlines())
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.headline.splitlines())
         table = self._table()
         shown = "" if table is None else table._repr_html_()
         return f"<div><strong>{type(self).__name__}</strong>{lines}{shown}</div>"
@@ -178,11 +178,9 @@ class CacheSimulation(Result):
     @property
     def notes(self) -> tuple[str, ...]:
         """Curves, policies and requests that are left out."""
-        from tracekit.errors import escape as printable
-
         left_out, volumes = self.summary["left_out"], self.summary["volumes"]
         reason = "a sample is not enough for them" if self.is_sampled else "too many references"
-        named = ", ".join(map(printable, volumes["named"]))
+        named = ", ".join(map(escape, volumes["named"]))
         lines = (
             (
                 volumes["others"],
@@ -443,6 +441,18 @@ class Fit(Result):
     def profile(self) -> Path:
         """The profile, a TOML file."""
         return Path(self.summary["profile"])
+
+    @property
+    def text(self) -> str:
+        """The streams that were found, the answer, and where the profile is."""
+        streams, left_out = self.summary["streams"], self.summary["left_out"]
+        noun = "stream" if len(streams) == 1 else "streams"
+        lines = [f"{self.summary['requests']:,} requests, {len(streams)} {noun}"]
+        lines += [f"  left out, {why}: {count:,}" for why, count in left_out.items()]
+        for stream in streams:
+            name = escape(stream["process"] or "-")
+            lines.append(f"  {stream['role']:<8} {name:<16} {stream['requests']:>12,} requests")
+        return "\n".join([*lines, self.headline, str(self.profile)])
 
     @property
     def fidelity(self) -> Relation:
