@@ -26,7 +26,15 @@ class RenamedField:
     new: str
 
 
-RENAMED_OPTIONS: tuple[RenamedOption, ...] = ()
+RENAMED_OPTIONS: tuple[RenamedOption, ...] = (
+    RenamedOption("classify", ("--window", "2"), ("--window", "2s")),
+    RenamedOption("simulate", ("--window", "5"), ("--window", "5s")),
+    RenamedOption("simulate", ("--window", "3"), ("--window", "3s")),
+    RenamedOption("verify-placement", ("--seconds", "0.2"), ("--duration", "0.2s")),
+    RenamedOption("verify-placement", ("--repeats",), ("--repeat",)),
+    RenamedOption("sweep", ("--runs",), ("--repeat",)),
+    RenamedOption("counters", ("--runs",), ("--repeat",)),
+)
 RENAMED_FIELDS: tuple[RenamedField, ...] = ()
 RENAMED_FILES: dict[str, str] = {}
 """Old name of a file to its new one, such as `cache.json` to `caches.json`."""
