@@ -182,7 +182,7 @@ def test_compressed_files_hold_the_same_kind_of_records(disk: Disk, tmp_path: Pa
         assert len(records_of(data)) > read_layout(folder)["capture"]["records"] > 0
 
 
-@pytest.mark.parametrize("time", ["0.5", "500ms"])
+@pytest.mark.parametrize("time", ["0.5s", "500ms"])
 def test_for_a_time_without_a_command(disk: Disk, tmp_path: Path, time: str) -> None:
     # WHEN nothing happens on the disk for half a second
     done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--duration", time, "--json")
