@@ -50,7 +50,7 @@ CHECKS = (
     "checks/queue_order",
     "checks/time_order",
     "checks/known_words",
-    "checks/carriers",
+    "checks/merge_targets",
     "checks/block_touches",
     "checks/new_blocks",
 )
