@@ -30,6 +30,8 @@ RENAMED_OPTIONS: tuple[RenamedOption, ...] = (
     RenamedOption("classify", ("--window", "2"), ("--window", "2s")),
     RenamedOption("simulate", ("--window", "5"), ("--window", "5s")),
     RenamedOption("simulate", ("--window", "3"), ("--window", "3s")),
+    RenamedOption("simulate", ("--window", "5.0"), ("--window", "5s")),
+    RenamedOption("simulate", ("--window", "3.0"), ("--window", "3s")),
     RenamedOption("verify-placement", ("--seconds", "0.2"), ("--duration", "0.2s")),
     RenamedOption("verify-placement", ("--repeats",), ("--repeat",)),
     RenamedOption("sweep", ("--runs",), ("--repeat",)),
@@ -38,6 +40,33 @@ RENAMED_OPTIONS: tuple[RenamedOption, ...] = (
 RENAMED_FIELDS: tuple[RenamedField, ...] = ()
 RENAMED_FILES: dict[str, str] = {}
 """Old name of a file to its new one, such as `cache.json` to `caches.json`."""
+RENAMED_VALUES = {
+    "depth/depth_over_time": "latency/depth_over_time",
+    "depth/depth_at_queue": "latency/depth_at_queue",
+    "checks/carriers": "checks/merge_targets",
+}
+"""Old text in JSON to its new one."""
+NEW_KEYS: dict[str, tuple[str, ...]] = {
+    "*trace.json": ("clock.*", "devices", "layout", "counts", "loss.*", "inferences", "warnings")
+}
+"""Keys that the new version adds where they have nothing to hold: 0, null or an empty list."""
+_WINDOW = "number from 0, start and length of a window"
+_PART = "its number, first sector and length"
+_OLD_MERGES = "of the request that carries the merged ones"
+REWORDED = (
+    (r"^and on$", "no end"),
+    (r", from ([\d.]+\xa0\w+) on\b", r", from \1"),
+    (rf"(window_number\b.*){_WINDOW}", r"\1number of the window, from 0"),
+    (rf"(window_ns\b.*){_WINDOW}", r"\1its start"),
+    (rf"(window_length_ns\b.*){_WINDOW}", r"\1its length"),
+    (rf"(part_number\b.*){_PART}", r"\1number of the part, from 0"),
+    (rf"(part_sector\b.*){_PART}", r"\1its first sector"),
+    (rf"(part_sectors\b.*){_PART}", r"\1its length"),
+    (_OLD_MERGES, "of the requests"),
+    ("role and operation of the carrying request", "role and operation; requests as queued"),
+    (r"request's way\b", "request's path"),
+)
+"""Patterns of a line that the old version writes, or of a table's cell, and what is there now."""
 
 RUN = (
     *("*clock.read_ns", "*clock.spin_lead_ns", "*clock.wake_*", "*timing.actual_duration_ns"),
@@ -49,6 +78,7 @@ RUN = (
     *("directory*.free_bytes", "preparation.elapsed_ns"),
 )
 """What a run of a player measures."""
+COMPARISON = ("headline", "rows.*.time_ns", "rows.*ratio")
 DEVICE = ("headline", "fit.*.value", "fit.*_ratio", "warnings")
 VERIFICATION = ("headline", "measured.*", "warnings", "verdict", "is_*", "*_error_ratio")
 CAPTURE = ("capture.overhead.*_ns", "warnings.*.message")
@@ -60,6 +90,8 @@ VOLATILE_KEYS: dict[str, tuple[str, ...]] = {
     "printed/sweep-*": ("points",),
     "printed/characterize-device-*": DEVICE,
     "printed/capture-*": CAPTURE,
+    "printed/compare-*": COMPARISON,
+    "*/comparison.json": COMPARISON,
     "printed/verify-placement-*": VERIFICATION,
     "*/verification.json": VERIFICATION,
     "captured/trace.json": CAPTURE,
@@ -73,6 +105,7 @@ VOLATILE_COLUMNS: dict[str, tuple[str, ...]] = {
     "*/completions.parquet": ("submit_ns", "complete_ns"),
     "*/file_completions.parquet": ("*",),
     "*/verification.parquet": ("measured_ns",),
+    "*/comparison.parquet": ("time_ns", "*ratio"),
     "*/files/file_runs.parquet": ("*",),
     "measured/device/*": ("*",),
 }

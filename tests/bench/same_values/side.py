@@ -110,17 +110,17 @@ class Side:
         for name, folder in folders.items():
             words = [word.replace(f"{{{name}}}", str(folder)) for word in words]
         if self.is_new:
-            words = _renamed(words)
+            words = renamed_words(words, command=words[0])
         end = words.index("--") if "--" in words else len(words)
         return words if set(words) & set(WITHOUT_JSON) else [*words[:end], "--json", *words[end:]]
 
 
-def _renamed(words: list[str]) -> list[str]:
-    """Return the words with the new version's in the place of old ones."""
+def renamed_words(words: list[str], *, command: str | None = None) -> list[str]:
+    """Return the words with the new version's in the place of old ones: of a command, or any."""
     for one in RENAMED_OPTIONS:
         count = len(one.old)
         places = [n for n in range(len(words)) if tuple(words[n : n + count]) == one.old]
-        if words[0] == one.command:
+        if command in (None, one.command):
             for place in reversed(places):
                 words = [*words[:place], *one.new, *words[place + count :]]
     return words
