@@ -14,32 +14,33 @@ from tracekit.errors import BudgetError, InputError, PartialError, TracekitError
 from tracekit.version import __version__
 
 if TYPE_CHECKING:
-    from tracekit.api import (
+    from tracekit.api.relation import Relation
+    from tracekit.api.results import (
         Analysis,
         Bench,
         BufferSimulation,
         CacheSimulation,
-        Capture,
         Classification,
         Comparison,
         Counters,
         DeviceStudy,
         Endurance,
         Export,
-        FileCapture,
         Fit,
         Recommendation,
-        Relation,
         Replay,
         Report,
         Result,
         Run,
         Sensitivity,
-        Simulate,
         Sweep,
         TierSimulation,
-        Trace,
         Verification,
+    )
+    from tracekit.api.simulate import Simulate
+    from tracekit.api.start import (
+        Capture,
+        FileCapture,
         bench,
         bench_files,
         capture,
@@ -48,12 +49,12 @@ if TYPE_CHECKING:
         counters,
         doctor,
         generate,
-        open,  # noqa: A004 - tk.open opens a trace folder
         parse,
         read,
         run,
         sweep,
     )
+    from tracekit.api.trace import Trace, open  # noqa: A004 - tk.open opens a trace folder
 
 __all__ = [
     "Analysis",
@@ -103,13 +104,17 @@ __all__ = [
 ]
 
 
+PARTS = ("trace", "start", "results", "relation", "simulate")
+
+
 class _Package(ModuleType):
     """Imports what it offers when it is first used, so that `import tracekit` is quick."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-        return getattr(import_module("tracekit.api"), name)
+        modules = (import_module(f"tracekit.api.{part}") for part in PARTS)
+        return next(getattr(module, name) for module in modules if hasattr(module, name))
 
     def __setattr__(self, name: str, value: object) -> None:
         # The import system binds a part such as tracekit.capture here, where a function of that

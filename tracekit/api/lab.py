@@ -14,7 +14,6 @@ from tracekit.api.values import PathLike, Size, Texts
 from tracekit.choices import Compression
 from tracekit.errors import PartialError, UsageError
 from tracekit.progress import stage_progress
-from tracekit.store import new_folder, write_json
 
 if TYPE_CHECKING:
     from tracekit.lab.session import Ended, Job
@@ -89,6 +88,7 @@ def capture(
 ) -> Guest:
     """Record the block events of a command in a virtual machine, with blktrace and the layout."""
     from tracekit.lab.session import collect, session
+    from tracekit.store import new_folder
 
     place = Path(output)
     _refuse(place)
@@ -164,6 +164,8 @@ def _texts(ended: Ended) -> tuple[str, str]:
 
 
 def _keep(ended: Ended, output: Path, summary: dict[str, Any]) -> None:
+    from tracekit.store import new_folder, write_json
+
     with new_folder(output, marker=RESULT) as part:
         shutil.copytree(ended.folder / "files", part / "files")
         for name in ("stdout", "stderr", "log", "console.log"):

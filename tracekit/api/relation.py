@@ -7,7 +7,6 @@ from functools import wraps
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from tracekit import query
 from tracekit.errors import foreign_error
 
 if TYPE_CHECKING:
@@ -66,6 +65,8 @@ class Relation(_Base):
     def _passed(self, method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method of DuckDB's relation that takes and gives relations of this class."""
 
+        from tracekit.query import DuckDBPyRelation
+
         @wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
             given = [_plain(value) for value in args]
@@ -77,7 +78,7 @@ class Relation(_Base):
                 if known is None:
                     raise
                 raise known from error
-            is_relation = isinstance(result, query.DuckDBPyRelation)
+            is_relation = isinstance(result, DuckDBPyRelation)
             return Relation(result, self._owner) if is_relation else result
 
         return call

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from tracekit.api.tables import Tables
 
 
+class Table(property):
+    """A table of the trace as an attribute of an answer, documented by what its rows are."""
+
+    def __init__(self, name: str, rows: str) -> None:
+        super().__init__(lambda result: result.trace.table(name), doc=rows)
+
+    if TYPE_CHECKING:
+
+        def __get__(self, result: Any, kind: type | None = None, /) -> Relation: ...
+
+
 @dataclass(frozen=True, repr=False)
 class Result:
     """An answer about a trace; its tables are lazy and read what the trace folder holds now.
@@ -88,7 +99,6 @@ def impossible_line(count: int) -> str:
     return f"requests left out, impossible: {count:,}"
 
 
-@dataclass(frozen=True, repr=False)
 class Classification(Result):
     """Roles of requests, and which blocks are hot."""
 
@@ -101,22 +111,12 @@ class Classification(Result):
         found = ", ".join(f"{role} {count:,}" for role, count in counts.items() if count)
         return f"requests by role: {found or 'none'}"
 
-    @property
-    def blocks(self) -> Relation:
-        """Each block with its role, touches and temperature."""
-        return self.trace.table("blocks")
-
-    @property
-    def working_set(self) -> Relation:
-        """Blocks touched in each window, by role."""
-        return self.trace.table("working_set")
+    blocks = Table("blocks", "Each block with its role, touches and temperature.")
+    working_set = Table("working_set", "Blocks touched in each window, by role.")
 
 
-@dataclass(frozen=True, repr=False)
 class Analysis(Result):
     """The findings of the SQL analyses, as `analysis["totals"]`, and checks that failed."""
-
-    main = ""
 
     @property
     def headline(self) -> str:
@@ -148,7 +148,6 @@ class Analysis(Result):
         return self["totals"] if "totals" in self.keys() else None
 
 
-@dataclass(frozen=True, repr=False)
 class Recommendation(Result):
     """Where a small NVM should go, at each capacity."""
 
@@ -161,10 +160,7 @@ class Recommendation(Result):
         answer: Mapping[str, Any] = self.summary["answer"]
         return answer
 
-    @property
-    def curve(self) -> Relation:
-        """Elapsed time by placement and NVM capacity."""
-        return self.trace.table("placement")
+    curve = Table("placement", "Elapsed time by placement and NVM capacity.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,66 +194,25 @@ class CacheSimulation(Result):
         )
         return tuple(line for count, line in lines if count)
 
-    @property
-    def curve(self) -> Relation:
-        """Miss ratio by size, role and operation."""
-        return self.trace.table("cache_curve")
-
-    @property
-    def policies(self) -> Relation:
-        """Miss ratio by policy and size."""
-        return self.trace.table("cache_policies")
-
-    @property
-    def plane(self) -> Relation:
-        """Latency of each pair of sizes of two levels."""
-        return self.trace.table("cache_plane")
-
-    @property
-    def sensitivity(self) -> Relation:
-        """What other devices would change."""
-        return self.trace.table("cache_sensitivity")
+    curve = Table("cache_curve", "Miss ratio by size, role and operation.")
+    policies = Table("cache_policies", "Miss ratio by policy and size.")
+    plane = Table("cache_plane", "Latency of each pair of sizes of two levels.")
+    sensitivity = Table("cache_sensitivity", "What other devices would change.")
 
 
-@dataclass(frozen=True, repr=False)
 class TierSimulation(Result):
     """Which mix of storage tiers gives most for its price."""
 
     section = "tiers"
     main = "tiers_key"
-
-    @property
-    def mixes(self) -> Relation:
-        """IOPS and price of every mix."""
-        return self.trace.table("tiers")
-
-    @property
-    def key(self) -> Relation:
-        """The mixes worth comparing."""
-        return self.trace.table("tiers_key")
-
-    @property
-    def extents(self) -> Relation:
-        """The extents that were touched."""
-        return self.trace.table("tiers_extents")
-
-    @property
-    def skew(self) -> Relation:
-        """Share of the traffic by number of extents."""
-        return self.trace.table("tiers_skew")
-
-    @property
-    def windows(self) -> Relation:
-        """Extents moved in each window of dynamic tiering."""
-        return self.trace.table("tiers_windows")
-
-    @property
-    def sensitivity(self) -> Relation:
-        """What other devices would change."""
-        return self.trace.table("tiers_sensitivity")
+    mixes = Table("tiers", "IOPS and price of every mix.")
+    key = Table("tiers_key", "The mixes worth comparing.")
+    extents = Table("tiers_extents", "The extents that were touched.")
+    skew = Table("tiers_skew", "Share of the traffic by number of extents.")
+    windows = Table("tiers_windows", "Extents moved in each window of dynamic tiering.")
+    sensitivity = Table("tiers_sensitivity", "What other devices would change.")
 
 
-@dataclass(frozen=True, repr=False)
 class BufferSimulation(Result):
     """What row buffers of a byte-addressable memory would hit."""
 
@@ -270,36 +225,23 @@ class BufferSimulation(Result):
         count = self.summary["left_out"]["impossible"]
         return (impossible_line(count),) if count else ()
 
-    @property
-    def rates(self) -> Relation:
-        """Hit rate by size and number of buffers."""
-        return self.trace.table("buffer")
+    rates = Table("buffer", "Hit rate by size and number of buffers.")
 
 
-@dataclass(frozen=True, repr=False)
 class Sensitivity(Result):
     """Whether the recommendation holds on other devices, at other hours and capacities."""
 
     section = "sensitivity"
     main = "sensitivity"
-
-    @property
-    def changes(self) -> Relation:
-        """The best placement under each change."""
-        return self.trace.table("sensitivity")
+    changes = Table("sensitivity", "The best placement under each change.")
 
 
-@dataclass(frozen=True, repr=False)
 class Endurance(Result):
     """How long NVM of each placement lasts, and what it costs."""
 
     section = "endurance"
     main = "endurance"
-
-    @property
-    def wear(self) -> Relation:
-        """Writes of a page by role and by placement."""
-        return self.trace.table("endurance")
+    wear = Table("endurance", "Writes of a page by role and by placement.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -387,7 +329,6 @@ class Replay(Result):
         return None if self.is_of_files or self.summary["outcome"] == "dry_run" else self.latency
 
 
-@dataclass(frozen=True, repr=False)
 class Verification(Result):
     """Whether the prediction of the model held in a replay."""
 
@@ -399,10 +340,7 @@ class Verification(Result):
         """Whether the gain is within the tolerance."""
         return bool(self.summary["is_held"])
 
-    @property
-    def replays(self) -> Relation:
-        """Predicted and measured time of each repeat."""
-        return self.trace.table("verification")
+    replays = Table("verification", "Predicted and measured time of each repeat.")
 
     def check(self) -> None:
         """Raise BudgetError if the prediction did not hold."""
@@ -410,7 +348,6 @@ class Verification(Result):
             raise BudgetError("the model's prediction did not hold")
 
 
-@dataclass(frozen=True, repr=False)
 class Comparison(Result):
     """Replays side by side."""
 
@@ -424,13 +361,12 @@ class Comparison(Result):
 
         return "\n".join([self.headline, "", *table(self.summary["rows"])])
 
-    @property
-    def rows(self) -> Relation:
-        """Times by name, measure, role and operation, with ratio and confidence interval."""
-        return self.trace.table("comparison")
+    rows = Table(
+        "comparison",
+        "Times by name, measure, role and operation, with ratio and confidence interval.",
+    )
 
 
-@dataclass(frozen=True, repr=False)
 class Fit(Result):
     """A work profile made of a trace, and how well it matches."""
 
@@ -454,13 +390,11 @@ class Fit(Result):
             lines.append(f"  {stream['role']:<8} {name:<16} {stream['requests']:>12,} requests")
         return "\n".join([*lines, self.headline, str(self.profile)])
 
-    @property
-    def fidelity(self) -> Relation:
-        """What the trace and the profile's requests have, by role and measure."""
-        return self.trace.table("fidelity")
+    fidelity = Table(
+        "fidelity", "What the trace and the profile's requests have, by role and measure."
+    )
 
 
-@dataclass(frozen=True, repr=False)
 class Export(Result):
     """Files of another tool's format."""
 
@@ -472,7 +406,6 @@ class Export(Result):
         return "\n".join(lines(dict(self.summary)))
 
 
-@dataclass(frozen=True, repr=False)
 class Report(Result):
     """The page, and which stages would add to it."""
 
@@ -495,22 +428,13 @@ class Report(Result):
         )
 
 
-@dataclass(frozen=True, repr=False)
 class DeviceStudy(Result):
     """What a device does, and the profile fitted to it."""
 
     section = "device"
     main = "device_fit"
-
-    @property
-    def steps(self) -> Relation:
-        """Latency and IOPS of each step."""
-        return self.trace.table("device_steps")
-
-    @property
-    def fit(self) -> Relation:
-        """The parameters of the fitted profile."""
-        return self.trace.table("device_fit")
+    steps = Table("device_steps", "Latency and IOPS of each step.")
+    fit = Table("device_fit", "The parameters of the fitted profile.")
 
     def check(self) -> None:
         """Raise PartialError if requests failed."""
@@ -518,25 +442,17 @@ class DeviceStudy(Result):
             raise PartialError(f"{failed:,} requests failed; the others are in {self.trace.path}")
 
 
-@dataclass(frozen=True, repr=False)
 class Counters(Result):
     """Hardware and software events of a command beside its throughput."""
 
     section = "counters"
     main = "counter_statistics"
-
-    @property
-    def counts(self) -> Relation:
-        """What each run counted."""
-        return self.trace.table("counters")
-
-    @property
-    def statistics(self) -> Relation:
-        """Each event's mean and its correlation with the throughput."""
-        return self.trace.table("counter_statistics")
+    counts = Table("counters", "What each run counted.")
+    statistics = Table(
+        "counter_statistics", "Each event's mean and its correlation with the throughput."
+    )
 
 
-@dataclass(frozen=True, repr=False)
 class Sweep(Result):
     """Runs of personalities on directories."""
 
@@ -552,10 +468,7 @@ class Sweep(Result):
         found = summary.headline(self.trace.folder) if self.summary["points"] else []
         return "\n".join([first, *found])
 
-    @property
-    def runs(self) -> Relation:
-        """Rate and latency of each run and step."""
-        return self.trace.table("file_runs")
+    runs = Table("file_runs", "Rate and latency of each run and step.")
 
     def check(self) -> None:
         """Raise PartialError when runs are missing."""
@@ -588,7 +501,6 @@ class Bench(Result):
             )
 
 
-@dataclass(frozen=True, repr=False)
 class Run(Result):
     """A trace taken through all stages."""
 
@@ -601,11 +513,3 @@ class Run(Result):
         """Raise PartialError for what is not complete."""
         if self.summary["unfinished"]:
             raise PartialError("; ".join(self.summary["unfinished"]))
-
-
-@dataclass(frozen=True)
-class Made:
-    """What was generated in a form that is no trace: a plan, or a job of fio."""
-
-    path: Path
-    summary: Mapping[str, Any]

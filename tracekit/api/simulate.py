@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from msgspec import to_builtins
 
 from tracekit.api import results, values
 from tracekit.api.tables import Tables
@@ -24,9 +21,6 @@ from tracekit.choices import (
 )
 from tracekit.errors import UsageError
 from tracekit.progress import row_progress, step_progress
-
-if TYPE_CHECKING:
-    from tracekit.metadata import Record
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,9 @@ class Simulate:
         )
         with step_progress("simulate tiers") as on_step:
             summary = simulate_tiers(self.trace.folder, options, on_step=on_step)
-        return results.TierSimulation(self.trace, self._kept(summary, "tiers"))
+        return results.TierSimulation(
+            self.trace, self.trace.kept(summary, "simulations/tiers.json")
+        )
 
     @keeps_words
     def cache(
@@ -141,7 +137,9 @@ class Simulate:
             progress = Progress(on_rows, on_step)
             summary = simulate_cache(self.trace.folder, options, progress=progress)
         return results.CacheSimulation(
-            self.trace, self._kept(summary, "cache"), is_sampled=options.is_sampled
+            self.trace,
+            self.trace.kept(summary, "simulations/cache.json"),
+            is_sampled=options.is_sampled,
         )
 
     @keeps_words
@@ -171,7 +169,9 @@ class Simulate:
         )
         with row_progress("read requests") as on_rows:
             summary = simulate_buffer(self.trace.folder, options, on_rows=on_rows)
-        return results.BufferSimulation(self.trace, self._kept(summary, "buffer"))
+        return results.BufferSimulation(
+            self.trace, self.trace.kept(summary, "simulations/buffer.json")
+        )
 
     @keeps_words
     def sensitivity(
@@ -191,7 +191,9 @@ class Simulate:
         )
         with step_progress("simulate") as on_step:
             summary = simulate_sensitivity(self.trace.folder, options, on_step=on_step)
-        return results.Sensitivity(self.trace, self._kept(summary, "sensitivity"))
+        return results.Sensitivity(
+            self.trace, self.trace.kept(summary, "simulations/sensitivity.json")
+        )
 
     @keeps_words
     def endurance(
@@ -215,10 +217,7 @@ class Simulate:
         )
         with step_progress("simulate endurance") as on_step:
             summary = simulate_endurance(self.trace.folder, options, on_step=on_step)
-        return results.Endurance(self.trace, self._kept(summary, "endurance"))
-
-    def _kept(self, summary: Record, name: str) -> dict[str, Any]:
-        return self.trace.kept(to_builtins(summary), f"simulations/{name}.json")
+        return results.Endurance(self.trace, self.trace.kept(summary, "simulations/endurance.json"))
 
 
 def _factor(text: str) -> float:

@@ -36,13 +36,13 @@ from tracekit.choices import (
 )
 from tracekit.errors import PartialError, UsageError
 from tracekit.progress import byte_progress, row_progress, stage_progress, step_progress
-from tracekit.store import INFO_NAME, TraceFolder
 
 if TYPE_CHECKING:
     from tracekit.capture.session import Captured
     from tracekit.device.characterize import CharacterizeOptions
     from tracekit.doctor import Result as Check
     from tracekit.query import Query
+    from tracekit.store import TraceFolder
 
 PARSED = ("source", "clock", "devices", "counts", "loss", "warnings")
 READ = ("source", "clock", "devices", "counts", "inferences", "warnings")
@@ -167,7 +167,7 @@ def generate(
         target_size=target_size,
         force=force,
     )
-    return Trace(TraceFolder(place), summary=summary, temporary=holder)
+    return Trace(place, summary=summary, temporary=holder)
 
 
 def write_requests(
@@ -354,7 +354,7 @@ def capture_files(
         overwrite=force,
     )
     found = run_capture(Path(output), options=options)
-    trace = Trace(TraceFolder(Path(output)))
+    trace = Trace(output)
     return FileCapture(
         trace, found.duration_s, found.untraced_s, found.exit_status, found.stopped_by
     )
@@ -379,6 +379,7 @@ def run(
     """
     from tracekit.pipeline import PipelineOptions
     from tracekit.pipeline import run as run_stages
+    from tracekit.store import INFO_NAME
 
     options = PipelineOptions(
         layout=values.maybe_path(layout),
@@ -405,7 +406,7 @@ def run(
         "steps": [vars(step) for step in found.steps],
         "unfinished": found.unfinished,
     }
-    return results.Run(Trace(TraceFolder(found.trace), temporary=holder), summary)
+    return results.Run(Trace(found.trace, temporary=holder), summary)
 
 
 def _ignore(_step: object) -> None:
@@ -593,7 +594,7 @@ def counters(
     )
     with step_progress("counters") as on_run:
         found = count_events(Path(output), options, on_run=on_run)
-    return results.Counters(Trace(TraceFolder(Path(output))), found)
+    return results.Counters(Trace(output), found)
 
 
 @keeps_words
@@ -673,7 +674,7 @@ def _measured(output: Path, options: CharacterizeOptions) -> results.DeviceStudy
 
     with step_progress("characterize") as on_step:
         summary = characterize(output, options, on_step=on_step)
-    trace = Trace(TraceFolder(output))
+    trace = Trace(output)
     return results.DeviceStudy(trace, trace.kept(summary, RESULT))
 
 
@@ -681,7 +682,7 @@ def describe(trace: PathLike | None) -> str:
     """Return the tables of a trace, or all that there can be, with their columns, as Markdown."""
     from tracekit.sql import describe as describe_tables
 
-    return describe_tables(None if trace is None else TraceFolder(Path(trace)))
+    return describe_tables(None if trace is None else Trace(trace).folder)
 
 
 def print_rows(
@@ -699,7 +700,7 @@ def print_rows(
     from tracekit import query
     from tracekit.sql import Dialogue, write
 
-    folder, place = TraceFolder(Path(trace)), values.maybe_path(output)
+    folder, place = Trace(trace).folder, values.maybe_path(output)
     if place is not None and place.exists():
         raise UsageError(f"{place} exists already", hint="choose another --output")
     memory_mib = values.memory_mib(memory, least=64)

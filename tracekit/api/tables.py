@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit.api.relation import Relation
-from tracekit.api.values import asked
+from tracekit.api.values import PathLike, asked
 from tracekit.errors import InputError
-from tracekit.store import TraceFolder, write_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tracekit.metadata import TraceInfo
     from tracekit.query import Database
+    from tracekit.store import TraceFolder
 
 INFO_KEYS = ("source", "clock", "devices", "counts", "loss", "inferences", "warnings")
 
@@ -27,12 +27,14 @@ class Tables:
 
     def __init__(
         self,
-        folder: TraceFolder,
+        folder: TraceFolder | PathLike,
         *,
         summary: Mapping[str, Any] | None = None,
         temporary: Any = None,
     ) -> None:
-        self.folder = folder
+        from tracekit.store import TraceFolder
+
+        self.folder = folder if isinstance(folder, TraceFolder) else TraceFolder(Path(folder))
         self._summary = summary
         self._temporary = temporary
 
@@ -143,11 +145,15 @@ class Tables:
             find_figures(self.folder, section), figure, where=section or str(self.path)
         )
 
-    def kept(self, summary: dict[str, Any], place: str) -> dict[str, Any]:
-        """Keep an answer with the options that it was asked with, and return it."""
-        summary["asked"] = list(asked())
-        write_json(self.path / place, summary)
-        return summary
+    def kept(self, summary: Any, place: str) -> dict[str, Any]:
+        """Keep an answer, a dict or a Record, with the options of the call, and return it."""
+        from msgspec import to_builtins
+
+        from tracekit.store import write_json
+
+        content = {**to_builtins(summary), "asked": list(asked())}
+        write_json(self.path / place, content)
+        return content
 
     def __repr__(self) -> str:
         return f"Trace {self.path}: {self.headline}"

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
-
 from tracekit.api import results, values
 from tracekit.api.results import Replay
 from tracekit.api.simulate import Simulate
@@ -41,7 +39,6 @@ from tracekit.choices import (
 )
 from tracekit.errors import TracekitError, UsageError
 from tracekit.progress import row_progress, stage_progress, step_progress
-from tracekit.store import TraceFolder
 
 LATEST = "latest"
 
@@ -131,6 +128,8 @@ class Trace(Tables):
 
         The first of the capacities is the headline's; by default a tenth of what was touched.
         """
+        from msgspec import to_builtins
+
         from tracekit.model.recommend import RecommendOptions, recommend
 
         check_choice(coverage, Coverage, option="--coverage")
@@ -378,12 +377,12 @@ class Trace(Tables):
                 "a temporary trace cannot be pickled: it goes away with this process",
                 hint="give the call that makes it an output",
             )
-        return (open_trace, (self.path,))
+        return (open, (self.path,))
 
 
-def open_trace(path: PathLike) -> Trace:
+def open(path: PathLike) -> Trace:  # noqa: A001 - tk.open
     """Open a trace folder; InputError when it is none."""
-    return Trace(TraceFolder(Path(path)))
+    return Trace(path)
 
 
 def temporary_place() -> tuple[Path, Any]:
