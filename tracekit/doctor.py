@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -22,12 +23,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tracekit import _native
 from tracekit._native.decode import Decoder
 from tracekit._native.players import checked_program
+from tracekit.arrow import int64_column, open_table
 from tracekit.capture import files as strace
 from tracekit.capture.blktrace import why_not as why_not_blktrace
 from tracekit.capture.session import NAMES, choose
@@ -136,6 +138,10 @@ REBUILD = "build it again: make setup"
 LIBRARIES = ("duckdb", "jinja2", "numpy", "pandas", "pyarrow", "rich", "seaborn", "typer")
 
 
+# Importing one of these takes longer than all other checks; the figures alone need them.
+SLOW_LIBRARIES = ("pandas", "seaborn")
+
+
 def python() -> Finding:
     """Say which Python runs this."""
     return Finding("ok", f"{platform.python_version()}, {sys.executable}")
@@ -166,12 +172,11 @@ def _library(name: str) -> Check:
     def probe() -> Finding:
         try:
             version = importlib.metadata.version(name)
-            # Importing seaborn takes seconds; all that is compiled below it is imported by others.
-            if name != "seaborn":
-                importlib.import_module(name)
+            is_slow = name in SLOW_LIBRARIES
+            found = importlib.util.find_spec(name) if is_slow else importlib.import_module(name)
         except ImportError as error:
             return Finding("broken", f"cannot be imported: {error}", "install again: make setup")
-        return Finding("ok", version)
+        return Finding("ok", version) if found else Finding("broken", "it has no module", REBUILD)
 
     return Check(name, "tables, figures, text", probe, is_required=True)
 
@@ -190,8 +195,10 @@ def tables() -> Finding:
     """Write a Parquet table and read it back with SQL's reader of the same file."""
     with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
         path = Path(folder) / "probe.parquet"
-        write_table(path, pa.table({"sector": [8, 16]}))
-        rows = pq.read_table(path)["sector"].to_pylist()
+        # Of plain lists Arrow makes a table, and as a data set it reads one, with pandas imported.
+        write_table(path, pa.table({"sector": int64_column(np.array([8, 16]))}))
+        with open_table(path) as file:
+            rows = file.read()["sector"].to_pylist()
     if rows != [8, 16]:
         return Finding("broken", f"a Parquet table came back as {rows}")
     return Finding("ok", "a Parquet table was written and read back")
@@ -435,7 +442,9 @@ def perf() -> Finding:
     if found:
         return found
     with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
-        ran = run("perf", "record", "-a", "-e", EVENT, "-o", f"{folder}/perf.data", "--", "true")
+        # Without the build ids of all programs that run here, which nobody reads.
+        record = ("perf", "record", "--no-buildid", "--no-buildid-cache", "-a", "-e", EVENT)
+        ran = run(*record, "-o", f"{folder}/perf.data", "--", "true")
     if ran.status != 0:
         remedy = "run as root, or lower kernel.perf_event_paranoid"
         return Finding("broken", f"perf record -e {EVENT}: {ran.first_complaint}", remedy)
