@@ -104,6 +104,28 @@ def describe(folder: TraceFolder | None) -> str:
     return "\n".join(lines) + "\n"
 
 
+def answer(
+    folder: TraceFolder,
+    statement: str | None,
+    *,
+    format_name: str,
+    output: Path | None,
+    memory_mib: int,
+) -> None:
+    """Print the rows of a statement, or write them to a new file; without one, begin a dialogue.
+
+    It is locked: nothing but the trace's tables can be read, and nothing written.
+    """
+    if output is not None and output.exists():
+        raise UsageError(f"{output} exists already", hint="choose another --output")
+    with query.connect_locked(folder, memory_mib=memory_mib) as connection:
+        if statement is None:
+            Dialogue(connection, folder, sys.stdout).run()
+        else:
+            rows = query.ask(connection, statement)
+            write(rows, sys.stdout, format_name=format_name, output=output)
+
+
 def write(
     rows: query.Rows, stream: IO[str], *, format_name: str, output: Path | None = None
 ) -> None:

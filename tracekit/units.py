@@ -82,6 +82,14 @@ def parse_size(text: str, *, option: str) -> int:
     return round(size)
 
 
+def memory_mib(value: int | str, *, least: int, option: str = "--memory") -> int:
+    """Return a memory in whole MiB; raise UsageError below `least`."""
+    mib = parse_size(str(value), option=option) >> 20
+    if mib < least:
+        raise UsageError(f"{option} {value}: less than {least}MiB", hint="write for example 512MiB")
+    return mib
+
+
 def parse_duration(text: str, *, option: str) -> int:
     """Return the nanoseconds that `text` means: 250us, 1.5s, 10min.
 

@@ -14,6 +14,7 @@ from tracekit.api.values import PathLike, Size, Texts
 from tracekit.choices import Compression
 from tracekit.errors import PartialError, UsageError
 from tracekit.progress import stage_progress
+from tracekit.units import memory_mib
 
 if TYPE_CHECKING:
     from tracekit.lab.session import Ended, Job
@@ -137,7 +138,7 @@ def job(
         tuple(command),
         disks=tuple(parse_disks(list(values.texts(disk)))),
         dax_mib=values.size_bytes(pmem, option="--pmem") >> 20,
-        memory_mib=values.memory_mib(memory, least=256),
+        memory_mib=memory_mib(memory, least=256),
         cpus=cpus,
         limit_bytes=values.size_bytes(limit, option="--limit"),
         share=values.maybe_path(share),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,18 +29,17 @@ from tracekit.choices import (
     Direct,
     Engine,
     GenerateFormat,
-    ResultFormat,
     RunReplay,
     check_choice,
 )
 from tracekit.errors import PartialError, UsageError
 from tracekit.progress import byte_progress, row_progress, stage_progress, step_progress
+from tracekit.units import memory_mib
 
 if TYPE_CHECKING:
     from tracekit.capture.session import Captured
     from tracekit.device.characterize import CharacterizeOptions
     from tracekit.doctor import Result as Check
-    from tracekit.query import Query
     from tracekit.store import TraceFolder
 
 PARSED = ("source", "clock", "devices", "counts", "loss", "warnings")
@@ -257,7 +255,7 @@ def capture(
         source=source,
         runs_untraced=untraced,
         compress=compress,
-        buffer_kib=values.memory_mib(buffer, least=1, option="--buffer") << 10,
+        buffer_kib=memory_mib(buffer, least=1, option="--buffer") << 10,
     )
     devices = list(values.texts(device))
     if command:
@@ -676,48 +674,6 @@ def _measured(output: Path, options: CharacterizeOptions) -> results.DeviceStudy
         summary = characterize(output, options, on_step=on_step)
     trace = Trace(output)
     return results.DeviceStudy(trace, trace.kept(summary, RESULT))
-
-
-def describe(trace: PathLike | None) -> str:
-    """Return the tables of a trace, or all that there can be, with their columns, as Markdown."""
-    from tracekit.sql import describe as describe_tables
-
-    return describe_tables(None if trace is None else Trace(trace).folder)
-
-
-def print_rows(
-    trace: PathLike,
-    statement: str | None,
-    *,
-    format: ResultFormat = "table",  # noqa: A002 - the word of the option
-    output: PathLike | None = None,
-    memory: Size = "512MiB",
-) -> None:
-    """Print the rows of a statement, or write them to a file; without one, begin a dialogue.
-
-    It is locked: nothing but the trace's tables can be read, and nothing written.
-    """
-    from tracekit import query
-    from tracekit.sql import Dialogue, write
-
-    folder, place = Trace(trace).folder, values.maybe_path(output)
-    if place is not None and place.exists():
-        raise UsageError(f"{place} exists already", hint="choose another --output")
-    memory_mib = values.memory_mib(memory, least=64)
-    with query.connect_locked(folder, memory_mib=memory_mib) as connection:
-        if statement is None:
-            Dialogue(connection, folder, sys.stdout).run()
-        else:
-            rows = query.ask(connection, statement)
-            write(rows, sys.stdout, format_name=format, output=place)
-
-
-def analyses() -> Sequence[Query]:
-    """Return the SQL analyses that `analyze` runs, with their parameters."""
-    from tracekit.analyze import ANALYSES
-    from tracekit.query import read as read_query
-
-    return [read_query(name) for name in ANALYSES]
 
 
 def doctor() -> list[Check]:

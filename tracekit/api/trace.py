@@ -39,6 +39,7 @@ from tracekit.choices import (
 )
 from tracekit.errors import TracekitError, UsageError
 from tracekit.progress import row_progress, stage_progress, step_progress
+from tracekit.units import memory_mib
 
 LATEST = "latest"
 
@@ -98,7 +99,7 @@ class Trace(Tables):
                 self.folder,
                 only=values.texts(only),
                 parameters=given,
-                memory_mib=values.memory_mib(memory, least=256),
+                memory_mib=memory_mib(memory, least=256),
                 on_start=on_start,
             )
         summary = {

@@ -77,14 +77,6 @@ def sizes_bytes(value: Sizes, *, option: str) -> tuple[int, ...]:
     return tuple(parse_size(text, option=option) for text in parts(value))
 
 
-def memory_mib(value: Size, *, least: int, option: str = "--memory") -> int:
-    """Return a memory in whole MiB; raise UsageError below `least`."""
-    mib = size_bytes(value, option=option) >> 20
-    if mib < least:
-        raise UsageError(f"{option} {value}: less than {least}MiB", hint="write for example 512MiB")
-    return mib
-
-
 def duration_ns(value: Duration, *, option: str) -> int:
     """Return the nanoseconds of a time; a number is seconds, text has a unit."""
     return parse_duration(time_text(value) or "", option=option)

@@ -58,9 +58,10 @@ def analyze(
 
 
 def _print_list(*, as_json: bool) -> None:
-    from tracekit.api.start import analyses
+    from tracekit.analyze import ANALYSES
+    from tracekit.query import read
 
-    queries = analyses()
+    queries = [read(name) for name in ANALYSES]
     if as_json:
         listed = [
             {

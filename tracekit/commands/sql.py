@@ -9,6 +9,7 @@ import typer
 
 from tracekit.choices import ResultFormat
 from tracekit.errors import UsageError
+from tracekit.units import memory_mib
 
 
 def sql(
@@ -39,20 +40,21 @@ def sql(
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Run SQL over a trace's tables; nothing but these tables can be read, and nothing written."""
-    from tracekit.api import start
+    from tracekit.sql import answer
+    from tracekit.sql import describe as describe_tables
+    from tracekit.store import TraceFolder
 
     if describe:
-        typer.echo(start.describe(trace), nl=False)
+        typer.echo(describe_tables(None if trace is None else TraceFolder(trace)), nl=False)
         return
     if trace is None:
         raise UsageError("no trace folder was given", hint='tracekit sql TRACE "select ..."')
-    text = _statement(statement, file, interactive=interactive)
-    start.print_rows(
-        trace,
-        text,
-        format="json" if as_json else format,
+    answer(
+        TraceFolder(trace),
+        _statement(statement, file, interactive=interactive),
+        format_name="json" if as_json else format,
         output=output,
-        memory=memory,
+        memory_mib=memory_mib(memory, least=64),
     )
 
 
