@@ -18,6 +18,8 @@ from tracekit.units import memory_mib
 
 if TYPE_CHECKING:
     from tracekit.lab.session import Ended, Job
+else:
+    Job = Any  # commands look at the types of calls
 
 RESULT = "lab.json"
 
@@ -83,6 +85,7 @@ def capture(
     command: Sequence[str],
     *,
     output: PathLike,
+    disk: Texts,
     compress: Compression = "none",
     buffer: Size = "1MiB",
     **options: Any,
@@ -96,7 +99,7 @@ def capture(
     kib = values.size_bytes(buffer, option="--buffer") >> 10
     if kib < 64:
         raise UsageError(f"--buffer {buffer}: less than 64KiB")
-    chosen = job(command, is_traced=True, buffer_kib=kib, **options)
+    chosen = job(command, disk=disk, is_traced=True, buffer_kib=kib, **options)
     with stage_progress() as on_step, session(chosen, on_step=on_step) as ended:
         with new_folder(place) as part:
             kept = collect(ended, chosen, folder=part, name=place.name, compress=compress)

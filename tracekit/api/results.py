@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from tracekit.api.relation import Relation
 from tracekit.errors import BudgetError, PartialError, escape
@@ -23,9 +23,12 @@ class Table(property):
     def __init__(self, name: str, rows: str) -> None:
         super().__init__(lambda result: result.trace.table(name), doc=rows)
 
-    if TYPE_CHECKING:
-
-        def __get__(self, result: Any, kind: type | None = None, /) -> Relation: ...
+    @overload
+    def __get__(self, result: None, kind: type, /) -> Table: ...
+    @overload
+    def __get__(self, result: Any, kind: type | None = None, /) -> Relation: ...
+    def __get__(self, result: Any, kind: Any = None, /) -> Any:
+        return super().__get__(result, kind)
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,36 +11,30 @@ import typer
 
 import tracekit as tk
 from tracekit.commands import options
+from tracekit.commands.options import option
 from tracekit.errors import UsageError
 from tracekit.units import MIB
 
 
+@options.of(
+    tk.Trace.analyze,
+    only=option("Run this analysis; may be repeated.", metavar="NAME"),
+    param=option(
+        "Set a parameter of the analyses that have it; see --list for units and defaults.",
+        metavar="NAME=NUMBER",
+    ),
+    memory="Memory for the database, at least 256MiB; more lets more threads run.",
+)
 def analyze(
-    context: typer.Context,
     trace: Annotated[
         Path | None, typer.Argument(help="Trace folder, after `tracekit classify`.")
     ] = None,
     *,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="NAME", help="Run this analysis; may be repeated."),
-    ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            metavar="NAME=NUMBER",
-            help="Set a parameter of the analyses that have it; see --list for units and defaults.",
-        ),
-    ] = None,
-    memory: Annotated[
-        str,
-        typer.Option(help="Memory for the database, at least 256MiB; more lets more threads run."),
-    ] = "512MiB",
     show_list: Annotated[
         bool, typer.Option("--list", help="Show the analyses with their parameters and stop.")
     ] = False,
     as_json: options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Run the SQL analyses and write one table each to the trace's findings."""
     if show_list:
@@ -48,7 +42,7 @@ def analyze(
         return
     if trace is None:
         raise UsageError("no trace folder was given", hint="tracekit analyze TRACE")
-    found = tk.open(trace).analyze(**options.given(context))
+    found = tk.open(trace).analyze(**chosen)
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2))
     else:

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperCommand
 
 import tracekit as tk
-from tracekit.choices import CaptureSource, Compression
 from tracekit.commands import options
+from tracekit.commands.options import option
 from tracekit.errors import UsageError
 
 OF_FILES = ("below", "hash_names", "force")
@@ -42,8 +42,22 @@ class DevicesAndCommand(TyperCommand):
 CLASS = DevicesAndCommand
 
 
+@options.of(
+    tk.capture,
+    tk.capture_files,
+    output="New folder, on a disk that is not traced.",
+    duration=option("Capture for so long: 90 (seconds), 90s, 500ms, 5min.", metavar="TIME"),
+    source="How to record; tracefs-blk is the kernel's tracer, of perf and bpftrace the text is"
+    " kept. [default: the first that works here]",
+    compress="Compress the record files.",
+    buffer=option("Kernel buffer of each CPU, 1MiB to 1GiB.", metavar="SIZE"),
+    files=None,
+    below="With --files: only what is below this folder, with all sizes.",
+    hash_names="With --files: hashes for names of files and processes.",
+    untraced="Run the command untraced before, to measure what tracing costs.",
+    force="With --files: replace the folder if it is a trace.",
+)
 def capture(
-    context: typer.Context,
     device: Annotated[
         list[str] | None,
         typer.Argument(help="Whole disks to trace, such as /dev/loop0; none with --files."),
@@ -56,24 +70,6 @@ def capture(
         ),
     ] = None,
     *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="New folder, on a disk that is not traced.")
-    ],
-    duration: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Capture for so long: 90 (seconds), 90s, 500ms, 5min."),
-    ] = None,
-    source: Annotated[
-        CaptureSource | None,
-        typer.Option(
-            help="How to record; tracefs-blk is the kernel's tracer, of perf and bpftrace the text"
-            " is kept. [default: the first that works here]"
-        ),
-    ] = None,
-    compress: Annotated[Compression, typer.Option(help="Compress the record files.")] = "none",
-    buffer: Annotated[
-        str, typer.Option(help="Kernel buffer of each CPU, 1MiB to 1GiB.", metavar="SIZE")
-    ] = "32MiB",
     files: Annotated[
         bool,
         typer.Option(
@@ -82,50 +78,31 @@ def capture(
             " trace folder. Needs strace; no root.",
         ),
     ] = False,
-    below: Annotated[
-        Path | None,
-        typer.Option(help="With --files: only what is below this folder, with all sizes."),
-    ] = None,
-    hash_names: Annotated[
-        bool,
-        typer.Option("--hash-names", help="With --files: hashes for names of files and processes."),
-    ] = False,
-    untraced: Annotated[
-        bool,
-        typer.Option(
-            "--untraced",
-            help="Run the command untraced before, to measure what tracing costs.",
-        ),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="With --files: replace the folder if it is a trace.")
-    ] = False,
     as_json: options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Record disks' block events and layout while a command runs, or the command's file calls."""
     words = [*(device or ()), *(command or ())]
-    chosen = options.given(context)
     if files:
         if "duration" in chosen or not words:
             raise UsageError("--files records one command", hint="give it behind --")
         _refuse(chosen, OF_DISKS, "is of block events", hint="leave it away with --files")
-        chosen.pop("files")
         recorded = tk.capture_files(words, **chosen, quiet=as_json)
-        _print_files(recorded, output, as_json=as_json)
+        _print_files(recorded, chosen["output"], as_json=as_json)
         options.warn(recorded.trace)
         recorded.check()
         return
     _refuse(chosen, OF_FILES, "belongs to --files", hint="add --files, or leave it away")
     if not device:
         raise UsageError("which disk?", hint="name one, such as /dev/sda, or give --files")
-    if command and duration is not None:
+    if command and "duration" in chosen:
         raise UsageError("--duration and a command were both given", hint="choose one of the two")
-    if untraced and not command:
+    if "untraced" in chosen and not command:
         raise UsageError("--untraced needs a command", hint="give it behind --")
     captured = tk.capture(device, command=command or (), **chosen, quiet=as_json)
     for note in captured.notes:
         typer.echo(note, err=True)
-    _print(captured.summary, output, as_json=as_json)
+    _print(captured.summary, chosen["output"], as_json=as_json)
     captured.check()
 
 

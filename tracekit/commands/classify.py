@@ -13,40 +13,25 @@ import tracekit as tk
 from tracekit.commands import options
 from tracekit.errors import escape
 
-ROLE_HELP = (
-    "Set a role: NAME=ROLE of a partition, a device or DEVICE:START+SECTORS; ROLE is fs, journal,"
-    " swap, other or unknown. Can be repeated."
+
+@options.of(
+    tk.Trace.classify,
+    layout="layout.json or an sfdisk dump to use in place of the trace's own layout.",
+    role="Set a role: NAME=ROLE of a partition, a device or DEVICE:START+SECTORS; ROLE is fs,"
+    " journal, swap, other or unknown. Can be repeated.",
+    hot="Share of all block touches that hot blocks carry, 0 to 1.",
+    hot_factor="Hot blocks are touched this many times as often as the mean.",
+    window=options.option("Working set window.", metavar="TIME", show_default="about 200 windows"),
+    memory="Memory for the table of blocks; less means more passes.",
 )
-
-
 def classify(
-    context: typer.Context,
     trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
     *,
-    layout: Annotated[
-        Path | None,
-        typer.Option(
-            help="layout.json or an sfdisk dump to use in place of the trace's own layout."
-        ),
-    ] = None,
-    role: Annotated[list[str] | None, typer.Option(help=ROLE_HELP)] = None,
-    hot: Annotated[
-        float, typer.Option(help="Share of all block touches that hot blocks carry, 0 to 1.")
-    ] = 0.5,
-    hot_factor: Annotated[
-        float, typer.Option(help="Hot blocks are touched this many times as often as the mean.")
-    ] = 2.0,
-    window: Annotated[
-        str | None,
-        typer.Option(help="Working set window.", metavar="TIME", show_default="about 200 windows"),
-    ] = None,
-    memory: Annotated[
-        str, typer.Option(help="Memory for the table of blocks; less means more passes.")
-    ] = "256MiB",
     as_json: options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Give each request its role (fs, journal, swap, other) and each block its temperature."""
-    found = tk.open(trace).classify(**options.given(context))
+    found = tk.open(trace).classify(**chosen)
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2))
         return

@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import tracekit as tk
 from tracekit.commands import options
+from tracekit.commands.options import option
 
 
+@options.of(
+    tk.counters,
+    output="Folder for the results: a new one, or that of a trace.",
+    recorded=option(
+        "Recorded `perf stat -j` or `-x` of one run, in place of a command, with its throughput."
+        " Can be repeated.",
+        "--from",
+        metavar="FILE[=THROUGHPUT]",
+    ),
+    workload=option("Name of the workload.", show_default="the command's"),
+    repeat="How often it runs; those that are there already count.",
+    throughput=option(
+        "Where the output says how much it did: the group of a regular expression, such as"
+        " '([0-9.]+) ops/s'.",
+        show_default="runs a second",
+        metavar="REGEX",
+    ),
+    summary=option("JSON file that each run writes, with its rate.", metavar="FILE"),
+    key="Where in it, with dots, such as timing.requests_per_second.",
+    events=option(
+        "Other events: names of perf with commas between; a space begins a group.",
+        show_default="those of study D",
+    ),
+    force="Replace the runs of a workload of this name.",
+)
 def counters(
-    context: typer.Context,
     command: Annotated[
         list[str] | None, typer.Argument(help="Command to count, after `--`.")
     ] = None,
     *,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="Folder for the results: a new one, or that of a trace."
-        ),
-    ],
-    recorded: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from",
-            help="Recorded `perf stat -j` or `-x` of one run, in place of a command, with its"
-            " throughput. Can be repeated.",
-            metavar="FILE[=THROUGHPUT]",
-        ),
-    ] = None,
-    workload: Annotated[
-        str, typer.Option(help="Name of the workload.", show_default="the command's")
-    ] = "",
-    repeat: Annotated[
-        int, typer.Option(help="How often it runs; those that are there already count.")
-    ] = 5,
-    throughput: Annotated[
-        str,
-        typer.Option(
-            help="Where the output says how much it did: the group of a regular expression, such"
-            " as '([0-9.]+) ops/s'.",
-            show_default="runs a second",
-            metavar="REGEX",
-        ),
-    ] = "",
-    summary: Annotated[
-        Path | None,
-        typer.Option(help="JSON file that each run writes, with its rate.", metavar="FILE"),
-    ] = None,
-    key: Annotated[
-        str, typer.Option(help="Where in it, with dots, such as timing.requests_per_second.")
-    ] = "",
-    events: Annotated[
-        str,
-        typer.Option(
-            help="Other events: names of perf with commas between; a space begins a group.",
-            show_default="those of study D",
-        ),
-    ] = "",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the runs of a workload of this name.")
-    ] = False,
     as_json: options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Count cache, TLB and software events of a command, and which go with its throughput.
 
@@ -72,4 +50,4 @@ def counters(
     counted on this machine is named, and the rest goes on. Each workload of the folder is a line
     of the heat map in the report.
     """
-    options.show(tk.counters(command or (), **options.given(context)), as_json=as_json)
+    options.show(tk.counters(command or (), **chosen), as_json=as_json)

@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import Any
 
 import tracekit as tk
 from tracekit.commands import options
+from tracekit.commands.options import option
 
 
-def fit(
-    context: typer.Context,
-    trace: options.Trace,
-    *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="New profile, a TOML file.")
-    ],
-    processes: Annotated[
-        int,
-        typer.Option(help="Most processes, by role and device, with a stream of their own.", min=1),
-    ] = 8,
-    names: Annotated[
-        bool, typer.Option("--names", help="Keep the names of processes; else they are numbered.")
-    ] = False,
-    measured: Annotated[
-        bool,
-        typer.Option(
-            "--measured", help="Keep quantiles of the gaps even where a distribution comes close."
-        ),
-    ] = False,
-    compare: Annotated[
-        bool,
-        typer.Option(help="Make as many requests of the profile, and tell how they differ."),
-    ] = True,
-    seed: Annotated[int, typer.Option(help="Of the requests that are compared.")] = 0,
-    limit: Annotated[
-        int,
-        typer.Option(
-            help="Look at the first so many requests only; a million takes 0.3 GiB.",
-            min=2,
-            max=100_000_000,
-        ),
-    ] = 3_000_000,
-    force: Annotated[bool, typer.Option("--force", help="Replace the profile.")] = False,
-    as_json: options.Json = False,
-) -> None:
+@options.of(
+    tk.Trace.fit,
+    output=option("New profile, a TOML file.", "--output", "-o", metavar="FILE"),
+    processes=option("Most processes, by role and device, with a stream of their own.", min=1),
+    names="Keep the names of processes; else they are numbered.",
+    measured="Keep quantiles of the gaps even where a distribution comes close.",
+    compare="Make as many requests of the profile, and tell how they differ.",
+    seed="Of the requests that are compared.",
+    limit=option(
+        "Look at the first so many requests only; a million takes 0.3 GiB.",
+        min=2,
+        max=100_000_000,
+    ),
+    force="Replace the profile.",
+)
+def fit(trace: options.Trace, *, as_json: options.Json = False, **chosen: Any) -> None:
     """Make a work profile of a trace, without its addresses, and tell how well it matches."""
-    options.show(tk.open(trace).fit(**options.given(context)), as_json=as_json)
+    options.show(tk.open(trace).fit(**chosen), as_json=as_json)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tracekit.choices import (
-    GenerateFormat,
-)
+from tracekit.api.start import write_requests
 from tracekit.commands import options
+from tracekit.commands.options import option
 from tracekit.units import format_duration
 
 
+@options.of(
+    write_requests,
+    output=option("New trace folder, or file.", "--output", "-o", metavar="PATH"),
+    format="trace: a trace folder, for every other command. plan: a plan that tracekit-replay runs."
+    " fio: a job of fio, which draws its own numbers.",
+    requests=option("Most requests.", show_default="100000 without --duration"),
+    duration="Requests of so much time, such as 60s or 24h.",
+    seed=options.SEED,
+    target_size=options.TARGET_SIZE,
+    force="Replace what is there.",
+)
 def generate(
-    context: typer.Context,
     profile: Annotated[
         str,
         typer.Argument(
@@ -26,31 +34,11 @@ def generate(
         ),
     ],
     *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="PATH", help="New trace folder, or file.")
-    ],
-    format: Annotated[  # noqa: A002 - the word of the option
-        GenerateFormat,
-        typer.Option(
-            help="trace: a trace folder, for every other command. plan: a plan that tracekit-replay"
-            " runs. fio: a job of fio, which draws its own numbers.",
-        ),
-    ] = "trace",
-    requests: Annotated[
-        int | None, typer.Option(help="Most requests.", show_default="100000 without --duration")
-    ] = None,
-    duration: Annotated[
-        str | None, typer.Option(help="Requests of so much time, such as 60s or 24h.")
-    ] = None,
-    seed: options.Seed = 0,
-    target_size: options.TargetSize = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     as_json: options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Make requests of a work profile: seeded, the same bit for bit each time."""
-    from tracekit.api.start import write_requests
-
-    result = write_requests(profile, **options.given(context))
+    result = write_requests(profile, **chosen)
     typer.echo(json.dumps(result, indent=2) if as_json else _text(result))
 
 

@@ -11,11 +11,36 @@ import typer
 
 import tracekit as tk
 from tracekit.commands import options
+from tracekit.commands.options import option
 from tracekit.errors import escape
 
 
+@options.of(
+    tk.read,
+    output=options.NEW_TRACE,
+    format="The format's name. [default: known by the content]",
+    columns="Columns of your own text: time, op, offset, length, response, device, process and pid"
+    " in their order, - for what to pass over, as in: -,time,op,length,offset.",
+    regex=option(
+        "A regular expression of a line of your own text, with groups named as the columns:"
+        " (?P<time>[0-9.]+) and so on.",
+        metavar="PATTERN",
+    ),
+    blkparse_format=option(
+        "What was given to blkparse -f, for a text made with it.", metavar="FORMAT"
+    ),
+    layout="layout.json or an sfdisk dump, of a text of events. [default: layout.json beside it]",
+    delimiter="Between the columns of your own text.",
+    unit=option(
+        "Unit of time (ns, us, filetime, ms, s, date) or response (those but date), offset or"
+        " length (bytes, sectors, pages), in place of the format's; may be repeated.",
+        metavar="WHAT=UNIT",
+    ),
+    force_units="Go on although the units look wrong.",
+    max_bad=option("Percent of wrong lines that stop the import.", min=0, max=100),
+    force=options.FORCE_TRACE,
+)
 def import_(
-    context: typer.Context,
     sources: Annotated[
         list[Path],
         typer.Argument(
@@ -24,58 +49,11 @@ def import_(
         ),
     ],
     *,
-    output: options.NewTrace = None,
-    format: Annotated[  # noqa: A002 - the word of the option
-        str | None, typer.Option(help="The format's name. [default: known by the content]")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns of your own text: time, op, offset, length, response, device, process"
-            " and pid in their order, - for what to pass over, as in: -,time,op,length,offset."
-        ),
-    ] = None,
-    regex: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="A regular expression of a line of your own text, with groups named as the"
-            " columns: (?P<time>[0-9.]+) and so on.",
-        ),
-    ] = None,
-    blkparse_format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT", help="What was given to blkparse -f, for a text made with it."
-        ),
-    ] = None,
-    layout: Annotated[
-        Path | None,
-        typer.Option(
-            help="layout.json or an sfdisk dump, of a text of events."
-            " [default: layout.json beside it]"
-        ),
-    ] = None,
-    delimiter: Annotated[str, typer.Option(help="Between the columns of your own text.")] = ",",
-    unit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WHAT=UNIT",
-            help="Unit of time (ns, us, filetime, ms, s, date) or response (those but date),"
-            " offset or length (bytes, sectors, pages), in place of the format's; may be repeated.",
-        ),
-    ] = None,
-    force_units: Annotated[
-        bool, typer.Option("--force-units", help="Go on although the units look wrong.")
-    ] = False,
-    max_bad: Annotated[
-        float, typer.Option(min=0, max=100, help="Percent of wrong lines that stop the import.")
-    ] = 1.0,
-    force: options.ForceTrace = False,
     as_json: options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Turn a trace of another tool, known by its content, into a trace folder."""
-    made = tk.read(sources, **{"output": options.default_output(sources), **options.given(context)})
+    made = tk.read(sources, **{"output": options.default_output(sources), **chosen})
     if as_json:
         typer.echo(json.dumps(made.summary, indent=2))
     else:

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 
@@ -16,6 +29,8 @@ if TYPE_CHECKING:
     from tracekit.api.results import Result
     from tracekit.api.trace import Trace as Trace_
 
+Command = Callable[..., None]
+
 # Of every command.
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Trace = Annotated[Path, typer.Argument(help="Trace folder.")]
@@ -23,86 +38,56 @@ Classified = Annotated[Path, typer.Argument(help="Trace folder, classified.")]
 Recommended = Annotated[Path, typer.Argument(help="Trace folder, with a recommendation.")]
 
 # Of those that make a trace folder or a file.
-NewTrace = Annotated[
-    Path | None, typer.Option("--output", "-o", help="New trace folder. [default: NAME-trace]")
-]
-ForceTrace = Annotated[bool, typer.Option("--force", help="Replace the trace folder.")]
-Layout = Annotated[
-    Path | None,
-    typer.Option(help="layout.json or an sfdisk dump. [default: layout.json beside the input]"),
-]
+NEW_TRACE = "New trace folder. [default: NAME-trace]"
+FORCE_TRACE = "Replace the trace folder."
+LAYOUT = "layout.json or an sfdisk dump. [default: layout.json beside the input]"
+
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    """Return the help of an option with what else it has, such as a metavar or a least value."""
+    return typer.Option(*names, help=text, **more)
+
 
 # Of the models.
-Capacity = Annotated[
-    str,
-    typer.Option(
-        metavar="SIZES",
-        help="NVM capacities to answer for, such as 64MiB or 16M,1.5GiB; the first is the"
-        " headline. Default: a tenth of what the trace touched.",
-    ),
-]
-Base = Annotated[str, typer.Option(help="Device profile that holds what is not on NVM.")]
-Nvm = Annotated[str, typer.Option(help="Device profile of the NVM.")]
-Profiles = Annotated[
-    Path | None, typer.Option(help="TOML file of own device profiles.", metavar="FILE")
-]
-WhatIf = Annotated[
-    Path | None, typer.Option(help="TOML file of devices and prices to ask about.", metavar="FILE")
-]
-Placement = Annotated[
-    str,
-    typer.Option(
-        help="`answer` for the recommendation's headline, or a capacity.", metavar="answer|SIZE"
-    ),
-]
+CAPACITY = option(
+    "NVM capacities to answer for, such as 64MiB or 16M,1.5GiB; the first is the headline. Default:"
+    " a tenth of what the trace touched.",
+    metavar="SIZES",
+)
+BASE = "Device profile that holds what is not on NVM."
+NVM = "Device profile of the NVM."
+PROFILES = option("TOML file of own device profiles.", metavar="FILE")
+WHAT_IF = option("TOML file of devices and prices to ask about.", metavar="FILE")
+PLACEMENT = option(
+    "`answer` for the recommendation's headline, or a capacity.", metavar="answer|SIZE"
+)
 
 # Of those that run something.
-Confirm = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Confirm that this existing target may be written: the absolute path of a file, or"
-        " what a run without it shows for a device. Without it writes are skipped. Can be"
-        " repeated."
-    ),
-]
-OverwriteSignature = Annotated[
-    list[str] | None,
-    typer.Option(help="Allow a target that holds this, such as ext or swap, to be destroyed."),
-]
-Seed = Annotated[int, typer.Option(help="Another one gives other random numbers.")]
-TargetSize = Annotated[
-    str | None, typer.Option(help="Size of the target, in place of the profile's.", metavar="SIZE")
-]
+CONFIRM = (
+    "Confirm that this existing target may be written: the absolute path of a file, or what a run"
+    " without it shows for a device. Without it writes are skipped. Can be repeated."
+)
+OVERWRITE_SIGNATURE = "Allow a target that holds this, such as ext or swap, to be destroyed."
+SEED = "Another one gives other random numbers."
+TARGET_SIZE = option("Size of the target, in place of the profile's.", metavar="SIZE")
 
 # Of the virtual machine.
-GuestMemory = Annotated[str, typer.Option(help="Memory of the guest, at least 256MiB.")]
-Cpus = Annotated[int, typer.Option(help="Processors of the guest.", min=1, max=64)]
-GuestLimit = Annotated[
-    str, typer.Option(help="Memory of the command with its page cache; 0: all there is.")
-]
-Share = Annotated[
-    Path | None, typer.Option(help="Folder of which the command finds a copy in $LAB_SHARE.")
-]
-Packages = Annotated[
-    list[str] | None,
-    typer.Option(help="Package that the guest has, built in if new. Can be repeated."),
-]
-Prepare = Annotated[
-    str, typer.Option(help="Shell text to run before; then the disks are mounted anew.")
-]
-Mount = Annotated[str, typer.Option(help="Mount options of fs, such as data=journal.")]
-Exact = Annotated[
-    bool,
-    typer.Option(
-        "--exact",
-        help="Count the guest's time in instructions: emulated latencies are exact whatever else"
-        " this machine does.",
-    ),
-]
-Timeout = Annotated[int, typer.Option(help="Most seconds of the guest for the command.", min=1)]
-DISK_HELP = (
+GUEST = {
+    "memory": "Memory of the guest, at least 256MiB.",
+    "cpus": option("Processors of the guest.", min=1, max=64),
+    "limit": "Memory of the command with its page cache; 0: all there is.",
+    "share": "Folder of which the command finds a copy in $LAB_SHARE.",
+    "package": "Package that the guest has, built in if new. Can be repeated.",
+    "prepare": "Shell text to run before; then the disks are mounted anew.",
+    "mount": "Mount options of fs, such as data=journal.",
+    "exact": "Count the guest's time in instructions: emulated latencies are exact whatever else"
+    " this machine does.",
+    "timeout": option("Most seconds of the guest for the command.", min=1),
+}
+DISK = option(
     "Part of a disk: fs (mounted on $LAB_FS), journal (of fs), swap. With a latency it is emulated"
-    " in memory (LATENCY:DEPTH: so many requests at once). Can be repeated."
+    " in memory (LATENCY:DEPTH: so many requests at once). Can be repeated.",
+    metavar="ROLE=SIZE[:LATENCY]",
 )
 GuestCommand = Annotated[list[str], typer.Argument(help="Command to run in the guest, after `--`.")]
 
@@ -125,26 +110,95 @@ def several(choice: Any) -> tuple[Callable[[str], str], Callable[[str], list[str
 
 
 _checked, _completed = several(Policy)
-Policies = Annotated[
-    str,
-    typer.Option(
-        parser=_checked,
-        autocompletion=_completed,
-        metavar=",".join(words(Policy)),
-        help="Policies to compare, with commas between them. Default: all.",
-    ),
-]
+POLICIES = option(
+    "Policies to compare, with commas between them. Default: all.",
+    parser=_checked,
+    autocompletion=_completed,
+    metavar=",".join(words(Policy)),
+)
 
-SHOWS_ONLY = "as_json"  # changes what is printed, not what is found
+
+def of(*calls: Callable[..., Any], **helps: Any) -> Callable[[Command], Command]:
+    """Give a command the options of calls of the API, in the order of their help.
+
+    Name, type and default are those of the first call that has the option. A help is a text or an
+    `option`; None stands for an option that the command declares itself. The command gets by name
+    what was given: what was not has the default of the API.
+    """
+    taken = {name: one for call in reversed(calls) for name, one in _parameters(call).items()}
+
+    def declare(command: Command) -> Command:
+        own = dict(signature(command, eval_str=True).parameters)
+        own.popitem()  # the options that were given
+        parameters = [
+            *(one for one in own.values() if one.kind is not Parameter.KEYWORD_ONLY),
+            *(
+                own[name] if text is None else _declared(taken[name], text)
+                for name, text in helps.items()
+            ),
+            *(
+                one
+                for name, one in own.items()
+                if one.kind is Parameter.KEYWORD_ONLY and name not in helps
+            ),
+        ]
+        if "context" not in own:
+            kind = Parameter.POSITIONAL_OR_KEYWORD
+            parameters.insert(0, Parameter("context", kind, annotation=typer.Context))
+
+        @wraps(command)
+        def run(context: typer.Context, **values: Any) -> None:
+            values["context"] = context
+            chosen = {name: value for name, value in given(context).items() if name not in own}
+            command(**{name: values[name] for name in own}, **chosen)
+
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        vars(run)["__signature__"] = Signature(parameters)
+        return run
+
+    return declare
+
+
+def _parameters(call: Callable[..., Any]) -> dict[str, Parameter]:
+    hints = get_type_hints(call)
+    return {
+        name: one.replace(annotation=hints.get(name))
+        for name, one in signature(call).parameters.items()
+    }
+
+
+def _declared(parameter: Parameter, text: Any) -> Parameter:
+    """Return an option of the command line for a parameter of the API."""
+    name, default = parameter.name, parameter.default
+    shown = copy(text) if not isinstance(text, str) else typer.Option(help=text)
+    if shown.default is ...:
+        flag = f"--{name.replace('_', '-')}"
+        names = {"output": ("--output", "-o"), "settings": ("--set",), "recorded": ("--from",)}
+        shown.param_decls = names.get(name, (flag,) if default is False else None)
+    kind = _kind(parameter.annotation, default)
+    return Parameter(
+        name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown]
+    )
+
+
+def _kind(hint: Any, default: Any) -> Any:
+    """Return the type that the command line has for one of the API: texts stand for most."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if os.PathLike[str] in kinds:
+        kind: Any = Path
+    elif Sequence[str] in kinds and not isinstance(default, str):
+        kind = list[str]
+    else:
+        kind = str if str in kinds else kinds[0]
+    return kind | None if NoneType in kinds else kind
 
 
 def given(context: typer.Context) -> dict[str, Any]:
-    """Return the options that were given, by name: what was not has the default of the API."""
+    """Return the options that were given, by name."""
     found = {}
     for parameter in context.command.params:
         source = context.get_parameter_source(str(parameter.name))
-        is_given = source is not None and source.name == "COMMANDLINE"
-        if is_given and parameter.param_type_name == "option" and parameter.name != SHOWS_ONLY:
+        if source and source.name == "COMMANDLINE" and parameter.param_type_name == "option":
             found[str(parameter.name)] = context.params[str(parameter.name)]
     return found
 

@@ -15,8 +15,14 @@ from tracekit.errors import escape, span
 from tracekit.units import MIB
 
 
+@options.of(
+    tk.parse,
+    output=options.NEW_TRACE,
+    layout=options.LAYOUT,
+    force=options.FORCE_TRACE,
+    salvage="Keep the records before a place that is damaged or cut.",
+)
 def parse(
-    context: typer.Context,
     inputs: Annotated[
         list[Path],
         typer.Argument(
@@ -25,17 +31,11 @@ def parse(
         ),
     ],
     *,
-    output: options.NewTrace = None,
-    layout: options.Layout = None,
-    force: options.ForceTrace = False,
-    salvage: Annotated[
-        bool,
-        typer.Option("--salvage", help="Keep the records before a place that is damaged or cut."),
-    ] = False,
     as_json: options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Decode a block trace into a trace folder of one row a request."""
-    made = tk.parse(inputs, **{"output": options.default_output(inputs), **options.given(context)})
+    made = tk.parse(inputs, **{"output": options.default_output(inputs), **chosen})
     if as_json:
         typer.echo(json.dumps(made.summary, indent=2))
     else:

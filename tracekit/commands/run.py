@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import tracekit as tk
-from tracekit.choices import (
-    RunReplay,
-)
 from tracekit.commands import options
 
 if TYPE_CHECKING:
     from tracekit.pipeline import Step
 
 
+@options.of(
+    tk.run,
+    output=options.NEW_TRACE,
+    layout=options.LAYOUT,
+    force=options.FORCE_TRACE,
+    base=options.BASE,
+    nvm=options.NVM,
+    capacity=options.CAPACITY,
+    replay="file: on a file made for the run; null: without I/O; none: do not replay.",
+    replay_duration="How much of the trace to replay, from its start; 0 is all.",
+)
 def run(
-    context: typer.Context,
     inputs: Annotated[
         list[Path],
         typer.Argument(
@@ -28,29 +35,11 @@ def run(
         ),
     ],
     *,
-    output: options.NewTrace = None,
-    layout: options.Layout = None,
-    force: options.ForceTrace = False,
-    base: options.Base = "hdd-7200",
-    nvm: options.Nvm = "dax-pcm",
-    capacity: options.Capacity = "",
-    replay: Annotated[
-        RunReplay,
-        typer.Option(
-            help="file: on a file made for the run; null: without I/O; none: do not replay."
-        ),
-    ] = "file",
-    replay_duration: Annotated[
-        str, typer.Option(help="How much of the trace to replay, from its start; 0 is all.")
-    ] = "5s",
     as_json: options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Do parse, classify, analyze, recommend, replay and report in one go."""
-    found = tk.run(
-        inputs,
-        **{"output": options.run_output(inputs), **options.given(context)},
-        on_step=_print_step,
-    )
+    found = tk.run(inputs, **{"output": options.run_output(inputs), **chosen}, on_step=_print_step)
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2))
     else:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Any
 
 import typer
 
+from tracekit.api import lab
 from tracekit.commands import options
 
 
-def build(
-    context: typer.Context,
-    *,
-    package: Annotated[
-        list[str] | None,
-        typer.Option(help="Package of the distribution to add. Can be repeated."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Build again what is there.")] = False,
-    as_json: options.Json = False,
-) -> None:
+@options.of(
+    lab.build,
+    package="Package of the distribution to add. Can be repeated.",
+    force="Build again what is there.",
+)
+def build(*, as_json: options.Json = False, **chosen: Any) -> None:
     """Make a guest from packages of Debian, without root, and keep it in the user's cache."""
-    from tracekit.api import lab
-
-    made = lab.build(**options.given(context))
+    made = lab.build(**chosen)
     if as_json:
         typer.echo(json.dumps(made, indent=2))
     else:

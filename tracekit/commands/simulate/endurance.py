@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typing import Any
 
 import tracekit as tk
 from tracekit.commands import options
+from tracekit.commands.options import option
 
 
-def endurance(
-    context: typer.Context,
-    trace: options.Recommended,
-    *,
-    placement: options.Placement = "answer",
-    device: Annotated[
-        str,
-        typer.Option(
-            help="Profile or what-if device of the NVM.", show_default="the recommendation's"
-        ),
-    ] = "",
-    write_amplification: Annotated[
-        float, typer.Option(help="Writes of the device for each page that is written.")
-    ] = 1.0,
-    what_if: options.WhatIf = None,
-    profiles: options.Profiles = None,
-    as_json: options.Json = False,
-) -> None:
+@options.of(
+    tk.Simulate.endurance,
+    placement=options.PLACEMENT,
+    device=option("Profile or what-if device of the NVM.", show_default="the recommendation's"),
+    write_amplification="Writes of the device for each page that is written.",
+    what_if=options.WHAT_IF,
+    profiles=options.PROFILES,
+)
+def endurance(trace: options.Recommended, *, as_json: options.Json = False, **chosen: Any) -> None:
     """Say how often pages are written, how long NVM of each placement lasts, and its price."""
-    options.show(tk.open(trace).simulate.endurance(**options.given(context)), as_json=as_json)
+    options.show(tk.open(trace).simulate.endurance(**chosen), as_json=as_json)

@@ -2,84 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typing import Any
 
 import tracekit as tk
-from tracekit.choices import (
-    Amount,
-    MoveBy,
-    Rounding,
-)
 from tracekit.commands import options
+from tracekit.commands.options import option
 
 
-def tiers(
-    context: typer.Context,
-    trace: options.Trace,
-    *,
-    extent: Annotated[str, typer.Option(help="Unit of placement, such as 1GiB or 64MiB.")] = "1GiB",
-    tiers: Annotated[
-        str,
-        typer.Option(
-            help="Device profiles from fast to slow; the first is what may be added, the last holds"
-            " the rest. Default: those of the what-if, else ssd-pcm,ssd-emlc,hdd-15k."
-        ),
-    ] = "",
-    step: Annotated[
-        int, typer.Option(help="Step between mixes, in percent of the capacity.", min=1, max=50)
-    ] = 1,
-    what_if: options.WhatIf = None,
-    dynamic: Annotated[
-        bool, typer.Option("--dynamic", help="Also move extents after each window.")
-    ] = False,
-    window: Annotated[str, typer.Option(help="Window of dynamic tiering, at least 1ms.")] = "2h",
-    migration: Annotated[
-        float, typer.Option(help="Bandwidth of moving extents, in MiB/s.", min=0.0)
-    ] = 41.0,
-    charge_migration: Annotated[
-        bool, typer.Option("--charge-migration", help="Let moving extents delay the requests.")
-    ] = False,
-    amount: Annotated[
-        Amount,
-        typer.Option(help="Traffic in bytes (4 KiB at a time) or in requests of any length."),
-    ] = "bytes",
-    rounding: Annotated[
-        Rounding,
-        typer.Option(help="How a share becomes whole extents; the last tier takes the rest."),
-    ] = "floor",
-    capacity: Annotated[
-        str, typer.Option(help="Capacity of all tiers. Default: the extents that were touched.")
-    ] = "",
-    profiles: options.Profiles = None,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also ask what another value would give: a tier and a key of its profile, or"
-            " extent_bytes, capacity_bytes, window_s, migration_mib_s or a cost of moving, such as"
-            " promotion_cost, and factors. Latencies and price of each tier are halved and doubled"
-            " anyway.",
-            metavar="[TIER.]KEY=FACTOR,...",
-        ),
-    ] = None,
-    migration_cost: Annotated[
-        float, typer.Option(help="Factor of the time of moving that is charged.", min=0.0)
-    ] = 1.0,
-    promotion_cost: Annotated[
-        float, typer.Option(help="Factor of that for moves to a faster tier.", min=0.0)
-    ] = 1.0,
-    demotion_cost: Annotated[
-        float, typer.Option(help="Factor of that for moves to a slower tier.", min=0.0)
-    ] = 1.0,
-    move_by: Annotated[
-        MoveBy,
-        typer.Option(
-            help="How long moving takes where it is charged: 4 KiB at a time, or as long as the"
-            " extent takes at the bandwidth of the tiers."
-        ),
-    ] = "latency",
-    as_json: options.Json = False,
-) -> None:
+@options.of(
+    tk.Simulate.tiers,
+    extent="Unit of placement, such as 1GiB or 64MiB.",
+    tiers="Device profiles from fast to slow; the first is what may be added, the last holds the"
+    " rest. Default: those of the what-if, else ssd-pcm,ssd-emlc,hdd-15k.",
+    step=option("Step between mixes, in percent of the capacity.", min=1, max=50),
+    what_if=options.WHAT_IF,
+    dynamic="Also move extents after each window.",
+    window="Window of dynamic tiering, at least 1ms.",
+    migration=option("Bandwidth of moving extents, in MiB/s.", min=0.0),
+    charge_migration="Let moving extents delay the requests.",
+    amount="Traffic in bytes (4 KiB at a time) or in requests of any length.",
+    rounding="How a share becomes whole extents; the last tier takes the rest.",
+    capacity="Capacity of all tiers. Default: the extents that were touched.",
+    profiles=options.PROFILES,
+    vary=option(
+        "Also ask what another value would give: a tier and a key of its profile, or extent_bytes,"
+        " capacity_bytes, window_s, migration_mib_s or a cost of moving, such as promotion_cost,"
+        " and factors. Latencies and price of each tier are halved and doubled anyway.",
+        metavar="[TIER.]KEY=FACTOR,...",
+    ),
+    migration_cost=option("Factor of the time of moving that is charged.", min=0.0),
+    promotion_cost=option("Factor of that for moves to a faster tier.", min=0.0),
+    demotion_cost=option("Factor of that for moves to a slower tier.", min=0.0),
+    move_by="How long moving takes where it is charged: 4 KiB at a time, or as long as the extent"
+    " takes at the bandwidth of the tiers.",
+)
+def tiers(trace: options.Trace, *, as_json: options.Json = False, **chosen: Any) -> None:
     """Say which mix of storage tiers gives most IOPS for its price, with the first and without."""
-    options.show(tk.open(trace).simulate.tiers(**options.given(context)), as_json=as_json)
+    options.show(tk.open(trace).simulate.tiers(**chosen), as_json=as_json)
