@@ -16,7 +16,8 @@ from tracekit.cli import app
 from tracekit.devices import load_profiles
 from tracekit.errors import UsageError
 from tracekit.model.cache import CacheOptions, simulate_cache
-from tracekit.model.cache_plane import Change, Devices, parse_changes
+from tracekit.model.cache_plane import Devices, parse_changes
+from tracekit.model.changes import Change
 from tracekit.store import TraceFolder
 
 PAGE = 4096
@@ -79,7 +80,7 @@ def test_a_change_is_the_simulation_of_the_changed_profile(tmp_path: Path, chang
     folder = make_trace(tmp_path / "t", MIXED)
     simulate_cache(folder, CacheOptions(changes=(change,)))
     changed = [row for row in rows(folder, "cache_sensitivity") if row["parameter"]]
-    name = {"pcm": "ssd-pcm", "flash": "ssd-emlc", "base": "network-storage"}[change.level]
+    name = {"pcm": "ssd-pcm", "flash": "ssd-emlc", "base": "network-storage"}[str(change.device)]
     own = tmp_path / "own.toml"
     own.write_text(_profile(name, change))
     # WHEN it is simulated
@@ -104,9 +105,9 @@ def _profile(name: str, change: Change) -> str:
     profile = load_profiles()[name]
     values = {key: getattr(profile, key) for key in profile.__dataclass_fields__ if key[0] != "n"}
     values = {key: value for key, value in values.items() if isinstance(value, float)}
-    values[change.key] *= change.factor
-    if change.key != "price_per_gb":
-        values[change.key.replace("latency_us", "mib_s")] /= change.factor
+    values[change.parameter] *= change.factor
+    if change.parameter != "price_per_gb":
+        values[change.parameter.replace("latency_us", "mib_s")] /= change.factor
     return f"[{name}]\n" + "".join(f"{key} = {value!r}\n" for key, value in values.items())
 
 
@@ -114,7 +115,7 @@ def test_a_large_page_takes_the_factor_too() -> None:
     known = load_profiles()
     devices = Devices(known["ssd-pcm"], known["ssd-emlc"], known["network-storage"], 1 << 20)
     for level in ("pcm", "flash", "base"):
-        changed = Change(level, "read_latency_us", 0.001).of(devices)
+        changed = devices.changed(Change(level, "read_latency_us", 0.001))
         before, after = getattr(devices, level), getattr(changed, level)
         assert changed.read_us(after) == pytest.approx(devices.read_us(before) / 1000)
         assert changed.write_us(after) == devices.write_us(before)

@@ -11,8 +11,9 @@ from msgspec import to_builtins
 
 from tests.simulate.tier_traces import Access, tier_trace
 from tracekit.errors import UsageError
+from tracekit.model.changes import Change
 from tracekit.model.tier_mixes import Tier
-from tracekit.model.tier_study import TierOptions, Vary, parse_vary
+from tracekit.model.tier_study import TierOptions, parse_vary
 from tracekit.model.tiers import simulate_tiers
 from tracekit.store import TraceFolder
 
@@ -47,7 +48,7 @@ def varied(path: Path, text: str, **options: Any) -> list[dict[str, Any]]:
         row
         for row in changes(folder)
         if (row["tier"], row["parameter"], row["factor"])
-        == (vary.tier, vary.parameter, vary.factor)
+        == (vary.device, vary.parameter, vary.factor)
     ]
 
 
@@ -209,9 +210,9 @@ def test_what_moved_is_told_in_words_and_figures(tmp_path: Path) -> None:
 
 def test_each_is_parsed_once_in_the_users_order() -> None:
     assert parse_vary(["window_s=2,0.5", "my.disk.price_per_gb=2", "window_s=2"]) == (
-        Vary(None, "window_s", 2.0),
-        Vary(None, "window_s", 0.5),
-        Vary("my.disk", "price_per_gb", 2.0),
+        Change(None, "window_s", 2.0),
+        Change(None, "window_s", 0.5),
+        Change("my.disk", "price_per_gb", 2.0),
     )
 
 

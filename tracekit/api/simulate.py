@@ -108,7 +108,7 @@ class Simulate:
         vary: Texts | None = None,
     ) -> results.CacheSimulation:
         """Give the miss ratio of every cache size, of policies, and of PCM above flash."""
-        from tracekit.model.cache import CacheOptions, Progress, parse_policies, simulate_cache
+        from tracekit.model.cache import CacheOptions, parse_policies, simulate_cache
         from tracekit.model.cache_plane import parse_changes
 
         check_choice(write, WritePolicy, option="--write")
@@ -134,8 +134,7 @@ class Simulate:
             changes=parse_changes(values.texts(vary)),
         )
         with row_progress("read requests") as on_rows, step_progress("simulate") as on_step:
-            progress = Progress(on_rows, on_step)
-            summary = simulate_cache(self.trace.folder, options, progress=progress)
+            summary = simulate_cache(self.trace.folder, options, on_rows=on_rows, on_step=on_step)
         return results.CacheSimulation(
             self.trace,
             self.trace.kept(summary, "simulations/cache.json"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,28 +16,11 @@ from tracekit.arrow import row_count
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
+from tracekit.model import cache_passes, cache_plane
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.cache_passes import (
-    Grid,
-    Passed,
-    exact_pass,
-    make_grid,
-    sampled_pass,
-    volume_curves,
-)
-from tracekit.model.cache_plane import (
-    LEAST_GAIN_RATIO,
-    Change,
-    Devices,
-    Pair,
-    PolicyResult,
-    exclusive_pair,
-    parse_changes,
-    price_ratios,
-    sensitivity_table,
-    simulate_policies,
-    simulated_pair,
-)
+from tracekit.model.cache_passes import Grid, Passed
+from tracekit.model.cache_plane import LEAST_GAIN_RATIO, Devices, Pair
+from tracekit.model.changes import Change
 from tracekit.model.miss_ratio_curve import HitCounts, page_keys
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, ROLES
@@ -123,7 +106,7 @@ class CacheOptions:
     flash: str = "ssd-emlc"
     base: str = "network-storage"
     profiles: Path | None = None
-    changes: tuple[Change, ...] = field(default_factory=lambda: parse_changes(()))
+    changes: tuple[Change, ...] = field(default_factory=lambda: cache_plane.parse_changes(()))
 
     @property
     def is_sampled(self) -> bool:
@@ -140,14 +123,6 @@ class CacheOptions:
     def is_allocating(self) -> bool:
         """Whether a missed write brings its page into the cache."""
         return self.writes_allocate and self.writes != "around"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Reports rows that were read and steps that begin."""
-
-    on_rows: Callable[[int], None] = lambda _rows: None
-    on_step: Callable[[str, int, int], None] = lambda _name, _at, _total: None
 
 
 def check(options: CacheOptions) -> None:
@@ -224,40 +199,35 @@ class CacheResult(Record):
     assumptions: list[str]
 
 
-@dataclass(frozen=True)
-class PlaneCell:
-    """A pair of sizes in pages; `budget` is the flash of the same cost on a line of equal cost."""
-
-    pcm: int
-    flash: int
-    budget: int | None
-    pair: Pair
+OnRows = Callable[[int], None]
+OnStep = Callable[[str, int, int], None]
 
 
 def simulate_cache(
-    folder: TraceFolder, options: CacheOptions, *, progress: Progress | None = None
+    folder: TraceFolder,
+    options: CacheOptions,
+    *,
+    on_rows: OnRows | None = None,
+    on_step: OnStep = lambda *_: None,
 ) -> CacheResult:
     """Write the TABLES and cache.json to simulations/; return the latter's content.
 
     InputError when there is nothing to read or write. A sample gives no policies.
     """
     check(options)
-    progress = progress or Progress()
-    devices = _devices(options)
-    requests = folder.require("requests", made_by="parse")
-    blocks = folder.require("blocks", made_by="classify")
-    grid, passed = _pass(requests, blocks, options, devices, progress)
-    references = int(passed.shared.references.sum())
-    if not references:
+    known = load_profiles(options.profiles)
+    names = (options.pcm, options.flash, options.base)
+    pcm, flash, base = (choose_profile(known, name) for name in names)
+    devices = Devices(pcm, flash, base, options.page_bytes)
+    grid, passed = _pass(folder, options, devices, on_rows)
+    if not passed.shared.references.sum():
         raise InputError(f"{folder.path} has no reads and no writes: there is nothing to cache")
-    policies = _policies(options, grid, passed, progress)
-    pair_at = _pair_finder(options, grid, passed, progress)
-    cells = [PlaneCell(*pair, pair_at(*pair[:2])) for pair in grid.pairs]
+    pair_at = _pair_finder(options, grid, passed, on_step)
     tables = {
         "cache_curve": curve_table(passed, grid, page_bytes=options.page_bytes),
-        "cache_policies": policies_table(policies, options.writes, page_bytes=options.page_bytes),
-        "cache_plane": plane_table(cells, devices, options=options),
-        "cache_sensitivity": sensitivity_table(
+        "cache_policies": _policies_table(options, grid, passed, on_step),
+        "cache_plane": plane_table(grid, devices, options=options, pair_at=pair_at),
+        "cache_sensitivity": cache_plane.sensitivity_table(
             devices, options.changes, budgets=grid.axis[1:], pair_at=pair_at
         ),
     }
@@ -267,47 +237,38 @@ def simulate_cache(
     return result
 
 
-def _devices(options: CacheOptions) -> Devices:
-    known = load_profiles(options.profiles)
-    names = (options.pcm, options.flash, options.base)
-    pcm, flash, base = (choose_profile(known, name) for name in names)
-    return Devices(pcm, flash, base, options.page_bytes)
-
-
 def _pass(
-    requests: Path, blocks: Path, options: CacheOptions, devices: Devices, progress: Progress
+    folder: TraceFolder, options: CacheOptions, devices: Devices, on_rows: OnRows | None
 ) -> tuple[Grid, Passed]:
+    requests = folder.require("requests", made_by="parse")
+    blocks = folder.require("blocks", made_by="classify")
+    page_bytes, allocates = options.page_bytes, options.is_allocating
+    ratios = cache_plane.price_ratios(devices, options.changes)
+
     def grid_for(footprint: int) -> Grid:
-        return make_grid(
-            max(1, footprint),
-            options.sizes_bytes,
-            page_bytes=options.page_bytes,
-            price_ratios=price_ratios(devices, options.changes),
+        return cache_passes.make_grid(
+            max(1, footprint), options.sizes_bytes, page_bytes=page_bytes, price_ratios=ratios
         )
 
     if options.is_sampled:
         # How many larger pages the blocks lie in is not known without reading them all.
         grid = grid_for(row_count(blocks))
-        return grid, sampled_pass(
+        return grid, cache_passes.sampled_pass(
             requests,
             grid,
-            page_bytes=options.page_bytes,
+            page_bytes=page_bytes,
             rate=options.sample_rate or 1.0,
             page_limit=options.sample_pages or 0,
-            on_rows=progress.on_rows,
+            on_rows=on_rows,
         )
-    pages = page_keys(read_blocks(blocks), options.page_bytes)
+    pages = page_keys(read_blocks(blocks), page_bytes)
     grid = grid_for(len(pages.keys))
-    passed = exact_pass(
-        requests,
-        pages,
-        grid=grid,
-        page_bytes=options.page_bytes,
-        writes_allocate=options.is_allocating,
-        on_rows=progress.on_rows,
-    )
-    volumes = volume_curves(
-        passed.runs, pages, grid=grid, writes_allocate=options.is_allocating, most=options.volumes
+    passed = cache_passes.exact_pass(
+        requests, pages, grid=grid, page_bytes=page_bytes, writes_allocate=allocates,
+        on_rows=on_rows,
+    )  # fmt: skip
+    volumes = cache_passes.volume_curves(
+        passed.runs, pages, grid=grid, writes_allocate=allocates, most=options.volumes
     )
     return grid, replace(passed, volumes=volumes)
 
@@ -320,21 +281,8 @@ def _skipped(options: CacheOptions, passed: Passed) -> list[str]:
     return [policy for policy in options.policies if policy == "optimum" and is_too_long]
 
 
-def _policies(
-    options: CacheOptions, grid: Grid, passed: Passed, progress: Progress
-) -> list[PolicyResult]:
-    skipped = _skipped(options, passed)
-    chosen = [policy for policy in options.policies if policy not in skipped]
-    setups = [
-        CacheSetup(passed.page_count, size, policy, options.writes, options.is_allocating)
-        for policy in chosen
-        for size in grid.axis
-    ]
-    return simulate_policies(setups, passed.runs, on_step=progress.on_step)
-
-
 def _pair_finder(
-    options: CacheOptions, grid: Grid, passed: Passed, progress: Progress
+    options: CacheOptions, grid: Grid, passed: Passed, on_step: OnStep
 ) -> Callable[[int, int], Pair]:
     """Return what gives a pair of sizes: in closed form if it can be, else simulated once."""
 
@@ -342,9 +290,11 @@ def _pair_finder(
     def pair_at(pcm: int, flash: int) -> Pair:
         pages = (pcm, flash)
         if options.is_one_pass:
-            return exclusive_pair(passed.shared, pages, writes_allocate=options.is_allocating)
+            return cache_plane.exclusive_pair(
+                passed.shared, pages, writes_allocate=options.is_allocating
+            )
         done = pair_at.cache_info().currsize
-        progress.on_step(f"PCM {pcm:,}, flash {flash:,} pages", done, grid.pair_count)
+        on_step(f"PCM {pcm:,}, flash {flash:,} pages", done, grid.pair_count)
         setup = TwoLevelSetup(
             passed.page_count,
             pages,
@@ -353,7 +303,7 @@ def _pair_finder(
             writes_allocate=options.is_allocating,
             writes=options.level_writes,
         )
-        return simulated_pair(setup, passed.runs)
+        return cache_plane.simulated_pair(setup, passed.runs)
 
     return pair_at
 
@@ -567,18 +517,25 @@ def _curve_rows(
                 }
 
 
-def policies_table(results: Sequence[PolicyResult], writes: str, *, page_bytes: int) -> Any:
+def _policies_table(options: CacheOptions, grid: Grid, passed: Passed, on_step: OnStep) -> Any:
     """Return hits and traffic of each policy at each size."""
+    skipped = _skipped(options, passed)
+    setups = [
+        CacheSetup(passed.page_count, size, policy, options.writes, options.is_allocating)
+        for policy in options.policies
+        if policy not in skipped
+        for size in grid.axis
+    ]
     rows = []
-    for result in results:
-        counts = result.counts
+    simulated = cache_plane.simulate_policies(setups, passed.runs, on_step=on_step)
+    for setup, counts in zip(setups, simulated, strict=True):
         reads, read_hits = sum(counts.references[0::2]), sum(counts.hits[0::2])
         written, write_hits = sum(counts.references[1::2]), sum(counts.hits[1::2])
         rows.append(
             {
-                "policy": result.policy,
-                "writes": writes,
-                "capacity_bytes": result.capacity * page_bytes,
+                "policy": setup.policy,
+                "writes": setup.writes,
+                "capacity_bytes": setup.capacity * options.page_bytes,
                 "reads": reads,
                 "read_hits": read_hits,
                 "write_references": written,
@@ -594,7 +551,9 @@ def policies_table(results: Sequence[PolicyResult], writes: str, *, page_bytes: 
     return pa.Table.from_pylist(rows, CACHE_POLICIES)
 
 
-def plane_table(cells: Sequence[PlaneCell], devices: Devices, *, options: CacheOptions) -> Any:
+def plane_table(
+    grid: Grid, devices: Devices, *, options: CacheOptions, pair_at: Callable[[int, int], Pair]
+) -> Any:
     """Return latency and time of each pair of sizes."""
     page = devices.page_bytes
     rows = [
@@ -603,14 +562,15 @@ def plane_table(cells: Sequence[PlaneCell], devices: Devices, *, options: CacheO
             "pcm_policy": options.level_policies[0],
             "flash_policy": options.level_policies[1],
             "writes": options.level_writes,
-            "pcm_bytes": cell.pcm * page,
-            "flash_bytes": cell.flash * page,
-            "even_flash_bytes": None if cell.budget is None else cell.budget * page,
-            "price_in_flash_bytes": round((cell.pcm * devices.price_ratio + cell.flash) * page),
-            **{name: round(getattr(cell.pair, name)) for name in PAIR_COUNTS},
-            "read_latency_avg_ns": cell.pair.read_latency_ns(devices),
-            "io_time_ns": cell.pair.io_time_ns(devices),
+            "pcm_bytes": pcm * page,
+            "flash_bytes": flash * page,
+            "even_flash_bytes": None if budget is None else budget * page,
+            "price_in_flash_bytes": round((pcm * devices.price_ratio + flash) * page),
+            **{name: round(getattr(pair, name)) for name in PAIR_COUNTS},
+            "read_latency_avg_ns": pair.read_latency_ns(devices),
+            "io_time_ns": pair.io_time_ns(devices),
         }
-        for cell in cells
+        for pcm, flash, budget in grid.pairs
+        for pair in [pair_at(pcm, flash)]
     ]
     return pa.Table.from_pylist(rows, CACHE_PLANE)

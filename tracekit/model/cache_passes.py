@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit._native.caches import ROLE_COUNT, RUN, SHARDS_SCALE, Curve, PageRuns, Shards
-from tracekit.arrow import Integers
 from tracekit.errors import UsageError
 from tracekit.model.miss_ratio_curve import Accesses, HitCounts, Pages, exact_hits, sampled_hits
 from tracekit.tables import ROLES
@@ -20,6 +20,7 @@ AXIS_OCTAVES = 8
 EVEN_STEPS = 8
 MOST_PAGES = (1 << 31) - 1
 PART = 1 << 20
+LEFT_OUT = 255
 OnRows = Callable[[int], None]
 
 
@@ -50,8 +51,9 @@ def make_grid(
     largest = max(footprint, axis[-1])
     steps = int(np.log2(largest) * POINTS_PER_OCTAVE) + 1
     curve = {0, footprint, *axis, *(int(2 ** (step / POINTS_PER_OCTAVE)) for step in range(steps))}
-    pairs: list[tuple[int, int, int | None]] = []
-    pairs += [(pcm, flash, None) for pcm in axis for flash in axis]
+    pairs: list[tuple[int, int, int | None]] = [
+        (pcm, flash, None) for pcm in axis for flash in axis
+    ]
     for budget in axis[1:]:
         pairs += [(*pair, budget) for pair in even_pairs(budget, price_ratios[0])]
     needed = [(pcm, flash) for pcm, flash, _ in pairs]
@@ -85,88 +87,53 @@ def volume_curves(
 
     Empty for a trace of one device, and where no device may be named (`most` is 0).
     """
-    counts = _references(runs, pages)
+    counts = np.zeros(len(pages.device_names), np.int64)
+    for part in parts(runs):
+        np.add.at(counts, pages.device_of(part), part["count"].astype(np.int64))
     order = [int(at) for at in np.argsort(-counts, kind="stable") if counts[at]]
     if len(order) < 2 or not most:
         return []
     groups = [[at] for at in order[:most]] + ([order[most:]] if order[most:] else [])
-    group_of = np.zeros(len(counts), np.uint8)
-    for group, members in enumerate(groups):
-        group_of[members] = group
-    counter = _Counter(runs, pages, group_of, grid, writes_allocate)
-    shared = counter.shared(len(groups))
+    # Groups are counted in the rows of roles: as many in a pass as fit, all others in the last row.
+    step = ROLE_COUNT if len(groups) <= ROLE_COUNT else ROLE_COUNT - 1
+    shared = []
+    for first in range(0, len(groups), step):
+        chosen = groups[first : first + step]
+        found = _count(runs, pages, chosen, ROLE_COUNT - 1, grid, writes_allocate)
+        shared += [found.row(row) for row in range(len(chosen))]
+    names = [pages.device_names[at] for at in order[:most]]
     return [
         Volume(
-            pages.device_names[members[0]] if group < most else None,
+            name,
             len(members),
-            shared[group],
-            counter.alone(group),
+            together,
+            _count(runs, pages, [members], LEFT_OUT, grid, writes_allocate).row(0),
         )
-        for group, members in enumerate(groups)
+        for name, members, together in zip_longest(names, groups, shared)
     ]
 
 
-def _references(runs: NDArray[np.void], pages: Pages) -> Integers:
-    counts = np.zeros(len(pages.device_names), np.int64)
-    for part in parts(runs):
-        np.add.at(counts, pages.device_of(part), part["count"].astype(np.int64))
-    return counts
+def _count(
+    runs: NDArray[np.void],
+    pages: Pages,
+    groups: list[list[int]],
+    other: int,
+    grid: Grid,
+    writes_allocate: bool,
+) -> HitCounts:
+    """Count each group of devices in a row, and devices of no group in the row `other`."""
+    row_of = np.full(len(pages.device_names), other, np.uint8)
+    for row, members in enumerate(groups):
+        row_of[members] = row
 
+    def numbered() -> Iterator[NDArray[np.void]]:
+        for part in parts(runs):
+            rows = row_of[pages.device_of(part)]
+            chosen = part[rows != LEFT_OUT]
+            chosen["role"] = rows[rows != LEFT_OUT]
+            yield chosen
 
-@dataclass(frozen=True)
-class _Counter:
-    """Counts groups of devices in the rows that are otherwise for roles."""
-
-    runs: NDArray[np.void]
-    pages: Pages
-    group_of: NDArray[np.uint8]  # of each device
-    grid: Grid
-    writes_allocate: bool
-
-    def shared(self, groups: int) -> list[HitCounts]:
-        """Return the counts of each group in one cache for all: a pass for as many as fit."""
-        if groups <= ROLE_COUNT:
-            return self._pass_over(0, groups)
-        # The last row is for the groups whose turn it is not.
-        step = ROLE_COUNT - 1
-        return [
-            found
-            for first in range(0, groups, step)
-            for found in self._pass_over(first, min(step, groups - first))
-        ]
-
-    def alone(self, group: int) -> HitCounts:
-        """Return the counts of a group that has a cache for itself."""
-        chosen = (part[found == group] for part, found in self._parts())
-        return _rows(self._count(_numbered(part, 0) for part in chosen), 0)
-
-    def _pass_over(self, first: int, count: int) -> list[HitCounts]:
-        def row(found: NDArray[np.uint8]) -> NDArray[np.uint8]:
-            is_now = (found >= first) & (found < first + count)
-            return np.where(is_now, found - first, ROLE_COUNT - 1).astype(np.uint8)
-
-        counts = self._count(_numbered(part, row(found)) for part, found in self._parts())
-        return [_rows(counts, row) for row in range(count)]
-
-    def _parts(self) -> Iterator[tuple[NDArray[np.void], NDArray[np.uint8]]]:
-        for part in parts(self.runs):
-            yield part, self.group_of[self.pages.device_of(part)]
-
-    def _count(self, runs: Iterator[NDArray[np.void]]) -> HitCounts:
-        return _curve(runs, len(self.pages.keys), self.grid, self.writes_allocate)
-
-
-def _numbered(runs: NDArray[np.void], row: NDArray[np.uint8] | int) -> NDArray[np.void]:
-    numbered = runs.copy()
-    numbered["role"] = row
-    return numbered
-
-
-def _rows(counts: HitCounts, row: int) -> HitCounts:
-    chosen = slice(2 * row, 2 * row + 2)
-    return HitCounts(
-        counts.sizes, counts.references[chosen], counts.hits[chosen], counts.cold[chosen]
-    )
+    return _curve(numbered(), len(pages.keys), grid, writes_allocate)
 
 
 @dataclass(frozen=True)
@@ -200,13 +167,12 @@ def exact_pass(
     runs = np.concatenate(found)
     del found
     shared = _curve(parts(runs), count, grid, writes_allocate)
-    roles = [index for index in range(len(ROLES)) if shared.references[2 * index :][:2].sum()]
+    roles = np.flatnonzero(shared.references.reshape(-1, 2).sum(axis=1)).tolist()
     alone = {
         ROLES[role]: _curve(
             (part[part["role"] == role] for part in parts(runs)), count, grid, writes_allocate
         )
-        for role in roles
-        if len(roles) > 1
+        for role in (roles if len(roles) > 1 else [])
     }
     return Passed(shared, alone, runs, count, accesses.impossible)
 

@@ -8,7 +8,7 @@ pair by pair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,29 +16,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracekit._native.caches import (
-    Cache,
-    CacheCounts,
-    CacheSetup,
-    TwoLevel,
-    TwoLevelCounts,
-    TwoLevelSetup,
-    next_uses,
-)
+from tracekit._native import caches
 from tracekit.devices import Profile
 from tracekit.errors import UsageError
 from tracekit.model.cache_passes import even_pairs, parts
+from tracekit.model.changes import Change, read_changes
 from tracekit.model.miss_ratio_curve import HitCounts
-from tracekit.model.timings import check_count, read_changes
 from tracekit.tables import CACHE_SENSITIVITY
 from tracekit.units import MIB
 
 LEVELS = ("pcm", "flash", "base")
 KEYS = ("read_latency_us", "write_latency_us", "price_per_gb")
-MEASURES = ("read_latency_avg", "io_time")
 FACTORS = (0.5, 2.0)
 # Those of study B, section 5.
-STUDIED = [("pcm", key, factor) for key in KEYS for factor in FACTORS]
+STUDIED = [Change("pcm", key, factor) for key in KEYS for factor in FACTORS]
 # A smaller gain is reported as none.
 LEAST_GAIN_RATIO = 5e-4
 HINT = "such as pcm.read_latency_us=0.25,4"
@@ -65,6 +56,17 @@ class Devices:
     def price_ratio(self) -> float:
         """Price of a gigabyte of PCM, in gigabytes of flash."""
         return self.pcm.price_per_gb / self.flash.price_per_gb
+
+    def changed(self, change: Change) -> Devices:
+        """Return the devices with a change; a page of any size takes `factor` times as long."""
+        level, key = str(change.device), change.parameter
+        profile: Profile = getattr(self, level)
+        values = {key: getattr(profile, key) * change.factor}
+        if key != "price_per_gb":
+            rate = key.replace("latency_us", "mib_s")
+            values[rate] = getattr(profile, rate) / change.factor
+        changed: dict[str, Any] = {level: replace(profile, **values)}
+        return replace(self, **changed)
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def exclusive_pair(
     )
 
 
-def pair_of(counts: TwoLevelCounts) -> Pair:
+def pair_of(counts: caches.TwoLevelCounts) -> Pair:
     """Return the counts of the explicit simulation as those of a pair."""
     return Pair(
         counts.references[0],
@@ -154,82 +156,35 @@ def pair_of(counts: TwoLevelCounts) -> Pair:
     )
 
 
-def simulated_pair(setup: TwoLevelSetup, runs: NDArray[np.void]) -> Pair:
+def simulated_pair(setup: caches.TwoLevelSetup, runs: NDArray[np.void]) -> Pair:
     """Return what two levels of any policies and arrangement do, reference by reference."""
-    with TwoLevel(setup) as cache:
+    with caches.TwoLevel(setup) as cache:
         for part in parts(runs):
             cache.add(part)
         return pair_of(cache.read())
 
 
-OnStep = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class PolicyResult:
-    """One policy at one size in pages."""
-
-    policy: str
-    capacity: int
-    counts: CacheCounts
-
-
 def simulate_policies(
-    setups: Iterable[CacheSetup], runs: NDArray[np.void], *, on_step: OnStep
-) -> list[PolicyResult]:
+    setups: Sequence[caches.CacheSetup],
+    runs: NDArray[np.void],
+    *,
+    on_step: Callable[[str, int, int], None],
+) -> Iterator[caches.CacheCounts]:
     """Go through the runs once for each setup; those of one policy share its future."""
-    listed = list(setups)
-    found = []
     future: NDArray[np.uint32] | None = None
-    for at, setup in enumerate(listed):
-        on_step(f"{setup.policy}, {setup.capacity:,} pages", at, len(listed))
+    for at, setup in enumerate(setups):
+        on_step(f"{setup.policy}, {setup.capacity:,} pages", at, len(setups))
         if setup.policy != "optimum":
             future = None
         elif future is None:
-            future = next_uses(setup, runs)
-        found.append(PolicyResult(setup.policy, setup.capacity, _simulate(setup, runs, future)))
-    return found
-
-
-def _simulate(
-    setup: CacheSetup, runs: NDArray[np.void], future: NDArray[np.uint32] | None
-) -> CacheCounts:
-    with Cache(setup) as cache:
-        done = 0
-        for part in parts(runs):
-            count = int(part["count"].sum()) if future is not None else 0
-            cache.add(part, None if future is None else future[done : done + count])
-            done += count
-        return cache.read()
-
-
-@dataclass(frozen=True)
-class Change:
-    """A parameter of one of the levels, times a factor; 1 is as in the profile."""
-
-    level: str
-    key: str
-    factor: float
-
-    @property
-    def parameter(self) -> str:
-        """Its name as the user writes it."""
-        return f"{self.level}.{self.key}"
-
-    def of(self, devices: Devices) -> Devices:
-        """Return the devices with it changed; a page of any size takes `factor` times as long."""
-        profile: Profile = getattr(devices, self.level)
-        values = {self.key: getattr(profile, self.key) * self.factor}
-        if self.key != "price_per_gb":
-            rate = self.key.replace("latency_us", "mib_s")
-            values[rate] = getattr(profile, rate) / self.factor
-        changed = {self.level: replace(profile, **values)}
-        return Devices(
-            changed.get("pcm", devices.pcm),
-            changed.get("flash", devices.flash),
-            changed.get("base", devices.base),
-            devices.page_bytes,
-        )
+            future = caches.next_uses(setup, runs)
+        with caches.Cache(setup) as cache:
+            done = 0
+            for part in parts(runs):
+                count = int(part["count"].sum()) if future is not None else 0
+                cache.add(part, None if future is None else future[done : done + count])
+                done += count
+            yield cache.read()
 
 
 def parse_changes(texts: Sequence[str]) -> tuple[Change, ...]:
@@ -241,17 +196,18 @@ def parse_changes(texts: Sequence[str]) -> tuple[Change, ...]:
         if text.partition("=")[0].strip() == "base.price_per_gb":
             raise UsageError("--vary: what is behind the caches is not bought", hint=HINT)
     known = f"one of {', '.join(LEVELS)}, a point, one of {', '.join(KEYS)}"
-    wanted = read_changes(
-        texts, lambda level, key: level in LEVELS and key in KEYS, known=known, hint=HINT
+    return read_changes(
+        texts,
+        lambda level, key: level in LEVELS and key in KEYS,
+        known=known,
+        hint=HINT,
+        first=STUDIED,
     )
-    changes = tuple(dict.fromkeys(Change(*change) for change in [*STUDIED, *wanted]))
-    check_count(changes)
-    return changes
 
 
 def price_ratios(devices: Devices, changes: Sequence[Change]) -> list[float]:
     """Return the price ratios of PCM to flash that occur, that of the profiles first."""
-    changed = [change.of(devices).price_ratio for change in changes]
+    changed = [devices.changed(change).price_ratio for change in changes]
     return list(dict.fromkeys([devices.price_ratio, *changed]))
 
 
@@ -266,24 +222,29 @@ def sensitivity_table(
 
     The rows of the devices as they are have no parameter and the factor 1.
     """
-    rows: list[Mapping[str, Any]] = []
-    for change in (None, *changes):
-        for budget in budgets:
-            rows += _rows(devices, change, budget=budget, pair_at=pair_at)
+    rows = [
+        row
+        for change in (None, *changes)
+        for budget in budgets
+        for row in _rows(devices, change, budget=budget, pair_at=pair_at)
+    ]
     return pa.Table.from_pylist(rows, CACHE_SENSITIVITY)
 
 
 def _rows(
     devices: Devices, change: Change | None, *, budget: int, pair_at: Callable[[int, int], Pair]
 ) -> Iterator[dict[str, Any]]:
-    varied = devices if change is None else change.of(devices)
+    varied = devices if change is None else devices.changed(change)
     # What is left of a page of PCM buys nothing: less flash without PCM is no split.
     pairs = [
         pair for pair in even_pairs(budget, varied.price_ratio) if pair[0] or pair[1] == budget
     ]
-    found = [(pcm, flash, pair_at(pcm, flash)) for pcm, flash in pairs]
-    for measure in MEASURES:
-        values = [_value(measure, pair, varied) for _, _, pair in found]
+    found = [pair_at(*pair) for pair in pairs]
+    measured: dict[str, list[float | None]] = {
+        "read_latency_avg": [pair.read_latency_ns(varied) for pair in found],
+        "io_time": [pair.io_time_ns(varied) for pair in found],
+    }
+    for measure, values in measured.items():
         timed = [(value, at) for at, value in enumerate(values) if value is not None]
         if not timed:
             continue
@@ -291,19 +252,13 @@ def _rows(
         flash_ns = timed[0][0]
         yield {
             "measure": measure,
-            "parameter": None if change is None else change.parameter,
+            "parameter": change and f"{change.device}.{change.parameter}",
             "factor": 1.0 if change is None else change.factor,
             "even_flash_bytes": budget * devices.page_bytes,
             "pcm_price_in_flash": varied.price_ratio,
-            "pcm_bytes": found[at][0] * devices.page_bytes,
-            "flash_bytes": found[at][1] * devices.page_bytes,
+            "pcm_bytes": pairs[at][0] * devices.page_bytes,
+            "flash_bytes": pairs[at][1] * devices.page_bytes,
             "best_ns": best_ns,
             "flash_alone_ns": flash_ns,
             "gain_ratio": 1 - best_ns / flash_ns if flash_ns else 0.0,
         }
-
-
-def _value(measure: str, pair: Pair, devices: Devices) -> float | None:
-    if measure == "io_time":
-        return pair.io_time_ns(devices)
-    return pair.read_latency_ns(devices)

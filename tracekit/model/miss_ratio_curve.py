@@ -11,17 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit import arrow
-from tracekit._native.caches import (
-    GROUPS,
-    NEITHER,
-    READ,
-    SHARDS_SCALE,
-    WRITE,
-    AccessColumns,
-    Shards,
-    ShardsTotals,
-    make_accesses,
-)
+from tracekit._native import caches
+from tracekit._native.caches import GROUPS, SHARDS_SCALE
 from tracekit.arrow import Floats, Integers, numbers, read_columns
 from tracekit.model.block_orders import TouchedBlocks
 from tracekit.tables import ROLES
@@ -35,7 +26,7 @@ Z = 2.97
 COLUMNS = ["device", "sector", "length_bytes", "operation", "role"]
 # Without a table of blocks a device's pages are apart from another's by this many.
 DEVICE_PAGES = 1 << 46
-KINDS = {"read": READ, "write": WRITE}
+KINDS = {"read": caches.READ, "write": caches.WRITE}
 
 
 @dataclass(frozen=True)
@@ -48,7 +39,7 @@ class Sample:
     groups have.
     """
 
-    shards: ShardsTotals
+    shards: caches.ShardsTotals
     residuals: Floats
     surplus: Floats
     leverage: Floats
@@ -69,9 +60,14 @@ class HitCounts:
     sample: Sample | None = None
 
     @property
-    def shards(self) -> ShardsTotals | None:
+    def shards(self) -> caches.ShardsTotals | None:
         """Size and rate of the sample, None of exact counts."""
         return self.sample.shards if self.sample else None
+
+    def row(self, row: int) -> HitCounts:
+        """Return the exact counts of one row for reads and one for writes."""
+        rows = slice(2 * row, 2 * row + 2)
+        return HitCounts(self.sizes, self.references[rows], self.hits[rows], self.cold[rows])
 
     def at(self, size: int) -> Floats:
         """Return the hits by row at one of the sizes."""
@@ -131,7 +127,7 @@ def exact_hits(counts: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> HitCoun
     )
 
 
-def sampled_hits(shards: Shards, sizes: NDArray[np.uint64]) -> HitCounts:
+def sampled_hits(shards: caches.Shards, sizes: NDArray[np.uint64]) -> HitCounts:
     """Turn a sample into hits by size."""
     sums, totals = shards.read()
     references = np.array(totals.references, np.float64)
@@ -146,7 +142,9 @@ def sampled_hits(shards: Shards, sizes: NDArray[np.uint64]) -> HitCounts:
     )
 
 
-def _regression(misses: Floats, references: Floats, totals: ShardsTotals) -> tuple[Floats, Sample]:
+def _regression(
+    misses: Floats, references: Floats, totals: caches.ShardsTotals
+) -> tuple[Floats, Sample]:
     """Return misses by row and size, corrected for a wrong number of references.
 
     How many references there are is known. By how much a group of pages with more references has
@@ -190,21 +188,21 @@ class Accesses:
     def read(self, on_rows: Callable[[int], None] | None = None) -> Iterator[NDArray[np.void]]:
         """Yield reads and writes as native accesses."""
         for column in read_columns(self.requests, COLUMNS):
-            rows, impossible = make_accesses(self._coded(column), self.page_bytes)
+            rows, impossible = caches.make_accesses(self._coded(column), self.page_bytes)
             self.impossible += impossible
             yield rows
             if on_rows is not None:
                 on_rows(len(column["sector"]))
 
-    def _coded(self, column: dict[str, Any]) -> AccessColumns:
+    def _coded(self, column: dict[str, Any]) -> caches.AccessColumns:
         devices, device = arrow.texts(column["device"])
         operations, operation = arrow.texts(column["operation"])
         roles, role = arrow.texts(column["role"])
         # The last entry of each table is that of nulls.
-        kinds = [KINDS.get(name, NEITHER) for name in operations] + [NEITHER]
-        unknown = ROLES.index("unknown")
-        codes = [ROLES.index(name) if name in ROLES else unknown for name in roles] + [unknown]
-        return AccessColumns(
+        kinds = [KINDS.get(name, caches.NEITHER) for name in [*operations, ""]]
+        known = [name if name in ROLES else "unknown" for name in [*roles, "unknown"]]
+        codes = [ROLES.index(name) for name in known]
+        return caches.AccessColumns(
             numbers(column["sector"]),
             numbers(column["length_bytes"]),
             device,

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit import query
-from tracekit._native.tiering import (
-    DEMOTED_IN,
-    DEMOTED_OUT,
-    PROMOTED_IN,
-    PROMOTED_OUT,
-    READS,
-    TIER_VALUES,
-    WRITES,
-    Tiering,
-    Windows,
-)
+from tracekit._native import tiering
+from tracekit._native.tiering import TIER_VALUES
 from tracekit.arrow import Floats, Integers, name_codes, numbers
 from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder
@@ -144,7 +135,7 @@ def static_shares(
     tiers: Sequence[Tier], reads: Integers, *, writes: Integers, mixes: Mixes
 ) -> NDArray[np.void]:
     """Return extents, reads and writes of each tier in each mix: steps 2 to 5."""
-    with Tiering(latencies_us(tiers), reads, writes=writes) as model:
+    with tiering.Tiering(latencies_us(tiers), reads, writes=writes) as model:
         return model.mixes(mixes.places[:, :-1])
 
 
@@ -165,11 +156,13 @@ def dynamic_latency_us(
     """
     values = records[:, : TIER_VALUES * len(tiers)].reshape(len(records), len(tiers), TIER_VALUES)
     read_us, write_us = latencies_us(tiers).T
-    time_us = (values[:, :, READS] * read_us + values[:, :, WRITES] * write_us).sum(axis=1)
+    time_us = (values[:, :, tiering.READS] * read_us + values[:, :, tiering.WRITES] * write_us).sum(
+        axis=1
+    )
     if moving is not None:
         up, down = moving.promotion, moving.demotion
-        left = up * values[:, :, PROMOTED_OUT] + down * values[:, :, DEMOTED_OUT]
-        came = up * values[:, :, PROMOTED_IN] + down * values[:, :, DEMOTED_IN]
+        left = up * values[:, :, tiering.PROMOTED_OUT] + down * values[:, :, tiering.DEMOTED_OUT]
+        came = up * values[:, :, tiering.PROMOTED_IN] + down * values[:, :, tiering.DEMOTED_IN]
         time_us = time_us + (left * moving.read + came * moving.write).sum(axis=1)
     latency: Floats = time_us / values[:, :, :2].sum(axis=(1, 2))
     return latency
@@ -198,18 +191,12 @@ class Extents:
     writes: Integers
     role_reads: Integers  # a row a role of schema.ROLES
     role_writes: Integers
-    windows: Windows  # those with traffic
+    windows: tiering.Windows  # those with traffic
     window_numbers: Integers
     left_out: dict[str, int]  # requests that are no traffic, by reason
 
-    @property
-    def total(self) -> int:
-        """All traffic."""
-        return int(self.reads.sum() + self.writes.sum())
 
-
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(NamedTuple):
     """The rows of analyzers/traffic/extents.sql as arrays, in its order."""
 
     window: Integers
@@ -220,46 +207,34 @@ class _Rows:
 
 
 def read_extents(
-    folder: TraceFolder,
-    *,
-    extent_bytes: int,
-    window_ns: int | None,
-    amount: str,
-    on_rows: Callable[[int], None] | None = None,
+    folder: TraceFolder, *, extent_bytes: int, window_ns: int | None, amount: str
 ) -> Extents:
     """Gather the traffic of a trace; `window_ns` None takes the whole trace as one window.
 
     Raise InputError when nothing was read or written.
     """
     folder.require("requests", made_by="parse")
-    parameters = {
-        "extent_sectors": extent_bytes // SECTOR_BYTES,
-        "window_ns": window_ns or WHOLE_TRACE_NS,
-    }
+    extent_sectors = extent_bytes // SECTOR_BYTES
+    parameters = {"extent_sectors": extent_sectors, "window_ns": window_ns or WHOLE_TRACE_NS}
     devices: list[str] = []
-    batches = []
     with query.connect(folder) as connection:
         left_out = query.run(connection, "traffic/left_out").to_pylist()
-        for batch in query.stream(connection, "traffic/extents", **parameters):
-            batches.append(_read_batch(batch, devices, amount))
-            if on_rows is not None:
-                on_rows(batch.num_rows)
-    rows = (
-        _Rows(*(np.concatenate(column) for column in zip(*batches, strict=True)))
-        if batches
-        else None
-    )
+        batches = [
+            _read_batch(batch, devices, amount)
+            for batch in query.stream(connection, "traffic/extents", **parameters)
+        ]
+    rows = _Rows(*map(np.concatenate, zip(*batches, strict=True))) if batches else None
     if rows is None or not (rows.reads.any() or rows.writes.any()):
         raise InputError(f"{folder.path}: nothing was read or written, so there is nothing to tier")
     return _gather(rows, devices, {row["reason"]: row["request_count"] for row in left_out})
 
 
-def _read_batch(batch: Any, devices: list[str], amount: str) -> tuple[Integers, ...]:
+def _read_batch(batch: Any, devices: list[str], amount: str) -> _Rows:
     device = name_codes(batch.column("device"), devices, grow=True).astype(np.int64)
     key = (device << EXTENT_BITS) | numbers(batch.column("extent"))
     reads, writes = (numbers(batch.column(name)).copy() for name in AMOUNTS[amount])
     role = role_codes(batch.column("role")).astype(np.int64)
-    return numbers(batch.column("window_number")).copy(), key, role, reads, writes
+    return _Rows(numbers(batch.column("window_number")).copy(), key, role, reads, writes)
 
 
 def _gather(rows: _Rows, devices: list[str], left_out: dict[str, int]) -> Extents:
@@ -288,13 +263,13 @@ def _gather(rows: _Rows, devices: list[str], left_out: dict[str, int]) -> Extent
     )
 
 
-def _windows(rows: _Rows, extent: Integers) -> tuple[Windows, Integers]:
+def _windows(rows: _Rows, extent: Integers) -> tuple[tiering.Windows, Integers]:
     """Add up the roles of each window and extent, which follow each other."""
     is_first = np.ones(len(extent), bool)
     is_first[1:] = (np.diff(rows.window) != 0) | (np.diff(extent) != 0)
     starts = np.flatnonzero(is_first)
     numbers, first_item = np.unique(rows.window[starts], return_index=True)
-    windows = Windows(
+    windows = tiering.Windows(
         first_item=np.append(first_item, len(starts)).astype(np.uint64),
         extent=extent[starts].astype(np.uint32),
         reads=np.add.reduceat(rows.reads, starts),

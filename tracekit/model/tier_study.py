@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,27 +16,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.tiering import MAX_SUMMED_TIERS, Migration, Tiering
+from tracekit._native.tiering import MAX_SUMMED_TIERS, MAX_TIERS, MIN_TIERS, Migration, Tiering
 from tracekit.arrow import Integers
 from tracekit.errors import UsageError
-from tracekit.model.tier_mixes import (
-    Extents,
-    Mixes,
-    Moving,
-    Outcome,
-    Tier,
-    all_mixes,
-    best,
-    dynamic_latency_us,
-    latencies_us,
-    outcome,
-    static_outcome,
-    static_shares,
-    transfer_time_us,
-)
-from tracekit.model.timings import check_count, read_changes
+from tracekit.model import tier_mixes
+from tracekit.model.changes import Change, read_changes
+from tracekit.model.tier_mixes import Extents, Mixes, Moving, Outcome, Tier, best, latencies_us
 from tracekit.model.what_if import RATE_KEYS, TIER_KEYS, WhatIf
-from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES
+from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES, format_size
 
 # Of the whole system; all but the first two matter to dynamic tiering only.
 COST_KEYS = ("migration_cost", "promotion_cost", "demotion_cost")
@@ -44,68 +31,15 @@ SYSTEM_KEYS = ("extent_bytes", "capacity_bytes", "window_s", "migration_mib_s", 
 DYNAMIC_KEYS = SYSTEM_KEYS[2:]
 VARY_KEYS = TIER_KEYS + RATE_KEYS
 HINT = "such as ssd-pcm.read_latency_us=0.25,4 or extent_bytes=0.5,2"
+MIN_EXTENT_BYTES = 1 << 16
+MAX_EXTENT_BYTES = 1 << 49
 # Work of dynamic tiering, in extents looked at: one core does 50 million a second.
 MAX_WORK = 30_000_000_000
 CHUNK_WORK = 20_000_000
 # Work of the loop that more than four tiers need: two minutes on one core.
 MAX_LOOP_WORK = 10_000_000_000
 STEPS = 4
-
-
-@dataclass(frozen=True)
-class Vary:
-    """A parameter of one tier, or of the whole system (tier None), times a factor."""
-
-    tier: str | None
-    parameter: str
-    factor: float
-
-
-def parse_vary(texts: Sequence[str]) -> tuple[Vary, ...]:
-    """Return the user's TIER.KEY=FACTOR,... and KEY=FACTOR,..., each once, in their order.
-
-    UsageError names a key or factor that cannot be; whether the tier is one is `check_vary`'s.
-    """
-    known = f"a tier, a point and one of {', '.join(VARY_KEYS)}, or one of {', '.join(SYSTEM_KEYS)}"
-    found = read_changes(
-        texts, lambda tier, key: key in (VARY_KEYS if tier else SYSTEM_KEYS), known=known, hint=HINT
-    )
-    changes = tuple(dict.fromkeys(Vary(tier or None, key, factor) for tier, key, factor in found))
-    check_count(changes)
-    return changes
-
-
-def check_vary(
-    changes: Sequence[Vary], tiers: Sequence[str], *, is_dynamic: bool, charges_migration: bool
-) -> None:
-    """Raise UsageError for a tier that is not in the mix, or a key that changes nothing."""
-    for change in changes:
-        if change.tier is not None and change.tier not in tiers:
-            raise UsageError(
-                f"--vary: '{change.tier}' is not one of the tiers",
-                hint=f"they are {', '.join(tiers)}",
-            )
-        if change.parameter in DYNAMIC_KEYS and not is_dynamic:
-            raise UsageError(
-                f"--vary: {change.parameter} changes dynamic tiering only", hint="add --dynamic"
-            )
-        if change.parameter in COST_KEYS and not charges_migration:
-            raise UsageError(
-                f"--vary: {change.parameter} changes nothing while moving delays no request",
-                hint="add --charge-migration",
-            )
-
-
-def check_rates(tiers: Sequence[Tier], changes: Sequence[Vary], *, is_needed: bool) -> None:
-    """Raise UsageError where a bandwidth that is changed, or needed to move extents, is unknown."""
-    wanted = {(change.tier, change.parameter) for change in changes}
-    for tier in tiers:
-        for key in RATE_KEYS:
-            if getattr(tier, key) is None and (is_needed or (tier.name, key) in wanted):
-                raise UsageError(
-                    f"the tier '{tier.name}' has no {key}",
-                    hint=f"give it in the what-if's [devices.{tier.name}], or what it is like",
-                )
+Step = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -126,7 +60,7 @@ class TierOptions:
     migration_cost: float = 1.0  # times the time of moving, where it is charged
     promotion_cost: float = 1.0  # times that, for moves to a faster tier
     demotion_cost: float = 1.0
-    vary: tuple[Vary, ...] = ()
+    vary: tuple[Change, ...] = ()
     what_if: Path | None = None
     profiles: Path | None = None
 
@@ -134,6 +68,113 @@ class TierOptions:
     def window_ns(self) -> int:
         """Length of a window of dynamic tiering."""
         return round(self.window_s * 1e9)
+
+    @property
+    def window_moves(self) -> int:
+        """How many extents can move in one window."""
+        window_bytes = self.migration_mib_s * MIB * self.window_ns / 1e9
+        return int(window_bytes // self.extent_bytes)
+
+    def varied(self, change: Change, *, capacity_bytes: int | None = None) -> TierOptions:
+        """Return the options with a parameter of the system changed; unchanged for one of a tier.
+
+        `capacity_bytes` is the capacity that is used when none is given; without it the capacity
+        of options that give none stays what the trace touched.
+        """
+        key, factor = change.parameter, change.factor
+        if change.device is not None:
+            return self
+        if key == "extent_bytes":
+            sectors = max(1, round(self.extent_bytes * factor / SECTOR_BYTES))
+            return replace(self, extent_bytes=sectors * SECTOR_BYTES)
+        if key == "capacity_bytes":
+            given = self.capacity_bytes or capacity_bytes
+            return replace(self, capacity_bytes=given and round(given * factor))
+        return replace(self, **{key: getattr(self, key) * factor})
+
+
+def check_options(options: TierOptions, names: Sequence[str]) -> None:
+    """Raise UsageError for options that make no sense, before anything is read."""
+    if not MIN_TIERS <= len(names) <= MAX_TIERS or len(set(names)) < len(names):
+        raise UsageError(
+            f"--tiers: {', '.join(names)} are not {MIN_TIERS} to {MAX_TIERS} different tiers",
+            hint="name them from fast to slow, for example ssd-pcm,ssd-emlc,hdd-15k",
+        )
+    extent = options.extent_bytes
+    if not MIN_EXTENT_BYTES <= extent <= MAX_EXTENT_BYTES or extent % SECTOR_BYTES:
+        raise UsageError(
+            f"--extent is {format_size(extent)}",
+            hint="from 64KiB to 512TiB are possible, in whole sectors of 512 bytes",
+        )
+    if 100 % options.step_percent:
+        raise UsageError(
+            f"--step: 100 % is no multiple of {options.step_percent} %",
+            hint="take 1, 2, 4, 5, 10, 20, 25 or 50",
+        )
+    costs = {f"--{key.replace('_', '-')}": getattr(options, key) for key in COST_KEYS}
+    limits = [("--window", options.window_s, 1e-3, 1e9)]
+    limits += [("--migration", options.migration_mib_s, 1e-3, 1e9)]
+    for name, value, least, most in limits + [(name, cost, 0, 1e6) for name, cost in costs.items()]:
+        if not least <= value <= most:
+            hint = f"from {least:g} to {most:.0f} are possible"
+            raise UsageError(f"{name} is {value:g}", hint=hint)
+    unused = [name for name, cost in costs.items() if cost != 1]
+    unused += ["--move-by"] if options.moves_by == "bandwidth" else []
+    if unused and not options.charges_migration:
+        raise UsageError(
+            f"{unused[0]} changes nothing while moving delays no request",
+            hint="add --charge-migration",
+        )
+    if options.is_dynamic and options.window_moves < 1:
+        raise UsageError(
+            f"no extent of {format_size(extent)} can move within a window at"
+            f" {options.migration_mib_s:g} MiB/s",
+            hint="take a smaller --extent, a longer --window or more --migration",
+        )
+
+
+def parse_vary(texts: Sequence[str]) -> tuple[Change, ...]:
+    """Return the user's TIER.KEY=FACTOR,... and KEY=FACTOR,..., each once, in their order.
+
+    UsageError names a key or factor that cannot be; whether the tier is one is `check_vary`'s.
+    """
+    known = f"a tier, a point and one of {', '.join(VARY_KEYS)}, or one of {', '.join(SYSTEM_KEYS)}"
+    return read_changes(
+        texts, lambda tier, key: key in (VARY_KEYS if tier else SYSTEM_KEYS), known=known, hint=HINT
+    )
+
+
+def check_vary(options: TierOptions, names: Sequence[str]) -> None:
+    """Raise UsageError for a tier that is not in the mix, or a key that changes nothing."""
+    for change in options.vary:
+        if change.device is not None and change.device not in names:
+            raise UsageError(
+                f"--vary: '{change.device}' is not one of the tiers",
+                hint=f"they are {', '.join(names)}",
+            )
+        if change.parameter in DYNAMIC_KEYS and not options.is_dynamic:
+            raise UsageError(
+                f"--vary: {change.parameter} changes dynamic tiering only", hint="add --dynamic"
+            )
+        if change.parameter in COST_KEYS and not options.charges_migration:
+            raise UsageError(
+                f"--vary: {change.parameter} changes nothing while moving delays no request",
+                hint="add --charge-migration",
+            )
+        check_options(options.varied(change), names)
+
+
+def check_rates(options: TierOptions, tiers: Sequence[Tier]) -> None:
+    """Raise UsageError where a bandwidth that is changed, or needed to move extents, is unknown."""
+    is_needed = options.charges_migration and options.moves_by == "bandwidth"
+    wanted = {(change.device, change.parameter) for change in options.vary}
+    for tier in tiers:
+        for key in RATE_KEYS:
+            if getattr(tier, key) is None and (is_needed or (tier.name, key) in wanted):
+                raise UsageError(
+                    f"the tier '{tier.name}' has no {key}",
+                    hint=f"give it in the what-if's [devices.{tier.name}], or what it is like",
+                )
 
 
 @dataclass(frozen=True)
@@ -145,10 +186,10 @@ class Dynamic:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangedOutcome:
     """One point of the sensitivity sweeps: a changed parameter, and what is best then."""
 
-    vary: Vary
+    change: Change
     method: str
     value: float
     with_first: int  # index of the best mix with some of the first tier
@@ -158,21 +199,66 @@ class Change:
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that was computed, for the tables and the answer."""
+    """What every mix of some tiers gives under the traffic of some extents."""
 
     options: TierOptions
-    what_if: WhatIf
     tiers: Sequence[Tier]
     extents: Extents
     capacity_extents: int
     mixes: Mixes
-    shares: NDArray[np.void]
-    static: Outcome
-    dynamic: Dynamic | None
-    changes: Sequence[Change] = ()
+    shares: NDArray[np.void] | None = None  # with `static`
+    static: Outcome | None = None
+    dynamic: Dynamic | None = None
+    currency: str = ""
+    changes: Sequence[ChangedOutcome] = ()
 
+    @property
+    def outcomes(self) -> dict[str, Outcome]:
+        """The outcome of each method that was evaluated."""
+        found = {"static": self.static, "dynamic": self.dynamic.outcome if self.dynamic else None}
+        return {method: outcome for method, outcome in found.items() if outcome is not None}
 
-Step = Callable[[str, int, int], None]
+    @property
+    def mix_work(self) -> int:
+        """The work of dynamic tiering for one mix, in extents looked at."""
+        windows = self.extents.windows
+        return len(windows.extent) + (len(windows.first_item) - 1) * len(self.extents.number)
+
+    @property
+    def moving(self) -> Moving | None:
+        """What moving one extent costs, None unless moves are charged.
+
+        Traffic in bytes stands for 4 KiB at a time, so a time of moving counts once for each byte
+        of 4 KiB. Every tier must have its bandwidths where these say how long a move takes.
+        """
+        options = self.options
+        if not options.charges_migration:
+            return None
+        units = 1.0 if options.amount == "requests" else float(BLOCK_BYTES)
+        if options.moves_by == "latency":
+            times_us = latencies_us(self.tiers) * (options.extent_bytes / BLOCK_BYTES)
+        else:
+            rates = [
+                (one.read_mib_s or math.inf, one.write_mib_s or math.inf) for one in self.tiers
+            ]
+            times_us = tier_mixes.transfer_time_us(options.extent_bytes, 1.0) / np.array(rates)
+        read, write = (times_us * units * options.migration_cost).T
+        return Moving(read, write, options.promotion_cost, options.demotion_cost)
+
+    def migration(self) -> Migration:
+        """Return the dynamic model, to be closed by the caller."""
+        return Migration(
+            latencies_us(self.tiers),
+            self.extents.windows,
+            extent_count=len(self.extents.number),
+            window_moves=self.options.window_moves,
+        )
+
+    def placement(self, mix: int) -> NDArray[np.uint8]:
+        """Return the tier of each extent in one mix, static."""
+        extents = self.extents
+        with Tiering(latencies_us(self.tiers), extents.reads, writes=extents.writes) as model:
+            return model.place(self.mixes.places[mix, :-1])
 
 
 def make_study(
@@ -180,19 +266,21 @@ def make_study(
 ) -> Study:
     """Evaluate every mix; UsageError when that is too much work or the capacity too small."""
     on_step("every mix, static", 1, STEPS)
-    capacity, mixes = capacity_mixes(options, len(tiers), extents=extents)
+    study = replace(_new_study(options, tiers, extents), currency=what_if.currency)
     sweeps = len(tiers) * len(TIER_KEYS) * len(what_if.factors) + len(options.vary)
-    _check_loop(len(tiers), len(mixes.shares) * len(extents.number) * (1 + sweeps))
-    shares = static_shares(tiers, extents.reads, writes=extents.writes, mixes=mixes)
-    static = static_outcome(tiers, mixes, shares=shares)
-    dynamic = None
-    if options.is_dynamic:
-        dynamic = dynamic_tiering(options, tiers, extents=extents, mixes=mixes, on_step=on_step)
-    return Study(options, what_if, tiers, extents, capacity, mixes, shares, static, dynamic)
+    work = len(study.mixes.shares) * len(extents.number) * (1 + sweeps)
+    # With more tiers mixes are not looked up in sums.
+    if len(tiers) > MAX_SUMMED_TIERS and work > MAX_LOOP_WORK:
+        raise UsageError(
+            f"{len(tiers)} tiers with so many mixes and extents would take long",
+            hint="take a larger --step or --extent, or at most four tiers",
+        )
+    study = _static(study)
+    return _dynamic(study, on_step) if options.is_dynamic else study
 
 
-def capacity_mixes(options: TierOptions, tier_count: int, *, extents: Extents) -> tuple[int, Mixes]:
-    """Return the capacity in extents and all mixes of it; UsageError when it is too small."""
+def _new_study(options: TierOptions, tiers: Sequence[Tier], extents: Extents) -> Study:
+    """Return all mixes, not evaluated; UsageError when the capacity is too small."""
     touched = capacity = len(extents.number)
     if options.capacity_bytes is not None:
         capacity = options.capacity_bytes // options.extent_bytes
@@ -201,191 +289,94 @@ def capacity_mixes(options: TierOptions, tier_count: int, *, extents: Extents) -
                 f"--capacity holds {capacity:,} extents, the trace touches {touched:,}",
                 hint="leave it out for exactly what the trace touched",
             )
-    return capacity, all_mixes(
-        tier_count, step_percent=options.step_percent, extents=capacity, rounding=options.rounding
+    mixes = tier_mixes.all_mixes(
+        len(tiers), step_percent=options.step_percent, extents=capacity, rounding=options.rounding
     )
+    return Study(options, tiers, extents, capacity, mixes)
 
 
-def _check_loop(tier_count: int, work: int) -> None:
-    """Raise UsageError when mixes that are not looked up in sums would take too long."""
-    if tier_count > MAX_SUMMED_TIERS and work > MAX_LOOP_WORK:
-        raise UsageError(
-            f"{tier_count} tiers with so many mixes and extents would take long",
-            hint="take a larger --step or --extent, or at most four tiers",
-        )
+def _static(study: Study) -> Study:
+    tiers, extents, mixes = study.tiers, study.extents, study.mixes
+    shares = tier_mixes.static_shares(tiers, extents.reads, writes=extents.writes, mixes=mixes)
+    outcome = tier_mixes.static_outcome(tiers, mixes, shares=shares)
+    return replace(study, shares=shares, static=outcome)
 
 
-def moving(options: TierOptions, tiers: Sequence[Tier]) -> Moving | None:
-    """Return what moving one extent costs, None unless moves are charged.
-
-    Traffic in bytes stands for 4 KiB at a time, so a time of moving counts once for each byte of
-    4 KiB. Every tier must have its bandwidths where these say how long a move takes.
-    """
-    if not options.charges_migration:
-        return None
-    units = 1.0 if options.amount == "requests" else float(BLOCK_BYTES)
-    if options.moves_by == "latency":
-        times_us = latencies_us(tiers) * (options.extent_bytes / BLOCK_BYTES)
-    else:
-        rates = [(tier.read_mib_s or math.inf, tier.write_mib_s or math.inf) for tier in tiers]
-        times_us = transfer_time_us(options.extent_bytes, 1.0) / np.array(rates)
-    read, write = (times_us * units * options.migration_cost).T
-    return Moving(read, write, options.promotion_cost, options.demotion_cost)
-
-
-def window_moves(options: TierOptions) -> int:
-    """Return how many extents can move in one window."""
-    window_bytes = options.migration_mib_s * MIB * options.window_ns / 1e9
-    return int(window_bytes // options.extent_bytes)
-
-
-def migration(study: Study) -> Migration:
-    """Return the dynamic model of a study, to be closed by the caller."""
-    return _migration(study.options, study.tiers, study.extents)
-
-
-def placement(study: Study, mix: int) -> NDArray[np.uint8]:
-    """Return the tier of each extent in one mix, static."""
-    extents = study.extents
-    with Tiering(latencies_us(study.tiers), extents.reads, writes=extents.writes) as model:
-        return model.place(study.mixes.places[mix, :-1])
-
-
-def _migration(options: TierOptions, tiers: Sequence[Tier], extents: Extents) -> Migration:
-    return Migration(
-        latencies_us(tiers),
-        extents.windows,
-        extent_count=len(extents.number),
-        window_moves=window_moves(options),
-    )
-
-
-def dynamic_work(extents: Extents) -> int:
-    """Return the work of one mix, in extents looked at."""
-    windows = extents.windows
-    return len(windows.extent) + (len(windows.first_item) - 1) * len(extents.number)
-
-
-def dynamic_tiering(
-    options: TierOptions, tiers: Sequence[Tier], *, extents: Extents, mixes: Mixes, on_step: Step
-) -> Dynamic:
-    """Return what every mix gives when extents move; UsageError when that is too much work."""
-    work_each = dynamic_work(extents)
-    count = len(mixes.shares)
-    if work_each * count > MAX_WORK:
+def _dynamic(study: Study, on_step: Step) -> Study:
+    """Add what every mix gives when extents move; UsageError when that is too much work."""
+    extents, mixes, count = study.extents, study.mixes, len(study.mixes.shares)
+    if study.mix_work * count > MAX_WORK:
         raise UsageError(
             f"{count:,} mixes of {len(extents.number):,} extents in"
             f" {len(extents.windows.first_item) - 1:,} windows would take long",
             hint="take a larger --step, --extent or --window",
         )
     # In parts, so that all cores work, progress is shown and Ctrl-C ends it.
-    chunk = max(1, CHUNK_WORK // work_each)
+    chunk = max(1, CHUNK_WORK // study.mix_work)
     chunks = [mixes.places[first : first + chunk] for first in range(0, count, chunk)]
     parts = []
-    cores = len(os.sched_getaffinity(0))
-    with _migration(options, tiers, extents) as model, ThreadPoolExecutor(cores) as pool:
+    with study.migration() as model, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for part in pool.map(model.totals, chunks):
             parts.append(part)
             on_step(f"{len(parts) / len(chunks):.0%} of the mixes, dynamic", 2, STEPS)
     records = np.concatenate(parts)
-    latency_us = dynamic_latency_us(tiers, records, moving=moving(options, tiers))
-    return Dynamic(outcome(tiers, mixes, latency_us=latency_us), records)
+    latency_us = tier_mixes.dynamic_latency_us(study.tiers, records, moving=study.moving)
+    outcome = tier_mixes.outcome(study.tiers, mixes, latency_us=latency_us)
+    return replace(study, dynamic=Dynamic(outcome, records))
 
 
 Read = Callable[[TierOptions], Extents]
 
 
-def varied_options(
-    options: TierOptions, vary: Vary, *, capacity_bytes: int | None = None
-) -> TierOptions:
-    """Return the options with a parameter of the system changed; unchanged for one of a tier.
-
-    `capacity_bytes` is the capacity that is used when none is given; without it the capacity of
-    options that give none stays what the trace touched.
-    """
-    factor = vary.factor
-    if vary.parameter == "extent_bytes":
-        sectors = max(1, round(options.extent_bytes * factor / SECTOR_BYTES))
-        return replace(options, extent_bytes=sectors * SECTOR_BYTES)
-    if vary.parameter == "capacity_bytes":
-        given = options.capacity_bytes or capacity_bytes
-        return replace(options, capacity_bytes=None if given is None else round(given * factor))
-    if vary.parameter == "window_s":
-        return replace(options, window_s=options.window_s * factor)
-    if vary.parameter == "migration_mib_s":
-        return replace(options, migration_mib_s=options.migration_mib_s * factor)
-    if vary.parameter in COST_KEYS:
-        return replace(options, **{vary.parameter: getattr(options, vary.parameter) * factor})
-    return options
-
-
-def sweeps(study: Study, *, read: Read, on_step: Step) -> list[Change]:
+def sweeps(
+    study: Study, factors: Sequence[float], *, read: Read, on_step: Step
+) -> list[ChangedOutcome]:
     """Return the best mixes under each change, of each method that it concerns.
 
-    The what-if's factors are static; what the user varies is also dynamic where that was asked
+    The what-if's `factors` are static; what the user varies is also dynamic where that was asked
     for. `read` gives the traffic for other extents or windows. UsageError for too much work.
     """
-    usual = [
-        Vary(tier.name, key, factor)
-        for tier in study.tiers
-        for key in TIER_KEYS
-        for factor in study.what_if.factors
-    ]
-    wanted = list(dict.fromkeys([*usual, *study.options.vary]))
-    _check_work(study)
-    return [
-        change for vary in wanted for change in _changes(study, vary, read=read, on_step=on_step)
-    ]
-
-
-def _check_work(study: Study) -> None:
-    """Raise UsageError when moving extents once more for each change would take long."""
-    work = dynamic_work(study.extents) * len(study.mixes.shares) * (1 + len(study.options.vary))
+    vary = study.options.vary
+    work = study.mix_work * len(study.mixes.shares) * (1 + len(vary))
     if study.dynamic is not None and work > MAX_WORK:
         raise UsageError(
             "--vary: so many changes of dynamic tiering would take long",
             hint="vary less, or take a larger --step, --extent or --window",
         )
+    usual = [
+        Change(tier.name, key, factor)
+        for tier in study.tiers
+        for key in TIER_KEYS
+        for factor in factors
+    ]
+    wanted = dict.fromkeys([*usual, *vary])
+    return [one for change in wanted for one in _changed(study, change, read, on_step)]
 
 
-def _changes(study: Study, vary: Vary, *, read: Read, on_step: Step) -> list[Change]:
-    before = study.options
-    capacity_bytes = study.capacity_extents * before.extent_bytes
-    options = varied_options(before, vary, capacity_bytes=capacity_bytes)
-    tiers, value = _tiers(study.tiers, vary)
-    if vary.tier is None:
-        value = float(getattr(options, vary.parameter))
-    extents = study.extents
-    if vary.parameter in ("extent_bytes", "window_s"):
-        extents = read(options)
-    _capacity, mixes = capacity_mixes(options, len(tiers), extents=extents)
-    outcomes: dict[str, Outcome] = {}
-    if vary.parameter not in DYNAMIC_KEYS:
-        shares = static_shares(tiers, extents.reads, writes=extents.writes, mixes=mixes)
-        outcomes["static"] = static_outcome(tiers, mixes, shares=shares)
-    moved = None
-    if options.is_dynamic and vary in options.vary:
-        moved = dynamic_tiering(options, tiers, extents=extents, mixes=mixes, on_step=on_step)
-        outcomes["dynamic"] = moved.outcome
-    found = []
-    for method, found_outcome in outcomes.items():
-        values = found_outcome.iops_per_price
-        winner = best(values, mixes.shares[:, 0] > 0)
-        without = best(values, mixes.shares[:, 0] == 0)
+def _changed(study: Study, change: Change, read: Read, on_step: Step) -> Iterator[ChangedOutcome]:
+    """Yield what is best with the change, by method."""
+    options = study.options.varied(
+        change, capacity_bytes=study.capacity_extents * study.options.extent_bytes
+    )
+    key, is_varied = change.parameter, change in options.vary
+    tiers = [
+        tier.changed(key, change.factor) if tier.name == change.device else tier
+        for tier in study.tiers
+    ]
+    owner = next((tier for tier in tiers if tier.name == change.device), options)
+    extents = read(options) if key in ("extent_bytes", "window_s") else study.extents
+    changed = _new_study(options, tiers, extents)
+    if key not in DYNAMIC_KEYS:
+        changed = _static(changed)
+    if options.is_dynamic and is_varied:
+        changed = _dynamic(changed, on_step)
+    for method, outcome in changed.outcomes.items():
+        values, first_share = outcome.iops_per_price, changed.mixes.shares[:, 0]
+        winner, without = best(values, first_share > 0), best(values, first_share == 0)
         pair = (float(values[winner]), float(values[without]))
-        bytes_moved = None
-        if moved is not None and method == "dynamic":
-            promoted, demoted = moved.records[winner, -2:].tolist()
-            bytes_moved = (promoted * options.extent_bytes, demoted * options.extent_bytes)
-        found.append(Change(vary, method, value, winner, pair, bytes_moved))
-    return found
-
-
-def _tiers(tiers: Sequence[Tier], vary: Vary) -> tuple[list[Tier], float]:
-    """Return the tiers with the change, and the changed value (0 for the system's)."""
-    changed, value = list(tiers), 0.0
-    for number, tier in enumerate(tiers):
-        if tier.name == vary.tier:
-            changed[number] = tier.changed(vary.parameter, vary.factor)
-            value = getattr(changed[number], vary.parameter)
-    return changed, value
+        moved = None
+        if changed.dynamic is not None and method == "dynamic":
+            promoted, demoted = changed.dynamic.records[winner, -2:].tolist()
+            moved = (promoted * options.extent_bytes, demoted * options.extent_bytes)
+        value = float(getattr(owner, key))
+        yield ChangedOutcome(change, method, value, winner, pair, moved)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,54 +11,30 @@ import pyarrow as pa
 from msgspec import UNSET, UnsetType, to_builtins
 from numpy.typing import NDArray
 
-from tracekit._native.tiering import MAX_TIERS, MIN_TIERS, TIER_VALUES
+from tracekit import tables
+from tracekit._native.tiering import TIER_VALUES
 from tracekit.arrow import Integers
 from tracekit.devices import load_profiles
-from tracekit.errors import UsageError
 from tracekit.metadata import Record
-from tracekit.model.tier_mixes import (
-    Extents,
-    Mixes,
-    Outcome,
-    Tier,
-    best,
-    dynamic_latency_us,
-    read_extents,
-)
+from tracekit.model.tier_mixes import Extents, Outcome, Tier, best, dynamic_latency_us, read_extents
 from tracekit.model.tier_study import (
-    COST_KEYS,
     STEPS,
     Step,
     Study,
     TierOptions,
+    check_options,
     check_rates,
     check_vary,
     make_study,
-    migration,
-    moving,
-    placement,
     sweeps,
-    varied_options,
-    window_moves,
 )
 from tracekit.model.what_if import choose_tiers, read_what_if
 from tracekit.store import TraceFolder, write_results
-from tracekit.tables import (
-    ROLES,
-    TIERS,
-    TIERS_EXTENTS,
-    TIERS_KEY,
-    TIERS_SENSITIVITY,
-    TIERS_SKEW,
-    TIERS_WINDOWS,
-)
 from tracekit.units import SECTOR_BYTES, format_size
 
 NAMES = ("tiers", "tiers_key", "tiers_extents", "tiers_skew", "tiers_sensitivity", "tiers_windows")
 SKEW_POINTS = 200
 STUDY_TIERS = ("ssd-pcm", "ssd-emlc", "hdd-15k")
-MIN_EXTENT_BYTES = 1 << 16
-MAX_EXTENT_BYTES = 1 << 49
 RESULT = "simulations/tiers.json"
 
 
@@ -109,7 +85,7 @@ class TiersResult(Record):
 def answer(study: Study) -> TiersResult:
     """Return what mixes give; windows and moves are None without dynamic tiering."""
     options, is_dynamic = study.options, study.dynamic is not None
-    methods = {name: configurations(study, outcome) for name, outcome in outcomes(study).items()}
+    methods = {name: _configurations(study, outcome) for name, outcome in study.outcomes.items()}
     if study.dynamic is not None:
         for one in methods["dynamic"].values():
             moved = study.dynamic.records[one.index, -2:] * options.extent_bytes
@@ -117,7 +93,7 @@ def answer(study: Study) -> TiersResult:
     return TiersResult(
         headline=_headline(study, methods),
         tiers=list(study.tiers),
-        price_unit=price_unit(study),
+        price_unit=f"{study.currency} per GB" if study.currency else "relative",
         extent_bytes=options.extent_bytes,
         extents=len(study.extents.number),
         capacity_extents=study.capacity_extents,
@@ -130,7 +106,7 @@ def answer(study: Study) -> TiersResult:
         window_ns=options.window_ns if is_dynamic else None,
         windows=len(study.extents.window_numbers) if is_dynamic else None,
         migration_mib_s=options.migration_mib_s if is_dynamic else None,
-        window_moves=window_moves(options) if is_dynamic else None,
+        window_moves=options.window_moves if is_dynamic else None,
         charges_migration=options.charges_migration if is_dynamic else None,
         configurations=methods,
         left_out=study.extents.left_out,
@@ -138,40 +114,23 @@ def answer(study: Study) -> TiersResult:
     )
 
 
-def outcomes(study: Study) -> dict[str, Outcome]:
-    """Return the outcome of each method that was computed."""
-    found = {"static": study.static}
-    if study.dynamic is not None:
-        found["dynamic"] = study.dynamic.outcome
-    return found
-
-
-def price_unit(study: Study) -> str:
-    """Return what a price of 1 means."""
-    return f"{study.what_if.currency} per GB" if study.what_if.currency else "relative"
-
-
-def configurations(study: Study, outcome: Outcome) -> dict[str, Configuration]:
+def _configurations(study: Study, outcome: Outcome) -> dict[str, Configuration]:
     """Return the mixes worth naming: each tier alone, the best, and the best without the first."""
-    shares = study.mixes.shares
-    indices = {f"all {tier.name}": _pure(shares, number) for number, tier in enumerate(study.tiers)}
+    shares, values = study.mixes.shares, outcome.iops_per_price
+    alone = shares.argmax(axis=0).tolist()
+    indices = {f"all {tier.name}": alone[at] for at, tier in enumerate(study.tiers)}
     first = study.tiers[0].name
-    values = outcome.iops_per_price
     indices["best"] = best(values)
     indices[f"best without {first}"] = best(values, shares[:, 0] == 0)
     indices[f"best with {first}"] = best(values, shares[:, 0] > 0)
     return {name: _configuration(study, outcome, index) for name, index in indices.items()}
 
 
-def mix_text(tiers: Sequence[Tier], mixes: Mixes, *, index: int) -> str:
+def _mix_text(study: Study, index: int) -> str:
     """Write the shares of one mix: 13 % ssd-pcm, 84 % ssd-emlc, 3 % hdd-15k."""
-    step = 100 / mixes.parts
-    pairs = zip(tiers, mixes.shares[index].tolist(), strict=True)
+    pairs = zip(study.tiers, study.mixes.shares[index].tolist(), strict=True)
+    step = 100 / study.mixes.parts
     return ", ".join(f"{share * step:g} % {tier.name}" for tier, share in pairs if share)
-
-
-def _pure(shares: Integers, tier: int) -> int:
-    return int(np.argmax(shares[:, tier]))
 
 
 def _configuration(study: Study, outcome: Outcome, index: int) -> Configuration:
@@ -180,7 +139,7 @@ def _configuration(study: Study, outcome: Outcome, index: int) -> Configuration:
     capacity_gb = study.capacity_extents * study.options.extent_bytes / 1e9
     return Configuration(
         index=index,
-        mix=mix_text(study.tiers, study.mixes, index=index),
+        mix=_mix_text(study, index),
         share_ratio=dict(zip(names, study.mixes.ratios()[index].tolist(), strict=True)),
         price_per_gb=price,
         price_total=price * capacity_gb,
@@ -192,8 +151,7 @@ def _configuration(study: Study, outcome: Outcome, index: int) -> Configuration:
 
 def _headline(study: Study, methods: Configurations) -> list[str]:
     first = study.tiers[0].name
-    currency = study.what_if.currency
-    unit = f"IOPS per {currency}/GB" if currency else "IOPS per unit of price"
+    unit = f"IOPS per {study.currency}/GB" if study.currency else "IOPS per unit of price"
     lines = []
     for method, named in methods.items():
         without, with_first = named[f"best without {first}"], named[f"best with {first}"]
@@ -241,7 +199,7 @@ def _assumptions(study: Study) -> list[str]:
             cost = f"is charged to the requests, {how[options.moves_by]}"
         found.append(
             f"dynamic: extents begin on the slowest tier, in the order of their addresses, as far"
-            f" as they fit; after each window up to {window_moves(options):,} extents move; moving"
+            f" as they fit; after each window up to {options.window_moves:,} extents move; moving"
             f" {cost}"
         )
     impossible = study.extents.left_out.get("impossible", 0)
@@ -250,17 +208,25 @@ def _assumptions(study: Study) -> list[str]:
     return found
 
 
-def tables(study: Study, result: TiersResult) -> dict[str, Any]:
+def _tables(study: Study, result: TiersResult) -> dict[str, Any]:
     """Return the Arrow tables by name; tiers_windows only of dynamic tiering."""
     made = {
         "tiers": _mixes(study),
         "tiers_key": _key(result),
         "tiers_extents": _extents(study, result.configurations["static"]["best"].index),
-        "tiers_skew": _skew(study),
+        "tiers_skew": _skew(study.extents),
         "tiers_sensitivity": _sensitivity(study),
     }
     if study.dynamic is not None:
-        made["tiers_windows"] = _windows(study, result.configurations["dynamic"])
+        # Of the best dynamic mix, and of the best without the first tier.
+        named = result.configurations["dynamic"].items()
+        with study.migration() as model:
+            windows = [
+                _windows(study, name, model.windows(study.mixes.places[one.index]))
+                for name, one in named
+                if "best" in name
+            ]
+        made["tiers_windows"] = pa.concat_tables(windows)
     return made
 
 
@@ -280,27 +246,21 @@ def _lists(values: NDArray[Any]) -> Any:
 
 def _mixes(study: Study) -> Any:
     static, dynamic = study.static, study.dynamic
+    if static is None or study.shares is None:
+        raise ValueError("a study has static outcomes")
     moved: list[Any] = [[None] * len(study.mixes.shares)] * 4
     if dynamic is not None:
-        extent_bytes = study.options.extent_bytes
-        moved = [
-            dynamic.outcome.latency_us * 1e3,
-            dynamic.outcome.iops_per_price,
-            dynamic.records[:, -2] * extent_bytes,
-            dynamic.records[:, -1] * extent_bytes,
-        ]
-    return _table(
-        TIERS,
-        [
-            _lists(study.mixes.ratios()),
-            _lists(study.shares["extents"]),
-            static.price_per_gb,
-            static.latency_us * 1e3,
-            static.iops,
-            static.iops_per_price,
-            *moved,
-        ],
-    )
+        moved_bytes = dynamic.records[:, -2:] * study.options.extent_bytes
+        moved = [dynamic.outcome.latency_us * 1e3, dynamic.outcome.iops_per_price, *moved_bytes.T]
+    columns = [
+        _lists(study.mixes.ratios()),
+        _lists(study.shares["extents"]),
+        static.price_per_gb,
+        static.latency_us * 1e3,
+        static.iops,
+        static.iops_per_price,
+    ]
+    return _table(tables.TIERS, [*columns, *moved])
 
 
 def _key(result: TiersResult) -> Any:
@@ -311,41 +271,37 @@ def _key(result: TiersResult) -> Any:
         for method, named in result.configurations.items()
         for name, one in named.items()
     ]
-    return pa.Table.from_pylist(rows, TIERS_KEY)
+    return pa.Table.from_pylist(rows, tables.TIERS_KEY)
 
 
 def _extents(study: Study, mix: int) -> Any:
     extents = study.extents
-    sectors = study.options.extent_bytes // SECTOR_BYTES
     names = np.array([tier.name for tier in study.tiers], object)
-    devices = np.array(extents.devices, object)
-    return _table(
-        TIERS_EXTENTS,
-        [
-            devices[extents.device],
-            extents.number,
-            extents.number * sectors,
-            extents.reads,
-            extents.writes,
-            names[placement(study, mix)],
-        ],
-    )
+    columns = [
+        np.array(extents.devices, object)[extents.device],
+        extents.number,
+        extents.number * (study.options.extent_bytes // SECTOR_BYTES),
+        extents.reads,
+        extents.writes,
+        names[study.placement(mix)],
+    ]
+    return _table(tables.TIERS_EXTENTS, columns)
 
 
-def _skew(study: Study) -> Any:
-    extents = study.extents
-    curves = {("all", "read"): extents.reads, ("all", "write"): extents.writes}
-    for number, role in enumerate(ROLES):
-        is_own = (extents.role_reads[number] > 0) | (extents.role_writes[number] > 0)
+def _skew(extents: Extents) -> Any:
+    traffic = {("all", "read"): extents.reads, ("all", "write"): extents.writes}
+    for role, reads, writes in zip(
+        tables.ROLES, extents.role_reads, extents.role_writes, strict=True
+    ):
+        is_own = (reads > 0) | (writes > 0)
         if is_own.any():
-            curves[role, "read"] = extents.role_reads[number][is_own]
-            curves[role, "write"] = extents.role_writes[number][is_own]
+            traffic |= {(role, "read"): reads[is_own], (role, "write"): writes[is_own]}
     rows = [
         {"role": role, "operation": operation, **point}
-        for (role, operation), amounts in curves.items()
+        for (role, operation), amounts in traffic.items()
         for point in _curve(amounts)
     ]
-    return pa.Table.from_pylist(rows, TIERS_SKEW)
+    return pa.Table.from_pylist(rows, tables.TIERS_SKEW)
 
 
 def _curve(amounts: Integers) -> list[dict[str, Any]]:
@@ -370,52 +326,36 @@ def _sensitivity(study: Study) -> Any:
     ratios = study.mixes.ratios()
     rows = [
         {
-            "tier": change.vary.tier,
-            "parameter": change.vary.parameter,
-            "factor": change.vary.factor,
-            "value": change.value,
-            "method": change.method,
-            "mix": mix_text(study.tiers, study.mixes, index=change.with_first),
-            "share_ratio": ratios[change.with_first].tolist(),
-            "iops_per_price": with_first,
-            "without_iops_per_price": without,
-            "gain_ratio": with_first / without - 1,
-            "promoted_bytes": change.moved_bytes and change.moved_bytes[0],
-            "demoted_bytes": change.moved_bytes and change.moved_bytes[1],
+            "tier": one.change.device,
+            "parameter": one.change.parameter,
+            "factor": one.change.factor,
+            "value": one.value,
+            "method": one.method,
+            "mix": _mix_text(study, one.with_first),
+            "share_ratio": ratios[one.with_first].tolist(),
+            "iops_per_price": one.iops_per_price[0],
+            "without_iops_per_price": one.iops_per_price[1],
+            "gain_ratio": one.iops_per_price[0] / one.iops_per_price[1] - 1,
+            "promoted_bytes": one.moved_bytes and one.moved_bytes[0],
+            "demoted_bytes": one.moved_bytes and one.moved_bytes[1],
         }
-        for change in study.changes
-        for with_first, without in [change.iops_per_price]
+        for one in study.changes
     ]
-    return pa.Table.from_pylist(rows, TIERS_SENSITIVITY)
+    return pa.Table.from_pylist(rows, tables.TIERS_SENSITIVITY)
 
 
-def _windows(study: Study, configurations: Mapping[str, Configuration]) -> Any:
-    """Return the windows of the best dynamic mix, and of the best without the first tier."""
-    chosen = {name: one.index for name, one in configurations.items() if "best" in name}
-    with migration(study) as model:
-        parts = [
-            _one_mix(study, name, model.windows(study.mixes.places[index]))
-            for name, index in chosen.items()
-        ]
-    return pa.concat_tables(parts)
-
-
-def _one_mix(study: Study, name: str, records: Integers) -> Any:
+def _windows(study: Study, name: str, records: Integers) -> Any:
+    """Return the windows of one mix."""
     width = TIER_VALUES * len(study.tiers)
-    latency_us = dynamic_latency_us(study.tiers, records, moving=moving(study.options, study.tiers))
-    moved_bytes = records[:, -2:] * study.options.extent_bytes
-    return _table(
-        TIERS_WINDOWS,
-        [
-            [name] * len(records),
-            study.extents.window_numbers * study.options.window_ns,
-            _lists(records[:, 0:width:TIER_VALUES]),
-            _lists(records[:, 1:width:TIER_VALUES]),
-            latency_us * 1e3,
-            moved_bytes[:, 0],
-            moved_bytes[:, 1],
-        ],
-    )
+    columns = [
+        [name] * len(records),
+        study.extents.window_numbers * study.options.window_ns,
+        _lists(records[:, 0:width:TIER_VALUES]),
+        _lists(records[:, 1:width:TIER_VALUES]),
+        dynamic_latency_us(study.tiers, records, moving=study.moving) * 1e3,
+        *(records[:, -2:] * study.options.extent_bytes).T,
+    ]
+    return _table(tables.TIERS_WINDOWS, columns)
 
 
 def simulate_tiers(
@@ -427,26 +367,20 @@ def simulate_tiers(
     """
     what_if = read_what_if(options.what_if, load_profiles(options.profiles))
     names = options.tiers or what_if.tiers or STUDY_TIERS
-    _check(options, names)
-    check_vary(
-        options.vary,
-        names,
-        is_dynamic=options.is_dynamic,
-        charges_migration=options.charges_migration,
-    )
-    for vary in options.vary:
-        _check(varied_options(options, vary), names)
+    check_options(options, names)
+    check_vary(options, names)
     tiers = choose_tiers(names, what_if, own_profiles=options.profiles)
-    by_rate = options.charges_migration and options.moves_by == "bandwidth"
-    check_rates(tiers, options.vary, is_needed=by_rate)
+    check_rates(options, tiers)
     on_step("traffic of each extent", 0, STEPS)
     extents = _read(folder, options)
     study = make_study(options, what_if, tiers=tiers, extents=extents, on_step=on_step)
     on_step("sensitivity", 3, STEPS)
-    changes = sweeps(study, read=lambda other: _read(folder, other), on_step=on_step)
+    changes = sweeps(
+        study, what_if.factors, read=lambda other: _read(folder, other), on_step=on_step
+    )
     study = replace(study, changes=changes)
     result = answer(study)
-    made = tables(study, result)
+    made = _tables(study, result)
     for name in NAMES:
         if name not in made:
             folder.table(f"simulations/{name}").unlink(missing_ok=True)
@@ -462,52 +396,3 @@ def _read(folder: TraceFolder, options: TierOptions) -> Extents:
         window_ns=options.window_ns if options.is_dynamic else None,
         amount=options.amount,
     )
-
-
-def _check(options: TierOptions, names: Sequence[str]) -> None:
-    """Raise UsageError for options that make no sense, before anything is read."""
-    if not MIN_TIERS <= len(names) <= MAX_TIERS or len(set(names)) < len(names):
-        raise UsageError(
-            f"--tiers: {', '.join(names)} are not {MIN_TIERS} to {MAX_TIERS} different tiers",
-            hint="name them from fast to slow, for example ssd-pcm,ssd-emlc,hdd-15k",
-        )
-    extent = options.extent_bytes
-    if not MIN_EXTENT_BYTES <= extent <= MAX_EXTENT_BYTES or extent % SECTOR_BYTES:
-        raise UsageError(
-            f"--extent is {format_size(extent)}",
-            hint="from 64KiB to 512TiB are possible, in whole sectors of 512 bytes",
-        )
-    if 100 % options.step_percent:
-        raise UsageError(
-            f"--step: 100 % is no multiple of {options.step_percent} %",
-            hint="take 1, 2, 4, 5, 10, 20, 25 or 50",
-        )
-    for name, value in (("--window", options.window_s), ("--migration", options.migration_mib_s)):
-        if not 0.001 <= value <= 1e9:
-            raise UsageError(f"{name} is {value:g}", hint="from 0.001 to 1000000000 are possible")
-    _check_moving(options)
-    if options.is_dynamic and window_moves(options) < 1:
-        raise UsageError(
-            f"no extent of {format_size(extent)} can move within a window at"
-            f" {options.migration_mib_s:g} MiB/s",
-            hint="take a smaller --extent, a longer --window or more --migration",
-        )
-
-
-def _check_moving(options: TierOptions) -> None:
-    for key in COST_KEYS:
-        cost = getattr(options, key)
-        if not 0 <= cost <= 1e6:
-            raise UsageError(
-                f"--{key.replace('_', '-')} is {cost:g}", hint="from 0 to 1000000 are possible"
-            )
-        if cost != 1 and not options.charges_migration:
-            raise UsageError(
-                f"--{key.replace('_', '-')} changes nothing while moving delays no request",
-                hint="add --charge-migration",
-            )
-    if options.moves_by == "bandwidth" and not options.charges_migration:
-        raise UsageError(
-            "--move-by changes nothing while moving delays no request",
-            hint="add --charge-migration",
-        )
