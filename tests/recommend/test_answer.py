@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.model.answer import Candidate, Flip, follow_answer, lasting
+from tracekit.model.placement import Timings
 
 
 def candidate(placement: str, *elapsed_ps: int) -> Candidate:
     """Make a candidate that uses as much NVM as there is, base none."""
     used = np.arange(len(elapsed_ps)) * (placement != "base")
-    return Candidate(placement, np.array(elapsed_ps), {placement: used})
+    return Candidate(placement, Timings(np.array(elapsed_ps)), {placement: used})
 
 
 def test_a_change_is_dated_from_where_the_new_role_is_ahead() -> None:

@@ -16,7 +16,7 @@ from tests.recommend.traces import BLOCK, DEVICES, curve, recommended
 from tests.simulate.placement_traces import Block, Request, hottest_first
 from tests.simulate.walk_model import model
 from tracekit.devices import DevicePair, Profile, load_profiles
-from tracekit.model.timings import variants
+from tracekit.model.changes import changed_devices, variants
 
 MS = 1_000_000
 
@@ -100,7 +100,7 @@ def test_the_range_is_over_single_parts_and_windows(
     gains = {}
     for one in variants(pair, (0.5, 2.0)):
         key = (one.device, one.parameter, one.factor)
-        gains[key] = gain(requests, blocks, one.of(pair), queueing=queueing)
+        gains[key] = gain(requests, blocks, changed_devices(pair, one), queueing=queueing)
     # AND each eighth of the requests is a trace of its own
     size = -(-len(requests) // 8)
     parts = [

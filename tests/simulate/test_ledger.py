@@ -15,9 +15,9 @@ from tests.simulate.walk_model import model
 from tracekit._native.placement import Ledger
 from tracekit.devices import DevicePair, Profile
 from tracekit.model.block_orders import read_blocks
+from tracekit.model.changes import changed_devices, variants
 from tracekit.model.gain_range import Placed
 from tracekit.model.placement import ChargedTrace
-from tracekit.model.timings import variants
 
 SHARES = st.fixed_dictionaries({role: st.integers(0, 30) for role in ("fs", "journal", "swap")})
 QUIET = settings(
@@ -64,7 +64,7 @@ def test_one_count_prices_every_changed_device(
     # GIVEN a placement of so many blocks, WHEN one count is priced with each part changed
     folder = write_trace(tmp_path, requests)
     first = DevicePair(base, NVM)
-    pairs = [first, *(change.of(first) for change in variants(first, (0.5, 3.0)))]
+    pairs = [first, *(changed_devices(first, change) for change in variants(first, (0.5, 3.0)))]
     found = priced(folder, shares, pairs)
     # THEN each price is what the placement takes on those devices, request by request
     for pair, (alone, placed) in zip(pairs, found, strict=True):

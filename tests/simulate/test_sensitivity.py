@@ -23,9 +23,9 @@ from tests.simulate.placement_traces import (
 from tracekit.cli import app
 from tracekit.devices import DevicePair, Profile, device_cost
 from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.model.changes import changed_profile, variants
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import recommend
-from tracekit.model.timings import change, variants
 from tracekit.query import connect, views
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.placement import places, sensitivity
@@ -128,7 +128,7 @@ def test_each_change_is_a_recommendation_with_changed_profiles(
     for row in changed:
         pair = [DISK, NVM]
         which = ("base", "nvm").index(row["device"])
-        pair[which] = change(pair[which], row["parameter"], factor=row["factor"])
+        pair[which] = changed_profile(pair[which], row["parameter"], factor=row["factor"])
         again = TraceFolder(write_trace(tmp_path / "again", requests()))
         told = to_builtins(recommend(again, options(tmp_path, pair[0], pair[1])).answer)
         assert row["placement"] == told["placement"]
@@ -144,7 +144,7 @@ def test_each_change_is_a_recommendation_with_changed_profiles(
 @pytest.mark.parametrize("parameter", sorted(PARTS - {"sequential_setup"}))
 @pytest.mark.parametrize("factor", [0.25, 4.0])
 def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> None:
-    before, after = device_cost(NVM), device_cost(change(NVM, parameter, factor=factor))
+    before, after = device_cost(NVM), device_cost(changed_profile(NVM, parameter, factor=factor))
     index = 0 if parameter.startswith("read") else 1
     other = 1 - index
     if parameter.endswith("setup"):
@@ -155,7 +155,7 @@ def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> N
         assert after.latency_ps == pytest.approx(before.latency_ps, rel=1e-6)
     assert after.latency_ps[other] == before.latency_ps[other]
     assert after.sector_ps[other] == before.sector_ps[other]
-    changed = change(NVM, parameter, factor=factor)
+    changed = changed_profile(NVM, parameter, factor=factor)
     assert changed.flush_us == NVM.flush_us * (factor if parameter == "flush" else 1)
     assert changed.fua_us == NVM.fua_us * (factor if parameter == "fua" else 1)
 

@@ -12,8 +12,8 @@ from tests.simulate.test_sensitivity import COUNT, MS, answer_of, profile_file, 
 from tests.simulate.test_sensitivity import simulate as run
 from tests.simulate.walk_model import model
 from tracekit.devices import Profile, load_profiles
+from tracekit.model.changes import changed_profile
 from tracekit.model.recommend import RecommendOptions, recommend
-from tracekit.model.timings import change
 from tracekit.store import TraceFolder
 
 
@@ -52,7 +52,7 @@ def test_the_shares_are_timed_on_each_device_and_in_each_window(
         devices = [disk, NVM]
         if row["kind"] == "parameter":
             which = ("base", "nvm").index(row["device"])
-            devices[which] = change(devices[which], row["parameter"], factor=row["factor"])
+            devices[which] = changed_profile(devices[which], row["parameter"], factor=row["factor"])
         place = ((row["window"] - 1) * 80, 80) if row["kind"] == "window" else (0, COUNT)
         # THEN the gain of the recommended shares is that of a model of one placement
         expected = gain((devices[0], devices[1]), *place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,13 +16,14 @@ from tracekit.devices import DevicePair, Profile
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record, read_object, validate
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.placement import ChargedTrace, Curves, running_best, to_ns
-from tracekit.model.timings import OPEN, SERIAL, JournalUse, TimesAt
+from tracekit.model.event_simulation import BASE_ALONE
+from tracekit.model.placement import ChargedTrace, Curves, Timings, to_ns
 from tracekit.model.windows import Cut
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import PLACEMENT_NAMES
 from tracekit.units import BLOCK_BYTES, format_size, parse_size
 
+SERIAL, OPEN = "serial", "open"
 SPLIT = "combined"
 WORTH_RATIO = 0.01
 KNEE_RATIO = 0.9
@@ -40,13 +41,26 @@ def placement_name(placement: str) -> str:
     return " and ".join(PLACEMENT_NAMES[part] for part in placement.split("+"))
 
 
+class TimesAt(Record):
+    """Times of a placement at one capacity; None where queueing was not modelled."""
+
+    elapsed_ns: int
+    response_avg_ns: int | None
+    makespan_ns: int | None
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """One way to use the capacity, at every capacity point: times in ps, shares in blocks."""
+    """One way to use the capacity, at every capacity point; shares in blocks."""
 
-    placement: str  # base, a role, several as fs+journal, or combined: all roles of the trace
-    elapsed_ps: Integers
+    placement: str  # base, a role, several as fs+journal, combined: all roles of the trace
+    timings: Timings
     blocks: Mapping[str, Integers]  # by role
+
+    @property
+    def elapsed_ps(self) -> Integers:
+        """The time that placements are compared by."""
+        return self.timings.compared_ps
 
     def bytes_at(self, index: int) -> dict[str, int]:
         """Return the share of each role at one capacity point, by the names of columns."""
@@ -55,29 +69,42 @@ class Candidate:
             for role, name in PLACED_BYTES.items()
         }
 
+    def times_at(self, index: int) -> TimesAt:
+        """Return the times at one capacity point."""
+        parts: list[Any] = [
+            None if part is None else int(to_ns(part[index]))
+            for part in vars(self.timings).values()
+        ]
+        return TimesAt(*parts)
 
-class Answer(Record):
-    """The recommendation at one capacity; ratios are 0 to 1, of the time they are compared with."""
 
-    capacity_bytes: int
+class RoleSet(Record):
+    """What the roles of a set reach together at one capacity; others stay on the base device."""
+
     placement: str
+    capacity_bytes: int
     fs_bytes: int
     journal_bytes: int
     swap_bytes: int
     elapsed_ns: int
-    base_elapsed_ns: int
     gain_ratio: float
-    """Of the base device's elapsed time."""
-    runner_up: str
-    runner_up_elapsed_ns: int
-    margin_ratio: float
-    """Of the runner-up's elapsed time."""
-    optimal_elapsed_ns: int
+    """0 to 1, of the base device's time."""
 
     @property
     def blocks(self) -> dict[str, int]:
         """The blocks of each role that are on NVM."""
         return {role: getattr(self, name) // BLOCK_BYTES for role, name in PLACED_BYTES.items()}
+
+
+class Answer(RoleSet):
+    """The recommendation at one capacity."""
+
+    base_elapsed_ns: int
+    runner_up: str
+    runner_up_elapsed_ns: int
+    margin_ratio: float
+    """0 to 1, of the runner-up's elapsed time."""
+    optimal_elapsed_ns: int
 
 
 class CoverageAnswer(Answer):
@@ -92,19 +119,6 @@ class Flip(Record):
     capacity_bytes: int
     before: str = msgspec.field(name="from")
     after: str = msgspec.field(name="to")
-
-
-class RoleSet(Record):
-    """What the roles of a set reach together at one capacity; others stay on the base device."""
-
-    placement: str
-    capacity_bytes: int
-    fs_bytes: int
-    journal_bytes: int
-    swap_bytes: int
-    elapsed_ns: int
-    gain_ratio: float
-    """Of the base device's time."""
 
 
 class RoleTotals(Record):
@@ -166,6 +180,16 @@ class PlacementTimes(Record):
 
     base: TimesAt
     answer: TimesAt
+
+
+class JournalUse(Record):
+    """How often the trace went round the journal; `region_*` are None where that is not known."""
+
+    touched_bytes: int
+    written_bytes: int
+    region_bytes: int | None
+    touched_cycles: float
+    region_cycles: float | None
 
 
 class Recommendation(Record, kw_only=True):
@@ -248,18 +272,37 @@ class Answers:
     best: Answer  # the smallest capacity with the largest gain
 
 
+def timed(
+    curves: Curves, coverage: str, *, blocks: Mapping[str, Integers], change_ps: Integers
+) -> Timings:
+    """Return the times with `blocks` of each role on NVM, by point, as simulated if they were.
+
+    Several roles as in `Curves.splits`.
+    """
+    roles = tuple(blocks)
+    if not curves.simulated:
+        return Timings(curves.base_total_ps + change_ps)
+    if len(roles) == 1:
+        return curves.simulated[coverage, roles].at(
+            np.searchsorted(curves.points, blocks[roles[0]])
+        )
+    return curves.simulated[(coverage, roles) if roles else BASE_ALONE]
+
+
+def _candidate(curves: Curves, coverage: str, placement: str, roles: Sequence[str]) -> Candidate:
+    """Return the best division of each capacity between these roles; without any, the base."""
+    splits = curves.splits(coverage, roles)
+    blocks = dict(zip(roles, splits.blocks, strict=True))
+    return Candidate(
+        placement, timed(curves, coverage, blocks=blocks, change_ps=splits.change_ps), blocks
+    )
+
+
 def candidates(curves: Curves, coverage: str) -> list[Candidate]:
     """Return base, each role alone and the best split, each using no more NVM than pays."""
-    nothing = np.zeros(len(curves.points), np.int64)
-    base = Candidate("base", nothing + curves.base_total_ps, {})
-    alone = []
-    for role in curves.placed_roles:
-        least, index = running_best(curves.change_ps[coverage, role])
-        alone.append(Candidate(role, curves.base_total_ps + least, {role: curves.points[index]}))
-    splits = curves.splits(coverage, curves.placed_roles)
-    shares = dict(zip(curves.placed_roles, splits.blocks, strict=True))
-    combined = Candidate(SPLIT, curves.base_total_ps + splits.change_ps, shares)
-    return [base, *alone, combined]
+    roles = curves.placed_roles
+    sets = {"base": [], **{role: [role] for role in roles}, SPLIT: roles}
+    return [_candidate(curves, coverage, name, chosen) for name, chosen in sets.items()]
 
 
 def find_answers(curves: Curves, coverage: str) -> Answers:
@@ -346,20 +389,28 @@ def _ranked(found: list[Candidate], index: int) -> list[Candidate]:
 def _answer(curves: Curves, found: list[Candidate], *, index: int, is_split: bool) -> Answer:
     simple = _ranked(found[:-1], index)
     ranked = [found[-1], *simple] if is_split else simple
-    chosen, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else ranked[0]
-    elapsed_ps, second_ps = int(chosen.elapsed_ps[index]), int(runner_up.elapsed_ps[index])
+    chosen, runner_up = ranked[0], ranked[min(1, len(ranked) - 1)]
+    second_ps = int(runner_up.elapsed_ps[index])
     return Answer(
-        capacity_bytes=int(curves.points[index]) * BLOCK_BYTES,
-        placement=chosen.placement,
-        **chosen.bytes_at(index),
-        elapsed_ns=to_ns(elapsed_ps),
+        **_reached(curves, chosen, index),
         base_elapsed_ns=to_ns(curves.base_total_ps),
-        gain_ratio=saved_ratio(elapsed_ps, curves.base_total_ps),
         runner_up=runner_up.placement,
         runner_up_elapsed_ns=to_ns(second_ps),
-        margin_ratio=saved_ratio(elapsed_ps, second_ps),
+        margin_ratio=saved_ratio(int(chosen.elapsed_ps[index]), second_ps),
         optimal_elapsed_ns=to_ns(curves.base_total_ps + int(curves.optimal_ps[index])),
     )
+
+
+def _reached(curves: Curves, one: Candidate, index: int) -> dict[str, Any]:
+    """Return the fields of a RoleSet: a placement at one capacity point."""
+    elapsed_ps = int(one.elapsed_ps[index])
+    return {
+        "placement": one.placement,
+        "capacity_bytes": int(curves.points[index]) * BLOCK_BYTES,
+        **one.bytes_at(index),
+        "elapsed_ns": to_ns(elapsed_ps),
+        "gain_ratio": saved_ratio(elapsed_ps, curves.base_total_ps),
+    }
 
 
 def saved_ratio(time_ps: int, of_ps: int) -> float:
@@ -369,12 +420,9 @@ def saved_ratio(time_ps: int, of_ps: int) -> float:
 
 def shared(curves: Curves, coverage: str) -> Iterator[Candidate]:
     """Yield the best split of each set of two roles, where the trace has more of them."""
-    roles = curves.placed_roles
-    for size in range(2, len(roles)):
-        for chosen in itertools.combinations(roles, size):
-            split = curves.splits(coverage, chosen)
-            blocks = dict(zip(chosen, split.blocks, strict=True))
-            yield Candidate("+".join(chosen), curves.base_total_ps + split.change_ps, blocks)
+    for size in range(2, len(curves.placed_roles)):
+        for chosen in itertools.combinations(curves.placed_roles, size):
+            yield _candidate(curves, coverage, "+".join(chosen), chosen)
 
 
 def role_sets(curves: Curves, coverage: str, *, index: int) -> list[RoleSet]:
@@ -384,16 +432,8 @@ def role_sets(curves: Curves, coverage: str, *, index: int) -> list[RoleSet]:
     """
     _, *alone, together = candidates(curves, coverage)
     found = [*alone, *shared(curves, coverage), *([together] if len(alone) > 1 else [])]
-    return [
-        RoleSet(
-            placement=one.placement,
-            capacity_bytes=int(curves.points[index]) * BLOCK_BYTES,
-            **one.bytes_at(index),
-            elapsed_ns=to_ns(int(one.elapsed_ps[index])),
-            gain_ratio=saved_ratio(int(one.elapsed_ps[index]), curves.base_total_ps),
-        )
-        for one in sorted(found, key=lambda one: int(one.elapsed_ps[index]))
-    ]
+    found.sort(key=lambda one: int(one.elapsed_ps[index]))
+    return [RoleSet(**_reached(curves, one, index)) for one in found]
 
 
 @dataclass(frozen=True)

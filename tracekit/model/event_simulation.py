@@ -16,16 +16,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.placement import (
-    HOTTEST,
-    OPTIMAL,
-    PLACED_ROLES,
-    SCENARIO,
-    START,
-    Walk,
-    Walked,
-    walk,
-)
+from tracekit._native import placement as native
+from tracekit._native.placement import HOTTEST, OPTIMAL, PLACED_ROLES, START
 from tracekit.arrow import Integers
 from tracekit.devices import disk_of
 from tracekit.model.block_orders import OrderedBlocks, order_blocks
@@ -45,7 +37,10 @@ from tracekit.tables import ROLES
 # What a request costs a chain beside its placements, in those: with queues each has its servers.
 CHAIN_COST = 30
 SERIAL_THREADS = 2
-ORDERS = {"hottest": HOTTEST, "start": START, "none": HOTTEST}
+Key = tuple[str, Roles]
+"""Coverage and roles of a series of placements, one at each capacity point."""
+Shares = Mapping[str, Integers]
+"""Blocks on NVM by role and capacity point, each one a point."""
 BASE_ALONE: Key = ("none", ())
 OPTIMUM: Key = ("hottest", ("optimal",))
 COUNTS = ("responses", "undated", "beyond", "span_ps")
@@ -85,14 +80,10 @@ def thread_partition(scenarios: NDArray[np.void], threads: int, *, is_open: bool
     work = [0] * max(threads if is_open else min(threads, SERIAL_THREADS), 1)
     shares: list[list[int]] = [[] for _ in work]
     for name in sorted(tasks, key=lambda name: -costs[name]):
-        least = min(range(len(work)), key=lambda thread: (work[thread], thread))
+        least = work.index(min(work))
         work[least] += costs[name]
         shares[least] += tasks[name]
     return [np.unique([0, *share]) for share in shares if share]
-
-
-Key = tuple[str, Roles]
-"""Coverage and roles of a series of placements, one at each capacity point."""
 
 
 def curves_at(trace: ChargedTrace, points: Integers) -> Curves:
@@ -109,19 +100,17 @@ def simulate_curves(trace: ChargedTrace, points: Integers) -> Curves:
     ordered = order_blocks(trace.touched, points)
     role_blocks = trace.touched.role_blocks()
     roles = [role for role in ROLES[:PLACED_ROLES] if role_blocks[ROLES.index(role)]]
-    timed, result = _simulate(trace, ordered, points, _single_limits(roles, len(points)))
+    alone = list(itertools.product(COVERAGES, roles))
+    series: dict[Key, Shares] = {BASE_ALONE: {}, OPTIMUM: dict.fromkeys(ROLES, points)}
+    series |= {(how, (role,)): {role: points} for how, role in alone}
+    timed, result = _simulate(trace, ordered, points, series)
     base_ps = timed[BASE_ALONE].compared_ps
-    changes = {key: timings.compared_ps - base_ps for key, timings in timed.items()}
     curves = Curves(
         points=points,
         role_blocks=role_blocks,
         base_ps=_base_by_role(result, is_open=trace.is_open),
-        change_ps={
-            (how, chosen[0]): change
-            for (how, chosen), change in changes.items()
-            if len(chosen) == 1 and chosen[0] in roles
-        },
-        optimal_ps=changes[OPTIMUM],
+        change_ps={(how, role): timed[how, (role,)].compared_ps - base_ps for how, role in alone},
+        optimal_ps=timed[OPTIMUM].compared_ps - base_ps,
         optimal_blocks=ordered.optimal_blocks,
         totals=result.totals,
         simulated=timed,
@@ -131,49 +120,17 @@ def simulate_curves(trace: ChargedTrace, points: Integers) -> Curves:
     return _with_splits(trace, ordered, curves)
 
 
-def placement_ps(
-    trace: ChargedTrace, blocks: Mapping[str, int], *, coverage: str
-) -> tuple[int, int]:
-    """Return the time in ps on the base alone, and with so many blocks of each role on NVM."""
-    blocks = {role: count for role, count in blocks.items() if count}
-    points = np.unique(np.array([0, *blocks.values()], np.int64))
-    if not trace.needs_events:
-        curves = sweep(trace, points)
-        return curves.base_total_ps, curves.base_total_ps + curves.changed_ps(coverage, blocks)
-    limits = np.zeros((len(ROLES), 1), np.int64)
-    for role, count in blocks.items():
-        limits[ROLES.index(role)] = np.searchsorted(points, count) + 1
-    placed = (coverage, tuple(blocks))
-    series = {BASE_ALONE: np.zeros_like(limits), placed: limits}
-    timed, _ = _simulate(trace, order_blocks(trace.touched, points), points, series)
-    return int(timed[BASE_ALONE].compared_ps[0]), int(timed[placed].compared_ps[0])
-
-
-def _single_limits(roles: list[str], count: int) -> dict[Key, Integers]:
-    """Return limits by role and point of the base, of each role alone and of the optimum."""
-    rising = np.arange(1, count + 1)
-    series: dict[Key, Integers] = {BASE_ALONE: np.zeros((len(ROLES), count), np.int64)}
-    for how, role in itertools.product(COVERAGES, roles):
-        series[how, (role,)] = np.zeros((len(ROLES), count), np.int64)
-        series[how, (role,)][ROLES.index(role)] = rising
-    series[OPTIMUM] = np.tile(rising, (len(ROLES), 1))
-    return series
-
-
 def _with_splits(trace: ChargedTrace, ordered: OrderedBlocks, curves: Curves) -> Curves:
     """Add the times of the best sums of every two and more roles, simulated."""
-    sums: dict[Key, Splits] = {}
-    limits: dict[Key, Integers] = {}
-    for how, size in itertools.product(COVERAGES, range(2, PLACED_ROLES + 1)):
-        for roles in itertools.combinations(curves.placed_roles, size):
-            split = best_splits(curves.points, [curves.change_ps[how, role] for role in roles])
-            limit = np.zeros((len(ROLES), len(curves.points)), np.int64)
-            for role, blocks in zip(roles, split.blocks, strict=True):
-                limit[ROLES.index(role)] = np.searchsorted(curves.points, blocks) + 1
-            sums[how, roles], limits[how, roles] = split, limit
+    sums = {
+        (how, roles): best_splits(curves.points, [curves.change_ps[how, role] for role in roles])
+        for how, size in itertools.product(COVERAGES, range(2, PLACED_ROLES + 1))
+        for roles in itertools.combinations(curves.placed_roles, size)
+    }
     if not sums:
         return curves
-    timed, _ = _simulate(trace, ordered, curves.points, limits)
+    series = {key: dict(zip(key[1], split.blocks, strict=True)) for key, split in sums.items()}
+    timed, _ = _simulate(trace, ordered, curves.points, series)
     splits, simulated = {}, dict(curves.simulated)
     for key, split in sums.items():
         change, best = running_best(timed[key].compared_ps - curves.base_total_ps)
@@ -183,26 +140,27 @@ def _with_splits(trace: ChargedTrace, ordered: OrderedBlocks, curves: Curves) ->
 
 
 def _simulate(
-    trace: ChargedTrace, ordered: OrderedBlocks, points: Integers, series: dict[Key, Integers]
-) -> tuple[dict[Key, Timings], Walked]:
+    trace: ChargedTrace, ordered: OrderedBlocks, points: Integers, series: Mapping[Key, Shares]
+) -> tuple[dict[Key, Timings], native.Walked]:
     """Simulate each series' placements, one a point, and the base alone before them.
 
     Placements that are the same, such as a role alone at capacities beyond its size, are simulated
     once.
     """
-    count = next(iter(series.values())).shape[1]
+    count = len(points)
     rows = np.zeros((1 + count * len(series), 1 + len(ROLES)), np.int64)
     parts = {key: slice(1 + n * count, 1 + (n + 1) * count) for n, key in enumerate(series)}
-    for key, limits in series.items():
-        rows[parts[key], 0] = OPTIMAL if key == OPTIMUM else ORDERS[key[0]]
-        rows[parts[key], 1:] = limits.T
+    for key, shares in series.items():
+        rows[parts[key], 0] = START if key[0] == "start" else OPTIMAL if key == OPTIMUM else HOTTEST
+        for role, blocks in shares.items():
+            rows[parts[key], 1 + ROLES.index(role)] = np.searchsorted(points, blocks) + 1
     canonical = _canonical(rows, trace.touched.role_blocks(), points)
     distinct, where = np.unique(canonical, axis=0, return_inverse=True)
     # What places more comes later, so that few chains contain all; the base alone places least.
     rank = np.lexsort((distinct[:, 1:].sum(axis=1), distinct[:, 0]))
-    scenarios = np.zeros(len(distinct), np.dtype(SCENARIO))
+    scenarios = np.zeros(len(distinct), np.dtype(native.SCENARIO))
     scenarios["order"], scenarios["limit"] = distinct[rank, 0], distinct[rank, 1:]
-    plan = Walk(
+    plan = native.Walk(
         setup=trace.setup(ordered),
         disk=disk_of(trace.devices.base),
         flush_ps=trace.devices.flush_ps,
@@ -211,7 +169,7 @@ def _simulate(
         servers=trace.devices.servers,
     )
     groups = thread_partition(scenarios, len(os.sched_getaffinity(0)), is_open=trace.is_open)
-    result = walk(plan, trace.rows(), groups=groups)
+    result = native.walk(plan, trace.rows(), groups=groups)
     place = np.argsort(rank)[where.reshape(-1)]
     timed = {key: _timings(result, place[part], trace.is_open) for key, part in parts.items()}
     return timed, result
@@ -232,18 +190,19 @@ def _canonical(rows: Integers, role_blocks: Integers, points: Integers) -> Integ
     return found
 
 
-def _timings(result: Walked, place: Integers, is_open: bool) -> Timings:
-    chosen = place.tolist()
-    service = np.array([result.service_ps[at] for at in chosen], np.int64)
+def _timings(result: native.Walked, place: Integers, is_open: bool) -> Timings:
+    # Sums of response times are whole numbers of Python: they may exceed 64 bits.
+    service_ps, makespan_ps, response_ps = (
+        np.array(part, object)[place]
+        for part in (result.service_ps, result.makespan_ps, result.answer_ps)
+    )
     if not is_open:
-        return Timings(service)
-    responses = max(result.responses, 1)
-    means = [result.answer_ps[at] // responses for at in chosen]
-    makespans = [result.makespan_ps[at] for at in chosen]
-    return Timings(service, np.array(means, np.int64), np.array(makespans, np.int64))
+        return Timings(service_ps.astype(np.int64))
+    means = (response_ps // max(result.responses, 1)).astype(np.int64)
+    return Timings(service_ps.astype(np.int64), means, makespan_ps.astype(np.int64))
 
 
-def _base_by_role(result: Walked, *, is_open: bool) -> Integers:
+def _base_by_role(result: native.Walked, *, is_open: bool) -> Integers:
     """Return each role's part of the base's time; parts of a mean add up to that mean."""
     if not is_open:
         return np.array(result.role_service_ps, np.int64)

@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from tracekit._native.placement import (
-    HELD_ALL,
-    HELD_NONE,
-    HELD_SOME,
-    HOTTEST,
-    PLACED_ROLES,
-    SCENARIO,
-    START,
-    Counts,
-    Disk,
-    Held,
-    Ledger,
-    Prices,
-    Rows,
-    Walk,
-    WalkKernel,
-)
+from tracekit._native import placement as native
+from tracekit._native.placement import HELD_ALL, HELD_NONE, HELD_SOME, PLACED_ROLES, Rows
 from tracekit.devices import DevicePair, base_cost, device_cost, disk_of
 from tracekit.model.answer import Answer, Ends, GainRange, Kind, PartGain, WindowGain, saved_ratio
 from tracekit.model.block_orders import blocks_in_order, order_blocks
+from tracekit.model.changes import changed_devices, variants
 from tracekit.model.placement import ChargedTrace
-from tracekit.model.timings import variants
 from tracekit.model.windows import Cut, Cutter
 from tracekit.tables import ROLES
 
 FACTORS = (0.5, 2.0)
+Times = list[tuple[int, int]]
+"""Time in ps of the base device alone and of the placement, by pair of devices."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +33,12 @@ class Placed:
     devices: Sequence[DevicePair]  # first those that the recommendation was made for
 
     @property
-    def disks(self) -> tuple[Disk, ...]:
+    def disks(self) -> tuple[native.Disk, ...]:
         """Each disk once that is the base device of a pair."""
         disks = (disk_of(pair.base) for pair in self.devices)
         return tuple(dict.fromkeys(disk for disk in disks if disk is not None))
 
-    def on_nvm(self) -> Held:
+    def on_nvm(self) -> native.Held:
         """Return which blocks are on NVM, as the ledger takes them."""
         touched = self.trace.touched
         role_of = np.zeros(len(touched.keys), np.uint8)
@@ -63,9 +50,11 @@ class Placed:
             if count and len(order):
                 parts[index] = HELD_ALL if count >= len(order) else HELD_SOME
         is_issued = self.trace.is_issued
-        return Held(touched.keys, role_of, touched.devices, tuple(parts), is_issued, self.disks)
+        return native.Held(
+            touched.keys, role_of, touched.devices, tuple(parts), is_issued, self.disks
+        )
 
-    def time_ps(self, counts: Counts, devices: DevicePair) -> int:
+    def time_ps(self, counts: native.Counts, devices: DevicePair) -> int:
         """Return what counted requests take on devices, to the picosecond.
 
         Each part of a request costs its device's latency, or what continuing costs it, and its
@@ -87,20 +76,25 @@ class Placed:
         disk = disk_of(devices.base)
         return total + (0 if disk is None else counts.position_ps[self.disks.index(disk)])
 
-    def events(self) -> Walk:
+    def events(self) -> native.Walk:
         """Return the base alone and the placement as an event simulation takes them."""
         points = np.unique(np.array([0, *self.shares.values()], np.int64))
-        scenarios = np.zeros(2, np.dtype(SCENARIO))
-        scenarios["order"] = (HOTTEST, HOTTEST if self.coverage == "hottest" else START)
+        scenarios = np.zeros(2, np.dtype(native.SCENARIO))
+        scenarios["order"] = (
+            native.HOTTEST,
+            native.HOTTEST if self.coverage == "hottest" else native.START,
+        )
         for role, blocks in self.shares.items():
             if blocks:
                 limit = int(np.searchsorted(points, blocks)) + 1
                 scenarios["limit"][1, ROLES.index(role)] = limit
         first, *others = (
-            Prices(base_cost(pair.base), device_cost(pair.nvm), disk_of(pair.base), pair.flush_ps)
+            native.Prices(
+                base_cost(pair.base), device_cost(pair.nvm), disk_of(pair.base), pair.flush_ps
+            )
             for pair in self.devices
         )
-        return Walk(
+        return native.Walk(
             setup=self.trace.setup(order_blocks(self.trace.touched, points)),
             disk=first.disk,
             flush_ps=first.flush_ps,
@@ -112,53 +106,53 @@ class Placed:
 
 
 @dataclass
-class LedgerGains:
-    """Gains of requests one after the other: their parts are counted and then priced."""
+class LedgerTimes:
+    """Times of requests one after the other: their parts are counted and then priced."""
 
-    ledger: Ledger
+    ledger: native.Ledger
     placed: Placed
     devices: Sequence[DevicePair]
+    responses = 1
 
     def add(self, rows: Rows) -> None:
         """Take the next requests."""
         self.ledger.add(rows)
 
-    def finish(self) -> list[float] | None:
-        """Return the gain on each of the devices, None where nothing takes time; begin anew."""
-        counts = self.ledger.finish()
-        if counts[0].is_empty:
+    def finish(self) -> Times | None:
+        """Return the times on each of the devices, None where nothing takes time; begin anew."""
+        alone, placed = self.ledger.finish()
+        if alone.is_empty:
             return None
-        times = [[self.placed.time_ps(one, pair) for one in counts] for pair in self.devices]
-        return [saved_ratio(placed_ps, alone_ps) for alone_ps, placed_ps in times]
+        time_ps = self.placed.time_ps
+        return [(time_ps(alone, pair), time_ps(placed, pair)) for pair in self.devices]
 
 
 @dataclass
-class EventGains:
-    """Gains of requests that come at their times and queue: mean response times are compared.
+class EventTimes:
+    """Response times of requests that come at their times and queue.
 
     With `first` each window has a separate kernel, whose queues begin empty.
     """
 
-    plan: Walk
-    kernel: WalkKernel | None
-    first: WalkKernel | None = None
+    plan: native.Walk
+    kernel: native.WalkKernel | None
+    first: native.WalkKernel | None = None
+    responses: int = 0
 
     def add(self, rows: Rows) -> None:
         """Take the next requests."""
         if self.kernel is None:
-            self.kernel = WalkKernel(self.plan, np.arange(2), twin=self.first)
+            self.kernel = native.WalkKernel(self.plan, np.arange(2), twin=self.first)
         self.kernel.add(rows)
 
-    def finish(self) -> list[float] | None:
-        """Return the gain on each of the devices, None where nothing takes time; begin anew."""
+    def finish(self) -> Times | None:
+        """Return the sums on each of the devices, None where nothing takes time; begin anew."""
         if self.kernel is None:
             return None
         self.kernel.finish()
-        responses, answers = self.kernel.answers_ps()
+        self.responses, sums = self.kernel.answers_ps()
         self.close()
-        if not responses:
-            return None
-        return [saved_ratio(placed_ps, alone_ps) for alone_ps, placed_ps in answers]
+        return [(alone_ps, placed_ps) for alone_ps, placed_ps in sums] if self.responses else None
 
     def close(self) -> None:
         """Free the kernel of a window."""
@@ -167,25 +161,25 @@ class EventGains:
             self.kernel = None
 
 
-Gains = LedgerGains | EventGains
+Model = LedgerTimes | EventTimes
 
 
 @contextmanager
-def gain_models(placed: Placed) -> Iterator[tuple[Gains, Gains]]:
+def _models(placed: Placed) -> Iterator[tuple[Model, Model]]:
     """Yield a model of the whole trace, and one of its windows on the first devices only."""
     with ExitStack() as stack:
         if placed.trace.is_open:
             plan = placed.events()
-            kernel = stack.enter_context(WalkKernel(plan, np.arange(2)))
-            part = EventGains(plan, None, kernel)
+            kernel = stack.enter_context(native.WalkKernel(plan, np.arange(2)))
+            part = EventTimes(plan, None, kernel)
             stack.callback(part.close)
-            yield EventGains(plan, kernel), part
+            yield EventTimes(plan, kernel), part
             return
         on_nvm = placed.on_nvm()
-        whole, window = (stack.enter_context(Ledger(on_nvm)) for _ in range(2))
+        whole, window = (stack.enter_context(native.Ledger(on_nvm)) for _ in range(2))
         yield (
-            LedgerGains(whole, placed, placed.devices),
-            LedgerGains(window, placed, placed.devices[:1]),
+            LedgerTimes(whole, placed, placed.devices),
+            LedgerTimes(window, placed, placed.devices[:1]),
         )
 
 
@@ -229,20 +223,36 @@ def try_gains(
     if answer.placement == "base":
         return None
     changes = list(variants(trace.devices, factors))
-    devices = [trace.devices, *(change.of(trace.devices) for change in changes)]
-    with gain_models(Placed(trace, answer.blocks, coverage, devices)) as (whole, part):
+    devices = [trace.devices, *(changed_devices(trace.devices, change) for change in changes)]
+    with _models(Placed(trace, answer.blocks, coverage, devices)) as (whole, part):
         windows = list(_windows(trace.rows(), whole, part, cut))
-        gains = whole.finish()
-    if gains is None:
+        times = whole.finish()
+    if times is None:
         return None
+    gain, *gains = (saved_ratio(placed_ps, alone_ps) for alone_ps, placed_ps in times)
     parts = [
-        PartGain(gain, change.device, change.parameter, change.factor)
-        for change, gain in zip(changes, gains[1:], strict=True)
+        PartGain(one, str(change.device), change.parameter, change.factor)
+        for change, one in zip(changes, gains, strict=True)
     ]
-    return TriedGains(gains[0], parts, windows, cut, factors)
+    return TriedGains(gain, parts, windows, cut, factors)
 
 
-def _windows(batches: Iterator[Rows], whole: Gains, part: Gains, cut: Cut) -> Iterator[WindowGain]:
+def placement_ps(
+    trace: ChargedTrace, shares: Mapping[str, int], *, coverage: str
+) -> tuple[int, int]:
+    """Return the time in ps on the base alone, and with so many blocks of each role on NVM.
+
+    With queueing it is the mean response time.
+    """
+    with _models(Placed(trace, shares, coverage, [trace.devices])) as (whole, _):
+        for rows in trace.rows():
+            whole.add(rows)
+        times = whole.finish()
+    alone_ps, placed_ps = times[0] if times else (0, 0)
+    return alone_ps // max(whole.responses, 1), placed_ps // max(whole.responses, 1)
+
+
+def _windows(batches: Iterator[Rows], whole: Model, part: Model, cut: Cut) -> Iterator[WindowGain]:
     """Give the whole trace to one model, and yield what the other gains in each window."""
     cutter = Cutter(cut)
     current: int | None = None
@@ -253,18 +263,14 @@ def _windows(batches: Iterator[Rows], whole: Gains, part: Gains, cut: Cut) -> It
             if current is not None and current != number:
                 yield from _finished(part, cutter, current)
             current = number
-            part.add(_slice(rows, begin, end))
+            part.add(Rows(**{name: column[begin:end] for name, column in vars(rows).items()}))
     yield from _finished(part, cutter, current)
 
 
-def _finished(part: Gains, cutter: Cutter, number: int | None) -> Iterator[WindowGain]:
-    gains = part.finish()
-    if gains is not None and number is not None:
+def _finished(part: Model, cutter: Cutter, number: int | None) -> Iterator[WindowGain]:
+    times = part.finish()
+    if times is not None and number is not None:
+        alone_ps, placed_ps = times[0]
         one = cutter.window(number)
-        yield WindowGain(gains[0], one.number, one.start_ns, one.end_ns, one.requests)
-
-
-def _slice(rows: Rows, begin: int, end: int) -> Rows:
-    if end - begin == len(rows.request_id):
-        return rows
-    return Rows(**{one.name: getattr(rows, one.name)[begin:end] for one in fields(Rows)})
+        gain = saved_ratio(placed_ps, alone_ps)
+        yield WindowGain(gain, one.number, one.start_ns, one.end_ns, one.requests)

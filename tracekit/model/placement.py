@@ -15,18 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tracekit._native.placement import (
-    CURVES,
-    FLUSH,
-    PLACED_ROLES,
-    READ,
-    UNCHARGED,
-    WRITE,
-    PlacementKernel,
-    Rows,
-    Setup,
-    Totals,
-)
+from tracekit._native import placement as native
+from tracekit._native.placement import PLACED_ROLES, Rows
 from tracekit.arrow import Integers, ahead, flag_bytes, name_codes, numbers, read_columns
 from tracekit.choices import Coverage, words
 from tracekit.devices import DevicePair, base_cost, device_cost
@@ -66,9 +56,9 @@ class ChargedTrace:
             if self.on_rows is not None:
                 self.on_rows(len(rows.request_id))
 
-    def setup(self, ordered: OrderedBlocks) -> Setup:
+    def setup(self, ordered: OrderedBlocks) -> native.Setup:
         """Return what a kernel needs for blocks that move in these orders."""
-        return Setup(
+        return native.Setup(
             keys=self.touched.keys,
             blocks=ordered.blocks,
             devices=self.touched.devices,
@@ -95,9 +85,11 @@ def best_splits(points: Integers, changes: list[Integers]) -> Splits:
     roles no better division into points exists, with more each further role is weighed against the
     best division of the rest, rounded down to a point. Of equal divisions the first role gets less.
     """
-    total = np.zeros(len(points), np.int64)
-    shares = np.zeros((0, len(points)), np.int64)
-    for change in changes:
+    if not changes:
+        return Splits(np.zeros(len(points), np.int64), np.zeros((0, len(points)), np.int64))
+    total, best = running_best(changes[0])
+    shares = points[best][np.newaxis]
+    for change in changes[1:]:
         least, best = running_best(change)
         total, before_index, index = _pair(points, total, least)
         shares = np.vstack([shares[:, before_index], points[best[index]]])
@@ -112,20 +104,15 @@ def running_best(change: Integers) -> tuple[Integers, Integers]:
     return least, index
 
 
-def _pair(
-    points: Integers, first: Integers, second: Integers
-) -> tuple[Integers, Integers, Integers]:
+def _pair(points: Integers, first: Integers, second: Integers) -> Integers:
     """Return the best sum at each point and the indexes of both parts; both curves only fall."""
-    count = len(points)
-    total = np.empty(count, np.int64)
-    first_index = np.empty(count, np.int64)
-    second_index = np.empty(count, np.int64)
-    for index in range(count):
+    found = []
+    for index in range(len(points)):
         rest = np.searchsorted(points, points[index] - points[: index + 1], side="right") - 1
         sums = first[: index + 1] + second[rest]
         chosen = int(np.argmin(sums))
-        total[index], first_index[index], second_index[index] = sums[chosen], chosen, rest[chosen]
-    return total, first_index, second_index
+        found.append((sums[chosen], chosen, rest[chosen]))
+    return np.array(found, np.int64).T
 
 
 def to_ns(time_ps: Any) -> Any:
@@ -148,10 +135,8 @@ class Timings:
 
     def at(self, index: Integers) -> Timings:
         """Return the times at other points."""
-        response, makespan = (
-            None if part is None else part[index] for part in (self.response_ps, self.makespan_ps)
-        )
-        return Timings(self.service_ps[index], response, makespan)
+        parts: list[Any] = [None if part is None else part[index] for part in vars(self).values()]
+        return Timings(*parts)
 
 
 @dataclass(frozen=True)
@@ -167,7 +152,7 @@ class Curves:
     change_ps: dict[tuple[str, str], Integers]  # by coverage and role, at each point
     optimal_ps: Integers  # change of the optimal order at each point
     optimal_blocks: Integers  # by role and point
-    totals: Totals
+    totals: native.Totals
     # By coverage and roles, where the order of requests matters (`event_simulation.py`).
     simulated: Mapping[tuple[str, Roles], Timings] = field(default_factory=dict)
     simulated_splits: Mapping[tuple[str, Roles], Splits] = field(default_factory=dict)
@@ -206,7 +191,7 @@ def sweep(trace: ChargedTrace, points: Integers) -> Curves:
     For devices on which no request's time depends on another's.
     """
     ordered = order_blocks(trace.touched, points)
-    with PlacementKernel(trace.setup(ordered)) as kernel:
+    with native.PlacementKernel(trace.setup(ordered)) as kernel:
         for rows in trace.rows():
             kernel.add(rows)
         totals, steps_ps = kernel.finish()
@@ -218,7 +203,7 @@ def sweep(trace: ChargedTrace, points: Integers) -> Curves:
         return _flush_change(moved, int(role_blocks[role]), flush_ps) * totals.flushes[role]
 
     change_ps = {}
-    for row in range(CURVES - 1):
+    for row in range(native.CURVES - 1):
         coverage, role = COVERAGES[row // PLACED_ROLES], row % PLACED_ROLES
         moved = np.minimum(points, role_blocks[role])
         change_ps[coverage, ROLES[role]] = change[row] + flushes(role, moved)
@@ -227,7 +212,7 @@ def sweep(trace: ChargedTrace, points: Integers) -> Curves:
         role_blocks=role_blocks,
         base_ps=np.array(totals.base_ps, np.int64) + np.array(totals.flushes) * flush_ps[0],
         change_ps=change_ps,
-        optimal_ps=change[CURVES - 1]
+        optimal_ps=change[native.CURVES - 1]
         + sum(flushes(role, moved) for role, moved in enumerate(ordered.optimal_blocks)),
         optimal_blocks=ordered.optimal_blocks,
         totals=totals,
@@ -236,10 +221,9 @@ def sweep(trace: ChargedTrace, points: Integers) -> Curves:
 
 def read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
     """Yield the rows of requests.parquet as the kernels take them."""
-    action_of = np.full(len(OPERATIONS) + 1, UNCHARGED, np.uint8)
-    for name, action in (("read", READ), ("write", WRITE), ("flush", FLUSH)):
-        action_of[OPERATIONS.index(name)] = action
-
+    action_of = np.full(len(OPERATIONS) + 1, native.UNCHARGED, np.uint8)
+    for name in ("read", "write", "flush"):
+        action_of[OPERATIONS.index(name)] = getattr(native, name.upper())
     for column in read_columns(requests, COLUMNS):
         yield Rows(
             **{name: numbers(column[name]) for name in NUMBERS},

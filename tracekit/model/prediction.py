@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.answer import Answer, Recommendation, charged_trace
-from tracekit.model.event_simulation import placement_ps
+from tracekit.model.gain_range import placement_ps
 from tracekit.model.placement import to_ns
 from tracekit.store import TraceFolder, write_batches
 

@@ -14,22 +14,12 @@ from msgspec import to_builtins
 from tracekit.arrow import Integers
 from tracekit.errors import UsageError
 from tracekit.metadata import Record
-from tracekit.model.answer import (
-    ANSWER,
-    Answer,
-    PartGain,
-    Recommendation,
-    WindowGain,
-    charged_trace,
-    choose_answer,
-    find_answers,
-    placement_name,
-    read_recommendation,
-)
+from tracekit.model import answer as choice
+from tracekit.model.answer import Answer, PartGain, Recommendation, WindowGain, placement_name
+from tracekit.model.changes import LARGEST_FACTOR, LEAST_FACTOR, Change, changed_devices, variants
 from tracekit.model.event_simulation import curves_at
 from tracekit.model.gain_range import FACTORS, TriedGains, try_gains
 from tracekit.model.placement import ChargedTrace, to_ns
-from tracekit.model.timings import LARGEST_FACTOR, LEAST_FACTOR, Variant, variants
 from tracekit.model.windows import Window, choose_cut, windows
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import SENSITIVITY
@@ -45,7 +35,7 @@ DEVICES = {"base": "the base device", "nvm": "the NVM"}
 class SensitivityOptions:
     """Which answer is tried, by what factors devices change; None for windows: chosen."""
 
-    placement: str = ANSWER
+    placement: str = choice.ANSWER
     factors: tuple[float, ...] = FACTORS
     windows: str | None = None  # how many, or how long one is
 
@@ -182,30 +172,19 @@ class _Trials:
 
     advice: Recommendation
     answer: Answer
-    points: Integers
     total: int
-    on_step: Callable[[str, int, int], None] | None
+    on_step: Callable[[str, int, int], None]
     done: int = 0
 
     def run(self, kind: str, trace: ChargedTrace, **named: Any) -> Trial:
         """Return the time of the base, of the recommended shares, and the best answer."""
-        if self.on_step is not None:
-            self.on_step(kind, self.done, self.total)
+        self.on_step(kind, self.done, self.total)
         self.done += 1
-        curves = curves_at(trace, self.points)
-        coverage = self.advice.coverage
-        index = int(np.searchsorted(self.points, self.answer.capacity_bytes // BLOCK_BYTES))
-        best = find_answers(curves, coverage).by_point[index]
-        row = Trial(
-            kind=kind,
-            placement=best.placement,
-            gain_ratio=best.gain_ratio,
-            holds=best.placement == self.answer.placement,
-            capacity_bytes=best.capacity_bytes,
-            requests=sum(curves.totals.requests),
-            base_ns=best.base_elapsed_ns,
-            **named,
-        )
+        points = _points(self.answer)
+        curves, coverage = curves_at(trace, points), self.advice.coverage
+        index = int(np.searchsorted(points, self.answer.capacity_bytes // BLOCK_BYTES))
+        best = choice.find_answers(curves, coverage).by_point[index]
+        row = _trial(kind, best, self.answer, sum(curves.totals.requests), **named)
         if not curves.simulated:
             change_ps = curves.changed_ps(coverage, self.answer.blocks)
             row.kept_ns = to_ns(curves.base_total_ps + change_ps)
@@ -213,27 +192,40 @@ class _Trials:
         return row
 
 
+def _trial(kind: str, best: Answer, answer: Answer, requests: int, **named: Any) -> Trial:
+    return Trial(
+        kind=kind,
+        placement=best.placement,
+        gain_ratio=best.gain_ratio,
+        holds=best.placement == answer.placement,
+        capacity_bytes=best.capacity_bytes,
+        requests=requests,
+        base_ns=best.base_elapsed_ns,
+        **named,
+    )
+
+
 def simulate_sensitivity(
     folder: TraceFolder,
     options: SensitivityOptions,
     *,
-    on_step: Callable[[str, int, int], None] | None = None,
+    on_step: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Sensitivity:
     """Write simulations/sensitivity and its JSON; return the latter's content."""
-    advice = read_recommendation(folder)
-    answer = choose_answer(advice, options.placement)
-    trace = charged_trace(folder, advice)
+    advice = choice.read_recommendation(folder)
+    answer = choice.choose_answer(advice, options.placement)
+    trace = choice.charged_trace(folder, advice)
     cut = choose_cut(folder, options.windows)
     changes = list(variants(trace.devices, options.factors))
     with windows(folder, cut) as (parts, timeless):
-        total = 1 + len(changes) + len(parts)
-        trials = _Trials(advice, answer, _points(answer), total, on_step)
+        trials = _Trials(advice, answer, 1 + len(changes) + len(parts), on_step)
         rows = list(_rows(trials, trace, changes, parts))
     if any(row.kept_ns is None for row in rows):
         coverage = advice.coverage
         _keep(rows, try_gains(trace, answer, coverage=coverage, cut=cut, factors=options.factors))
     tried = [row for row in rows[1:] if row.requests]
-    rows += _capacities(advice, answer)
+    requests = sum(role.requests for role in advice.roles.values())
+    rows += [_trial("capacity", other, answer, requests) for other in advice.answers]
     gains = {
         kind: [row.gain for row in tried if row.kind == kind] for kind in ("parameter", "window")
     }
@@ -251,19 +243,20 @@ def simulate_sensitivity(
         factors=list(options.factors),
         requests_without_time=timeless,
     )
-    write_results(folder, RESULT, result=result, tables={TABLE: _table(rows)})
+    table = pa.Table.from_pylist([to_builtins(row) for row in rows], SENSITIVITY)
+    write_results(folder, RESULT, result=result, tables={TABLE: table})
     return result
 
 
 def _rows(
     trials: _Trials,
     trace: ChargedTrace,
-    changes: Sequence[Variant],
+    changes: Sequence[Change],
     parts: Sequence[tuple[Window, Path]],
 ) -> Iterator[Trial]:
     yield trials.run("recommended", trace)
     for change in changes:
-        changed = replace(trace, devices=change.of(trace.devices))
+        changed = replace(trace, devices=changed_devices(trace.devices, change))
         yield trials.run("parameter", changed, **vars(change))
     for part, table in parts:
         named = {"window": part.number, "start_ns": part.start_ns, "end_ns": part.end_ns}
@@ -281,32 +274,11 @@ def _keep(rows: list[Trial], found: TriedGains | None) -> None:
     """Set the time of the recommended shares where events are simulated, all from one pass."""
     if found is None:
         return
-    gains: dict[object, float] = {"recommended": found.gain_ratio}
-    gains |= {(one.device, one.parameter, one.factor): one.gain_ratio for one in found.parts}
-    gains |= {one.window: one.gain_ratio for one in found.windows}
+    gains: dict[tuple[object, ...], float] = {(None,) * 4: found.gain_ratio}
+    gains |= {(one.device, one.parameter, one.factor, None): one.gain_ratio for one in found.parts}
+    gains |= {(None, None, None, one.window): one.gain_ratio for one in found.windows}
     for row in rows:
-        key: object = row.kind
-        if row.kind != "recommended":
-            key = row.window or (row.device, row.parameter, row.factor)
-        if key in gains:
-            row.kept_gain_ratio = gains[key]
-            row.kept_ns = round(row.base_ns * (1 - gains[key]))
-
-
-def _capacities(advice: Recommendation, answer: Answer) -> Iterator[Trial]:
-    """Yield the answers at the other capacities, as the recommendation has them."""
-    requests = sum(role.requests for role in advice.roles.values())
-    for other in advice.answers:
-        yield Trial(
-            kind="capacity",
-            placement=other.placement,
-            gain_ratio=other.gain_ratio,
-            holds=other.placement == answer.placement,
-            capacity_bytes=other.capacity_bytes,
-            requests=requests,
-            base_ns=other.base_elapsed_ns,
-        )
-
-
-def _table(rows: list[Trial]) -> Any:
-    return pa.Table.from_pylist([to_builtins(row) for row in rows], SENSITIVITY)
+        gain = gains.get((row.device, row.parameter, row.factor, row.window))
+        if gain is not None:
+            row.kept_gain_ratio = gain
+            row.kept_ns = round(row.base_ns * (1 - gain))
