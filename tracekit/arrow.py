@@ -5,6 +5,7 @@ Arrow's own conversions import pandas first, which takes longer than a stage on 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -79,6 +80,12 @@ def codes(column: Any, code_of: Callable[[str | None], int]) -> NDArray[np.int64
     values, indices = texts(column)
     lookup = np.array([code_of(text) for text in [*values, None]], np.int64)
     return np.asarray(lookup[indices], np.int64)
+
+
+def count_names(codes: NDArray[Any], names: Sequence[str]) -> Counter[str]:
+    """Return how many rows have each of the names, by their codes; 0 is left out."""
+    counts = np.bincount(codes, minlength=len(names)).tolist()
+    return Counter({name: count for name, count in zip(names, counts, strict=True) if count})
 
 
 def _values(column: Any, kind: type[Any]) -> NDArray[Any]:

@@ -15,36 +15,29 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tracekit.capture.kernel_state import (
-    DEBUGFS,
-    Settings,
-    begin_trace,
-    debugfs,
-    end_trace,
-    mount_debugfs,
-    mounted_debugfs,
-    open_disk,
-)
+from tracekit.capture import kernel_state as kernel
+from tracekit.capture.kernel_state import Settings
 from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relayed
+from tracekit.capture.source import STOP_S, Program, ProgramSource
 from tracekit.capture.tracefs import online_cpus, read_setting
 from tracekit.errors import TracekitError
+from tracekit.units import SECTOR_BYTES
 
 REMEDY = "apt install blktrace, run as root, on a kernel that is not locked down"
 START_S = 20.0
-STOP_S = 120.0
 ASK_AGAIN_S = 5.0
 POLL_S = 0.02
 MOST_BUFFER_KIB = 512
 LEAST_BUFFERS = 4
 _TOTAL = re.compile(r"^=== (\S+) ===$.*?^\s*Total:\s+\d+ events \(dropped (\d+)\)", re.M | re.S)
-# blktrace goes on when its trace runs already.
-_NO_REASON = ("===", "CPU", "Total:", "BLKTRACESTART")
+NO_REASON = "^(===|CPU|Total:|BLKTRACESTART)"
+"""Lines of its totals, and of a trace that runs already, with which blktrace goes on."""
 # include/uapi/linux/blktrace_api.h: name, act_mask, buf_size, buf_nr, start_lba, end_lba, pid
 _BLKTRACESETUP = 0xC0481273
 _SETUP = struct.Struct("@32sHIIQQI4x")
 
 
-class Blktrace:
+class Blktrace(ProgramSource):
     """Record disks with blktrace(8); a `Source`."""
 
     name = "blktrace"
@@ -53,111 +46,75 @@ class Blktrace:
         self, disks: Sequence[Path], spool: Path, *, settings: Settings, buffer_kib: int
     ) -> None:
         """Prepare to trace `disks`, folders in /sys/block, into files in the folder `spool`."""
-        self._disks = disks
-        self._devices = [f"/dev/{disk.name}" for disk in disks]
-        self._folder, self._log = spool / "relay", spool / "relay.log"
-        self._settings = settings
-        self._buffer_kib = buffer_kib
-        self._running: subprocess.Popen[bytes] | None = None
-        self._seen_bytes = 0
+        self._log = spool / "relay.log"
+        program = Program("blktrace", self._log, remedy=REMEDY, noise=NO_REASON)
+        super().__init__(program, spool / "relay")
+        self._disks, self._settings, self._buffer_kib = disks, settings, buffer_kib
 
     def start(self) -> None:
         """Begin to record, or raise TracekitError when blktrace does not."""
-        folder = mounted_debugfs()
+        folder = kernel.mounted_debugfs()
         if folder is None:
-            folder = DEBUGFS
+            folder = kernel.DEBUGFS
             self._settings.hold("mount", str(folder))
-            mount_debugfs()
-        for device in self._devices:
+            kernel.mount_debugfs()
+        devices = [f"/dev/{disk.name}" for disk in self._disks]
+        for device in devices:
             self._settings.hold("trace", device)
-        self._folder.mkdir()
+        self._data.mkdir()
         size_kib = min(MOST_BUFFER_KIB, self._buffer_kib // LEAST_BUFFERS)
         buffers = ("-b", str(size_kib), "-n", str(self._buffer_kib // size_kib))
-        files = ("-r", str(folder), "-D", str(self._folder))
+        files = ("-r", str(folder), "-D", str(self._data))
+        traced = [word for device in devices for word in ("-d", device)]
         # It ends its trace in order when this process dies, also by SIGKILL.
-        command = ["setpriv", "--pdeathsig", "INT", "blktrace"]
-        for device in self._devices:
-            command += ["-d", device]
-        with self._log.open("wb") as log:
-            self._running = subprocess.Popen(
-                [*command, *files, *buffers],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                process_group=0,
-            )
+        command = ["setpriv", "--pdeathsig", "INT", "blktrace", *traced, *files, *buffers]
+        self._program.launch(command)
         self._wait_until_set_up()
-        for device in self._devices:
-            begin_trace(device)
+        for device in devices:
+            kernel.begin_trace(device)
 
     def _wait_until_set_up(self) -> None:
         """Wait until the kernel's buffers are there and each of blktrace's threads has its file."""
         end_s = time.monotonic() + START_S
         wanted = len(online_cpus()) * len(self._disks)
         while len(self._files()) < wanted or not self._are_set_up():
-            self._check()
+            self._program.check()
             if time.monotonic() > end_s:
-                raise self._failure(f"blktrace did not begin within {START_S:.0f} s")
+                raise self._program.failure(f"blktrace did not begin within {START_S:.0f} s")
             time.sleep(POLL_S)
 
     def _are_set_up(self) -> bool:
         return all(read_setting(disk / "trace/enable") == "1" for disk in self._disks)
 
-    def drain(self) -> int:
-        """Return the bytes that blktrace wrote since the last call."""
-        self._check()
-        before = self._seen_bytes
-        # Files are as large as the buffers until the end; what is in them shows in their blocks.
-        self._seen_bytes = sum(path.stat().st_blocks * 512 for path in self._files())
-        return max(self._seen_bytes - before, 0)
-
     def stop(self) -> Relayed:
         """Stop recording; blktrace writes the rest. Raise TracekitError when it does not end."""
-        running = self._check()
-        threads = [int(path.name) for path in Path(f"/proc/{running.pid}/task").iterdir()]
+        running = self._program.check()
+        threads = frozenset(int(path.name) for path in Path(f"/proc/{running.pid}/task").iterdir())
         dropped = self._dropped()
         if not _interrupted(running):
-            raise self._failure(f"blktrace did not end within {STOP_S:.0f} s")
-        totals = {name: int(lost) for name, lost in _TOTAL.findall(self._log_text())}
+            raise self._program.failure(f"blktrace did not end within {STOP_S:.0f} s")
+        totals = {name: int(lost) for name, lost in _TOTAL.findall(self._program.messages())}
         if totals.keys() != dropped.keys():
-            raise self._failure(f"blktrace left no whole trace (status {running.returncode})")
+            what = f"blktrace left no whole trace (status {running.returncode})"
+            raise self._program.failure(what)
         dropped = {name: max(lost, totals[name]) for name, lost in dropped.items()}
-        return Relayed(self._folder, self._log, dropped, frozenset(threads))
+        return Relayed(self._data, self._log, dropped, threads)
 
-    def close(self) -> None:
-        """End blktrace, whatever state it is in; the settings let go of the kernel's trace."""
-        running = self._running
-        if running is not None and running.poll() is None:
-            os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
-
-    def _check(self) -> subprocess.Popen[bytes]:
-        if self._running is None or self._running.poll() is not None:
-            raise self._failure("blktrace ended by itself")
-        return self._running
+    def _written_bytes(self) -> int:
+        # Files are as large as the buffers until the end; what is in them shows in their blocks.
+        return sum(path.stat().st_blocks * SECTOR_BYTES for path in self._files())
 
     def _files(self) -> list[Path]:
-        return sorted(self._folder.glob("*.blktrace.*"))
+        return sorted(self._data.glob("*.blktrace.*"))
 
     def _dropped(self) -> dict[str, int]:
         """Return how many records of each disk the kernel had no room for so far."""
-        folder = (mounted_debugfs() or DEBUGFS) / "block"
+        folder = (kernel.mounted_debugfs() or kernel.DEBUGFS) / "block"
         counters = {disk.name: folder / disk.name / "dropped" for disk in self._disks}
         return {
             name: int(counter.read_text()) if counter.exists() else 0
             for name, counter in counters.items()
         }
-
-    def _log_text(self) -> str:
-        return self._log.read_text(errors="replace") if self._log.exists() else ""
-
-    def _failure(self, what: str) -> TracekitError:
-        lines = map(str.strip, self._log_text().splitlines())
-        reasons = (line for line in lines if line and not line.startswith(_NO_REASON))
-        status = self._running.poll() if self._running else None
-        killed = f"by {signal.Signals(-status).name}" if status and status < 0 else ""
-        reason = next(reasons, killed or "it gave no reason")
-        return TracekitError(f"{what}: {reason}", hint=REMEDY)
 
 
 def _interrupted(running: subprocess.Popen[bytes]) -> bool:
@@ -189,13 +146,11 @@ class Relayed:
 
         They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
         """
-        by_disk = dict(self.dropped)
-        found = write_relayed(
-            self.folder, folder, own=self.threads, dropped=tuple(by_disk.values())
-        )
-        found = replace(found, disks_dropped=tuple(by_disk.items()))
+        lost = tuple(self.dropped.values())
+        found = write_relayed(self.folder, folder, own=self.threads, dropped=lost)
+        found = replace(found, disks_dropped=tuple(self.dropped.items()))
         # The records have the names of their processes.
-        folder.finish(found, own_pid=os.getpid(), dropped_by_disk=by_disk)
+        folder.finish(found, own_pid=os.getpid(), dropped_by_disk=dict(self.dropped))
         shutil.rmtree(self.folder)
         self.log.unlink()
         return found
@@ -214,7 +169,7 @@ def why_not(disk: Path | None) -> str | None:
     if read_setting(disk / "trace/enable") != "0":
         return f"{disk.name} is being traced already"
     try:
-        with debugfs() as folder:
+        with kernel.debugfs() as folder:
             return _refusal(disk.name, folder)
     except TracekitError as error:
         return str(error)
@@ -223,12 +178,13 @@ def why_not(disk: Path | None) -> str | None:
 def _refusal(name: str, folder: Path) -> str | None:
     relay = folder / "block" / name / "trace0"
     try:
-        with open_disk(f"/dev/{name}") as device:
+        with kernel.opened(f"/dev/{name}") as device:
             fcntl.ioctl(device, _BLKTRACESETUP, _SETUP.pack(b"", 0xFFFF, 4096, 2, 0, 0, 0))
             try:
-                os.close(os.open(relay, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+                with kernel.opened(relay):
+                    pass
             finally:
-                end_trace(device)
+                kernel.end_trace(device)
     except PermissionError:
         return f"opening {relay} is not permitted: this kernel is locked down (kernel_lockdown(7))"
     except FileNotFoundError:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -17,7 +16,7 @@ from tracekit.capture.source import (
     ProgramSource,
     TextRecording,
     disk_numbers,
-    first_line,
+    failed_try,
     known_events,
 )
 
@@ -56,14 +55,8 @@ _OWN_WORDS = re.compile(rb"^(Lost \d+ events|Attaching \d+ probes?\.\.\.|)\n", r
 
 def probe() -> str | None:
     """Return why bpftrace cannot record block events here, or None when it can."""
-    if shutil.which("bpftrace") is None:
-        return "bpftrace is not installed"
     command = ["bpftrace", "-e", "tracepoint:block:block_bio_queue { }", "-c", _path_of("true")]
-    try:
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROBE_S)
-    except subprocess.TimeoutExpired:
-        return f"bpftrace did not end within {PROBE_S:.0f} s"
-    return first_line(ran.stderr, noise=NOISE) if ran.returncode != 0 else None
+    return failed_try(command, within_s=PROBE_S, noise=NOISE)
 
 
 class Bpftrace(ProgramSource):
@@ -74,9 +67,10 @@ class Bpftrace(ProgramSource):
     def __init__(self, disks: Sequence[Path], spool: Path, *, buffer_kib: int) -> None:
         """Prepare to record `disks`, folders in /sys/block, into files in the folder `spool`."""
         self._numbers = disk_numbers(disks)
+        self._buffer_kib = buffer_kib
         self._log, self._script = spool / "bpftrace.log", spool / "bpftrace.bt"
         program = Program("bpftrace", self._log, remedy=REMEDY, noise=NOISE)
-        super().__init__(program, spool / "bpftrace.text", buffer_kib=buffer_kib)
+        super().__init__(program, spool / "bpftrace.text")
 
     def start(self) -> None:
         """Begin to record; raise TracekitError when bpftrace does not."""
@@ -89,7 +83,7 @@ class Bpftrace(ProgramSource):
 
     def stop(self) -> Lines:
         """Stop recording; bpftrace writes the rest. Raise TracekitError when it fails."""
-        missed = missed_runs(Path(f"/proc/{self._program.check()}/fdinfo"))
+        missed = missed_runs(Path(f"/proc/{self._program.check().pid}/fdinfo"))
         self._program.stop()
         self._script.unlink()
         return Lines(self._data, self._log, missed)

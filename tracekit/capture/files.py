@@ -11,6 +11,7 @@ import stat
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,24 +19,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 from numpy.typing import NDArray
 
+from tracekit import metadata
 from tracekit._native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Calls, Known, Start
-from tracekit.arrow import array_of, texts_of, words_of
+from tracekit.arrow import array_of, count_names, texts_of, words_of
 from tracekit.capture.command import run, run_untraced, signals_held
+from tracekit.capture.kernel_state import opened
+from tracekit.capture.source import failed_try
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.metadata import (
-    Clock,
-    Inference,
-    Loss,
-    Record,
-    Source,
-    TraceInfo,
-    TraceWarning,
-    inferences_of,
-    warnings_of,
-)
+from tracekit.metadata import Record, TraceInfo
 from tracekit.store import new_folder, write_batches, write_info, write_table
 from tracekit.tables import EVIDENCE, FILE_KINDS, FILE_OPERATION_NAMES, FILE_OPERATIONS, FILES
 
@@ -91,16 +85,13 @@ def decode(text: Path, folder: Path, *, start: Start, hashes: Hashes | None = No
 
     Raise InputError when the text is not strace's, or more than 1 % of its lines is not.
     """
-    fd = os.open(text, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(text) as fd:
         found, known = _decode_once(fd, folder, start, hashes)
         if known:
             # Sizes that were known at the end only give appended bytes their places.
             os.lseek(fd, 0, os.SEEK_SET)
             start = replace(start, known=start.known + known)
             found, _ = _decode_once(fd, folder, start, hashes)
-    finally:
-        os.close(fd)
     return found
 
 
@@ -108,7 +99,7 @@ def _decode_once(
     fd: int, folder: Path, start: Start, hashes: Hashes | None
 ) -> tuple[Decoded, tuple[Known, ...]]:
     """Decode the whole text; return what was found, and sizes that would tell more."""
-    operations: dict[str, int] = {}
+    operations = Counter[str]()
     with Calls(fd, start) as calls:
         batches = _batches(calls, hashes, operations)
         write_batches(folder / "file_operations.parquet", batches, schema=FILE_OPERATIONS)
@@ -118,16 +109,14 @@ def _decode_once(
         left_out = calls.left_out()
     table = _files(paths, facts, hashes)
     write_table(folder / "files.parquet", table)
-    counted = np.bincount(facts["evidence"][facts["is_used"] > 0], minlength=len(EVIDENCE))
-    sizes = {name: int(count) for name, count in zip(EVIDENCE, counted, strict=True) if count}
+    sizes = count_names(facts["evidence"][facts["is_used"] > 0], EVIDENCE)
     known: tuple[Known, ...] = ()
-    if stats["unplaced"]:
+    if stats["unplaced"] and not any(one.evidence == AFTER for one in start.known):
         known = tuple(
             Known(path, int(fact["kind"]), int(fact["first_bytes"]), AFTER)
             for path, fact in zip(paths, facts, strict=True)
             if fact["evidence"] == AFTER and fact["is_used"]
         )
-        known = () if any(one.evidence == AFTER for one in start.known) else known
     return Decoded(stats, left_out, table.num_rows, sizes, operations), known
 
 
@@ -145,34 +134,30 @@ def _reject_bad(calls: Calls, stats: dict[str, int]) -> None:
 
 
 def _batches(
-    calls: Calls, hashes: Hashes | None, operations: dict[str, int]
+    calls: Calls, hashes: Hashes | None, operations: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
     first = 0
     for rows in calls.batches():
         names = calls.processes()
         shown = names if hashes is None else [hashes.name(name.encode()) for name in names]
-        yield pa.RecordBatch.from_arrays(_columns(rows, first, shown), schema=FILE_OPERATIONS)
+        yield _batch(rows, first, shown)
         first += len(rows)
-        counts = np.bincount(rows["operation"], minlength=len(FILE_OPERATION_NAMES))
-        for name, count in zip(FILE_OPERATION_NAMES, counts, strict=True):
-            if count:
-                operations[name] = operations.get(name, 0) + int(count)
+        operations += count_names(rows["operation"], FILE_OPERATION_NAMES)
 
 
-def _columns(rows: NDArray[np.void], first: int, processes: list[str]) -> list[pa.Array]:
+def _batch(rows: NDArray[np.void], first: int, processes: list[str]) -> pa.RecordBatch:
     made: dict[str, pa.Array] = {
         "operation_id": array_of(np.arange(first, first + len(rows), dtype=np.int64)),
         "process": words_of(rows["process"], processes),
         "operation": words_of(rows["operation"], FILE_OPERATION_NAMES),
+        **{name: array_of((rows["flags"] & bit) != 0) for name, bit in FLAGS.items()},
+        **{name: array_of(rows[name]) for name in ("start_ns", "pid", "tid", "error")},
     }
-    for name, bit in FLAGS.items():
-        made[name] = array_of((rows["flags"] & bit) != 0)
     for name in MAYBE:
         column = rows[name.removesuffix("_id")]
         made[name] = array_of(column, valid=column >= 0)
-    for name in ("start_ns", "pid", "tid", "error"):
-        made[name] = array_of(rows[name])
-    return [made[name] for name in FILE_OPERATIONS.names]
+    columns = [made[name] for name in FILE_OPERATIONS.names]
+    return pa.RecordBatch.from_arrays(columns, schema=FILE_OPERATIONS)
 
 
 def _files(paths: list[bytes], facts: Any, hashes: Hashes | None) -> pa.Table:
@@ -181,10 +166,10 @@ def _files(paths: list[bytes], facts: Any, hashes: Hashes | None) -> pa.Table:
     facts = facts[used]
     # Names of unknown kind were asked for and never existed.
     kinds = np.maximum(facts["kind"], 1) - 1
-    if hashes is None:
-        shown = [paths[place].decode(errors="backslashreplace") for place in used]
-    else:
-        shown = [hashes.path(paths[place]) for place in used]
+    shown = [
+        hashes.path(paths[place]) if hashes else paths[place].decode(errors="backslashreplace")
+        for place in used
+    ]
     sizes = np.where(kinds == 0, facts["first_bytes"], -1)
     columns = [
         array_of(used.astype(np.int64)),
@@ -223,6 +208,7 @@ OPTIONS = (
     *("-e", "signal=none"),
 )
 PROBE_CALLS = 2000
+PROBE_S = 20.0
 REMEDY = "apt install strace (5.11 or newer)"
 
 
@@ -249,22 +235,9 @@ def probe() -> str | None:
     """Return why strace cannot be used here, or None when it can."""
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
         try:
-            ran = subprocess.run(
-                command(Path(folder) / "text", ["true"]),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=20,
-                check=False,
-            )
+            return failed_try(command(Path(folder) / "text", ["true"]), within_s=PROBE_S)
         except TracekitError as error:
             return str(error)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"{NAME}: {error}"
-    if ran.returncode == 0:
-        return None
-    return (ran.stderr.strip().splitlines() or [f"exit status {ran.returncode}"])[0]
 
 
 def tracing_cost() -> Cost | None:
@@ -294,12 +267,8 @@ def _seconds(program: Sequence[str]) -> float:
 
 def _mean_duration_ns(text: Path) -> float:
     """Return how long a read of /dev/zero took by the text."""
-    fd = os.open(text, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with Calls(fd, Start("/", below="/dev/zero")) as calls:
-            durations = [rows["end_ns"] - rows["start_ns"] for rows in calls.batches()]
-    finally:
-        os.close(fd)
+    with opened(text) as fd, Calls(fd, Start("/", below="/dev/zero")) as calls:
+        durations = [rows["end_ns"] - rows["start_ns"] for rows in calls.batches()]
     return float(durations[0].mean()) if durations else 0.0
 
 
@@ -330,42 +299,32 @@ class FileCapture:
     info: TraceInfo = field(default_factory=TraceInfo)
 
 
+LOSSES = ("bad_lines", "orphan_ends", "unfinished", "abandoned", "backwards", "forced")
+
+
 def trace_info(found: FileCapture, options: FileOptions) -> TraceInfo:
     """Return the content of trace.json."""
-    stats = found.decoded.stats
+    decoded, stats = found.decoded, found.decoded.stats
+    base_ns = stats["base_ns"]
+    counts = {
+        "records": stats["lines"],
+        "file_operations": stats["rows"],
+        "files": decoded.files,
+        "operations": dict(decoded.operations),
+        "sizes": dict(decoded.sizes),
+        **{name: stats[name] for name in ("calls", "joined", "filtered", "adopted")},
+        "left_out": decoded.left_out,
+    }
+    duration_ns = stats["last_ns"] - base_ns
     return TraceInfo(
-        source=Source(format=NAME, kernel=platform.release()),
-        clock=Clock(
-            base_ns=stats["base_ns"],
-            wall_ns=stats["base_ns"],
-            duration_ns=stats["last_ns"] - stats["base_ns"],
-        ),
-        counts=_counts(found),
-        loss=Loss(
-            bad_lines=stats["bad_lines"],
-            orphan_ends=stats["orphan_ends"],
-            unfinished=stats["unfinished"],
-            abandoned=stats["abandoned"],
-            backwards=stats["backwards"],
-            forced=stats["forced"],
-        ),
+        source=metadata.Source(format=NAME, kernel=platform.release()),
+        clock=metadata.Clock(base_ns=base_ns, wall_ns=base_ns, duration_ns=duration_ns),
+        counts=counts,
+        loss=convert({name: stats[name] for name in LOSSES}, metadata.Loss),
         capture=to_builtins(_summary(found, options)),
         inferences=_inferences(found),
         warnings=_warnings(found),
     )
-
-
-def _counts(found: FileCapture) -> dict[str, Any]:
-    stats = found.decoded.stats
-    return {
-        "records": stats["lines"],
-        "file_operations": stats["rows"],
-        "files": found.decoded.files,
-        "operations": found.decoded.operations,
-        "sizes": found.decoded.sizes,
-        **{name: stats[name] for name in ("calls", "joined", "filtered", "adopted")},
-        "left_out": found.decoded.left_out,
-    }
 
 
 class Overhead(Record):
@@ -413,7 +372,7 @@ def _summary(found: FileCapture, options: FileOptions) -> FileSummary:
     )
 
 
-def _inferences(found: FileCapture) -> list[Inference]:
+def _inferences(found: FileCapture) -> list[metadata.Inference]:
     stats = found.decoded.stats
     sizes = ", ".join(f"{name} {count:,}" for name, count in found.decoded.sizes.items())
     made = [("sizes of files before the first operation", sizes, "the column evidence of files")]
@@ -423,45 +382,35 @@ def _inferences(found: FileCapture) -> list[Inference]:
     if stats["guessed_creates"]:
         evidence = "opened with O_CREAT and gone afterwards, or cut to nothing by the open"
         made.append(("files taken for new ones", f"{stats['guessed_creates']:,}", evidence))
-    return inferences_of(made, stage="capture")
+    return metadata.inferences_of(made, stage="capture")
 
 
-def _warnings(found: FileCapture) -> list[TraceWarning]:
-    stats = found.decoded.stats
-    cost = found.cost
-    calls = ", ".join(f"{name} {count:,}" for name, count in found.decoded.left_out.items())
-    unreal = [
-        name for name in found.decoded.left_out if name.startswith("io_") and "setup" not in name
-    ]
+def _warnings(found: FileCapture) -> list[metadata.TraceWarning]:
+    stats, cost, left_out = found.decoded.stats, found.cost or Cost(0, 0), found.decoded.left_out
+    calls = ", ".join(f"{name} {count:,}" for name, count in left_out.items())
+    unreal = [name for name in left_out if name.startswith("io_") and "setup" not in name]
+    bad, unplaced = stats["bad_lines"], stats["unplaced"]
+    unfinished = stats["unfinished"] + stats["abandoned"]
+    slower = (
+        f"a call took about {cost.call_ns / 1e3:,.1f} us longer under strace, of which"
+        f" {cost.duration_ns / 1e3:,.1f} us are in its duration"
+    )
+    places = f"the place of {unplaced:,} reads and writes is not known"
     doubts = [
-        (
-            "traced_times",
-            cost is not None,
-            f"a call took about {cost.call_ns / 1e3:,.1f} us longer under strace, of which"
-            f" {cost.duration_ns / 1e3:,.1f} us are in its duration"
-            if cost
-            else "",
-        ),
-        ("bad_lines", stats["bad_lines"], f"{stats['bad_lines']:,} lines cannot be understood"),
+        ("traced_times", found.cost, slower),
+        ("bad_lines", bad, f"{bad:,} lines cannot be understood"),
         ("unseen_operations", unreal, f"the command used {', '.join(unreal)}"),
         ("left_out_calls", calls, f"calls without a row: {calls}"),
-        (
-            "unknown_offsets",
-            stats["unplaced"],
-            f"the place of {stats['unplaced']:,} reads and writes is not known",
-        ),
-        (
-            "unfinished_calls",
-            stats["unfinished"] + stats["abandoned"],
-            f"{stats['unfinished'] + stats['abandoned']:,} calls did not return",
-        ),
+        ("unknown_offsets", unplaced, places),
+        ("unfinished_calls", unfinished, f"{unfinished:,} calls did not return"),
     ]
-    return warnings_of(doubts, stage="capture")
+    return metadata.warnings_of(doubts, stage="capture")
 
 
 MOST_FILES = 1_000_000
 SNAPSHOT = EVIDENCE.index("snapshot")
 FILE, DIRECTORY, OTHER = range(1, len(FILE_KINDS) + 1)
+KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: DIRECTORY}
 
 
 def files_below(folder: Path) -> tuple[Known, ...]:
@@ -471,13 +420,8 @@ def files_below(folder: Path) -> tuple[Known, ...]:
     """
     found = []
     for path, status in _walk(os.fsencode(folder)):
-        kind = OTHER
-        if stat.S_ISREG(status.st_mode):
-            kind = FILE
-        elif stat.S_ISDIR(status.st_mode):
-            kind = DIRECTORY
-        size = status.st_size if kind == FILE else -1
-        found.append(Known(path, kind, size, SNAPSHOT))
+        kind = KINDS.get(stat.S_IFMT(status.st_mode), OTHER)
+        found.append(Known(path, kind, status.st_size if kind == FILE else -1, SNAPSHOT))
         if len(found) > MOST_FILES:
             raise UsageError(
                 f"{folder}: more than {MOST_FILES:,} files are below it",
@@ -530,15 +474,19 @@ def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
     """
     if shutil.which(options.command[0]) is None:
         raise UsageError(f"{options.command[0]}: there is no such program")
-    below = _resolved(options.below)
+    below = options.below
+    if below is not None and not below.is_dir():
+        raise UsageError(f"{below} is no folder", hint="give --below a folder that is there")
+    below = below.resolve() if below else None
     reason = probe()
     if reason is not None:
         raise TracekitError(f"file operations cannot be captured: {reason}", hint=REMEDY)
     cost = tracing_cost()
+    ours = options.is_stdout_ours
     with new_folder(output, overwrite=options.overwrite) as part:
         untraced_s = None
         if options.runs_untraced:
-            untraced_s = run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
+            untraced_s = run_untraced(options.command, is_stdout_ours=ours)
         known = files_below(below) if below else ()
         began = Start(
             folder=str(Path.cwd()),
@@ -550,33 +498,15 @@ def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
         )
         time.sleep(TICK_S)
         text = part / "strace.txt"
-        duration_s, exit_status, stopped_by = _record(text, options)
+        traced = command(text, options.command)
+        with signals_held() as stop:
+            ran = run(traced, stop, is_stdout_ours=ours, each=lambda: _reject_full(part))
         decoded = decode(text, part, start=began, hashes=Hashes() if options.hashes_names else None)
         text.unlink()
-        found = FileCapture(decoded, duration_s, untraced_s, cost, exit_status, stopped_by)
+        found = FileCapture(decoded, ran.command_s, untraced_s, cost, ran.exit_status, stop.name)
         found = replace(found, info=trace_info(found, options))
         write_info(part, found.info)
     return found
-
-
-def _resolved(folder: Path | None) -> Path | None:
-    if folder is None:
-        return None
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", hint="give --below a folder that is there")
-    return folder.resolve()
-
-
-def _record(text: Path, options: FileOptions) -> tuple[float, int, str | None]:
-    """Run the command under strace; return seconds, exit status and the signal that ended it."""
-    with signals_held() as stop:
-        ran = run(
-            command(text, options.command),
-            stop,
-            is_stdout_ours=options.is_stdout_ours,
-            each=lambda: _reject_full(text.parent),
-        )
-    return ran.command_s, ran.exit_status, stop.name
 
 
 def _reject_full(folder: Path) -> None:

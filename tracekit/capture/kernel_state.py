@@ -47,8 +47,7 @@ def unmount(point: str) -> None:
 @contextmanager
 def debugfs() -> Iterator[Path]:
     """Yield where debugfs is mounted; where it is not, mount it for that long."""
-    folder = mounted_debugfs()
-    if folder is not None:
+    if (folder := mounted_debugfs()) is not None:
         yield folder
         return
     mount_debugfs()
@@ -59,13 +58,13 @@ def debugfs() -> Iterator[Path]:
 
 
 @contextmanager
-def open_disk(device: str) -> Iterator[int]:
-    """Yield a descriptor of the disk; opening it does not wait for a medium."""
-    disk = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def opened(path: str | Path) -> Iterator[int]:
+    """Yield a descriptor of a disk or a folder; opening a disk does not wait for a medium."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        yield disk
+        yield descriptor
     finally:
-        os.close(disk)
+        os.close(descriptor)
 
 
 def tear_down(device: str) -> None:
@@ -80,13 +79,13 @@ def tear_down(device: str) -> None:
         time.sleep(0.02)
     if not _is_traced(device):
         return
-    with open_disk(device) as disk:
+    with opened(device) as disk:
         end_trace(disk)
 
 
 def begin_trace(device: str) -> None:
     """Let the trace run that blktrace(8) has set up; afterwards it runs, whoever was first."""
-    with open_disk(device) as disk:
+    with opened(device) as disk:
         _control(disk, _BLKTRACESTART)
 
 
@@ -201,13 +200,9 @@ class Settings:
         self._state.unlink(missing_ok=True)
 
     def _write_state(self) -> None:
-        state = {
-            "changed": [[str(path), value] for path, value in self._changed],
-            "held": self._held,
-            "leftover": str(self._leftover) if self._leftover else None,
-        }
+        state = {"changed": self._changed, "held": self._held, "leftover": self._leftover}
         part = self._state.with_suffix(".part")
-        part.write_text(json.dumps(state))
+        part.write_text(json.dumps(state, default=str))
         part.replace(self._state)
 
     @classmethod
@@ -246,7 +241,13 @@ def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, 
     """
     state_folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     holder = state_folder / "pid"
-    with _locked(tracefs, holder):
+    with opened(tracefs) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = f" (pid {holder.read_text()})" if holder.exists() else ""
+            hint = "the kernel's tracer is one for the whole machine: wait for it, or stop it"
+            raise TracekitError(f"another capture is running{pid}", hint=hint) from None
         holder.write_text(str(os.getpid()))
         state = state_folder / "state.json"
         notes = _clean_up(state)
@@ -256,27 +257,6 @@ def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, 
         finally:
             holder.unlink(missing_ok=True)
             settings.restore()
-
-
-@contextmanager
-def _locked(path: Path, holder: Path) -> Iterator[None]:
-    lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        _take(lock, holder)
-        yield
-    finally:
-        os.close(lock)
-
-
-def _take(lock: int, holder: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        pid = f" (pid {holder.read_text()})" if holder.exists() else ""
-        raise TracekitError(
-            f"another capture is running{pid}",
-            hint="the kernel's tracer is one for the whole machine: wait for it, or stop it",
-        ) from None
 
 
 def _clean_up(state: Path) -> list[str]:

@@ -7,7 +7,7 @@ import platform
 import struct
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,15 +34,9 @@ def read_mounts(table: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
     mounts = []
     for line in table.read_text().splitlines():
         fields = line.split(" ")
-        after = fields.index("-")
-        mounts.append(
-            Mount(
-                device=fields[2].replace(":", ","),
-                point=_unescaped(fields[4]),
-                filesystem=fields[after + 1],
-                source=_unescaped(fields[after + 2]),
-            )
-        )
+        filesystem, source = fields[fields.index("-") + 1 :][:2]
+        device, point = fields[2].replace(":", ","), _unescaped(fields[4])
+        mounts.append(Mount(device, point, filesystem, _unescaped(source)))
     return mounts
 
 
@@ -213,20 +207,15 @@ def find_disk(device: str) -> Path:
     Raise UsageError for anything else; for a partition, name its disk.
     """
     name = Path(device).resolve().name
-    disk = BLOCK_FOLDER / name
+    disk, parent = BLOCK_FOLDER / name, Path("/sys/class/block") / name
     if disk.is_dir():
         return disk
-    parent = Path("/sys/class/block") / name
     if (parent / "partition").exists():
         whole = parent.resolve().parent.name
-        raise UsageError(
-            f"{device} is a partition",
-            hint=f"trace the whole disk, /dev/{whole}: its requests are told apart by partition",
-        )
-    raise UsageError(
-        f"{device} is not a block device",
-        hint="lsblk lists the disks of this machine; a command stands behind --",
-    )
+        hint = f"trace the whole disk, /dev/{whole}: its requests are told apart by partition"
+        raise UsageError(f"{device} is a partition", hint=hint)
+    hint = "lsblk lists the disks of this machine; a command stands behind --"
+    raise UsageError(f"{device} is not a block device", hint=hint)
 
 
 def find_disks(devices: Sequence[str]) -> list[Path]:
@@ -275,29 +264,25 @@ def read_again(
 
 def _parts_of(disk: Path) -> list[Path]:
     """Return the folders of a disk's partitions, or the disk itself where it has none."""
-    parts = sorted(disk.glob(f"{disk.name}*/partition"), key=lambda file: _number(file, ""))
+    parts = sorted(disk.glob(f"{disk.name}*/partition"), key=_number)
     return [file.parent for file in parts] or [disk]
 
 
 def _describe_disk(disk: Path) -> dict[str, Any]:
     major, minor = _numbers(disk).split(",")
+    try:
+        scheduler = read_setting(disk / "queue/scheduler")
+    except FileNotFoundError:
+        scheduler = "none"  # disks without queues (dm, md, zram) have no file for it
     return {
         "device": disk.name,
         "major": int(major),
         "minor": int(minor),
-        "size_sectors": _number(disk / "size", ""),
-        "logical_sector_bytes": _number(disk, "queue/logical_block_size"),
-        "rotational": _number(disk, "queue/rotational") == 1,
-        "scheduler": _scheduler(disk),
+        "size_sectors": _number(disk / "size"),
+        "logical_sector_bytes": _number(disk / "queue/logical_block_size"),
+        "rotational": _number(disk / "queue/rotational") == 1,
+        "scheduler": scheduler,
     }
-
-
-def _scheduler(disk: Path) -> str:
-    """Return the I/O scheduler's name; disks without queues (dm, md, zram) have no file for it."""
-    try:
-        return read_setting(disk / "queue/scheduler")
-    except FileNotFoundError:
-        return "none"
 
 
 @dataclass(frozen=True)
@@ -310,19 +295,24 @@ class _Facts:
     mount: Mount | None
     swaps: dict[str, str]
 
+    @property
+    def signature(self) -> Signature | None:
+        return self.signatures[self.folder.name]
+
     def partition(self) -> Partition:
-        signature = self.signatures[self.folder.name]
+        """Return the entry of the whole partition."""
+        signature, mount = self.signature, self.mount
         role, evidence = self._role(signature)
-        kind = signature.kind if signature else None
+        start = self.folder / "start"
         return Partition(
             device=self.disk,
             partition=_numbers(self.folder),
             name=self.folder.name,
-            start_sector=self._start_sector(),
-            sectors=_number(self.folder, "size"),
+            start_sector=_number(start) if start.exists() else 0,
+            sectors=_number(self.folder / "size"),
             role=role,
-            filesystem=self.mount.filesystem if self.mount else kind,
-            mount=self.mount.point if self.mount else None,
+            filesystem=mount.filesystem if mount else signature.kind if signature else None,
+            mount=mount.point if mount else None,
             evidence=evidence,
             uuid=signature.uuid if signature else None,
             journal_uuid=signature.journal_uuid if signature else None,
@@ -330,53 +320,46 @@ class _Facts:
 
     def journal_pieces(self) -> list[Partition]:
         """Return an entry for each piece of a journal that lies inside the file system."""
-        signature = self.signatures[self.folder.name]
+        whole, signature, name = self.partition(), self.signature, self.folder.name
         return [
-            Partition(
-                device=self.disk,
-                partition=_numbers(self.folder),
-                name=f"{self.folder.name} journal",
-                start_sector=self._start_sector() + first_sector,
+            replace(
+                whole,
+                name=f"{name} journal",
+                start_sector=whole.start_sector + first_sector,
                 sectors=sectors,
                 role="journal",
                 filesystem="jbd",
                 mount=None,
-                evidence=f"extent of the journal inode of the ext4 on {self.folder.name}, "
-                "from its super block",
+                evidence=f"extent of the journal inode of the ext4 on {name}, from its super block",
                 uuid=None,
+                journal_uuid=None,
             )
             for first_sector, sectors in (signature.journal_extents if signature else ())
         ]
 
-    def _start_sector(self) -> int:
-        return _number(self.folder, "start") if (self.folder / "start").exists() else 0
-
     def _role(self, signature: Signature | None) -> tuple[str, str]:
+        """Return the role and the evidence for it."""
         kind = signature.kind if signature else None
         if kind == "swap" or self.folder.name in self.swaps:
             used = "in use" if self.folder.name in self.swaps else "not in use"
             return "swap", f"swap signature, UUID {signature.uuid if signature else '?'}, {used}"
         if signature is not None and kind == "jbd":
-            return "journal", self._journal_evidence(signature)
+            named = self.signatures.items()
+            users = [
+                name for name, other in named if other and other.journal_uuid == signature.uuid
+            ]
+            whose = f"external journal of {', '.join(users)}" if users else "external ext4 journal"
+            return "journal", f"{whose}, journal UUID {signature.uuid}"
         if self.mount is not None:
             return "fs", f"{self.mount.filesystem} mounted on {self.mount.point}"
         if signature is not None:
             return "fs", f"{signature.kind} super block, UUID {signature.uuid}, not mounted"
         return "unknown", "no mount, and no ext4, journal or swap signature"
 
-    def _journal_evidence(self, signature: Signature) -> str:
-        users = [
-            name
-            for name, other in self.signatures.items()
-            if other is not None and other.journal_uuid == signature.uuid
-        ]
-        whose = f"external journal of {', '.join(users)}" if users else "external ext4 journal"
-        return f"{whose}, journal UUID {signature.uuid}"
-
 
 def _numbers(folder: Path) -> str:
     return (folder / "dev").read_text().strip().replace(":", ",")
 
 
-def _number(folder: Path, name: str) -> int:
-    return int((folder / name if name else folder).read_text())
+def _number(file: Path) -> int:
+    return int(file.read_text())

@@ -6,8 +6,6 @@ What is kept is the text of perf script, which outlives the version of perf that
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +17,7 @@ from tracekit.capture.source import (
     ProgramSource,
     TextRecording,
     disk_numbers,
-    first_line,
+    failed_try,
     known_events,
 )
 
@@ -30,18 +28,9 @@ _LOST = re.compile(rb"PERF_RECORD_LOST(?:_SAMPLES)? lost (\d+)")
 
 def probe() -> str | None:
     """Return why perf cannot record block events here, or None when it can."""
-    if shutil.which("perf") is None:
-        return "perf is not installed"
     with tempfile.TemporaryDirectory(prefix="tracekit-perf-") as folder:
-        event = ("-e", f"block:block_{EVENTS[0]}")
-        command = ["perf", "record", "-q", "-B", "-a", *event, "-o", f"{folder}/perf.data", "true"]
-        try:
-            ran = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=PROBE_S
-            )
-        except subprocess.TimeoutExpired:
-            return f"perf record did not end within {PROBE_S:.0f} s"
-    return first_line(ran.stderr) if ran.returncode != 0 else None
+        what = ("-a", "-e", f"block:block_{EVENTS[0]}", "-o", f"{folder}/perf.data")
+        return failed_try(["perf", "record", "-q", "-B", *what, "true"], within_s=PROBE_S)
 
 
 class Perf(ProgramSource):
@@ -52,9 +41,8 @@ class Perf(ProgramSource):
     def __init__(self, disks: Sequence[Path], spool: Path, *, buffer_kib: int) -> None:
         """Prepare to record `disks`, folders in /sys/block, into files in the folder `spool`."""
         self._filter = " || ".join(f"dev == {number}" for number in disk_numbers(disks))
-        self._log = spool / "perf.log"
-        program = Program("perf record", self._log, remedy=REMEDY)
-        super().__init__(program, spool / "perf.data", buffer_kib=buffer_kib)
+        self._log, self._buffer_kib = spool / "perf.log", buffer_kib
+        super().__init__(Program("perf record", self._log, remedy=REMEDY), spool / "perf.data")
 
     def start(self) -> None:
         """Begin to record; raise TracekitError when perf does not."""

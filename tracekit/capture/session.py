@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET, to_builtins
 
 from tracekit.capture import blk_tracer, blktrace, bpftrace, perf
-from tracekit.capture.blk_tracer import BlkTracer
-from tracekit.capture.blktrace import Blktrace
-from tracekit.capture.bpftrace import Bpftrace
 from tracekit.capture.command import Ran, Stop, run, run_untraced, signals_held
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes, only_capture
 from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout, read_mounts
-from tracekit.capture.perf import Perf
 from tracekit.capture.recording import CaptureFiles, CaptureFolder
 from tracekit.capture.source import Recorded, Source
 from tracekit.capture.tracefs import read_setting, tracefs_folder
@@ -26,36 +25,27 @@ from tracekit.errors import TracekitError, UsageError, named_for
 from tracekit.layout import CaptureSummary, DiskCounters, Reading
 from tracekit.store import new_folder
 
-
-@dataclass(frozen=True)
-class Known:
-    """A source by name, and the question whether it works here."""
-
-    name: str
-    why_not: Callable[[Path, Path | None], str | None]
-    """Given tracefs and a disk's folder in /sys/block (None: any), the reason or None."""
-    asks_each_disk: bool
-    """Whether the answer depends on the disk."""
-    remedy: str
-
-    def first_reason(self, tracefs: Path, disks: Sequence[Path]) -> str | None:
-        """Return why it cannot record these disks (none: any) together, or None."""
-        asked: Sequence[Path | None] = disks if disks and self.asks_each_disk else [None]
-        return next(filter(None, (self.why_not(tracefs, disk) for disk in asked)), None)
+WhyNot = Callable[[Path, Sequence[Path]], str | None]
+"""Given tracefs and disks' folders in /sys/block (none: any), why a source cannot record them."""
 
 
-KNOWN = (
-    Known(
-        blktrace.Blktrace.name,
-        lambda _tracefs, disk: blktrace.why_not(disk),
-        asks_each_disk=True,
-        remedy=blktrace.REMEDY,
+def _first(
+    why_not: Callable[[Path | None], str | None], disks: Sequence[Path | None]
+) -> str | None:
+    return next(filter(None, map(why_not, disks or [None])), None)
+
+
+KNOWN: dict[str, tuple[WhyNot, str]] = {
+    blktrace.Blktrace.name: (lambda _, disks: _first(blktrace.why_not, disks), blktrace.REMEDY),
+    blk_tracer.BlkTracer.name: (
+        lambda tracefs, disks: _first(partial(blk_tracer.why_not, tracefs), disks),
+        blk_tracer.REMEDY,
     ),
-    Known(blk_tracer.BlkTracer.name, blk_tracer.why_not, True, blk_tracer.REMEDY),
-    Known(perf.Perf.name, lambda _tracefs, _disk: perf.probe(), False, perf.REMEDY),
-    Known(bpftrace.Bpftrace.name, lambda _tracefs, _disk: bpftrace.probe(), False, bpftrace.REMEDY),
-)
-NAMES = tuple(known.name for known in KNOWN)
+    perf.Perf.name: (lambda *_: perf.probe(), perf.REMEDY),
+    bpftrace.Bpftrace.name: (lambda *_: bpftrace.probe(), bpftrace.REMEDY),
+}
+"""The sources, the best first: why one does not work here, and what to do about it."""
+NAMES = tuple(KNOWN)
 
 
 @dataclass(frozen=True)
@@ -83,14 +73,14 @@ def choose(given: str | None, *, tracefs: Path, disks: Sequence[Path] = ()) -> C
     if given is not None and given not in NAMES:
         raise UsageError(f"--source {given}: known are {', '.join(NAMES)}", hint="choose one")
     refused: dict[str, str] = {}
-    wanted = [known for known in KNOWN if given in (None, known.name)]
-    for known in wanted:
-        reason = known.first_reason(tracefs, disks)
+    for name in NAMES if given is None else [given]:
+        reason = KNOWN[name][0](tracefs, disks)
         if reason is None:
-            return Choice(known.name, refused)
-        refused[known.name] = reason
+            return Choice(name, refused)
+        refused[name] = reason
     reasons = "; ".join(f"{name}: {why}" for name, why in refused.items())
-    raise TracekitError(f"block events cannot be captured: {reasons}", hint=wanted[0].remedy)
+    hint = KNOWN[given or NAMES[0]][1]
+    raise TracekitError(f"block events cannot be captured: {reasons}", hint=hint)
 
 
 FIELDS = {"read": 0, "write": 4, "discard": 11, "flush": 15}
@@ -103,6 +93,7 @@ WHY_OFF = "the kernel does not count its requests: queue/iostats is 0"
 WHY_COMMANDS = "the kernel counts commands to it as well: queue/iostats_passthrough is 1"
 WHY_GONE = "it went away, and its counters with it"
 WHY_OLD = "the kernel, before 4.18, counts discards as writes"
+USELESS = (("iostats", "0", WHY_OFF), ("iostats_passthrough", "1", WHY_COMMANDS))
 
 
 @dataclass(frozen=True)
@@ -123,10 +114,10 @@ def read_all(disks: Sequence[Path]) -> list[CountersRead | str]:
 
 
 def _read(disk: Path) -> CountersRead | str:
-    if _setting(disk / "queue/iostats") == "0":
-        return WHY_OFF
-    if _setting(disk / "queue/iostats_passthrough") == "1":
-        return WHY_COMMANDS
+    for name, useless, why in USELESS:
+        with suppress(OSError):
+            if read_setting(disk / "queue" / name) == useless:
+                return why
     try:
         identity = disk.stat().st_ino
         before_ns = time.monotonic_ns()
@@ -138,35 +129,27 @@ def _read(disk: Path) -> CountersRead | str:
     if len(values) <= FIELDS["discard"]:
         return WHY_OLD
     completed = {name: values[at] for name, at in FIELDS.items() if at < len(values)}
+    in_flight = values[IN_FLIGHT]
     reading = Reading(
-        before_ns=before_ns, after_ns=after_ns, in_flight=values[IN_FLIGHT], completed=completed
+        before_ns=before_ns, after_ns=after_ns, in_flight=in_flight, completed=completed
     )
     return CountersRead(reading, identity)
-
-
-def _setting(file: Path) -> str | None:
-    try:
-        return read_setting(file)
-    except OSError:
-        return None
 
 
 def counters_of(
     disks: Sequence[Path], *, begin: Sequence[CountersRead | str], end: Sequence[CountersRead | str]
 ) -> list[DiskCounters]:
     """Return `counters` of layout.json: of each disk both readings, or why there are none."""
-    return [
-        _pair(disk.name, first, last) for disk, first, last in zip(disks, begin, end, strict=True)
-    ]
-
-
-def _pair(device: str, begin: CountersRead | str, end: CountersRead | str) -> DiskCounters:
-    if isinstance(begin, str) or isinstance(end, str):
-        why_not = begin if isinstance(begin, str) else str(end)
-        return DiskCounters(device=device, why_not=why_not)
-    if begin.identity != end.identity:
-        return DiskCounters(device=device, why_not=WHY_GONE)
-    return DiskCounters(device=device, begin=begin.reading, end=end.reading)
+    found = []
+    for disk, first, last in zip(disks, begin, end, strict=True):
+        if isinstance(first, str) or isinstance(last, str):
+            why_not = first if isinstance(first, str) else str(last)
+            found.append(DiskCounters(device=disk.name, why_not=why_not))
+        elif first.identity != last.identity:
+            found.append(DiskCounters(device=disk.name, why_not=WHY_GONE))
+        else:
+            found.append(DiskCounters(device=disk.name, begin=first.reading, end=last.reading))
+    return found
 
 
 @dataclass(frozen=True)
@@ -229,7 +212,9 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         settings.leave(part)
         with settings.holding(*held_by_probes([f"/dev/{disk.name}" for disk in disks])):
             choice = choose(options.source, tracefs=tracefs, disks=disks)
-        untraced_s = _untraced(options)
+        untraced_s = None
+        if options.runs_untraced:
+            untraced_s = run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
         source = _source(choice.name, disks, part, settings=settings, options=options)
         mounts = read_mounts()
         layout = read_layout(disks, mounts)
@@ -238,46 +223,35 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
             recorded, ran, counters = _record(source, settings, options, stop, disks=disks)
             duration_s = time.monotonic() - started_s
         layout = read_again(layout, disks, mounts=[*mounts, *read_mounts()])
-        notes.extend(_gone(devices, disks))
+        notes += [
+            f"{device} went away during the capture: its layout is that of before"
+            for device, disk in zip(devices, disks, strict=True)
+            if not disk.is_dir()
+        ]
         overhead = _overhead(ran, untraced_s)
         layout["counters"] = to_builtins(counters)
         summary = CaptureSummary(
             source=source.name, command=list(options.command), overhead=overhead or UNSET
         )
-        kept = recorded.write(
-            CaptureFolder(part, output.name, layout, summary, compress=options.compress)
-        )
+        folder = CaptureFolder(part, output.name, layout, summary, compress=options.compress)
+        kept = recorded.write(folder)
     status = ran.exit_status if ran else None
     said = (*notes, *choice.notes)
     return Captured(kept, duration_s, status, stop.name, said, source.name, overhead)
-
-
-def _gone(devices: Sequence[str], disks: Sequence[Path]) -> list[str]:
-    return [
-        f"{device} went away during the capture: its layout is that of before"
-        for device, disk in zip(devices, disks, strict=True)
-        if not disk.is_dir()
-    ]
-
-
-def _untraced(options: CaptureOptions) -> float | None:
-    if not options.runs_untraced:
-        return None
-    return run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
 
 
 def _source(
     name: str, disks: Sequence[Path], spool: Path, *, settings: Settings, options: CaptureOptions
 ) -> Source:
     size = options.buffer_kib
-    if name == Perf.name:
-        return Perf(disks, spool, buffer_kib=size)
-    if name == Bpftrace.name:
-        return Bpftrace(disks, spool, buffer_kib=size)
-    if name == Blktrace.name:
-        return Blktrace(disks, spool, settings=settings, buffer_kib=size)
+    if name == perf.Perf.name:
+        return perf.Perf(disks, spool, buffer_kib=size)
+    if name == bpftrace.Bpftrace.name:
+        return bpftrace.Bpftrace(disks, spool, buffer_kib=size)
+    if name == blktrace.Blktrace.name:
+        return blktrace.Blktrace(disks, spool, settings=settings, buffer_kib=size)
     tracefs = tracefs_folder()
-    return BlkTracer(disks, spool, settings=settings, tracefs=tracefs, buffer_kib=size)
+    return blk_tracer.BlkTracer(disks, spool, settings=settings, tracefs=tracefs, buffer_kib=size)
 
 
 def _overhead(ran: Ran | None, untraced_s: float | None) -> dict[str, Any] | None:
@@ -327,12 +301,9 @@ def _record(
         begin = read_all(disks)
         ran = None
         if options.command:
+            ours = options.is_stdout_ours
             ran = run(
-                options.command,
-                stop,
-                is_stdout_ours=options.is_stdout_ours,
-                each=drain,
-                pause_s=options.poll_s,
+                options.command, stop, is_stdout_ours=ours, each=drain, pause_s=options.poll_s
             )
         else:
             _drain_until_done(drain, options, stop)
@@ -345,9 +316,9 @@ def _record(
 
 
 def _drain_until_done(drain: Callable[[], None], options: CaptureOptions, stop: Stop) -> None:
-    end_s = time.monotonic() + options.duration_s if options.duration_s else None
+    end_s = time.monotonic() + options.duration_s if options.duration_s else math.inf
     while not stop.signals:
         drain()
-        if end_s is not None and time.monotonic() >= end_s:
+        if time.monotonic() >= end_s:
             return
         time.sleep(options.poll_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -74,42 +75,50 @@ STOP_S = 120.0
 
 
 class Program:
-    """One run of it; it answers a line on stdout when it has begun to record."""
+    """One run of a program that records; its own messages go to the file `log`."""
 
     def __init__(self, name: str, log: Path, *, remedy: str, noise: str = "") -> None:
-        """Prepare to run `name`, whose complaints go to the file `log`; `noise` marks vain ones."""
-        self._name = name
-        self._log = log
-        self._remedy = remedy
-        self._noise = noise
+        """Prepare to run `name`; a line of its log that matches `noise` gives no reason."""
+        self._name, self._log, self._remedy, self._noise = name, log, remedy, noise
         self._running: subprocess.Popen[bytes] | None = None
 
-    def start(self, command: Sequence[str], *, variables: Mapping[str, str] | None = None) -> None:
-        """Start it and wait for its answer; raise TracekitError when it ends instead."""
+    def launch(
+        self,
+        command: Sequence[str],
+        *,
+        pipes: bool = False,
+        variables: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start it, with pipes as its input and output or else without an input."""
         with self._log.open("wb") as log:
             self._running = subprocess.Popen(
                 command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if pipes else log,
                 stderr=log,
                 env={**os.environ, **(variables or {})},
                 process_group=0,
             )
-        question = pipe_of(self._running.stdin)
+        return self._running
+
+    def start(self, command: Sequence[str], *, variables: Mapping[str, str] | None = None) -> None:
+        """Start it and wait until it answers a line; raise TracekitError when it ends instead."""
+        running = self.launch(command, pipes=True, variables=variables)
+        question = pipe_of(running.stdin)
         try:
             question.write(b"\n")
             question.flush()
-            has_begun = bool(pipe_of(self._running.stdout).readline())
+            has_begun = bool(pipe_of(running.stdout).readline())
         except BrokenPipeError:
             has_begun = False
         if not has_begun:
             raise self.failure(f"{self._name} did not begin")
 
-    def check(self) -> int:
-        """Return its process number; raise TracekitError when it does not run."""
+    def check(self) -> subprocess.Popen[bytes]:
+        """Return its process; raise TracekitError when it does not run."""
         if self._running is None or self._running.poll() is not None:
             raise self.failure(f"{self._name} ended by itself")
-        return self._running.pid
+        return self._running
 
     def stop(self) -> None:
         """End its input and wait until it has written the rest."""
@@ -136,31 +145,39 @@ class Program:
             if pipe is not None and not pipe.closed:
                 pipe.close()
 
+    def messages(self) -> str:
+        """Return what it said of itself so far."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
     def failure(self, what: str) -> TracekitError:
         """Return the error that says what went wrong, with the program's own first words."""
-        log = self._log.read_text(errors="replace") if self._log.exists() else ""
-        reason = first_line(log, noise=self._noise)
-        if os.statvfs(self._log.parent).f_bavail > 0:
-            return TracekitError(f"{what}: {reason}", hint=self._remedy)
-        return TracekitError(
-            f"{what}: no space is left on the file system of {self._log.parent.parent}",
-            hint="free some space, or choose an --output on another file system",
-        )
+        folder = self._log.parent
+        if os.statvfs(folder).f_bavail == 0:
+            return TracekitError(
+                f"{what}: no space is left on the file system of {folder.parent}",
+                hint="free some space, or choose an --output on another file system",
+            )
+        status = self._running.poll() if self._running else None
+        killed = f"by {signal.Signals(-status).name}" if status and status < 0 else NO_REASON
+        reason = first_line(self.messages(), noise=self._noise, otherwise=killed)
+        return TracekitError(f"{what}: {reason}", hint=self._remedy)
 
 
 class ProgramSource:
-    """A source whose program writes what it records into a file by itself."""
+    """A source whose program writes what it records by itself."""
 
-    def __init__(self, program: Program, data: Path, *, buffer_kib: int) -> None:
-        self._program, self._data, self._buffer_kib = program, data, buffer_kib
+    def __init__(self, program: Program, data: Path) -> None:
+        self._program, self._data = program, data
         self._seen_bytes = 0
 
     def drain(self) -> int:
         """Return the bytes that the program wrote since the last call."""
         self._program.check()
-        before = self._seen_bytes
-        self._seen_bytes = self._data.stat().st_size if self._data.exists() else 0
-        return self._seen_bytes - before
+        before, self._seen_bytes = self._seen_bytes, self._written_bytes()
+        return max(self._seen_bytes - before, 0)
+
+    def _written_bytes(self) -> int:
+        return self._data.stat().st_size if self._data.exists() else 0
 
     def close(self) -> None:
         """End the program, whatever state it is in; its events in the kernel go with it."""
@@ -231,8 +248,34 @@ def pipe_of(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-def first_line(text: str, *, noise: str = "") -> str:
-    """Return the first line that says something, and not `noise` if that is given."""
-    lines = [line.strip() for line in text.splitlines()]
-    found = (line for line in lines if line and not (noise and noise in line))
-    return next(found, "it gave no reason")
+NO_REASON = "it gave no reason"
+
+
+def first_line(text: str, *, noise: str = "", otherwise: str = NO_REASON) -> str:
+    """Return the first line that says something, and does not match `noise` if that is given."""
+    lines = (line.strip() for line in text.splitlines())
+    return next(
+        (line for line in lines if line and not (noise and re.search(noise, line))), otherwise
+    )
+
+
+def failed_try(command: Sequence[str], *, within_s: float, noise: str = "") -> str | None:
+    """Run a command that tries a program out; return why it fails, or None."""
+    name = command[0]
+    if shutil.which(name) is None:
+        return f"{name} is not installed"
+    try:
+        ran = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+            check=False,
+        )
+    except OSError as error:
+        return f"{name}: {error}"
+    except subprocess.TimeoutExpired:
+        return f"{name} did not end within {within_s:.0f} s"
+    return first_line(ran.stderr, noise=noise) if ran.returncode else None
