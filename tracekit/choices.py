@@ -26,6 +26,11 @@ Rounding = Literal["floor", "nearest", "ceiling"]
 MoveBy = Literal["latency", "bandwidth"]
 CaptureSource = Literal["blktrace", "tracefs-blk", "perf", "bpftrace"]
 Compression = Literal["none", "xz", "zstd"]
+ImportFormat = Literal[
+    "blkparse", "blk", "perf", "ftrace", "octf", "vscsi1", "vscsi2", "oracleGeneral", "blkreplay",
+    "msr", "spc", "alibaba", "tencent", "systor", "fiu", "mqsim", "disksim", "arc", "fio2", "fio3",
+    "biosnoop",
+]  # fmt: skip
 ExportFormat = Literal["blkparse", "fio", "msr", "oracleGeneral"]
 GenerateFormat = Literal["trace", "plan", "fio"]
 ResultFormat = Literal["table", "csv", "json", "parquet"]

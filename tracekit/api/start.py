@@ -29,6 +29,7 @@ from tracekit.choices import (
     Direct,
     Engine,
     GenerateFormat,
+    ImportFormat,
     RunReplay,
     check_choice,
 )
@@ -104,7 +105,7 @@ def read(
     source: Sources,
     output: PathLike | None = None,
     *,
-    format: str | None = None,  # noqa: A002 - the word of the option
+    format: ImportFormat | None = None,  # noqa: A002 - the word of the option
     columns: str | None = None,
     regex: str | None = None,
     blkparse_format: str | None = None,

@@ -6,32 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec import to_builtins
+from numpy.typing import NDArray
 
+from tracekit.classify import hotness, regions
 from tracekit.classify.evidence import Survey, survey
-from tracekit.classify.hotness import (
-    DEFAULT_BUDGET_BYTES,
-    RULE,
-    TEMPERATURES,
-    BlockCounts,
-    TemperatureRule,
-    Temperatures,
-    Windows,
-    choose_windows,
-    count_blocks,
-    write_blocks,
-    write_working_set,
-)
+from tracekit.classify.hotness import BlockCounts, TemperatureRule, Temperatures, Windows
 from tracekit.classify.infer import Guess, complete_layout
-from tracekit.classify.regions import (
-    OnRows,
-    Override,
-    apply_overrides,
-    ignore_rows,
-    original_layout,
-    read_layout_file,
-    release_memory,
-)
+from tracekit.classify.regions import OnRows, Override, apply_overrides
 from tracekit.classify.roles import RoleCounts, assign_roles, classify_warnings, replace_notes
 from tracekit.errors import UsageError
 from tracekit.layout import check_regions
@@ -49,7 +32,7 @@ class ClassifyOptions:
     overrides: tuple[Override, ...] = ()
     rule: TemperatureRule = field(default_factory=TemperatureRule)
     window_ns: int | None = None  # of the working set; None chooses
-    budget_bytes: int = DEFAULT_BUDGET_BYTES  # of the tables of blocks
+    budget_bytes: int = hotness.DEFAULT_BUDGET_BYTES  # of the tables of blocks
 
 
 def window_from_seconds(seconds: float | None) -> int | None:
@@ -62,7 +45,7 @@ def window_from_seconds(seconds: float | None) -> int | None:
 
 
 def classify(
-    folder: TraceFolder, options: ClassifyOptions, *, on_rows: OnRows = ignore_rows
+    folder: TraceFolder, options: ClassifyOptions, *, on_rows: OnRows = regions.ignore_rows
 ) -> dict[str, Any]:
     """Write roles, `blocks` and `working_set` into the folder.
 
@@ -72,18 +55,18 @@ def classify(
     requests = folder.require("requests", made_by="parse")
     found = survey(requests, on_rows=on_rows)
     devices = list(found.end_sectors)
-    windows = choose_windows(found.latest_ns, options.window_ns)
+    windows = hotness.choose_windows(found.latest_ns, options.window_ns)
     guess = _layout(folder, options, found, on_rows)
     roles = assign_roles(requests, guess.entries, devices=devices, on_rows=on_rows)
-    release_memory()
-    counts = count_blocks(
+    regions.release_memory()
+    counts = hotness.count_blocks(
         requests, devices, windows=windows, budget_bytes=options.budget_bytes, on_rows=on_rows
     )
     with counts.spill:
-        temperatures = write_blocks(
+        temperatures = hotness.write_blocks(
             folder.table("blocks"), counts, devices=devices, rule=options.rule
         )
-    write_working_set(folder.table("working_set"), counts, windows=windows)
+    hotness.write_working_set(folder.table("working_set"), counts, windows=windows)
     changes = {
         "layout": guess.entries,
         "classification": _classification(roles),
@@ -101,10 +84,10 @@ def classify(
 def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_rows: OnRows) -> Guess:
     """Return the layout with all roles: what was given, then the options, then guesses."""
     if options.layout_file is None:
-        entries = original_layout(folder.info)
+        entries = regions.original_layout(folder.info)
         check_regions(entries, f"{folder.path}/trace.json, layout")
     else:
-        entries = read_layout_file(options.layout_file, folder.info.devices)
+        entries = regions.read_layout_file(options.layout_file, folder.info.devices)
     # Partitions that only remap records name are entries once they have been found.
     remapped = {name for _, name in found.partitions} - {entry.partition for entry in entries}
     later = [override for override in options.overrides if override.name in remapped]
@@ -129,22 +112,23 @@ def _classification(roles: RoleCounts) -> dict[str, Any]:
 
 
 def _hotness(
-    options: ClassifyOptions, counts: BlockCounts, windows: Windows, temperatures: Temperatures
+    options: ClassifyOptions, counts: BlockCounts, windows: Windows, found: Temperatures
 ) -> dict[str, Any]:
+    def by_name(cells: NDArray[np.int64]) -> dict[str, int]:
+        return dict(zip(hotness.TEMPERATURES, cells.tolist(), strict=True))
+
     by_role = {
-        role: {
-            "sectors": int(temperatures.sectors[code]),
-            "blocks": dict(zip(TEMPERATURES, temperatures.blocks[code].tolist(), strict=True)),
-            "touches": dict(zip(TEMPERATURES, temperatures.touches[code].tolist(), strict=True)),
-        }
-        for code, role in enumerate(ROLES)
-        if temperatures.blocks[code].any()
+        role: {"sectors": sectors, "blocks": by_name(blocks), "touches": by_name(touches)}
+        for role, sectors, blocks, touches in zip(
+            ROLES, found.sectors.tolist(), found.blocks, found.touches, strict=True
+        )
+        if blocks.any()
     }
     return {
-        "rule": RULE,
+        "rule": hotness.RULE,
         "hot_traffic_ratio": options.rule.hot_traffic_ratio,
         "hot_factor": options.rule.hot_factor,
-        "hot_min_touches": temperatures.hot_min_touches,
+        "hot_min_touches": found.hot_min_touches,
         "warm_min_touches": 2,
         "blocks": counts.histogram.blocks,
         "touches": counts.histogram.touches,

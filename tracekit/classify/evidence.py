@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.arrow import codes, flags, ints, open_table
+from tracekit.arrow import codes, flags, ints, open_table, texts
 from tracekit.classify.regions import (
-    DeviceMap,
+    LayoutMap,
     OnRows,
     batches,
     first_event_ns,
@@ -28,16 +28,8 @@ from tracekit.metadata import Region
 from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 
 COLUMNS = (
-    "device",
-    "sector",
-    "length_bytes",
-    "operation",
-    "is_sync",
-    "is_meta",
-    "is_fua",
-    "is_preflush",
-    "process",
-    "partition",
+    *("device", "sector", "length_bytes", "operation", "is_sync", "is_meta", "is_fua"),
+    *("is_preflush", "process", "partition"),
 )
 # Commits of a journal follow each other without a gap; a lost event or two may tear one open.
 RUN_GAP_SECTORS = 2048
@@ -96,40 +88,34 @@ class Evidence:
 
     def add(self, part: Part) -> None:
         """Add the requests of one batch."""
-
-        def count(mask: NDArray[np.bool_]) -> int:
-            return int(np.count_nonzero(mask))
-
-        is_write = part.operation == WRITE
-        is_data = is_write | (part.operation == READ)
-        is_paged = (part.sector * SECTOR_BYTES % PAGE_BYTES == 0) & (
-            part.end * SECTOR_BYTES % PAGE_BYTES == 0
-        )
-        is_jbd2 = is_write & (part.process == JBD2)
-        self.reads += count(part.operation == READ)
-        self.writes += count(is_write)
-        self.synchronous += count(is_write & part.is_sync)
-        self.meta += count(is_data & part.is_meta)
-        self.barriers += count(is_write & part.is_barrier)
-        self.pages += count(is_data & is_paged)
-        self.named += count(is_data & (part.process != ANONYMOUS))
-        self.jbd2_writes += count(is_jbd2)
-        self.jbd2_barriers += count(is_jbd2 & part.is_barrier)
-        self.swapper_writes += count(is_write & (part.process == SWAPPER))
-        self.journaler_writes += count(is_write & (part.process == JOURNALER))
+        is_read, is_write = part.operation == READ, part.operation == WRITE
+        is_data, is_jbd2 = is_read | is_write, is_write & (part.process == JBD2)
+        is_paged = ((part.sector | part.end) & (PAGE_BYTES // SECTOR_BYTES - 1)) == 0
+        marks = {
+            "reads": is_read,
+            "writes": is_write,
+            "synchronous": is_write & part.is_sync,
+            "meta": is_data & part.is_meta,
+            "barriers": is_write & part.is_barrier,
+            "pages": is_data & is_paged,
+            "named": is_data & (part.process != ANONYMOUS),
+            "jbd2_writes": is_jbd2,
+            "jbd2_barriers": is_jbd2 & part.is_barrier,
+            "swapper_writes": is_write & (part.process == SWAPPER),
+            "journaler_writes": is_write & (part.process == JOURNALER),
+        }
+        for name, mark in marks.items():
+            setattr(self, name, getattr(self, name) + int(np.count_nonzero(mark)))
         self.first_sector = min(self.first_sector, int(part.sector.min()))
         self.end_sector = max(self.end_sector, int(part.end.max()))
-        self._follow(part.take(np.flatnonzero(is_write)))
+        writes = part.take(np.flatnonzero(is_write))
+        if len(writes.sector):
+            previous = np.concatenate(([self.last_end], writes.end[:-1]))
+            self.sequential += int(np.count_nonzero(writes.sector == previous))
+            self.last_end = int(writes.end[-1])
         runs = commit_runs(part.take(np.flatnonzero(is_jbd2)))
         known = runs if self.commit_runs is None else np.concatenate((self.commit_runs, runs))
         self.commit_runs = coalesce(known)
-
-    def _follow(self, writes: Part) -> None:
-        if not len(writes.sector):
-            return
-        previous = np.concatenate(([self.last_end], writes.end[:-1]))
-        self.sequential += int(np.count_nonzero(writes.sector == previous))
-        self.last_end = int(writes.end[-1])
 
 
 def commit_runs(writes: Part) -> NDArray[np.int64]:
@@ -162,28 +148,19 @@ class _Regions:
     """Numbers the regions of a batch's rows."""
 
     def __init__(self, entries: list[Region], devices: list[str]) -> None:
-        self._devices = {name: code for code, name in enumerate(devices)}
         self._names = devices
+        self._layout = LayoutMap(entries, devices)
         self._partitions: dict[str | None, int] = {None: 0}
-        self._maps = [
-            DeviceMap([(i, entry) for i, entry in enumerate(entries) if entry.device == name])
-            for name in devices
-        ]
 
     def number(self, batch: Any) -> NDArray[np.int64]:
         """Return a number for each row's region: below 0 for layout entries, else from 0."""
-        device = codes(batch.column("device"), lambda name: self._devices.get(name or "", 0))
+        device = self._layout.devices(batch)
         partition = codes(
             batch.column("partition"),
             lambda name: self._partitions.setdefault(name, len(self._partitions)),
         )
-        sector = ints(batch.column("sector"))
-        number = device << PARTITION_SHIFT | partition
-        for code in np.unique(device):
-            rows = np.flatnonzero(device == code)
-            entry = self._maps[code].entry_at(sector[rows])
-            number[rows] = np.where(entry < 0, number[rows], -1 - entry)
-        return np.asarray(number, np.int64)
+        entry = self._layout.entries(device, ints(batch.column("sector")))
+        return np.where(entry < 0, device << PARTITION_SHIFT | partition, -1 - entry)
 
     def key(self, number: int) -> Key:
         """Return what a number stands for."""
@@ -267,27 +244,15 @@ def survey(requests: Path, *, on_rows: OnRows = ignore_rows) -> Survey:
 def _look(result: Survey, batch: Any) -> None:
     result.rows += batch.num_rows
     result.latest_ns = max(result.latest_ns, int(first_event_ns(batch).max()))
-    result.has_jbd2 |= any(
-        process_kind(name) == JBD2 for name in batch.column("process").unique().to_pylist()
-    )
-    names: list[str] = batch.column("device").unique().to_pylist()
-    number = {name: place for place, name in enumerate(names)}
-    device = codes(batch.column("device"), lambda name: number.get(name or "", 0))
+    result.has_jbd2 |= bool((codes(batch.column("process"), process_kind) == JBD2).any())
     length = ints(batch.column("length_bytes"))
     end = ints(batch.column("sector")) + (length + SECTOR_BYTES - 1) // SECTOR_BYTES
-    ends = np.zeros(len(names), np.int64)
-    np.maximum.at(ends, device, end)
-    for name, reached in zip(names, ends.tolist(), strict=True):
-        result.end_sectors[name] = max(result.end_sectors.get(name, 0), reached)
-    _pair(result, batch, names, device)
-
-
-def _pair(result: Survey, batch: Any, names: list[str], device: Any) -> None:
-    """Note which partitions occur on which device."""
-    found: list[str | None] = batch.column("partition").unique().to_pylist()
-    number = {name: place for place, name in enumerate(found)}
-    partition = codes(batch.column("partition"), lambda name: number.get(name, 0))
-    for pair in np.unique(device * len(found) + partition).tolist():
-        name = found[pair % len(found)]
-        if name is not None:
-            result.partitions.add((names[pair // len(found)], name))
+    names, device = texts(batch.column("device"))
+    partitions, partition = texts(batch.column("partition"))
+    for code in np.flatnonzero(np.bincount(device)).tolist():
+        of_device = device == code
+        reached = max(result.end_sectors.get(names[code], 0), int(end[of_device].max()))
+        result.end_sectors[names[code]] = reached
+        found = np.unique(partition[of_device]).tolist()
+        known = (partitions[place] for place in found if place < len(partitions))
+        result.partitions.update((names[code], name) for name in known)

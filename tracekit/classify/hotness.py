@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,18 +60,17 @@ class TouchHistogram:
     """How many blocks were touched how often; small, since n counts need n squared touches."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, int] = {}
+        self._blocks = Counter[int]()
 
     def add(self, touches: NDArray[np.uint64]) -> None:
         """Add the touches of some blocks."""
         values, blocks = np.unique(touches, return_counts=True)
-        for value, count in zip(values.tolist(), blocks.tolist(), strict=True):
-            self._blocks[value] = self._blocks.get(value, 0) + count
+        self._blocks.update(dict(zip(values.tolist(), blocks.tolist(), strict=True)))
 
     @property
     def blocks(self) -> int:
         """The number of blocks."""
-        return sum(self._blocks.values())
+        return self._blocks.total()
 
     @property
     def touches(self) -> int:
@@ -107,6 +108,7 @@ MAX_WINDOWS = 1_000_000
 FILL_RATIO = 0.7
 MAX_PIECES = 64
 OPERATION_CODES = {"read": native.READ, "write": native.WRITE}
+ROLE_CODES = {role: code for code, role in enumerate(ROLES)}
 
 
 @dataclass(frozen=True)
@@ -210,21 +212,16 @@ def _scan(kernel: native.Hotness, requests: Path, devices: list[str], on_rows: O
 
 
 def _columns(batch: Any, device_code: dict[str, int]) -> native.Requests:
-    def operation(name: str | None) -> int:
-        return OPERATION_CODES.get(name or "", native.IGNORED)
-
-    def role(name: str | None) -> int:
-        return ROLES.index(name or "unknown")
+    def numbered(name: str, code_of: Mapping[str, int], other: int) -> NDArray[np.int64]:
+        return codes(batch.column(name), lambda text: code_of.get(text or "", other))
 
     return native.Requests(
         sector=ints(batch.column("sector")),
         length_bytes=ints(batch.column("length_bytes")),
         time_ns=first_event_ns(batch),
-        device=codes(batch.column("device"), lambda name: device_code.get(name or "", 0)).astype(
-            np.uint16
-        ),
-        operation=codes(batch.column("operation"), operation).astype(np.uint8),
-        role=codes(batch.column("role"), role).astype(np.uint8),
+        device=numbered("device", device_code, 0).astype(np.uint16),
+        operation=numbered("operation", OPERATION_CODES, native.IGNORED).astype(np.uint8),
+        role=numbered("role", ROLE_CODES, ROLE_CODES["unknown"]).astype(np.uint8),
     )
 
 
@@ -239,9 +236,8 @@ def _cut(
             "the memory budget for hotness is too small for the blocks of one request",
             hint="give a larger --memory",
         )
-    firsts = [first_key, *cuts]
-    lasts = [*(key - 1 for key in cuts), last_key]
-    return list(zip(firsts, lasts, strict=True))
+    edges = [first_key, *cuts, last_key + 1]
+    return [(first, end - 1) for first, end in pairwise(edges)]
 
 
 def _collect(kernel: native.Hotness, counts: BlockCounts) -> None:
@@ -271,13 +267,10 @@ def write_blocks(
     path: Path, counts: BlockCounts, *, devices: list[str], rule: TemperatureRule
 ) -> Temperatures:
     """Write one row a block, by device and block, and return what each temperature came to."""
-    shape = (len(ROLES), len(TEMPERATURES))
-    result = Temperatures(
-        counts.histogram.hot_min_touches(rule),
-        np.zeros(shape, np.int64),
-        np.zeros(shape, np.int64),
-        np.zeros(len(ROLES), np.int64),
-    )
+    cells = np.zeros((2, len(ROLES), len(TEMPERATURES)), np.int64)
+    sectors = np.zeros(len(ROLES), np.int64)
+    hot_min_touches = counts.histogram.hot_min_touches(rule)
+    result = Temperatures(hot_min_touches, cells[0], cells[1], sectors)
     write_batches(path, _block_batches(counts, devices, result), schema=BLOCKS)
     return result
 
@@ -288,28 +281,15 @@ def _block_batches(counts: BlockCounts, devices: list[str], result: Temperatures
         touches = records["reads"].astype("u8") + records["writes"]
         temperature = temperature_codes(touches, result.hot_min_touches)
         _tally(result, records, touches, temperature)
-        yield _block_batch(records, touches / all_touches, temperature, devices)
-
-
-def _block_batch(
-    records: NDArray[np.void],
-    traffic_ratio: NDArray[np.float64],
-    temperature: NDArray[np.int8],
-    devices: list[str],
-) -> Any:
-    columns = {
-        "device": text_column(records["device"], devices),
-        "role": text_column(records["role"], ROLES),
-        "temperature": text_column(temperature, TEMPERATURES),
-        "traffic_ratio": number_column(traffic_ratio, pa.float64()),
-    }
-    arrays = [
-        columns[field.name]
-        if field.name in columns
-        else number_column(records[field.name], field.type)
-        for field in BLOCKS
-    ]
-    return pa.record_batch(arrays, schema=BLOCKS)
+        columns = {
+            "device": text_column(records["device"], devices),
+            "role": text_column(records["role"], ROLES),
+            "temperature": text_column(temperature, TEMPERATURES),
+            "traffic_ratio": number_column(touches / all_touches, pa.float64()),
+        }
+        others = [field for field in BLOCKS if field.name not in columns]
+        columns |= {field.name: number_column(records[field.name], field.type) for field in others}
+        yield pa.record_batch([columns[name] for name in BLOCKS.names], schema=BLOCKS)
 
 
 def _tally(
@@ -319,8 +299,7 @@ def _tally(
     temperature: NDArray[np.int8],
 ) -> None:
     role = records["role"].astype(np.int64)
-    cell = role * len(TEMPERATURES) + temperature
-    shape = result.blocks.shape
+    cell, shape = role * len(TEMPERATURES) + temperature, result.blocks.shape
     # Sums of weights are doubles, exact here: a batch's touches stay far below 2^53.
     result.blocks[:] += np.bincount(cell, minlength=result.blocks.size).reshape(shape)
     weighted = np.bincount(cell, weights=touches, minlength=result.blocks.size)

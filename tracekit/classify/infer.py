@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tracekit.arrow import codes, ints
 from tracekit.classify.evidence import JBD2, OPERATIONS, Evidence, Key, Survey, gather, process_kind
 from tracekit.classify.regions import OnRows, batches, decided, found_entry, ignore_rows
-from tracekit.metadata import Inference, Region
+from tracekit.metadata import Inference, Region, inferences_of
 from tracekit.units import SECTOR_BYTES
 
 # A region in which hardly anything else happens; a checkpoint writes the journal's superblock too.
@@ -251,13 +251,12 @@ def _place(
     if isinstance(place, int):
         return place
     if partition is not None:
-        entry = found_entry(
-            place, partition, first_sector=found.first_sector, end_sector=found.end_sector
-        )
+        first, end = found.first_sector, found.end_sector
+        entry = found_entry(place, partition, first_sector=first, end_sector=end)
         result.entries.append(replace(entry, partition=partition))
     elif place not in mapped:
-        entry = found_entry(place, place, first_sector=0, end_sector=survey.end_sectors[place])
-        result.entries.append(entry)
+        end = survey.end_sectors[place]
+        result.entries.append(found_entry(place, place, first_sector=0, end_sector=end))
     else:
         return None
     return len(result.entries) - 1
@@ -267,62 +266,35 @@ def _judge(result: Guess, place: int, decision: Decision) -> None:
     """Give the entry its role, unless the decision is `unknown`."""
     if decision.role == "unknown":
         return
-    entry = result.entries[place]
-    evidence = f"inferred: {decision.evidence}"
-    result.entries[place] = decided(
-        entry, decision.role, evidence=evidence, confidence=decision.confidence
-    )
-    result.inferences.append(
-        _inference(entry, decision.role, decision.evidence, decision.confidence)
-    )
-
-
-def _inference(entry: Region, role: str, evidence: str, confidence: str) -> Inference:
-    return Inference(
-        what=f"role of {entry.name or entry.partition}",
-        value=role,
-        evidence=f"{evidence} (confidence: {confidence})",
-        stage="classify",
-    )
+    entry, role, why, confidence = result.entries[place], *astuple(decision)
+    evidence = f"inferred: {why}"
+    result.entries[place] = decided(entry, role, evidence=evidence, confidence=confidence)
+    what = f"role of {entry.name or entry.partition}"
+    found = [(what, role, f"{why} (confidence: {confidence})")]
+    result.inferences += inferences_of(found, stage="classify")
 
 
 def _find_journals(
     result: Guess, requests: Path, evidence: dict[Key, Evidence], on_rows: OnRows
 ) -> None:
     extents: list[Extent] = []
-    for entry, found in _file_systems(result.entries, evidence):
-        extents += candidates(entry.device, found)
+    for index, entry in enumerate(result.entries):
+        found = evidence.get((index, None)) or evidence.get((entry.device, entry.partition))
+        if entry.role == "fs" and found is not None:
+            extents += candidates(entry.device, found)
     if not extents:
         return
     check(requests, extents, on_rows=on_rows)
     for extent in extents:
-        if extent.is_journal:
-            _add_journal(result, extent)
-
-
-def _file_systems(
-    entries: list[Region], evidence: dict[Key, Evidence]
-) -> list[tuple[Region, Evidence]]:
-    """Return the regions that hold a file system, with their evidence."""
-    pairs = []
-    for index, entry in enumerate(entries):
-        found = evidence.get((index, None)) or evidence.get((entry.device, entry.partition))
-        if entry.role == "fs" and found is not None:
-            pairs.append((entry, found))
-    return pairs
-
-
-def _add_journal(result: Guess, extent: Extent) -> None:
-    name = f"journal at {extent.device}:{extent.first_sector}"
-    result.entries.append(
-        found_entry(
-            extent.device, name, first_sector=extent.first_sector, end_sector=extent.end_sector
+        if not extent.is_journal:
+            continue
+        device, first, end = extent.device, extent.first_sector, extent.end_sector
+        name = f"journal at {device}:{first}"
+        result.entries.append(found_entry(device, name, first_sector=first, end_sector=end))
+        decision = Decision(
+            "journal",
+            f"jbd2's commits lie here, inside a file system: {extent.jbd2} requests of jbd2,"
+            f" {extent.others} of others",
+            "high" if extent.others == 0 else "medium",
         )
-    )
-    decision = Decision(
-        "journal",
-        f"jbd2's commits lie here, inside a file system: {extent.jbd2} requests of jbd2,"
-        f" {extent.others} of others",
-        "high" if extent.others == 0 else "medium",
-    )
-    _judge(result, len(result.entries) - 1, decision)
+        _judge(result, len(result.entries) - 1, decision)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,11 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tracekit.arrow import ints, read_batches
+from tracekit.arrow import codes, ints, read_batches
 from tracekit.errors import UsageError
 from tracekit.layout import MOST_SECTORS, read_layout
 from tracekit.metadata import Device, Region, TraceInfo
 from tracekit.tables import ROLES
-
-# What can decide a request's role.
-LAYOUT, OPTION, INFERRED, OUTSIDE, FLUSH, UNDECIDED = range(6)
-EVIDENCE_NAMES = ("layout", "option", "inferred", "outside", "empty_flush", "undecided")
 
 
 @dataclass(frozen=True)
@@ -30,32 +27,44 @@ class Assignment:
     """A place on a device and the role of what happens there."""
 
     role: str
-    evidence: int  # LAYOUT ... UNDECIDED
-    entry: int | None  # index in the layout, None outside of it
+    evidence: str  # layout, option, inferred, outside, empty_flush or undecided
+    entry: int | None = None  # index in the layout, None outside of it
 
 
-class DeviceMap:
-    """The regions of one device; the smallest that holds a sector decides."""
+class LayoutMap:
+    """The layout entry of each sector of each device; of several the smallest."""
 
-    def __init__(self, entries: list[tuple[int, Region]]) -> None:
-        """Take the device's layout entries with their indices in the layout."""
-        # Larger regions first, options last, so that what comes later paints over it.
-        order = sorted(entries, key=lambda item: (_is_option(item[1]), -item[1].sectors, item[0]))
-        edges = {0}
-        for _, entry in order:
-            edges |= {entry.start_sector, entry.start_sector + entry.sectors}
-        self._edges = np.array(sorted(edges), np.int64)
-        self._entry = np.full(len(self._edges), -1, np.int64)
-        for index, entry in order:
-            first, end = np.searchsorted(
-                self._edges, [entry.start_sector, entry.start_sector + entry.sectors]
-            )
-            self._entry[first:end] = index
+    def __init__(self, entries: list[Region], devices: list[str]) -> None:
+        """Take the layout, and the devices in the order of their codes."""
+        self._codes = {name: code for code, name in enumerate(devices)}
+        pairs = list(enumerate(entries))
+        self._maps = [_map([pair for pair in pairs if pair[1].device == name]) for name in devices]
 
-    def entry_at(self, sectors: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the index of each sector's layout entry, -1 outside of all."""
-        place = np.searchsorted(self._edges, sectors, side="right") - 1
-        return np.asarray(np.where(place < 0, -1, self._entry[place]), np.int64)
+    def devices(self, batch: Any) -> NDArray[np.int64]:
+        """Return the code of each row's device."""
+        return codes(batch.column("device"), lambda name: self._codes.get(name or "", 0))
+
+    def entries(self, device: NDArray[np.int64], sector: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the index of the layout entry of each device and sector, -1 outside of all."""
+        found = np.full(len(sector), -1, np.int64)
+        for code in np.flatnonzero(np.bincount(device)):
+            rows = np.flatnonzero(device == code)
+            edges, entry = self._maps[code]
+            place = np.searchsorted(edges, sector[rows], side="right") - 1
+            found[rows] = np.where(place < 0, -1, entry[place])
+        return found
+
+
+def _map(entries: list[tuple[int, Region]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the pieces of a device begin, and the entry of each; -1 of none."""
+    # Larger regions first, options last, so that what comes later paints over it.
+    order = sorted(entries, key=lambda item: (_is_option(item[1]), -item[1].sectors, item[0]))
+    ends = [(entry.start_sector, entry.start_sector + entry.sectors) for _, entry in order]
+    edges = np.unique(np.array([0, *chain.from_iterable(ends)], np.int64))
+    found = np.full(len(edges), -1, np.int64)
+    for (index, _), (first, end) in zip(order, ends, strict=True):
+        found[slice(*np.searchsorted(edges, [first, end]))] = index
+    return edges, found
 
 
 def _is_option(entry: Region) -> bool:
@@ -64,15 +73,13 @@ def _is_option(entry: Region) -> bool:
 
 def entry_region(index: int, entry: Region) -> Assignment:
     """Return the region of a layout entry; one without a role is undecided."""
-    role = entry.role
-    evidence = str(entry.evidence)
-    if role is None:
-        return Assignment("unknown", UNDECIDED, index)
+    if entry.role is None:
+        return Assignment("unknown", "undecided", index)
     if _is_option(entry):
-        return Assignment(role, OPTION, index)
-    if evidence.startswith("inferred:"):
-        return Assignment(role, INFERRED, index)
-    return Assignment(role, LAYOUT if role in ROLES[:-1] else UNDECIDED, index)
+        return Assignment(entry.role, "option", index)
+    if str(entry.evidence).startswith("inferred:"):
+        return Assignment(entry.role, "inferred", index)
+    return Assignment(entry.role, "layout" if entry.role in ROLES[:-1] else "undecided", index)
 
 
 def flush_role(roles: set[str]) -> str:
@@ -83,10 +90,8 @@ def flush_role(roles: set[str]) -> str:
     file system where the device has one, else to the only role that is left.
     """
     candidates = roles - {"swap", "unknown"}
-    for role in ("fs", "journal"):
-        if role in candidates:
-            return role
-    return candidates.pop() if len(candidates) == 1 else "unknown"
+    first = next((role for role in ("fs", "journal") if role in candidates), None)
+    return first or (candidates.pop() if len(candidates) == 1 else "unknown")
 
 
 FOUND_BY = "classify"
@@ -142,21 +147,17 @@ def read_layout_file(path: Path, devices: list[Device]) -> list[Region]:
     single device without numbers is the trace's single device.
     """
     layout = read_layout(path)
-    name_of = _trace_names(layout.devices, devices)
+    theirs = layout.devices
+    if len(theirs) == len(devices) == 1 and theirs[0].major is None:
+        names = {theirs[0].device: devices[0].device}
+    else:
+        ours: dict[tuple[int | None, int | None], str]
+        ours = {(one.major, one.minor): one.device for one in devices if one.major is not None}
+        pairs = ((one.device, ours.get((one.major, one.minor))) for one in theirs)
+        names = {name: known for name, known in pairs if known is not None}
     return [
-        replace(entry, device=name_of.get(entry.device, entry.device))
-        for entry in layout.partitions
+        replace(entry, device=names.get(entry.device, entry.device)) for entry in layout.partitions
     ]
-
-
-def _trace_names(theirs: list[Device], ours: list[Device]) -> dict[str, str]:
-    if len(theirs) == len(ours) == 1 and theirs[0].major is None:
-        return {theirs[0].device: ours[0].device}
-    by_number = {
-        (device.major, device.minor): device.device for device in ours if device.major is not None
-    }
-    numbers = {device.device: (device.major, device.minor) for device in theirs}
-    return {name: by_number[number] for name, number in numbers.items() if number in by_number}
 
 
 def apply_overrides(
@@ -197,38 +198,26 @@ def found_entry(device: str, name: str, *, first_sector: int, end_sector: int) -
 
 def _new_entry(override: Override, entries: list[Region], end_sectors: dict[str, int]) -> Region:
     """Return an entry for a device or a range of sectors that no layout names."""
-    devices = list(end_sectors)
-    match = RANGE.fullmatch(override.name)
-    if override.name in devices:
-        entry = found_entry(
-            override.name,
-            override.name,
-            first_sector=0,
-            end_sector=max(1, end_sectors[override.name]),
-        )
+    name, devices, first = override.name, list(end_sectors), 0
+    option = f"--role {name}={override.role}"
+    match = RANGE.fullmatch(name)
+    if name in devices:
+        device, end = name, max(1, end_sectors[name])
     elif match is None or int(match["sectors"]) == 0:
-        known = sorted(
-            {*filter(None, (entry.name or entry.partition for entry in entries)), *devices}
-        )
-        raise UsageError(
-            f"--role {override.name}={override.role}: there is no partition or device of that name",
-            hint=f"known: {', '.join(known)}; or give DEVICE:START+SECTORS",
-        )
+        known = {*filter(None, (entry.name or entry.partition for entry in entries)), *devices}
+        message = f"{option}: there is no partition or device of that name"
+        hint = f"known: {', '.join(sorted(known))}; or give DEVICE:START+SECTORS"
+        raise UsageError(message, hint=hint)
     else:
         device = match["device"] or (devices[0] if len(devices) == 1 else "")
-        if device not in devices:
-            raise UsageError(
-                f"--role {override.name}={override.role}: '{device}' is no device of the trace",
-                hint=f"give DEVICE:START+SECTORS with a device of {', '.join(devices)}",
-            )
-        first = int(match["start"])
-        end = first + int(match["sectors"])
-        if end > MOST_SECTORS:
-            raise UsageError(
-                f"--role {override.name}={override.role}: no device reaches to sector {end}",
-                hint="give 512-byte sectors, not bytes",
-            )
-        entry = found_entry(device, override.name, first_sector=first, end_sector=end)
+        first, end = int(match["start"]), int(match["start"]) + int(match["sectors"])
+    if device not in devices:
+        hint = f"give DEVICE:START+SECTORS with a device of {', '.join(devices)}"
+        raise UsageError(f"{option}: '{device}' is no device of the trace", hint=hint)
+    if end > MOST_SECTORS:
+        hint = "give 512-byte sectors, not bytes"
+        raise UsageError(f"{option}: no device reaches to sector {end}", hint=hint)
+    entry = found_entry(device, name, first_sector=first, end_sector=end)
     return replace(entry, role=override.role, evidence=override.evidence, confidence="certain")
 
 

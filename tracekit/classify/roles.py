@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +16,8 @@ from tracekit.arrow import BATCH_ROWS, codes, ints, open_table, text_column
 from tracekit.classify.hotness import BlockCounts
 from tracekit.classify.infer import Guess
 from tracekit.classify.regions import (
-    EVIDENCE_NAMES,
-    FLUSH,
-    OUTSIDE,
-    UNDECIDED,
     Assignment,
-    DeviceMap,
+    LayoutMap,
     OnRows,
     entry_region,
     flush_role,
@@ -38,8 +35,8 @@ COLUMNS = ("device", "sector", "length_bytes", "operation", "role")
 class RoleCounts:
     """What came of assigning roles."""
 
-    requests: dict[str, int] = field(default_factory=dict)  # by role
-    evidence: dict[str, dict[str, int]] = field(default_factory=dict)  # by kind and role
+    requests: Counter[str] = field(default_factory=Counter)  # by role
+    evidence: dict[str, Counter[str]] = field(default_factory=dict)  # by kind and role
     by_entry: dict[int, int] = field(default_factory=dict)  # requests by layout entry
     crossing: int = 0  # requests that end in another region than they begin
 
@@ -48,49 +45,29 @@ class RoleMap:
     """Roles by device and sector: the layout's regions, then two without an address a device."""
 
     def __init__(self, entries: list[Region], devices: list[str]) -> None:
-        self._devices = {name: code for code, name in enumerate(devices)}
-        self.regions = [entry_region(index, entry) for index, entry in enumerate(entries)]
-        self._maps = []
-        self._outside, self._flush = [], []
+        self._layout = LayoutMap(entries, devices)
+        regions = [entry_region(index, entry) for index, entry in enumerate(entries)]
+        self._outside, self.regions = len(regions), list(regions)
         for name in devices:
-            mine = [(i, entry) for i, entry in enumerate(entries) if entry.device == name]
-            self._maps.append(DeviceMap(mine))
-            roles = {self.regions[index].role for index, _ in mine}
+            pairs = zip(regions, entries, strict=True)
+            roles = {region.role for region, entry in pairs if entry.device == name}
             flush = flush_role(roles)
-            self._outside.append(self._append(_outside_region(bool(mine))))
-            self._flush.append(
-                self._append(Assignment(flush, UNDECIDED if flush == "unknown" else FLUSH, None))
-            )
-
-    def _append(self, region: Assignment) -> int:
-        self.regions.append(region)
-        return len(self.regions) - 1
+            self.regions += [
+                Assignment("other", "outside") if roles else Assignment("unknown", "undecided"),
+                Assignment(flush, "undecided" if flush == "unknown" else "empty_flush"),
+            ]
 
     def find(self, batch: Any) -> tuple[NDArray[np.int64], int]:
         """Return the index in `regions` for each row, and how many rows cross an edge."""
-        device = codes(batch.column("device"), lambda name: self._devices.get(name or "", 0))
-        sector = ints(batch.column("sector"))
+        device, sector = self._layout.devices(batch), ints(batch.column("sector"))
         length = ints(batch.column("length_bytes"))
         is_flush = codes(batch.column("operation"), lambda name: int(name == "flush")) == 1
         is_empty = is_flush & (length == 0)
-        last = sector + np.maximum(0, (length - 1) // SECTOR_BYTES)
-        region = np.empty(len(sector), np.int64)
-        crossing = 0
-        for code in np.unique(device):
-            rows = np.flatnonzero(device == code)
-            found = self._maps[code].entry_at(sector[rows])
-            ends = self._maps[code].entry_at(last[rows])
-            crossing += int(np.count_nonzero((ends != found) & ~is_empty[rows]))
-            found[found < 0] = self._outside[code]
-            found[is_empty[rows]] = self._flush[code]
-            region[rows] = found
-        return region, crossing
-
-
-def _outside_region(has_layout: bool) -> Assignment:
-    return (
-        Assignment("other", OUTSIDE, None) if has_layout else Assignment("unknown", UNDECIDED, None)
-    )
+        found = self._layout.entries(device, sector)
+        ends = self._layout.entries(device, sector + np.maximum(0, (length - 1) // SECTOR_BYTES))
+        crossing = int(np.count_nonzero((ends != found) & ~is_empty))
+        outside = self._outside + 2 * device
+        return np.where(is_empty, outside + 1, np.where(found < 0, outside, found)), crossing
 
 
 def assign_roles(
@@ -111,7 +88,12 @@ def assign_roles(
             yield _with_role(batch, role_codes[region])
 
     write_batches(requests, rewritten(), schema=_schema(file), on_rows=on_rows)
-    _sum_up(counts, role_map.regions, tally)
+    for place, rows in zip(role_map.regions, tally.tolist(), strict=True):
+        if place.entry is not None:
+            counts.by_entry[place.entry] = rows
+        if rows:
+            counts.requests[place.role] += rows
+            counts.evidence.setdefault(place.evidence, Counter())[place.role] += rows
     return counts
 
 
@@ -130,16 +112,6 @@ def _with_role(batch: Any, role_codes: NDArray[np.int32]) -> Any:
     return batch.set_column(place, batch.schema.field(place), roles)
 
 
-def _sum_up(counts: RoleCounts, regions: list[Assignment], tally: NDArray[np.int64]) -> None:
-    for region, rows in zip(regions, tally.tolist(), strict=True):
-        if region.entry is not None:
-            counts.by_entry[region.entry] = rows
-        if rows:
-            counts.requests[region.role] = counts.requests.get(region.role, 0) + rows
-            kind = counts.evidence.setdefault(EVIDENCE_NAMES[region.evidence], {})
-            kind[region.role] = kind.get(region.role, 0) + rows
-
-
 STAGE = "classify"
 
 
@@ -147,29 +119,18 @@ def classify_warnings(
     guess: Guess, roles: RoleCounts, *, counts: BlockCounts, devices: list[str]
 ) -> list[TraceWarning]:
     """Return the warnings of this stage, those that apply."""
-    guessed = [known.what.removeprefix("role of ") for known in guess.inferences]
-    unknown = roles.requests.get("unknown", 0)
-    absent = sorted({entry.device for entry in guess.entries} - set(devices))
+    guessed = ", ".join(known.what.removeprefix("role of ") for known in guess.inferences)
+    unknown, crossing, impossible = roles.requests["unknown"], roles.crossing, counts.impossible
+    absent = ", ".join(sorted({entry.device for entry in guess.entries} - set(devices)))
+    devices_absent = f"the layout names devices that the trace has no requests of: {absent}"
+    edges = "requests that end in another region than they begin in, where their first sector"
+    places = "reads and writes with a place or length that no disk has, which count for no block"
     found = [
-        ("guessed_roles", guessed, f"guessed from the requests: roles of {', '.join(guessed)}"),
+        ("guessed_roles", guessed, f"guessed from the requests: roles of {guessed}"),
         ("unknown_roles", unknown, f"requests without a role: {unknown:,}"),
-        (
-            "absent_devices",
-            absent,
-            f"the layout names devices that the trace has no requests of: {', '.join(absent)}",
-        ),
-        (
-            "crossing_requests",
-            roles.crossing,
-            "requests that end in another region than they begin in, where their first sector"
-            f" decides: {roles.crossing:,}",
-        ),
-        (
-            "impossible_requests",
-            counts.impossible,
-            "reads and writes with a place or length that no disk has, which count for no block:"
-            f" {counts.impossible:,}",
-        ),
+        ("absent_devices", absent, devices_absent),
+        ("crossing_requests", crossing, f"{edges} decides: {crossing:,}"),
+        ("impossible_requests", impossible, f"{places}: {impossible:,}"),
     ]
     return warnings_of(found, stage=STAGE)
 

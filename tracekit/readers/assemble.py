@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracekit import query
-from tracekit.arrow import number_column, texts, word_array
+from tracekit.arrow import count_names, number_column, texts, word_array
 from tracekit.errors import InputError, UnorderedError
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.readers.text import LARGEST_SUM
@@ -107,7 +108,7 @@ class Assembler:
 
     def batches(
         self, blocks: Iterable[Columns], *, sorting: Sorting | None = None
-    ) -> Iterator[Any]:
+    ) -> Generator[Any]:
         """Yield the batches of the requests of all blocks.
 
         Raise UnorderedError for requests that lie further back than a block, unless there is a
@@ -121,13 +122,12 @@ class Assembler:
         yield from (batch for batch in batches if batch is not None)
         if sorting is not None:
             self.reordered = sorting.behind
-        elif (batch := self._finish()) is not None:
+        elif self._held and (batch := self._batch(self._held)) is not None:
             yield batch
 
     def _add(self, columns: Columns) -> Any:
         """Take columns; return the batch of the rows that nothing can precede any more."""
-        found = self._decoded(columns)
-        held = self._held
+        found, held = self._decoded(columns), self._held
         if _is_ordered(found["time"], after=held.get("time")):
             self._held = found
             return self._batch(held) if held else None
@@ -135,15 +135,9 @@ class Assembler:
             found = {name: np.concatenate((held[name], found[name])) for name in found}
         self.reordered += int((np.diff(found["time"][len(held.get("time", ())) :]) < 0).sum())
         order = np.argsort(found["time"], kind="stable")
-        found = {name: values[order] for name, values in found.items()}
-        keep = min(columns.rows, len(order))
-        self._held = {name: values[len(order) - keep :] for name, values in found.items()}
-        return self._batch({name: values[: len(order) - keep] for name, values in found.items()})
-
-    def _finish(self) -> Any:
-        """Return the batch of the rows that waited."""
-        held, self._held = self._held, {}
-        return self._batch(held) if held else None
+        due, kept = np.split(order, [len(order) - columns.rows])
+        self._held = {name: values[kept] for name, values in found.items()}
+        return self._batch({name: values[due] for name, values in found.items()})
 
     def _decoded(self, columns: Columns) -> dict[str, NDArray[Any]]:
         """Return what is known of the rows, the same columns for all batches of a trace."""
@@ -186,14 +180,13 @@ class Assembler:
         return np.where(given < 0, NONE, spans)
 
     def _operation_codes(self, columns: Columns) -> tuple[Codes, Codes]:
+        """Return the code of each row's operation, and whether it is readahead."""
         if "op" not in columns.words:
             return np.zeros(columns.rows, np.int32), np.zeros(columns.rows, np.int32)
         words, indices = texts(columns.words["op"])
         known = (word.strip().lower() for word in words)
         names = [self._operations.get(word, word) for word in known]
         codes = [OPERATIONS.index("read" if name == "readahead" else name) for name in names]
-        if "readahead" not in names:
-            return _mapped(codes, indices), np.zeros(columns.rows, np.int32)
         return _mapped(codes, indices), _mapped([name == "readahead" for name in names], indices)
 
     def _device_codes(self, columns: Columns) -> Codes:
@@ -216,7 +209,7 @@ class Assembler:
             return None
         times = self._checked_times(rows["time"])
         self.last_ns = max(self.last_ns, int(times[-1]))
-        self._count_operations(rows["op"])
+        self.operations += count_names(rows["op"], OPERATIONS)
         numbers = {
             "request_id": np.arange(self.rows, self.rows + count),
             "queue_ns": times,
@@ -233,11 +226,6 @@ class Assembler:
             words["process"] = (rows["process"], self._processes)
         self.rows += count
         return request_batch(numbers, words, same={"role": "unknown", "depth": 1}, count=count)
-
-    def _count_operations(self, codes: Codes) -> None:
-        for code, count in enumerate(np.bincount(codes)):
-            if count:
-                self.operations[OPERATIONS[code]] += int(count)
 
     def _checked_times(self, times: Numbers) -> Numbers:
         if self._emitted_ns is None:
@@ -344,23 +332,17 @@ class Sorting:
 
         Those of the same time stay in their order.
         """
-        every = iter(blocks)
-        first = next(every, None)
-        if first is None:
+        batches = map(self._placed, blocks)
+        if (first := next(batches, None)) is None:
             return
-        batch = self._placed(first)
-        write_batches(self._file, self._all(batch, every), schema=batch.schema)
+        every = chain([first], (batch.cast(first.schema) for batch in batches))
+        write_batches(self._file, every, schema=first.schema)
         connection = query.empty(near=self._file, memory_mib=MEMORY_MIB, threads=1)
         query.add_view(connection, "arrivals", self._file)
         for found in query.stream(connection, "lib/arrivals_in_order"):
             rows = {name: found[name].to_numpy() for name in found.schema.names if name != PLACE}
             yield {"time": rows.pop(TIME), **rows}
         connection.close()
-
-    def _all(self, first: Any, rest: Iterable[Rows]) -> Iterator[Any]:
-        yield first
-        for rows in rest:
-            yield self._placed(rows).cast(first.schema)
 
     def _placed(self, rows: Rows) -> Any:
         times = rows["time"]

@@ -17,11 +17,11 @@ from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.layout import Layout
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
-from tracekit.readers.events import format_name, reject_bad_lines, text_info
+from tracekit.readers import metadata
 from tracekit.readers.files import TEXT_NAME, find_files, layout_of
-from tracekit.readers.metadata import Facts, readings_ns, trace_info
-from tracekit.readers.stream import Feed, open_feeds, stop_feeds
-from tracekit.readers.units import OnBytes
+from tracekit.readers.metadata import Facts
+from tracekit.readers.stream import Feed, open_feeds, progress_of, stop_feeds
+from tracekit.readers.units import OnBytes, listed, show_example
 from tracekit.store import TraceFolder, new_folder, write_batches, write_info
 from tracekit.tables import OPERATIONS, REQUESTS
 
@@ -159,10 +159,11 @@ def parse(
 
 def _info(facts: Facts, tally: Tally, layout: Layout, options: ParseOptions) -> TraceInfo:
     if options.text is None:
-        return trace_info(facts, layout)
-    name = format_name(options.text.kind, facts.stats)
-    reject_bad_lines(facts, facts.files[0].name, name=name, most_bad_ratio=MOST_BAD_RATIO)
-    return text_info(facts, tally.rows, layout=layout, name=name)
+        return metadata.trace_info(facts, layout)
+    name = metadata.format_name(options.text.kind, facts.stats)
+    file = facts.files[0].name
+    metadata.reject_bad_lines(facts, file, name=name, most_bad_ratio=MOST_BAD_RATIO)
+    return metadata.text_info(facts, tally.rows, layout=layout, name=name)
 
 
 def decode_feeds(
@@ -204,7 +205,7 @@ def _prepare(decoder: Decoder, layout: Layout, options: ParseOptions) -> None:
     for device in layout.devices:
         if device.major is not None and device.minor is not None:
             decoder.name_device((device.major, device.minor), device.device)
-    if window := readings_ns(layout.counters):
+    if window := metadata.readings_ns(layout.counters):
         decoder.watch(window)
     for pid, name in layout.processes.items():
         decoder.name_process(pid, name)
@@ -220,21 +221,17 @@ def _prepare(decoder: Decoder, layout: Layout, options: ParseOptions) -> None:
 def _counted(
     decoder: Decoder, tally: Tally, feeds: list[Feed], on_bytes: OnBytes
 ) -> Generator[Any]:
-    known = [feed.total_bytes for feed in feeds]
-    total = None if None in known else sum(size or 0 for size in known)
     for batch in decoder.batches():
         tally.add(batch)
-        on_bytes(sum(feed.done_bytes for feed in feeds), total)
+        on_bytes(*progress_of(feeds))
         yield pa.RecordBatch.from_arrays(batch.columns, schema=REQUESTS)
 
 
 def _explain(error: DecodeError, feeds: list[Feed], *, is_text: bool) -> Exception:
     """Return the error for the user: of the stored file if that was the cause, else of its data."""
-    feed = feeds[error.place.file]
+    feed, unit = feeds[error.place.file], "line" if is_text else "byte"
     feed.wait_for_failure()
-    return feed.problem() or decode_error(
-        error.place, feed.name, unit="line" if is_text else "byte"
-    )
+    return feed.problem() or decode_error(error.place, feed.name, unit=unit)
 
 
 def _finish(feeds: list[Feed], *, keeps_whole: bool) -> list[str]:
@@ -242,10 +239,9 @@ def _finish(feeds: list[Feed], *, keeps_whole: bool) -> list[str]:
     problems = []
     for feed in feeds:
         feed.finish()
-        problem = feed.problem()
-        if problem is not None and not keeps_whole:
-            raise problem
-        if problem is not None:
+        if problem := feed.problem():
+            if not keeps_whole:
+                raise problem
             problems.append(str(problem))
     return problems
 
@@ -256,21 +252,18 @@ def _cuts(decoder: Decoder, feeds: list[Feed]) -> list[str]:
 
 
 def _reject_nothing(facts: Facts, feeds: list[Feed]) -> None:
-    names = ", ".join(feed.name for feed in feeds)
-    if facts.stats.records == 0 and facts.stats.lines:
-        lines = f"{facts.stats.lines:,} lines, and none is an event of this format"
-        shown = "".join(f"\n  line {number}: {text}" for number, text in facts.bad_lines)
+    names, stats = ", ".join(feed.name for feed in feeds), facts.stats
+    if stats.records == 0 and stats.lines:
+        lines = f"{stats.lines:,} lines, and none is an event of this format"
+        shown = listed(map(show_example, facts.bad_lines))
         raise InputError(f"{names}: {lines}{shown}", hint="choose another --format")
-    if facts.stats.records == 0:
-        raise InputError(
-            f"{names}: byte 0: empty, there is no record in it",
-            hint="capture again; the traced device may have had no I/O",
-        )
-    if facts.stats.rows == 0:
-        raise InputError(
-            f"{names}: {facts.stats.records} records, but none of a queued or issued request",
-            hint="capture with all actions, at least queue, issue and complete",
-        )
+    if stats.records == 0:
+        message = f"{names}: byte 0: empty, there is no record in it"
+        raise InputError(message, hint="capture again; the traced device may have had no I/O")
+    if stats.rows == 0:
+        message = f"{names}: {stats.records} records, but none of a queued or issued request"
+        hint = "capture with all actions, at least queue, issue and complete"
+        raise InputError(message, hint=hint)
     seen: dict[str, str] = {}
     for feed, entry in zip(feeds, facts.files, strict=True):
         other = seen.setdefault(entry.sha256, feed.name)

@@ -8,30 +8,19 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from tracekit.errors import InputError, UnorderedError, UsageError
+from tracekit.errors import InputError, UnorderedError
 from tracekit.prefetch import ahead
 from tracekit.readers.assemble import Assembler, Sorting
-from tracekit.readers.formats import Format, choose_format
+from tracekit.readers.formats import Format, RecordFormat, find_format
 from tracekit.readers.stream import Feed
-from tracekit.readers.text import (
-    KEPT_EXAMPLES,
-    LARGEST_SUM,
-    BadLines,
-    TextFormat,
-    contradicts,
-    dated,
-    has_dates,
-    header_format,
-    user_format,
-    user_pattern,
-)
+from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
 from tracekit.readers.units import (
     SIZE_BYTES,
     TIME_NS,
+    Block,
     Bounds,
     Columns,
     Import,
-    ImportOptions,
     Outliers,
     Units,
 )
@@ -93,27 +82,25 @@ class Reading:
         """Take `bounds` of a trace that is read once more: what lies beyond is a wrong line."""
         self._feed, self._on_bytes, options = feed, run.on_bytes, run.options
         self.lines = BadLines()
-        self._rest = head = start
-        whole = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1] or head
-        self.format: Format = _user_format(options, whole) or _matching(
-            head, whole, feed.name, options
-        )
-        self.units: Units = self.format.units.overridden(options.units)
+        self._rest = start
+        whole = start if len(start) < HEAD_BYTES else start[: start.rfind(b"\n") + 1] or start
+        form = find_format(start, whole, feed.name, options)
+        self.format: Format = form
+        self.units: Units = form.units.overridden(options.units)
         self.preamble = 0
-        operations = {}
-        if isinstance(self.format, TextFormat):
-            self.format = replace(self.format, units=self.units)
-            self.preamble = self.format.preamble(whole, self.lines)
-            operations = dict(self.format.operations)
-            self._rest = self._rest.split(b"\n", self.lines.lines)[-1]
-        self.assembler: Assembler = Assembler(self.units, operations, "trace")
-        self.outliers: Outliers = Outliers(self.units, self._is_scaled())
+        operations: dict[str, str] = {}
+        is_scaled = False
+        if isinstance(form, TextFormat):
+            self.format = form = replace(form, units=self.units)
+            self.preamble = form.preamble(whole, self.lines)
+            operations = dict(form.operations)
+            is_scaled = "time" in form.scaled()
+            self._rest = start.split(b"\n", self.lines.lines)[-1]
+        self.assembler = Assembler(self.units, operations, "trace")
+        self.outliers = Outliers(self.units, is_scaled)
         self.bounds = bounds
         self.beyond = self._records = 0
         """Lines and records with a number beyond the bounds, and records read."""
-
-    def _is_scaled(self) -> bool:
-        return isinstance(self.format, TextFormat) and "time" in self.format.scaled()
 
     def batches(self, *, sorting: Sorting | None = None) -> Generator[Any]:
         """Yield the batches of requests, to the end of the file; the next are decoded meanwhile."""
@@ -130,43 +117,41 @@ class Reading:
         whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
         for block in blocks_of(self._feed.fd, self._rest, whole=whole):
             if isinstance(form, TextFormat):
-                columns = form.decode(_ended(block), self.lines)
+                is_ended = block[-1] == ord("\n")
+                columns = form.decode(block if is_ended else bytes(block) + b"\n", self.lines)
             else:
-                records = self._uncut(block, form.record_bytes)
-                columns = form.decode(records) if records else None
+                columns = self._records_of(block, form)
             self._on_bytes(self._feed.done_bytes, self._feed.total_bytes)
-            if columns is not None and (within := self._within(columns)) is not None:
-                yield within
+            if columns is not None and self.bounds is not None:
+                columns = self._without(columns, self.bounds)
+            if columns is not None:
+                self.outliers.see(columns)
+                if columns.rows:
+                    yield replace(columns, block=None)
 
-    def _within(self, columns: Columns) -> Columns | None:
-        """Return the rows within the bounds; others are wrong lines. None if no row is left."""
-        if columns.block is None:
-            columns = replace(columns, first=self._records)
-            self._records += columns.rows
-            columns = self._without(columns, _possible(self.units))
-        if self.bounds is not None:
-            columns = self._without(columns, self.bounds)
-        self.outliers.see(columns)
-        return replace(columns, block=None) if columns.rows else None
+    def _records_of(self, block: memoryview, form: RecordFormat) -> Columns | None:
+        """Decode whole records; a cut one at the end and impossible ones are wrong lines."""
+        if cut := len(block) % form.record_bytes:
+            self.lines.add(0, f"{cut} bytes at the end are no whole record")
+        if len(block) == cut:
+            return None
+        columns = form.decode(block[: len(block) - cut])
+        columns = replace(columns, block=Block(self._records))
+        self._records += columns.rows
+        return self._without(columns, _possible(self.units))
 
     def _without(self, columns: Columns, bounds: Bounds) -> Columns:
         """Return the columns without the rows beyond the bounds, which are counted and shown."""
         rows = bounds.outside(columns)
-        if not len(rows):
+        if not len(rows) or columns.block is None:
             return columns
         self.beyond += len(rows)
-        self.lines.bad += len(rows)
-        for row in rows[:KEPT_EXAMPLES]:
-            number, text = columns.example(int(row), bounds.reason(columns, int(row)))
-            self.lines.add(number, text)
+        shown = rows[:KEPT_EXAMPLES].tolist()
+        for row, (number, text) in zip(shown, columns.block.examples(shown), strict=True):
+            reason = "" if number else f": {bounds.reason(columns, row)}"
+            self.lines.add(number, f"{text}{reason}")
+        self.lines.bad += len(rows) - len(shown)
         return columns.without(rows)
-
-    def _uncut(self, block: memoryview, record_bytes: int) -> memoryview:
-        """Return the block without a cut record at its end, which is counted."""
-        if cut := len(block) % record_bytes:
-            self.lines.bad += 1
-            self.lines.add(0, f"{cut} bytes at the end are no whole record")
-        return block[: len(block) - cut]
 
 
 def _possible(units: Units) -> Bounds:
@@ -178,33 +163,3 @@ def _possible(units: Units) -> Bounds:
         "response": 2 * TIME_NS[units.response or "ns"],
     }
     return Bounds({name: (0, LARGEST_SUM // factor) for name, factor in factors.items()})
-
-
-def _ended(block: memoryview) -> bytes | memoryview:
-    return block if block[-1] == ord("\n") else bytes(block) + b"\n"
-
-
-def _user_format(options: ImportOptions, head: bytes) -> TextFormat | None:
-    if options.columns and options.regex:
-        message = "--columns and --regex both name the columns"
-        raise UsageError(message, hint="give one of them")
-    if options.regex:
-        pattern = user_pattern(options.regex, units=options.units)
-        return dated(pattern, options.units) if has_dates(head, options.regex) else pattern
-    if options.columns:
-        own = user_format(options.columns, options.delimiter, units=options.units)
-        other = dated(own, options.units)
-        return other if not own.matches(head) and other.matches(head) else own
-    return None
-
-
-def _matching(head: bytes, whole: bytes, name: str, options: ImportOptions) -> Format:
-    try:
-        found = choose_format(whole, name, given=options.form)
-    except InputError:
-        if headed := header_format(head, units=options.units):
-            return headed
-        return choose_format(head, name, given=options.form, is_lenient=True)
-    if options.form is None and isinstance(found, TextFormat) and contradicts(head, found):
-        return header_format(head, units=options.units) or found
-    return found

@@ -6,27 +6,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from tracekit.errors import InputError, UsageError
-from tracekit.readers import fio
+from tracekit.readers import fio, text
 from tracekit.readers.binary import OracleFormat, VscsiFormat
-from tracekit.readers.events import EVENT_TEXTS
-from tracekit.readers.octf import NAME as OCTF
 from tracekit.readers.text import (
-    MOST_OF_THEM,
     OPERATIONS,
-    POINT,
     READ_OR_WRITE,
-    RWBS,
-    SEPARATOR,
     BadLines,
     PatternFormat,
     TextFormat,
     column_kinds,
 )
-from tracekit.readers.units import Columns, Units
+from tracekit.readers.units import Columns, ImportOptions, Units
 
 ALIBABA = TextFormat(
     "alibaba",
@@ -89,7 +84,7 @@ BIOSNOOP = Biosnoop(
     ),
     Units("s", "sectors", "bytes", response="ms"),
     BIOSNOOP_OPERATIONS,
-    delimiter=SEPARATOR,
+    delimiter=text.SEPARATOR,
     passed=r"^(?:\s*TIME\(s\)|\^C|Tracing )",
     pattern=r"^(?P<time>[0-9]{1,18}\.[0-9]{1,9})\s+(?P<process>[^\s].*?)\s+(?P<pid>[0-9]{1,18})\s+"
     r"(?:(?P<device>[^\s]+)\s+)?(?P<op>(?i:f?(?:[rwfn]|de?)f?a?s?m?))\s+"
@@ -98,7 +93,7 @@ BIOSNOOP = Biosnoop(
     r"\s+(?P<response>[0-9]{1,9}\.[0-9]{1,9})\s*$",
 )
 
-LETTERS = {word: OPERATIONS[word] for word in ("r", "w", "d", "ra", "ff", "n", *RWBS)}
+LETTERS = {word: OPERATIONS[word] for word in ("r", "w", "d", "ra", "ff", "n", *text.RWBS)}
 """The kernel's, which are copied from blktrace."""
 
 BLKREPLAY = TextFormat(
@@ -124,7 +119,7 @@ DISKSIM = TextFormat(
     Units("ms", "sectors", "sectors"),
     {**DISKSIM_FLAGS, **READ_OR_WRITE},
     delimiter=" ",
-    required=rf"^{POINT}",  # MQSim's times are whole numbers
+    required=rf"^{text.POINT}",  # MQSim's times are whole numbers
 )
 
 FIU = TextFormat(
@@ -176,7 +171,8 @@ TENCENT = TextFormat(
 )
 
 
-Format = TextFormat | VscsiFormat | OracleFormat
+RecordFormat = VscsiFormat | OracleFormat
+Format = TextFormat | RecordFormat
 TEXTS = (
     BLKREPLAY, MSR, SPC, ALIBABA, TENCENT, SYSTOR,
     FIU, MQSIM, DISKSIM, ARC, fio.V2, fio.V3,
@@ -195,67 +191,91 @@ DELIMITERS = {"\t": "a tab", ";": "a semicolon", ",": "a comma"}
 NUMBERED = "[0-9]*"
 
 
+def _variant(known: TextFormat, how: str, **changes: Any) -> TextFormat:
+    """Return a format with changes, by which its first lines are recognised."""
+    return replace(known, evidence=f"the first lines{how}", **changes)
+
+
 def _variants() -> Iterator[TextFormat]:
     """Yield what others made of the formats: more or fewer columns, another delimiter, dates."""
     for known in WITH_MORE:
-        more = replace(known, may_have_more=True)
-        yield more.with_evidence("the first lines; columns behind the format's are passed over")
+        yield _variant(known, "; columns behind the format's are passed over", may_have_more=True)
     for known in (*BY_COMMAS, *BY_BLANKS):
         for delimiter, name in DELIMITERS.items():
             if delimiter != known.delimiter and not (known in BY_BLANKS and delimiter == "\t"):
-                other = replace(known, delimiter=delimiter)
-                yield other.with_evidence(f"the first lines, whose columns {name} delimits")
-    yield _without(MSR, "response").with_evidence("the first lines, without response times")
-    few = _without(BLKREPLAY, "_delay", "_duration")
-    yield few.with_evidence("the first lines, of four columns")
+                yield _variant(known, f", whose columns {name} delimits", delimiter=delimiter)
+    columns = dict(MSR.columns)
+    del columns["response"]
+    yield _variant(MSR, ", without response times", columns=columns)
+    columns = dict(list(BLKREPLAY.columns.items())[:4])
+    yield _variant(BLKREPLAY, ", of four columns", columns=columns)
     for known in BY_COMMAS:
-        numbered = replace(known, columns={"_number": NUMBERED, **known.columns}, required="")
-        yield numbered.with_evidence(
-            "the first lines, each with its number before the format's columns"
-        )
-        dated = replace(known, units=known.units.overridden(["time=date"]))
-        yield dated.with_evidence("the first lines, whose times are dates")
+        how = ", each with its number before the format's columns"
+        columns = {"_number": NUMBERED, **known.columns}
+        yield _variant(known, how, columns=columns, required="")
+        dates = known.units.overridden(["time=date"])
+        yield _variant(known, ", whose times are dates", units=dates)
     for known in (MSR, ALIBABA):
-        in_s = replace(known.units, time="s")
-        exact = replace(known, columns={**known.columns, "time": "point"}, units=in_s)
-        yield exact.with_evidence("the first lines, whose times have a point: seconds since 1970")
+        how = ", whose times have a point: seconds since 1970"
+        columns = {**known.columns, "time": "point"}
+        yield _variant(known, how, columns=columns, units=replace(known.units, time="s"))
 
 
 def _blanked() -> Iterator[TextFormat]:
     """Yield the formats with blanks for commas, which tabs are, too."""
-    for known in BY_COMMAS:
-        other = replace(known, delimiter=" ")
-        yield other.with_evidence("the first lines, whose columns blanks delimit")
+    return (_variant(known, ", whose columns blanks delimit", delimiter=" ") for known in BY_COMMAS)
 
 
-def _without(known: TextFormat, *names: str) -> TextFormat:
-    """Return the format without these columns."""
-    kept = {name: kind for name, kind in known.columns.items() if name not in names}
-    return replace(known, columns=kept)
+def find_format(head: bytes, whole: bytes, name: str, options: ImportOptions) -> Format:
+    """Return the format that the options describe or name, else the one of the file's first bytes.
+
+    `whole` are the whole lines of the head. Raise UsageError for columns that cannot be, InputError
+    when no format or several match.
+    """
+    if options.columns or options.regex:
+        return _user_format(options, whole)
+    try:
+        found = _choose(whole, name, given=options.form)
+    except InputError:
+        if headed := text.header_format(head, units=options.units):
+            return headed
+        return _choose(head, name, given=options.form, is_lenient=True)
+    if options.form is None and isinstance(found, TextFormat) and text.contradicts(head, found):
+        return text.header_format(head, units=options.units) or found
+    return found
 
 
-def choose_format(head: bytes, name: str, *, given: str | None, is_lenient: bool = False) -> Format:
+def _user_format(options: ImportOptions, head: bytes) -> TextFormat:
+    if options.columns and options.regex:
+        message = "--columns and --regex both name the columns"
+        raise UsageError(message, hint="give one of them")
+    if options.regex:
+        pattern = text.user_pattern(options.regex, units=options.units)
+        is_dated = text.has_dates(head, options.regex)
+        return text.dated(pattern, options.units) if is_dated else pattern
+    own = text.user_format(options.columns or "", options.delimiter, units=options.units)
+    other = text.dated(own, options.units)
+    return other if not own.matches(head) and other.matches(head) else own
+
+
+def _choose(head: bytes, name: str, *, given: str | None, is_lenient: bool = False) -> Format:
     """Return the given format, or the one that the file's first bytes are of.
 
-    A lenient options takes the format that most lines are of, so that the others can be shown as
-    wrong. Raise UsageError for an unknown name, InputError when no format or several match.
+    With `is_lenient` it is that of most lines, so that the others can be shown as wrong.
     """
     if given is not None:
-        if given not in FORMATS:
-            hint = f"known are {', '.join([*EVENT_TEXTS, OCTF, *FORMATS])}"
-            raise UsageError(f"--format {given}: there is no such format", hint=hint)
+        known = FORMATS[given]
         others = (other for other in (*_variants(), *_blanked()) if other.name == given)
-        alike = [other for other in others if other.matches(head)]
-        return FORMATS[given] if FORMATS[given].matches(head) or not alike else alike[0]
-    found = [known for known in FORMATS.values() if known.matches(head)]
-    found = found or [other for other in _variants() if other.matches(head)]
-    found = found or [other for other in _blanked() if other.matches(head)]
+        return known if known.matches(head) else next((o for o in others if o.matches(head)), known)
+    for tried in (FORMATS.values(), _variants(), _blanked()):
+        if found := [form for form in tried if form.matches(head)]:
+            break
     if not found and is_lenient:
-        found = [known for known in TEXTS if known.matches(head, least=MOST_OF_THEM)]
-    if len({known.name for known in found}) == 1:
+        found = [form for form in TEXTS if form.matches(head, least=text.MOST_OF_THEM)]
+    if len({form.name for form in found}) == 1:
         return found[0]
     if found:
-        names = ", ".join(known.name for known in found)
+        names = ", ".join(form.name for form in found)
         raise InputError(f"{name}: its content may be {names}", hint="choose one with --format")
     hint = "name the columns of a text with --columns or --regex; blktrace captures: tracekit parse"
     raise InputError(f"{name}: the content is of no known format: {head[:40]!r}", hint=hint)

@@ -4,41 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tracekit import metadata
 from tracekit._native.decode import Text, detect_text
+from tracekit.choices import ImportFormat, words
 from tracekit.errors import InputError, UnorderedError, UsageError
-from tracekit.metadata import (
-    Clock,
-    Device,
-    Inference,
-    Loss,
-    Source,
-    TraceInfo,
-    TraceWarning,
-    inferences_of,
-    warnings_of,
-)
+from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
+from tracekit.readers import metadata as events
 from tracekit.readers.assemble import Sorting
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.blocks import HEAD_BYTES, Reading
-from tracekit.readers.events import (
-    EVENT_TEXTS,
-    format_name,
-    reject_bad_lines,
-    reject_disorder,
-    text_counts,
-    text_info,
-)
 from tracekit.readers.files import find_files, is_blktrace, layout_of, readable_head
 from tracekit.readers.fio import FioLog, same_waits
-from tracekit.readers.metadata import line_counts, trace_info
+from tracekit.readers.metadata import EVENT_TEXTS, line_counts
 from tracekit.readers.octf import import_octf, is_chosen
-from tracekit.readers.stream import Feed, open_feeds, stop_feeds, take_head
+from tracekit.readers.stream import Feed, finish_feeds, open_feeds, stop_feeds, take_head
 from tracekit.readers.text import TextFormat
-from tracekit.readers.units import DEFAULTS, Bounds, Import, ImportOptions, OnBytes, OutlierError
+from tracekit.readers.units import (
+    DEFAULTS,
+    Bounds,
+    Import,
+    ImportOptions,
+    OnBytes,
+    OutlierError,
+    listed,
+    show_example,
+)
 from tracekit.store import TraceFolder, new_folder, scratch_folder, write_batches, write_info
 from tracekit.tables import REQUESTS
 
@@ -81,11 +74,11 @@ def _import_events(feed: Feed, text: EventText, run: Import) -> TraceInfo:
     facts, tally = decode_feeds(
         [feed], layout, table=run.table, options=ParseOptions(text=text), on_bytes=run.on_bytes
     )
-    name = format_name(text.kind, facts.stats)
-    reject_bad_lines(facts, feed.name, name=name, most_bad_ratio=options.most_bad_ratio)
+    name = events.format_name(text.kind, facts.stats)
+    events.reject_bad_lines(facts, feed.name, name=name, most_bad_ratio=options.most_bad_ratio)
     if not options.forces_units:
-        reject_disorder(facts, feed.name)
-    return text_info(facts, tally.rows, layout=layout, name=name)
+        events.reject_disorder(facts, feed.name)
+    return events.text_info(facts, tally.rows, layout=layout, name=name)
 
 
 def _import_capture(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
@@ -112,8 +105,8 @@ def _import_capture(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInf
             options=ParseOptions(head=head if pipes else b""),
             on_bytes=run.on_bytes,
         )
-    info = trace_info(facts, layout)
-    info.counts |= text_counts(facts, tally.rows)
+    info = events.trace_info(facts, layout)
+    info.counts |= events.text_counts(facts, tally.rows)
     return info
 
 
@@ -124,7 +117,7 @@ def contradictions(read: Reading) -> list[str]:
     return found + same_waits(read.lines)
 
 
-def _inferences(read: Reading, options: ImportOptions) -> list[Inference]:
+def _inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference]:
     """Return what was taken of the format and its units, and who said so."""
     units, pairs = read.units, read.assembler.evidence.pairs
     evidence = f"sequential pairs: {pairs['bytes']:,} as bytes, {pairs['sectors']:,} as sectors"
@@ -138,29 +131,27 @@ def _inferences(read: Reading, options: ImportOptions) -> list[Inference]:
     if read.bounds:
         beyond = f"beyond {read.bounds.in_words()}, where nearly all lie"
         found.append(("strays", f"{read.beyond:,} wrong lines", beyond))
-    return inferences_of(found)
+    return metadata.inferences_of(found)
 
 
 def import_info(read: Reading, feed: Feed, *, options: ImportOptions) -> TraceInfo:
     """Return the content of trace.json."""
-    made, units = read.assembler, read.units
+    made, bad = read.assembler, read.lines.bad
+    base_ns = made.first_ns
+    wall_ns = base_ns if read.units.is_wall and base_ns >= 0 else None
     return TraceInfo(
-        source=Source(format=read.format.name, files=[feed.describe()]),
-        clock=Clock(
-            base_ns=made.first_ns,
-            wall_ns=made.first_ns if units.is_wall and made.first_ns >= 0 else None,
-            duration_ns=made.last_ns,
-        ),
-        devices=[Device(device=name) for name in made.devices],
+        source=metadata.Source(format=read.format.name, files=[feed.describe()]),
+        clock=metadata.Clock(base_ns=base_ns, wall_ns=wall_ns, duration_ns=made.last_ns),
+        devices=[metadata.Device(device=name) for name in made.devices],
         counts={
-            "records": made.rows + read.lines.bad,
+            "records": made.rows + bad,
             "requests": made.rows,
             "operations": dict(made.operations),
             "preamble_lines": read.preamble,
-            **line_counts(read.lines.passed, read.lines.bad, examples=read.lines.examples),
+            **line_counts(read.lines.passed, bad, examples=read.lines.examples),
             "rounded_places": made.rounded,
         },
-        loss=Loss(has_sequence_numbers=False, unmatched={}),
+        loss=metadata.Loss(has_sequence_numbers=False, unmatched={}),
         inferences=_inferences(read, options),
         warnings=_warnings(read),
     )
@@ -181,37 +172,30 @@ def _source(read: Reading, options: ImportOptions, name: str) -> str:
 
 
 def _time_evidence(read: Reading, options: ImportOptions) -> str:
-    given = _source(read, options, "time")
+    form, given = read.format, _source(read, options, "time")
     if read.units.time == "date":
         return f"{_format_evidence(read)}; dates without a zone are taken as UTC"
-    if isinstance(read.format, FioLog) and read.format.version == 2:
+    if isinstance(form, FioLog) and form.version == 2:
         return f"{given}; waits count from fio's start, requests between two share the time"
-    if isinstance(read.format, TextFormat) and "time" not in read.format.columns:
+    if isinstance(form, TextFormat) and "time" not in form.columns:
         return "the format has no times: a request each microsecond, in its order"
     return given
 
 
-def _warnings(read: Reading) -> list[TraceWarning]:
-    made = read.assembler
+def _warnings(read: Reading) -> list[metadata.TraceWarning]:
+    made, bad, lone = read.assembler, read.lines.bad, read.outliers.doubts()
     doubts = contradictions(read) + made.evidence.doubts(span_ns=made.last_ns)
-    lone = read.outliers.doubts()
+    reordered = f"{made.reordered:,} requests stood behind a later one"
+    rounded = f"{made.rounded:,} requests begin within a sector: its start is taken"
     found = [
         ("no_completions", not made.responses, "no request completes in this trace"),
-        ("bad_lines", read.lines.bad, f"{read.lines.bad:,} lines were wrong and left out"),
+        ("bad_lines", bad, f"{bad:,} lines were wrong and left out"),
         ("doubtful_units", doubts, "; ".join(doubts)),
         ("lone_times", lone, "; ".join(lone)),
-        (
-            "reordered_records",
-            made.reordered,
-            f"{made.reordered:,} requests stood behind a later one",
-        ),
-        (
-            "rounded_places",
-            made.rounded,
-            f"{made.rounded:,} requests begin within a sector: its start is taken",
-        ),
+        ("reordered_records", made.reordered, reordered),
+        ("rounded_places", made.rounded, rounded),
     ]
-    return warnings_of(found)
+    return metadata.warnings_of(found)
 
 
 BATCHES_AHEAD = 8  # of the requests of a block; a row group is written in one go
@@ -231,6 +215,9 @@ def import_trace(
     Raise InputError when its format is unknown, too many lines are wrong, or numbers contradict
     their units; then nothing is left behind.
     """
+    if options.form not in (None, *words(ImportFormat)):
+        hint = f"known are {', '.join(words(ImportFormat))}"
+        raise UsageError(f"--format {options.form}: there is no such format", hint=hint)
     files = find_files([source] if isinstance(source, Path) else source)
     with new_folder(output, overwrite=options.overwrite) as folder:
         run = Import(files, folder, options, on_bytes)
@@ -258,49 +245,30 @@ def _import_feeds(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
         raise UsageError(message, hint="import each file by itself")
     if text is not None:
         return _import_events(feeds[0], text, run)
-    read = Reading(feeds[0], run, start=head)
-    try:
-        return _import_requests(read, feeds[0], run)
-    except (UnorderedError, OutlierError) as error:
-        _reject_pipe(feeds[0], error)
-        again = Again().after(error)
+    is_sorted, bounds = False, None
     while True:
         try:
-            return _import_again(again, run)
-        except (UnorderedError, OutlierError) as error:
-            again = again.after(error)
+            if not is_sorted and bounds is None:
+                return _import_requests(Reading(feeds[0], run, start=head), feeds[0], run)
+            return _import_again(run, is_sorted=is_sorted, bounds=bounds)
+        except UnorderedError as error:
+            if feeds[0].total_bytes is None:
+                hint = "give the trace as a file, which can be read again, or sort it by time first"
+                raise InputError(f"{feeds[0].name}: {error}", hint=hint) from None
+            is_sorted = True
+        except OutlierError as error:
+            if feeds[0].total_bytes is None:
+                raise InputError(str(error), hint=error.hint) from None
+            bounds = error.bounds
 
 
-@dataclass(frozen=True)
-class Again:
-    """How to read a trace once more, by what was found the times before."""
-
-    is_sorted: bool = False
-    bounds: Bounds | None = None
-
-    def after(self, error: UnorderedError | OutlierError) -> Again:
-        """Return how to read it after this error; each of the two comes once."""
-        if isinstance(error, OutlierError):
-            return replace(self, bounds=error.bounds)
-        return replace(self, is_sorted=True)
-
-
-def _import_again(again: Again, run: Import) -> TraceInfo:
+def _import_again(run: Import, *, is_sorted: bool, bounds: Bounds | None) -> TraceInfo:
     """Import a trace once more: all of its requests put in order first, or without outliers."""
     with scratch_folder(run.folder / "sorting") as scratch, open_feeds(run.files) as opened:
         feeds, head = _take_readable(opened)
-        read = Reading(feeds[0], run, start=head, bounds=again.bounds)
-        sorting = Sorting(scratch) if again.is_sorted else None
+        read = Reading(feeds[0], run, start=head, bounds=bounds)
+        sorting = Sorting(scratch) if is_sorted else None
         return _import_requests(read, feeds[0], run, sorting=sorting)
-
-
-def _reject_pipe(feed: Feed, error: UnorderedError | OutlierError) -> None:
-    if feed.total_bytes is not None:
-        return
-    if isinstance(error, OutlierError):
-        raise InputError(str(error), hint=error.hint) from None
-    hint = "give the trace as a file, which can be read once more, or sort it by time first"
-    raise InputError(f"{feed.name}: {error}", hint=hint) from None
 
 
 def _import_requests(
@@ -309,33 +277,30 @@ def _import_requests(
     rows = read.batches(sorting=sorting)
     with closing(ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds([feed]))) as batches:
         write_batches(run.table, batches, schema=REQUESTS)
-    feed.finish()
-    if problem := feed.problem():
-        raise problem
+    finish_feeds([feed])
     _reject(read, feed.name, run.options)
     return import_info(read, feed, options=run.options)
 
 
 def _reject(read: Reading, name: str, options: ImportOptions) -> None:
-    """Raise InputError for too many wrong lines, no requests, or units that cannot be."""
+    """Raise InputError for too many wrong lines, no requests, or units that cannot be.
+
+    It is an OutlierError where nearly all numbers agree with the units.
+    """
     lines, rows = read.lines, read.assembler.rows
     if lines.bad > options.most_bad_ratio * (rows + lines.bad):
-        shown = "".join(f"\n  {lines.shown(example)}" for example in lines.examples)
         beyond = f", {read.beyond:,} of them far from the others" if read.bounds else ""
+        shown = listed(map(show_example, lines.examples))
         raise InputError(
             f"{name}: {lines.bad:,} of {rows + lines.bad:,} lines are wrong{beyond}{shown}",
             hint="choose another --format or --unit, or allow more with --max-bad PERCENT",
         )
     if not rows:
         raise InputError(f"{name}: there is no request in it", hint="check the file")
-    if not options.forces_units:
-        _reject_units(read, name)
-
-
-def _reject_units(read: Reading, name: str) -> None:
-    """Raise OutlierError where nearly all numbers agree with the units, else InputError."""
+    if options.forces_units:
+        return
     found = contradictions(read)
-    shown = "".join(f"\n  {text}" for text in found) + read.outliers.shown()
+    shown = listed([*found, *read.outliers.shown()])
     bounds = read.outliers.bounds(is_contradicted=bool(found)) if read.bounds is None else None
     if bounds:
         message = f"{name}: some lines lie far from all others{shown}"

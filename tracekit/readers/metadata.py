@@ -1,30 +1,28 @@
-"""trace.json of a capture: counts, losses, completions that the record lacks."""
+"""trace.json of a capture or a text of events: counts, losses, completions that are missing."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from tracekit._native.decode import ACTIONS, COUNTED, NOTIFIES, UNMATCHED, Completed, DecodeStats
-from tracekit.errors import span
+from tracekit import metadata
+from tracekit._native import decode
+from tracekit._native.decode import Completed, DecodeStats, Text
+from tracekit.errors import InputError, span
 from tracekit.layout import DiskCounters, Layout
 from tracekit.metadata import (
-    Clock,
     Device,
     Inference,
-    Loss,
     MissingCompletions,
     MissingOfDisk,
     Region,
-    Source,
-    SourceFile,
     TraceInfo,
-    TraceWarning,
-    warnings_of,
 )
+from tracekit.readers.units import Example, listed, show_example
 
 LAG_NS = 1_000_000
 """The kernel counts a request a moment after its completion is recorded. One that was recorded so
@@ -60,7 +58,8 @@ def missing_completions(
     if not counters:
         return None
     window = readings_ns(counters)
-    has_clock = window is not None and _has_clock(window, stats)
+    # The records must be of the time between the readings, as far as they have any.
+    has_clock = window is not None and stats.base_ns <= window[3] and stats.last_ns >= window[0]
     disks: list[MissingOfDisk] = []
     not_measured = []
     for entry in counters:
@@ -74,17 +73,10 @@ def missing_completions(
                 not_measured.append({"device": entry.device, "why": f"{row.kind}: {message}"})
             else:
                 disks.append(row)
+    at_least, at_most = sum(row.at_least for row in disks), sum(row.at_most for row in disks)
     return MissingCompletions(
-        at_least=sum(row.at_least for row in disks),
-        at_most=sum(row.at_most for row in disks),
-        disks=disks,
-        not_measured=not_measured,
+        at_least=at_least, at_most=at_most, disks=disks, not_measured=not_measured
     )
-
-
-def _has_clock(window: tuple[int, int, int, int], stats: DecodeStats) -> bool:
-    """Say whether the records are of the time between the readings, as far as they have any."""
-    return bool(stats.base_ns <= window[3] and stats.last_ns >= window[0])
 
 
 def _rows(entry: DiskCounters, completed: Completed) -> list[MissingOfDisk]:
@@ -93,9 +85,7 @@ def _rows(entry: DiskCounters, completed: Completed) -> list[MissingOfDisk]:
     if entry.begin is None or entry.end is None:
         return rows
     begin, end = entry.begin.completed, entry.end.completed
-    for kind in COUNTED:
-        if kind not in begin:
-            continue
+    for kind in (kind for kind in decode.COUNTED if kind in begin):
         counted = end[kind] - begin[kind]
         certain, perhaps = completed.certain[kind], completed.perhaps[kind]
         if counted or certain or perhaps:
@@ -111,28 +101,25 @@ def _rows(entry: DiskCounters, completed: Completed) -> list[MissingOfDisk]:
     return rows
 
 
-def doubts(found: MissingCompletions | None) -> list[tuple[str, Any, str]]:
-    """Return code, whether it applies, and message of the warnings of trace.json."""
+Doubt = tuple[str, Any, str]
+"""Code, whether it applies, and message of a warning of trace.json."""
+
+
+def doubts(found: MissingCompletions | None) -> list[Doubt]:
+    """Return what is doubtful about the completions."""
     if found is None:
         return []
-    lacking = [row for row in found.disks if row.at_least]
     parts = [
-        f"{row.device} {row.kind} {lacks} of {row.counted:,}"
-        for row in lacking
-        for lacks in [span(row.at_least, row.at_most)]
+        f"{row.device} {row.kind} {span(row.at_least, row.at_most)} of {row.counted:,}"
+        for row in found.disks
+        if row.at_least
     ]
-    reasons = [f"{one['device']}: {one['why']}" for one in found.not_measured]
+    reasons = "; ".join(f"{one['device']}: {one['why']}" for one in found.not_measured)
+    missing = "the kernel completed requests whose completion the record lacks"
+    unknown = f"whether completions are lacking is not known of {reasons}"
     return [
-        (
-            "unseen_completions",
-            lacking,
-            f"the kernel completed requests whose completion the record lacks: {', '.join(parts)}",
-        ),
-        (
-            "unseen_not_measured",
-            reasons,
-            f"whether completions are lacking is not known of {'; '.join(reasons)}",
-        ),
+        ("unseen_completions", parts, f"{missing}: {', '.join(parts)}"),
+        ("unseen_not_measured", reasons, unknown),
     ]
 
 
@@ -145,12 +132,12 @@ class Facts:
     """Major and minor number, in order of appearance."""
     completed: list[Completed]
     """Of each device, between the readings of the kernel's counters."""
-    files: list[SourceFile]
+    files: list[metadata.SourceFile]
     cuts: list[str]
     """What --salvage left away, in words."""
     named_rows: int
     """Rows whose process is known."""
-    bad_lines: list[tuple[int, str]] = field(default_factory=list)
+    bad_lines: list[Example] = field(default_factory=list)
     """Of a text: number and beginning of the first wrong lines."""
 
 
@@ -162,10 +149,10 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
     partitions, inferences = _partitions(layout, names)
     swapped = ", byte-swapped" if stats.swapped_files else ""
     return TraceInfo(
-        source=Source(
+        source=metadata.Source(
             format=f"blktrace v{stats.version}" + swapped, kernel=layout.kernel, files=facts.files
         ),
-        clock=Clock(
+        clock=metadata.Clock(
             base_ns=stats.base_ns,
             wall_ns=stats.wall_ns if stats.has_wall else None,
             duration_ns=stats.last_ns - stats.base_ns,
@@ -183,49 +170,42 @@ def _devices(numbers: list[tuple[int, int]], layout: Layout) -> tuple[list[Devic
     """Return the devices of the trace, and the trace's name for each name of the layout."""
     known = {(device.major, device.minor): device for device in layout.devices}
     devices = [
-        known.get(number, Device(device=f"{major},{minor}", major=major, minor=minor))
-        for number in numbers
-        for major, minor in [number]
+        known.get((major, minor), Device(device=f"{major},{minor}", major=major, minor=minor))
+        for major, minor in numbers
     ]
     names = {device.device: device.device for device in layout.devices}
-    unnumbered = [device for device in layout.devices if device.major is None]
-    if len(devices) == 1 and len(layout.devices) == 1 and unnumbered:
-        theirs, ours = asdict(unnumbered[0]), devices[0]
-        names[unnumbered[0].device] = ours.device
-        facts = {key: value for key, value in theirs.items() if value is not None}
+    if len(devices) == len(layout.devices) == 1 and layout.devices[0].major is None:
+        theirs, ours = layout.devices[0], devices[0]
+        names[theirs.device] = ours.device
+        facts = {key: value for key, value in asdict(theirs).items() if value is not None}
         devices[0] = replace(ours, **{**facts, "device": ours.device})
     return devices, names
 
 
 def _partitions(layout: Layout, names: dict[str, str]) -> tuple[list[Region], list[Inference]]:
     """Return the layout under the trace's device names, and the guesses made for that."""
-    inferences = [
-        Inference(
-            what=f"device {theirs} of the layout",
-            value=ours,
-            evidence="the layout has no device numbers, and both have one device",
-        )
+    evidence = "the layout has no device numbers, and both have one device"
+    inferences = metadata.inferences_of(
+        (f"device {theirs} of the layout", ours, evidence)
         for theirs, ours in names.items()
         if theirs != ours
-    ]
+    )
     entries = [
         replace(entry, device=names.get(entry.device, entry.device)) for entry in layout.partitions
     ]
     return entries, inferences
 
 
-def line_counts(passed: int, bad: int, *, examples: Sequence[tuple[int, str]]) -> dict[str, Any]:
+def line_counts(passed: int, bad: int, *, examples: Sequence[Example]) -> dict[str, Any]:
     """Return what trace.json says of a text's lines; examples are a line's number and text."""
     shown = [{"line": number, "text": text} for number, text in examples]
     return {"passed_lines": passed, "bad_lines": bad, "bad_examples": shown}
 
 
 def _wall_guess(stats: DecodeStats) -> list[Inference]:
-    if not stats.is_wall_of_start:
-        return []
     evidence = "times are relative, as blkparse -d writes them: the capture's start is taken"
-    what = "wall clock of the first event"
-    return [Inference(what=what, value=stats.wall_ns, evidence=evidence)]
+    guess = ("wall clock of the first event", stats.wall_ns, evidence)
+    return metadata.inferences_of([guess] if stats.is_wall_of_start else [])
 
 
 def _named(names: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
@@ -233,21 +213,21 @@ def _named(names: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
     return {name: count for name, count in zip(names, counts, strict=True) if count}
 
 
+COUNTS = ("device_flushes", "passthrough", "unknown", "requeued_remainders")
+
+
 def _counts(stats: DecodeStats) -> dict[str, Any]:
     return {
         "records": stats.records,
         "requests": stats.rows,
-        "actions": _named(ACTIONS, stats.actions),
-        "notifies": _named(NOTIFIES, stats.notifies),
-        "device_flushes": stats.device_flushes,
-        "passthrough": stats.passthrough,
-        "unknown": stats.unknown,
-        "requeued_remainders": stats.requeued_remainders,
+        "actions": _named(decode.ACTIONS, stats.actions),
+        "notifies": _named(decode.NOTIFIES, stats.notifies),
+        **{name: getattr(stats, name) for name in COUNTS},
     }
 
 
-def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None) -> Loss:
-    return Loss(
+def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None) -> metadata.Loss:
+    return metadata.Loss(
         has_sequence_numbers=stats.numbered_records > 0,
         sequence_gaps=stats.sequence_gaps,
         lost_records=stats.lost_records,
@@ -255,7 +235,7 @@ def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None
         reordered_records=stats.reordered_records,
         dropped=layout.overrun + layout.dropped,
         window_full=stats.evicted,
-        unmatched=dict(zip(UNMATCHED, stats.unmatched, strict=True)),
+        unmatched=dict(zip(decode.UNMATCHED, stats.unmatched, strict=True)),
         unseen=missing,
     )
 
@@ -272,56 +252,130 @@ def _missing(facts: Facts, layout: Layout) -> MissingCompletions | None:
 
 def _warnings(
     facts: Facts, layout: Layout, missing: MissingCompletions | None
-) -> list[TraceWarning]:
-    return warnings_of(
-        [*_loss_doubts(facts.stats, layout), *doubts(missing), *_content_doubts(facts)]
+) -> list[metadata.TraceWarning]:
+    loss = _loss_doubts(facts.stats, layout)
+    return metadata.warnings_of([*loss, *doubts(missing), *_content_doubts(facts)])
+
+
+def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[Doubt]:
+    """Return what may be missing."""
+    dropped, repeated = layout.overrun + layout.dropped, stats.repeated_records
+    unmatched = _named(decode.UNMATCHED, stats.unmatched)
+    pairs = ", ".join(f"{name} {count:,}" for name, count in unmatched.items())
+    lost = (
+        f"{stats.lost_records:,} records are missing at {stats.sequence_gaps:,} places by their"
+        f" numbers, and the tracer dropped {dropped:,}"
     )
-
-
-def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[tuple[str, Any, str]]:
-    """Return code, whether it applies, and message of what may be missing."""
-    dropped = layout.overrun + layout.dropped
-    unmatched = _named(UNMATCHED, stats.unmatched)
-    listed = ", ".join(f"{name} {count:,}" for name, count in unmatched.items())
+    unnumbered = "the records carry no numbers: lost ones cannot be seen in them"
+    given_up = f"{stats.evicted:,} requests were given up as never completing"
     return [
-        (
-            "lost_records",
-            stats.lost_records + dropped,
-            f"{stats.lost_records:,} records are missing at {stats.sequence_gaps:,} places"
-            f" by their numbers, and the tracer dropped {dropped:,}",
-        ),
-        (
-            "no_sequence_numbers",
-            stats.numbered_records == 0,
-            "the records carry no numbers: lost ones cannot be seen in them",
-        ),
-        ("unmatched_events", unmatched, f"events without their partner: {listed}"),
-        (
-            "window_full",
-            stats.evicted,
-            f"{stats.evicted:,} requests were given up as never completing",
-        ),
-        (
-            "repeated_records",
-            stats.repeated_records,
-            f"{stats.repeated_records:,} records have a number that was there before",
-        ),
+        ("lost_records", stats.lost_records + dropped, lost),
+        ("no_sequence_numbers", stats.numbered_records == 0, unnumbered),
+        ("unmatched_events", unmatched, f"events without their partner: {pairs}"),
+        ("window_full", stats.evicted, given_up),
+        ("repeated_records", repeated, f"{repeated:,} records have a number that was there before"),
     ]
 
 
-def _content_doubts(facts: Facts) -> list[tuple[str, Any, str]]:
-    """Return the same of what is there, but odd."""
-    stats = facts.stats
-    completions = stats.actions[ACTIONS.index("C")]
+def _content_doubts(facts: Facts) -> list[Doubt]:
+    """Return what is there, but odd."""
+    stats, reordered = facts.stats, facts.stats.reordered_records
+    completions = stats.actions[decode.ACTIONS.index("C")]
     return [
-        (
-            "reordered_records",
-            stats.reordered_records,
-            f"{stats.reordered_records:,} records stood behind a later one",
-        ),
+        ("reordered_records", reordered, f"{reordered:,} records stood behind a later one"),
         ("salvaged", facts.cuts, "; ".join(facts.cuts)),
         ("unknown_actions", stats.unknown, f"{stats.unknown:,} events of an unknown action"),
         ("passthrough", stats.passthrough, f"{stats.passthrough:,} events of device commands"),
         ("no_completions", completions == 0, "no request completes in this trace"),
         ("no_process_names", facts.named_rows == 0, "no request has a process name"),
     ]
+
+
+BLKPARSE, BLKPARSE_FORMAT, BLK, PERF, FTRACE = "blkparse", "blkparse -f", "blk", "perf", "ftrace"
+FEWEST_ORDERED = 100
+"""From so many events their order is evidence."""
+EVENT_TEXTS = {BLKPARSE: Text.BLKPARSE, BLK: Text.NONE, PERF: Text.KERNEL, FTRACE: Text.KERNEL}
+"""Names for --format. The blk tracer prints in two ways, which differ in their content."""
+NOT_IN_TEXT = {
+    "bytes": "lengths are whole sectors: the last sector of a request counts whole",
+    "names": "a process is named as in its events; C, M and A have no name",
+    "clock": "times have no date, so the trace has no wall clock",
+    "numbers": "events carry no sequence numbers, so lost ones cannot be seen",
+    "plugs": "plugs and unplugs are passed over",
+    "zeroes": "the kernel's letter N of a bio is taken for a write of zeroes",
+    "origins": "where remaps come from and splits end is not told, so partitions are not known",
+    "commands": "commands to the device cannot be told from requests",
+}
+"""What a text cannot express, see docs/event-texts.md."""
+OF_ALL = ("bytes", "names", "clock")
+OF_FORMAT = {
+    BLKPARSE: (),
+    BLKPARSE_FORMAT: ("origins", "commands"),
+    BLK: ("numbers",),
+    PERF: ("numbers", "plugs"),
+    FTRACE: ("numbers", "plugs"),
+}
+
+
+def format_name(kind: Text, stats: DecodeStats) -> str:
+    """Return what the lines were of, by what the decoder saw."""
+    if kind == Text.KERNEL:
+        return PERF if stats.is_perf else BLK if stats.has_tracer else FTRACE
+    return {Text.BLKPARSE: BLKPARSE, Text.FORM: BLKPARSE_FORMAT, Text.TRACER: BLK}[kind]
+
+
+def not_in_text(name: str, stats: DecodeStats) -> list[Inference]:
+    """Return the inferences that tell what this text does not say."""
+    found = [NOT_IN_TEXT[what] for what in (*OF_ALL, *OF_FORMAT[name])]
+    if not stats.has_nanoseconds:
+        found.append("times are whole microseconds: shorter latencies are 0 or 1 us")
+    said = [("not in the text", text, f"format {name}") for text in found]
+    return metadata.inferences_of(said, stage="import")
+
+
+def reject_bad_lines(facts: Facts, file: str, *, name: str, most_bad_ratio: float) -> None:
+    """Raise InputError when more than this share of the lines is wrong for the format `name`."""
+    stats = facts.stats
+    lines = stats.records + stats.bad_lines
+    if stats.bad_lines > most_bad_ratio * lines:
+        shown = listed(map(show_example, facts.bad_lines))
+        raise InputError(
+            f"{file}: {stats.bad_lines:,} of {lines:,} lines are wrong for {name}{shown}",
+            hint="choose another --format, or allow more with --max-bad PERCENT",
+        )
+
+
+def reject_disorder(facts: Facts, file: str) -> None:
+    """Raise InputError when most events stand behind a later one, as no clock's times do."""
+    stats = facts.stats
+    if stats.records >= FEWEST_ORDERED and stats.reordered_records > stats.records // 2:
+        raise InputError(
+            f"{file}: {stats.reordered_records:,} of {stats.records:,} events stand behind a later"
+            " one: their times look like differences, not like a clock's",
+            hint="print it again without --deltatime; or go on all the same with --force-units",
+        )
+
+
+def text_counts(facts: Facts, rows: Mapping[str, int]) -> dict[str, Any]:
+    """Return what an import counts besides the events; `rows` by operation."""
+    stats = facts.stats
+    lines = line_counts(stats.passed_lines, stats.bad_lines, examples=facts.bad_lines)
+    return {"operations": dict(+Counter(rows)), **lines}
+
+
+def text_info(facts: Facts, rows: Mapping[str, int], *, layout: Layout, name: str) -> TraceInfo:
+    """Return the content of trace.json of a text of the format `name`; `rows` by operation."""
+    stats, bad = facts.stats, facts.stats.bad_lines
+    info = trace_info(facts, layout)
+    info.source.format = name
+    info.counts |= text_counts(facts, rows)
+    # The layout of a capture counts the same losses.
+    info.loss.dropped = max(info.loss.dropped, stats.told_lost)
+    info.inferences += not_in_text(name, stats)
+    lost = f"the text itself says that {stats.told_lost:,} events were lost"
+    found = [
+        ("bad_lines", bad, f"{bad:,} lines were wrong and left out"),
+        ("lost_records", stats.told_lost, lost),
+    ]
+    info.warnings += metadata.warnings_of(found)
+    return info

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from enum import IntEnum
 from pathlib import Path
@@ -14,22 +14,13 @@ from tracekit._native.decode import Place
 from tracekit._native.octf import Device, OctfError, OctfReader, OctfStats, Problem, is_octf
 from tracekit.arrow import text_column
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.metadata import (
-    Clock,
-    Inference,
-    Loss,
-    Source,
-    TraceInfo,
-    TraceWarning,
-    inferences_of,
-    warnings_of,
-)
+from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers.assemble import Assembler
 from tracekit.readers.metadata import line_counts
-from tracekit.readers.stream import Feed, stop_feeds
+from tracekit.readers.stream import Feed, finish_feeds, progress_of, stop_feeds
 from tracekit.readers.text import BadLines
-from tracekit.readers.units import Columns, Import, ImportOptions, OnBytes, Units
+from tracekit.readers.units import Columns, Import, ImportOptions, OnBytes, Units, listed
 from tracekit.store import write_batches
 from tracekit.tables import REQUESTS
 
@@ -93,16 +84,15 @@ def dropped_events(folder: Path) -> int:
         return 0
 
 
-def loss(stats: OctfStats, *, dropped: int) -> Loss:
+def loss(stats: OctfStats, *, dropped: int) -> metadata.Loss:
     """Return what the numbers of the events say is missing between the first and the last.
 
     Of the events that the tracer dropped, those are counted that the numbers do not show.
     """
-    missing = max(stats.last_sid - stats.first_sid + 1 - stats.numbered, 0)
     has_numbers = 0 < stats.numbered == stats.messages
-    lost = missing if has_numbers else 0
+    lost = max(stats.last_sid - stats.first_sid + 1 - stats.numbered, 0) if has_numbers else 0
     unmatched = {"queue": stats.unmatched_requests, "complete": stats.unmatched_completions}
-    return Loss(
+    return metadata.Loss(
         has_sequence_numbers=has_numbers,
         sequence_gaps=int(lost > 0),
         lost_records=lost,
@@ -111,7 +101,7 @@ def loss(stats: OctfStats, *, dropped: int) -> Loss:
     )
 
 
-def inferences(stats: OctfStats, operations: dict[str, int]) -> list[Inference]:
+def inferences(stats: OctfStats, operations: Mapping[str, int]) -> list[metadata.Inference]:
     """Return what was concluded or passed over, each with its evidence."""
     passed = f"{stats.passed:,} events of files, {stats.unknown:,} of an unknown kind"
     found = [
@@ -122,32 +112,28 @@ def inferences(stats: OctfStats, operations: dict[str, int]) -> list[Inference]:
     if operations.get("other"):
         text = f"{operations['other']:,} requests of no known operation"
         found.append(("operations", text, "traces of before March 2020 number them from 0"))
-    return inferences_of(found)
+    return metadata.inferences_of(found)
 
 
-def doubts(stats: OctfStats, *, responses: int, bad: int, dropped: int) -> list[TraceWarning]:
+def doubts(
+    stats: OctfStats, *, responses: int, bad: int, dropped: int
+) -> list[metadata.TraceWarning]:
     """Return the warnings of trace.json."""
     found_loss = loss(stats, dropped=dropped)
     missing = found_loss.lost_records + found_loss.dropped
+    starts, ends = stats.unmatched_requests, stats.unmatched_completions
+    unmatched = f"{starts:,} requests without a completion, {ends:,} completions without a request"
+    given_up = f"{stats.evicted:,} requests were given up as never completing"
     found = [
         ("lost_records", missing, f"{missing:,} events are missing"),
         ("no_sequence_numbers", not found_loss.has_sequence_numbers, "events without numbers"),
         ("no_completions", not responses, "no request completes in this trace"),
-        (
-            "unmatched_events",
-            stats.unmatched_requests + stats.unmatched_completions,
-            f"{stats.unmatched_requests:,} requests without a completion,"
-            f" {stats.unmatched_completions:,} completions without a request",
-        ),
-        (
-            "window_full",
-            stats.evicted,
-            f"{stats.evicted:,} requests were given up as never completing",
-        ),
+        ("unmatched_events", starts + ends, unmatched),
+        ("window_full", stats.evicted, given_up),
         ("unknown_actions", stats.unknown, f"{stats.unknown:,} events of an unknown kind"),
         ("bad_lines", bad, f"{bad:,} files end within a message, which was left out"),
     ]
-    return warnings_of(found)
+    return metadata.warnings_of(found)
 
 
 BATCHES_AHEAD = 1
@@ -173,13 +159,10 @@ class _Run:
         self.assembler: Assembler = Assembler(UNITS, {}, NAME)
         self.bad = BadLines()
 
-    def batches(self) -> Generator[Any]:
-        """Yield the batches of requests; raise InputError for what cannot be read on."""
-        yield from self.assembler.batches(self._decoded())
-
-    def _decoded(self) -> Iterator[Columns]:
+    def blocks(self) -> Iterator[Columns]:
+        """Yield blocks of requests; raise InputError for what cannot be read on."""
         while len((found := self._read())["time"]):
-            self._report_progress()
+            self._on_bytes(*progress_of(self._feeds))
             yield columns_of(found, self._reader.devices())
 
     def _read(self) -> dict[str, Any]:
@@ -190,17 +173,10 @@ class _Run:
             feed.wait_for_failure()
             raise feed.problem() or refusal(feed.name, error.place) from None
 
-    def _report_progress(self) -> None:
-        totals = [feed.total_bytes for feed in self._feeds]
-        known = [total for total in totals if total is not None]
-        done = sum(feed.done_bytes for feed in self._feeds)
-        self._on_bytes(done, sum(known) if len(known) == len(totals) else None)
-
     def count_cuts(self) -> None:
         """Count the files that end within a message."""
         for number, feed in enumerate(self._feeds):
             if place := self._reader.cut(number):
-                self.bad.bad += 1
                 text = REASONS[place.kind].format(value=place.value)
                 self.bad.add(0, f"{feed.name}: byte {place.offset:,}: {text}")
 
@@ -212,13 +188,11 @@ def import_octf(feeds: Sequence[Feed], job: Import, *, head: bytes) -> TraceInfo
     """
     with OctfReader([feed.fd for feed in feeds], head) as reader:
         run = _Run(feeds, reader, job.on_bytes)
-        made = ahead(run.batches(), most=BATCHES_AHEAD, on_stop=lambda: stop_feeds(feeds))
+        rows = run.assembler.batches(run.blocks())
+        made = ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds(feeds))
         with closing(made) as batches:
             write_batches(job.table, batches, schema=REQUESTS)
-        for feed in feeds:
-            feed.finish()
-            if problem := feed.problem():
-                raise problem
+        finish_feeds(feeds)
         run.count_cuts()
         _reject(run, feeds, job.options)
         return _info(run, feeds, reader)
@@ -227,7 +201,7 @@ def import_octf(feeds: Sequence[Feed], job: Import, *, head: bytes) -> TraceInfo
 def _reject(run: _Run, feeds: Sequence[Feed], options: ImportOptions) -> None:
     rows, bad = run.assembler.rows, run.bad
     if bad.bad > options.most_bad_ratio * (rows + bad.bad):
-        shown = "".join(f"\n  {text}" for _, text in bad.examples)
+        shown = listed(text for _, text in bad.examples)
         raise InputError(
             f"{bad.bad:,} of {len(feeds):,} files are cut short{shown}",
             hint="copy them again, or allow more with --max-bad PERCENT",
@@ -238,31 +212,32 @@ def _reject(run: _Run, feeds: Sequence[Feed], options: ImportOptions) -> None:
 
 
 def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> TraceInfo:
-    stats, made = reader.stats(), run.assembler
+    stats, made, bad = reader.stats(), run.assembler, run.bad
     dropped = dropped_events(feeds[0].path.parent)
     return TraceInfo(
-        source=Source(format=NAME, files=[feed.describe() for feed in feeds]),
-        clock=Clock(base_ns=made.first_ns, duration_ns=made.last_ns),
+        source=metadata.Source(format=NAME, files=[feed.describe() for feed in feeds]),
+        clock=metadata.Clock(base_ns=made.first_ns, duration_ns=made.last_ns),
         devices=_devices(made.devices, reader),
         counts={
-            "records": stats.messages + run.bad.bad,
+            "records": stats.messages + bad.bad,
             "requests": made.rows,
             "operations": dict(made.operations),
             "preamble_lines": 0,
-            **line_counts(stats.passed + stats.unknown, run.bad.bad, examples=run.bad.examples),
+            **line_counts(stats.passed + stats.unknown, bad.bad, examples=bad.examples),
             "rounded_places": 0,
         },
         loss=loss(stats, dropped=dropped),
         inferences=inferences(stats, made.operations),
-        warnings=doubts(stats, responses=made.responses, bad=run.bad.bad, dropped=dropped),
+        warnings=doubts(stats, responses=made.responses, bad=bad.bad, dropped=dropped),
     )
 
 
 def _devices(names: Sequence[str], reader: OctfReader) -> list[metadata.Device]:
     """Return the devices that have requests, with the size that the trace gives."""
-    sizes = {device_name(device): device.sectors for device in reader.devices()}
-    return [metadata.Device(device=name, size_sectors=_size(sizes.get(name, 0))) for name in names]
-
-
-def _size(sectors: int) -> int | None:
-    return sectors if 0 < sectors <= LARGEST_SIZE_SECTORS else None
+    given = {device_name(device): device.sectors for device in reader.devices()}
+    sizes = [given.get(name, 0) for name in names]
+    known = [size if 0 < size <= LARGEST_SIZE_SECTORS else None for size in sizes]
+    return [
+        metadata.Device(device=name, size_sectors=size)
+        for name, size in zip(names, known, strict=True)
+    ]

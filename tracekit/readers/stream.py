@@ -210,6 +210,21 @@ def _read_awake(descriptor: int, size: int) -> bytes:
     return os.read(descriptor, size)
 
 
+def finish_feeds(feeds: Sequence[Feed]) -> None:
+    """Wait until all files have been read to their ends; raise what went wrong with one."""
+    for feed in feeds:
+        feed.finish()
+        if problem := feed.problem():
+            raise problem
+
+
+def progress_of(feeds: Sequence[Feed]) -> tuple[int, int | None]:
+    """Return how many bytes of how many were decoded; None if that is not known."""
+    totals = [feed.total_bytes for feed in feeds]
+    total = None if None in totals else sum(filter(None, totals))
+    return sum(feed.done_bytes for feed in feeds), total
+
+
 def stop_feeds(feeds: Sequence[Feed]) -> None:
     """Let the feeds end early, so that the decoder comes to the end of what it reads."""
     for feed in feeds:

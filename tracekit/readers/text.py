@@ -16,7 +16,15 @@ from tracekit._native.columns import Block as Found
 from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.formats import FILETIME_OF_1970
-from tracekit.readers.units import SHOWN_CHARACTERS, SIZE_BYTES, TIME_NS, Block, Columns, Units
+from tracekit.readers.units import (
+    SHOWN_CHARACTERS,
+    SIZE_BYTES,
+    TIME_NS,
+    Block,
+    Columns,
+    Example,
+    Units,
+)
 
 INT = r"\s*(?:0[xX][0-9A-Fa-f]+|[0-9]{1,19})\s*"
 EXPONENT = r"[eE][+-]?[0-9]{1,2}"
@@ -26,13 +34,6 @@ DATE = (
     r"\s*[0-9]{4}(?:-[0-9]{2}-|/[0-9]{2}/)[0-9]{2}(?:[Tt]|[ \t]+)[0-9]{2}:[0-9]{2}:[0-9]{2}"
     r"(?:\.[0-9]+)?(?:[Zz]|\s*UTC|\s*[+-][0-9]{2}:?(?:[0-9]{2})?)?\s*"
 )
-COLUMN_KINDS = {
-    "int": INT,
-    "digits": r"\s*[0-9]+\s*",
-    "decimal": DECIMAL,
-    "point": POINT,
-    "decimal?": f"(?:{DECIMAL}|\\s*)",
-}
 COMMENT = re.compile(rb"\s*(?:#|//)")
 NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
 LARGEST_SUM = (1 << 62) - 1
@@ -46,18 +47,19 @@ NUMBERS = ("time", "offset", "length", "response", "pid", "queue")
 WORDS = ("op", "device", "volume", "process")
 DECIMALS = ("decimal", "decimal?", "point")
 RESPONSES = ("response", "queue")
-KIND_OF = {
-    "int": Kind.INTEGER,
-    "decimal": Kind.DECIMAL,
-    "point": Kind.POINT,
-    "decimal?": Kind.MAYBE,
-    "int?": Kind.MAYBE,
-    "op": Kind.CHOICE,
-    "digits": Kind.DIGITS,
-    "word": Kind.WORD,
-    "name": Kind.NAME,
-    "date": Kind.DATE,
+KINDS = {
+    "int": (Kind.INTEGER, INT),
+    "int?": (Kind.MAYBE, INT),
+    "digits": (Kind.DIGITS, r"\s*[0-9]+\s*"),
+    "decimal": (Kind.DECIMAL, DECIMAL),
+    "decimal?": (Kind.MAYBE, f"(?:{DECIMAL}|\\s*)"),
+    "point": (Kind.POINT, POINT),
+    "date": (Kind.DATE, DATE),
+    "op": (Kind.CHOICE, ""),
+    "word": (Kind.WORD, ""),
+    "name": (Kind.NAME, ""),
 }
+"""How the reader takes a kind of column, and its regular expression; of words it is a format's."""
 
 
 @dataclass
@@ -66,8 +68,7 @@ class BadLines:
 
     lines: int = 0
     bad: int = 0
-    examples: list[tuple[int, str]] = field(default_factory=list)
-    """Line number from 1, and the line's beginning."""
+    examples: list[Example] = field(default_factory=list)
     passed: int = 0
     """Lines that are no requests and not wrong: known ones, comments, the header once more."""
     header: frozenset[bytes] = frozenset()
@@ -81,15 +82,10 @@ class BadLines:
     """What reads the lines, and knows the words that they had."""
 
     def add(self, number: int, text: str) -> None:
-        """Keep a wrong line as an example, if there are not enough of them."""
+        """Count a wrong line, and keep it as an example if there are not enough of them."""
+        self.bad += 1
         if len(self.examples) < KEPT_EXAMPLES:
             self.examples.append((number, text[:SHOWN_CHARACTERS]))
-
-    @staticmethod
-    def shown(example: tuple[int, str]) -> str:
-        """Return an example for a message; of what is no line the number is 0."""
-        number, text = example
-        return f"line {number}: {text}" if number else text
 
 
 USUAL_KINDS = {"time": "int", "op": "op", "offset": "int", "length": "int", "pid": "int"}
@@ -127,37 +123,32 @@ class TextFormat:
     """A regular expression that a good line of the head must match, where another format's lines
     are good ones, too."""
 
-    def with_evidence(self, evidence: str) -> TextFormat:
-        """Return the format, recognised by this evidence."""
-        return replace(self, evidence=evidence)
-
     def line(self) -> str:
         """Return the regular expression of a good line."""
-        words = "|".join(map(re.escape, self.operations))
         is_blank = self.delimiter == " "
         delimiter = r"[ \t]+" if is_blank else re.escape(self.delimiter)
-        word = r"[^ \t\0\n]+" if is_blank else rf'[^{re.escape(self.delimiter)}\0\n"]+'
-        words_of = rf"{word}(?:[ \t]+[^ \t\0\n]+)*?" if is_blank else word
-        op = rf"\s*(?i:{words})\s*"
-        kinds = {**COLUMN_KINDS, "op": op, "word": word, "name": words_of, "date": DATE}
-        parts = [kinds.get(self._stored(name), kind) for name, kind in self.columns.items()]
-        if not is_blank:
-            parts = [
-                f"(?:{part}|{self._quoted(name, part)})"
-                for name, part in zip(self.columns, parts, strict=True)
-            ]
+        parts = [self._part(name) for name in self.columns]
         if self.delimiter == "\t":
             parts = [part.replace(r"\s*", " *") for part in parts]
         end = "" if is_blank else rf"(?:{delimiter}[ \t]*)?"
         rest = rf"(?:{delimiter}[^\n]*)?" if self.may_have_more else end
         return "^" + delimiter.join(parts) + rest + "\r?$"
 
-    def _quoted(self, name: str, part: str) -> str:
-        if name.startswith("_"):
-            part = r'[^"\n]*'
-        elif self.columns[name] in ("word", "name"):
-            part = r'[^"\0\n]+'
-        return rf'\s*"{part}"\s*'
+    def _part(self, name: str) -> str:
+        """Return the regular expression of a column, in quotes or not."""
+        kind, is_blank = self._stored(name), self.delimiter == " "
+        word = r"[^ \t\0\n]+" if is_blank else rf'[^{re.escape(self.delimiter)}\0\n"]+'
+        words = {
+            "op": rf"\s*(?i:{'|'.join(map(re.escape, self.operations))})\s*",
+            "word": word,
+            "name": rf"{word}(?:[ \t]+[^ \t\0\n]+)*?" if is_blank else word,
+        }
+        part = words.get(kind) or (KINDS[kind][1] if kind in KINDS else kind)
+        if is_blank:
+            return part
+        quoted = r'[^"\n]*' if name.startswith("_") else part
+        quoted = r'[^"\0\n]+' if kind in ("word", "name") else quoted
+        return rf'(?:{part}|\s*"{quoted}"\s*)'
 
     def matches(self, head: bytes, *, least: float = NEARLY_ALL) -> bool:
         """Say whether this share of the lines of the head, after its preamble, are good ones."""
@@ -179,13 +170,14 @@ class TextFormat:
         good_line = re.compile(self.line())
         before = head.decode("latin-1").split("\n")
         first = next((at for at, line in enumerate(before) if good_line.match(line)), 0)
-        wrong = [at for at, line in enumerate(before[:first]) if self.is_request(line)]
-        for at in wrong:
-            lines.add(at + 1, before[at].rstrip("\r"))
-        passed = [line.rstrip("\r") for at, line in enumerate(before[:first]) if at not in wrong]
-        lines.header = frozenset(line.encode("latin-1")[:SHOWN_BYTES] for line in passed if line)
-        lines.bad, lines.lines = len(wrong), first
-        return first - len(wrong)
+        passed = []
+        for number, line in enumerate(before[:first], start=1):
+            if self.is_request(line):
+                lines.add(number, line.rstrip("\r"))
+            else:
+                passed.append(line.rstrip("\r").encode("latin-1")[:SHOWN_BYTES])
+        lines.header, lines.lines = frozenset(filter(None, passed)), first
+        return len(passed)
 
     def is_request(self, line: str) -> bool:
         """Say whether a line that is not a good one has a number where the format has one."""
@@ -205,10 +197,7 @@ class TextFormat:
         """Decode; `shown` returns a wrong line as it stands in the file, by its number and text."""
         if lines.reader is None:
             lines.reader = ColumnReader(
-                [
-                    (self._kind(name), self._digits(name), self.largest(name))
-                    for name in self.columns
-                ],
+                [self._column(name) for name in self.columns],
                 self.delimiter,
                 choices=list(self.operations),
                 has_more=self.may_have_more,
@@ -224,7 +213,7 @@ class TextFormat:
                    if name in places},
             rows=found.rows,
             scaled=self.scaled(),
-            block=Block(block, first, frozenset(at for at, _ in found.wrong)),
+            block=Block(first, block, frozenset(at for at, _ in found.wrong)),
         )  # fmt: skip
 
     def scaled(self) -> set[str]:
@@ -241,15 +230,18 @@ class TextFormat:
         unit = self.units.response if name in RESPONSES else self.units.time
         return unit or "s"
 
-    def _digits(self, name: str) -> int:
-        """Return how many digits behind the point of a column make nanoseconds of its unit.
+    def _column(self, name: str) -> tuple[Kind, int, int]:
+        """Return kind, digits and largest number of a column for the reader.
 
-        Nanoseconds since 1601 are no 64-bit number: of a filetime none is read.
+        So many digits behind its point make nanoseconds of a decimal. Nanoseconds since 1601 are
+        no 64-bit number: of a filetime none is read.
         """
-        unit = self._unit(name)
-        if self._stored(name) not in DECIMALS or unit == "filetime":
-            return 0
-        return len(str(TIME_NS.get(unit, 1))) - 1
+        if name.startswith("_"):
+            return Kind.PASSED, 0, 0
+        kind, unit = self._stored(name), self._unit(name)
+        is_whole = kind not in DECIMALS or unit == "filetime"
+        digits = 0 if is_whole else len(str(TIME_NS[unit])) - 1
+        return KINDS[kind][0], digits, self.largest(name)
 
     def largest(self, name: str) -> int:
         """Return the largest number of the column that can be one; 0 where any can.
@@ -267,12 +259,7 @@ class TextFormat:
         if name == "time" and unit == "filetime" and self.units.is_wall:
             return FILETIME_OF_1970 + LARGEST_SUM // TIME_NS[unit]
         most = LARGEST_SUM if name == "time" else LARGEST_SUM // len(RESPONSES)
-        return most if name in self.scaled() else most // TIME_NS.get(unit, 1)
-
-    def _kind(self, name: str) -> Kind:
-        if name.startswith("_"):
-            return Kind.PASSED
-        return KIND_OF[self._stored(name)]
+        return most if name in self.scaled() else most // TIME_NS[unit]
 
     def _words(self, reader: ColumnReader, found: Found, place: int, name: str) -> Any:
         indices = found.values[place]
@@ -288,9 +275,8 @@ class TextFormat:
             is_known = known is not None and known.match(text)
             if is_known or COMMENT.match(text) or text.rstrip(b"\r") in lines.header:
                 lines.passed += 1
-                continue
-            lines.bad += 1
-            lines.add(lines.lines + number + 1, text.decode("utf-8", "replace"))
+            else:
+                lines.add(lines.lines + number + 1, text.decode("utf-8", "replace"))
         lines.lines += of
 
 
@@ -359,8 +345,8 @@ def dated(form: TextFormat, units: Iterable[str]) -> TextFormat:
     """Return the user's format with dates for times, unless `units` say another unit."""
     if any(unit.startswith("time=") for unit in units):
         return form
-    other = replace(form, units=form.units.overridden(["time=date"]))
-    return other.with_evidence("its times are dates")
+    dates = form.units.overridden(["time=date"])
+    return replace(form, units=dates, evidence="its times are dates")
 
 
 def user_units(units: Iterable[str]) -> Units:
@@ -395,7 +381,7 @@ class PatternFormat(TextFormat):
 
     def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
-        whole = _utf8(block)
+        whole = bytes(block).decode(errors="replace").encode()  # what is no text is replaced
         text = text_lines(whole)
         columns = self._decoded(
             self._separated(text), lines, lambda number, _text: text[number].as_py().encode()
@@ -424,16 +410,6 @@ class PatternFormat(TextFormat):
         ended = pa.concat_arrays([rows, pa.array([""])])
         whole = pa.ListArray.from_arrays(pa.array([0, len(ended)], pa.int32()), ended)
         return memoryview(pc.binary_join(whole, "\n")[0].as_buffer())
-
-
-def _utf8(block: bytes | memoryview) -> bytes:
-    """Return the block with other characters in place of bytes that are no text."""
-    whole = bytes(block)
-    try:
-        whole.decode()
-    except UnicodeDecodeError:
-        return whole.decode(errors="replace").encode()
-    return whole
 
 
 def text_lines(block: bytes) -> Any:
@@ -521,7 +497,7 @@ def header_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
         hint = f"give --unit {unsaid[0]}=UNIT, one of {', '.join(TIME_NS)}"
         raise UsageError(f"{shown}: {first}", hint=hint)
     form = user_format(",".join(columns), delimiter, units=given)
-    return form.with_evidence(f"its header: {first}")
+    return replace(form, evidence=f"its header: {first}")
 
 
 def contradicts(head: bytes, form: TextFormat) -> bool:

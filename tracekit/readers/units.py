@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,13 @@ from tracekit.units import SECTOR_BYTES
 
 TIME_NS = {"ns": 1, "us": 1_000, "filetime": 100, "ms": 1_000_000, "s": 1_000_000_000, "date": 1}
 """Nanoseconds in a unit of time; filetime is 100 ns since 1601, a date is read as ns of 1970."""
-RESPONSE_UNITS = [name for name in TIME_NS if name != "date"]
 SIZE_BYTES = {"bytes": 1, "sectors": 512, "pages": 4096}
+UNITS_OF = {
+    "time": list(TIME_NS),
+    "response": [name for name in TIME_NS if name != "date"],
+    "offset": list(SIZE_BYTES),
+    "length": list(SIZE_BYTES),
+}
 SHOWN_CHARACTERS = 120
 
 
@@ -49,10 +55,8 @@ class Units:
         units = self
         for item in given:
             name, _, unit = item.partition("=")
-            known = list(TIME_NS if name == "time" else SIZE_BYTES)
-            if name == "response":
-                known = RESPONSE_UNITS
-            if name not in ("time", "response", "offset", "length") or unit not in known:
+            known = UNITS_OF.get(name, UNITS_OF["length"])
+            if name not in UNITS_OF or unit not in known:
                 raise UsageError(
                     f"--unit {item}: not one of time, response, offset or length with its unit",
                     hint=f"such as time=us or length=bytes; known here: {', '.join(known)}",
@@ -62,28 +66,43 @@ class Units:
         return replace(units, is_wall=True) if units.time == "date" else units
 
 
+Example = tuple[int, str]
+"""Number and beginning of a line, or 0 and what names a record."""
+
+
+def show_example(example: Example) -> str:
+    """Return an example for a message."""
+    number, text = example
+    return f"line {number}: {text}" if number else text
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Return texts as the lines of a list below a message."""
+    return "".join(f"\n  {text}" for text in texts)
+
+
 @dataclass(frozen=True)
 class Block:
-    """The block of lines that columns were read from, to show a row as it stands in the file."""
+    """The lines or records that columns were read from, to show a row as it stands in the file."""
 
-    text: bytes | memoryview
     first: int
-    """Lines of the file before it."""
-    wrong: frozenset[int]
+    """Lines or records of the file before it."""
+    text: bytes | memoryview | None = None
+    """The lines; None for records."""
+    wrong: frozenset[int] = frozenset()
     """Lines of the block, from 0, that are no row."""
     kept: Any = None
-    """Rows of the lines that are left, in their order; None if all are."""
+    """Rows of the lines or records that are left, in their order; None if all are."""
 
-    def lines(self, rows: Sequence[int]) -> list[tuple[int, str]]:
-        """Return number and text of the rows' lines."""
+    def examples(self, rows: Sequence[int]) -> list[Example]:
+        """Return what the rows are in the file."""
+        places = rows if self.kept is None else [int(self.kept[row]) for row in rows]
+        if self.text is None:
+            return [(0, f"record {self.first + place + 1}") for place in places]
         texts = bytes(self.text).split(b"\n")
-        places = [at for at, text in enumerate(texts) if text.strip() and at not in self.wrong]
-        if self.kept is not None:
-            rows = [int(self.kept[row]) for row in rows]
-        found = [places[row] for row in rows]
-        return [
-            (self.first + at + 1, texts[at].decode("utf-8", "replace").rstrip()) for at in found
-        ]
+        lines = [at for at, text in enumerate(texts) if text.strip() and at not in self.wrong]
+        found = [(lines[place], texts[lines[place]].decode("utf-8", "replace")) for place in places]
+        return [(self.first + at + 1, text.rstrip()[:SHOWN_CHARACTERS]) for at, text in found]
 
 
 @dataclass
@@ -98,35 +117,21 @@ class Columns:
     scaled: set[str] = field(default_factory=set)
     """Numbers that are nanoseconds already."""
     block: Block | None = None
-    """Of a text, while it is decoded."""
-    first: int = 0
-    """Records before them, of what is no text."""
-
-    def shown(self, rows: Sequence[int]) -> list[str]:
-        """Return for each of the rows the line, with its number, or the number of its record."""
-        if self.block is None:
-            return [f"record {self.first + row + 1}" for row in rows]
-        found = self.block.lines(rows) if len(rows) else []
-        return [f"line {number}: {text[:SHOWN_CHARACTERS]}" for number, text in found]
-
-    def example(self, row: int, reason: str) -> tuple[int, str]:
-        """Return a wrong row's line number and text, or 0 and its record with the reason."""
-        if self.block is not None:
-            return self.block.lines([row])[0]
-        return 0, f"record {self.first + row + 1}: {reason}"
+    """While it is decoded."""
 
     def without(self, rows: Any) -> Columns:
         """Return the columns without these rows, an array of their places."""
         is_kept = np.ones(self.rows, np.bool_)
         is_kept[rows] = False
-        kept, before = np.flatnonzero(is_kept), self.block.kept if self.block else None
-        places = kept if before is None else before[kept]
+        kept, block = np.flatnonzero(is_kept), self.block
+        if block is not None:
+            block = replace(block, kept=kept if block.kept is None else block.kept[kept])
         return replace(
             self,
             numbers={name: values[kept] for name, values in self.numbers.items()},
             words={name: column.filter(pa.array(is_kept)) for name, column in self.words.items()},
             rows=len(kept),
-            block=replace(self.block, kept=places) if self.block else None,
+            block=block,
         )
 
 
@@ -207,17 +212,28 @@ class Evidence:
         """Return what cannot be under these units, in words; none if all is possible."""
         units = self.units
         other = "sectors" if units.length == "bytes" else "bytes"
-        mine = self.pairs.get(units.length, self.requests)
+        mine, theirs = self.pairs.get(units.length, self.requests), self.pairs[other]
+        least = max(FEWEST_PAIRS, PAIRS_FACTOR * mine)
+        against = f"requests begin where the one before ends, against {mine:,}"
         rate = self.requests / (span_ns / 1e9) if span_ns else 0.0
         # Whole seconds say nothing about a rate within one of them.
-        has_rate = self.requests >= FEWEST_REQUESTS and span_ns > 0 and units.time != "none"
+        has_rate = self.requests >= FEWEST_REQUESTS and span_ns > 0
         checks = [
             (
-                self.pairs[other] >= max(FEWEST_PAIRS, PAIRS_FACTOR * mine),
-                f"lengths look like {other}, not {units.length}: {self.pairs[other]:,} requests"
-                f" begin where the one before ends, against {mine:,}: --unit length={other}",
+                theirs >= least,
+                f"lengths look like {other}, not {units.length}: {theirs:,} {against}:"
+                f" --unit length={other}",
             ),
-            *self._place_checks(mine),
+            (
+                self.odd > SMALL_RATIO * self.requests,
+                f"places cannot be {units.offset}: {self.odd:,} of {self.requests:,} are no whole"
+                " sectors: --unit offset=sectors",
+            ),
+            (
+                self.byte_pairs >= least,
+                f"places look like bytes, not sectors: {self.byte_pairs:,} {against}:"
+                " --unit offset=bytes",
+            ),
             (
                 self.largest_length_bytes > LARGEST_LENGTH_BYTES,
                 f"a request of {self.largest_length_bytes:,} bytes is longer than 1 GiB:"
@@ -232,9 +248,20 @@ class Evidence:
                 f"{self.requests:,} requests in {span_ns / 1e9:,.6f} s are {rate:,.3g} a second:"
                 f" times cannot be {units.time}, give --unit time=...",
             ),
-            *self._clock_checks(first_ns),
         ]
-        return [text for is_wrong, text in checks if is_wrong]
+        return [text for is_wrong, text in checks if is_wrong] + self._wrong_clocks(first_ns)
+
+    def _wrong_clocks(self, first_ns: int) -> list[str]:
+        unit, settled = self.units.time, self.units.settled_time
+        found = []
+        if self.units.is_wall and not EPOCH_S[0] <= first_ns / 1e9 <= EPOCH_S[1]:
+            found.append(
+                f"the first time is {first_ns / 1e9:,.0f} s after 1970, not within 1990 to 2100:"
+                f" times cannot be {unit}{_other_clock(first_ns, unit)}"
+            )
+        if settled not in (None, unit):
+            found.append(f"times of this format are {settled} by its own reader, not {unit}")
+        return found
 
     def doubts(self, *, span_ns: int) -> list[str]:
         """Return what is possible under these units and yet unlikely, in words.
@@ -242,58 +269,21 @@ class Evidence:
         A clock that is read in ms or finer has gaps; one of whole seconds has requests at each.
         """
         found = []
-        if self._may_be_bytes():
+        is_counted = self.units.offset == "sectors" and self.requests >= FEWEST_REQUESTS
+        if is_counted and self.fine == 0 and self.largest_end_bytes > LARGEST_LENGTH_BYTES:
             found.append(
                 f"each of {self.requests:,} places is a multiple of 512 sectors:"
                 " bytes, --unit offset=bytes?"
             )
-        return found + self._time_doubts(span_ns)
-
-    def _may_be_bytes(self) -> bool:
-        is_counted = self.units.offset == "sectors" and self.requests >= FEWEST_REQUESTS
-        return is_counted and self.fine == 0 and self.largest_end_bytes > LARGEST_LENGTH_BYTES
-
-    def _time_doubts(self, span_ns: int) -> list[str]:
-        unit_ns = TIME_NS.get(self.units.time, 0)
-        if self.units.time not in FINE or self.ticks < FEWEST_TICKS:
-            return []
-        is_full = self.ticks > FULL_RATIO * (span_ns // unit_ns + 1)
-        crowd = self.requests / self.ticks
-        if not is_full or crowd < CROWD:
-            return []
-        return [
-            f"{self.ticks:,} different times fill every {self.units.time} of the trace, with"
-            f" {crowd:,.1f} requests each: whole seconds, --unit time=s?"
-        ]
-
-    def _place_checks(self, mine: int) -> list[tuple[bool, str]]:
-        return [
-            (
-                self.odd > SMALL_RATIO * self.requests,
-                f"places cannot be {self.units.offset}: {self.odd:,} of {self.requests:,}"
-                " are no whole sectors: --unit offset=sectors",
-            ),
-            (
-                self.byte_pairs >= max(FEWEST_PAIRS, PAIRS_FACTOR * mine),
-                f"places look like bytes, not sectors: {self.byte_pairs:,} requests"
-                f" begin where the one before ends, against {mine:,}: --unit offset=bytes",
-            ),
-        ]
-
-    def _clock_checks(self, first_ns: int) -> list[tuple[bool, str]]:
-        units = self.units
-        return [
-            (
-                units.is_wall and not EPOCH_S[0] <= first_ns / 1e9 <= EPOCH_S[1],
-                f"the first time is {first_ns / 1e9:,.0f} s after 1970, not within 1990 to 2100:"
-                f" times cannot be {units.time}{_other_clock(first_ns, units.time)}",
-            ),
-            (
-                units.settled_time not in (None, units.time),
-                f"times of this format are {units.settled_time} by its own reader,"
-                f" not {units.time}",
-            ),
-        ]
+        if self.units.time in FINE and self.ticks >= FEWEST_TICKS:
+            is_full = self.ticks > FULL_RATIO * (span_ns // TIME_NS[self.units.time] + 1)
+            crowd = self.requests / self.ticks
+            if is_full and crowd >= CROWD:
+                found.append(
+                    f"{self.ticks:,} different times fill every {self.units.time} of the trace,"
+                    f" with {crowd:,.1f} requests each: whole seconds, --unit time=s?"
+                )
+        return found
 
 
 def _other_clock(first_ns: int, unit: str) -> str:
@@ -336,7 +326,9 @@ class Bounds:
         is_outside = np.zeros(columns.rows, np.bool_)
         for name, (least, most) in self.ranges.items():
             values = columns.numbers.get(name)
-            if values is not None and (values.min() < least or values.max() > most):
+            if values is None:
+                continue
+            if values.min(initial=least) < least or values.max(initial=most) > most:
                 is_outside |= (values < least) | (values > most)
         return np.flatnonzero(is_outside)
 
@@ -424,10 +416,10 @@ class Outliers:
         rows = np.flatnonzero((values < least) | (values > most))
         self.count += len(rows)
         self.noted = [outlier for outlier in self.noted if self._is_far(outlier)]
-        room = max(KEPT - len(self.noted), 0)
-        shown_rows = rows[:room].tolist()
-        for row, shown in zip(shown_rows, columns.shown(shown_rows), strict=True):
-            self.noted.append(Outlier(name, int(values[row]), shown))
+        noted = rows[: max(KEPT - len(self.noted), 0)].tolist()
+        if noted and columns.block is not None:
+            shown = map(show_example, columns.block.examples(noted))
+            self.noted += map(Outlier, repeat(name), values[noted].tolist(), shown)
 
     def _is_far(self, outlier: Outlier) -> bool:
         least, most = self.usual[outlier.what]
@@ -474,20 +466,16 @@ class Outliers:
         is_sure = unit == "sectors" and self.samples[name].cannot_be_bytes(usual[1])
         return unit == "bytes" or is_sure
 
-    def shown(self) -> str:
+    def shown(self) -> list[str]:
         """Return the lines that are far from the others, for a message."""
-        found = [outlier for outlier in self.noted if self._is_far(outlier)]
-        return "".join(f"\n  {outlier.shown}" for outlier in found)
+        return [outlier.shown for outlier in self.noted if self._is_far(outlier)]
 
     def doubts(self) -> list[str]:
         """Return in words that some times lie far from the others, if few do."""
-        found = [
-            outlier for outlier in self.noted if outlier.what == "time" and self._is_far(outlier)
-        ]
-        if not found or self.count > max(KEPT, FEW_RATIO * self.requests):
+        far = [one.shown for one in self.noted if one.what == "time" and self._is_far(one)]
+        if not far or self.count > max(KEPT, FEW_RATIO * self.requests):
             return []
-        lines = "; ".join(outlier.shown for outlier in found)
-        return [f"times more than {FAR} times the others' span away from them: {lines}"]
+        return [f"times more than {FAR} times the others' span away from them: {'; '.join(far)}"]
 
 
 @dataclass(frozen=True)
