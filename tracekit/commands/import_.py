@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import tracekit as tk
+from tracekit.choices import ImportFormat, words
 from tracekit.commands import options
 from tracekit.commands.options import option
 from tracekit.errors import escape
@@ -18,7 +19,10 @@ from tracekit.errors import escape
 @options.of(
     tk.read,
     output=options.NEW_TRACE,
-    format="The format's name. [default: known by the content]",
+    format=option(
+        f"One of {', '.join(words(ImportFormat))}. [default: known by the content]",
+        metavar="FORMAT",
+    ),
     columns="Columns of your own text: time, op, offset, length, response, device, process and pid"
     " in their order, - for what to pass over, as in: -,time,op,length,offset.",
     regex=option(
