@@ -19,7 +19,7 @@ from tracekit.capture import kernel_state as kernel
 from tracekit.capture.kernel_state import Settings
 from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relayed
 from tracekit.capture.source import STOP_S, Program, ProgramSource
-from tracekit.capture.tracefs import online_cpus, read_setting
+from tracekit.capture.tracefs import mount, online_cpus, read_setting
 from tracekit.errors import TracekitError
 from tracekit.units import SECTOR_BYTES
 
@@ -57,7 +57,7 @@ class Blktrace(ProgramSource):
         if folder is None:
             folder = kernel.DEBUGFS
             self._settings.hold("mount", str(folder))
-            kernel.mount_debugfs()
+            mount("debugfs", folder)
         devices = [f"/dev/{disk.name}" for disk in self._disks]
         for device in devices:
             self._settings.hold("trace", device)

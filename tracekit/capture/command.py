@@ -46,18 +46,6 @@ def signals_held() -> Iterator[Stop]:
             signal.signal(number, handler)
 
 
-def start(command: Sequence[str], *, is_stdout_ours: bool) -> subprocess.Popen[bytes]:
-    """Start the command in a group of its own, so that a signal reaches what it started.
-
-    With `is_stdout_ours`, what it prints goes to stderr.
-    """
-    stdout = sys.stderr.fileno() if is_stdout_ours else None
-    try:
-        return subprocess.Popen(command, process_group=0, stdout=stdout)
-    except OSError as error:
-        raise UsageError(f"{command[0]}: cannot be started: {error.strerror}") from None
-
-
 @dataclass(frozen=True)
 class Ran:
     """How a command ended."""
@@ -75,9 +63,17 @@ def run(
     each: Callable[[], object] = lambda: None,
     pause_s: float = 0.02,
 ) -> Ran:
-    """Run the command to its end, or end it when a signal comes; call `each` between pauses."""
+    """Run the command to its end, or end it when a signal comes; call `each` between pauses.
+
+    With `is_stdout_ours`, what it prints goes to stderr.
+    """
     began_s = time.perf_counter()
-    child = start(command, is_stdout_ours=is_stdout_ours)
+    stdout = sys.stderr.fileno() if is_stdout_ours else None
+    try:
+        # In a group of its own, so that a signal reaches what it started.
+        child = subprocess.Popen(command, process_group=0, stdout=stdout)
+    except OSError as error:
+        raise UsageError(f"{command[0]}: cannot be started: {error.strerror}") from None
     try:
         while not stop.signals:
             each()

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tracekit.capture.layout import read_mounts
-from tracekit.capture.tracefs import read_setting
+from tracekit.capture.tracefs import mount, read_setting
 from tracekit.errors import TracekitError
 
 DEBUGFS = Path("/sys/kernel/debug")
@@ -31,14 +31,6 @@ def mounted_debugfs() -> Path | None:
     return points[-1] if points else None
 
 
-def mount_debugfs() -> None:
-    """Mount debugfs at its usual place; raise TracekitError with the reason when it cannot be."""
-    command = ["mount", "-t", "debugfs", "debugfs", str(DEBUGFS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise TracekitError(f"debugfs cannot be mounted: {done.stderr.strip()}")
-
-
 def unmount(point: str) -> None:
     """Take a mount away; one that another program uses by now is left to it."""
     subprocess.run(["umount", point], capture_output=True, check=False)
@@ -50,7 +42,7 @@ def debugfs() -> Iterator[Path]:
     if (folder := mounted_debugfs()) is not None:
         yield folder
         return
-    mount_debugfs()
+    mount("debugfs", DEBUGFS)
     try:
         yield DEBUGFS
     finally:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import struct
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,28 +23,13 @@ from tracekit.layout import CaptureSummary, Losses
 from tracekit.store import write_json
 
 MAGIC = 0x65617407
-HEADER = struct.Struct("=IIQQIIIIIHH")
 CHUNK_BYTES = 1 << 20
-# The same header as columns; numpy's own names of the kinds.
-_COLUMNS = [
-    ("magic", "u4"),
-    ("sequence", "u4"),
-    ("time", "u8"),
-    ("sector", "u8"),
-    ("bytes", "u4"),
-    ("action", "u4"),
-    ("pid", "u4"),
-    ("device", "u4"),
-    ("cpu", "u4"),
-    ("error", "u2"),
-    ("pdu_len", "u2"),
-]
-_COLUMNS_8 = [
-    *_COLUMNS[:5],
-    ("pid", "u4"),
-    ("action", "u8"),
-    *(("device", "u4"), ("cpu", "u4"), ("error", "u2"), ("pdu_len", "u2"), ("padding", "V12")),
-]
+_PLACE = [("magic", "u4"), ("sequence", "u4"), ("time", "u8"), ("sector", "u8"), ("bytes", "u4")]
+_ORIGIN = [("device", "u4"), ("cpu", "u4"), ("error", "u2"), ("pdu_len", "u2")]
+HEADER_7 = np.dtype([*_PLACE, ("action", "u4"), ("pid", "u4"), *_ORIGIN])
+HEADER_8 = np.dtype([*_PLACE, ("pid", "u4"), ("action", "u8"), *_ORIGIN, ("padding", "V12")])
+"""Of Linux 6.19 and newer, where blktrace(8) asks for it."""
+_MAGIC_BYTES = 4
 _PDU_LENGTH = struct.Struct("=H")
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
 _RELAYED = re.compile(r"(?P<device>.+)\.blktrace\.(?P<cpu>\d+)")
@@ -55,19 +41,9 @@ _NOTIFY_PROCESS = _NOTIFY
 _NOTIFY_TIMESTAMP = _NOTIFY | 1
 
 
-@dataclass(frozen=True)
-class Header:
-    """How records of one version begin."""
-
-    magic: bytes
-    size: int
-    pdu_length_at: int
-    columns: list[tuple[str, str]]
-
-
-HEADER_7 = Header(struct.pack("=I", MAGIC), HEADER.size, 46, _COLUMNS)
-HEADER_8 = Header(struct.pack("=I", MAGIC + 1), 64, 50, _COLUMNS_8)
-"""Of Linux 6.19 and newer, where blktrace(8) asks for it."""
+def magic_of(header: np.dtype[np.void]) -> bytes:
+    """Return the first bytes of records with this header."""
+    return struct.pack("=I", MAGIC + (header == HEADER_8))
 
 
 @dataclass(frozen=True)
@@ -81,7 +57,7 @@ class Block:
     """Records that the kernel lost between the last block and this one."""
     foreign_bytes: int
     """Bytes that are no record, passed over before this block."""
-    header: Header
+    header: np.dtype[np.void]
 
 
 @dataclass
@@ -97,7 +73,7 @@ class Survey:
     """Numbers as the kernel has them, major << 20 | minor."""
     pids: set[int] = field(default_factory=set)
     """Of all records but completions, which run in whatever process they interrupt."""
-    queued_by_pid: dict[int, int] = field(default_factory=dict)
+    queued_by_pid: Counter[int] = field(default_factory=Counter)
     """Queue records of each process."""
 
 
@@ -125,19 +101,19 @@ def read_blocks(spool: Path) -> Iterator[Block]:
             yield Block(bytearray(), [], lost, foreign + len(data), header)
 
 
-def header_of(spool: Path) -> Header:
-    """Return how the records of a spool begin, told by its first one."""
+def header_of(spool: Path) -> np.dtype[np.void]:
+    """Return how the records of a spool begin, by its first one."""
     with spool.open("rb") as file:
-        return HEADER_8 if file.read(len(HEADER_8.magic)) == HEADER_8.magic else HEADER_7
+        return HEADER_8 if file.read(_MAGIC_BYTES) == magic_of(HEADER_8) else HEADER_7
 
 
-def _walk(data: bytearray, header: Header) -> tuple[list[int], int]:
+def _walk(data: bytearray, header: np.dtype[np.void]) -> tuple[list[int], int]:
     """Return where whole records start, from offset 0, and where the last of them ends."""
     starts = []
-    at = 0
-    size = len(data)
-    while at + header.size <= size and data[at : at + 4] == header.magic:
-        end = at + header.size + _PDU_LENGTH.unpack_from(data, at + header.pdu_length_at)[0]
+    at, size = 0, len(data)
+    magic, length_at = magic_of(header), (header.fields or {})["pdu_len"][1]
+    while at + header.itemsize <= size and data[at : at + _MAGIC_BYTES] == magic:
+        end = at + header.itemsize + _PDU_LENGTH.unpack_from(data, at + length_at)[0]
         if end > size:
             break
         starts.append(at)
@@ -145,23 +121,23 @@ def _walk(data: bytearray, header: Header) -> tuple[list[int], int]:
     return starts, at
 
 
-def _pass_over(data: bytearray, header: Header) -> tuple[int, int]:
+def _pass_over(data: bytearray, header: np.dtype[np.void]) -> tuple[int, int]:
     """Return how many leading bytes are no record, and how many records they say were lost."""
-    if len(data) < header.size or data.startswith(header.magic):
+    magic = magic_of(header)
+    if len(data) < header.itemsize or data.startswith(magic):
         return 0, 0
     line = _LOST.match(data)
     if line is not None:
         return line.end(), int(line.group(1) or 1)
-    found = data.find(header.magic)
+    found = data.find(magic)
     return (found if found > 0 else len(data)), 0
 
 
 def _headers(block: Block) -> tuple[Any, Any, Any]:
     """Return the block's bytes, the places of its header bytes, and the headers as columns."""
     raw = np.frombuffer(block.data, dtype=np.uint8)
-    places = np.asarray(block.starts, dtype=np.int64)[:, None] + np.arange(block.header.size)
-    headers = raw[places].view(np.dtype(block.header.columns))[:, 0]
-    return raw, places, headers
+    places = np.asarray(block.starts, dtype=np.int64)[:, None] + np.arange(block.header.itemsize)
+    return raw, places, raw[places].view(block.header)[:, 0]
 
 
 def survey(spools: list[Path]) -> Survey:
@@ -174,16 +150,14 @@ def survey(spools: list[Path]) -> Survey:
             if not block.starts:
                 continue
             _, _, headers = _headers(block)
-            times = headers["time"]
-            first_ns = int(times[0])
+            first_ns, last_ns = headers["time"][[0, -1]].tolist()
             total.first_ns = first_ns if total.first_ns is None else min(total.first_ns, first_ns)
-            total.last_ns = max(total.last_ns, int(times[-1]))
+            total.last_ns = max(total.last_ns, last_ns)
             total.records += len(block.starts)
             total.devices.update(headers["device"].tolist())
             action = headers["action"] & _ACTION_MASK
             total.pids.update(headers["pid"][action != _COMPLETED].tolist())
-            for pid in headers["pid"][action == _QUEUED].tolist():
-                total.queued_by_pid[pid] = total.queued_by_pid.get(pid, 0) + 1
+            total.queued_by_pid.update(headers["pid"][action == _QUEUED].tolist())
     return total
 
 
@@ -202,7 +176,9 @@ def notify_records(
         for pid, name in sorted(processes.items())
     ]
     return [
-        HEADER.pack(MAGIC, 0, found.first_ns, 0, 0, action, pid, device, 0, 0, len(payload))
+        np.array(
+            (MAGIC, 0, found.first_ns, 0, 0, action, pid, device, 0, 0, len(payload)), HEADER_7
+        ).tobytes()
         + payload
         for action, pid, payload in notes
     ]
@@ -235,7 +211,7 @@ def write_cpu_file(
         sequence += block.lost_before if ours[0] else 0
         headers["sequence"] = (sequence + np.cumsum(ours, dtype=np.uint64)) & 0xFFFFFFFF
         headers["cpu"] = cpu
-        raw[places] = headers.view(np.uint8).reshape(count, HEADER.size)
+        raw[places] = headers.view(np.uint8).reshape(count, HEADER_7.itemsize)
         lengths = np.diff(block.starts, append=len(block.data))
         target.write((raw if ours.all() else raw[np.repeat(ours, lengths)]).data)
         sequence += int(np.count_nonzero(ours))
@@ -335,7 +311,7 @@ def write_relayed(
     return CaptureFiles(
         files=tuple(files),
         records=found.records,
-        own_requests=sum(found.queued_by_pid.get(pid, 0) for pid in own),
+        own_requests=sum(found.queued_by_pid[pid] for pid in own),
         dropped=sum(dropped),
         foreign_bytes=found.foreign_bytes,
     )
@@ -363,53 +339,39 @@ class Recording:
         """
         found = survey(list(self.spools.values()))
         processes = self._names(found.pids)
-        files: list[str] = []
         disks = folder.layout["devices"]
+        files: list[str] = []
         for disk in disks:
             notes = self._notes(found, _number_of(disk), processes)
-            files += self._write_disk(disk, folder, notes=notes, is_ours=_chooser(disk, disks))
+            is_ours = _chooser(disk, disks)
+            # A CPU without records has its file too: blkparse stops at the first that is missing.
+            for cpu in range(max(self.spools) + 1):
+                name = f"{folder.stem(disk['device'])}.blktrace.{cpu}"
+                files.append(folder.packed(name))
+                spool, first = self.spools.get(cpu), notes if cpu == 0 else []
+                with folder.writer(name) as target:
+                    write_cpu_file(target, spool, cpu=cpu, notes=first, is_ours=is_ours)
         for spool in self.spools.values():
             spool.unlink()
         written = CaptureFiles(
             files=tuple(files),
             records=found.records,
-            own_requests=found.queued_by_pid.get(os.getpid(), 0),
+            own_requests=found.queued_by_pid[os.getpid()],
             dropped=self.dropped,
             overrun=max(self.overrun, found.lost),
             foreign_bytes=found.foreign_bytes,
         )
         return folder.finish(written, processes=processes, own_pid=os.getpid())
 
-    def _write_disk(
-        self,
-        disk: dict[str, Any],
-        folder: CaptureFolder,
-        *,
-        notes: list[bytes],
-        is_ours: Callable[[Any], Any] | None,
-    ) -> list[str]:
-        """Write a disk's file of each CPU and return the names."""
-        names = []
-        for cpu in range(max(self.spools) + 1):
-            # A CPU without records has its file too: blkparse stops at the first number it misses.
-            name = f"{folder.stem(disk['device'])}.blktrace.{cpu}"
-            names.append(folder.packed(name))
-            with folder.writer(name) as target:
-                first = notes if cpu == 0 else []
-                write_cpu_file(target, self.spools.get(cpu), cpu=cpu, notes=first, is_ours=is_ours)
-        return names
-
     def _names(self, pids: set[int]) -> dict[int, str]:
         """Return the name of each process in the records, as far as it can be known."""
-        names = {pid: self.processes[pid] for pid in pids if pid in self.processes}
-        for pid in pids - names.keys():
+        known, names = {0: "swapper", **self.processes, os.getpid(): OWN_NAME}, {}
+        for pid in pids:
             comm = Path(f"/proc/{pid}/comm")
-            if pid == 0:
-                names[pid] = "swapper"
+            if pid in known:
+                names[pid] = known[pid]
             elif comm.exists():
                 names[pid] = comm.read_text(errors="replace").strip()
-        if os.getpid() in pids:
-            names[os.getpid()] = OWN_NAME
         return names
 
     def _notes(self, found: Survey, device: int, processes: dict[int, str]) -> list[bytes]:

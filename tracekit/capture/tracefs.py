@@ -28,16 +28,20 @@ def mounted_folder() -> Path | None:
 def tracefs_folder() -> Path:
     """Return where tracefs is mounted; mount it when it is not, as systemd does at boot."""
     folder = mounted_folder()
-    if folder is not None:
-        return folder
-    command = ["mount", "-t", "tracefs", "nodev", str(FOLDERS[0])]
+    if folder is None:
+        folder = FOLDERS[0]
+        hint = "run as root on a kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE"
+        mount("tracefs", folder, hint=hint)
+    return folder
+
+
+def mount(filesystem: str, point: Path, *, hint: str = "") -> None:
+    """Mount a file system of the kernel; raise TracekitError with the reason when it cannot be."""
+    command = ["mount", "-t", filesystem, filesystem, str(point)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise TracekitError(
-            f"tracefs cannot be mounted on {FOLDERS[0]}: {done.stderr.strip()}",
-            hint="run as root on a kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE",
-        )
-    return FOLDERS[0]
+        message = f"{filesystem} cannot be mounted on {point}: {done.stderr.strip()}"
+        raise TracekitError(message, hint=hint)
 
 
 def read_setting(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit._native.decode import DecodeError, Decoder, Place, Problem, Text
+from tracekit.arrow import count_names, ints, texts
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.layout import Layout
 from tracekit.metadata import TraceInfo
@@ -112,23 +114,20 @@ class ParseOptions:
 class Tally:
     """What the rows come to by operation."""
 
-    rows: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 0))
-    length_bytes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 0))
+    rows: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(OPERATIONS, 0)))
+    length_bytes: Counter[str] = field(default_factory=Counter)
     named: int = 0
     """Rows whose process is known."""
 
     def add(self, batch: Any) -> None:
         """Count the rows of a batch."""
-        # The buffers themselves: pyarrow's to_numpy would import pandas, most of a short run.
-        operations = batch.column("operation").indices
-        codes = np.frombuffer(operations.buffers()[1], np.int32, len(operations))
-        lengths = np.frombuffer(batch.column("length_bytes").buffers()[1], np.int64, len(codes))
+        _, codes = texts(batch.column("operation"))
         process = batch.column("process")
         self.named += len(process) - process.null_count
-        for code, count in enumerate(np.bincount(codes, minlength=len(OPERATIONS))):
-            if count:
-                self.rows[OPERATIONS[code]] += int(count)
-                self.length_bytes[OPERATIONS[code]] += int(lengths[codes == code].sum())
+        self.rows.update(count_names(codes, OPERATIONS))
+        # Sums of weights are doubles, exact here: a batch's bytes stay below 2^53.
+        sums = np.bincount(codes, ints(batch.column("length_bytes")), len(OPERATIONS))
+        self.length_bytes.update(dict(zip(OPERATIONS, sums.astype(np.int64).tolist(), strict=True)))
 
 
 def parse(

@@ -17,7 +17,7 @@ TRACE_NAME = re.compile(r"(?P<stem>.+)\.blktrace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2)
 TEXT_NAME = re.compile(r"(?P<stem>.+)\.perf\.txt(\.(gz|xz|zst|bz2))?")
 """What `tracekit capture` keeps with the sources perf and bpftrace."""
 
-OCTF_NAME = re.compile(r"octf\.trace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
+OCTF_NAME = re.compile(r"(?P<stem>octf)\.trace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
 """Files of a trace of the Open CAS telemetry framework."""
 
 
@@ -38,26 +38,22 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
 
 
 def _folder_files(folder: Path) -> list[Path]:
-    matches = [(TRACE_NAME.fullmatch(path.name), path) for path in folder.iterdir()]
-    named = [(match["stem"], int(match["cpu"]), path) for match, path in matches if match]
     texts = sorted(path for path in folder.iterdir() if TEXT_NAME.fullmatch(path.name))
-    if not named and len(texts) == 1:
-        return texts
-    if not named and (cpus := _octf_files(folder)):
-        return cpus
-    if not named:
+    one_text = texts if len(texts) == 1 else []
+    found = _by_cpu(folder, TRACE_NAME) or one_text or _by_cpu(folder, OCTF_NAME)
+    if not found:
         raise InputError(
             f"{folder}: there is no trace in this folder, that is, no file NAME.blktrace.CPU",
             hint="name the trace files themselves, or make a trace with: tracekit capture",
         )
-    return [path for _, _, path in sorted(named)]
+    return found
 
 
-def _octf_files(folder: Path) -> list[Path]:
-    matches = [(OCTF_NAME.fullmatch(path.name), path) for path in folder.iterdir()]
-    return [
-        path for _, path in sorted((int(match["cpu"]), path) for match, path in matches if match)
-    ]
+def _by_cpu(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    """Return the files whose names match, sorted by stem and CPU."""
+    found = [(match, path) for path in folder.iterdir() if (match := pattern.fullmatch(path.name))]
+    found.sort(key=lambda one: (one[0]["stem"], int(one[0]["cpu"]), one[1]))
+    return [path for _, path in found]
 
 
 def _reject_same(files: Sequence[Path]) -> None:

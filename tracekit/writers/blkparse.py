@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tracekit.arrow import codes, flags, ints, number_column
+from tracekit.arrow import codes, count_names, flags, ints, number_column
 from tracekit.metadata import TraceInfo
 from tracekit.tables import OPERATIONS
 from tracekit.units import SECTOR_BYTES
@@ -37,32 +38,10 @@ ORDER = ("A", "Q", "G", "M", "F", "I", "D", "C", "end")
 UNNAMED = "(null)"
 
 
-@dataclass
-class Events:
-    """Some events: when, of which device and CPU, and the rest of their lines."""
-
-    time_ns: NDArray[np.int64]
-    rank: NDArray[np.int64]
-    device: NDArray[np.int64]
-    cpu: NDArray[np.int64]
-    rest: Any
-    """Arrow strings: pid, action, RWBS and what follows."""
-
-    def take(self, places: NDArray[np.int64]) -> Events:
-        """Return the events at these places."""
-        time_ns, rank, device, cpu = (
-            values[places] for values in (self.time_ns, self.rank, self.device, self.cpu)
-        )
-        return Events(time_ns, rank, device, cpu, self.rest.take(pa.array(places)))
-
-
-def _joined(parts: Sequence[Events]) -> Events:
-    time_ns, rank, device, cpu = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("time_ns", "rank", "device", "cpu")
-    )
-    chunks = [chunk for part in parts for chunk in getattr(part.rest, "chunks", [part.rest])]
-    return Events(time_ns, rank, device, cpu, pa.concat_arrays(chunks))
+EVENTS = pa.schema(
+    {name: pa.int64() for name in ("time_ns", "rank", "device", "cpu")} | {"rest": pa.string()}
+)
+"""Events: when, of which device and CPU, and of their lines pid, action, RWBS and what follows."""
 
 
 @dataclass
@@ -86,7 +65,8 @@ class Requests:
         self.inserted = _place(begin, end - begin)
         operations = batch.column("operation")
         self.is_flush = _is(operations, "flush")
-        self.is_merged = ints(batch.column("merged_into"), if_null=NONE) != NONE
+        self.merged_into = ints(batch.column("merged_into"), if_null=NONE)
+        self.is_merged = self.merged_into != NONE
         self.drains = (
             ~self.is_flush
             & (self.times["transfer"] != NONE)
@@ -94,18 +74,17 @@ class Requests:
         )
         self.letters = _letters(batch, operations, np.ones(len(batch), np.bool_))
         self.issued_letters = _letters(batch, operations, ~self.drains & ~self.is_flush)
-        self.pid = _texts(_wide(batch.column("pid")))
+        self.pid, self.cpu = _texts(_wide(batch.column("pid"))), _wide(batch.column("cpu"))
         self.name = _names(batch.column("process"))
 
-    def events(self) -> Iterator[Events]:
-        """Yield the events, action by action."""
+    def events(self) -> Iterator[Any]:
+        """Yield batches of EVENTS, action by action."""
         times, has_data = self.times, ~self.is_flush
         own = _place(self.begin, self.sectors), _place(self.all_begin, self.all_sectors)
-        yield from self._remaps(own[0])
-        yield self._make("Q", times["queue"], has_data, place=own[0])
-        yield self._make("Q", times["queue"], self.is_flush, place=None)
-        yield self._make("G", times["getrq"], has_data, place=own[0])
-        yield self._make("G", times["getrq"], self.is_flush, place=None)
+        yield self._remaps(own[0])
+        for action, moment in (("Q", "queue"), ("G", "getrq")):
+            yield self._make(action, times[moment], has_data, place=own[0])
+            yield self._make(action, times[moment], self.is_flush, place=None)
         yield from self._merges(own[1])
         yield self._make("I", times["insert"], has_data, place=self.inserted)
         is_issued = has_data & ~self.is_merged
@@ -115,25 +94,20 @@ class Requests:
 
     def _make(
         self, action: str, time_ns: NDArray[np.int64], which: NDArray[np.bool_], *, place: Any
-    ) -> Events:
+    ) -> Any:
         """Return one event for each marked request that has this time."""
-        which = which & (time_ns != NONE)
-        letters = self.issued_letters if action in ("D", "C") else self.letters
+        letters = self.issued_letters if action == "D" else self.letters
         tail = [place, self.name] if place is not None else [self.name]
         rest = pc.binary_join_element_wise(self.pid, action, letters, *tail, " ")
         return self._events(action, time_ns, which, rest)
 
-    def _events(self, rank: str, time_ns: Any, which: NDArray[np.bool_], rest: Any) -> Events:
-        found = time_ns[which]
-        return Events(
-            time_ns=found,
-            rank=np.full(len(found), ORDER.index(rank), np.int64),
-            device=self.device[which],
-            cpu=_wide(self.batch.column("cpu"))[which],
-            rest=rest.filter(pa.array(which)),
-        )
+    def _events(self, rank: str, time_ns: Any, which: NDArray[np.bool_], rest: Any) -> Any:
+        which = which & (time_ns != NONE)
+        ranks = np.full(len(which), ORDER.index(rank), np.int64)
+        numbers = (pa.array(values[which]) for values in (time_ns, ranks, self.device, self.cpu))
+        return pa.record_batch([*numbers, rest.filter(pa.array(which))], schema=EVENTS)
 
-    def _remaps(self, place: Any) -> Iterator[Events]:
+    def _remaps(self, place: Any) -> Any:
         """A: from a partition, whose own sector is not in the trace: 0 is written."""
         partition = self.batch.column("partition").cast("string")
         is_known = flags(pc.fill_null(pc.match_substring_regex(partition, r"^\d+,\d+$"), False))
@@ -141,41 +115,38 @@ class Requests:
         rest = pc.binary_join_element_wise(
             self.pid, "A", self.letters, place, pc.fill_null(origin, ""), " "
         )
-        yield self._events("A", self.times["queue"], is_known & (self.times["queue"] != NONE), rest)
+        return self._events("A", self.times["queue"], is_known, rest)
 
-    def _merges(self, place: Any) -> Iterator[Events]:
+    def _merges(self, place: Any) -> Iterator[Any]:
         """M behind the end of the target, F before its beginning."""
-        target = ints(self.batch.column("merged_into"), if_null=NONE)
-        where, is_here = self.targets.find(target)
-        is_front = np.zeros(len(target), np.bool_)
+        where, is_here = self.targets.find(self.merged_into)
+        is_front = np.zeros(len(is_here), np.bool_)
         if is_here.any():
             is_front = is_here & (self.all_begin < self.targets.own_begin[where])
         for action, which in (("M", is_here & ~is_front), ("F", is_front)):
             yield self._make(action, self.times["merge"], which, place=place)
 
-    def _device_flushes(self) -> Events:
+    def _device_flushes(self) -> Any:
         """D of the device's own flush, once for all requests that it served."""
-        which = self.is_flush & (self.times["issue"] != NONE)
-        _, first = np.unique(
-            np.stack((self.device[which], self.times["issue"][which])), axis=1, return_index=True
-        )
-        once = np.zeros(len(which), np.bool_)
-        once[np.flatnonzero(which)[first]] = True
+        issue_ns = self.times["issue"]
+        rows = np.flatnonzero(self.is_flush & (issue_ns != NONE))
+        served = np.stack((self.device[rows], issue_ns[rows]))
+        once = np.zeros(len(issue_ns), np.bool_)
+        once[rows[np.unique(served, axis=1, return_index=True)[1]]] = True
         rest = pc.binary_join_element_wise(self.pid, "D", "FN", self.name, " ")
-        return self._events("D", self.times["issue"], once, pa.array(rest))
+        return self._events("D", issue_ns, once, rest)
 
-    def _ends(self, is_issued: NDArray[np.bool_], place: Any) -> Iterator[Events]:
+    def _ends(self, is_issued: NDArray[np.bool_], place: Any) -> Iterator[Any]:
         """C with the bytes, and C without for a closing flush or an empty one."""
-        times = self.times
+        complete_ns, transfer_ns = self.times["complete"], self.times["transfer"]
         error = _texts(_wide(self.batch.column("error")) & 0xFFFF)
         bracket = pc.binary_join_element_wise("[", error, "]", "")
-        end_ns = np.where(times["transfer"] != NONE, times["transfer"], times["complete"])
+        end_ns = np.where(transfer_ns != NONE, transfer_ns, complete_ns)
         rest = pc.binary_join_element_wise("0", "C", self.issued_letters, place, bracket, " ")
-        yield self._events("C", end_ns, is_issued & (end_ns != NONE), rest)
+        yield self._events("C", end_ns, is_issued, rest)
         sector = _texts(self.all_begin)
         rest = pc.binary_join_element_wise("0", "C", self.issued_letters, sector, bracket, " ")
-        is_empty = (self.drains | self.is_flush) & (times["complete"] != NONE)
-        yield self._events("end", times["complete"], is_empty, rest)
+        yield self._events("end", complete_ns, self.drains | self.is_flush, rest)
 
 
 def _is(column: Any, name: str) -> NDArray[np.bool_]:
@@ -209,18 +180,14 @@ def _letters(batch: Any, operations: Any, keeps_flushes: NDArray[np.bool_]) -> A
         is_set = flags(batch.column(name))
         is_set = is_set & keeps_flushes if name in ("is_preflush", "is_fua") else is_set
         code = code + is_set.astype(np.int64) * (1 << bit)
-    words = [
-        _word(LETTERS.get(name, "N"), bits)
-        for name in OPERATIONS
-        for bits in range(1 << len(FLAGS))
-    ]
+    kinds = [LETTERS.get(name, "N") for name in OPERATIONS]
+    words = [_word(letter, bits) for letter in kinds for bits in range(1 << len(FLAGS))]
     return pa.array(words).take(number_column(code, pa.int64()))
 
 
 def _word(letter: str, bits: int) -> str:
-    marks = ["F", "F", "A", "S", "M"]
-    said = [mark if bits >> bit & 1 else "" for bit, mark in enumerate(marks)]
-    return said[0] + letter + "".join(said[1:])
+    flush, *marks = (mark if bits >> bit & 1 else "" for bit, mark in enumerate("FFASM"))
+    return "".join((flush, letter, *marks))
 
 
 def whole_sectors(batch: Any) -> int:
@@ -269,44 +236,42 @@ class _Lines:
 
     def __init__(self, out: IO[bytes], devices: Sequence[str]) -> None:
         self._out, self._devices = out, devices
-        self._waiting: Events | None = None
-        self._numbers: dict[int, int] = {}
+        self._waiting = pa.record_batch([[]] * len(EVENTS), schema=EVENTS)
+        self._numbers = Counter[tuple[int, int]]()
         self._is_started = False
 
-    def add(self, found: Iterator[Events], *, begin_ns: int) -> None:
+    def add(self, found: Iterator[Any], *, begin_ns: int) -> None:
         """Take events; write those before `begin_ns`, at which this batch begins."""
-        waiting = self._waiting
-        if waiting is not None:
-            is_due = waiting.time_ns < begin_ns
-            self._write(waiting.take(np.flatnonzero(is_due)))
-            waiting = waiting.take(np.flatnonzero(~is_due))
-        joined = _joined([*([waiting] if waiting is not None else []), *found])
-        self._waiting = joined.take(np.lexsort((joined.rank, joined.time_ns)))
+        is_due = ints(self._waiting.column("time_ns")) < begin_ns
+        self._write(self._waiting.filter(pa.array(is_due)))
+        waiting = self._waiting.filter(pa.array(~is_due))
+        joined = pa.concat_batches([waiting, *found])
+        keys = (ints(joined.column("rank")), ints(joined.column("time_ns")))
+        self._waiting = joined.take(pa.array(np.lexsort(keys)))
 
     def finish(self) -> None:
         """Write what waits."""
-        if self._waiting is not None:
-            self._write(self._waiting)
+        self._write(self._waiting)
 
-    def _write(self, events: Events) -> None:
-        if not len(events.time_ns):
+    def _write(self, events: Any) -> None:
+        if not len(events):
             return
-        self._start(events)
-        device = pc.utf8_lpad(pa.array(self._devices), 7).take(pa.array(events.device))
-        seconds = pc.utf8_lpad(pa.array(events.time_ns // 10**9).cast(pa.string()), 5)
-        fraction = pc.utf8_lpad(pa.array(events.time_ns % 10**9).cast(pa.string()), 9, "0")
+        time_ns, _, device, cpu = (ints(column) for column in events.columns[:-1])
+        self._start(int(time_ns[0]), int(device[0]), int(cpu[0]))
+        names = pc.utf8_lpad(pa.array(self._devices), 7).take(pa.array(device))
+        seconds = pc.utf8_lpad(_texts(time_ns // 10**9), 5)
+        fraction = pc.utf8_lpad(_texts(time_ns % 10**9), 9, "0")
         time = pc.binary_join_element_wise(seconds, fraction, ".")
-        cpu = pc.utf8_lpad(pa.array(events.cpu).cast(pa.string()), 3)
-        number = pc.utf8_lpad(pa.array(self._numbered(events)).cast(pa.string()), 8)
-        ended = pc.binary_join_element_wise(events.rest, "\n", "")
-        lines = pc.binary_join_element_wise(device, cpu, number, time, ended, " ")
+        number = pc.utf8_lpad(_texts(self._numbered(device, cpu)), 8)
+        ended = pc.binary_join_element_wise(events.column("rest"), "\n", "")
+        cpus = pc.utf8_lpad(_texts(cpu), 3)
+        lines = pc.binary_join_element_wise(names, cpus, number, time, ended, " ")
         # The strings of a new array stand one after the other in its last buffer.
         self._out.write(lines.buffers()[2])
 
-    def _start(self, events: Events) -> None:
+    def _start(self, time_ns: int, device: int, cpu: int) -> None:
         """Times count from the trace's start: a plug stands there, which is of no request."""
-        if not self._is_started and events.time_ns[0] > 0:
-            device, cpu = int(events.device[0]), int(events.cpu[0])
+        if not self._is_started and time_ns > 0:
             number = self._next(device, cpu, 1)
             head = f"{self._devices[device]:>7} {cpu:3} {number:8} {0:5}.{0:09}"
             self._out.write(f"{head} 0 P N [tracekit]\n".encode())
@@ -314,17 +279,16 @@ class _Lines:
 
     def _next(self, device: int, cpu: int, count: int) -> int:
         """Return the next of the device's and CPU's numbers, and take `count` of them."""
-        key = device << 32 | cpu
-        first = self._numbers.get(key, 0) + 1
-        self._numbers[key] = first + count - 1
+        first = self._numbers[device, cpu] + 1
+        self._numbers[device, cpu] += count
         return first
 
-    def _numbered(self, events: Events) -> NDArray[np.int64]:
-        key = events.device << 32 | events.cpu
+    def _numbered(self, device: NDArray[np.int64], cpu: NDArray[np.int64]) -> NDArray[np.int64]:
+        key = device << 32 | cpu
         order = np.argsort(key, kind="stable")
         numbers = np.empty(len(key), np.int64)
         for part in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
-            first = self._next(int(events.device[part[0]]), int(events.cpu[part[0]]), len(part))
+            first = self._next(int(device[part[0]]), int(cpu[part[0]]), len(part))
             numbers[part] = np.arange(first, first + len(part))
         return numbers
 
@@ -352,25 +316,18 @@ def _fitting(batch: Any, outcome: Outcome) -> NDArray[np.bool_]:
     operation = codes(batch.column("operation"), lambda text: OPERATIONS.index(text or "other"))
     lengths = ints(batch.column("length_bytes"))
     is_known = np.isin(operation, [OPERATIONS.index(name) for name in KNOWN])
-    is_flush = operation == OPERATIONS.index("flush")
-    is_empty = is_known & ~is_flush & (lengths == 0)
+    is_empty = is_known & (operation != OPERATIONS.index("flush")) & (lengths == 0)
     is_long = is_known & (lengths > U32_MOST - SECTOR_BYTES)
-    is_silent = is_known & (_first_ns(batch) < 0)
-    for name in (name for name in OPERATIONS if name not in KNOWN):
-        _leave(outcome, name, operation == OPERATIONS.index(name))
-    _leave(outcome, "empty", is_empty)
-    _leave(outcome, "too_long", is_long)
-    _leave(outcome, "without_a_time", is_silent & ~is_empty & ~is_long)
-    kept = is_known & ~is_empty & ~is_long & ~is_silent
+    fits = is_known & ~is_empty & ~is_long
+    kept = fits & (_first_ns(batch) >= 0)
+    outcome.left_out += count_names(operation[~is_known], OPERATIONS)
+    outcome.leaves("empty", is_empty)
+    outcome.leaves("too_long", is_long)
+    outcome.leaves("without_a_time", fits & ~kept)
     outcome.written += int(kept.sum())
     zeroes = kept & (operation == OPERATIONS.index("write_zeroes"))
     outcome.changes("plain_writes", int(zeroes.sum()))
-    return np.asarray(kept)
-
-
-def _leave(outcome: Outcome, why: str, which: NDArray[np.bool_]) -> None:
-    if which.any():
-        outcome.left_out[why] += int(which.sum())
+    return kept
 
 
 def _first_ns(batch: Any) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from tracekit.arrow import codes, flags, ints, open_table, read_batches
+from tracekit.arrow import codes, count_names, flags, ints, open_table, read_batches
 from tracekit.metadata import TraceInfo
 from tracekit.tables import OPERATIONS, REQUESTS
 from tracekit.units import SECTOR_BYTES
@@ -129,11 +129,9 @@ class Source:
             ends[code] = max(ends[code], int(last[(device == code) & (lengths > 0)].max(initial=0)))
 
     def _device(self, name: str | None) -> int:
-        if name is None:
-            return NONE
-        if name not in self._devices:
+        if name is not None and name not in self._devices:
             self._devices.append(name)
-        return self._devices.index(name)
+        return NONE if name is None else self._devices.index(name)
 
 
 def _operation(name: str | None) -> int:
@@ -181,16 +179,20 @@ class Outcome:
         """
         for rows in source.batches():
             fits = np.isin(rows.operation, [OPERATIONS.index(name) for name in operations])
-            other = np.bincount(rows.operation[~fits], minlength=len(OPERATIONS))
             is_empty = fits & (rows.length_bytes == 0)
             is_empty &= rows.operation != OPERATIONS.index("flush")
             is_long = fits & (rows.length_bytes > U32_MOST)
-            counts = dict(zip(OPERATIONS, other.tolist(), strict=True))
-            counts |= {"empty": int(is_empty.sum()), "too_long": int(is_long.sum())}
-            self.left_out.update({reason: count for reason, count in counts.items() if count})
+            self.left_out += count_names(rows.operation[~fits], OPERATIONS)
+            self.leaves("empty", is_empty)
+            self.leaves("too_long", is_long)
             kept = rows.kept(fits & ~is_empty & ~is_long)
             self.written += len(kept)
             yield kept
+
+    def leaves(self, why: str, which: NDArray[np.bool_]) -> None:
+        """Count the requests that `which` marks as left out."""
+        if count := int(np.count_nonzero(which)):
+            self.left_out[why] += count
 
     def rounds(self, rows: Rows, unit_ns: int) -> None:
         """Count the times that are no whole units: their fraction is cut off."""
@@ -237,10 +239,8 @@ def plain_names(names: Sequence[str]) -> list[str]:
 
 def write_lines(out: IO[bytes], columns: Sequence[Any], *, delimiter: str) -> None:
     """Append a line for each row of the Arrow columns; texts stand as they are."""
-    plain = [
-        column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
-        for column in columns
-    ]
+    is_word = pa.types.is_dictionary
+    plain = [column.cast(pa.string()) if is_word(column.type) else column for column in columns]
     batch = pa.RecordBatch.from_arrays(plain, [str(number) for number in range(len(plain))])
     options = csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style="none")
     with csv.CSVWriter(out, batch.schema, write_options=options) as writer:
@@ -263,19 +263,12 @@ class MergeTargets:
     inserted_begin: Numbers
     """The same of what it carried when it was inserted."""
     inserted_end: Numbers
-    insert_ns: Numbers
-    transfer_ns: Numbers
-    apart: int = field(default=0, init=False)
+    apart: int = 0
     """Merged requests that completed at another time than their target: in parts."""
 
     def find(self, request_id: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
         """Return the place here of each request, and whether it is here at all."""
-        place = np.searchsorted(self.request_id, request_id)
-        place = np.minimum(place, max(len(self.request_id) - 1, 0))
-        is_here = np.zeros(len(request_id), np.bool_)
-        if len(self.request_id):
-            is_here = self.request_id[place] == request_id
-        return place, is_here
+        return _find(self.request_id, request_id)
 
     def extents(
         self, request_id: Numbers, own: tuple[Numbers, Numbers], *, inserted: bool = False
@@ -292,24 +285,38 @@ class MergeTargets:
         return np.where(is_here, first[place], own[0]), np.where(is_here, last[place], own[1])
 
 
+def _find(ids: Numbers, request_id: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Return the place of each request in ascending `ids`, and whether it is one of them."""
+    if not len(ids):
+        return np.zeros(len(request_id), np.int64), np.zeros(len(request_id), np.bool_)
+    place = np.minimum(np.searchsorted(ids, request_id), len(ids) - 1)
+    return place, ids[place] == request_id
+
+
 def find_merge_targets(table: Path) -> MergeTargets:
     """Read the table twice: about 100 bytes of memory for each merged request."""
-    merged = _merged(table)
-    ids = np.unique(merged["target"])
-    arrays = {one.name: np.zeros_like(ids) for one in fields(MergeTargets) if one.init}
-    targets = MergeTargets(**{**arrays, "request_id": ids})
-    names = ("request_id", "sector", "length_bytes", "insert_ns", "transfer_ns")
-    for batch in read_batches(table, names):
-        request_id, begin = ints(batch.column("request_id")), ints(batch.column("sector"))
-        place, is_here = targets.find(request_id)
-        where = place[is_here]
-        targets.begin[where] = targets.own_begin[where] = begin[is_here]
-        targets.end[where] = (begin + sectors_of(batch))[is_here]
-        targets.insert_ns[where] = ints(batch.column("insert_ns"), if_null=NONE)[is_here]
-        targets.transfer_ns[where] = ints(batch.column("transfer_ns"), if_null=NONE)[is_here]
-    targets.inserted_begin = targets.begin.copy()
-    targets.inserted_end = targets.end.copy()
-    _grow(targets, merged)
+    merged = _chosen(table, lambda rows: rows["merged_into"] != NONE)
+    ids = np.unique(merged["merged_into"])
+    own = _chosen(table, lambda rows: _find(ids, rows["request_id"])[1])
+    order = np.argsort(own["request_id"])
+    ids, begin, end = (own[name][order] for name in ("request_id", "begin", "end"))
+    targets = MergeTargets(ids, begin, begin.copy(), end, begin.copy(), end.copy())
+    place, is_here = targets.find(merged["merged_into"])
+    place, merged = place[is_here], {name: values[is_here] for name, values in merged.items()}
+    first, last = merged["begin"], merged["end"]
+    # What was merged, and what had been merged into that before, until nothing changes.
+    for _ in range(DEEPEST):
+        first, last = targets.extents(merged["request_id"], (merged["begin"], merged["end"]))
+        before = targets.begin.copy(), targets.end.copy()
+        np.minimum.at(targets.begin, place, first)
+        np.maximum.at(targets.end, place, last)
+        if (before[0] == targets.begin).all() and (before[1] == targets.end).all():
+            break
+    is_early = merged["merge_ns"] <= own["insert_ns"][order][place]
+    np.minimum.at(targets.inserted_begin, place[is_early], first[is_early])
+    np.maximum.at(targets.inserted_end, place[is_early], last[is_early])
+    apart = merged["transfer_ns"] != own["transfer_ns"][order][place]
+    targets.apart = int(np.count_nonzero(apart))
     return targets
 
 
@@ -318,38 +325,20 @@ def sectors_of(batch: Any) -> Numbers:
     return (ints(batch.column("length_bytes")) + SECTOR_BYTES - 1) // SECTOR_BYTES
 
 
-def _merged(table: Path) -> dict[str, Numbers]:
-    names = ("request_id", "sector", "length_bytes", "merged_into", "merge_ns", "transfer_ns")
-    parts: dict[str, list[Numbers]] = {
-        name: [] for name in ("id", "begin", "end", "target", "merge_ns", "transfer_ns")
-    }
-    for batch in read_batches(table, names):
-        target = ints(batch.column("merged_into"), if_null=NONE)
-        is_merged = target != NONE
-        begin = ints(batch.column("sector"))
-        found = [ints(batch.column("request_id")), begin, begin + sectors_of(batch), target]
-        found += [ints(batch.column(name), if_null=NONE) for name in names[-2:]]
-        for name, values in zip(parts, found, strict=True):
-            parts[name].append(values[is_merged])
-    return {
-        name: np.concatenate([np.empty(0, np.int64), *values]) for name, values in parts.items()
-    }
+CHOSEN = ("request_id", "merged_into", "insert_ns", "merge_ns", "transfer_ns")
 
 
-def _grow(targets: MergeTargets, merged: dict[str, Numbers]) -> None:
-    """Add what was merged, and what had been merged into that before, until nothing changes."""
-    place, is_here = targets.find(merged["target"])
-    place = place[is_here]
-    begin, end = merged["begin"], merged["end"]
-    for _ in range(DEEPEST):
-        begin, end = targets.extents(merged["id"], (merged["begin"], merged["end"]))
-        before = targets.begin.copy(), targets.end.copy()
-        np.minimum.at(targets.begin, place, begin[is_here])
-        np.maximum.at(targets.end, place, end[is_here])
-        if (before[0] == targets.begin).all() and (before[1] == targets.end).all():
-            break
-    is_before = merged["merge_ns"][is_here] <= targets.insert_ns[place]
-    early = place[is_before]
-    np.minimum.at(targets.inserted_begin, early, begin[is_here][is_before])
-    np.maximum.at(targets.inserted_end, early, end[is_here][is_before])
-    targets.apart = int((merged["transfer_ns"][is_here] != targets.transfer_ns[place]).sum())
+def _chosen(
+    table: Path, which: Callable[[dict[str, Numbers]], NDArray[np.bool_]]
+) -> dict[str, Numbers]:
+    """Return what merging needs of the rows that `which` marks."""
+    parts: list[dict[str, Numbers]] = []
+    for batch in read_batches(table, (*CHOSEN, "sector", "length_bytes")):
+        rows = {name: ints(batch.column(name), if_null=NONE) for name in CHOSEN}
+        rows["begin"] = ints(batch.column("sector"))
+        rows["end"] = rows["begin"] + sectors_of(batch)
+        marked = which(rows)
+        parts.append({name: values[marked] for name, values in rows.items()})
+    nothing = np.empty(0, np.int64)
+    names = (*CHOSEN, "begin", "end")
+    return {name: np.concatenate([nothing, *(part[name] for part in parts)]) for name in names}
