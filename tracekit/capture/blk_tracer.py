@@ -33,7 +33,7 @@ _FIXED = {
 
 
 class BlkTracer:
-    """Record disks with the tracer `blk`; a `Source`."""
+    """Record disks with the tracer `blk`."""
 
     name = "tracefs-blk"
 

@@ -38,7 +38,7 @@ _SETUP = struct.Struct("@32sHIIQQI4x")
 
 
 class Blktrace(ProgramSource):
-    """Record disks with blktrace(8); a `Source`."""
+    """Record disks with blktrace(8)."""
 
     name = "blktrace"
 
@@ -132,7 +132,7 @@ def _interrupted(running: subprocess.Popen[bytes]) -> bool:
 
 @dataclass(frozen=True)
 class Relayed:
-    """What blktrace wrote; a `Recorded`."""
+    """What blktrace wrote."""
 
     folder: Path
     log: Path

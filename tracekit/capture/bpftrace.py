@@ -60,7 +60,7 @@ def probe() -> str | None:
 
 
 class Bpftrace(ProgramSource):
-    """Record disks and their partitions with bpftrace; a `Source`."""
+    """Record disks and their partitions with bpftrace."""
 
     name = "bpftrace"
 

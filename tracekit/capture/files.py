@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -296,7 +296,6 @@ class FileCapture:
     cost: Cost | None
     exit_status: int
     stopped_by: str | None
-    info: TraceInfo = field(default_factory=TraceInfo)
 
 
 LOSSES = ("bad_lines", "orphan_ends", "unfinished", "abandoned", "backwards", "forced")
@@ -333,10 +332,10 @@ class Overhead(Record):
     traced_ns: int
     untraced_ns: int | None
     ratio: float | None
-    call_ns: int | None
+    call_ns: int | None = None
     """Of a traced call, by the program that was timed before."""
-    duration_ns: int | None
-    expected_ns: int | None
+    duration_ns: int | None = None
+    expected_ns: int | None = None
 
 
 class FileSummary(Record, kw_only=True):
@@ -355,20 +354,19 @@ def _summary(found: FileCapture, options: FileOptions) -> FileSummary:
     cost, hides = found.cost, options.hashes_names
     traced_ns = round(found.duration_s * 1e9)
     plain_ns = None if found.untraced_s is None else round(found.untraced_s * 1e9)
+    overhead = Overhead(
+        traced_ns=traced_ns, untraced_ns=plain_ns, ratio=traced_ns / plain_ns if plain_ns else None
+    )
+    if cost is not None:
+        overhead.call_ns, overhead.duration_ns = cost.call_ns, cost.duration_ns
+        overhead.expected_ns = cost.call_ns * found.decoded.stats["calls"]
     return FileSummary(
         command=[] if hides else list(options.command),
         below=None if hides or options.below is None else str(options.below),
         hashed_names=hides,
         exit_status=found.exit_status,
         stopped_by=found.stopped_by,
-        overhead=Overhead(
-            traced_ns=traced_ns,
-            untraced_ns=plain_ns,
-            ratio=traced_ns / plain_ns if plain_ns else None,
-            call_ns=cost.call_ns if cost else None,
-            duration_ns=cost.duration_ns if cost else None,
-            expected_ns=cost.call_ns * found.decoded.stats["calls"] if cost else None,
-        ),
+        overhead=overhead,
     )
 
 
@@ -504,8 +502,7 @@ def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
         decoded = decode(text, part, start=began, hashes=Hashes() if options.hashes_names else None)
         text.unlink()
         found = FileCapture(decoded, ran.command_s, untraced_s, cost, ran.exit_status, stop.name)
-        found = replace(found, info=trace_info(found, options))
-        write_info(part, found.info)
+        write_info(part, trace_info(found, options))
     return found
 
 

@@ -34,7 +34,7 @@ def probe() -> str | None:
 
 
 class Perf(ProgramSource):
-    """Record disks and their partitions with perf; a `Source`."""
+    """Record disks and their partitions with perf."""
 
     name = "perf"
 

@@ -319,7 +319,7 @@ def write_relayed(
 
 @dataclass(frozen=True)
 class Recording:
-    """Raw files by CPU, the names that a source learned and what it lost; a `Recorded`."""
+    """Raw files by CPU, the names that a source learned and what it lost."""
 
     spools: dict[int, Path]
     """Files of records in the order of time, by CPU number."""

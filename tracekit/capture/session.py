@@ -18,8 +18,8 @@ from tracekit.capture import blk_tracer, blktrace, bpftrace, perf
 from tracekit.capture.command import Ran, Stop, run, run_untraced, signals_held
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes, only_capture
 from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout, read_mounts
-from tracekit.capture.recording import CaptureFiles, CaptureFolder
-from tracekit.capture.source import Recorded, Source
+from tracekit.capture.recording import CaptureFiles, CaptureFolder, Recording
+from tracekit.capture.source import TextRecording
 from tracekit.capture.tracefs import read_setting, tracefs_folder
 from tracekit.errors import TracekitError, UsageError, named_for
 from tracekit.layout import CaptureSummary, DiskCounters, Reading
@@ -46,6 +46,8 @@ KNOWN: dict[str, tuple[WhyNot, str]] = {
 }
 """The sources, the best first: why one does not work here, and what to do about it."""
 NAMES = tuple(KNOWN)
+Source = blktrace.Blktrace | blk_tracer.BlkTracer | perf.Perf | bpftrace.Bpftrace
+Recorded = blktrace.Relayed | Recording | TextRecording
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,6 @@ class CaptureOptions:
     """Kernel buffer of each CPU."""
     poll_s: float = 0.02
     """Pause between two readings of the kernel's buffers."""
-    state_folder: Path = STATE_FOLDER
     on_bytes: Callable[[int], None] = lambda _total_bytes: None
     """Called after each reading with the bytes read in all."""
 
@@ -205,7 +206,7 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
     _reject_output(output, disks)
     tracefs = tracefs_folder()
     with (
-        only_capture(tracefs, options.state_folder) as (settings, notes),
+        only_capture(tracefs, STATE_FOLDER) as (settings, notes),
         named_for(output),
         new_folder(output) as part,
     ):

@@ -1,4 +1,8 @@
-"""What every source of block events offers, and the program that records them."""
+"""What sources of block events share: the events, and the program that records them.
+
+A source has `start`, `drain` to be called often, `stop` and, in any case, `close`; `stop` returns a
+recording, which writes the capture's files.
+"""
 
 from __future__ import annotations
 
@@ -11,39 +15,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, BinaryIO, Protocol
+from typing import IO, BinaryIO
 
 from msgspec import UNSET
 
 from tracekit.capture.recording import CHUNK_BYTES, CaptureFiles, CaptureFolder
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
-
-
-class Recorded(Protocol):
-    """What a source recorded, in spool files of the capture's folder."""
-
-    def write(self, folder: CaptureFolder) -> CaptureFiles:
-        """Write the capture's files and layout.json into `folder` and remove the spool files."""
-
-
-class Source(Protocol):
-    """A way to record block events: `start`, `drain` often, `stop`, and `close` in any case."""
-
-    name: str
-
-    def start(self) -> None:
-        """Begin to record; every setting is changed through the session's `Settings`."""
-
-    def drain(self) -> int:
-        """Move what the kernel holds to the spool files; return the bytes moved."""
-
-    def stop(self) -> Recorded:
-        """Stop recording and move the rest."""
-
-    def close(self) -> None:
-        """Let go of everything in the kernel, whatever state the source is in."""
-
 
 EVENTS = (
     *("bio_queue", "bio_remap", "bio_backmerge", "bio_frontmerge", "bio_complete", "split"),
@@ -186,7 +164,7 @@ class ProgramSource:
 
 @dataclass
 class TextRecording:
-    """What a program recorded, to be kept as text of perf script; a `Recorded`."""
+    """What a program recorded, to be kept as text of perf script."""
 
     data: Path
     log: Path

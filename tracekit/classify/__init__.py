@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import to_builtins
@@ -14,10 +14,10 @@ from tracekit.classify import hotness, regions
 from tracekit.classify.evidence import Survey, survey
 from tracekit.classify.hotness import BlockCounts, TemperatureRule, Temperatures, Windows
 from tracekit.classify.infer import Guess, complete_layout
-from tracekit.classify.regions import OnRows, Override, apply_overrides
-from tracekit.classify.roles import RoleCounts, assign_roles, classify_warnings, replace_notes
+from tracekit.classify.regions import OnRows, Override, RoleCounts, apply_overrides
 from tracekit.errors import UsageError
 from tracekit.layout import check_regions
+from tracekit.metadata import Inference, TraceWarning, warnings_of
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
@@ -57,7 +57,7 @@ def classify(
     devices = list(found.end_sectors)
     windows = hotness.choose_windows(found.latest_ns, options.window_ns)
     guess = _layout(folder, options, found, on_rows)
-    roles = assign_roles(requests, guess.entries, devices=devices, on_rows=on_rows)
+    roles = regions.assign_roles(requests, guess.entries, devices=devices, on_rows=on_rows)
     regions.release_memory()
     counts = hotness.count_blocks(
         requests, devices, windows=windows, budget_bytes=options.budget_bytes, on_rows=on_rows
@@ -141,3 +141,31 @@ def _hotness(
         "scans": counts.scans,
         "roles": by_role,
     }
+
+
+def classify_warnings(
+    guess: Guess, roles: RoleCounts, *, counts: BlockCounts, devices: list[str]
+) -> list[TraceWarning]:
+    """Return the warnings of this stage, those that apply."""
+    guessed = ", ".join(known.what.removeprefix("role of ") for known in guess.inferences)
+    unknown, crossing, impossible = roles.requests["unknown"], roles.crossing, counts.impossible
+    absent = ", ".join(sorted({entry.device for entry in guess.entries} - set(devices)))
+    devices_absent = f"the layout names devices that the trace has no requests of: {absent}"
+    edges = "requests that end in another region than they begin in, where their first sector"
+    places = "reads and writes with a place or length that no disk has, which count for no block"
+    found = [
+        ("guessed_roles", guessed, f"guessed from the requests: roles of {guessed}"),
+        ("unknown_roles", unknown, f"requests without a role: {unknown:,}"),
+        ("absent_devices", absent, devices_absent),
+        ("crossing_requests", crossing, f"{edges} decides: {crossing:,}"),
+        ("impossible_requests", impossible, f"{places}: {impossible:,}"),
+    ]
+    return warnings_of(found, stage=regions.FOUND_BY)
+
+
+Note = TypeVar("Note", Inference, TraceWarning)
+
+
+def replace_notes(present: list[Note], new: list[Note]) -> list[Note]:
+    """Return what other stages noted, then this stage's notes instead of its earlier ones."""
+    return [note for note in present if note.stage != regions.FOUND_BY] + new

@@ -1,10 +1,11 @@
-"""The regions of a layout with their roles, and the region that holds each request."""
+"""The regions of a layout with their roles, and the role that each request has of them."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tracekit.arrow import codes, ints, read_batches
+from tracekit.arrow import BATCH_ROWS, codes, ints, open_table, read_batches, text_column
 from tracekit.errors import UsageError
 from tracekit.layout import MOST_SECTORS, read_layout
 from tracekit.metadata import Device, Region, TraceInfo
-from tracekit.tables import ROLES
+from tracekit.store import write_batches
+from tracekit.tables import ROLES, TEXT
+from tracekit.units import SECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -263,3 +266,87 @@ def first_event_ns(batch: Any) -> NDArray[np.int64]:
     for column in known[1:]:
         times = np.where(times == NO_TIME, ints(column, if_null=NO_TIME), times)
     return times
+
+
+COLUMNS = ("device", "sector", "length_bytes", "operation", "role")
+
+
+@dataclass
+class RoleCounts:
+    """What came of assigning roles."""
+
+    requests: Counter[str] = field(default_factory=Counter)  # by role
+    evidence: dict[str, Counter[str]] = field(default_factory=dict)  # by kind and role
+    by_entry: dict[int, int] = field(default_factory=dict)  # requests by layout entry
+    crossing: int = 0  # requests that end in another region than they begin
+
+
+class RoleMap:
+    """Roles by device and sector: the layout's regions, then two without an address a device."""
+
+    def __init__(self, entries: list[Region], devices: list[str]) -> None:
+        self._layout = LayoutMap(entries, devices)
+        regions = [entry_region(index, entry) for index, entry in enumerate(entries)]
+        self._outside, self.regions = len(regions), list(regions)
+        for name in devices:
+            pairs = zip(regions, entries, strict=True)
+            roles = {region.role for region, entry in pairs if entry.device == name}
+            flush = flush_role(roles)
+            self.regions += [
+                Assignment("other", "outside") if roles else Assignment("unknown", "undecided"),
+                Assignment(flush, "undecided" if flush == "unknown" else "empty_flush"),
+            ]
+
+    def find(self, batch: Any) -> tuple[NDArray[np.int64], int]:
+        """Return the index in `regions` for each row, and how many rows cross an edge."""
+        device, sector = self._layout.devices(batch), ints(batch.column("sector"))
+        length = ints(batch.column("length_bytes"))
+        is_flush = codes(batch.column("operation"), lambda name: int(name == "flush")) == 1
+        is_empty = is_flush & (length == 0)
+        found = self._layout.entries(device, sector)
+        ends = self._layout.entries(device, sector + np.maximum(0, (length - 1) // SECTOR_BYTES))
+        crossing = int(np.count_nonzero((ends != found) & ~is_empty))
+        outside = self._outside + 2 * device
+        return np.where(is_empty, outside + 1, np.where(found < 0, outside, found)), crossing
+
+
+def assign_roles(
+    requests: Path, entries: list[Region], *, devices: list[str], on_rows: OnRows = ignore_rows
+) -> RoleCounts:
+    """Rewrite the column `role` of `requests`, in place and in one step, and count the roles."""
+    role_map = RoleMap(entries, devices)
+    file = open_table(requests, COLUMNS[:-1])
+    role_codes = np.array([ROLES.index(region.role) for region in role_map.regions], np.int32)
+    tally = np.zeros(len(role_map.regions), np.int64)
+    counts = RoleCounts()
+
+    def rewritten() -> Iterator[Any]:
+        for batch in file.iter_batches(BATCH_ROWS):
+            region, crossing = role_map.find(batch)
+            tally[:] += np.bincount(region, minlength=len(tally))
+            counts.crossing += crossing
+            yield _with_role(batch, role_codes[region])
+
+    write_batches(requests, rewritten(), schema=_schema(file), on_rows=on_rows)
+    for place, rows in zip(role_map.regions, tally.tolist(), strict=True):
+        if place.entry is not None:
+            counts.by_entry[place.entry] = rows
+        if rows:
+            counts.requests[place.role] += rows
+            counts.evidence.setdefault(place.evidence, Counter())[place.role] += rows
+    return counts
+
+
+def _schema(file: Any) -> Any:
+    schema = file.schema_arrow
+    if "role" in schema.names:
+        return schema
+    return schema.append(pa.field("role", TEXT, nullable=False))
+
+
+def _with_role(batch: Any, role_codes: NDArray[np.int32]) -> Any:
+    roles = text_column(role_codes, ROLES)
+    if "role" not in batch.schema.names:
+        return batch.append_column(pa.field("role", TEXT, nullable=False), roles)
+    place = batch.schema.names.index("role")
+    return batch.set_column(place, batch.schema.field(place), roles)

@@ -41,7 +41,8 @@ COMPRESSIONS = {
 }
 """By the first bytes; zstd's parallel compressors begin with a frame to be skipped."""
 LONGEST_MAGIC = 6
-OPENERS: dict[str, Callable[[Any], Any]] = {
+OPENERS: dict[str | None, Callable[[Any], Any]] = {
+    None: lambda plain: plain,
     "gzip": lambda packed: gzip.GzipFile(fileobj=packed),
     "xz": lzma.LZMAFile,
     "bz2": bz2.BZ2File,
@@ -103,11 +104,15 @@ class Feed:
         A file that changes meanwhile is one that is still being written: what was decoded and what
         was hashed may differ.
         """
-        if changed := self._change():
-            hint = f"wait until it is complete, or take what is there: head -c {changed[0]} FILE"
-            sizes = f"from {changed[0]:,} to {changed[1]:,} bytes"
-            message = f"{self.name}: it changed while it was read, {sizes}: it is still written"
-            return InputError(message, hint=hint)
+        if self.stored is not None:
+            before, now = self.stored[1], os.fstat(self.stored[0])
+            if (before.st_size, before.st_mtime_ns) != (now.st_size, now.st_mtime_ns):
+                sizes = f"from {before.st_size:,} to {now.st_size:,} bytes"
+                return InputError(
+                    f"{self.name}: it changed while it was read, {sizes}: it is still written",
+                    hint="wait until it is complete, or take what is there: head -c"
+                    f" {before.st_size} FILE",
+                )
         if self.failure is None:
             return None
         kind = f"{self.compression} data" if self.compression else "the file"
@@ -115,15 +120,6 @@ class Feed:
             f"{self.name}: byte {self.hashed_bytes}: {kind} cannot be read: {self.failure}",
             hint="copy the file again: it is damaged or cut short",
         )
-
-    def _change(self) -> tuple[int, int] | None:
-        """Return the sizes before and now of a stored file that changed."""
-        if self.stored is None:
-            return None
-        descriptor, before = self.stored
-        now = os.fstat(descriptor)
-        same = (before.st_size, before.st_mtime_ns) == (now.st_size, now.st_mtime_ns)
-        return None if same else (before.st_size, now.st_size)
 
 
 class _Hashing(io.RawIOBase):
@@ -139,20 +135,16 @@ class _Hashing(io.RawIOBase):
 
     def peek(self, size: int) -> bytes:
         """Return the first bytes without taking them."""
-        while len(self._peeked) < size:
-            more = self._read(size - len(self._peeked))
-            if not more:
-                break
+        while len(self._peeked) < size and (more := self._read(size - len(self._peeked))):
             self._peeked += more
         return self._peeked
 
     def _read(self, size: int) -> bytes:
         # A pipe may stay silent for ever; whoever ends the parsing must not wait for it.
-        is_ready = False
-        while not is_ready and not self._feed.stop.is_set():
-            ready, _, _ = select.select([self._source], [], [], STOP_SECONDS)
-            is_ready = bool(ready)
-        return self._source.read(size) if is_ready else b""
+        while not self._feed.stop.is_set():
+            if select.select([self._source], [], [], STOP_SECONDS)[0]:
+                return self._source.read(size)
+        return b""
 
     def readinto(self, buffer: Any) -> int:
         """Read some bytes; none at the end, or when nobody wants them any more."""
@@ -289,7 +281,9 @@ def _pump(feed: Feed, source: _Hashing, write_fd: int) -> None:
     """Move the decompressed bytes into the pipe, to the end or until nobody reads it any more."""
     try:
         feed.compression = _compression(source.peek(LONGEST_MAGIC))
-        with os.fdopen(write_fd, "wb", buffering=0) as sink, _plain(feed, source) as plain:
+        packed = io.BufferedReader(source, CHUNK_BYTES)
+        open_packed = OPENERS[feed.compression]
+        with os.fdopen(write_fd, "wb", buffering=0) as sink, open_packed(packed) as plain:
             while data := plain.read(CHUNK_BYTES):
                 feed.is_empty = False
                 view = memoryview(data)
@@ -300,9 +294,3 @@ def _pump(feed: Feed, source: _Hashing, write_fd: int) -> None:
     # Decompressors raise their own errors besides OSError and EOFError.
     except Exception as error:
         feed.failure = error
-
-
-def _plain(feed: Feed, source: _Hashing) -> Any:
-    """Return the file that has the decompressed bytes."""
-    buffered = io.BufferedReader(source, CHUNK_BYTES)
-    return OPENERS[feed.compression](buffered) if feed.compression else buffered

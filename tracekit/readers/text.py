@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracekit._native.columns import SHOWN_BYTES, ColumnReader, Kind
-from tracekit._native.columns import Block as Found
 from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.formats import FILETIME_OF_1970
@@ -206,15 +205,22 @@ class TextFormat:
         self._count([(at, shown(at, text)) for at, text in found.wrong], lines, of=found.lines)
         if not found.rows:
             return None
-        places = {name: place for place, name in enumerate(self.columns)}
+        reader, choices = lines.reader, list(self.operations)
+        values = dict(zip(self.columns, found.values, strict=True))
+        words = {}
+        for place, name in enumerate(self.columns):
+            if name == "op":
+                words[name] = text_column(values[name], choices)
+            elif name in WORDS:
+                indices = number_column(values[name], pa.int32())
+                words[name] = pa.DictionaryArray.from_arrays(indices, reader.words(place))
         return Columns(
-            numbers={name: found.values[places[name]] for name in NUMBERS if name in places},
-            words={name: self._words(lines.reader, found, places[name], name) for name in WORDS
-                   if name in places},
+            numbers={name: values[name] for name in NUMBERS if name in values},
+            words=words,
             rows=found.rows,
             scaled=self.scaled(),
             block=Block(first, block, frozenset(at for at, _ in found.wrong)),
-        )  # fmt: skip
+        )
 
     def scaled(self) -> set[str]:
         """Return the numbers that are nanoseconds already: decimals, cut to whole ones; dates."""
@@ -261,13 +267,6 @@ class TextFormat:
         most = LARGEST_SUM if name == "time" else LARGEST_SUM // len(RESPONSES)
         return most if name in self.scaled() else most // TIME_NS[unit]
 
-    def _words(self, reader: ColumnReader, found: Found, place: int, name: str) -> Any:
-        indices = found.values[place]
-        if name == "op":
-            return text_column(indices, list(self.operations))
-        words = reader.words(place)
-        return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), words)
-
     def _count(self, wrong: Sequence[tuple[int, bytes]], lines: BadLines, *, of: int) -> None:
         """Count a block `of` so many lines, and tell those that are no requests from wrong ones."""
         known = re.compile(self.passed.encode()) if self.passed else None
@@ -280,16 +279,9 @@ class TextFormat:
         lines.lines += of
 
 
-USER_COLUMNS = {
-    "time": "decimal",
-    "op": "op",
-    "offset": "int",
-    "length": "int",
-    "response": "decimal?",
-    "device": "word",
-    "process": "word",
-    "pid": "int",
-}
+USER_COLUMNS = column_kinds(
+    "time:decimal op offset length response:decimal? device:word process:word pid"
+)
 NEEDED = ("time", "op", "offset", "length")
 RWBS = {
     f"{flush}{letter}{more}": name
@@ -299,23 +291,16 @@ RWBS = {
     if flush + more
 }
 """The kernel's letters of an operation and what goes with it, as WS; a before is readahead."""
-OPERATIONS = {
-    **{
-        word: "readahead" if word in ("ra", "ras", "ram", "rasm") else name
-        for word, name in RWBS.items()
-    },
-    "ff": "flush",
-    **dict.fromkeys(("diskread", "pread", "pread64", "preadv", "reads"), "read"),
-    **dict.fromkeys(("diskwrite", "pwrite", "pwrite64", "pwritev", "writes"), "write"),
-    **dict.fromkeys(("diskflush", "fdatasync"), "flush"),
-    **dict.fromkeys(("r", "rd", "read", "8", "28", "0x28", "88", "0x88", "a8"), "read"),
-    **dict.fromkeys(("w", "wr", "write", "a", "2a", "0x2a", "8a", "0x8a", "aa"), "write"),
-    **dict.fromkeys(("f", "flush", "sync", "fsync", "35", "0x35"), "flush"),
-    **dict.fromkeys(("d", "discard", "trim", "unmap", "42", "0x42"), "discard"),
-    **dict.fromkeys(("ra", "readahead"), "readahead"),
-    "n": "other",
+WORDS_OF = {
+    "read": "r rd read 8 28 0x28 88 0x88 a8 diskread pread pread64 preadv reads",
+    "write": "w wr write a 2a 0x2a 8a 0x8a aa diskwrite pwrite pwrite64 pwritev writes",
+    "flush": "f ff flush sync fsync fdatasync diskflush 35 0x35",
+    "discard": "d discard trim unmap 42 0x42",
+    "readahead": "ra ras ram rasm readahead",
+    "other": "n",
 }
 """Words and, in hexadecimal, SCSI commands."""
+OPERATIONS = RWBS | {word: name for name, words in WORDS_OF.items() for word in words.split()}
 
 
 def user_format(columns: str, delimiter: str, *, units: Iterable[str]) -> TextFormat:
@@ -482,16 +467,16 @@ def header_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
     `units` are the user's. Raise UsageError when nobody says the unit of the times: it cannot be
     concluded of the numbers.
     """
-    first, delimiter = _first_line(head)
-    if not delimiter:
-        return None
-    columns, units_named = _columns(_titles(first, delimiter))
+    first, delimiter, columns, units_named = _header(head)
     if not set(NEEDED) <= set(columns):
         return None
-    if _has_date(head, delimiter, columns.index("time")):
+    second = head.decode("latin-1").split("\n")[1:2]
+    values = dict(zip(columns, _split(second[0], delimiter) if second else [], strict=False))
+    if re.fullmatch(DATE, values.get("time", "").strip(' "\r')):
         units_named = [*(one for one in units_named if not one.startswith("time=")), "time=date"]
     given = [*units_named, *units]
-    unsaid = [what for what in TIMES if what in columns and not _is_said(what, given)]
+    said = {one.partition("=")[0] for one in given}
+    unsaid = [what for what in TIMES if what in columns and what not in said]
     if unsaid:
         shown = f"its header names the columns, but not the unit of {' and '.join(unsaid)}"
         hint = f"give --unit {unsaid[0]}=UNIT, one of {', '.join(TIME_NS)}"
@@ -502,61 +487,40 @@ def header_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
 
 def contradicts(head: bytes, form: TextFormat) -> bool:
     """Say whether the first line is a header and names other columns than the format has."""
-    first, delimiter = _first_line(head)
-    columns, units_named = _columns(_titles(first, delimiter)) if delimiter else ([], [])
-    known = ["device" if name == "volume" else name for name in form.columns]
-    pairs = zip(columns, known, strict=False)
-    units = [f"{name}={getattr(form.units, name)}" for name in ("time", "offset", "length")]
-    names = [one.partition("=")[0] for one in units]
-    is_other = any(one not in units for one in units_named if one.partition("=")[0] in names)
+    _, _, columns, units_named = _header(head)
     if not set(NEEDED) <= set(columns):
         return False
+    known = ["device" if name == "volume" else name for name in form.columns]
+    pairs = zip(columns, known, strict=False)
+    units = {name: getattr(form.units, name) for name in ("time", "offset", "length")}
+    named = (one.split("=") for one in units_named)
+    is_other = any(units.get(name, unit) != unit for name, unit in named)
     return is_other or any(ours not in ("-", own) for ours, own in pairs)
 
 
-def _has_date(head: bytes, delimiter: str, place: int) -> bool:
-    """Say whether the line behind the header has a date in this column."""
-    line = head.decode("latin-1").split("\n")[1:2]
-    words = _titles(line[0], delimiter) if line else []
-    return len(words) > place and bool(re.fullmatch(DATE, words[place].strip(' "\r')))
+def _split(line: str, delimiter: str) -> list[str]:
+    return line.split() if delimiter == " " else line.split(delimiter)
 
 
-def _first_line(head: bytes) -> tuple[str, str]:
-    """Return the first line and what delimits it, which is nothing if it can be no header."""
+def _header(head: bytes) -> tuple[str, str, list[str], list[str]]:
+    """Return the first line, what delimits it, its columns by the names of own formats, and units.
+
+    There are no columns if it can be no header.
+    """
     first = head.decode("latin-1").lstrip("#").partition("\n")[0].strip()
     delimiter = next((one for one in DELIMITERS if one in first), "")
-    return first, "" if first[:1].isdigit() else delimiter
-
-
-def _titles(first: str, delimiter: str) -> list[str]:
-    return first.split() if delimiter == " " else first.split(delimiter)
-
-
-def _columns(titles: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the columns by the names of own formats, and the units that their titles name."""
     columns: list[str] = []
     units: list[str] = []
-    for title in titles:
+    if first[:1].isdigit() or not delimiter:
+        return first, delimiter, columns, units
+    for title in _split(first, delimiter):
         word = re.sub(r"([a-z])([A-Z])", r"\1_\2", title.strip(' "\r')).lower()
         unit = UNIT.search(re.sub(r"_", " ", word))
         bare = re.sub(r"[^a-z]", "", word[: unit.start()] if unit else word)
-        what, _, size = MEANING.get(bare, MEANING.get(re.sub(r"[^a-z]", "", word), "-")).partition(
-            "="
-        )
-        if what in columns:
-            what = "-"
+        meaning = MEANING.get(bare, MEANING.get(re.sub(r"[^a-z]", "", word), "-"))
+        what, _, size = meaning.partition("=")
+        what = "-" if what in columns else what
         columns.append(what)
-        if size:
-            units.append(f"{what}={size}")
-        if unit and what in (*TIMES, "offset", "length"):
-            units.append(f"{what}={unit[1]}")
-    return columns, [one for one in units if _is_unit(one)]
-
-
-def _is_unit(named: str) -> bool:
-    what, _, unit = named.partition("=")
-    return (unit in TIME_NS) == (what in TIMES)
-
-
-def _is_said(what: str, given: Iterable[str]) -> bool:
-    return any(one.startswith(f"{what}=") for one in given)
+        found = [size, unit[1] if unit and what in (*TIMES, "offset", "length") else ""]
+        units += [f"{what}={one}" for one in found if one and (one in TIME_NS) == (what in TIMES)]
+    return first, delimiter, columns, units

@@ -326,9 +326,9 @@ class Bounds:
         is_outside = np.zeros(columns.rows, np.bool_)
         for name, (least, most) in self.ranges.items():
             values = columns.numbers.get(name)
-            if values is None:
+            if values is None or not len(values):
                 continue
-            if values.min(initial=least) < least or values.max(initial=most) > most:
+            if values.min() < least or values.max() > most:
                 is_outside |= (values < least) | (values > most)
         return np.flatnonzero(is_outside)
 
