@@ -31,6 +31,7 @@ HEADER_8 = np.dtype([*_PLACE, ("pid", "u4"), ("action", "u8"), *_ORIGIN, ("paddi
 """Of Linux 6.19 and newer, where blktrace(8) asks for it."""
 _MAGIC_BYTES = 4
 _PDU_LENGTH = struct.Struct("=H")
+_PDU_LENGTH_AT = {HEADER_7: 46, HEADER_8: 50}
 _LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
 _RELAYED = re.compile(r"(?P<device>.+)\.blktrace\.(?P<cpu>\d+)")
 _ACTION_MASK = 0xFFFF
@@ -73,7 +74,7 @@ class Survey:
     """Numbers as the kernel has them, major << 20 | minor."""
     pids: set[int] = field(default_factory=set)
     """Of all records but completions, which run in whatever process they interrupt."""
-    queued_by_pid: Counter[int] = field(default_factory=Counter)
+    queued_by_pid: dict[int, int] = field(default_factory=dict)
     """Queue records of each process."""
 
 
@@ -111,7 +112,7 @@ def _walk(data: bytearray, header: np.dtype[np.void]) -> tuple[list[int], int]:
     """Return where whole records start, from offset 0, and where the last of them ends."""
     starts = []
     at, size = 0, len(data)
-    magic, length_at = magic_of(header), (header.fields or {})["pdu_len"][1]
+    magic, length_at = magic_of(header), _PDU_LENGTH_AT[header]
     while at + header.itemsize <= size and data[at : at + _MAGIC_BYTES] == magic:
         end = at + header.itemsize + _PDU_LENGTH.unpack_from(data, at + length_at)[0]
         if end > size:
@@ -142,7 +143,7 @@ def _headers(block: Block) -> tuple[Any, Any, Any]:
 
 def survey(spools: list[Path]) -> Survey:
     """Read the spools once and say what they hold."""
-    total = Survey()
+    total, queued = Survey(), Counter[int]()
     for spool in spools:
         for block in read_blocks(spool):
             total.lost += block.lost_before
@@ -157,7 +158,8 @@ def survey(spools: list[Path]) -> Survey:
             total.devices.update(headers["device"].tolist())
             action = headers["action"] & _ACTION_MASK
             total.pids.update(headers["pid"][action != _COMPLETED].tolist())
-            total.queued_by_pid.update(headers["pid"][action == _QUEUED].tolist())
+            queued.update(headers["pid"][action == _QUEUED].tolist())
+    total.queued_by_pid = dict(queued)
     return total
 
 
@@ -311,7 +313,7 @@ def write_relayed(
     return CaptureFiles(
         files=tuple(files),
         records=found.records,
-        own_requests=sum(found.queued_by_pid[pid] for pid in own),
+        own_requests=sum(found.queued_by_pid.get(pid, 0) for pid in own),
         dropped=sum(dropped),
         foreign_bytes=found.foreign_bytes,
     )
@@ -356,7 +358,7 @@ class Recording:
         written = CaptureFiles(
             files=tuple(files),
             records=found.records,
-            own_requests=found.queued_by_pid[os.getpid()],
+            own_requests=found.queued_by_pid.get(os.getpid(), 0),
             dropped=self.dropped,
             overrun=max(self.overrun, found.lost),
             foreign_bytes=found.foreign_bytes,

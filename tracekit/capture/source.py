@@ -239,8 +239,8 @@ def first_line(text: str, *, noise: str = "", otherwise: str = NO_REASON) -> str
 
 def failed_try(command: Sequence[str], *, within_s: float, noise: str = "") -> str | None:
     """Run a command that tries a program out; return why it fails, or None."""
-    name = command[0]
-    if shutil.which(name) is None:
+    name = Path(command[0]).name
+    if shutil.which(command[0]) is None:
         return f"{name} is not installed"
     try:
         ran = subprocess.run(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from msgspec import to_builtins
 from numpy.typing import NDArray
 
@@ -22,6 +23,12 @@ from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
 __all__ = ["ClassifyOptions", "Override", "TemperatureRule", "classify", "window_from_seconds"]
+
+
+ROLE_RULE = (
+    "the smallest layout region that holds the first sector decides; empty flushes belong to the"
+    " file system of their device; the rest of a device with a layout is other"
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,8 @@ def classify(
     windows = hotness.choose_windows(found.latest_ns, options.window_ns)
     guess = _layout(folder, options, found, on_rows)
     roles = regions.assign_roles(requests, guess.entries, devices=devices, on_rows=on_rows)
-    regions.release_memory()
+    # What Arrow holds for reuse is given back before a stage with memory of its own.
+    pa.default_memory_pool().release_unused()
     counts = hotness.count_blocks(
         requests, devices, windows=windows, budget_bytes=options.budget_bytes, on_rows=on_rows
     )
@@ -69,7 +77,12 @@ def classify(
     hotness.write_working_set(folder.table("working_set"), counts, windows=windows)
     changes = {
         "layout": guess.entries,
-        "classification": _classification(roles),
+        "classification": {
+            "rule": ROLE_RULE,
+            "requests": {role: roles.requests[role] for role in ROLES},
+            "evidence": roles.evidence,
+            "crossing_requests": roles.crossing,
+        },
         "hotness": _hotness(options, counts, windows, temperatures),
         "inferences": replace_notes(folder.info.inferences, guess.inferences),
         "warnings": replace_notes(
@@ -99,16 +112,6 @@ def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_row
     given = {f"role of {override.name}" for override in later}
     guess.inferences = [known for known in guess.inferences if known.what not in given]
     return guess
-
-
-def _classification(roles: RoleCounts) -> dict[str, Any]:
-    return {
-        "rule": "the smallest layout region that holds the first sector decides; empty flushes"
-        " belong to the file system of their device; the rest of a device with a layout is other",
-        "requests": {role: roles.requests.get(role, 0) for role in ROLES},
-        "evidence": roles.evidence,
-        "crossing_requests": roles.crossing,
-    }
 
 
 def _hotness(

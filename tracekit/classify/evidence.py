@@ -200,12 +200,17 @@ def process_kind(name: str | None) -> int:
     return ORDINARY if name else ANONYMOUS
 
 
+def extent_of(batch: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return first sector and end of each row."""
+    sector, length = ints(batch.column("sector")), ints(batch.column("length_bytes"))
+    return sector, sector + (length + SECTOR_BYTES - 1) // SECTOR_BYTES
+
+
 def _part(batch: Any) -> Part:
-    sector = ints(batch.column("sector"))
-    length = ints(batch.column("length_bytes"))
+    sector, end = extent_of(batch)
     return Part(
         sector=sector,
-        end=sector + (length + SECTOR_BYTES - 1) // SECTOR_BYTES,
+        end=end,
         operation=codes(batch.column("operation"), lambda name: OPERATIONS.get(name or "", 0)),
         process=codes(batch.column("process"), process_kind),
         is_sync=flags(batch.column("is_sync")),
@@ -245,8 +250,7 @@ def _look(result: Survey, batch: Any) -> None:
     result.rows += batch.num_rows
     result.latest_ns = max(result.latest_ns, int(first_event_ns(batch).max()))
     result.has_jbd2 |= bool((codes(batch.column("process"), process_kind) == JBD2).any())
-    length = ints(batch.column("length_bytes"))
-    end = ints(batch.column("sector")) + (length + SECTOR_BYTES - 1) // SECTOR_BYTES
+    _, end = extent_of(batch)
     names, device = texts(batch.column("device"))
     partitions, partition = texts(batch.column("partition"))
     for code in np.flatnonzero(np.bincount(device)).tolist():

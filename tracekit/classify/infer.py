@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tracekit.arrow import codes, ints
-from tracekit.classify.evidence import JBD2, OPERATIONS, Evidence, Key, Survey, gather, process_kind
+from tracekit.arrow import codes
+from tracekit.classify.evidence import (
+    JBD2,
+    OPERATIONS,
+    Evidence,
+    Key,
+    Survey,
+    extent_of,
+    gather,
+    process_kind,
+)
 from tracekit.classify.regions import OnRows, batches, decided, found_entry, ignore_rows
 from tracekit.metadata import Inference, Region, inferences_of
-from tracekit.units import SECTOR_BYTES
 
 # A region in which hardly anything else happens; a checkpoint writes the journal's superblock too.
 ALMOST_ALL = 0.9
@@ -33,12 +40,36 @@ class Decision:
     confidence: str  # high, medium, low or none
 
 
-def decide(evidence: Evidence) -> Decision:
+def decide(found: Evidence) -> Decision:
     """Return the role of a region; `unknown` when its requests are not enough."""
-    for rule in (_named_journal, _swap, _anonymous_journal, _file_system):
-        decision = rule(evidence)
-        if decision is not None:
-            return decision
+    writes, total = found.writes, found.reads + found.writes
+    sequential = f"{found.sequential} of {writes} writes are sequential"
+    barriers = f"{found.barriers} with FUA or preflush; {found.reads} reads"
+    # Written in one direction and never read, with barriers.
+    is_log = (
+        found.reads <= HARDLY_ANY * writes
+        and found.barriers > 0
+        and _share(found.sequential, writes) >= MOSTLY
+    )
+    # Reclaim writes swap, by whole pages, without any of a file system's care.
+    is_plain = found.meta == 0 and found.barriers == 0 and found.jbd2_writes == 0
+    is_reclaimed = _share(found.swapper_writes, writes) >= HARDLY_ANY
+    # Only file systems queue metadata, and have journal threads or barriers.
+    journal_writes = found.jbd2_writes + found.journaler_writes
+    if is_log and _share(found.jbd2_writes, writes) >= ALMOST_ALL:
+        why = f"jbd2 queued {found.jbd2_writes} of {writes} writes, {found.sequential} of them"
+        sure = "high" if writes >= ENOUGH_WRITES else "medium"
+        return Decision("journal", f"{why} sequential, {barriers}", sure)
+    if is_plain and is_reclaimed and found.swapper_writes and found.pages == total:
+        why = f"page reclaim queued {found.swapper_writes} of {writes} writes; all {total} requests"
+        sure = "high" if found.swapper_writes >= ENOUGH_WRITES else "medium"
+        return Decision("swap", f"{why} are whole pages, none metadata, FUA or preflush", sure)
+    if is_log and not found.named and writes >= ENOUGH_WRITES:
+        return Decision("journal", f"{sequential}, {barriers}; no process names", "medium")
+    if found.meta or journal_writes or found.barriers:
+        why = f"{found.meta} metadata requests, {journal_writes} writes of journal threads"
+        sure = "high" if found.meta and journal_writes else "medium" if found.meta else "low"
+        return Decision("fs", f"{why}, {found.barriers} writes with FUA or preflush", sure)
     return Decision("unknown", "its requests do not tell file system from raw use", "none")
 
 
@@ -59,68 +90,6 @@ def decide_beside_journal(evidence: Evidence) -> Decision:
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
-
-
-def _is_log(evidence: Evidence) -> bool:
-    """Written in one direction and never read, with barriers."""
-    return (
-        evidence.reads <= HARDLY_ANY * evidence.writes
-        and evidence.barriers > 0
-        and _share(evidence.sequential, evidence.writes) >= MOSTLY
-    )
-
-
-def _named_journal(evidence: Evidence) -> Decision | None:
-    """Jbd2 writes it and nobody else does, as one log."""
-    is_jbd2 = _share(evidence.jbd2_writes, evidence.writes) >= ALMOST_ALL
-    if not (is_jbd2 and _is_log(evidence)):
-        return None
-    return Decision(
-        "journal",
-        f"jbd2 queued {evidence.jbd2_writes} of {evidence.writes} writes, {evidence.sequential}"
-        f" of them sequential, {evidence.barriers} with FUA or preflush; {evidence.reads} reads",
-        "high" if evidence.writes >= ENOUGH_WRITES else "medium",
-    )
-
-
-def _swap(evidence: Evidence) -> Decision | None:
-    """Reclaim writes it, by whole pages, without any of a file system's care."""
-    total = evidence.reads + evidence.writes
-    is_plain = evidence.meta == 0 and evidence.barriers == 0 and evidence.jbd2_writes == 0
-    is_reclaimed = _share(evidence.swapper_writes, evidence.writes) >= HARDLY_ANY
-    if not (is_plain and is_reclaimed and evidence.swapper_writes and evidence.pages == total):
-        return None
-    return Decision(
-        "swap",
-        f"page reclaim queued {evidence.swapper_writes} of {evidence.writes} writes; all"
-        f" {total} requests are whole pages, none metadata, FUA or preflush",
-        "high" if evidence.swapper_writes >= ENOUGH_WRITES else "medium",
-    )
-
-
-def _anonymous_journal(evidence: Evidence) -> Decision | None:
-    """A log by its shape alone, where processes have no names."""
-    if evidence.named or evidence.writes < ENOUGH_WRITES or not _is_log(evidence):
-        return None
-    return Decision(
-        "journal",
-        f"{evidence.sequential} of {evidence.writes} writes are sequential, {evidence.barriers}"
-        f" with FUA or preflush; {evidence.reads} reads; no process names",
-        "medium",
-    )
-
-
-def _file_system(evidence: Evidence) -> Decision | None:
-    """Metadata, journal threads or barriers, which only file systems queue."""
-    journal_writes = evidence.jbd2_writes + evidence.journaler_writes
-    if not (evidence.meta or journal_writes or evidence.barriers):
-        return None
-    return Decision(
-        "fs",
-        f"{evidence.meta} metadata requests, {journal_writes} writes of journal threads,"
-        f" {evidence.barriers} writes with FUA or preflush",
-        "high" if evidence.meta and journal_writes else "medium" if evidence.meta else "low",
-    )
 
 
 COLUMNS = ("device", "sector", "length_bytes", "operation", "process")
@@ -165,16 +134,18 @@ def check(requests: Path, extents: list[Extent], *, on_rows: OnRows = ignore_row
         device = codes(batch.column("device"), lambda name: numbers.get(name or "", -1))
         is_data = codes(batch.column("operation"), lambda name: OPERATIONS.get(name or "", 0)) > 0
         is_jbd2 = codes(batch.column("process"), process_kind) == JBD2
+        sector, end = extent_of(batch)
         for name, mine in by_device.items():
             rows = np.flatnonzero(is_data & (device == numbers[name]))
-            _count(mine, batch, rows, is_jbd2[rows])
+            _count(mine, sector[rows], end[rows], is_jbd2[rows])
 
 
 def _count(
-    extents: list[Extent], batch: Any, rows: NDArray[np.int64], is_jbd2: NDArray[np.bool_]
+    extents: list[Extent],
+    sector: NDArray[np.int64],
+    end: NDArray[np.int64],
+    is_jbd2: NDArray[np.bool_],
 ) -> None:
-    sector = ints(batch.column("sector"))[rows]
-    end = sector + (ints(batch.column("length_bytes"))[rows] + SECTOR_BYTES - 1) // SECTOR_BYTES
     ends = np.array([extent.end_sector for extent in extents])
     firsts = np.array([extent.first_sector for extent in extents])
     # Extents are apart and sorted: the first one that ends behind the request's start is the
@@ -182,11 +153,14 @@ def _count(
     place = np.searchsorted(ends, sector, side="right")
     is_within = place < len(extents)
     is_within[is_within] = firsts[place[is_within]] < end[is_within]
-    jbd2 = np.bincount(place[is_within & is_jbd2], minlength=len(extents))
-    others = np.bincount(place[is_within & ~is_jbd2], minlength=len(extents))
-    for index, extent in enumerate(extents):
-        extent.jbd2 += int(jbd2[index])
-        extent.others += int(others[index])
+    for extent, jbd2, others in zip(
+        extents,
+        np.bincount(place[is_within & is_jbd2], minlength=len(extents)).tolist(),
+        np.bincount(place[is_within & ~is_jbd2], minlength=len(extents)).tolist(),
+        strict=True,
+    ):
+        extent.jbd2 += jbd2
+        extent.others += others
 
 
 @dataclass

@@ -24,14 +24,8 @@ from tracekit.store import write_batches
 from tracekit.tables import ROLES, TEXT
 from tracekit.units import SECTOR_BYTES
 
-
-@dataclass(frozen=True)
-class Assignment:
-    """A place on a device and the role of what happens there."""
-
-    role: str
-    evidence: str  # layout, option, inferred, outside, empty_flush or undecided
-    entry: int | None = None  # index in the layout, None outside of it
+Assignment = tuple[str, str]
+"""A role, and what decided it: layout, option, inferred, outside, empty_flush or undecided."""
 
 
 class LayoutMap:
@@ -74,15 +68,16 @@ def _is_option(entry: Region) -> bool:
     return str(entry.evidence).startswith("option:")
 
 
-def entry_region(index: int, entry: Region) -> Assignment:
-    """Return the region of a layout entry; one without a role is undecided."""
+def entry_role(entry: Region) -> Assignment:
+    """Return what a layout entry assigns; one without a role is undecided."""
+    evidence = str(entry.evidence)
     if entry.role is None:
-        return Assignment("unknown", "undecided", index)
+        return "unknown", "undecided"
     if _is_option(entry):
-        return Assignment(entry.role, "option", index)
-    if str(entry.evidence).startswith("inferred:"):
-        return Assignment(entry.role, "inferred", index)
-    return Assignment(entry.role, "layout" if entry.role in ROLES[:-1] else "undecided", index)
+        return entry.role, "option"
+    if evidence.startswith("inferred:"):
+        return entry.role, "inferred"
+    return entry.role, "layout" if entry.role in ROLES[:-1] else "undecided"
 
 
 def flush_role(roles: set[str]) -> str:
@@ -244,11 +239,6 @@ def batches(path: Path, columns: Sequence[str], *, on_rows: OnRows = ignore_rows
         on_rows(batch.num_rows)
 
 
-def release_memory() -> None:
-    """Give memory that Arrow holds for reuse back to the system, before a stage with its own."""
-    pa.default_memory_pool().release_unused()
-
-
 def time_columns(file: Any) -> tuple[str, ...]:
     """Return the columns that give every row a time: `queue_ns` alone where it has no nulls."""
     index = file.schema_arrow.names.index("queue_ns")
@@ -268,7 +258,7 @@ def first_event_ns(batch: Any) -> NDArray[np.int64]:
     return times
 
 
-COLUMNS = ("device", "sector", "length_bytes", "operation", "role")
+COLUMNS = ("device", "sector", "length_bytes", "operation")
 
 
 @dataclass
@@ -277,28 +267,26 @@ class RoleCounts:
 
     requests: Counter[str] = field(default_factory=Counter)  # by role
     evidence: dict[str, Counter[str]] = field(default_factory=dict)  # by kind and role
-    by_entry: dict[int, int] = field(default_factory=dict)  # requests by layout entry
     crossing: int = 0  # requests that end in another region than they begin
 
 
 class RoleMap:
-    """Roles by device and sector: the layout's regions, then two without an address a device."""
+    """Roles by device and sector: the layout's entries, then two without an address a device."""
 
     def __init__(self, entries: list[Region], devices: list[str]) -> None:
         self._layout = LayoutMap(entries, devices)
-        regions = [entry_region(index, entry) for index, entry in enumerate(entries)]
-        self._outside, self.regions = len(regions), list(regions)
+        self._outside = len(entries)
+        self.assignments = [entry_role(entry) for entry in entries]
         for name in devices:
-            pairs = zip(regions, entries, strict=True)
-            roles = {region.role for region, entry in pairs if entry.device == name}
+            roles = {entry_role(entry)[0] for entry in entries if entry.device == name}
             flush = flush_role(roles)
-            self.regions += [
-                Assignment("other", "outside") if roles else Assignment("unknown", "undecided"),
-                Assignment(flush, "undecided" if flush == "unknown" else "empty_flush"),
+            self.assignments += [
+                ("other", "outside") if roles else ("unknown", "undecided"),
+                (flush, "undecided" if flush == "unknown" else "empty_flush"),
             ]
 
     def find(self, batch: Any) -> tuple[NDArray[np.int64], int]:
-        """Return the index in `regions` for each row, and how many rows cross an edge."""
+        """Return the index in `assignments` for each row, and how many rows cross an edge."""
         device, sector = self._layout.devices(batch), ints(batch.column("sector"))
         length = ints(batch.column("length_bytes"))
         is_flush = codes(batch.column("operation"), lambda name: int(name == "flush")) == 1
@@ -315,9 +303,10 @@ def assign_roles(
 ) -> RoleCounts:
     """Rewrite the column `role` of `requests`, in place and in one step, and count the roles."""
     role_map = RoleMap(entries, devices)
-    file = open_table(requests, COLUMNS[:-1])
-    role_codes = np.array([ROLES.index(region.role) for region in role_map.regions], np.int32)
-    tally = np.zeros(len(role_map.regions), np.int64)
+    file = open_table(requests, COLUMNS)
+    assignments = role_map.assignments
+    role_codes = np.array([ROLES.index(role) for role, _ in assignments], np.int32)
+    tally = np.zeros(len(assignments), np.int64)
     counts = RoleCounts()
 
     def rewritten() -> Iterator[Any]:
@@ -328,12 +317,10 @@ def assign_roles(
             yield _with_role(batch, role_codes[region])
 
     write_batches(requests, rewritten(), schema=_schema(file), on_rows=on_rows)
-    for place, rows in zip(role_map.regions, tally.tolist(), strict=True):
-        if place.entry is not None:
-            counts.by_entry[place.entry] = rows
+    for (role, evidence), rows in zip(assignments, tally.tolist(), strict=True):
         if rows:
-            counts.requests[place.role] += rows
-            counts.evidence.setdefault(place.evidence, Counter())[place.role] += rows
+            counts.requests[role] += rows
+            counts.evidence.setdefault(evidence, Counter())[role] += rows
     return counts
 
 

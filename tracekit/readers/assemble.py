@@ -82,6 +82,7 @@ def _column(values: NDArray[Any], kind: Any, *, may_be_null: bool) -> Any:
     return pa.Array.from_buffers(kind, len(exact), [pa.py_buffer(bits), pa.py_buffer(exact)])
 
 
+Rows = dict[str, NDArray[Any]]
 Numbers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 SECTOR_SHIFT = 9
@@ -101,7 +102,7 @@ class Assembler:
         self.rows = self.reordered = self.responses = self.rounded = 0
         self.first_ns = self.last_ns = 0
         self._units, self._operations, self._device = units, operations, device
-        self._held: dict[str, NDArray[Any]] = {}
+        self._held: Rows = {}
         self._pending: dict[int, Numbers] = {}
         self._processes: list[str] = []
         self._emitted_ns: int | None = None
@@ -139,27 +140,30 @@ class Assembler:
         self._held = {name: values[kept] for name, values in found.items()}
         return self._batch({name: values[due] for name, values in found.items()})
 
-    def _decoded(self, columns: Columns) -> dict[str, NDArray[Any]]:
+    def _decoded(self, columns: Columns) -> Rows:
         """Return what is known of the rows, the same columns for all batches of a trace."""
         units, numbers = self._units, columns.numbers
         device = self._device_codes(columns)
-        _reject_large(numbers["offset"], SIZE_BYTES[units.offset], "place")
-        _reject_large(numbers["length"], SIZE_BYTES[units.length], "length")
-        places = scaled(numbers["offset"], SIZE_BYTES[units.offset])
+        place_bytes, length_bytes = SIZE_BYTES[units.offset], SIZE_BYTES[units.length]
+        _reject_large(numbers["offset"], place_bytes, "place")
+        _reject_large(numbers["length"], length_bytes, "length")
+        places = scaled(numbers["offset"], place_bytes)
         self.rounded += self.evidence.add(places, numbers["length"], device=device)
         op, readahead = self._operation_codes(columns)
-        found: dict[str, NDArray[Any]] = {
+        found: Rows = {
             "time": self._times(columns),
             "device": device,
             "sector": places >> SECTOR_SHIFT,
-            "length": scaled(numbers["length"], SIZE_BYTES[units.length]),
+            "length_bytes": scaled(numbers["length"], length_bytes),
             "op": op,
             **{name: numbers[name] for name in FACTS if name in numbers},
         }
         if "is_readahead" in numbers or "readahead" in self._operations.values():
-            found["readahead"] = numbers.get("is_readahead", readahead)
+            found["is_readahead"] = numbers.get("is_readahead", readahead)
         if "response" in numbers and units.response is not None:
-            found["response"] = self._responses(columns)
+            given, is_scaled = numbers["response"], "response" in columns.scaled
+            spans = _in_ns(given, units.response, is_scaled=is_scaled)
+            found["response"] = np.where(given < 0, NONE, spans)
         if "process" in columns.words:
             found["process"] = _codes(columns.words["process"], self._processes)
         return found
@@ -173,11 +177,6 @@ class Assembler:
             # Of 64-bit ns none is before 1677; an earlier one is wrong, and reported as that.
             times = np.maximum(times - FILETIME_OF_1970, -(LARGEST_SUM // TIME_NS["filetime"]))
         return _in_ns(times, self._units.time, is_scaled="time" in columns.scaled)
-
-    def _responses(self, columns: Columns) -> Numbers:
-        given, unit = columns.numbers["response"], self._units.response or "ns"
-        spans = _in_ns(given, unit, is_scaled="response" in columns.scaled)
-        return np.where(given < 0, NONE, spans)
 
     def _operation_codes(self, columns: Columns) -> tuple[Codes, Codes]:
         """Return the code of each row's operation, and whether it is readahead."""
@@ -203,28 +202,27 @@ class Assembler:
         names = [f"{first[one].strip()},{second[other].strip()}" for one, other in pairs]
         return _mapped(_known(names, self.devices), inverse)
 
-    def _batch(self, rows: dict[str, NDArray[Any]]) -> Any:
+    def _batch(self, rows: Rows) -> Any:
         count = len(rows["time"])
         if not count:
             return None
         times = self._checked_times(rows["time"])
         self.last_ns = max(self.last_ns, int(times[-1]))
         self.operations += count_names(rows["op"], OPERATIONS)
-        numbers = {
-            "request_id": np.arange(self.rows, self.rows + count),
-            "queue_ns": times,
-            "sector": rows["sector"],
-            "length_bytes": rows["length"],
-            **{name: rows[name] for name in FACTS if name in rows},
-        }
-        if "readahead" in rows:
-            numbers["is_readahead"] = rows["readahead"]
+        first, self.rows = self.rows, self.rows + count
+        known = ("sector", "length_bytes", "is_readahead", *FACTS)
+        numbers = {name: rows[name] for name in known if name in rows}
+        numbers |= {"request_id": np.arange(first, self.rows), "queue_ns": times}
         if "response" in rows:
-            numbers |= self._completions(rows["response"], times, rows["device"])
+            responses = rows["response"]
+            ends = np.where(responses >= 0, times + responses, NONE)
+            self.responses += int(np.count_nonzero(responses >= 0))
+            self.last_ns = max(self.last_ns, int(ends.max()))
+            depth = self._depths(rows["device"], times, ends)
+            numbers |= {"complete_ns": ends, "depth": depth}
         words = {"device": (rows["device"], self.devices), "operation": (rows["op"], OPERATIONS)}
         if "process" in rows:
             words["process"] = (rows["process"], self._processes)
-        self.rows += count
         return request_batch(numbers, words, same={"role": "unknown", "depth": 1}, count=count)
 
     def _checked_times(self, times: Numbers) -> Numbers:
@@ -238,14 +236,6 @@ class Assembler:
         self._emitted_ns = int(times[-1])
         self.evidence.add_times(times)
         return times - self.first_ns
-
-    def _completions(
-        self, responses: Numbers, times: Numbers, device: Codes
-    ) -> dict[str, NDArray[Any]]:
-        ends = np.where(responses >= 0, times + responses, NONE)
-        self.responses += int(np.count_nonzero(responses >= 0))
-        self.last_ns = max(self.last_ns, int(ends.max()))
-        return {"complete_ns": ends, "depth": self._depths(device, times, ends)}
 
     def _depths(self, device: Codes, times: Numbers, ends: Numbers) -> Numbers:
         """Return how many requests of the device were under way at each time, this included."""
@@ -309,7 +299,6 @@ def _codes(column: Any, names: list[str]) -> Codes:
     return _mapped(_known([word.strip() for word in words], names), indices)
 
 
-Rows = dict[str, NDArray[Any]]
 TIME, PLACE = "arrival_ns", "file_row"
 MEMORY_MIB = 128  # of the database; an import has 512 in all
 
@@ -345,11 +334,11 @@ class Sorting:
         connection.close()
 
     def _placed(self, rows: Rows) -> Any:
-        times = rows["time"]
+        others = dict(rows)
+        times = others.pop("time")
         latest = np.maximum.accumulate(np.concatenate(([self._latest], times)))
         self.behind += int((times < latest[:-1]).sum())
         self._latest = latest[-1]
-        places = np.arange(self._rows, self._rows + len(times))
-        self._rows += len(times)
-        others = {name: values for name, values in rows.items() if name != "time"}
+        first, self._rows = self._rows, self._rows + len(times)
+        places = np.arange(first, self._rows)
         return pa.RecordBatch.from_pydict({TIME: times, PLACE: places, **others})

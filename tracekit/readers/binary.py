@@ -25,6 +25,7 @@ class OracleFormat:
 
     name = "oracleGeneral"
     record_bytes = 24
+    evidence = "the first records"
     units = Units("s", "sectors", "bytes")
 
     def matches(self, head: bytes) -> bool:
@@ -89,6 +90,8 @@ VSCSI_CHECKED_RECORDS = 2000
 
 class VscsiFormat:
     """One of the two versions; length is in bytes, place in sectors of 512 bytes, time in us."""
+
+    evidence = "the first records"
 
     def __init__(self, version: int) -> None:
         self.name = f"vscsi{version}"

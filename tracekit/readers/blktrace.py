@@ -30,7 +30,7 @@ from tracekit.tables import OPERATIONS, REQUESTS
 KEEP_HINT = "keep the records before that place: tracekit parse --salvage"
 
 
-def decode_error(place: Place, name: str, *, unit: str = "byte") -> TracekitError:
+def decode_error(place: Place, name: str, unit: str) -> TracekitError:
     """Return the error that says where and why file `name` cannot be decoded, and what to do.
 
     Places are counted in bytes, in texts in lines.
@@ -39,12 +39,6 @@ def decode_error(place: Place, name: str, *, unit: str = "byte") -> TracekitErro
         return TracekitError("the decoder has no memory", hint="close other programs and try again")
     text, hint = _reason_and_hint(place, unit)
     return InputError(f"{name}: {unit} {place.offset}: {text}", hint=hint)
-
-
-def describe_cut(place: Place, name: str) -> str:
-    """Return what --salvage left out and why."""
-    text, _ = _reason_and_hint(place, "byte")
-    return f"{name} was read up to byte {place.offset} only: {text}"
 
 
 def _reason_and_hint(place: Place, unit: str) -> tuple[str, str]:
@@ -180,19 +174,25 @@ def decode_feeds(
             try:
                 write_batches(table, batches, schema=REQUESTS)
             except DecodeError as error:
-                raise _explain(error, feeds, is_text=options.text is not None) from None
+                feed, unit = feeds[error.place.file], "line" if options.text else "byte"
+                feed.wait_for_failure()
+                raise feed.problem() or decode_error(error.place, feed.name, unit) from None
             except OSError as error:
                 reason = os.strerror(error.errno) if error.errno else str(error)
                 message = f"the table of requests cannot be written: {reason}"
                 hint = "free some space, or choose an --output elsewhere"
                 raise TracekitError(message, hint=hint) from None
-        problems = _finish(feeds, keeps_whole=options.keeps_whole)
+        cuts = _finish(feeds, keeps_whole=options.keeps_whole)
+        for number, feed in enumerate(feeds):
+            if place := decoder.cut(number):
+                reason, _ = _reason_and_hint(place, "byte")
+                cuts.append(f"{feed.name} was read up to byte {place.offset} only: {reason}")
         facts = Facts(
             stats=decoder.stats(),
             devices=decoder.devices(),
             completed=decoder.completed(),
             files=[feed.describe() for feed in feeds],
-            cuts=problems + _cuts(decoder, feeds),
+            cuts=cuts,
             named_rows=tally.named,
             bad_lines=decoder.bad_lines() if options.text else [],
         )
@@ -226,13 +226,6 @@ def _counted(
         yield pa.RecordBatch.from_arrays(batch.columns, schema=REQUESTS)
 
 
-def _explain(error: DecodeError, feeds: list[Feed], *, is_text: bool) -> Exception:
-    """Return the error for the user: of the stored file if that was the cause, else of its data."""
-    feed, unit = feeds[error.place.file], "line" if is_text else "byte"
-    feed.wait_for_failure()
-    return feed.problem() or decode_error(error.place, feed.name, unit=unit)
-
-
 def _finish(feeds: list[Feed], *, keeps_whole: bool) -> list[str]:
     """Wait until all files are hashed; return what was cut off, raise what must not be."""
     problems = []
@@ -243,11 +236,6 @@ def _finish(feeds: list[Feed], *, keeps_whole: bool) -> list[str]:
                 raise problem
             problems.append(str(problem))
     return problems
-
-
-def _cuts(decoder: Decoder, feeds: list[Feed]) -> list[str]:
-    cuts = [(decoder.cut(place), feed.name) for place, feed in enumerate(feeds)]
-    return [describe_cut(cut, name) for cut, name in cuts if cut]
 
 
 def _reject_nothing(facts: Facts, feeds: list[Feed]) -> None:

@@ -74,19 +74,11 @@ def _reject_same(files: Sequence[Path]) -> None:
         seen[key] = path
 
 
-def find_layout(inputs: Sequence[Path]) -> Path | None:
-    """Return the layout.json that lies in an input folder or beside an input file, if any."""
-    for path in inputs:
-        if path != STANDARD_INPUT:
-            beside = (path if path.is_dir() else path.parent) / LAYOUT_NAME
-            if beside.is_file():
-                return beside
-    return None
-
-
 def layout_of(inputs: Sequence[Path], given: Path | None) -> Layout:
     """Return the layout in the given file, else in the one beside the inputs, else an empty one."""
-    file = given or find_layout(inputs)
+    folders = (path if path.is_dir() else path.parent for path in inputs if path != STANDARD_INPUT)
+    beside = (folder / LAYOUT_NAME for folder in folders)
+    file = given or next((path for path in beside if path.is_file()), None)
     return read_layout(file) if file else Layout()
 
 

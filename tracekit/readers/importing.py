@@ -123,7 +123,7 @@ def _inferences(read: Reading, options: ImportOptions) -> list[metadata.Inferenc
     evidence = f"sequential pairs: {pairs['bytes']:,} as bytes, {pairs['sectors']:,} as sectors"
     lengths = f"{_source(read, options, 'length')}; {evidence}"
     found = [
-        ("format", read.format.name, _format_evidence(read)),
+        ("format", read.format.name, read.format.evidence),
         ("unit of lengths", units.length, lengths),
         ("unit of places", units.offset, _source(read, options, "offset")),
         ("unit of times", units.time, _time_evidence(read, options)),
@@ -157,10 +157,6 @@ def import_info(read: Reading, feed: Feed, *, options: ImportOptions) -> TraceIn
     )
 
 
-def _format_evidence(read: Reading) -> str:
-    return read.format.evidence if isinstance(read.format, TextFormat) else "the first records"
-
-
 def _source(read: Reading, options: ImportOptions, name: str) -> str:
     """Return who says the unit of this: the user, a header, or else the format."""
     if any(unit.startswith(f"{name}=") for unit in options.units):
@@ -168,13 +164,13 @@ def _source(read: Reading, options: ImportOptions, name: str) -> str:
     if options.columns or options.regex:
         return "not given, that of a text of one's own"
     is_user_format = read.format.name == "own"
-    return _format_evidence(read) if is_user_format else f"format {read.format.name}"
+    return read.format.evidence if is_user_format else f"format {read.format.name}"
 
 
 def _time_evidence(read: Reading, options: ImportOptions) -> str:
     form, given = read.format, _source(read, options, "time")
     if read.units.time == "date":
-        return f"{_format_evidence(read)}; dates without a zone are taken as UTC"
+        return f"{read.format.evidence}; dates without a zone are taken as UTC"
     if isinstance(form, FioLog) and form.version == 2:
         return f"{given}; waits count from fio's start, requests between two share the time"
     if isinstance(form, TextFormat) and "time" not in form.columns:

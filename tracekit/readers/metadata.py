@@ -141,17 +141,22 @@ class Facts:
     """Of a text: number and beginning of the first wrong lines."""
 
 
+COUNTS = ("device_flushes", "passthrough", "unknown", "requeued_remainders")
+
+
 def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
     """Return the content of trace.json."""
     stats = facts.stats
     devices, names = _devices(facts.devices, layout)
     missing = _missing(facts, layout)
     partitions, inferences = _partitions(layout, names)
-    swapped = ", byte-swapped" if stats.swapped_files else ""
+    if stats.is_wall_of_start:
+        evidence = "times are relative, as blkparse -d writes them: the capture's start is taken"
+        guess = ("wall clock of the first event", stats.wall_ns, evidence)
+        inferences += metadata.inferences_of([guess])
+    kind = f"blktrace v{stats.version}{', byte-swapped' if stats.swapped_files else ''}"
     return TraceInfo(
-        source=metadata.Source(
-            format=f"blktrace v{stats.version}" + swapped, kernel=layout.kernel, files=facts.files
-        ),
+        source=metadata.Source(format=kind, kernel=layout.kernel, files=facts.files),
         clock=metadata.Clock(
             base_ns=stats.base_ns,
             wall_ns=stats.wall_ns if stats.has_wall else None,
@@ -159,10 +164,18 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
         ),
         devices=devices,
         layout=partitions,
-        counts=_counts(stats),
+        counts={
+            "records": stats.records,
+            "requests": stats.rows,
+            "actions": _named(decode.ACTIONS, stats.actions),
+            "notifies": _named(decode.NOTIFIES, stats.notifies),
+            **{name: getattr(stats, name) for name in COUNTS},
+        },
         loss=_loss(stats, layout, missing),
-        inferences=inferences + _wall_guess(stats),
-        warnings=_warnings(facts, layout, missing),
+        inferences=inferences,
+        warnings=metadata.warnings_of(
+            [*_loss_doubts(stats, layout), *doubts(missing), *_content_doubts(facts)]
+        ),
     )
 
 
@@ -202,28 +215,9 @@ def line_counts(passed: int, bad: int, *, examples: Sequence[Example]) -> dict[s
     return {"passed_lines": passed, "bad_lines": bad, "bad_examples": shown}
 
 
-def _wall_guess(stats: DecodeStats) -> list[Inference]:
-    evidence = "times are relative, as blkparse -d writes them: the capture's start is taken"
-    guess = ("wall clock of the first event", stats.wall_ns, evidence)
-    return metadata.inferences_of([guess] if stats.is_wall_of_start else [])
-
-
 def _named(names: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
     """Return the counts that are not 0 by their names."""
     return {name: count for name, count in zip(names, counts, strict=True) if count}
-
-
-COUNTS = ("device_flushes", "passthrough", "unknown", "requeued_remainders")
-
-
-def _counts(stats: DecodeStats) -> dict[str, Any]:
-    return {
-        "records": stats.records,
-        "requests": stats.rows,
-        "actions": _named(decode.ACTIONS, stats.actions),
-        "notifies": _named(decode.NOTIFIES, stats.notifies),
-        **{name: getattr(stats, name) for name in COUNTS},
-    }
 
 
 def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None) -> metadata.Loss:
@@ -248,13 +242,6 @@ def _missing(facts: Facts, layout: Layout) -> MissingCompletions | None:
         if number in names
     }
     return missing_completions(layout.counters, facts.stats, completed=by_name)
-
-
-def _warnings(
-    facts: Facts, layout: Layout, missing: MissingCompletions | None
-) -> list[metadata.TraceWarning]:
-    loss = _loss_doubts(facts.stats, layout)
-    return metadata.warnings_of([*loss, *doubts(missing), *_content_doubts(facts)])
 
 
 def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[Doubt]:

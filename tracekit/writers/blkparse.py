@@ -18,16 +18,8 @@ from tracekit.arrow import codes, count_names, flags, ints, number_column
 from tracekit.metadata import TraceInfo
 from tracekit.tables import OPERATIONS
 from tracekit.units import SECTOR_BYTES
-from tracekit.writers.rows import (
-    U32_MOST,
-    ExportFormat,
-    MergeTargets,
-    Outcome,
-    Source,
-    Survey,
-    find_merge_targets,
-    sectors_of,
-)
+from tracekit.writers import rows as writing
+from tracekit.writers.rows import ExportFormat, MergeTargets, Outcome, Source, Survey
 
 NONE = -1
 MOMENTS = ("queue", "getrq", "insert", "merge", "issue", "transfer", "complete")
@@ -57,14 +49,14 @@ class Requests:
         batch = self.batch
         self.times = {name: ints(batch.column(f"{name}_ns"), if_null=NONE) for name in MOMENTS}
         self.begin = ints(batch.column("sector"))
-        self.sectors = sectors_of(batch)
+        self.sectors = writing.sectors_of(batch)
         request_id, own = ints(batch.column("request_id")), (self.begin, self.begin + self.sectors)
         self.all_begin, end = self.targets.extents(request_id, own)
         self.all_sectors = end - self.all_begin
         begin, end = self.targets.extents(request_id, own, inserted=True)
         self.inserted = _place(begin, end - begin)
         operations = batch.column("operation")
-        self.is_flush = _is(operations, "flush")
+        self.is_flush = codes(operations, lambda text: int(text == "flush")).astype(np.bool_)
         self.merged_into = ints(batch.column("merged_into"), if_null=NONE)
         self.is_merged = self.merged_into != NONE
         self.drains = (
@@ -149,11 +141,6 @@ class Requests:
         yield self._events("end", complete_ns, self.drains | self.is_flush, rest)
 
 
-def _is(column: Any, name: str) -> NDArray[np.bool_]:
-    found = codes(column, lambda text: int(text == name))
-    return found.astype(np.bool_)
-
-
 def _wide(column: Any) -> NDArray[np.int64]:
     return ints(column.cast(pa.int64()))
 
@@ -190,11 +177,6 @@ def _word(letter: str, bits: int) -> str:
     return "".join((flush, letter, *marks))
 
 
-def whole_sectors(batch: Any) -> int:
-    """Return how many lengths are no whole sectors."""
-    return int((ints(batch.column("length_bytes")) % SECTOR_BYTES != 0).sum())
-
-
 KNOWN = ("read", "write", "write_zeroes", "discard", "flush")
 FIRST_MAJOR, MINORS = 8, 16
 """Devices without numbers are called as SCSI disks are: 8,0, 8,16 and so on."""
@@ -216,7 +198,7 @@ class BlkparseExport(ExportFormat):
         """Write the lines; an event waits until no later request can begin before it."""
         names = device_numbers(survey.devices, source.info)
         outcome = Outcome(facts={"names": dict(zip(survey.devices, names, strict=True))})
-        targets = find_merge_targets(source.table)
+        targets = writing.find_merge_targets(source.table)
         outcome.changes("joint_ends", targets.apart)
         (part,) = parts.values()
         with part.open("wb") as out:
@@ -226,7 +208,9 @@ class BlkparseExport(ExportFormat):
                 if kept.any():
                     rows = Requests(batch.filter(pa.array(kept)), device[kept], targets)
                     lines.add(rows.events(), begin_ns=int(_first_ns(rows.batch).min()))
-                    outcome.changes("rounded_lengths", whole_sectors(rows.batch))
+                    lengths = ints(rows.batch.column("length_bytes"))
+                    rounded = int(np.count_nonzero(lengths % SECTOR_BYTES))
+                    outcome.changes("rounded_lengths", rounded)
             lines.finish()
         return outcome
 
@@ -317,7 +301,7 @@ def _fitting(batch: Any, outcome: Outcome) -> NDArray[np.bool_]:
     lengths = ints(batch.column("length_bytes"))
     is_known = np.isin(operation, [OPERATIONS.index(name) for name in KNOWN])
     is_empty = is_known & (operation != OPERATIONS.index("flush")) & (lengths == 0)
-    is_long = is_known & (lengths > U32_MOST - SECTOR_BYTES)
+    is_long = is_known & (lengths > writing.U32_MOST - SECTOR_BYTES)
     fits = is_known & ~is_empty & ~is_long
     kept = fits & (_first_ns(batch) >= 0)
     outcome.left_out += count_names(operation[~is_known], OPERATIONS)
@@ -327,7 +311,7 @@ def _fitting(batch: Any, outcome: Outcome) -> NDArray[np.bool_]:
     outcome.written += int(kept.sum())
     zeroes = kept & (operation == OPERATIONS.index("write_zeroes"))
     outcome.changes("plain_writes", int(zeroes.sum()))
-    return kept
+    return np.asarray(kept)
 
 
 def _first_ns(batch: Any) -> NDArray[np.int64]:

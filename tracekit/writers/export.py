@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tracekit.writers.blkparse import BlkparseExport
 from tracekit.writers.fio import FioExport
 from tracekit.writers.msr import MsrExport
 from tracekit.writers.oracle import OracleExport
-from tracekit.writers.rows import ExportFormat, Outcome, Source
+from tracekit.writers.rows import ExportFormat, Source
 
 FORMATS: dict[str, ExportFormat] = {
     form.name: form for form in (BlkparseExport(), FioExport(), MsrExport(), OracleExport())
@@ -37,12 +37,20 @@ def export(
     table = folder.require("requests", made_by="parse")
     chosen = FORMATS[form]
     files = chosen.files(output)
-    _reject_existing(files, overwrite=overwrite)
+    if not overwrite and (existing := [path for path in files if path.is_file()]):
+        hint = "choose another --output or pass --force"
+        raise UsageError(f"{existing[0]} exists already", hint=hint)
     source = Source(table, folder.info, on_rows=on_rows)
     survey = source.survey(chosen.holds)
-    with _all_beside(files) as parts:
+    with ExitStack() as stack:
+        # They get their names when the block succeeds.
+        parts = {path: stack.enter_context(beside(path)) for path in files}
         outcome = chosen.write(source, survey, parts=parts)
-        _reject_empty(outcome, f"{folder.path}: no request that {form} can hold")
+        if not outcome.written:
+            counts = [f"{count:,} {why}" for why, count in outcome.left_out.items()]
+            message = f"{folder.path}: no request that {form} can hold"
+            hint = "choose another --format, or a trace with reads or writes"
+            raise InputError(f"{message} ({', '.join(counts) or 'the trace is empty'})", hint=hint)
     outcome.changes("guessed_times", source.guessed_times)
     return {
         "trace": str(folder.path),
@@ -55,28 +63,6 @@ def export(
         "unheld": survey.unheld,
         **outcome.facts,
     }
-
-
-def _reject_empty(outcome: Outcome, message: str) -> None:
-    if not outcome.written:
-        counts = [f"{count:,} {why}" for why, count in outcome.left_out.items()]
-        reasons = ", ".join(counts) or "the trace is empty"
-        hint = "choose another --format, or a trace with reads or writes"
-        raise InputError(f"{message} ({reasons})", hint=hint)
-
-
-def _reject_existing(files: Sequence[Path], *, overwrite: bool) -> None:
-    for path in files:
-        if path.is_file() and not overwrite:
-            hint = "choose another --output or pass --force"
-            raise UsageError(f"{path} exists already", hint=hint)
-
-
-@contextmanager
-def _all_beside(files: list[Path]) -> Iterator[Mapping[Path, Path]]:
-    """Yield a temporary name for each file; they get their names when the block succeeds."""
-    with ExitStack() as stack:
-        yield {path: stack.enter_context(beside(path)) for path in files}
 
 
 CHANGES = {

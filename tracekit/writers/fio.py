@@ -13,16 +13,8 @@ from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.tables import OPERATIONS
 from tracekit.units import BLOCK_BYTES, NS_PER_US, SECTOR_BYTES
-from tracekit.writers.rows import (
-    ODD,
-    ExportFormat,
-    Outcome,
-    Rows,
-    Source,
-    Survey,
-    plain_names,
-    write_lines,
-)
+from tracekit.writers import rows as writing
+from tracekit.writers.rows import ExportFormat, Outcome, Rows, Source, Survey
 
 ACTIONS = {"read": "read", "write": "write", "flush": "sync"}
 """A log may have `trim`, but fio 3.33 does not replay it and complains."""
@@ -52,7 +44,7 @@ class FioExport(ExportFormat):
 
     def files(self, output: Path) -> list[Path]:
         """Return the log and its job; the log's name stands in the job, so it must be plain."""
-        if ODD.search(output.name) or (output.exists() and not output.is_file()):
+        if writing.ODD.search(output.name) or (output.exists() and not output.is_file()):
             hint = "a file named by letters, digits and _.,+- such as trace.log"
             raise UsageError(f"--output {output}: no name for a file of a fio job", hint=hint)
         return [output, output.with_name(f"{output.name}.fio")]
@@ -60,7 +52,7 @@ class FioExport(ExportFormat):
     def write(self, source: Source, survey: Survey, *, parts: Mapping[Path, Path]) -> Outcome:
         """Write the log, in blocks by Arrow's CSV writer, and the job."""
         log, job = parts
-        names = plain_names(survey.devices)
+        names = writing.plain_names(survey.devices)
         outcome = Outcome(facts={"names": dict(zip(survey.devices, names, strict=True))})
         last_us = 0
         with parts[log].open("wb") as out:
@@ -70,7 +62,7 @@ class FioExport(ExportFormat):
                 if len(rows):
                     outcome.rounds(rows, NS_PER_US)
                     last_us = int(rows.time_ns[-1]) // NS_PER_US
-                    write_lines(out, _lines(rows, names), delimiter=" ")
+                    writing.write_lines(out, _lines(rows, names), delimiter=" ")
             out.write("".join(f"{last_us} {name} close\n" for name in names).encode())
         sizes = [-(-end // BLOCK_BYTES) * BLOCK_BYTES or BLOCK_BYTES for end in survey.end_bytes]
         made = [f"truncate -s {size} {name}" for size, name in zip(sizes, names, strict=True)]

@@ -13,15 +13,8 @@ from tracekit.arrow import number_column, text_column
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.tables import OPERATIONS
 from tracekit.units import SECTOR_BYTES
-from tracekit.writers.rows import (
-    ExportFormat,
-    Outcome,
-    Rows,
-    Source,
-    Survey,
-    plain_names,
-    write_lines,
-)
+from tracekit.writers import rows as writing
+from tracekit.writers.rows import ExportFormat, Outcome, Rows, Source, Survey
 
 TYPES = {"read": "Read", "write": "Write"}
 TICK_NS = 100
@@ -67,13 +60,13 @@ def _write(out: IO[bytes], rows: Rows, *, start: int, disks: Sequence[tuple[str,
         number_column(rows.length_bytes, pa.int64()),
         number_column(ends - ticks, pa.int64()),
     ]
-    write_lines(out, columns, delimiter=",")
+    writing.write_lines(out, columns, delimiter=",")
 
 
 def _disks(devices: Sequence[str]) -> list[tuple[str, str]]:
     """Return host and disk number of each device, all different: of `src1,0` what it says."""
     found: list[tuple[str, str]] = []
-    for name in plain_names(devices):
+    for name in writing.plain_names(devices):
         host, comma, number = name.rpartition(",")
         if not (comma and host and number.isdigit()):
             host, number = name, "0"

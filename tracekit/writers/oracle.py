@@ -6,7 +6,7 @@ begin elsewhere are others. Devices stand one after the other in the objects' nu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -90,17 +90,12 @@ def _bucket(path: Path, bucket: int, buckets: int) -> tuple[Any, Any]:
     """Return places and objects of the records that fall into the bucket, in their order."""
     places, objects = [], []
     begin = 0
-    for records in _blocks(path):
-        found = records["object"]
-        spread = (found * np.uint64(SPREAD)) >> np.uint64(32)
-        mine = np.flatnonzero(spread % np.uint64(buckets) == bucket)
-        places.append(mine + begin)
-        objects.append(found[mine])
-        begin += len(records)
-    return np.concatenate(places), np.concatenate(objects)
-
-
-def _blocks(path: Path) -> Iterator[Any]:
     with path.open("rb") as file:
         while len(records := np.fromfile(file, ORACLE_RECORD, BLOCK_ROWS)):
-            yield records
+            found = records["object"]
+            spread = (found * np.uint64(SPREAD)) >> np.uint64(32)
+            mine = np.flatnonzero(spread % np.uint64(buckets) == bucket)
+            places.append(mine + begin)
+            objects.append(found[mine])
+            begin += len(records)
+    return np.concatenate(places), np.concatenate(objects)

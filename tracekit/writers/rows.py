@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import IO, Any
 
@@ -81,13 +82,12 @@ class Source:
     def survey(self, held: Sequence[str]) -> Survey:
         """Read the table once; `held` names the columns that the format has, all or in part."""
         there = open_table(self.table).schema_arrow.names
-        names = [name for name in REQUESTS.names if name in there and name not in held]
         found = Survey(0, self._devices, [], {})
         for batch in read_batches(self.table, ("device", "sector", "length_bytes")):
             found.requests += batch.num_rows
             self._add_ends(batch, found.end_bytes)
         # One column after the other: all at once would need twice the memory.
-        for name in names:
+        for name in (name for name in REQUESTS.names if name in there and name not in held):
             parts = read_batches(self.table, (name,))
             if count := sum(_count_values(batch.column(name), name) for batch in parts):
                 found.unheld[name] = count
@@ -147,10 +147,9 @@ def _count_values(column: Any, name: str) -> int:
     """Return how many values of the column are neither null nor what stands for nothing."""
     nothing = DEFAULTS.get(name, 0)
     if pa.types.is_boolean(column.type):
-        return int(flags(column).sum())
+        return int(np.count_nonzero(flags(column)))
     if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type):
-        found = codes(column, lambda text: int(text is not None and text != nothing))
-        return int(found.sum())
+        return int(codes(column, lambda text: int(text not in (None, nothing))).sum())
     if REQUESTS.field(name).nullable:
         return len(column) - int(column.null_count)
     return int(np.count_nonzero(ints(column.cast(pa.int64())) != nothing))
@@ -229,11 +228,8 @@ def plain_names(names: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         plain = ODD.sub("_", name).lstrip(".-+") or "device"
-        number = 2
-        unique = plain
-        while unique in found:
-            unique, number = f"{plain}_{number}", number + 1
-        found.append(unique)
+        tried = chain([plain], (f"{plain}_{number}" for number in count(2)))
+        found.append(next(one for one in tried if one not in found))
     return found
 
 
