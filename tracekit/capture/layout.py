@@ -6,8 +6,8 @@ import os
 import platform
 import struct
 import uuid
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -127,25 +127,21 @@ def read_signature(device: Path) -> Signature | None:
         super_block = first[_EXT_AT : _EXT_AT + _EXT_BYTES]
         if first[_SWAP_AT:] == _SWAP_MAGIC:
             return Signature("swap", _uuid(first, _SWAP_UUID_AT))
-        if len(super_block) == _EXT_BYTES and _u16(super_block, 0x38) == _EXT_MAGIC:
-            return _read_ext(file, super_block)
-    return None
-
-
-def _read_ext(file: BinaryIO, super_block: bytes) -> Signature:
-    own = _uuid(super_block, 0x68)
-    if _u32(super_block, 0x60) & _IS_JOURNAL_DEVICE:
-        return Signature("jbd", own)
-    if not _u32(super_block, 0x5C) & _HAS_JOURNAL:
-        return Signature("ext4", own)
-    if any(super_block[0xD0:0xE0]):
-        return Signature("ext4", own, journal_uuid=_uuid(super_block, 0xD0))
-    block_bytes = 1024 << _u32(super_block, 0x18)
-    extents: tuple[tuple[int, int], ...] = ()
-    if super_block[0xFD] == _BACKUP_IS_INODE:
-        # The super block keeps a copy of the journal inode's block map.
-        extents = tuple(_leaf_extents(file, super_block[0x10C : 0x10C + 60], block_bytes))
-    return Signature("ext4", own, journal_extents=extents)
+        if len(super_block) < _EXT_BYTES or _u16(super_block, 0x38) != _EXT_MAGIC:
+            return None
+        own = _uuid(super_block, 0x68)
+        if _u32(super_block, 0x60) & _IS_JOURNAL_DEVICE:
+            return Signature("jbd", own)
+        if not _u32(super_block, 0x5C) & _HAS_JOURNAL:
+            return Signature("ext4", own)
+        if any(super_block[0xD0:0xE0]):
+            return Signature("ext4", own, journal_uuid=_uuid(super_block, 0xD0))
+        extents: list[tuple[int, int]] = []
+        if super_block[0xFD] == _BACKUP_IS_INODE:
+            # The super block keeps a copy of the journal inode's block map.
+            block_bytes = 1024 << _u32(super_block, 0x18)
+            extents = _leaf_extents(file, super_block[0x10C : 0x10C + 60], block_bytes)
+        return Signature("ext4", own, journal_extents=tuple(extents))
 
 
 def _leaf_extents(file: BinaryIO, node: bytes, block_bytes: int) -> list[tuple[int, int]]:
@@ -181,24 +177,6 @@ def _uuid(data: bytes, at: int) -> str:
 
 LAYOUT_VERSION = 1
 BLOCK_FOLDER = Path("/sys/block")
-
-
-@dataclass(frozen=True)
-class Partition:
-    """A part of a disk with one role; keys as documented for layout.json."""
-
-    device: str
-    partition: str
-    """Numbers `major,minor`."""
-    name: str
-    start_sector: int
-    sectors: int
-    role: str
-    filesystem: str | None
-    mount: str | None
-    evidence: str
-    uuid: str | None = None
-    journal_uuid: str | None = None
 
 
 def find_disk(device: str) -> Path:
@@ -239,15 +217,16 @@ def read_layout(disks: Sequence[Path], mounts: list[Mount]) -> dict[str, Any]:
     # Of all disks: the journal of a file system may lie on another one.
     signatures = {folder.name: read_signature(Path("/dev") / folder.name) for _, folder in folders}
     mounted, swaps = by_device(mounts), active_swaps()
-    partitions: list[Partition] = []
+    partitions: list[dict[str, Any]] = []
     for disk, folder in folders:
-        facts = _Facts(folder, disk.name, signatures, mounted.get(_numbers(folder)), swaps)
-        partitions += [facts.partition(), *facts.journal_pieces()]
+        whole = _partition(folder, signatures, mounted.get(_numbers(folder)), swaps)
+        whole = {"device": disk.name, **whole}
+        partitions += [whole, *_journal_pieces(whole, signatures[folder.name])]
     return {
         "layout_version": LAYOUT_VERSION,
         "kernel": platform.release(),
         "devices": [_describe_disk(disk) for disk in disks],
-        "partitions": [asdict(partition) for partition in partitions],
+        "partitions": partitions,
     }
 
 
@@ -285,76 +264,60 @@ def _describe_disk(disk: Path) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """What is known of one partition, and what follows from it."""
+def _partition(
+    folder: Path,
+    signatures: Mapping[str, Signature | None],
+    mount: Mount | None,
+    swaps: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return a partition's entry with its role, and the evidence for that."""
+    signature, start = signatures[folder.name], folder / "start"
+    kind, uuid = (signature.kind, signature.uuid) if signature else (None, None)
+    if kind == "swap" or folder.name in swaps:
+        used = "in use" if folder.name in swaps else "not in use"
+        role, evidence = "swap", f"swap signature, UUID {uuid or '?'}, {used}"
+    elif kind == "jbd":
+        named = signatures.items()
+        users = [name for name, other in named if other and other.journal_uuid == uuid]
+        whose = f"external journal of {', '.join(users)}" if users else "external ext4 journal"
+        role, evidence = "journal", f"{whose}, journal UUID {uuid}"
+    elif mount is not None:
+        role, evidence = "fs", f"{mount.filesystem} mounted on {mount.point}"
+    elif signature is not None:
+        role, evidence = "fs", f"{kind} super block, UUID {uuid}, not mounted"
+    else:
+        role, evidence = "unknown", "no mount, and no ext4, journal or swap signature"
+    return {
+        "partition": _numbers(folder),
+        "name": folder.name,
+        "start_sector": _number(start) if start.exists() else 0,
+        "sectors": _number(folder / "size"),
+        "role": role,
+        "filesystem": mount.filesystem if mount else kind,
+        "mount": mount.point if mount else None,
+        "evidence": evidence,
+        "uuid": uuid,
+        "journal_uuid": signature.journal_uuid if signature else None,
+    }
 
-    folder: Path
-    disk: str
-    signatures: dict[str, Signature | None]
-    mount: Mount | None
-    swaps: dict[str, str]
 
-    @property
-    def signature(self) -> Signature | None:
-        return self.signatures[self.folder.name]
-
-    def partition(self) -> Partition:
-        """Return the entry of the whole partition."""
-        signature, mount = self.signature, self.mount
-        role, evidence = self._role(signature)
-        start = self.folder / "start"
-        return Partition(
-            device=self.disk,
-            partition=_numbers(self.folder),
-            name=self.folder.name,
-            start_sector=_number(start) if start.exists() else 0,
-            sectors=_number(self.folder / "size"),
-            role=role,
-            filesystem=mount.filesystem if mount else signature.kind if signature else None,
-            mount=mount.point if mount else None,
-            evidence=evidence,
-            uuid=signature.uuid if signature else None,
-            journal_uuid=signature.journal_uuid if signature else None,
-        )
-
-    def journal_pieces(self) -> list[Partition]:
-        """Return an entry for each piece of a journal that lies inside the file system."""
-        whole, signature, name = self.partition(), self.signature, self.folder.name
-        return [
-            replace(
-                whole,
-                name=f"{name} journal",
-                start_sector=whole.start_sector + first_sector,
-                sectors=sectors,
-                role="journal",
-                filesystem="jbd",
-                mount=None,
-                evidence=f"extent of the journal inode of the ext4 on {name}, from its super block",
-                uuid=None,
-                journal_uuid=None,
-            )
-            for first_sector, sectors in (signature.journal_extents if signature else ())
-        ]
-
-    def _role(self, signature: Signature | None) -> tuple[str, str]:
-        """Return the role and the evidence for it."""
-        kind = signature.kind if signature else None
-        if kind == "swap" or self.folder.name in self.swaps:
-            used = "in use" if self.folder.name in self.swaps else "not in use"
-            return "swap", f"swap signature, UUID {signature.uuid if signature else '?'}, {used}"
-        if signature is not None and kind == "jbd":
-            named = self.signatures.items()
-            users = [
-                name for name, other in named if other and other.journal_uuid == signature.uuid
-            ]
-            whose = f"external journal of {', '.join(users)}" if users else "external ext4 journal"
-            return "journal", f"{whose}, journal UUID {signature.uuid}"
-        if self.mount is not None:
-            return "fs", f"{self.mount.filesystem} mounted on {self.mount.point}"
-        if signature is not None:
-            return "fs", f"{signature.kind} super block, UUID {signature.uuid}, not mounted"
-        return "unknown", "no mount, and no ext4, journal or swap signature"
+def _journal_pieces(whole: dict[str, Any], signature: Signature | None) -> list[dict[str, Any]]:
+    """Return an entry for each piece of a journal that lies inside a file system."""
+    name = whole["name"]
+    piece = {
+        **whole,
+        "name": f"{name} journal",
+        "role": "journal",
+        "filesystem": "jbd",
+        "mount": None,
+        "evidence": f"extent of the journal inode of the ext4 on {name}, from its super block",
+        "uuid": None,
+        "journal_uuid": None,
+    }
+    return [
+        {**piece, "start_sector": whole["start_sector"] + first_sector, "sectors": sectors}
+        for first_sector, sectors in (signature.journal_extents if signature else ())
+    ]
 
 
 def _numbers(folder: Path) -> str:
