@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.machine import Disk, read_layout, run_capture
-from tracekit.capture import blktrace, perf
+from tracekit.capture import blktrace, programs
 from tracekit.capture.layout import find_disk
 from tracekit.capture.session import NAMES, Choice, choose
 from tracekit.capture.tracefs import tracefs_folder
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.root
 
 
 def test_where_the_tracer_is_in_use_perf_is_taken_and_said(disk: Disk, tmp_path: Path) -> None:
-    if reason := perf.probe():
+    if reason := programs.probe_perf():
         pytest.skip(f"perf does not record block events here: {reason}")
     # GIVEN a tracer that something else uses
     tracer = tracefs_folder() / "current_tracer"

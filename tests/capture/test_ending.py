@@ -21,7 +21,7 @@ from tests.capture.machine import (
     tracing_settings,
     wait_until_tracing,
 )
-from tracekit.capture import perf
+from tracekit.capture import programs
 
 pytestmark = pytest.mark.root
 
@@ -134,7 +134,7 @@ def test_a_disk_that_goes_away(disk: Disk, tmp_path: Path) -> None:
 )
 def test_a_full_disk(disk: Disk, tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
     settings = tracing_settings()
-    if "perf" in options and (why := perf.probe()):
+    if "perf" in options and (why := programs.probe_perf()):
         pytest.skip(why)
     # GIVEN a small file system for the output, and a command of many requests
     small = tmp_path / "small"

@@ -5,8 +5,16 @@ from pathlib import Path
 import numpy as np
 
 from tests.classify.traces import read, trace, write
-from tracekit.classify.evidence import JBD2, WRITE, Evidence, Part, coalesce, commit_runs
-from tracekit.classify.infer import Extent, check
+from tracekit.classify.infer import (
+    JBD2,
+    WRITE,
+    Evidence,
+    Extent,
+    Part,
+    check,
+    coalesce,
+    commit_runs,
+)
 
 
 def jbd2(*writes: tuple[int, int, bool]) -> Part:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.classify.traces import FS, JOURNAL, SWAP, entry, flush, read, roles_of, trace, write
 from tracekit.classify import ClassifyOptions, Override, classify
-from tracekit.classify.evidence import JBD2, JOURNALER, ORDINARY, SWAPPER, process_kind
+from tracekit.classify.infer import JBD2, JOURNALER, ORDINARY, SWAPPER, process_kind
 from tracekit.store import TraceFolder
 
 Rows = list[dict[str, Any]]

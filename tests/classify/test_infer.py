@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tracekit.classify.evidence import Evidence
-from tracekit.classify.infer import decide, decide_beside_journal
+from tracekit.classify.infer import Evidence, decide, decide_beside_journal
 
 JOURNAL = Evidence(
     reads=5,

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tracekit.capture import kernel_state as kernel
 from tracekit.capture.kernel_state import Settings
+from tracekit.capture.programs import STOP_S, Program, ProgramSource
 from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relayed
-from tracekit.capture.source import STOP_S, Program, ProgramSource
 from tracekit.capture.tracefs import mount, online_cpus, read_setting
 from tracekit.errors import TracekitError
 from tracekit.units import SECTOR_BYTES
@@ -77,14 +77,12 @@ class Blktrace(ProgramSource):
         """Wait until the kernel's buffers are there and each of blktrace's threads has its file."""
         end_s = time.monotonic() + START_S
         wanted = len(online_cpus()) * len(self._disks)
-        while len(self._files()) < wanted or not self._are_set_up():
+        enabled = [disk / "trace/enable" for disk in self._disks]
+        while len(self._files()) < wanted or any(read_setting(one) != "1" for one in enabled):
             self._program.check()
             if time.monotonic() > end_s:
                 raise self._program.failure(f"blktrace did not begin within {START_S:.0f} s")
             time.sleep(POLL_S)
-
-    def _are_set_up(self) -> bool:
-        return all(read_setting(disk / "trace/enable") == "1" for disk in self._disks)
 
     def stop(self) -> Relayed:
         """Stop recording; blktrace writes the rest. Raise TracekitError when it does not end."""

@@ -27,7 +27,7 @@ from tracekit._native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Ca
 from tracekit.arrow import array_of, count_names, texts_of, words_of
 from tracekit.capture.command import run, run_untraced, signals_held
 from tracekit.capture.kernel_state import opened
-from tracekit.capture.source import failed_try
+from tracekit.capture.programs import failed_try
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.metadata import Record, TraceInfo
 from tracekit.store import new_folder, write_batches, write_info, write_table

@@ -80,8 +80,9 @@ class Survey:
 
 def read_blocks(spool: Path) -> Iterator[Block]:
     """Yield the whole records of a spool in blocks of bounded size."""
-    header = header_of(spool)
     with spool.open("rb") as file:
+        header = HEADER_8 if file.read(_MAGIC_BYTES) == magic_of(HEADER_8) else HEADER_7
+        file.seek(0)
         data = bytearray()
         lost = foreign = 0
         while chunk := file.read(CHUNK_BYTES):
@@ -100,12 +101,6 @@ def read_blocks(spool: Path) -> Iterator[Block]:
                     break
         if data or lost or foreign:
             yield Block(bytearray(), [], lost, foreign + len(data), header)
-
-
-def header_of(spool: Path) -> np.dtype[np.void]:
-    """Return how the records of a spool begin, by its first one."""
-    with spool.open("rb") as file:
-        return HEADER_8 if file.read(_MAGIC_BYTES) == magic_of(HEADER_8) else HEADER_7
 
 
 def _walk(data: bytearray, header: np.dtype[np.void]) -> tuple[list[int], int]:

@@ -14,12 +14,11 @@ from typing import Any
 
 from msgspec import UNSET, to_builtins
 
-from tracekit.capture import blk_tracer, blktrace, bpftrace, perf
+from tracekit.capture import blk_tracer, blktrace, programs
 from tracekit.capture.command import Ran, Stop, run, run_untraced, signals_held
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes, only_capture
 from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout, read_mounts
 from tracekit.capture.recording import CaptureFiles, CaptureFolder, Recording
-from tracekit.capture.source import TextRecording
 from tracekit.capture.tracefs import read_setting, tracefs_folder
 from tracekit.errors import TracekitError, UsageError, named_for
 from tracekit.layout import CaptureSummary, DiskCounters, Reading
@@ -41,13 +40,13 @@ KNOWN: dict[str, tuple[WhyNot, str]] = {
         lambda tracefs, disks: _first(partial(blk_tracer.why_not, tracefs), disks),
         blk_tracer.REMEDY,
     ),
-    perf.Perf.name: (lambda *_: perf.probe(), perf.REMEDY),
-    bpftrace.Bpftrace.name: (lambda *_: bpftrace.probe(), bpftrace.REMEDY),
+    programs.Perf.name: (lambda *_: programs.probe_perf(), programs.PERF_REMEDY),
+    programs.Bpftrace.name: (lambda *_: programs.probe_bpftrace(), programs.BPFTRACE_REMEDY),
 }
 """The sources, the best first: why one does not work here, and what to do about it."""
 NAMES = tuple(KNOWN)
-Source = blktrace.Blktrace | blk_tracer.BlkTracer | perf.Perf | bpftrace.Bpftrace
-Recorded = blktrace.Relayed | Recording | TextRecording
+Source = blktrace.Blktrace | blk_tracer.BlkTracer | programs.Perf | programs.Bpftrace
+Recorded = blktrace.Relayed | Recording | programs.TextRecording
 
 
 @dataclass(frozen=True)
@@ -224,20 +223,15 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
             recorded, ran, counters = _record(source, settings, options, stop, disks=disks)
             duration_s = time.monotonic() - started_s
         layout = read_again(layout, disks, mounts=[*mounts, *read_mounts()])
-        notes += [
-            f"{device} went away during the capture: its layout is that of before"
-            for device, disk in zip(devices, disks, strict=True)
-            if not disk.is_dir()
-        ]
+        for device in (one for one, disk in zip(devices, disks, strict=True) if not disk.is_dir()):
+            notes.append(f"{device} went away during the capture: its layout is that of before")
         overhead = _overhead(ran, untraced_s)
         layout["counters"] = to_builtins(counters)
-        summary = CaptureSummary(
-            source=source.name, command=list(options.command), overhead=overhead or UNSET
-        )
+        traced = list(options.command)
+        summary = CaptureSummary(source=source.name, command=traced, overhead=overhead or UNSET)
         folder = CaptureFolder(part, output.name, layout, summary, compress=options.compress)
         kept = recorded.write(folder)
-    status = ran.exit_status if ran else None
-    said = (*notes, *choice.notes)
+    status, said = ran.exit_status if ran else None, (*notes, *choice.notes)
     return Captured(kept, duration_s, status, stop.name, said, source.name, overhead)
 
 
@@ -245,10 +239,10 @@ def _source(
     name: str, disks: Sequence[Path], spool: Path, *, settings: Settings, options: CaptureOptions
 ) -> Source:
     size = options.buffer_kib
-    if name == perf.Perf.name:
-        return perf.Perf(disks, spool, buffer_kib=size)
-    if name == bpftrace.Bpftrace.name:
-        return bpftrace.Bpftrace(disks, spool, buffer_kib=size)
+    if name == programs.Perf.name:
+        return programs.Perf(disks, spool, buffer_kib=size)
+    if name == programs.Bpftrace.name:
+        return programs.Bpftrace(disks, spool, buffer_kib=size)
     if name == blktrace.Blktrace.name:
         return blktrace.Blktrace(disks, spool, settings=settings, buffer_kib=size)
     tracefs = tracefs_folder()

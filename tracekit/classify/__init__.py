@@ -12,9 +12,8 @@ from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from tracekit.classify import hotness, regions
-from tracekit.classify.evidence import Survey, survey
 from tracekit.classify.hotness import BlockCounts, TemperatureRule, Temperatures, Windows
-from tracekit.classify.infer import Guess, complete_layout
+from tracekit.classify.infer import Guess, Survey, complete_layout, survey
 from tracekit.classify.regions import OnRows, Override, RoleCounts, apply_overrides
 from tracekit.errors import UsageError
 from tracekit.layout import check_regions
@@ -71,9 +70,8 @@ def classify(
         requests, devices, windows=windows, budget_bytes=options.budget_bytes, on_rows=on_rows
     )
     with counts.spill:
-        temperatures = hotness.write_blocks(
-            folder.table("blocks"), counts, devices=devices, rule=options.rule
-        )
+        blocks = folder.table("blocks")
+        temperatures = hotness.write_blocks(blocks, counts, devices=devices, rule=options.rule)
     hotness.write_working_set(folder.table("working_set"), counts, windows=windows)
     changes = {
         "layout": guess.entries,

@@ -212,16 +212,16 @@ def _scan(kernel: native.Hotness, requests: Path, devices: list[str], on_rows: O
 
 
 def _columns(batch: Any, device_code: dict[str, int]) -> native.Requests:
-    def numbered(name: str, code_of: Mapping[str, int], other: int) -> NDArray[np.int64]:
+    def numbered(name: str, code_of: Mapping[str, int], *, other: int) -> NDArray[np.int64]:
         return codes(batch.column(name), lambda text: code_of.get(text or "", other))
 
     return native.Requests(
         sector=ints(batch.column("sector")),
         length_bytes=ints(batch.column("length_bytes")),
         time_ns=first_event_ns(batch),
-        device=numbered("device", device_code, 0).astype(np.uint16),
-        operation=numbered("operation", OPERATION_CODES, native.IGNORED).astype(np.uint8),
-        role=numbered("role", ROLE_CODES, ROLE_CODES["unknown"]).astype(np.uint8),
+        device=numbered("device", device_code, other=0).astype(np.uint16),
+        operation=numbered("operation", OPERATION_CODES, other=native.IGNORED).astype(np.uint8),
+        role=numbered("role", ROLE_CODES, other=ROLE_CODES["unknown"]).astype(np.uint8),
     )
 
 
@@ -276,11 +276,18 @@ def write_blocks(
 
 
 def _block_batches(counts: BlockCounts, devices: list[str], result: Temperatures) -> Iterator[Any]:
-    all_touches = max(1, counts.histogram.touches)
+    all_touches, shape = max(1, counts.histogram.touches), result.blocks.shape
     for records in counts.records():
-        touches = records["reads"].astype("u8") + records["writes"]
+        role, touches = records["role"].astype(np.int64), records["reads"].astype("u8")
+        touches += records["writes"]
         temperature = temperature_codes(touches, result.hot_min_touches)
-        _tally(result, records, touches, temperature)
+        cell = role * len(TEMPERATURES) + temperature
+        # Sums of weights are doubles, exact here: a batch's touches stay far below 2^53.
+        result.blocks[:] += np.bincount(cell, minlength=result.blocks.size).reshape(shape)
+        weighted = np.bincount(cell, weights=touches, minlength=result.blocks.size)
+        result.touches[:] += weighted.astype(np.int64).reshape(shape)
+        sectors = np.bincount(role, weights=records["sectors"], minlength=len(ROLES))
+        result.sectors[:] += sectors.astype(np.int64)
         columns = {
             "device": text_column(records["device"], devices),
             "role": text_column(records["role"], ROLES),
@@ -290,22 +297,6 @@ def _block_batches(counts: BlockCounts, devices: list[str], result: Temperatures
         others = [field for field in BLOCKS if field.name not in columns]
         columns |= {field.name: number_column(records[field.name], field.type) for field in others}
         yield pa.record_batch([columns[name] for name in BLOCKS.names], schema=BLOCKS)
-
-
-def _tally(
-    result: Temperatures,
-    records: NDArray[np.void],
-    touches: NDArray[np.uint64],
-    temperature: NDArray[np.int8],
-) -> None:
-    role = records["role"].astype(np.int64)
-    cell, shape = role * len(TEMPERATURES) + temperature, result.blocks.shape
-    # Sums of weights are doubles, exact here: a batch's touches stay far below 2^53.
-    result.blocks[:] += np.bincount(cell, minlength=result.blocks.size).reshape(shape)
-    weighted = np.bincount(cell, weights=touches, minlength=result.blocks.size)
-    result.touches[:] += weighted.astype(np.int64).reshape(shape)
-    sectors = np.bincount(role, weights=records["sectors"], minlength=len(ROLES))
-    result.sectors[:] += sectors.astype(np.int64)
 
 
 def write_working_set(path: Path, counts: BlockCounts, *, windows: Windows) -> None:

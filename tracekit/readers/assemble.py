@@ -129,7 +129,8 @@ class Assembler:
     def _add(self, columns: Columns) -> Any:
         """Take columns; return the batch of the rows that nothing can precede any more."""
         found, held = self._decoded(columns), self._held
-        if _is_ordered(found["time"], after=held.get("time")):
+        times, before = found["time"], held.get("time", found["time"][:0])[-1:]
+        if (before <= times[:1]).all() and (times[1:] >= times[:-1]).all():
             self._held = found
             return self._batch(held) if held else None
         if held:
@@ -253,13 +254,6 @@ class Assembler:
             depths[part] = np.maximum(begun - over, 1)
             self._pending[code] = all_ends[over[-1] :]
         return depths
-
-
-def _is_ordered(times: Numbers, *, after: Numbers | None) -> bool:
-    """Say whether the times never run backwards, and begin where those before end or later."""
-    if after is not None and len(after) and times[0] < after[-1]:
-        return False
-    return bool((times[1:] >= times[:-1]).all())
 
 
 def _in_ns(values: Numbers, unit: str, *, is_scaled: bool) -> Numbers:

@@ -30,7 +30,7 @@ from tracekit.tables import OPERATIONS, REQUESTS
 KEEP_HINT = "keep the records before that place: tracekit parse --salvage"
 
 
-def decode_error(place: Place, name: str, unit: str) -> TracekitError:
+def decode_error(place: Place, name: str, *, unit: str) -> TracekitError:
     """Return the error that says where and why file `name` cannot be decoded, and what to do.
 
     Places are counted in bytes, in texts in lines.
@@ -119,9 +119,9 @@ class Tally:
         process = batch.column("process")
         self.named += len(process) - process.null_count
         self.rows.update(count_names(codes, OPERATIONS))
-        # Sums of weights are doubles, exact here: a batch's bytes stay below 2^53.
-        sums = np.bincount(codes, ints(batch.column("length_bytes")), len(OPERATIONS))
-        self.length_bytes.update(dict(zip(OPERATIONS, sums.astype(np.int64).tolist(), strict=True)))
+        sums = np.zeros(len(OPERATIONS), np.int64)
+        np.add.at(sums, codes, ints(batch.column("length_bytes")))
+        self.length_bytes.update(dict(zip(OPERATIONS, sums.tolist(), strict=True)))
 
 
 def parse(
@@ -176,7 +176,7 @@ def decode_feeds(
             except DecodeError as error:
                 feed, unit = feeds[error.place.file], "line" if options.text else "byte"
                 feed.wait_for_failure()
-                raise feed.problem() or decode_error(error.place, feed.name, unit) from None
+                raise feed.problem() or decode_error(error.place, feed.name, unit=unit) from None
             except OSError as error:
                 reason = os.strerror(error.errno) if error.errno else str(error)
                 message = f"the table of requests cannot be written: {reason}"

@@ -84,7 +84,7 @@ class Reading:
         self.lines = BadLines()
         self._rest = start
         whole = start if len(start) < HEAD_BYTES else start[: start.rfind(b"\n") + 1] or start
-        form = find_format(start, whole, feed.name, options)
+        form = find_format(start, whole, name=feed.name, options=options)
         self.format: Format = form
         self.units: Units = form.units.overridden(options.units)
         self.preamble = 0
@@ -99,6 +99,15 @@ class Reading:
         self.assembler = Assembler(self.units, operations, "trace")
         self.outliers = Outliers(self.units, is_scaled)
         self.bounds = bounds
+        # Of records: 64-bit numbers of ns and bytes with what follows.
+        factors = {
+            "time": TIME_NS[self.units.time],
+            "offset": SIZE_BYTES[self.units.offset],
+            "length": SIZE_BYTES[self.units.length],
+            "response": 2 * TIME_NS[self.units.response or "ns"],
+        }
+        possible = {name: (0, LARGEST_SUM // factor) for name, factor in factors.items()}
+        self._possible = Bounds(possible)
         self.beyond = self._records = 0
         """Lines and records with a number beyond the bounds, and records read."""
 
@@ -138,7 +147,7 @@ class Reading:
         columns = form.decode(block[: len(block) - cut])
         columns = replace(columns, block=Block(self._records))
         self._records += columns.rows
-        return self._without(columns, _possible(self.units))
+        return self._without(columns, self._possible)
 
     def _without(self, columns: Columns, bounds: Bounds) -> Columns:
         """Return the columns without the rows beyond the bounds, which are counted and shown."""
@@ -152,14 +161,3 @@ class Reading:
             self.lines.add(number, f"{text}{reason}")
         self.lines.bad += len(rows) - len(shown)
         return columns.without(rows)
-
-
-def _possible(units: Units) -> Bounds:
-    """Return the numbers of records that are 64-bit numbers of ns and bytes with what follows."""
-    factors = {
-        "time": TIME_NS[units.time],
-        "offset": SIZE_BYTES[units.offset],
-        "length": SIZE_BYTES[units.length],
-        "response": 2 * TIME_NS[units.response or "ns"],
-    }
-    return Bounds({name: (0, LARGEST_SUM // factor) for name, factor in factors.items()})

@@ -17,7 +17,7 @@ from tracekit.readers.assemble import Sorting
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.blocks import HEAD_BYTES, Reading
 from tracekit.readers.files import find_files, is_blktrace, layout_of, readable_head
-from tracekit.readers.fio import FioLog, same_waits
+from tracekit.readers.formats import FioLog, same_waits
 from tracekit.readers.metadata import EVENT_TEXTS, line_counts
 from tracekit.readers.octf import import_octf, is_chosen
 from tracekit.readers.stream import Feed, finish_feeds, open_feeds, stop_feeds, take_head

@@ -151,68 +151,50 @@ def is_chosen(head: bytes, options: ImportOptions) -> bool:
     return True
 
 
-class _Run:
-    """One import while it runs."""
-
-    def __init__(self, feeds: Sequence[Feed], reader: OctfReader, on_bytes: OnBytes) -> None:
-        self._feeds, self._reader, self._on_bytes = feeds, reader, on_bytes
-        self.assembler: Assembler = Assembler(UNITS, {}, NAME)
-        self.bad = BadLines()
-
-    def blocks(self) -> Iterator[Columns]:
-        """Yield blocks of requests; raise InputError for what cannot be read on."""
-        while len((found := self._read())["time"]):
-            self._on_bytes(*progress_of(self._feeds))
-            yield columns_of(found, self._reader.devices())
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            return self._reader.read()
-        except OctfError as error:
-            feed = self._feeds[error.place.file]
-            feed.wait_for_failure()
-            raise feed.problem() or refusal(feed.name, error.place) from None
-
-    def count_cuts(self) -> None:
-        """Count the files that end within a message."""
-        for number, feed in enumerate(self._feeds):
-            if place := self._reader.cut(number):
-                text = REASONS[place.kind].format(value=place.value)
-                self.bad.add(0, f"{feed.name}: byte {place.offset:,}: {text}")
-
-
 def import_octf(feeds: Sequence[Feed], job: Import, *, head: bytes) -> TraceInfo:
     """Read the trace into the table of requests; return the content of trace.json.
 
     `head` was read from the first feed already. Raise InputError for damage and empty traces.
     """
+    made, bad = Assembler(UNITS, {}, NAME), BadLines()
     with OctfReader([feed.fd for feed in feeds], head) as reader:
-        run = _Run(feeds, reader, job.on_bytes)
-        rows = run.assembler.batches(run.blocks())
-        made = ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds(feeds))
-        with closing(made) as batches:
+        rows = made.batches(_blocks(reader, feeds, job.on_bytes))
+        coming = ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds(feeds))
+        with closing(coming) as batches:
             write_batches(job.table, batches, schema=REQUESTS)
         finish_feeds(feeds)
-        run.count_cuts()
-        _reject(run, feeds, job.options)
-        return _info(run, feeds, reader)
+        for number, feed in enumerate(feeds):
+            if place := reader.cut(number):
+                text = REASONS[place.kind].format(value=place.value)
+                bad.add(0, f"{feed.name}: byte {place.offset:,}: {text}")
+        if bad.bad > job.options.most_bad_ratio * (made.rows + bad.bad):
+            shown = listed(text for _, text in bad.examples)
+            message = f"{bad.bad:,} of {len(feeds):,} files are cut short{shown}"
+            hint = "copy them again, or allow more with --max-bad PERCENT"
+            raise InputError(message, hint=hint)
+        if not made.rows:
+            message = f"{feeds[0].name}: there is no request in it"
+            raise InputError(message, hint="name the folder, which has a file for each cpu")
+        return _info(made, bad, feeds, reader)
 
 
-def _reject(run: _Run, feeds: Sequence[Feed], options: ImportOptions) -> None:
-    rows, bad = run.assembler.rows, run.bad
-    if bad.bad > options.most_bad_ratio * (rows + bad.bad):
-        shown = listed(text for _, text in bad.examples)
-        raise InputError(
-            f"{bad.bad:,} of {len(feeds):,} files are cut short{shown}",
-            hint="copy them again, or allow more with --max-bad PERCENT",
-        )
-    if not rows:
-        message = f"{feeds[0].name}: there is no request in it"
-        raise InputError(message, hint="name the folder, which has a file for each cpu")
+def _blocks(reader: OctfReader, feeds: Sequence[Feed], on_bytes: OnBytes) -> Iterator[Columns]:
+    """Yield blocks of requests; raise InputError for what cannot be read on."""
+    while True:
+        try:
+            found = reader.read()
+        except OctfError as error:
+            feed = feeds[error.place.file]
+            feed.wait_for_failure()
+            raise feed.problem() or refusal(feed.name, error.place) from None
+        if not len(found["time"]):
+            return
+        on_bytes(*progress_of(feeds))
+        yield columns_of(found, reader.devices())
 
 
-def _info(run: _Run, feeds: Sequence[Feed], reader: OctfReader) -> TraceInfo:
-    stats, made, bad = reader.stats(), run.assembler, run.bad
+def _info(made: Assembler, bad: BadLines, feeds: Sequence[Feed], reader: OctfReader) -> TraceInfo:
+    stats = reader.stats()
     dropped = dropped_events(feeds[0].path.parent)
     return TraceInfo(
         source=metadata.Source(format=NAME, files=[feed.describe() for feed in feeds]),

@@ -226,10 +226,14 @@ def stop_feeds(feeds: Sequence[Feed]) -> None:
 def _open(feed: Feed, stack: ExitStack) -> None:
     try:
         is_standard = feed.path == STANDARD_INPUT
-        raw = _standard_input() if is_standard else os.open(feed.path, os.O_RDONLY)
-        is_file = stat.S_ISREG(os.fstat(raw).st_mode)
-        start = os.lseek(raw, 0, os.SEEK_CUR) if is_file else 0
+        path = Path("/proc/self/fd/0") if is_standard else feed.path
+        is_file = stat.S_ISREG(path.stat().st_mode)
+        # A file is opened once more, to have a place of its own: it may be read twice.
+        raw = os.open(path, os.O_RDONLY) if is_file or not is_standard else os.dup(0)
+        start = os.lseek(0, 0, os.SEEK_CUR) if is_file and is_standard else 0
         first = os.pread(raw, LONGEST_MAGIC, start) if is_file else b""
+        if is_file:
+            os.lseek(raw, start, os.SEEK_SET)
     except OSError as error:
         message = f"{feed.name}: cannot be opened: {error.strerror}"
         raise InputError(message, hint="check the permissions") from None
@@ -249,17 +253,6 @@ def _open(feed: Feed, stack: ExitStack) -> None:
             fcntl.fcntl(write_fd, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
         feed.thread = threading.Thread(target=_pump, args=(feed, _Hashing(feed, source), write_fd))
     feed.thread.start()
-
-
-def _standard_input() -> int:
-    """Return a descriptor of standard input, of a file one with a place of its own: it is read
-    twice when its requests must be put in order.
-    """
-    if not stat.S_ISREG(os.fstat(0).st_mode):
-        return os.dup(0)
-    raw = os.open("/proc/self/fd/0", os.O_RDONLY)
-    os.lseek(raw, os.lseek(0, 0, os.SEEK_CUR), os.SEEK_SET)
-    return raw
 
 
 def _compression(first: bytes) -> str | None:

@@ -210,20 +210,16 @@ class Evidence:
 
     def contradictions(self, *, span_ns: int, first_ns: int) -> list[str]:
         """Return what cannot be under these units, in words; none if all is possible."""
-        units = self.units
-        other = "sectors" if units.length == "bytes" else "bytes"
+        units, other = self.units, "sectors" if self.units.length == "bytes" else "bytes"
         mine, theirs = self.pairs.get(units.length, self.requests), self.pairs[other]
         least = max(FEWEST_PAIRS, PAIRS_FACTOR * mine)
+        lengths = f"lengths look like {other}, not {units.length}"
         against = f"requests begin where the one before ends, against {mine:,}"
         rate = self.requests / (span_ns / 1e9) if span_ns else 0.0
         # Whole seconds say nothing about a rate within one of them.
         has_rate = self.requests >= FEWEST_REQUESTS and span_ns > 0
         checks = [
-            (
-                theirs >= least,
-                f"lengths look like {other}, not {units.length}: {theirs:,} {against}:"
-                f" --unit length={other}",
-            ),
+            (theirs >= least, f"{lengths}: {theirs:,} {against}: --unit length={other}"),
             (
                 self.odd > SMALL_RATIO * self.requests,
                 f"places cannot be {units.offset}: {self.odd:,} of {self.requests:,} are no whole"
@@ -400,26 +396,23 @@ class Outliers:
     def see(self, columns: Columns) -> None:
         """Sample the columns, and note lines whose numbers lie far from the others."""
         self.requests += columns.rows
-        for name in WHATS:
-            if name in columns.numbers and columns.rows:
-                self._see(name, columns.numbers[name], columns)
-
-    def _see(self, name: str, values: NDArray[Any], columns: Columns) -> None:
-        self.samples[name].add(values)
-        low, high = int(values.min()), int(values.max())
-        before = self.extremes.get(name, (low, high))
-        self.extremes[name] = (min(low, before[0]), max(high, before[1]))
-        least, most = self.usual.get(name, (1, 0))
-        if low >= least and high <= most:
-            return
-        self.usual[name] = least, most = self._range(name, FAR, 0)
-        rows = np.flatnonzero((values < least) | (values > most))
-        self.count += len(rows)
-        self.noted = [outlier for outlier in self.noted if self._is_far(outlier)]
-        noted = rows[: max(KEPT - len(self.noted), 0)].tolist()
-        if noted and columns.block is not None:
-            shown = map(show_example, columns.block.examples(noted))
-            self.noted += map(Outlier, repeat(name), values[noted].tolist(), shown)
+        for name in (name for name in WHATS if name in columns.numbers and columns.rows):
+            values = columns.numbers[name]
+            self.samples[name].add(values)
+            low, high = int(values.min()), int(values.max())
+            before = self.extremes.get(name, (low, high))
+            self.extremes[name] = (min(low, before[0]), max(high, before[1]))
+            least, most = self.usual.get(name, (1, 0))
+            if low >= least and high <= most:
+                continue
+            self.usual[name] = least, most = self._range(name, FAR, 0)
+            rows = np.flatnonzero((values < least) | (values > most))
+            self.count += len(rows)
+            self.noted = [outlier for outlier in self.noted if self._is_far(outlier)]
+            noted = rows[: max(KEPT - len(self.noted), 0)].tolist()
+            if noted and columns.block is not None:
+                shown = map(show_example, columns.block.examples(noted))
+                self.noted += map(Outlier, repeat(name), values[noted].tolist(), shown)
 
     def _is_far(self, outlier: Outlier) -> bool:
         least, most = self.usual[outlier.what]

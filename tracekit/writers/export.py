@@ -10,10 +10,9 @@ from typing import Any
 from tracekit.errors import InputError, UsageError, escape
 from tracekit.store import TraceFolder, beside
 from tracekit.writers.blkparse import BlkparseExport
-from tracekit.writers.fio import FioExport
-from tracekit.writers.msr import MsrExport
+from tracekit.writers.lines import FioExport, MsrExport
 from tracekit.writers.oracle import OracleExport
-from tracekit.writers.rows import ExportFormat, Source
+from tracekit.writers.rows import ExportFormat, Outcome, Source
 
 FORMATS: dict[str, ExportFormat] = {
     form.name: form for form in (BlkparseExport(), FioExport(), MsrExport(), OracleExport())
@@ -47,10 +46,7 @@ def export(
         parts = {path: stack.enter_context(beside(path)) for path in files}
         outcome = chosen.write(source, survey, parts=parts)
         if not outcome.written:
-            counts = [f"{count:,} {why}" for why, count in outcome.left_out.items()]
-            message = f"{folder.path}: no request that {form} can hold"
-            hint = "choose another --format, or a trace with reads or writes"
-            raise InputError(f"{message} ({', '.join(counts) or 'the trace is empty'})", hint=hint)
+            raise _nothing_left(outcome, f"{folder.path}: no request that {form} can hold")
     outcome.changes("guessed_times", source.guessed_times)
     return {
         "trace": str(folder.path),
@@ -63,6 +59,13 @@ def export(
         "unheld": survey.unheld,
         **outcome.facts,
     }
+
+
+def _nothing_left(outcome: Outcome, message: str) -> InputError:
+    counts = [f"{count:,} {why}" for why, count in outcome.left_out.items()]
+    reasons = ", ".join(counts) or "the trace is empty"
+    hint = "choose another --format, or a trace with reads or writes"
+    return InputError(f"{message} ({reasons})", hint=hint)
 
 
 CHANGES = {

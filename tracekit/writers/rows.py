@@ -85,7 +85,13 @@ class Source:
         found = Survey(0, self._devices, [], {})
         for batch in read_batches(self.table, ("device", "sector", "length_bytes")):
             found.requests += batch.num_rows
-            self._add_ends(batch, found.end_bytes)
+            device = codes(batch.column("device"), self._device)
+            lengths = ints(batch.column("length_bytes"))
+            last = ints(batch.column("sector")) * SECTOR_BYTES + lengths
+            ends = np.zeros(len(self._devices), np.int64)
+            ends[: len(found.end_bytes)] = found.end_bytes
+            np.maximum.at(ends, device, np.where(lengths > 0, last, 0))
+            found.end_bytes = ends.tolist()
         # One column after the other: all at once would need twice the memory.
         for name in (name for name in REQUESTS.names if name in there and name not in held):
             parts = read_batches(self.table, (name,))
@@ -98,7 +104,8 @@ class Source:
         latest = 0
         self.guessed_times = 0
         for batch in read_batches(self.table, USED):
-            times = _times(batch)
+            # When each was queued, or its first event where that was not captured.
+            times = ints(pc.coalesce(*(batch.column(name) for name in TIMES)))
             given = ints(batch.column("queue_ns"), if_null=NONE)
             times = np.maximum(np.maximum.accumulate(times), latest)
             self.guessed_times += int((times != given).sum())
@@ -110,7 +117,9 @@ class Source:
                 device=codes(batch.column("device"), self._device),
                 sector=ints(batch.column("sector")),
                 length_bytes=ints(batch.column("length_bytes")),
-                operation=codes(batch.column("operation"), _operation),
+                operation=codes(
+                    batch.column("operation"), lambda name: OPERATIONS.index(name or "other")
+                ),
             )
             self._on_rows(batch.num_rows)
 
@@ -120,27 +129,10 @@ class Source:
             yield batch, codes(batch.column("device"), self._device)
             self._on_rows(batch.num_rows)
 
-    def _add_ends(self, batch: Any, ends: list[int]) -> None:
-        device = codes(batch.column("device"), self._device)
-        ends += [0] * (len(self._devices) - len(ends))
-        lengths = ints(batch.column("length_bytes"))
-        last = ints(batch.column("sector")) * SECTOR_BYTES + lengths
-        for code in np.unique(device):
-            ends[code] = max(ends[code], int(last[(device == code) & (lengths > 0)].max(initial=0)))
-
     def _device(self, name: str | None) -> int:
         if name is not None and name not in self._devices:
             self._devices.append(name)
         return NONE if name is None else self._devices.index(name)
-
-
-def _operation(name: str | None) -> int:
-    return OPERATIONS.index(name or "other")
-
-
-def _times(batch: Any) -> Any:
-    """Return when each request was queued, or its first event where that was not captured."""
-    return ints(pc.coalesce(*(batch.column(name) for name in TIMES)))
 
 
 def _count_values(column: Any, name: str) -> int:
