@@ -26,9 +26,16 @@ from tests.capture.machine import (
     run_capture,
     tracing_settings,
 )
-from tracekit.capture import programs
 from tracekit.capture.layout import LAYOUT_VERSION, find_disk
-from tracekit.capture.programs import Bpftrace, Perf
+from tracekit.capture.programs import (
+    Bpftrace,
+    Lines,
+    Perf,
+    missed_runs,
+    probe_bpftrace,
+    probe_perf,
+    script,
+)
 from tracekit.capture.recording import CaptureFolder
 from tracekit.capture.session import CaptureOptions, capture
 from tracekit.layout import CaptureSummary
@@ -47,7 +54,7 @@ CLOCKS_NS = 500_000
 
 
 SOURCES: dict[str, type[Perf | Bpftrace]] = {"perf": Perf, "bpftrace": Bpftrace}
-PROBES = {"perf": programs.probe_perf, "bpftrace": programs.probe_bpftrace}
+PROBES = {"perf": probe_perf, "bpftrace": probe_bpftrace}
 
 
 @pytest.fixture(params=SOURCES)
@@ -259,7 +266,7 @@ def test_bpftrace_counts_what_the_kernel_passed_over(tmp_path: Path) -> None:
     (tmp_path / "3").write_text("pos:\t0\nprog_id:\t7\nrecursion_misses:\t12\n")
     (tmp_path / "4").write_text("pos:\t0\nprog_id:\t8\nrecursion_misses:\t30\n")
     (tmp_path / "5").write_text("pos:\t0\nflags:\t02\n")
-    assert programs.missed_runs(tmp_path) == 42
+    assert missed_runs(tmp_path) == 42
 
 
 def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Path) -> None:
@@ -270,7 +277,7 @@ def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Pa
     log.touch()
     layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source="bpftrace")
     # WHEN it is kept
-    found = programs.Lines(text, log, missed_at_most=2)
+    found = Lines(text, log, missed_at_most=2)
     kept = found.write(CaptureFolder(tmp_path, "a", layout, summary, "none"))
     # THEN the lines are in the order of time, without their keys, and the loss stands behind
     assert (tmp_path / "a.perf.txt").read_text() == (
@@ -283,7 +290,7 @@ def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Pa
 
 @pytest.mark.parametrize("events", [["bio_queue"], ["rq_issue", "rq_complete"]])
 def test_the_program_for_bpftrace_looks_at_the_disk_and_its_partitions(events: list[str]) -> None:
-    text = programs.script([7 << 20, 7 << 20 | 1], events)
+    text = script([7 << 20, 7 << 20 | 1], events)
     heads = [line.partition(" {")[0] for line in text.splitlines()]
     ours = "/args->dev == 7340032 || args->dev == 7340033/"
     assert heads == [f"tracepoint:block:block_{event} {ours}" for event in events]

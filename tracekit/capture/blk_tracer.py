@@ -10,7 +10,13 @@ from pathlib import Path
 
 from tracekit.capture.kernel_state import Settings
 from tracekit.capture.recording import Recording
-from tracekit.capture.tracefs import buffer_counters, online_cpus, read_setting, saved_names
+from tracekit.capture.tracefs import (
+    buffer_counters,
+    online_cpus,
+    read_setting,
+    saved_names,
+    tracefs_folder,
+)
 
 READ_BYTES = 1 << 16
 REMEDY = "stop the other tracing, or write nop to current_tracer and 0 to trace/enable of the disk"
@@ -38,46 +44,36 @@ class BlkTracer:
     name = "tracefs-blk"
 
     def __init__(
-        self,
-        disks: Sequence[Path],
-        spool: Path,
-        *,
-        settings: Settings,
-        tracefs: Path,
-        buffer_kib: int,
+        self, disks: Sequence[Path], spool: Path, *, settings: Settings, buffer_kib: int
     ) -> None:
         """Prepare to trace `disks`, folders in /sys/block, into files in the folder `spool`."""
-        self._disks = disks
-        self._spool = spool
-        self._settings = settings
-        self._tracefs = tracefs
-        self._buffer_kib = buffer_kib
-        self._cpus = online_cpus()
+        self._disks, self._settings, self._buffer_kib = disks, settings, buffer_kib
+        self._tracefs = tracefs_folder()
+        self._spools = {cpu: spool / f"cpu{cpu}" for cpu in online_cpus()}
         self._names: dict[int, str] = {}
         self._names_due_s = 0.0
         self._files = ExitStack()
-        self._pipes: dict[int, tuple[int, int]] = {}
+        self._pipes: list[tuple[int, int]] = []
         self._lost_before: dict[str, int] = {}
 
     def start(self) -> None:
         """Begin to record; `why_not` was asked before."""
         root = self._tracefs
         values = {root / name: value for name, value in _FIXED.items() if (root / name).exists()}
-        for cpu in self._cpus:
+        for cpu in self._spools:
             values[root / f"per_cpu/cpu{cpu}/buffer_size_kb"] = str(self._buffer_kib)
         self._settings.change(values)
         self._settings.change({root / "current_tracer": "blk"})
         self._lost_before = self._losses()
-        for cpu in self._cpus:
-            self._pipes[cpu] = (
-                self._open(root / f"per_cpu/cpu{cpu}/trace_pipe", os.O_RDONLY | os.O_NONBLOCK),
-                self._open(self._spool / f"cpu{cpu}", os.O_WRONLY | os.O_CREAT | os.O_EXCL),
-            )
+        for cpu, spool in self._spools.items():
+            pipe = root / f"per_cpu/cpu{cpu}/trace_pipe"
+            source = self._open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            self._pipes.append((source, self._open(spool, os.O_WRONLY | os.O_CREAT | os.O_EXCL)))
         self._settings.change({disk / "trace/enable": "1" for disk in self._disks})
 
     def drain(self) -> int:
         """Move what the kernel's buffers hold to the spool files; return the bytes moved."""
-        moved = sum(_move(pipe, spool) for pipe, spool in self._pipes.values())
+        moved = sum(_move(pipe, spool) for pipe, spool in self._pipes)
         if time.monotonic() >= self._names_due_s:
             self._names.update(saved_names(self._tracefs))
             self._names_due_s = time.monotonic() + NAME_INTERVAL_S
@@ -93,7 +89,7 @@ class BlkTracer:
         self._names.update(saved_names(self._tracefs))
         lost = {name: now - self._lost_before[name] for name, now in self._losses().items()}
         return Recording(
-            spools={cpu: self._spool / f"cpu{cpu}" for cpu in self._cpus},
+            spools=self._spools,
             processes=self._names,
             overrun=lost["overrun"] + lost["commit overrun"],
             dropped=lost["dropped events"],
@@ -110,7 +106,7 @@ class BlkTracer:
         return number
 
     def _losses(self) -> dict[str, int]:
-        counters = [buffer_counters(self._tracefs, cpu) for cpu in self._cpus]
+        counters = [buffer_counters(self._tracefs, cpu) for cpu in self._spools]
         return {name: sum(one[name] for one in counters) for name in _LOSSES}
 
 

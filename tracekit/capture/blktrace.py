@@ -46,8 +46,7 @@ class Blktrace(ProgramSource):
         self, disks: Sequence[Path], spool: Path, *, settings: Settings, buffer_kib: int
     ) -> None:
         """Prepare to trace `disks`, folders in /sys/block, into files in the folder `spool`."""
-        self._log = spool / "relay.log"
-        program = Program("blktrace", self._log, remedy=REMEDY, noise=NO_REASON)
+        program = Program("blktrace", spool / "relay.log", remedy=REMEDY, noise=NO_REASON)
         super().__init__(program, spool / "relay")
         self._disks, self._settings, self._buffer_kib = disks, settings, buffer_kib
 
@@ -96,7 +95,7 @@ class Blktrace(ProgramSource):
             what = f"blktrace left no whole trace (status {running.returncode})"
             raise self._program.failure(what)
         dropped = {name: max(lost, totals[name]) for name, lost in dropped.items()}
-        return Relayed(self._data, self._log, dropped, threads)
+        return Relayed(self._data, self._program.log, dropped, threads)
 
     def _written_bytes(self) -> int:
         # Files are as large as the buffers until the end; what is in them shows in their blocks.

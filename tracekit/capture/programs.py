@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -61,7 +62,7 @@ class Program:
 
     def __init__(self, name: str, log: Path, *, remedy: str, noise: str = "") -> None:
         """Prepare to run `name`; a line of its log that matches `noise` gives no reason."""
-        self._name, self._log, self._remedy, self._noise = name, log, remedy, noise
+        self._name, self.log, self._remedy, self._noise = name, log, remedy, noise
         self._running: subprocess.Popen[bytes] | None = None
 
     def launch(
@@ -72,7 +73,7 @@ class Program:
         variables: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
         """Start it, with pipes as its input and output or else without an input."""
-        with self._log.open("wb") as log:
+        with self.log.open("wb") as log:
             self._running = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
@@ -86,13 +87,12 @@ class Program:
     def start(self, command: Sequence[str], *, variables: Mapping[str, str] | None = None) -> None:
         """Start it and wait until it answers a line; raise TracekitError when it ends instead."""
         running = self.launch(command, pipes=True, variables=variables)
-        question = pipe_of(running.stdin)
-        try:
+        has_begun = False
+        with suppress(BrokenPipeError):
+            question = pipe_of(running.stdin)
             question.write(b"\n")
             question.flush()
             has_begun = bool(pipe_of(running.stdout).readline())
-        except BrokenPipeError:
-            has_begun = False
         if not has_begun:
             raise self.failure(f"{self._name} did not begin")
 
@@ -129,11 +129,11 @@ class Program:
 
     def messages(self) -> str:
         """Return what it said of itself so far."""
-        return self._log.read_text(errors="replace") if self._log.exists() else ""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def failure(self, what: str) -> TracekitError:
         """Return the error that says what went wrong, with the program's own first words."""
-        folder = self._log.parent
+        folder = self.log.parent
         if os.statvfs(folder).f_bavail == 0:
             return TracekitError(
                 f"{what}: no space is left on the file system of {folder.parent}",
@@ -282,8 +282,9 @@ class Perf(ProgramSource):
     def __init__(self, disks: Sequence[Path], spool: Path, *, buffer_kib: int) -> None:
         """Prepare to record `disks`, folders in /sys/block, into files in the folder `spool`."""
         self._filter = " || ".join(f"dev == {number}" for number in disk_numbers(disks))
-        self._log, self._buffer_kib = spool / "perf.log", buffer_kib
-        super().__init__(Program("perf record", self._log, remedy=PERF_REMEDY), spool / "perf.data")
+        self._buffer_kib = buffer_kib
+        program = Program("perf record", spool / "perf.log", remedy=PERF_REMEDY)
+        super().__init__(program, spool / "perf.data")
 
     def start(self) -> None:
         """Begin to record; raise TracekitError when perf does not."""
@@ -295,7 +296,7 @@ class Perf(ProgramSource):
     def stop(self) -> Script:
         """Stop recording; perf writes the rest. Raise TracekitError when it fails."""
         self._program.stop()
-        return Script(self._data, self._log)
+        return Script(self._data, self._program.log)
 
 
 class Script(TextRecording):
@@ -358,9 +359,9 @@ class Bpftrace(ProgramSource):
     def __init__(self, disks: Sequence[Path], spool: Path, *, buffer_kib: int) -> None:
         """Prepare to record `disks`, folders in /sys/block, into files in the folder `spool`."""
         self._numbers = disk_numbers(disks)
-        self._buffer_kib = buffer_kib
-        self._log, self._script = spool / "bpftrace.log", spool / "bpftrace.bt"
-        program = Program("bpftrace", self._log, remedy=BPFTRACE_REMEDY, noise=NOISE)
+        self._buffer_kib, self._script = buffer_kib, spool / "bpftrace.bt"
+        log = spool / "bpftrace.log"
+        program = Program("bpftrace", log, remedy=BPFTRACE_REMEDY, noise=NOISE)
         super().__init__(program, spool / "bpftrace.text")
 
     def start(self) -> None:
@@ -377,7 +378,7 @@ class Bpftrace(ProgramSource):
         missed = missed_runs(Path(f"/proc/{self._program.check().pid}/fdinfo"))
         self._program.stop()
         self._script.unlink()
-        return Lines(self._data, self._log, missed)
+        return Lines(self._data, self._program.log, missed)
 
 
 def script(numbers: list[int], events: list[str]) -> str:

@@ -9,7 +9,6 @@ import shutil
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -42,9 +41,8 @@ _NOTIFY_PROCESS = _NOTIFY
 _NOTIFY_TIMESTAMP = _NOTIFY | 1
 
 
-def magic_of(header: np.dtype[np.void]) -> bytes:
-    """Return the first bytes of records with this header."""
-    return struct.pack("=I", MAGIC + (header == HEADER_8))
+MAGICS = {HEADER_7: struct.pack("=I", MAGIC), HEADER_8: struct.pack("=I", MAGIC + 1)}
+"""The first bytes of a record, by its header."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Survey:
 def read_blocks(spool: Path) -> Iterator[Block]:
     """Yield the whole records of a spool in blocks of bounded size."""
     with spool.open("rb") as file:
-        header = HEADER_8 if file.read(_MAGIC_BYTES) == magic_of(HEADER_8) else HEADER_7
+        header = HEADER_8 if file.read(_MAGIC_BYTES) == MAGICS[HEADER_8] else HEADER_7
         file.seek(0)
         data = bytearray()
         lost = foreign = 0
@@ -107,7 +105,7 @@ def _walk(data: bytearray, header: np.dtype[np.void]) -> tuple[list[int], int]:
     """Return where whole records start, from offset 0, and where the last of them ends."""
     starts = []
     at, size = 0, len(data)
-    magic, length_at = magic_of(header), _PDU_LENGTH_AT[header]
+    magic, length_at = MAGICS[header], _PDU_LENGTH_AT[header]
     while at + header.itemsize <= size and data[at : at + _MAGIC_BYTES] == magic:
         end = at + header.itemsize + _PDU_LENGTH.unpack_from(data, at + length_at)[0]
         if end > size:
@@ -119,7 +117,7 @@ def _walk(data: bytearray, header: np.dtype[np.void]) -> tuple[list[int], int]:
 
 def _pass_over(data: bytearray, header: np.dtype[np.void]) -> tuple[int, int]:
     """Return how many leading bytes are no record, and how many records they say were lost."""
-    magic = magic_of(header)
+    magic = MAGICS[header]
     if len(data) < header.itemsize or data.startswith(magic):
         return 0, 0
     line = _LOST.match(data)
@@ -259,19 +257,14 @@ class CaptureFolder:
         """Return the name that a file has when it is packed."""
         return f"{name}{SUFFIXES[self.compress]}"
 
-    @contextmanager
-    def writer(self, name: str) -> Iterator[BinaryIO]:
-        """Yield the new file `name` without the suffix, which packs what is written."""
+    def writer(self, name: str) -> BinaryIO:
+        """Return the new file `name` without the suffix, which packs what is written."""
         path = self.path / self.packed(name)
         if self.compress == "xz":
-            with lzma.open(path, "wb", preset=6) as target:
-                yield cast(BinaryIO, target)
-        elif self.compress == "zstd":
-            with pa.CompressedOutputStream(str(path), "zstd") as target:
-                yield target
-        else:
-            with path.open("wb") as plain:
-                yield plain
+            return cast(BinaryIO, lzma.open(path, "wb", preset=6))
+        if self.compress == "zstd":
+            return cast(BinaryIO, pa.CompressedOutputStream(str(path), "zstd"))
+        return path.open("wb")
 
     def finish(
         self, found: CaptureFiles, *, processes: Mapping[int, str] | None = None, **more: Any

@@ -245,8 +245,7 @@ def _source(
         return programs.Bpftrace(disks, spool, buffer_kib=size)
     if name == blktrace.Blktrace.name:
         return blktrace.Blktrace(disks, spool, settings=settings, buffer_kib=size)
-    tracefs = tracefs_folder()
-    return blk_tracer.BlkTracer(disks, spool, settings=settings, tracefs=tracefs, buffer_kib=size)
+    return blk_tracer.BlkTracer(disks, spool, settings=settings, buffer_kib=size)
 
 
 def _overhead(ran: Ran | None, untraced_s: float | None) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -24,28 +24,86 @@ from tracekit.readers.text import (
 )
 from tracekit.readers.units import Columns, ImportOptions, Units
 
-ALIBABA = TextFormat(
-    "alibaba",
-    column_kinds("device:word op offset length time"),
-    Units("us", "bytes", "bytes", is_wall=True),
-    READ_OR_WRITE,
+
+def _text(
+    name: str,
+    columns: str,
+    units: str,
+    operations: Mapping[str, str] = READ_OR_WRITE,
+    **more: Any,
+) -> TextFormat:
+    """Return a format by the texts of its columns and units."""
+    return TextFormat(name, column_kinds(columns), Units.of(units), operations, **more)
+
+
+ALIBABA = _text("alibaba", "device:word op offset length time", "us bytes bytes wall")
+MSR = _text(
+    "msr",
+    "time device:word volume:word op offset length response:decimal?",
+    "filetime bytes bytes filetime wall",
+)
+SPC = _text(
+    "spc",
+    "device:digits offset length op time:decimal",
+    "s sectors bytes",
+    may_have_more=True,
+    required=r'^\s*"?[0-9]{1,8}\b',  # a longer number is a time, as in Tencent's traces
+)
+SYSTOR = _text(
+    "systor", "time:decimal response:decimal? op device:word offset length", "s bytes bytes s wall"
+)
+TENCENT = _text(
+    "tencent",
+    "time offset length op device:digits",
+    "s sectors sectors wall",
+    {"0": "read", "1": "write", **READ_OR_WRITE},
+    required=r'^\s*"?[0-9]{9,}\b|^[^A-Za-z]*$',  # with letters, SPC's places have fewer digits
 )
 
-ARC = TextFormat(
-    "arc",
-    column_kinds(r"offset length _zero:[0-9]+ _number:[0-9]+\s*"),
-    Units("us", "pages", "pages"),
-    {},
+ARC = _text(
+    "arc", r"offset length _zero:[0-9]+ _number:[0-9]+\s*", "us pages pages", {}, delimiter=" "
+)
+FIU = _text(
+    "fiu",
+    "time pid process:name offset length op device:digits volume:digits",
+    "ns sectors sectors",
+    delimiter=" ",
+    may_have_more=True,
+)
+MQSIM = _text(
+    "mqsim",
+    "time device:digits offset length op",
+    "ns sectors sectors",
+    {"0": "write", "1": "read", "2": "zone", **READ_OR_WRITE},
     delimiter=" ",
 )
+HEX_DIGITS = 16
+DISKSIM_FLAGS = {
+    word: "read" if flags & 1 else "write"
+    for flags in range(HEX_DIGITS * HEX_DIGITS)
+    for word in (f"{flags:x}", f"0x{flags:x}", f"{flags:08x}"[: 8 if flags < HEX_DIGITS else 2])
+} | {f"0x{flags:08x}": "read" if flags & 1 else "write" for flags in range(HEX_DIGITS)}
+"""Also with leading zeros, as %08x writes them."""
+DISKSIM = _text(
+    "disksim",
+    "time:decimal device:digits offset length op",
+    "ms sectors sectors",
+    {**DISKSIM_FLAGS, **READ_OR_WRITE},
+    delimiter=" ",
+    required=rf"^{text.POINT}",  # MQSim's times are whole numbers
+)
 
-KINDS = {
-    **dict.fromkeys(("d", "de"), "discard"),
-    "r": "read",
-    "w": "write",
-    "f": "flush",
-    "n": "other",
-}
+LETTERS = {word: OPERATIONS[word] for word in ("r", "w", "d", "ra", "ff", "n", *text.RWBS)}
+"""The kernel's, which are copied from blktrace."""
+BLKREPLAY = _text(
+    "blkreplay",
+    r"time:decimal offset length op _delay:[^;\n]* _duration:[^;\n]*",
+    "s sectors sectors",
+    LETTERS,
+    delimiter=";",
+)
+
+KINDS = {"d": "discard", "de": "discard", "r": "read", "w": "write", "f": "flush", "n": "other"}
 BIOSNOOP_FLAGS = ["".join(flags) for flags in product(("", "f"), ("", "a"), ("", "s"), ("", "m"))]
 BIOSNOOP_OPERATIONS = {
     before + kind + flags: "readahead" if kind == "r" and "a" in flags else name
@@ -83,7 +141,7 @@ BIOSNOOP = Biosnoop(
         "time:point process:word pid device:word op offset:int? length queue:decimal?"
         " response:decimal"
     ),
-    Units("s", "sectors", "bytes", response="ms"),
+    Units.of("s sectors bytes ms"),
     BIOSNOOP_OPERATIONS,
     delimiter=text.SEPARATOR,
     passed=r"^(?:\s*TIME\(s\)|\^C|Tracing )",
@@ -94,92 +152,8 @@ BIOSNOOP = Biosnoop(
     r"\s+(?P<response>[0-9]{1,9}\.[0-9]{1,9})\s*$",
 )
 
-LETTERS = {word: OPERATIONS[word] for word in ("r", "w", "d", "ra", "ff", "n", *text.RWBS)}
-"""The kernel's, which are copied from blktrace."""
-
-BLKREPLAY = TextFormat(
-    "blkreplay",
-    column_kinds(r"time:decimal offset length op _delay:[^;\n]* _duration:[^;\n]*"),
-    Units("s", "sectors", "sectors"),
-    LETTERS,
-    delimiter=";",
-)
-
-
-HEX_DIGITS = 16
-DISKSIM_FLAGS = {
-    word: "read" if flags & 1 else "write"
-    for flags in range(HEX_DIGITS * HEX_DIGITS)
-    for word in (f"{flags:x}", f"0x{flags:x}", f"{flags:08x}"[: 8 if flags < HEX_DIGITS else 2])
-} | {f"0x{flags:08x}": "read" if flags & 1 else "write" for flags in range(HEX_DIGITS)}
-"""Also with leading zeros, as %08x writes them."""
-
-DISKSIM = TextFormat(
-    "disksim",
-    column_kinds("time:decimal device:digits offset length op"),
-    Units("ms", "sectors", "sectors"),
-    {**DISKSIM_FLAGS, **READ_OR_WRITE},
-    delimiter=" ",
-    required=rf"^{text.POINT}",  # MQSim's times are whole numbers
-)
-
-FIU = TextFormat(
-    "fiu",
-    column_kinds("time pid process:name offset length op device:digits volume:digits"),
-    Units("ns", "sectors", "sectors"),
-    READ_OR_WRITE,
-    delimiter=" ",
-    may_have_more=True,
-)
-
-MQSIM = TextFormat(
-    "mqsim",
-    column_kinds("time device:digits offset length op"),
-    Units("ns", "sectors", "sectors"),
-    {"0": "write", "1": "read", "2": "zone", **READ_OR_WRITE},
-    delimiter=" ",
-)
-
-MSR = TextFormat(
-    "msr",
-    column_kinds("time device:word volume:word op offset length response:decimal?"),
-    Units("filetime", "bytes", "bytes", is_wall=True, response="filetime"),
-    READ_OR_WRITE,
-)
-
-SPC = TextFormat(
-    "spc",
-    column_kinds("device:digits offset length op time:decimal"),
-    Units("s", "sectors", "bytes"),
-    READ_OR_WRITE,
-    may_have_more=True,
-    required=r'^\s*"?[0-9]{1,8}\b',  # a longer number is a time, as in Tencent's traces
-)
-
-SYSTOR = TextFormat(
-    "systor",
-    column_kinds("time:decimal response:decimal? op device:word offset length"),
-    Units("s", "bytes", "bytes", is_wall=True, response="s"),
-    READ_OR_WRITE,
-)
-
-TENCENT = TextFormat(
-    "tencent",
-    column_kinds("time offset length op device:digits"),
-    Units("s", "sectors", "sectors", is_wall=True),
-    {"0": "read", "1": "write", **READ_OR_WRITE},
-    required=r'^\s*"?[0-9]{9,}\b|^[^A-Za-z]*$',  # with letters, SPC's places have fewer digits
-)
-
-
-FIO_ACTIONS = {
-    "read": "read",
-    "write": "write",
-    "sync": "flush",
-    "datasync": "flush",
-    "sync_file_range": "flush",
-    "trim": "discard",
-}
+FIO_ACTIONS = {"read": "read", "write": "write", "trim": "discard"}
+FIO_ACTIONS |= dict.fromkeys(("sync", "datasync", "sync_file_range"), "flush")
 WAIT = "wait"
 FEWEST_WAITS = 3
 

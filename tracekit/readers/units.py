@@ -50,6 +50,13 @@ class Units:
     settled_time: str | None = None
     """Unit of time that the format's own reader takes, where traces are often read in another."""
 
+    @classmethod
+    def of(cls, text: str) -> Units:
+        """Return the units that a text names: of time, places, lengths, maybe responses; `wall`."""
+        time, offset, length, *more = text.split()
+        response = next((word for word in more if word != "wall"), None)
+        return cls(time, offset, length, is_wall="wall" in more, response=response)
+
     def overridden(self, given: Iterable[str]) -> Units:
         """Return the units with the user's WHAT=UNIT; raise UsageError for unknown ones."""
         units = self

@@ -66,7 +66,7 @@ class FioExport(ExportFormat):
                 if len(rows):
                     outcome.rounds(rows, NS_PER_US)
                     last_us = int(rows.time_ns[-1]) // NS_PER_US
-                    writing.write_log_lines(out, _log_lines(rows, names), delimiter=" ")
+                    writing.write_lines(out, _log_lines(rows, names), delimiter=" ")
             out.write("".join(f"{last_us} {name} close\n" for name in names).encode())
         sizes = [-(-end // BLOCK_BYTES) * BLOCK_BYTES or BLOCK_BYTES for end in survey.end_bytes]
         made = [f"truncate -s {size} {name}" for size, name in zip(sizes, names, strict=True)]
