@@ -6,7 +6,7 @@ Arrow's own conversions import pandas first, which takes longer than a stage on 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -140,6 +140,18 @@ def texts_of(words: Sequence[str]) -> pa.Array:
     np.cumsum([len(one) for one in data], out=ends[1:])
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))]
     return pa.Array.from_buffers(pa.large_string(), len(data), buffers).cast(pa.string())
+
+
+def count_rejected(
+    reasons: Mapping[str, NDArray[np.bool_]], counts: MutableMapping[str, int]
+) -> NDArray[np.bool_]:
+    """Return the rows to which no reason applies; count the others by the first that does."""
+    is_kept = np.ones_like(next(iter(reasons.values())))
+    for reason, applies in reasons.items():
+        if count := int((applies & is_kept).sum()):
+            counts[reason] = counts.get(reason, 0) + count
+        is_kept &= ~applies
+    return is_kept
 
 
 UNKNOWN = -1

@@ -11,30 +11,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tracekit.arrow import Integers, codes, count_rejected, flags, numbers
 from tracekit.errors import InputError
-from tracekit.plans.file_plan import (
-    APPEND,
-    AT_POSITION,
-    CODES,
-    DIRECT,
-    EXCLUSIVE,
-    MAX_TRANSFER_BYTES,
-    NONE,
-    SYNC,
-    TRUNCATE,
-    UNTIMED,
-    FilePlanWriter,
-    FileTable,
-    Setting,
-    new_records,
-)
+from tracekit.plans import file_plan
+from tracekit.plans.file_plan import CODES, NONE, UNTIMED, FileTable
 from tracekit.store import TraceFolder
 from tracekit.tables import FILE_OPERATION_NAMES
 
-Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
@@ -46,11 +31,6 @@ class Uses:
     thing: Integers
     is_change: Flags
 
-    def sorted(self) -> Uses:
-        """Return the uses thing by thing, each in order of the rows."""
-        order = np.lexsort((self.row, self.thing))
-        return Uses(self.row[order], self.thing[order], self.is_change[order])
-
 
 def waits(
     uses: Uses, lane: Integers, *, start_ns: Integers, end_ns: Integers
@@ -60,11 +40,24 @@ def waits(
     `lane`, `start_ns` and `end_ns` are of each row, in order of start. A pair is left out when
     the second had not ended when the first began.
     """
-    uses = uses.sorted()
+    order = np.lexsort((uses.row, uses.thing))
+    uses = Uses(uses.row[order], uses.thing[order], uses.is_change[order])
     pairs = np.concatenate([_behind_changes(uses), _before_changes(uses, lane)])
     first, second = pairs[:, 0], pairs[:, 1]
     is_needed = (lane[first] != lane[second]) & (end_ns[second] <= start_ns[first])
-    return _latest(first[is_needed], second[is_needed], lane)
+    # Of each lane that a row waits for, the last counts.
+    first, second = first[is_needed], second[is_needed]
+    order = np.lexsort((second, lane[second], first))
+    first, second = first[order], second[order]
+    is_last = _ends(first, lane[second])
+    return first[is_last], second[is_last]
+
+
+def _ends(*keys: npt.NDArray[Any]) -> Flags:
+    """Return whether each entry is the last of a run of entries with the same keys."""
+    is_last = np.ones(len(keys[0]), bool)
+    is_last[:-1] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    return is_last
 
 
 def _behind_changes(uses: Uses) -> Integers:
@@ -87,17 +80,10 @@ def _before_changes(uses: Uses, lane: Integers) -> Integers:
     epoch = np.cumsum(uses.is_change)
     own_lane = lane[uses.row]
     order = np.lexsort((uses.row, own_lane, epoch, uses.thing))
-    things, epochs, lanes = uses.thing[order], epoch[order], own_lane[order]
-    is_last = np.ones(len(order), bool)
-    is_last[:-1] = (
-        (things[1:] != things[:-1]) | (epochs[1:] != epochs[:-1]) | (lanes[1:] != lanes[:-1])
-    )
-    last = order[is_last]
+    last = order[_ends(uses.thing[order], epoch[order], own_lane[order])]
     # The change that ends an epoch is the first one behind it, if it is of the same thing.
-    following = epoch[last]
-    has_next = following < len(starts)
-    last, following = last[has_next], following[has_next]
-    change = starts[following]
+    last = last[epoch[last] < len(starts)]
+    change = starts[epoch[last]]
     same = uses.thing[change] == uses.thing[last]
     return np.stack([uses.row[change[same]], uses.row[last[same]]], axis=1)
 
@@ -143,10 +129,6 @@ class Tree:
     table: FileTable = field(default_factory=FileTable)
     number_of: dict[int, int] = field(default_factory=dict)
     """By file_id of the trace."""
-    reasons: dict[int, str] = field(default_factory=dict)
-    """Why a file_id has no number."""
-    folders: list[int] = field(default_factory=list)
-    """Number of the folder of each number, -1 for the directory of the run."""
     plain_files: set[int] = field(default_factory=set)
     """Numbers of what is no folder."""
     absent: set[str] = field(default_factory=set)
@@ -155,10 +137,10 @@ class Tree:
     present_bytes: int = 0
     unknown_sizes: int = 0
 
-    def parents(self, numbers: Integers) -> Integers:
+    def parents(self, files: Integers) -> Integers:
         """Return the numbers of the folders that hold these, -1 where there is none."""
-        folders = np.array([*self.folders, -1], np.int64)
-        return folders[np.where(numbers < 0, len(folders) - 1, numbers)]
+        folders = np.array([*(parent for _, parent, _, _ in self.table.rows()), NONE], np.int64)
+        return np.where(folders == NONE, -1, folders)[files]
 
 
 def build_tree(folder: TraceFolder) -> Tree:
@@ -168,10 +150,7 @@ def build_tree(folder: TraceFolder) -> Tree:
     tree = Tree()
     folders = _folders(rows)
     for row in rows:
-        reason = _reason(tree, row)
-        if reason:
-            tree.reasons[row["file_id"]] = reason
-        else:
+        if row["kind"] != "other" and row["path"] != "/" and not _is_below_file(tree, row["path"]):
             _add(tree, row, is_folder=row["kind"] == "directory" or row["path"] in folders)
     return tree
 
@@ -189,63 +168,42 @@ def _folders(rows: list[dict[str, Any]]) -> set[str]:
     return found
 
 
-def _reason(tree: Tree, row: dict[str, Any]) -> str | None:
-    """Return why a path cannot be in a plan, or None."""
-    if row["kind"] == "other":
-        return "no plain file"
-    if row["path"] == "/":
-        return "the root of all"
-    head = row["path"].rpartition("/")[0]
-    while head:
-        number = tree.table.number(head[1:])
+def _is_below_file(tree: Tree, path: str) -> bool:
+    """Say whether the nearest folder of a path that is in the plan is no folder."""
+    while path := path.rpartition("/")[0]:
+        number = tree.table.number(path[1:])
         if number is not None:
-            return "below a file" if number in tree.plain_files else None
-        head = head.rpartition("/")[0]
-    return None
+            return number in tree.plain_files
+    return False
 
 
 def _add(tree: Tree, row: dict[str, Any], *, is_folder: bool) -> None:
     size_bytes = 0 if is_folder else row["size_bytes"] or 0
     path = row["path"][1:]
-    _add_folders(tree, path)
+    # Folders that no operation names are there if their own folder is.
+    for at, letter in enumerate(path):
+        if letter == "/" and tree.table.number(path[:at]) is None:
+            _add_path(tree, path[:at], kind="directory")
+    number = tree.table.number(path)
     # Nothing was there in a folder that was not, whatever a name that is a link seemed to say.
     is_there = row["evidence"] != "absent" and path.rpartition("/")[0] not in tree.absent
-    number = tree.table.number(path)
     if number is None:
         kind = "directory" if is_folder else "file"
-        number = tree.table.add(path, kind=kind, size_bytes=size_bytes, there=is_there)
-        tree.absent.update(() if is_there else (path,))
+        number = _add_path(tree, path, kind=kind, size_bytes=size_bytes, there=is_there)
+    tree.number_of[row["file_id"]] = number
     if not is_folder:
         tree.plain_files.add(number)
-    tree.number_of[row["file_id"]] = number
-    _note_folders(tree, path)
-    if is_there and not is_folder:
-        tree.present_files += 1
-        tree.present_bytes += size_bytes
-        tree.unknown_sizes += row["size_bytes"] is None
+        tree.present_files += is_there
+        tree.present_bytes += size_bytes * is_there
+        tree.unknown_sizes += is_there and row["size_bytes"] is None
 
 
-def _add_folders(tree: Tree, path: str) -> None:
-    """Add the folders of a path that no operation names: they are there if their own folder is."""
-    parts = path.split("/")[:-1]
-    for count in range(1, len(parts) + 1):
-        folder = "/".join(parts[:count])
-        if tree.table.number(folder) is None:
-            is_there = folder.rpartition("/")[0] not in tree.absent
-            tree.table.add(folder, kind="directory", there=is_there)
-            tree.absent.update(() if is_there else (folder,))
-
-
-def _note_folders(tree: Tree, path: str) -> None:
-    """Note the folder of a path that was added, and of those that were added with it."""
-    while len(tree.folders) < len(tree.table):
-        tree.folders.append(-1)
-    while path:
-        head = path.rpartition("/")[0]
-        number, folder = tree.table.number(path), tree.table.number(head)
-        if number is not None and folder is not None:
-            tree.folders[number] = folder
-        path = head
+def _add_path(tree: Tree, path: str, *, kind: str, size_bytes: int = 0, there: bool = True) -> int:
+    """Add a path, which is there unless its folder is not; return its number."""
+    is_there = there and path.rpartition("/")[0] not in tree.absent
+    if not is_there:
+        tree.absent.add(path)
+    return tree.table.add(path, kind=kind, size_bytes=size_bytes, there=is_there)
 
 
 BATCH_ROWS = 1 << 17
@@ -262,12 +220,14 @@ ROWS = np.dtype(
 )
 Rows = npt.NDArray[np.void]
 FLAGS = {
-    "is_direct": DIRECT,
-    "is_sync": SYNC,
-    "is_append": APPEND,
-    "is_exclusive": EXCLUSIVE,
-    "is_truncate": TRUNCATE,
+    "is_direct": file_plan.DIRECT,
+    "is_sync": file_plan.SYNC,
+    "is_append": file_plan.APPEND,
+    "is_exclusive": file_plan.EXCLUSIVE,
+    "is_truncate": file_plan.TRUNCATE,
 }
+HANDLE_FLAGS = file_plan.DIRECT | file_plan.SYNC | file_plan.APPEND
+OPEN_FLAGS = HANDLE_FLAGS | file_plan.TRUNCATE | UNTIMED
 UNSEEN = ("mmap", "munmap", "msync")
 """What is touched in a mapping is not in the trace."""
 REPEATABLE_ERRORS = (0, errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY)
@@ -300,52 +260,37 @@ def _chosen(batch: Any, tree: Tree, skipped: dict[str, int]) -> Rows:
     for name in ("operation_id", "start_ns", "pid", "tid", "error"):
         rows[name] = batch.column(name).to_numpy()
     for name, source in (("end_ns", "end_ns"), ("handle", "handle"), ("offset", "offset_bytes")):
-        rows[name] = _filled(batch.column(source))
-    length, done = _filled(batch.column("length_bytes")), _filled(batch.column("done_bytes"))
+        rows[name] = numbers(batch.column(source))
+    length, done = numbers(batch.column("length_bytes")), numbers(batch.column("done_bytes"))
     rows["length"] = np.where(length < 0, np.maximum(done, 0), length)
     rows["file"], bad_file = _numbers(batch.column("file_id"), tree)
     rows["other"], bad_other = _numbers(batch.column("other_file_id"), tree)
     for name, bit in FLAGS.items():
-        rows["flags"] |= np.where(batch.column(name).to_numpy(zero_copy_only=False), bit, 0)
+        rows["flags"] |= np.where(flags(batch.column(name)), bit, 0)
     closed_itself = (rows["operation"] == CODES["close"]) & (rows["end_ns"] < 0)
     rows["flags"] |= np.where(closed_itself, UNTIMED, 0)
-    reasons = [
-        ("mapped memory is not seen", np.isin(rows["operation"], [CODES[n] for n in UNSEEN])),
-        ("an error that another machine need not give", ~np.isin(rows["error"], REPEATABLE_ERRORS)),
-        ("no plain file", bad_file | bad_other),
-    ]
-    is_out = np.zeros(len(rows), bool)
-    for reason, applies in reasons:
-        count = int((applies & ~is_out).sum())
-        if count:
-            skipped[reason] = skipped.get(reason, 0) + count
-        is_out |= applies
-    return rows[~is_out]
+    reasons = {
+        "mapped memory is not seen": np.isin(rows["operation"], [CODES[n] for n in UNSEEN]),
+        "an error that another machine need not give": ~np.isin(rows["error"], REPEATABLE_ERRORS),
+        "no plain file": bad_file | bad_other,
+    }
+    return rows[count_rejected(reasons, skipped)]
 
 
-def _codes(column: Any) -> npt.NDArray[np.int64]:
+def _codes(column: Any) -> Integers:
     """Return the plan's codes of a dictionary column of operations."""
-    words = column.dictionary.to_pylist()
-    unknown = sorted(set(words) - set(FILE_OPERATION_NAMES))
+    unknown = sorted(set(column.dictionary.to_pylist()) - set(FILE_OPERATION_NAMES))
     if unknown:
         raise InputError(f"file_operations has the operation {unknown[0]!r}", hint="capture again")
-    codes = np.array([CODES[word] for word in words] or [0], np.int64)
-    found: npt.NDArray[np.int64] = codes[column.indices.to_numpy()]
-    return found
+    return codes(column, lambda word: CODES.get(word or "", 0))
 
 
-def _filled(column: Any) -> npt.NDArray[np.int64]:
-    """Return a column's numbers with -1 for nulls."""
-    found: npt.NDArray[np.int64] = pc.fill_null(column, -1).to_numpy()
-    return found
-
-
-def _numbers(column: Any, tree: Tree) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _numbers(column: Any, tree: Tree) -> tuple[Integers, Flags]:
     """Return the plan's numbers of files, and whether there is a file without one."""
-    ids = _filled(column)
+    ids = numbers(column)
     known, place = np.unique(ids, return_inverse=True)
-    numbers = np.array([tree.number_of.get(int(one), -1) for one in known], np.int64)[place]
-    return numbers, (ids >= 0) & (numbers < 0)
+    found = np.array([tree.number_of.get(int(one), -1) for one in known], np.int64)[place]
+    return found, (ids >= 0) & (found < 0)
 
 
 MOST_THREADS = 4096
@@ -407,7 +352,7 @@ def compile_files(folder: TraceFolder, plan: Path, *, limit: int | None = None) 
     counts = _write(plan, records, order, table=tree.table)
     counts["open"] = counts.get("open", 0) - adopted
     counts["stat"] = counts.get("stat", 0) - order.added
-    is_cut = np.isin(rows["operation"], TRANSFERS) & (rows["length"] > MAX_TRANSFER_BYTES)
+    is_cut = np.isin(rows["operation"], TRANSFERS) & (rows["length"] > file_plan.MAX_TRANSFER_BYTES)
     return FilePlanReport(
         operations={name: count for name, count in counts.items() if count},
         skipped=skipped,
@@ -428,11 +373,11 @@ def _write(
     """Write the plan; return its operations by name."""
     bounds = np.searchsorted(order.lane, np.arange(int(order.lane[-1]) + 2)).tolist()
     with plan.open("wb") as file:
-        writer = FilePlanWriter(file)
+        writer = file_plan.FilePlanWriter(file)
         for low, high in pairwise(bounds):
             writer.thread(int(order.pid[low]), int(order.tid[low]))
             writer.append(records[low:high])
-        return writer.finish(table, Setting())
+        return writer.finish(table, file_plan.Setting())
 
 
 def _with_opens(rows: Rows) -> tuple[Rows, int]:
@@ -454,7 +399,7 @@ def _with_opens(rows: Rows) -> tuple[Rows, int]:
     opens["end_ns"] = opens["start_ns"]
     opens["error"] = 0
     opens["other"], opens["length"] = -1, 0
-    opens["flags"] = (opens["flags"] & (DIRECT | SYNC | APPEND)) | UNTIMED
+    opens["flags"] = (opens["flags"] & HANDLE_FLAGS) | UNTIMED
     return np.insert(rows, missing, opens), len(opens)
 
 
@@ -467,7 +412,7 @@ def _uses(rows: Rows, tree: Tree) -> Uses:
     is_done = rows["error"] == 0
     ends_handle = is_open | (operation == CODES["close"])
     changes = np.isin(operation, [CODES[name] for name in CHANGES])
-    changes |= is_open & ((rows["flags"] & TRUNCATE) != 0)
+    changes |= is_open & ((rows["flags"] & file_plan.TRUNCATE) != 0)
     by_name = (~has_handle | is_open) & (rows["file"] >= 0)
     has_other = rows["other"] >= 0
     # Who opens a file sees what was written by those that had closed it.
@@ -538,21 +483,20 @@ def _records(
 
 def _encoded(rows: Rows, lane: Integers) -> npt.NDArray[np.void]:
     """Return the records of rows that stand in the order of the plan."""
-    records = new_records(len(rows))
+    records = file_plan.new_records(len(rows))
     operation = rows["operation"]
-    begin_ns = rows["start_ns"] - rows["start_ns"].min()
-    records["start_ns"] = begin_ns
+    begin_ns = rows["start_ns"].min()
+    records["start_ns"] = rows["start_ns"] - begin_ns
     # A lane begins when it began; a helper takes the think time of the record that it stands for.
-    before = np.zeros(len(rows), np.int64)
-    before[1:] = np.where(lane[1:] == lane[:-1], rows["end_ns"][:-1], rows["start_ns"].min())
-    before[:1] = rows["start_ns"].min()
+    before = np.full(len(rows), begin_ns)
+    before[1:] = np.where(lane[1:] == lane[:-1], rows["end_ns"][:-1], begin_ns)
     records["think_ns"] = np.maximum(rows["start_ns"] - before, 0)
     for name in ("file", "other", "handle"):
         records[name] = np.where(rows[name] < 0, NONE, rows[name])
     at_own = np.isin(operation, PLACED) & (rows["offset"] < 0)
     records["offset"] = np.where(rows["offset"] < 0, 0, rows["offset"]).astype(np.uint64)
-    records["offset"][at_own] = AT_POSITION
-    longest = np.where(np.isin(operation, TRANSFERS), MAX_TRANSFER_BYTES, NO_ID)
+    records["offset"][at_own] = file_plan.AT_POSITION
+    longest = np.where(np.isin(operation, TRANSFERS), file_plan.MAX_TRANSFER_BYTES, NO_ID)
     records["length"] = np.clip(rows["length"], 0, longest)
     records["operation_id"] = rows["operation_id"]
     records["expected_error"] = rows["error"]
@@ -560,10 +504,8 @@ def _encoded(rows: Rows, lane: Integers) -> npt.NDArray[np.void]:
     # An open that is to fail needs a handle nevertheless: one a lane.
     failing = is_open & (rows["handle"] < 0)
     records["handle"][failing] = rows["handle"].max() + 1 + lane[failing]
-    kept = np.where(is_open, DIRECT | SYNC | APPEND | EXCLUSIVE | TRUNCATE | UNTIMED, UNTIMED)
+    kept = np.where(is_open, OPEN_FLAGS, UNTIMED)
+    kept[operation == CODES["create"]] |= file_plan.EXCLUSIVE
     records["flags"] = rows["flags"] & kept
-    records["flags"] &= np.where(operation == CODES["open"], 0xFFFF ^ EXCLUSIVE, 0xFFFF).astype(
-        np.uint16
-    )
     records["operation"] = operation
     return records

@@ -9,22 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tracekit.arrow import Integers, count_rejected
 from tracekit.errors import InputError
 from tracekit.metadata import TraceInfo
 from tracekit.plans import block_plan
 from tracekit.plans.block_plan import AFTER_MAX
-from tracekit.replay.placed import Integers, Pieces, Placed, Steps, together
+from tracekit.replay.placed import Pieces, Placed, Steps, no_rows, together
 from tracekit.replay.routes import NVM, Routes, known_devices, parts_of
 from tracekit.replay.source import Rows, Source
 from tracekit.store import TraceFolder, beside
 from tracekit.tables import ROLES
 from tracekit.units import SECTOR_BYTES
-
-
-def _none() -> Integers:
-    return np.empty(0, np.int64)
 
 
 @dataclass
@@ -38,8 +34,8 @@ class Waits:
 
     count: int = 0
     without_completion: int = 0
-    complete_ns: Integers = field(default_factory=_none)
-    position: Integers = field(default_factory=_none)
+    complete_ns: Integers = field(default_factory=no_rows)
+    position: Integers = field(default_factory=no_rows)
 
     def add(self, rows: Rows) -> tuple[Integers, Integers]:
         """Return, for each row, how many rows before it that one stands (0: none) and the think ns.
@@ -67,11 +63,10 @@ class Waits:
 def _near(last: Integers, position: Integers, own: Integers) -> Integers:
     """Go back from a completion whose request stands too far before, to one that does not."""
     found = last.copy()
-    for row in (
-        np.flatnonzero((last >= 0) & (own - position[last] > AFTER_MAX)) if len(position) else ()
-    ):
-        while found[row] >= 0 and own[row] - position[found[row]] > AFTER_MAX:
-            found[row] -= 1
+    if len(position):
+        for row in np.flatnonzero((last >= 0) & (own - position[last] > AFTER_MAX)):
+            while found[row] >= 0 and own[row] - position[found[row]] > AFTER_MAX:
+                found[row] -= 1
     return found
 
 
@@ -127,8 +122,7 @@ class _Compiler:
 
     def add(self, rows: Rows) -> bool:
         """Append a batch; return whether more are wanted."""
-        operation = self._operations(rows)
-        rows, operation = self._drop(rows, operation)
+        rows, operation = self._replayable(rows)
         limit = self.options.limit
         if limit is not None:
             rows = rows[: limit - self.taken]
@@ -138,24 +132,20 @@ class _Compiler:
             self._append(rows, operation)
         return limit is None or self.taken < limit
 
-    def _operations(self, rows: Rows) -> npt.NDArray[np.int64]:
+    def _operations(self, rows: Rows) -> Integers:
         """Plan's operation of each row, -1 where it has none."""
-        names = self.source.operations
-        table = [
-            block_plan.OPERATIONS.index(n) if n in block_plan.OPERATIONS else -1 for n in names
-        ]
-        operation: npt.NDArray[np.int64] = np.array(table, np.int64)[rows["operation"]]
+        codes = {name: code for code, name in enumerate(block_plan.OPERATIONS)}
+        table = [codes.get(name, -1) for name in self.source.operations]
+        operation: Integers = np.array(table, np.int64)[rows["operation"]]
         is_empty = rows["length_bytes"] == 0
         is_flush = (rows["flags"] & block_plan.PREFLUSH) != 0
         operation[(operation == block_plan.WRITE) & is_empty & is_flush] = block_plan.FLUSH
         operation[(operation == block_plan.FLUSH) & ~is_empty] = block_plan.WRITE
         return operation
 
-    def _drop(
-        self, rows: Rows, operation: npt.NDArray[np.int64]
-    ) -> tuple[Rows, npt.NDArray[np.int64]]:
-        """Leave out, and count, what cannot be replayed."""
-        length = rows["length_bytes"]
+    def _replayable(self, rows: Rows) -> tuple[Rows, Integers]:
+        """Return the rows that can be replayed with their operations; count the others."""
+        operation, length = self._operations(rows), rows["length_bytes"]
         moves_data = (operation == block_plan.READ) | (operation == block_plan.WRITE)
         is_placed = operation != block_plan.FLUSH
         sector = rows["sector"]
@@ -168,22 +158,17 @@ class _Compiler:
             "too_long": ~is_outside
             & np.where(moves_data, length > block_plan.MAX_TRANSFER_BYTES, length >= 1 << 41),
         }
-        is_kept = np.ones(len(rows), bool)
-        for reason, mask in reasons.items():
-            count = int((mask & is_kept).sum())
-            if count:
-                self.skipped[reason] = self.skipped.get(reason, 0) + count
-                is_kept &= ~mask
-        return (rows, operation) if is_kept.all() else (rows[is_kept], operation[is_kept])
+        is_kept = count_rejected(reasons, self.skipped)
+        return rows[is_kept], operation[is_kept]
 
-    def _append(self, rows: Rows, operation: npt.NDArray[np.int64]) -> None:
+    def _append(self, rows: Rows, operation: Integers) -> None:
         if self.first_ns is None:
             self.first_ns = int(rows["time_ns"][0])
-        length_bytes = np.where(operation == block_plan.FLUSH, 0, rows["length_bytes"])
+        is_placed = operation != block_plan.FLUSH
+        length_bytes, sector = rows["length_bytes"] * is_placed, rows["sector"] * is_placed
         sectors = -(-length_bytes // SECTOR_BYTES)
         self.rounded += int((sectors * SECTOR_BYTES != length_bytes).sum())
         after, think_ns = self.waits.add(rows)
-        sector = np.where(operation == block_plan.FLUSH, 0, rows["sector"])
         parts = self._place(rows, operation, sector, sector + sectors)
         row = parts.row
         records = np.zeros(len(row), block_plan.RECORD)
@@ -205,10 +190,10 @@ class _Compiler:
         placed = self.options.placed
         if placed is None:
             return whole
-        found = [
-            placed.split(d, role, pieces=whole.take(mask)) for d, role, mask in self._groups(rows)
-        ]
-        return together(found)
+        groups = self._groups(rows)
+        return together(
+            [placed.split(d, role, pieces=whole.take(mask)) for d, role, mask in groups]
+        )
 
     def _groups(self, rows: Rows) -> Iterator[tuple[str, str, Integers]]:
         """Yield device, role and positions of the rows that have them."""
@@ -226,11 +211,10 @@ class _Compiler:
             for is_nvm in np.unique(parts.is_nvm[group]):
                 mask = group[parts.is_nvm[group] == is_nvm]
                 sector, end = parts.sector[mask], parts.end[mask]
-                areas[mask] = (
-                    self.routes.number_on(NVM, sector=sector, end=end)
-                    if is_nvm
-                    else self.routes.number(device, role, sector=sector, end=end)
-                )
+                if is_nvm:
+                    areas[mask] = self.routes.number_on(NVM, sector=sector, end=end)
+                else:
+                    areas[mask] = self.routes.number(device, role, sector=sector, end=end)
         return areas
 
 

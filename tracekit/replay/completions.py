@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracekit import store, tables
 from tracekit._native.players import columns_of, read_results
+from tracekit.arrow import array_of, words_of
 from tracekit.errors import InputError
 from tracekit.replay.captured import NO_ID
-from tracekit.tables import FILE_COMPLETIONS, FILE_OPERATION_NAMES
+from tracekit.store import write_batches
+from tracekit.tables import COMPLETIONS, FILE_COMPLETIONS, FILE_OPERATION_NAMES
 
 MAGIC = b"TKDONE\r\n"
 CHUNK_RECORDS = 1 << 18
@@ -58,11 +59,19 @@ def write_completions(records: Path, table: Path, *, is_timed: bool) -> int:
 
     Without intended times, in a run as fast as possible, the column is null.
     """
-    return store.write_batches(
-        table,
-        (_batch(rows, is_timed=is_timed) for rows in read_records(records)),
-        schema=tables.COMPLETIONS,
-    )
+
+    def batch(rows: Any) -> pa.RecordBatch:
+        columns = {
+            field.name: array_of(rows[field.name].astype(field.type.to_pandas_dtype()))
+            for field in COMPLETIONS
+            if field.name != "status"
+        }
+        if not is_timed:
+            columns["intended_ns"] = pa.nulls(len(rows), pa.int64())
+        columns["status"] = words_of(rows["status"].astype(np.int32), STATUSES)
+        return pa.RecordBatch.from_pydict(columns, COMPLETIONS)
+
+    return write_batches(table, map(batch, read_records(records)), schema=COMPLETIONS)
 
 
 def read_records(records: Path) -> Iterator[Any]:
@@ -79,28 +88,12 @@ def read_records(records: Path) -> Iterator[Any]:
             yield np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
 
 
-def _batch(rows: Any, *, is_timed: bool) -> Any:
-    columns: dict[str, Any] = {
-        name: pa.array(rows[name].astype(np.int64))
-        for name in ("request_id", "intended_ns", "submit_ns", "complete_ns")
-    }
-    if not is_timed:
-        columns["intended_ns"] = pa.nulls(len(rows), pa.int64())
-    columns["error"] = pa.array(np.ascontiguousarray(rows["error"]))
-    columns["target"] = pa.array(rows["target"].astype(np.int32))
-    columns["status"] = pa.DictionaryArray.from_arrays(
-        pa.array(rows["status"].astype(np.int32)), pa.array(STATUSES)
-    )
-    return pa.record_batch([columns[name] for name in tables.COMPLETIONS.names], tables.COMPLETIONS)
-
-
 def write_file_completions(results: Path, table: Path) -> int:
     """Convert the program's file to the table FILE_COMPLETIONS and return the number of rows."""
-    return store.write_batches(table, _batches(results), schema=FILE_COMPLETIONS)
 
+    def batch(rows: Any) -> pa.RecordBatch:
+        columns = columns_of(rows[rows["operation_id"] < NO_ID], words=FILE_OPERATION_NAMES)
+        chosen = [columns[name] for name in FILE_COMPLETIONS.names]
+        return pa.RecordBatch.from_arrays(chosen, schema=FILE_COMPLETIONS)
 
-def _batches(results: Path) -> Iterator[pa.RecordBatch]:
-    for found in read_results(results):
-        made = columns_of(found[found["operation_id"] < NO_ID], words=FILE_OPERATION_NAMES)
-        columns = [made[name] for name in FILE_COMPLETIONS.names]
-        yield pa.RecordBatch.from_arrays(columns, schema=FILE_COMPLETIONS)
+    return write_batches(table, map(batch, read_results(results)), schema=FILE_COMPLETIONS)

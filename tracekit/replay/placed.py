@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.arrow import Integers
 from tracekit.errors import UsageError
 from tracekit.model.answer import choose_answer, read_recommendation
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, read_blocks
@@ -15,8 +16,6 @@ from tracekit.plans.block_plan import AFTER_MAX, FLUSH, PREFLUSH
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,8 @@ def together(parts: list[Pieces]) -> Pieces:
     return joined.take(np.argsort(joined.row, kind="stable"))
 
 
-def _none() -> Integers:
+def no_rows() -> Integers:
+    """Return an array of nothing, with which a stream of rows begins."""
     return np.empty(0, np.int64)
 
 
@@ -53,7 +53,7 @@ class Steps:
     """Turns what a request waited for, counted in requests, into records of the plan."""
 
     records: int = 0
-    ends: Integers = field(default_factory=_none)
+    ends: Integers = field(default_factory=no_rows)
     """The last record of each of the latest requests."""
 
     def add(
@@ -85,7 +85,7 @@ class _Moved:
     slot: int
 
 
-NOTHING = _Moved(np.empty(0, np.int64), 0)
+NOTHING = _Moved(no_rows(), 0)
 
 
 @dataclass

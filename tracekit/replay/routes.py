@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from tracekit.arrow import Integers
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Region, TraceInfo
 from tracekit.plans.block_plan import Extent, Tables
@@ -27,7 +27,7 @@ _PART = re.compile(r"(?P<device>[^@]+)(?:@(?P<first>\d{1,15})\+(?P<sectors>\d{1,
 
 @dataclass(frozen=True)
 class Part:
-    """What `label` names: a device, from a sector on to the one before `end_sector`, None: all."""
+    """What `label` names: a device, from a sector to the one before `end_sector`, None: all."""
 
     label: str
     device: str
@@ -90,8 +90,6 @@ NVM = "nvm"
 ALIGN_SECTORS = 2048
 EXTENTS_MAX = 1 << 16
 
-Integers = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class _Partitions:
@@ -123,6 +121,13 @@ class _Area:
     start_sector: int | None
     low_sector: int = 1 << 62
     high_sector: int = 0
+
+    @property
+    def start(self) -> int:
+        """The sector that lies first on the target."""
+        if self.start_sector is not None:
+            return self.start_sector
+        return self.low_sector // ALIGN_SECTORS * ALIGN_SECTORS if self.high_sector > 0 else 0
 
 
 @dataclass
@@ -195,21 +200,19 @@ class Routes:
 
     def tables(self, *, trace_sha256: bytes, level: str) -> Tables:
         """Lay the areas out, in order of device and address on each target."""
-        labels = sorted({area.label for area in self.areas}, key=_label_order)
-        self._check_roles(labels)
+        labels = sorted({area.label for area in self.areas}, key=lambda one: (one == DEFAULT, one))
+        self._check_labels(labels)
         next_sector = dict.fromkeys(labels, 0)
         needed = dict.fromkeys(labels, 0)
         extents: dict[int, Extent] = {}
-        for number in sorted(range(len(self.areas)), key=self._place):
+        places = [(area.device, area.start, number) for number, area in enumerate(self.areas)]
+        for device, start, number in sorted(places):
             area = self.areas[number]
-            start = self._start(area)
             sectors = max(area.high_sector - start, 0)
-            target_sector = next_sector[area.label]
-            extents[number] = Extent(
-                area.device, start, sectors, labels.index(area.label), target_sector
-            )
-            needed[area.label] = max(needed[area.label], (target_sector + sectors) * SECTOR_BYTES)
-            next_sector[area.label] = target_sector + _aligned_up(sectors)
+            at = next_sector[area.label]
+            extents[number] = Extent(device, start, sectors, labels.index(area.label), at)
+            needed[area.label] = max(needed[area.label], (at + sectors) * SECTOR_BYTES)
+            next_sector[area.label] = at + -(-sectors // ALIGN_SECTORS) * ALIGN_SECTORS
         return Tables(
             labels=tuple(labels),
             needed_bytes=tuple(needed[label] for label in labels),
@@ -218,18 +221,7 @@ class Routes:
             level=level,
         )
 
-    def _place(self, number: int) -> tuple[str, int]:
-        area = self.areas[number]
-        return area.device, self._start(area)
-
-    @staticmethod
-    def _start(area: _Area) -> int:
-        if area.start_sector is not None:
-            return area.start_sector
-        is_touched = area.high_sector > 0
-        return area.low_sector // ALIGN_SECTORS * ALIGN_SECTORS if is_touched else 0
-
-    def _check_roles(self, labels: list[str]) -> None:
+    def _check_labels(self, labels: list[str]) -> None:
         for role in self.own_roles:
             if role not in labels:
                 raise UsageError(
@@ -242,11 +234,3 @@ class Routes:
                     f"the trace has no requests on '{part.label}' for its target",
                     hint="leave that --target out",
                 )
-
-
-def _label_order(label: str) -> tuple[bool, str]:
-    return label == DEFAULT, label
-
-
-def _aligned_up(sectors: int) -> int:
-    return -(-sectors // ALIGN_SECTORS) * ALIGN_SECTORS

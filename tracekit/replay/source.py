@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tracekit.arrow import flag_bytes, ints, name_codes
 from tracekit.errors import InputError
 from tracekit.plans.block_plan import FLAG_BITS
 
@@ -37,7 +37,6 @@ ROWS = np.dtype(
     align=True,
 )
 Rows = npt.NDArray[np.void]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass
@@ -49,12 +48,9 @@ class Source:
     guessed_times: int = 0
     unissued: int = 0
     orphans: int = 0
-
-    def __post_init__(self) -> None:
-        """Start with no names."""
-        self.devices: list[str] = []
-        self.roles: list[str] = []
-        self.operations: list[str] = []
+    devices: list[str] = field(default_factory=list)
+    roles: list[str] = field(default_factory=list)
+    operations: list[str] = field(default_factory=list)
 
     def rows(self) -> Iterator[Rows]:
         """Yield rows in order of `time_ns`: of the queueing, or of the issue.
@@ -99,44 +95,33 @@ class Source:
         """The times to read: later ones only where the queue event of some request is missing."""
         position = table.schema_arrow.names.index("queue_ns")
         groups = range(table.metadata.num_row_groups)
-        statistics = [table.metadata.row_group(g).column(position).statistics for g in groups]
-        is_complete = all(
-            s is not None and s.has_null_count and not s.null_count for s in statistics
-        )
+        found = [table.metadata.row_group(g).column(position).statistics for g in groups]
+        is_complete = all(one and one.has_null_count and not one.null_count for one in found)
         return ["queue_ns"] if is_complete else list(TIMES)
 
     def _take(self, batch: Any, times: list[str]) -> tuple[Rows, int]:
-        rows = np.empty(batch.num_rows, ROWS)
-        known = [_filled(batch.column(name), NO_TIME) for name in times]
+        rows = np.zeros(batch.num_rows, ROWS)
+        known = [ints(batch.column(name), if_null=NO_TIME) for name in times]
+        rows["complete_ns"] = ints(batch.column("complete_ns"), if_null=NO_TIME)
+        for name in ("request_id", "sector", "length_bytes"):
+            rows[name] = ints(batch.column(name))
+        rows["device"] = name_codes(batch.column("device"), self.devices, grow=True)
+        rows["role"] = name_codes(batch.column("role"), self.roles, grow=True)
+        rows["operation"] = name_codes(batch.column("operation"), self.operations, grow=True)
+        for name, bit in FLAG_BITS.items():
+            rows["flags"] |= flag_bytes(batch.column(name)) * np.uint8(bit)
         if self.level == "issued":
             rows["time_ns"] = known[1]
-            rows["merged_into"] = _filled(batch.column("merged_into"), -1)
-        else:
-            rows["time_ns"] = self._first_known(known)
-            rows["merged_into"] = -1
-        rows["complete_ns"] = _filled(batch.column("complete_ns"), NO_TIME)
-        for name in ("request_id", "sector", "length_bytes"):
-            rows[name] = batch.column(name).to_numpy()
-        for name, names in (
-            ("device", self.devices),
-            ("role", self.roles),
-            ("operation", self.operations),
-        ):
-            rows[name] = _codes(batch.column(name), names)
-        rows["flags"] = _flags(batch)
-        if self.level == "issued":
+            rows["merged_into"] = ints(batch.column("merged_into"), if_null=-1)
             is_lost = (rows["time_ns"] == NO_TIME) & (rows["merged_into"] < 0)
             self.unissued += int(is_lost.sum())
-            rows = rows[~is_lost]
-        return rows, int(known[0].max())
-
-    def _first_known(self, known: list[Integers]) -> Integers:
-        time_ns = known[0].copy()
+            return rows[~is_lost], int(known[0].max())
+        time_ns = known[0]
         for later in known[1:]:
-            is_missing = time_ns == NO_TIME
-            time_ns[is_missing] = later[is_missing]
+            time_ns = np.where(time_ns == NO_TIME, later, time_ns)
+        rows["time_ns"], rows["merged_into"] = time_ns, -1
         self.guessed_times += int((known[0] == NO_TIME).sum())
-        return time_ns
+        return rows, int(known[0].max())
 
     def _merge(self, rows: Rows) -> Rows:
         """Add merged requests to the one that carried them, and drop them.
@@ -164,33 +149,7 @@ class Source:
         np.minimum.at(rows["sector"], target, rows["sector"][found])
         is_orphan = ~is_found & (into <= ids[-1])
         self.orphans += int(is_orphan.sum())
-        is_kept = np.ones(len(rows), bool)
-        is_kept[merged[is_found | is_orphan]] = False
-        kept: Rows = rows[is_kept]
-        return kept
-
-
-def _filled(column: Any, missing: int) -> Integers:
-    whole = pc.fill_null(column, missing) if column.null_count else column
-    return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _codes(column: Any, names: list[str]) -> Integers:
-    """Codes of a dictionary column in a list of names that grows as new ones come."""
-    known = {name: code for code, name in enumerate(names)}
-    for name in column.dictionary.to_pylist():
-        if name not in known:
-            known[name] = len(names)
-            names.append(name)
-    of_batch = np.array([known[name] for name in column.dictionary.to_pylist()], np.int64)
-    return np.asarray(of_batch[column.indices.to_numpy()], dtype=np.int64)
-
-
-def _flags(batch: Any) -> npt.NDArray[np.uint8]:
-    flags = np.zeros(batch.num_rows, np.uint8)
-    for name, bit in FLAG_BITS.items():
-        flags |= batch.column(name).to_numpy(zero_copy_only=False).astype(np.uint8) * np.uint8(bit)
-    return flags
+        return np.delete(rows, merged[is_found | is_orphan])
 
 
 def _sorted(rows: Rows, last_ns: int, path: Path) -> Rows:
