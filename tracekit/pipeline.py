@@ -25,9 +25,8 @@ from tracekit.readers.blktrace import ParseOptions, parse
 from tracekit.readers.files import default_output
 from tracekit.replay.completions import RECORD as COMPLETION
 from tracekit.replay.completions import ROW_BYTES
-from tracekit.replay.player import PlayerOptions
+from tracekit.replay.player import PlayerOptions, Schedule
 from tracekit.replay.run import ReplayOptions, repeats, replay
-from tracekit.replay.schedule import Schedule
 from tracekit.report.page import report
 from tracekit.store import INFO_NAME, TraceFolder, write_json
 from tracekit.sweep.run import Swept

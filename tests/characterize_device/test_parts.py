@@ -21,7 +21,7 @@ from tracekit.devices import load_profiles
 from tracekit.errors import UsageError
 from tracekit.plans import block_plan
 from tracekit.replay.completions import HEADER, RECORD
-from tracekit.replay.emulated import device_spec
+from tracekit.replay.player import device_spec
 from tracekit.units import MIB
 
 

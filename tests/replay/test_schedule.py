@@ -15,8 +15,14 @@ from tests.replay.trace import trace
 from tracekit import store
 from tracekit.cli import app
 from tracekit.errors import BudgetError, TracekitError, UsageError
-from tracekit.replay.schedule import Schedule, check_budget, parse_budget
-from tracekit.replay.summary import Distribution, ReplaySummary, Timing
+from tracekit.replay.player import Schedule
+from tracekit.replay.summary import (
+    Distribution,
+    ReplaySummary,
+    Timing,
+    check_budget,
+    parse_budget,
+)
 from tracekit.store import TraceFolder
 from tracekit.units import parse_duration
 

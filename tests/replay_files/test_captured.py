@@ -21,7 +21,7 @@ from tracekit.cli import app
 from tracekit.errors import InputError, PartialError, UsageError
 from tracekit.plans.file_plan import APPEND, AT_POSITION, EXCLUSIVE, SYNC, UNTIMED
 from tracekit.replay.captured import compile_files
-from tracekit.replay.files import FileReplayOptions, replay_files
+from tracekit.replay.run import FileReplayOptions, replay_files
 from tracekit.store import TraceFolder
 
 PYTHON = os.path.realpath(sys.executable)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tracekit.capture import files
-from tracekit.replay.files import describe
+from tracekit.replay.words import describe_files
 
 SCRIPT = """
 echo hello > real
@@ -61,4 +61,4 @@ def test_an_operation_that_never_succeeded_has_no_mean() -> None:
         "warnings": [],
     }
     # THEN it is described without a number that nothing gave
-    assert describe(summary).splitlines()[1] == f"  {'rename':<16}{0:>10}"
+    assert describe_files(summary).splitlines()[1] == f"  {'rename':<16}{0:>10}"

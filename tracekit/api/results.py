@@ -267,13 +267,9 @@ class Replay(Result):
     @property
     def headline(self) -> str:
         """What was done, how punctually, and how long requests took."""
-        if self.is_of_files:
-            from tracekit.replay.files import describe as describe_files
+        from tracekit.replay.words import describe, describe_files
 
-            return describe_files(dict(self.summary))
-        from tracekit.replay.words import describe
-
-        return describe(dict(self.summary))
+        return (describe_files if self.is_of_files else describe)(dict(self.summary))
 
     @property
     def is_of_files(self) -> bool:
@@ -318,7 +314,7 @@ class Replay(Result):
                 f"the replay is not complete: {outcome}, {counts['failed']:,}"
                 f" requests failed; what was done is in {self.path}"
             )
-        from tracekit.replay.schedule import missed
+        from tracekit.replay.summary import missed
 
         if over := missed(self.summary.get("budget") or ()):
             raise BudgetError(f"{self.name} missed its timing budget: {over}")

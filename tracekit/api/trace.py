@@ -194,9 +194,8 @@ class Trace(Tables):
         dry_run: bool = False,
     ) -> Replay:
         """Replay on files, block or DAX devices; `is_partial` says if it was cut short."""
-        from tracekit.replay.player import PlayerOptions
+        from tracekit.replay.player import PlayerOptions, Schedule
         from tracekit.replay.run import ReplayOptions, replay
-        from tracekit.replay.schedule import Schedule
 
         player = PlayerOptions(
             engine=engine,
@@ -263,7 +262,7 @@ class Trace(Tables):
         keep: bool = False,
     ) -> Replay:
         """Replay the file operations of a capture of files in the directory `files`."""
-        from tracekit.replay.files import FileReplayOptions, replay_files
+        from tracekit.replay.run import FileReplayOptions, replay_files
 
         options = FileReplayOptions(
             directory=Path(files),

@@ -24,7 +24,7 @@ from tracekit.devices import choose_profile, load_profiles
 from tracekit.errors import InputError, PartialError, UsageError
 from tracekit.metadata import Record, read_object, validate
 from tracekit.plans.block_plan import OPERATIONS
-from tracekit.replay.schedule import Schedule
+from tracekit.replay.player import Schedule
 from tracekit.store import TraceFolder, measurement_folder, scratch_folder, write_json, write_table
 from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.units import format_duration, format_size

@@ -12,9 +12,7 @@ from tracekit.device.steps import FILL_BYTES, Step, write_plan
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.free_space import check_writable
-from tracekit.replay.emulated import ENGINE as EMULATED
-from tracekit.replay.emulated import device_spec
-from tracekit.replay.player import PlayerOptions
+from tracekit.replay.player import EMULATED, PlayerOptions, device_spec
 from tracekit.units import PAGE_BYTES, format_size
 
 DEFAULT_BYTES = 1 << 30

@@ -17,15 +17,9 @@ from tracekit import store
 from tracekit.errors import TracekitError, UsageError
 from tracekit.metadata import Record, read_object, validate
 from tracekit.plans import block_plan
+from tracekit.replay import completions
 from tracekit.replay.compiler import PlanReport
-from tracekit.replay.completions import (
-    HEADER,
-    read_records,
-    write_completions,
-    write_file_completions,
-)
-from tracekit.replay.schedule import requests_handled
-from tracekit.replay.summary import content_of, read_summary
+from tracekit.replay.summary import ABSENT, ReplaySummary, content_of, read_summary
 
 MOST_AHEAD = 1 << 20
 """Completions behind a request without one that are looked at; what is in flight is far fewer."""
@@ -35,27 +29,18 @@ Ids = npt.NDArray[np.uint64]
 def first_without_completion(plan: Path, records: Path, *, begin: int, from_ns: int = 0) -> int:
     """Return the first record of the plan that was not completed: all before it were.
 
-    `begin` and `from_ns` are the number and the time in the plan from which on it ran. `records`
-    is the program's file; its last record may be cut off. Records behind the one that is returned
-    may be completed too, since requests complete in any order.
+    `begin` and `from_ns` are the number and the time in the plan from which it ran. `records` is
+    the program's file; its last record may be cut off. Records behind the one that is returned may
+    be completed too, since requests complete in any order.
     """
     header = np.fromfile(plan, block_plan.HEADER, 1)[0]
-    rows = np.memmap(
-        plan,
-        block_plan.RECORD,
-        "r",
-        offset=int(header["records_offset"]),
-        shape=(int(header["record_count"]),),
-    )
+    offset, count = int(header["records_offset"]), int(header["record_count"])
+    rows = np.memmap(plan, block_plan.RECORD, "r", offset=offset, shape=(count,))
     at = max(begin, int(np.searchsorted(rows["intended_ns"], from_ns)) if from_ns else 0)
-    return _walk(rows["request_id"], read_records(records), at)
-
-
-def _walk(planned: Ids, chunks: Iterator[npt.NDArray[np.void]], at: int) -> int:
     ahead = np.zeros(0, np.uint64)
-    for chunk in chunks:
+    for chunk in completions.read_records(records):
         ahead = np.concatenate([ahead, chunk["request_id"]])
-        here = np.asarray(planned[at : at + len(ahead)])
+        here = np.asarray(rows["request_id"][at : at + len(ahead)])
         done = _done(here, ahead)
         at += done
         ahead = _without(ahead, here[:done])
@@ -106,7 +91,7 @@ class StartedRun:
     """A run: its plan, how that was compiled, where its completions go, and where it starts.
 
     `first` and `from_ns` are the record and the time of the plan from which it runs; they and
-    `is_timed` are of block replays. The name of `records` tells which kind of replay it is.
+    `is_timed` are of block replays. The name of `records` shows which kind of replay it is.
     """
 
     plan: Path
@@ -121,6 +106,18 @@ class StartedRun:
         """Whether it does file operations: these cannot be resumed, files are in between."""
         return self.records.name.startswith(FILE_RECORDS)
 
+    def resume_point(self, records: Path) -> int | None:
+        """Return the first record of the plan that is not in the program's file."""
+        if self.is_of_files:
+            return None
+        return first_without_completion(self.plan, records, begin=self.first, from_ns=self.from_ns)
+
+    def write_table(self, records: Path, folder: Path) -> int:
+        """Convert the program's file to a table in the folder; return its rows."""
+        if self.is_of_files:
+            return completions.write_file_completions(records, folder / FILE_TABLE)
+        return completions.write_completions(records, folder / TABLE, is_timed=self.is_timed)
+
 
 class PartialRun(Record):
     """The content of unfinished.json; `next` is the resume point, null for file operations."""
@@ -133,15 +130,16 @@ class PartialRun(Record):
 
 
 @contextmanager
-def keeping_partial_results(place: Path, run: StartedRun) -> Iterator[None]:
-    """Keep the completions of a program that did not finish them in the folder `place`.
+def keeping(replays: Path, name: str, run: StartedRun) -> Iterator[None]:
+    """Keep the completions of a program that did not finish them in the folder `name`.unfinished.
 
-    `place` then holds the plan, unfinished.json (`PartialRun`) and a table, or the program's own
-    file where the disk has no space for a table. The table of a block replay is unfinished.parquet,
-    and another run can resume the plan; that of file operations is file_completions.parquet. The
-    error is raised again, and names the folder. The results of a process of tracekit that was
-    killed, `rescue` finds.
+    It then holds the plan, unfinished.json (`PartialRun`) and a table, or the program's own file
+    where the disk has no space for a table. The table of a block replay is unfinished.parquet, and
+    another run can resume the plan; that of file operations is file_completions.parquet. The error
+    is raised again, and names the folder. The results of a process of tracekit that was killed,
+    `rescue` finds.
     """
+    place = replays / f"{name}{SUFFIX}"
     about = run.plan.parent / ABOUT
     started = {**asdict(run), "plan": run.plan.name, "records": run.records.name}
     about.write_bytes(msgspec.json.encode(started).ljust(RESERVE_BYTES))
@@ -185,23 +183,20 @@ def _rescue(left: Path, place: Path) -> Path | None:
 
 def _records_of(whole: Path) -> Path | None:
     """Return the program's file, whole or not, if it holds completions."""
+    least_bytes = completions.HEADER.itemsize
     files = [whole, *whole.parent.glob(f"{whole.name}.*.part")]
-    return next((f for f in files if f.is_file() and f.stat().st_size > HEADER.itemsize), None)
+    return next((f for f in files if f.is_file() and f.stat().st_size > least_bytes), None)
 
 
 def _keep(place: Path, part: Path, run: StartedRun, *, error: str) -> int | None:
     """Move the program's file to `place` and make a table of it; return its rows if it fits."""
     with store.new_folder(place, overwrite=True, marker=ABOUT) as folder:
-        resume_point = (
-            None
-            if run.is_of_files
-            else first_without_completion(run.plan, part, begin=run.first, from_ns=run.from_ns)
-        )
+        resume_point = run.resume_point(part)
         moved = part.rename(folder / (FILE_RECORDS if run.is_of_files else RECORDS))
         run.plan.rename(folder / PLAN)
         rows: int | None = None
         try:
-            rows = _write_table(moved, folder, run)
+            rows = run.write_table(moved, folder)
             moved.unlink()
         except OSError:
             for table in folder.glob("*.parquet"):
@@ -217,12 +212,6 @@ def _keep(place: Path, part: Path, run: StartedRun, *, error: str) -> int | None
     return rows
 
 
-def _write_table(records: Path, folder: Path, run: StartedRun) -> int:
-    if run.is_of_files:
-        return write_file_completions(records, folder / FILE_TABLE)
-    return write_completions(records, folder / TABLE, is_timed=run.is_timed)
-
-
 def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, int]:
     """Return the folder of the replay to resume, its plan, and how many records are done.
 
@@ -231,13 +220,15 @@ def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, int]:
     before = replays / name
     if (before / SUMMARY).is_file() and (before / PLAN).is_file():
         summary = read_summary(before / SUMMARY)
-        return before, summary.compiled, requests_handled(summary)
+        return before, summary.compiled, _requests_handled(summary)
     places = (before, replays / f"{name}{SUFFIX}")
     left = next((place for place in places if (place / ABOUT).is_file()), None)
     if left is None or not (left / PLAN).is_file():
-        raise UsageError(f"--resume {name}: {before} holds no replay", hint=_names(replays))
-    content = read_object(left / ABOUT, hint=HINT)
-    about = validate(content, PartialRun, file=left / ABOUT, hint=HINT)
+        files = (file for kind in (SUMMARY, ABOUT) for file in replays.glob(f"*/{kind}"))
+        names = ", ".join(sorted(file.parent.name for file in files))
+        hint = f"there are: {names}" if names else "there is none in this trace folder"
+        raise UsageError(f"--resume {name}: {before} holds no replay", hint=hint)
+    about = validate(read_object(left / ABOUT, hint=HINT), PartialRun, file=left / ABOUT, hint=HINT)
     if about.next is None:
         raise UsageError(
             f"--resume {name}: it was of file operations; their files are gone", hint=HINT
@@ -245,8 +236,19 @@ def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, int]:
     return left, msgspec.convert(about.compiled, PlanReport), about.next
 
 
-def _names(replays: Path) -> str:
-    names = sorted(
-        place.parent.name for file in (SUMMARY, ABOUT) for place in replays.glob(f"*/{file}")
-    )
-    return f"there are: {', '.join(names)}" if names else "there is none in this trace folder"
+def _requests_handled(summary: ReplaySummary) -> int:
+    """Return how many requests of the plan an earlier run left behind it, its own start included.
+
+    In a closed loop requests go out in another order than the plan's: what stands behind the first
+    one that is left is done again. Raises UsageError when it was not interrupted.
+    """
+    counts, window = summary.counts, summary.window
+    if summary.outcome != "interrupted" or not counts.not_reached:
+        raise UsageError(
+            f"--resume {summary.name}: that replay reached its end, nothing is left to do",
+            hint=HINT,
+        )
+    # Summaries before the look-ahead of closed loops have no "next".
+    if window.next is ABSENT:
+        return window.first + counts.planned - counts.not_reached
+    return window.next

@@ -4,12 +4,89 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
-from tracekit.choices import Direct, Engine, OutOfRange, Overlaps, check_choice
+from tracekit.choices import (
+    Direct,
+    Engine,
+    LatePolicy,
+    OutOfRange,
+    Overlaps,
+    Pace,
+    check_choice,
+)
+from tracekit.devices import Profile, choose_profile, disk_of, load_profiles
 from tracekit.errors import UsageError
-from tracekit.replay.schedule import Schedule
-from tracekit.units import NS_PER_MS, parse_duration
+from tracekit.replay.compiler import PlanReport
+from tracekit.units import MIB, NS_PER_MS, format_duration, parse_duration
+
+EMULATED = "emulated"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Pace, late policy and part of the trace; times are as people write them, such as 250us."""
+
+    pace: str = "trace"
+    late: str = "catch-up"
+    late_limit: str | None = None
+    max_idle: str | None = None
+    start: str | None = None
+    end: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the trace."""
+        check_choice(self.pace, Pace, option="--pace")
+        check_choice(self.late, LatePolicy, option="--late")
+        if self.late != "catch-up" and self.pace != "trace":
+            raise UsageError(f"--late {self.late} needs --pace trace: the others are never late")
+        if self.end is not None and parse_duration(self.end, option="--end") <= self.start_ns:
+            raise UsageError(
+                f"--end {self.end}: not later than --start {self.start or 0}: nothing is between"
+            )
+        self.arguments(0)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether each request has a time at which it is due."""
+        return self.pace != "fast"
+
+    @property
+    def start_ns(self) -> int:
+        """The time of the trace from which it is replayed."""
+        return 0 if self.start is None else parse_duration(self.start, option="--start")
+
+    def arguments(self, first: int) -> list[str]:
+        """Return the options of the replay program; `first` requests of the plan are left out."""
+        times = {
+            "--late-limit-ns": ("--late-limit", self.late_limit),
+            "--max-idle-ns": ("--max-idle", self.max_idle),
+            "--from-ns": ("--start", self.start),
+            "--until-ns": ("--end", self.end),
+        }
+        found = ["--pace", self.pace, "--late", self.late]
+        for argument, (option, text) in times.items():
+            if text is not None:
+                found += [argument, str(parse_duration(text, option=option))]
+        return [*found, *(["--first", str(first)] if first else [])]
+
+    def check(self, compiled: PlanReport) -> None:
+        """Raise UsageError for a start behind the trace's end, a closed loop without completions.
+
+        A closed loop needs to know when requests ended.
+        """
+        if self.start_ns > compiled.duration_ns:
+            raise UsageError(
+                f"--start {self.start}: the last request is"
+                f" {format_duration(compiled.duration_ns)} after the first"
+            )
+        if self.pace == "closed" and compiled.without_completion == compiled.requests:
+            raise UsageError(
+                "--pace closed: the trace has no completions, so nothing tells what a request"
+                " waited for",
+                hint="replay it with --pace trace, or with --pace fast and a --depth",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +118,8 @@ class PlayerOptions:
 
     def __post_init__(self) -> None:
         """Check the words that are chosen from a list."""
-        check_choice(self.engine, Engine, option="--engine")
         for value, choice, option in (
+            (self.engine, Engine, "--engine"),
             (self.direct, Direct, "--direct"),
             (self.out_of_range, OutOfRange, "--out-of-range"),
             (self.overlaps, Overlaps, "--overlaps"),
@@ -55,18 +132,15 @@ class PlayerOptions:
         """Return the command line; `first` requests of the plan are left out."""
         found = [*self.schedule.arguments(first), *_sqpoll_words(self.sqpoll)]
         for one in fields(self):
-            if one.name not in ("schedule", "sqpoll"):
-                found += _option_words(one.name, getattr(self, one.name))
+            value = getattr(self, one.name)
+            if one.name in ("schedule", "sqpoll") or value is None or value is False:
+                continue
+            word = f"--{one.name.replace('_', '-')}"
+            if isinstance(value, tuple):
+                found += [part for entry in value for part in (word, entry)]
+            else:
+                found += [word] if value is True else [word, str(value)]
         return found
-
-
-def _option_words(name: str, value: Any) -> list[str]:
-    word = f"--{name.replace('_', '-')}"
-    if isinstance(value, tuple):
-        return [part for one in value for part in (word, one)]
-    if value is None or value is False:
-        return []
-    return [word] if value is True else [word, str(value)]
 
 
 def _sqpoll_words(sqpoll: str | None) -> list[str]:
@@ -78,20 +152,17 @@ def _sqpoll_words(sqpoll: str | None) -> list[str]:
         if key == "cpu" and value.isdecimal():
             found += ["--sqpoll-cpu", value]
         elif key == "idle" and value:
-            found += ["--sqpoll-idle-ms", str(_idle_ms(value))]
+            idle_ms, rest_ns = divmod(parse_duration(value, option="--sqpoll idle="), NS_PER_MS)
+            if idle_ms < 1 or rest_ns:
+                message = f"--sqpoll idle={value}: the kernel takes whole milliseconds, from 1ms"
+                raise UsageError(message)
+            found += ["--sqpoll-idle-ms", str(idle_ms)]
         else:
             raise UsageError(
                 f"--sqpoll {sqpoll}: not `on`, `cpu=N`, `idle=TIME` or the last two with a comma",
                 hint="for example: --sqpoll cpu=3,idle=20ms",
             )
     return found
-
-
-def _idle_ms(text: str) -> int:
-    idle_ms, rest_ns = divmod(parse_duration(text, option="--sqpoll idle="), NS_PER_MS)
-    if idle_ms < 1 or rest_ns:
-        raise UsageError(f"--sqpoll idle={text}: the kernel takes whole milliseconds, from 1ms")
-    return idle_ms
 
 
 def describe_submission(engine: Mapping[str, Any]) -> list[str]:
@@ -105,3 +176,55 @@ def describe_submission(engine: Mapping[str, Any]) -> list[str]:
         others = engine["unpolled"]
         found.append(f"completions polled, but for {others:,} flushes and the like")
     return found
+
+
+def device_specs(devices: tuple[str, ...], profiles: Path | None) -> tuple[str, ...]:
+    """Return what the program emulates for each `PROFILE` or `LABEL=PROFILE` of `devices`.
+
+    Raises UsageError for a profile that does not exist and a label that comes twice, InputError for
+    a damaged file of profiles. Which labels there are, the plan knows.
+    """
+    known = load_profiles(profiles)
+    specs: dict[str, str] = {}
+    for device in devices:
+        role, name = split_device(device)
+        if role in specs:
+            raise UsageError(f"--device {device}: {role or 'what is left'} has a device already")
+        spec = device_spec(choose_profile(known, name))
+        specs[role] = f"{role}:{spec}" if role else spec
+    return tuple(specs.values())
+
+
+def split_device(device: str) -> tuple[str, str]:
+    """Return role ("" for all that have none of their own) and profile of a `--device`."""
+    role, equals, name = device.partition("=")
+    return (role, name) if equals else ("", device)
+
+
+def device_spec(profile: Profile) -> str:
+    """Return a profile as `KEY=VALUE,...` of the program's `--emulate` (`INTERFACE.md`)."""
+    values = {
+        "read_setup_ns": profile.read_setup_us * 1e3,
+        "write_setup_ns": profile.write_setup_us * 1e3,
+        "read_bytes_s": profile.read_mib_s * MIB,
+        "write_bytes_s": profile.write_mib_s * MIB,
+        "flush_ns": profile.flush_us * 1e3,
+        "fua_ns": profile.fua_us * 1e3,
+    }
+    if profile.sequential_setup_us is not None:
+        values["sequential_setup_ns"] = profile.sequential_setup_us * 1e3
+    if profile.parallelism is not None:
+        values["lanes"] = profile.parallelism
+    # A disk whose head moves, as the placement model has it.
+    if disk := disk_of(profile):
+        values |= {
+            "seek_track_ns": disk.track_ps / 1e3,
+            "seek_root_ns": disk.root_ps / 1e3,
+            "seek_linear_ns": disk.linear_ps / 1e3,
+            "seek_unknown_ns": disk.unknown_ps / 1e3,
+            "write_settle_ns": disk.settle_ps[1] / 1e3,
+            "half_turn_ns": disk.half_turn_ps / 1e3,
+            "track_sectors": disk.track_sectors,
+            "capacity_sectors": disk.capacity_sectors,
+        }
+    return ",".join(f"{key}={round(value)}" for key, value in values.items())

@@ -1,4 +1,4 @@
-"""The stage: compiles a plan, runs it, keeps completions and summary in the trace folder."""
+"""Compiles a plan of requests or of file operations, runs it, and keeps what it brought."""
 
 from __future__ import annotations
 
@@ -14,61 +14,83 @@ from typing import Any
 import msgspec
 
 from tracekit import store
-from tracekit._native.players import Outcome, checked_program, run_program
-from tracekit.choices import Level, check_choice
-from tracekit.errors import UsageError
-from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
-from tracekit.replay.completions import write_completions
-from tracekit.replay.emulated import ENGINE as EMULATED
-from tracekit.replay.emulated import device_specs, split_device
-from tracekit.replay.partial_results import (
-    PLAN,
-    RECORDS,
-    SUFFIX,
-    SUMMARY,
-    StartedRun,
-    keeping_partial_results,
-    rescue,
-    resumed,
+from tracekit._native.players import (
+    KEPT_MARK,
+    OWN_FOLDER,
+    Outcome,
+    checked_program,
+    run_files,
+    run_program,
 )
+from tracekit.choices import CacheState, Level, Pace, check_choice
+from tracekit.errors import PartialError, UsageError
+from tracekit.replay import partial_results
+from tracekit.replay.captured import compile_files
+from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
+from tracekit.replay.completions import write_completions, write_file_completions
+from tracekit.replay.partial_results import PLAN, SUFFIX, SUMMARY, StartedRun
 from tracekit.replay.placed import place_answer
-from tracekit.replay.player import PlayerOptions
+from tracekit.replay.player import EMULATED, PlayerOptions, device_specs, split_device
 from tracekit.replay.routes import DEFAULT, NVM
 from tracekit.replay.run_warnings import find_rescued, find_warnings
-from tracekit.replay.schedule import check_budget, parse_budget
-from tracekit.replay.summary import ReplaySummary, content_of
+from tracekit.replay.summary import (
+    FileReplaySummary,
+    ReplaySummary,
+    check_budget,
+    content_of,
+    parse_budget,
+)
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
 LATEST = "latest"
+FILE_SUMMARY = "file_summary.json"
 OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayOptions:
-    """What to replay and what to keep of it; `player` says how, and on which targets."""
+class KeepOptions:
+    """What both kinds of replay have: how much to replay, and the name of the results."""
+
+    counted = "requests"
 
     name: str = LATEST
-    level: str = "queued"
     limit: int | None = None
+    overwrite: bool = False
+    asked: tuple[str, ...] | None = None
+    """The command line, None when there was none."""
+
+    def __post_init__(self) -> None:
+        """Check what the program cannot check."""
+        name = self.name
+        if not name or "/" in name or name.startswith(".") or not name.isprintable():
+            raise UsageError(f"--name {name!r}: not a plain name")
+        if self.limit is not None and self.limit < 1:
+            raise UsageError(f"--limit {self.limit}: not a number of {self.counted}")
+
+    @property
+    def replaces(self) -> bool:
+        """Whether earlier results of this name are replaced."""
+        return self.overwrite or self.name == LATEST
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(KeepOptions):
+    """What to replay and what to keep of it; `player` says how, and on which targets."""
+
+    level: str = "queued"
     player: PlayerOptions = field(default_factory=PlayerOptions)
     budget: tuple[str, ...] = ()
     resume: str | None = None
     placement: str | None = None
-    asked: tuple[str, ...] | None = None
-    """The command line, None when there was none."""
     devices: tuple[str, ...] = ()
     profiles: Path | None = None
     is_dry_run: bool = False
-    overwrite: bool = False
 
     def __post_init__(self) -> None:
         """Check what the program cannot check."""
+        super().__post_init__()
         check_choice(self.level, Level, option="--level")
-        if "/" in self.name or self.name.startswith(".") or not self._is_name_shown:
-            raise UsageError(f"--name {self.name!r}: not a plain name")
-        if self.limit is not None and self.limit < 1:
-            raise UsageError(f"--limit {self.limit}: not a number of requests")
         parse_budget(self.budget)
         if self.resume in (self.name, f"{self.name}{SUFFIX}"):
             raise UsageError(
@@ -89,10 +111,6 @@ class ReplayOptions:
             )
 
     @property
-    def _is_name_shown(self) -> bool:
-        return bool(self.name) and self.name.isprintable()
-
-    @property
     def own_labels(self) -> tuple[str, ...]:
         """Roles, devices and parts of devices that have a target of their own."""
         labels = [target.split("=", 1)[0] for target in self.player.target if _has_label(target)]
@@ -111,9 +129,8 @@ def repeats(options: ReplayOptions, count: int) -> list[ReplayOptions]:
         raise UsageError(f"--repeat {count}: not a number of repeats")
     if count == 1:
         return [options]
-    overwrite = options.overwrite or options.name == LATEST
     return [
-        replace(options, name=f"{options.name}.{number}", overwrite=overwrite)
+        replace(options, name=f"{options.name}.{number}", overwrite=options.replaces)
         for number in range(1, count + 1)
     ]
 
@@ -181,35 +198,50 @@ def replay(
     Keeps `plan.bin`, `completions.parquet` and `summary.json` in `replays/<name>`; the replay named
     `latest` is replaced without asking. A dry run keeps nothing.
     """
-    check_targets(options.player.target, has_placement=options.placement is not None)
-    _refuse_shared(options.player.target)
-    _refuse_own_files(folder, options.player.target)
+    player, schedule = options.player, options.player.schedule
+    check_targets(player.target, has_placement=options.placement is not None)
+    _refuse_shared(player.target)
+    _refuse_own_files(folder, player.target)
     checked_program()
     folder.require("requests", made_by="parse")
-    rescued = rescue(folder.path / "replays", {options.name, options.resume or options.name})
-    with _place(folder, options) as place:
-        plan = place / PLAN
+    replays = folder.path / "replays"
+    rescued = partial_results.rescue(replays, {options.name, options.resume or options.name})
+    with _place(replays, options, SUMMARY, is_dry_run=options.is_dry_run) as place:
+        plan, records = place / PLAN, place / partial_results.RECORDS
         compiled, first = _plan(folder, options, plan, on_rows)
-        options.player.schedule.check(compiled)
-        records = place / RECORDS
+        schedule.check(compiled)
         arguments = _with_targets(options, compiled, place).words(first=first)
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
-        kept = folder.path / "replays" / f"{options.name}{SUFFIX}"
-        schedule = options.player.schedule
         started = StartedRun(
             plan, records, asdict(compiled), first, schedule.start_ns, schedule.is_timed
         )
-        with keeping_partial_results(kept, started):
+        with partial_results.keeping(replays, options.name, started):
             outcome = run_program(plan, place / SUMMARY, arguments=arguments)
         summary = _summary(outcome, compiled, options)
         summary.warnings += find_rescued(rescued)
         if not options.is_dry_run:
             table = place / "completions.parquet"
-            write_completions(records, table, is_timed=options.player.schedule.is_timed)
+            write_completions(records, table, is_timed=schedule.is_timed)
             records.unlink()
         content = content_of(summary)
         store.write_json(place / SUMMARY, content)
     return content, outcome.is_partial
+
+
+@contextmanager
+def _place(
+    replays: Path, options: KeepOptions, marker: str, *, is_dry_run: bool = False
+) -> Iterator[Path]:
+    """Yield the folder that will be `replays/<name>`, or in a dry run one that goes away."""
+    if is_dry_run:
+        with tempfile.TemporaryDirectory(prefix="tracekit-") as place:
+            yield Path(place)
+        return
+    path = replays / options.name
+    if path.exists() and not options.replaces:
+        raise UsageError(f"{path} exists already", hint="choose another --name or pass --force")
+    with store.new_folder(path, overwrite=options.replaces, marker=marker) as made:
+        yield made
 
 
 def _plan(
@@ -220,24 +252,9 @@ def _plan(
         placed = None if options.placement is None else place_answer(folder, options.placement)
         chosen = PlanOptions(options.level, options.own_labels, options.limit, placed)
         return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
-    before, compiled, first = resumed(folder.path / "replays", options.resume)
+    before, compiled, first = partial_results.resumed(folder.path / "replays", options.resume)
     shutil.copyfile(before / PLAN, plan)
     return compiled, first
-
-
-@contextmanager
-def _place(folder: TraceFolder, options: ReplayOptions) -> Iterator[Path]:
-    """Yield the folder that will be `replays/<name>`, or in a dry run one that goes away."""
-    if options.is_dry_run:
-        with tempfile.TemporaryDirectory(prefix="tracekit-") as place:
-            yield Path(place)
-        return
-    overwrite = options.overwrite or options.name == LATEST
-    path = folder.path / "replays" / options.name
-    if path.exists() and not overwrite:
-        raise UsageError(f"{path} exists already", hint="choose another --name or pass --force")
-    with store.new_folder(path, overwrite=overwrite, marker=SUMMARY) as place:
-        yield place
 
 
 def _with_targets(options: ReplayOptions, compiled: PlanReport, place: Path) -> PlayerOptions:
@@ -261,15 +278,81 @@ def _with_targets(options: ReplayOptions, compiled: PlanReport, place: Path) -> 
 
 
 def _summary(outcome: Outcome, compiled: PlanReport, options: ReplayOptions) -> ReplaySummary:
-    summary = msgspec.convert(outcome.summary, ReplaySummary)
-    summary.name = options.name
-    summary.compiled = compiled
-    summary.devices = list(options.devices)
-    summary.asked = None if options.asked is None else list(options.asked)
-    summary.resumed = options.resume
-    summary.placement = options.placement
-    summary.messages = outcome.messages.splitlines()
+    summary = msgspec.structs.replace(
+        msgspec.convert(outcome.summary, ReplaySummary),
+        compiled=compiled,
+        devices=list(options.devices),
+        resumed=options.resume,
+        placement=options.placement,
+        **_common(outcome, options),
+    )
     if not options.is_dry_run:
         summary.budget = check_budget(summary, parse_budget(options.budget))
         summary.warnings = find_warnings(summary)
     return summary
+
+
+def _common(outcome: Outcome, options: KeepOptions) -> dict[str, Any]:
+    """Return the fields that both kinds of summary have of the options and the messages."""
+    asked = None if options.asked is None else list(options.asked)
+    return {"name": options.name, "asked": asked, "messages": outcome.messages.splitlines()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileReplayOptions(KeepOptions):
+    """How to replay file operations."""
+
+    counted = "operations"
+
+    directory: Path
+    pace: str = "trace"
+    speed: str = "1"
+    cache: str = "sync"
+    """keep, sync (write back what was made) or cold (and drop the caches)."""
+    keeps_files: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what the program cannot check."""
+        super().__post_init__()
+        check_choice(self.pace, Pace, option="--pace")
+        check_choice(self.cache, CacheState, option="--cache")
+        if not self.directory.is_dir():
+            raise UsageError(f"--files {self.directory}: there is no such folder")
+        own = self.directory / OWN_FOLDER
+        if (own / KEPT_MARK).is_file() and not self.overwrite:
+            raise UsageError(f"{own} is what a replay kept", hint="remove it, or pass --force")
+
+
+def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[str, Any], bool]:
+    """Replay the file operations of a trace; return the summary and whether only a part was done.
+
+    Keeps `plan.bin`, `file_completions.parquet` and `file_summary.json` in `replays/<name>`. Raises
+    PartialError, and keeps nothing, when it was interrupted before the first operation.
+    """
+    checked_program()
+    replays = folder.path / "replays"
+    rescued = partial_results.rescue(replays, {options.name})
+    with _place(replays, options, FILE_SUMMARY) as place:
+        plan, results = place / PLAN, place / partial_results.FILE_RECORDS
+        compiled = asdict(compile_files(folder, plan, limit=options.limit))
+        arguments = ["--pace", options.pace, "--speed", options.speed, "--cache", options.cache]
+        arguments += ["--keep"] if options.keeps_files else []
+        arguments += ["--replace"] if options.overwrite else []
+        arguments += ["--results", str(results)]
+        with partial_results.keeping(replays, options.name, StartedRun(plan, results, compiled)):
+            outcome = run_files(
+                plan, options.directory, summary=place / FILE_SUMMARY, arguments=arguments
+            )
+        if "counts" not in outcome.summary:
+            raise PartialError("interrupted while the files were made: nothing was replayed")
+        summary = msgspec.structs.replace(
+            msgspec.convert(outcome.summary, FileReplaySummary),
+            compiled=compiled,
+            warnings=find_rescued(rescued),
+            **_common(outcome, options),
+        )
+        write_file_completions(results, place / partial_results.FILE_TABLE)
+        results.unlink()
+        content = content_of(summary)
+        store.write_json(place / FILE_SUMMARY, content)
+    return content, outcome.is_partial

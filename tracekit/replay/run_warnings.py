@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tracekit.metadata import TraceWarning
-from tracekit.replay.compiler import PlanReport
 from tracekit.replay.summary import ReplaySummary
 
 LATE_SHARE = 0.001
@@ -40,17 +39,25 @@ ADVICE = {
     "merged": "write 2 into queue/nomerges of the device: it then gets what the trace's device got",
     "rounded": "nothing: lengths are whole sectors on every block device",
 }
+COUNTED = {
+    "read_only": "skipped_read_only",
+    "out_of_range": "skipped_out_of_range",
+    "unsupported": "skipped_unsupported",
+    "dropped": "skipped_late",
+    "dropped_overlap": "skipped_overlap",
+    "moved": "moved",
+    "clipped": "clipped",
+    "expanded": "expanded",
+}
+"""The count of requests that each of these warnings reports."""
+Warnings = Iterator[tuple[str, float, str]]
+"""Code, how much there was (0: no warning), and the message."""
 
 
 def find_warnings(summary: ReplaySummary) -> list[TraceWarning]:
     """Return the warnings for a finished run."""
-    found = [
-        *_of_run(summary),
-        *_of_schedule(summary),
-        *_of_targets(summary),
-        *_of_plan(summary.compiled),
-    ]
-    return [_warning(code, message) for code, message in found]
+    found = (*_of_run(summary), *_of_schedule(summary), *_of_targets(summary), *_of_plan(summary))
+    return [_warning(code, message) for code, amount, message in found if amount]
 
 
 def _warning(code: str, message: str) -> TraceWarning:
@@ -65,91 +72,58 @@ def find_rescued(places: Sequence[Path]) -> list[TraceWarning]:
     ]
 
 
-def _of_run(summary: ReplaySummary) -> list[tuple[str, str]]:
-    counts, late = summary.counts, summary.late
-    found = []
-    if summary.outcome == "interrupted":
-        found.append(("interrupted", f"{counts.not_reached:,} requests were not reached"))
-    if counts.failed:
-        found.append(("failed", f"{counts.failed:,} requests failed"))
-    if summary.engine.fallback:
-        found.append(("fallback", f"io_uring is not available: {summary.engine.fallback}"))
-    if late.count > LATE_SHARE * max(counts.submitted, 1):
-        limit_us = late.threshold_ns / 1e3
-        found.append(("late", f"{late.count:,} requests were issued over {limit_us:.0f} us late"))
-    for code, count in (
-        ("in_flight_full", late.in_flight_full),
-        ("plan_underrun", late.plan_underrun),
-    ):
-        if count:
-            found.append((code, f"{count:,} requests were late because of it"))
-    if summary.engine.overruns:
-        count = summary.engine.overruns
-        found.append(("overrun", f"{count:,} requests took longer than on the emulated device"))
-    if summary.log_stalls:
-        found.append(("log_stalls", f"the run waited {summary.log_stalls:,} times for its log"))
-    for code, key in (
-        ("read_only", "skipped_read_only"),
-        ("out_of_range", "skipped_out_of_range"),
-        ("unsupported", "skipped_unsupported"),
-        ("dropped", "skipped_late"),
-        ("dropped_overlap", "skipped_overlap"),
-        ("moved", "moved"),
-        ("clipped", "clipped"),
-        ("expanded", "expanded"),
-    ):
-        if getattr(counts, key):
-            found.append((code, f"{getattr(counts, key):,} requests were {key.replace('_', ' ')}"))
-    return found
+def _of_run(summary: ReplaySummary) -> Warnings:
+    counts, late, engine = summary.counts, summary.late, summary.engine
+    is_interrupted = summary.outcome == "interrupted"
+    yield "interrupted", is_interrupted, f"{counts.not_reached:,} requests were not reached"
+    yield "failed", counts.failed, f"{counts.failed:,} requests failed"
+    yield "fallback", bool(engine.fallback), f"io_uring is not available: {engine.fallback}"
+    is_late = late.count > LATE_SHARE * max(counts.submitted, 1)
+    limit_us = late.threshold_ns / 1e3
+    yield "late", is_late, f"{late.count:,} requests were issued over {limit_us:.0f} us late"
+    for code in ("in_flight_full", "plan_underrun"):
+        count = getattr(late, code)
+        yield code, count, f"{count:,} requests were late because of it"
+    slow = f"{engine.overruns:,} requests took longer than on the emulated device"
+    yield "overrun", engine.overruns, slow
+    stalls = summary.log_stalls or 0
+    yield "log_stalls", stalls, f"the run waited {stalls:,} times for its log"
+    for code, key in COUNTED.items():
+        count = getattr(counts, key)
+        yield code, count, f"{count:,} requests were {key.replace('_', ' ')}"
 
 
-def _of_schedule(summary: ReplaySummary) -> list[tuple[str, str]]:
-    found = []
-    late = summary.late
-    if late.slipped_ns:
-        found.append(
-            ("slipped", f"late requests moved the schedule by {late.slipped_ns / 1e6:,.1f} ms")
-        )
-    if summary.window.idle_gaps_cut:
-        cut = summary.window
-        found.append(
-            (
-                "idle_cut",
-                f"{cut.idle_gaps_cut:,} gaps were cut by {cut.idle_cut_ns / 1e9:,.3f} s",
-            )
-        )
-    if summary.fidelity.steal_ratio > STOLEN_SHARE:
-        found.append(("stolen", f"{summary.fidelity.steal_ratio:.1%} of the CPUs' time was stolen"))
-    return found
+def _of_schedule(summary: ReplaySummary) -> Warnings:
+    slipped, window = summary.late.slipped_ns, summary.window
+    yield "slipped", slipped, f"late requests moved the schedule by {slipped / 1e6:,.1f} ms"
+    cut = f"{window.idle_gaps_cut:,} gaps were cut by {window.idle_cut_ns / 1e9:,.3f} s"
+    yield "idle_cut", window.idle_gaps_cut, cut
+    stolen = summary.fidelity.steal_ratio
+    yield "stolen", stolen > STOLEN_SHARE, f"{stolen:.1%} of the CPUs' time was stolen"
 
 
-def _of_targets(summary: ReplaySummary) -> list[tuple[str, str]]:
+def _of_targets(summary: ReplaySummary) -> Warnings:
     engine = summary.engine
     if engine.used == "dax":
-        is_durable = engine.features["map_sync"]
-        return [] if is_durable else [("not_persistent", "the kernel granted no MAP_SYNC")]
-    found = [
-        ("buffered", f"target {target.label} is buffered: {target.direct_note}")
-        for target in summary.targets
-        if target.direct_note
-    ]
+        is_volatile = not engine.features["map_sync"]
+        yield "not_persistent", is_volatile, "the kernel granted no MAP_SYNC"
+        return
+    for target in summary.targets:
+        note = target.direct_note
+        yield "buffered", bool(note), f"target {target.label} is buffered: {note}"
     for target in summary.targets:
         merged = sum(kind["merged"] for kind in (target.counted or {}).values())
         # As queued, what is merged is for the target to say.
-        if merged and summary.plan.level == "issued":
-            message = f"the kernel merged {merged:,} requests of target {target.label}"
-            found.append(("merged", f"{message} into their neighbours"))
-    return found
+        is_odd = merged and summary.plan.level == "issued"
+        message = f"the kernel merged {merged:,} requests of target {target.label}"
+        yield "merged", is_odd, f"{message} into their neighbours"
 
 
-def _of_plan(compiled: PlanReport) -> list[tuple[str, str]]:
-    found = []
-    if compiled.skipped:
-        reasons = ", ".join(f"{reason} {count:,}" for reason, count in compiled.skipped.items())
-        found.append(("left_out", f"requests of the trace that are not in the plan: {reasons}"))
-    if compiled.guessed_times:
-        count = compiled.guessed_times
-        found.append(("guessed_times", f"{count:,} requests without queue event have a later time"))
-    if compiled.rounded:
-        found.append(("rounded", f"{compiled.rounded:,} lengths were rounded up to sectors"))
-    return found
+def _of_plan(summary: ReplaySummary) -> Warnings:
+    plan = summary.compiled
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in plan.skipped.items())
+    skipped = f"requests of the trace that are not in the plan: {reasons}"
+    yield "left_out", len(plan.skipped), skipped
+    guessed = f"{plan.guessed_times:,} requests without queue event have a later time"
+    yield "guessed_times", plan.guessed_times, guessed
+    yield "rounded", plan.rounded, f"{plan.rounded:,} lengths were rounded up to sectors"

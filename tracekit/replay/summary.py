@@ -1,15 +1,18 @@
-"""`replays/<name>/summary.json`: what the program reports of a run, and what was asked of it."""
+"""`replays/<name>/summary.json`: what the program reports of a run, and the options it had."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
+from tracekit.errors import UsageError
 from tracekit.metadata import Record, TraceWarning, read_object, validate
 from tracekit.replay.compiler import PlanReport
+from tracekit.units import format_duration, parse_duration
 
 ABSENT: Any = UNSET
 """Not in the file: a dry run, a run without times and an older program have no such key."""
@@ -315,3 +318,50 @@ def content_of(record: Record) -> dict[str, Any]:
     """Return a record as it is written: keys that are not set are absent."""
     found: dict[str, Any] = msgspec.to_builtins(record)
     return found
+
+
+STEPS = ("p50", "p90", "p99", "p99.9", "max", "mean")
+MEASURES = (*STEPS, "duration", "drift")
+
+
+def parse_budget(entries: Sequence[str]) -> dict[str, int]:
+    """Return the limits in ns by measure, from entries such as p99=50us and duration=1ms.
+
+    A step is of the issue error; `duration` and `drift` are of the whole run, to either side.
+    """
+    found: dict[str, int] = {}
+    for entry in entries:
+        name, equals, text = entry.partition("=")
+        if not equals or name not in MEASURES:
+            raise UsageError(
+                f"--budget {entry}: not MEASURE=TIME",
+                hint=f"a measure is one of {', '.join(MEASURES)}; for example p99=50us",
+            )
+        found[name] = parse_duration(text, option=f"--budget {name}")
+    return found
+
+
+def check_budget(summary: ReplaySummary, budget: Mapping[str, int]) -> list[BudgetResult]:
+    """Return each measure with its limit, what it was, and whether that is within it."""
+    if budget and summary.issue_error is None:
+        raise UsageError("--budget: there are no times to keep with --pace fast")
+    timing, results = summary.timing, []
+    for name, limit in budget.items():
+        if name in STEPS:
+            found = float(getattr(summary.issue_error, f"{name.replace('.', '_')}_ns"))
+        else:
+            found = abs(float(timing.drift_ns if name == "drift" else timing.duration_error_ns))
+        results.append(
+            BudgetResult(measure=name, limit_ns=limit, found_ns=found, is_kept=found <= limit)
+        )
+    return results
+
+
+def missed(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return which limits were not kept; empty when all were."""
+    return ", ".join(
+        f"{one['measure']} {format_duration(one['found_ns'])},"
+        f" over {format_duration(one['limit_ns'])}"
+        for one in results
+        if not one["is_kept"]
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -18,11 +18,9 @@ from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.answer import ANSWER, Recommendation, choose_answer, read_recommendation
 from tracekit.model.prediction import Prediction, first_requests, predict, requests_for, span_ns
-from tracekit.replay.emulated import ENGINE as EMULATED
-from tracekit.replay.player import PlayerOptions
+from tracekit.replay.player import EMULATED, PlayerOptions, Schedule
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
-from tracekit.replay.schedule import Schedule
 from tracekit.replay.summary import ReplaySummary, content_of, read_summary
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import VERIFICATION
@@ -44,9 +42,12 @@ def says(result: Mapping[str, Any]) -> list[str]:
             f" ({_change(measured['gain_low_ratio'])} to {_change(measured['gain_high_ratio'])}"
             f" in {measured['repeats']} repeats)"
         )
+    what = "the replay of"
+    if result.get("queueing", "serial") == "open":
+        what = "the mean response, each request replayed at its time, of"
     found = [
         f"The prediction {verdict}: with {format_size(answer['capacity_bytes'])} of"
-        f" {result['nvm_profile']} {_took(result)} {part} took"
+        f" {result['nvm_profile']} {what} {part} took"
         f" {_change(measured['gain_ratio'])} time{spread}, the model says"
         f" {_change(predicted['gain_ratio'])} for them;"
         f" {_points(result['gain_error_ratio'])} apart,"
@@ -70,12 +71,6 @@ def says(result: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _took(result: Mapping[str, Any]) -> str:
-    if result.get("queueing", "serial") == "open":
-        return "the mean response, each request replayed at its time, of"
-    return "the replay of"
-
-
 def _change(gain_ratio: float) -> str:
     return f"{abs(gain_ratio):.1%} {'less' if gain_ratio >= 0 else 'more'}"
 
@@ -91,7 +86,6 @@ def _signed(ratio: float | None) -> str:
 TABLE = "verification"
 RESULT = "verification.json"
 BASE, PLACED = "verify-base", "verify-placement"
-OF_ADVICE = ("base_profile", "nvm_profile", "level", "queueing")
 
 
 class Measured(Record):
@@ -155,7 +149,6 @@ class VerifyOptions:
             )
 
 
-Texts = tuple[str, ...]
 Runs = list[tuple[int, int]]
 """Elapsed (with queueing: mean response) time of base and placement, in ns, by repeat."""
 
@@ -184,15 +177,19 @@ def verify(
             if on_run is not None:
                 on_run("base and placement", number, options.repeats)
             runs.append(_run_both(part, advice, options))
-        summaries = [_keep(part, folder, name) for name in (BASE, PLACED)]
+        _keep(part, folder, BASE)
+        compiled = _keep(part, folder, PLACED).compiled
     verification = Verification(
         **_judged(runs, predicted, options=options),
         answer=to_builtins(answer),
         requests=count,
         trace_requests=int(folder.info.counts["requests"]),
-        **{key: getattr(advice, key) for key in OF_ADVICE},
-        cut_requests=summaries[1].compiled.cut_requests,
-        pieces=summaries[1].compiled.pieces,
+        base_profile=advice.base_profile,
+        nvm_profile=advice.nvm_profile,
+        level=advice.level,
+        queueing=advice.queueing,
+        cut_requests=compiled.cut_requests,
+        pieces=compiled.pieces,
     )
     result = content_of(verification)
     result["headline"] = says(result)
@@ -214,37 +211,31 @@ def _check_profiles(advice: Recommendation, own: Path | None) -> None:
 
 def _run_both(part: TraceFolder, advice: Recommendation, options: VerifyOptions) -> tuple[int, int]:
     """Replay on the base device alone, then as placed; return the time of each, in ns."""
-    base_targets = tuple(t for t in options.targets if not t.startswith(f"{NVM}="))
-    is_emulated = options.engine == EMULATED
-    base = (advice.base_profile,) if is_emulated else ()
-    nvm = (f"{NVM}={advice.nvm_profile}",) if is_emulated else ()
-    alone = _replay_options(advice, options, name=BASE, targets=base_targets, devices=base)
-    both = _replay_options(
-        advice, options, name=PLACED, targets=options.targets, devices=base + nvm
-    )
-    placed = replace(both, placement=options.placement)
-    is_open = advice.is_open
-    return _time_ns(part, alone, is_open=is_open), _time_ns(part, placed, is_open=is_open)
-
-
-def _replay_options(
-    advice: Recommendation, options: VerifyOptions, *, name: str, targets: Texts, devices: Texts
-) -> ReplayOptions:
     # One after the other, or each at its time with as many in flight as come.
-    return ReplayOptions(
-        name=name,
-        level=advice.level,
-        player=PlayerOptions(
-            engine=options.engine,
-            schedule=Schedule(pace="trace" if advice.is_open else "fast"),
-            depth=None if advice.is_open else 1,
-            target=targets,
-            write_to=options.write_to,
-        ),
-        devices=devices,
-        profiles=options.profiles,
-        overwrite=True,
+    player = PlayerOptions(
+        engine=options.engine,
+        schedule=Schedule(pace="trace" if advice.is_open else "fast"),
+        depth=None if advice.is_open else 1,
+        write_to=options.write_to,
     )
+
+    def time_ns(name: str, *, is_placed: bool) -> int:
+        def used(texts: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(text for text in texts if is_placed or not text.startswith(f"{NVM}="))
+
+        devices = used((advice.base_profile, f"{NVM}={advice.nvm_profile}"))
+        run = ReplayOptions(
+            name=name,
+            level=advice.level,
+            player=replace(player, target=used(options.targets)),
+            placement=options.placement if is_placed else None,
+            devices=devices if options.engine == EMULATED else (),
+            profiles=options.profiles,
+            overwrite=True,
+        )
+        return _time_ns(part, run, is_open=advice.is_open)
+
+    return time_ns(BASE, is_placed=False), time_ns(PLACED, is_placed=True)
 
 
 def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int:
@@ -264,8 +255,8 @@ def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int
         return int(summary["timing"]["elapsed_ns"])
     with query.connect(part) as connection:
         rows = query.run(connection, "replay/answered").to_pylist()
-    answered = {row["replay"]: row for row in rows}
-    return round(float(answered[options.name]["response_avg_ns"]))
+    mine = next(row for row in rows if row["replay"] == options.name)
+    return round(float(mine["response_avg_ns"]))
 
 
 def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
@@ -277,25 +268,22 @@ def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
     return read_summary(place / "summary.json")
 
 
-def _judged(
-    runs: Sequence[tuple[int, int]], predicted: Prediction, *, options: VerifyOptions
-) -> dict[str, Any]:
+def _judged(runs: Runs, predicted: Prediction, *, options: VerifyOptions) -> dict[str, Any]:
     gains = sorted(1 - placed / base for base, placed in runs)
-    base_ns, placed_ns = predicted.base_ns, predicted.placed_ns
-    measured = (median(base for base, _ in runs), median(placed for _, placed in runs))
-    gain = 1 - measured[1] / measured[0]
+    base_ns, placed_ns = (median(times) for times in zip(*runs, strict=True))
+    gain = 1 - placed_ns / base_ns
     return {
         "predicted": predicted,
         "measured": Measured(
-            base_ns=round(measured[0]),
-            placed_ns=round(measured[1]),
+            base_ns=round(base_ns),
+            placed_ns=round(placed_ns),
             gain_ratio=gain,
             gain_low_ratio=gains[0],
             gain_high_ratio=gains[-1],
             repeats=len(runs),
         ),
-        "base_error_ratio": measured[0] / base_ns - 1,
-        "placed_error_ratio": measured[1] / placed_ns - 1 if placed_ns else None,
+        "base_error_ratio": base_ns / predicted.base_ns - 1,
+        "placed_error_ratio": placed_ns / predicted.placed_ns - 1 if predicted.placed_ns else None,
         "gain_error_ratio": gain - predicted.gain_ratio,
         "engine": options.engine,
         "tolerance_ratio": options.tolerance_ratio,
