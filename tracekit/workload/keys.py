@@ -33,6 +33,17 @@ def has_flow(file: Path) -> bool:
     return "operation" in load(file)[1]
 
 
+def cumulated(weights: Sequence[float]) -> tuple[float, ...]:
+    """Return weights that are not all 0 as cumulated shares that end at 1."""
+    total = math.fsum(weights)
+    return (*(math.fsum(weights[: at + 1]) / total for at in range(len(weights) - 1)), 1.0)
+
+
+def _is_number(value: Any, low: float, high: float) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and low <= value <= high
+
+
 class Keys:
     """A table of which only the known keys are read; `place` begins every message.
 
@@ -73,15 +84,26 @@ class Keys:
             f"{self.place}, key '{key}': {self._table.get(key)!r} {problem}", hint=hint
         )
 
-    def value(self, key: str) -> Any:
-        """Return the value; raise InputError when the key is missing."""
-        if key not in self._table:
+    def reject(self, keys: Sequence[str], problem: str, *, hint: str = "") -> None:
+        """Raise InputError for the first of the keys that is there, with why it must not be."""
+        for key in filter(self.has, keys):
+            raise self.wrong(key, problem, hint=hint or f"leave {key} out")
+
+    def value(self, key: str, default: Any = None) -> Any:
+        """Return the value; raise InputError when the key is missing and has no default."""
+        if key in self._table:
+            return self._table[key]
+        if default is None:
             raise InputError(f"{self.place}: the key '{key}' is missing", hint=f"add {key} = ...")
-        return self._table[key]
+        return default
+
+    def table(self, key: str, *known: str) -> Keys:
+        """Return the table that is the value of a key, with the keys that are known in it."""
+        return Keys(self.value(key), f"{self.place}, key '{key}'", known=known)
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a text that can be printed."""
-        value = default if default is not None and not self.has(key) else self.value(key)
+        value = self.value(key, default)
         if not isinstance(value, str) or not value.isprintable():
             raise self.wrong(key, "is no plain text")
         return value
@@ -97,16 +119,15 @@ class Keys:
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return true or false."""
-        value = self._table.get(key, default)
+        value = self.value(key, default)
         if not isinstance(value, bool):
             raise self.wrong(key, "is neither true nor false")
         return value
 
     def number(self, key: str, *, low: float, high: float, default: float | None = None) -> float:
         """Return a number from `low` to `high`."""
-        value = default if default is not None and not self.has(key) else self.value(key)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not low <= value <= high:
+        value = self.value(key, default)
+        if not _is_number(value, low, high):
             raise self.wrong(key, f"is no number from {low:g} to {high:g}")
         return float(value)
 
@@ -123,8 +144,7 @@ class Keys:
         if not isinstance(values, list) or not values:
             raise self.wrong(key, "is no list of numbers")
         for value in values:
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or not low <= value <= high:
+            if not _is_number(value, low, high):
                 raise self.wrong(key, f"has {value!r}, no number from {low:g} to {high:g}")
         return tuple(float(value) for value in values)
 
@@ -133,11 +153,9 @@ class Keys:
         weights = self.numbers(key, low=0, high=1e18)
         if len(weights) != count:
             raise self.wrong(key, f"has {len(weights)} weights for {count} values")
-        total = math.fsum(weights)
-        if total <= 0:
+        if not any(weights):
             raise self.wrong(key, "are all 0")
-        sums = [math.fsum(weights[: at + 1]) / total for at in range(count - 1)]
-        return (*sums, 1.0)
+        return cumulated(weights)
 
     def counts(self, key: str, count: int) -> tuple[int, ...]:
         """Return `count` whole numbers below 2^32, not all 0."""
@@ -162,10 +180,9 @@ class Keys:
 
     def size_of(self, key: str, value: Any) -> int:
         """Return the bytes that one value of the key means, above 0."""
-        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        if not isinstance(text, str):
+        if isinstance(value, bool) or not isinstance(value, int | str):
             raise self.wrong(key, "is no size", hint='write for example "4KiB"')
-        size = self._unit(key, text, parse_size)
+        size = self._unit(key, str(value), parse_size)
         if size == 0:
             raise self.wrong(key, "is nothing", hint='write for example "4KiB"')
         return size

@@ -11,6 +11,9 @@ CONSTANT, EXPONENTIAL, GAMMA, WEIBULL, LOGNORMAL, QUANTILES, CHOICES = range(7)
 """Kinds of distributions, as `replayer/workload/dist.h` numbers them."""
 UNIFORM, ZIPF, SHARES = range(3)
 """Kinds of localities, as `replayer/workload/place.h` numbers them."""
+OPERATIONS = ("read", "write", "flush")
+FLAGS = ("fua", "preflush", "sync", "meta", "readahead")
+"""In the order of their bits in a record of a plan."""
 
 
 @dataclass(frozen=True)

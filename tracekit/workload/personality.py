@@ -100,55 +100,17 @@ class Personality:
         )
 
 
-"""The least that direct I/O takes; a disk of 4 KiB sectors takes multiples of these only."""
-
-
-def check_direct(personality: Personality, file: Path) -> None:
-    """Raise InputError for a call of a file opened with `direct` that the kernel would refuse."""
-    opened: dict[int, FileSet | None] = {}
-    for number, one in enumerate(personality.flow, start=1):
-        if one.action in ("create", "open"):
-            opened[one.handle] = personality.file_set(one.files or "") if one.is_direct else None
-        elif one.action in MOVES_DATA and one.files is None:
-            files = opened.get(one.handle)
-            wrong = files and _wrong(one, files)
-            if wrong:
-                raise InputError(
-                    f"{file}, operation {number} ({one.action}): {wrong}, which direct I/O refuses",
-                    hint=f"use multiples of {SECTOR_BYTES} bytes, or leave `direct` out",
-                )
-
-
-def _wrong(one: Operation, files: FileSet) -> str | None:
-    """Say which size is no multiple of a sector; reading may end before that."""
-    if one.size_bytes % SECTOR_BYTES:
-        return f"calls of {one.size_bytes:,} bytes"
-    if one.action not in ("append", "write_file"):
-        return None
-    if one.is_random:
-        return "calls of a random size"
-    if files.shape or files.mean_bytes % SECTOR_BYTES:
-        drawn = "sizes that are drawn" if files.shape else f"{files.mean_bytes:,} bytes each"
-        return f"the files '{files.name}' have {drawn}, so that writes end within a sector"
-    return None
-
-
 SHIPPED = Path(__file__).with_name("personalities")
 TOP = ("about", "parameters", "files", "operation")
-FILES = ("name", "count", "mean_size", "size_shape", "directory_width", "present_ratio", "shared")
-OPERATION = ("do", "files", "handle", "size", "random", "direct", "sync", "label", "times")
+TABLES = {
+    "files": ("name", "count", "mean_size", "size_shape", "directory_width", "present_ratio",
+              "shared"),
+    "operation": ("do", "files", "handle", "size", "random", "direct", "sync", "label", "times"),
+}  # fmt: skip
 MOST_FILES = 50_000_000
 MOST_THREADS = 4096
 MOST_BYTES = 1 << 46
 MOST_TRANSFER_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class _Given:
-    """The values of parameters, and the options that gave some of them."""
-
-    values: Mapping[str, int | float]
-    options: Mapping[str, str]
 
 
 def shipped() -> tuple[str, ...]:
@@ -182,19 +144,19 @@ def open_personality(
         )
     content = load(file)[1]
     top = Keys(content, str(file), known=TOP)
-    values = _parameters(content.get("parameters", {}), f"{file}, [parameters]")
+    place = f"{file}, [parameters]"
+    values = _parameters(content.get("parameters", {}), place)
     options = {key: given_by.get(key, f"--set {key}") for key in settings}
     _set(values, settings, options, name=file.stem)
-    if values.get("threads") is None:
-        raise InputError(f"{file}, [parameters]: the key 'threads' is missing")
-    sets = _tables(content, "files", _Given(values, options), file)
-    flow = _tables(content, "operation", _Given(values, options), file)
-    place = f"{file}, [parameters]"
-    threads = Keys({"threads": values["threads"]}, place, known=("threads",), given_by=options)
+    parameters = Keys(values, place, known=tuple(values), given_by=options)
+    threads = parameters.whole("threads", low=1, high=MOST_THREADS)
+    sets, flow = (
+        _tables(top, kind, values=values, options=options) for kind in ("files", "operation")
+    )
     found = Personality(
         name=file.stem,
         about=top.text("about", ""),
-        threads=threads.whole("threads", low=1, high=MOST_THREADS),
+        threads=threads,
         file_sets=tuple(_file_set(keys) for keys in sets),
         flow=tuple(one for keys in flow for one in _operations(keys)),
         parameters=values,
@@ -202,7 +164,6 @@ def open_personality(
     )
     _check_used(content, values, file)
     _check(found, file)
-    check_direct(found, file)
     return found
 
 
@@ -245,40 +206,30 @@ def _set(
             values[key] = parse_size(text, option=options[key])
 
 
-def _tables(content: Mapping[str, Any], kind: str, given: _Given, file: Path) -> list[Keys]:
+def _tables(
+    top: Keys, kind: str, *, values: Mapping[str, int | float], options: Mapping[str, str]
+) -> list[Keys]:
     """Return the tables of a kind, `$name` replaced by the value of that parameter."""
-    found = content.get(kind)
-    if not isinstance(found, list) or not found:
-        raise InputError(f"{file}: there is no [[{kind}]]", hint=f"add at least one [[{kind}]]")
-    known = FILES if kind == "files" else OPERATION
+    found = top.tables(kind)
+    if not found:
+        hint = f"add at least one [[{kind}]]"
+        raise InputError(f"{top.place}: there is no [[{kind}]]", hint=hint)
     tables = []
     for number, table in enumerate(found, start=1):
-        place = f"{file}, [[{kind}]] {number}"
-        keys = Keys(table, place, known=known)
-        given_by = {
-            key: given.options[value[1:]]
-            for key, value in table.items()
-            if _is_parameter(value) and value[1:] in given.options
-        }
-        filled = _filled(table, given.values, keys)
-        tables.append(Keys(filled, place, known=known, given_by=given_by))
-    return tables
-
-
-def _is_parameter(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("$")
-
-
-def _filled(
-    table: Mapping[str, Any], values: Mapping[str, int | float], keys: Keys
-) -> dict[str, Any]:
-    filled = dict(table)
-    for key, value in table.items():
-        if _is_parameter(value):
-            if value[1:] not in values:
+        place = f"{top.place}, [[{kind}]] {number}"
+        keys = Keys(table, place, known=TABLES[kind])
+        filled, given_by = dict(table), {}
+        for key, value in table.items():
+            if not isinstance(value, str) or not value.startswith("$"):
+                continue
+            name = value[1:]
+            if name not in values:
                 raise keys.wrong(key, "names no parameter", hint=f"there are {', '.join(values)}")
-            filled[key] = values[value[1:]]
-    return filled
+            filled[key] = values[name]
+            if name in options:
+                given_by[key] = options[name]
+        tables.append(Keys(filled, place, known=TABLES[kind], given_by=given_by))
+    return tables
 
 
 def _check_used(content: Mapping[str, Any], values: Mapping[str, Any], file: Path) -> None:
@@ -348,30 +299,60 @@ def _operations(keys: Keys) -> list[Operation]:
 
 def _check(personality: Personality, file: Path) -> None:
     """Raise InputError for what no single table shows to be wrong."""
-    names = [one.name for one in personality.file_sets]
-    if len(set(names)) < len(names):
+    sets = {one.name: one for one in personality.file_sets}
+    if len(sets) < len(personality.file_sets):
         raise InputError(f"{file}: two [[files]] have the same name")
-    opened: set[int] = set()
+    opened: dict[int, FileSet | None] = {}
     for number, one in enumerate(personality.flow, start=1):
-        place = f"{file}, operation {number} ({one.action})"
-        if one.files is not None and one.files not in names:
-            raise InputError(
-                f"{place}: there are no files '{one.files}'",
-                hint=f"[[files]] are named {', '.join(sorted(names))}",
-            )
-        is_shared = one.files is not None and personality.file_set(one.files).is_shared
-        if is_shared and one.action in ("create", "delete"):
-            raise InputError(f"{place}: threads create and delete only in files of their own")
-        if one.action == "append" and one.files is not None and not is_shared:
-            raise InputError(f"{place}: files that stay open must be shared")
-        if one.action in ON_HANDLE and one.files is None and one.handle not in opened:
-            raise InputError(f"{place}: nothing is open as handle {one.handle}")
+        problem, hint = _problem(one, sets, opened)
+        if problem:
+            place = f"{file}, operation {number} ({one.action})"
+            raise InputError(f"{place}: {problem}", hint=hint)
         if one.action in ("create", "open"):
-            opened.add(one.handle)
+            opened[one.handle] = sets[one.files or ""] if one.is_direct else None
         elif one.action == "close":
-            opened.discard(one.handle)
+            del opened[one.handle]
     if opened:
         raise InputError(
             f"{file}: the flow ends without closing handle {min(opened)}",
             hint='add an [[operation]] with do = "close" for it',
         )
+
+
+def _problem(
+    one: Operation, sets: Mapping[str, FileSet], opened: Mapping[int, FileSet | None]
+) -> tuple[str, str]:
+    """Return what is wrong with an operation, nothing if it can be done, and a hint.
+
+    `opened` has the open handles, with the files of one that is for direct I/O.
+    """
+    hint = problem = ""
+    named = sets.get(one.files or "")
+    is_shared = named is not None and named.is_shared
+    files = opened.get(one.handle) if one.action in MOVES_DATA and one.files is None else None
+    if one.files is not None and named is None:
+        problem = f"there are no files '{one.files}'"
+        hint = f"[[files]] are named {', '.join(sorted(sets))}"
+    elif is_shared and one.action in ("create", "delete"):
+        problem = "threads create and delete only in files of their own"
+    elif one.action == "append" and one.files is not None and not is_shared:
+        problem = "files that stay open must be shared"
+    elif one.action in ON_HANDLE and one.files is None and one.handle not in opened:
+        problem = f"nothing is open as handle {one.handle}"
+    elif files is not None and (wrong := _unaligned(one, files)):
+        problem = f"{wrong}, which direct I/O refuses"
+        hint = f"use multiples of {SECTOR_BYTES} bytes, or leave `direct` out"
+    return problem, hint
+
+
+def _unaligned(one: Operation, files: FileSet) -> str:
+    """Return which size is no multiple of a sector, nothing if all are; reads may end early."""
+    if one.size_bytes % SECTOR_BYTES:
+        return f"calls of {one.size_bytes:,} bytes"
+    if one.action in ("append", "write_file"):
+        if one.is_random:
+            return "calls of a random size"
+        if files.shape or files.mean_bytes % SECTOR_BYTES:
+            drawn = "sizes that are drawn" if files.shape else f"{files.mean_bytes:,} bytes each"
+            return f"the files '{files.name}' have {drawn}, so that writes end within a sector"
+    return ""

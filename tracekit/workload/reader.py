@@ -5,33 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 from tracekit.errors import InputError, UsageError
 from tracekit.tables import ROLES
 from tracekit.units import SECTOR_BYTES
+from tracekit.workload import model
 from tracekit.workload.keys import Keys, load
-from tracekit.workload.model import (
-    CHOICES,
-    CONSTANT,
-    EXPONENTIAL,
-    GAMMA,
-    LOGNORMAL,
-    ONE,
-    QUANTILES,
-    SHARES,
-    WEIBULL,
-    ZIPF,
-    Arrival,
-    Distribution,
-    Locality,
-    Phase,
-    Profile,
-    Request,
-    Stream,
-)
+from tracekit.workload.model import ONE, Arrival, Distribution, Locality, Profile, Request, Stream
 
 GAPS = ("constant", "exponential", "gamma", "weibull", "lognormal", "measured")
 SPREADS = ("exponential", "gamma", "lognormal")
@@ -42,20 +25,39 @@ US = 1000.0
 def by_mean(kind: str, mean: float, *, shape: float) -> Distribution:
     """Return the distribution of that mean; `shape` is sigma of a lognormal one."""
     if kind == "constant":
-        return Distribution(CONSTANT, mean)
+        return Distribution(model.CONSTANT, mean)
     if kind == "exponential":
-        return Distribution(EXPONENTIAL, mean)
+        return Distribution(model.EXPONENTIAL, mean)
     if kind == "gamma":
-        return Distribution(GAMMA, mean / shape, shape)
+        return Distribution(model.GAMMA, mean / shape, shape)
     if kind == "weibull":
-        return Distribution(WEIBULL, mean / math.gamma(1 + 1 / shape), shape)
-    return Distribution(LOGNORMAL, mean * math.exp(-shape * shape / 2), shape)
+        return Distribution(model.WEIBULL, mean / math.gamma(1 + 1 / shape), shape)
+    return Distribution(model.LOGNORMAL, mean * math.exp(-shape * shape / 2), shape)
 
 
-def _shape(keys: Keys, kind: str) -> float:
+def _drawn(keys: Keys, kind: str, mean: float) -> Distribution:
+    """Return the distribution of that mean, with the shape or sigma that it has."""
+    shape = 0.0
     if kind in ("gamma", "weibull"):
-        return keys.number("shape", low=0.01, high=SHAPE_MOST)
-    return keys.number("sigma", low=1e-4, high=20) if kind == "lognormal" else 0.0
+        shape = keys.number("shape", low=0.01, high=SHAPE_MOST)
+    elif kind == "lognormal":
+        shape = keys.number("sigma", low=1e-4, high=20)
+    return by_mean(kind, mean, shape=shape)
+
+
+def _quantiles(keys: Keys, key: str, *, low: float, unit: float = 1.0) -> Distribution:
+    """Return the distribution of `shares` and the values in `key`, which are in `unit`."""
+    shares, values = keys.numbers("shares", low=0, high=1), keys.numbers(key, low=low, high=1e15)
+    for name, numbers in (("shares", shares), (key, values)):
+        if any(after < before for before, after in pairwise(numbers)):
+            raise keys.wrong(name, "falls somewhere", hint="sort it in ascending order")
+    if len(shares) != len(values) or len(shares) < 2:
+        raise keys.wrong(key, f"has {len(values)} values for {len(shares)} shares")
+    if shares[0] != 0 or shares[-1] != 1:
+        raise keys.wrong("shares", "does not go from 0 to 1")
+    return Distribution(
+        model.QUANTILES, values=tuple(value * unit for value in values), up_to=shares
+    )
 
 
 GAP_KEYS = ("mean", "shape", "sigma", "shares", "values_us")
@@ -64,22 +66,9 @@ GAP_KEYS = ("mean", "shape", "sigma", "shares", "values_us")
 def read_gap(keys: Keys, key: str) -> Distribution:
     """Return the gaps in ns of a table whose `key` names their distribution."""
     kind = keys.choice(key, GAPS)
-    if kind != "measured":
-        return by_mean(kind, float(keys.duration("mean")), shape=_shape(keys, kind))
-    shares = keys.numbers("shares", low=0, high=1)
-    values = keys.numbers("values_us", low=1e-3, high=1e15)
-    _check_rising(keys, "shares", shares)
-    _check_rising(keys, "values_us", values)
-    if len(shares) != len(values) or len(shares) < 2:
-        raise keys.wrong("values_us", f"has {len(values)} values for {len(shares)} shares")
-    if shares[0] != 0 or shares[-1] != 1:
-        raise keys.wrong("shares", "does not go from 0 to 1")
-    return Distribution(QUANTILES, values=tuple(v * US for v in values), up_to=shares)
-
-
-def _check_rising(keys: Keys, key: str, values: tuple[float, ...]) -> None:
-    if any(after < before for before, after in pairwise(values)):
-        raise keys.wrong(key, "falls somewhere", hint="sort it in ascending order")
+    if kind == "measured":
+        return _quantiles(keys, "values_us", low=1e-3, unit=US)
+    return _drawn(keys, kind, float(keys.duration("mean")))
 
 
 def read_sizes(keys: Keys) -> tuple[Distribution, int, int]:
@@ -87,13 +76,12 @@ def read_sizes(keys: Keys) -> tuple[Distribution, int, int]:
     value = keys.value("size")
     if not isinstance(value, dict):
         size = keys.size("size")
-        return Distribution(CONSTANT, float(size)), size, size
-    place = f"{keys.place}, key 'size'"
+        return Distribution(model.CONSTANT, float(size)), size, size
     if "values" in value:
-        return _listed_sizes(Keys(value, place, known=("values", "weights")))
-    own = Keys(value, place, known=("distribution", "mean", "shape", "sigma", "least", "most"))
+        return _listed_sizes(keys.table("size", "values", "weights"))
+    own = keys.table("size", "distribution", "mean", "shape", "sigma", "least", "most")
     kind = own.choice("distribution", ("gamma", "lognormal"))
-    spread = by_mean(kind, float(own.size("mean")), shape=_shape(own, kind))
+    spread = _drawn(own, kind, float(own.size("mean")))
     least, most = own.size("least"), own.size("most")
     if least > most:
         raise own.wrong("least", f"is above the largest size, {most}")
@@ -106,40 +94,27 @@ def _listed_sizes(own: Keys) -> tuple[Distribution, int, int]:
         raise own.wrong("values", "is no list of sizes", hint='such as ["4KiB", "64KiB"]')
     sizes = [own.size_of("values", value) for value in values]
     shares = own.weights("weights", len(sizes))
-    found = Distribution(CHOICES, values=tuple(map(float, sizes)), up_to=shares)
+    found = Distribution(model.CHOICES, values=tuple(map(float, sizes)), up_to=shares)
     return found, min(sizes), max(sizes)
 
 
 def read_count(keys: Keys, key: str) -> Distribution:
     """Return how many: a number, values with weights, or a distribution with its mean."""
     value: Any = keys.value(key)
-    place = f"{keys.place}, key '{key}'"
     if not isinstance(value, dict):
-        return Distribution(CONSTANT, keys.number(key, low=1, high=1e15))
+        return Distribution(model.CONSTANT, keys.number(key, low=1, high=1e15))
     if "shares" in value:
-        return _quantiles(Keys(value, place, known=("shares", "values")))
+        return _quantiles(keys.table(key, "shares", "values"), "values", low=1)
     if "values" in value:
-        own = Keys(value, place, known=("values", "weights"))
+        own = keys.table(key, "values", "weights")
         numbers = own.numbers("values", low=1, high=1e15)
         shares = own.weights("weights", len(numbers))
-        return Distribution(CHOICES, values=numbers, up_to=shares)
-    own = Keys(value, place, known=("distribution", "mean", "shape", "sigma"))
+        return Distribution(model.CHOICES, values=numbers, up_to=shares)
+    own = keys.table(key, "distribution", "mean", "shape", "sigma")
     kind = own.choice("distribution", SPREADS)
-    return by_mean(kind, own.number("mean", low=1, high=1e15), shape=_shape(own, kind))
+    return _drawn(own, kind, own.number("mean", low=1, high=1e15))
 
 
-def _quantiles(own: Keys) -> Distribution:
-    shares, values = own.numbers("shares", low=0, high=1), own.numbers("values", low=1, high=1e15)
-    _check_rising(own, "shares", shares)
-    _check_rising(own, "values", values)
-    if len(shares) != len(values) or len(shares) < 2:
-        raise own.wrong("values", f"has {len(values)} values for {len(shares)} shares")
-    if shares[0] != 0 or shares[-1] != 1:
-        raise own.wrong("shares", "does not go from 0 to 1")
-    return Distribution(QUANTILES, values=values, up_to=shares)
-
-
-KINDS = ("uniform", "zipf", "hot", "shares")
 KNOWN = {
     "uniform": ("kind",),
     "zipf": ("kind", "block", "exponent"),
@@ -157,7 +132,7 @@ def read_locality(keys: Keys, align_bytes: int) -> Locality:
     if keys.has("locality") and keys.value("locality") != "uniform":
         found = _spatial(keys, align_bytes)
     if keys.has("reuse"):
-        own = Keys(keys.value("reuse"), f"{keys.place}, key 'reuse'", known=("share", "distance"))
+        own = keys.table("reuse", "share", "distance")
         share = own.number("share", low=0, high=1)
         found = replace(found, reuse_ratio=share, distance=read_count(own, "distance"))
     if keys.has("distance"):
@@ -170,30 +145,27 @@ def _spatial(keys: Keys, align_bytes: int) -> Locality:
     if not isinstance(value, dict):
         hint = 'write "uniform" or { kind = "zipf", exponent = 0.99, block = "64KiB" }'
         raise keys.wrong("locality", "is no locality", hint=hint)
-    place = f"{keys.place}, key 'locality'"
-    every = tuple(dict.fromkeys(key for known in KNOWN.values() for key in known))
-    kind = Keys(value, place, known=every).choice("kind", KINDS)
-    own = Keys(value, f"{place} of kind {kind}", known=KNOWN[kind])
+    own = keys.table("locality", *dict.fromkeys(chain(*KNOWN.values())))
+    kind = own.choice("kind", tuple(KNOWN))
+    own = Keys(value, f"{own.place} of kind {kind}", known=KNOWN[kind])
     if kind == "uniform":
         return Locality()
     block = own.size("block", align_bytes)
     if block % align_bytes:
         raise own.wrong("block", f"is {block:,} bytes, no multiple of align, {align_bytes:,}")
     if kind == "zipf":
-        return Locality(ZIPF, block, own.number("exponent", low=0.01, high=10))
+        return Locality(model.ZIPF, block, own.number("exponent", low=0.01, high=10))
     if kind == "hot":
         blocks, requests = (own.number(key, low=1e-9, high=1) for key in ("blocks", "requests"))
-        return Locality(SHARES, block, 0, (blocks, 1.0), (requests, 1.0))
-    blocks_of = own.numbers("blocks", low=0, high=1e18)
-    to = own.weights("blocks", len(blocks_of)), own.weights("requests", len(blocks_of))
-    return Locality(SHARES, block, 0, *to)
+        return Locality(model.SHARES, block, 0, (blocks, 1.0), (requests, 1.0))
+    count = len(own.numbers("blocks", low=0, high=1e18))
+    blocks_to, requests_to = (own.weights(key, count) for key in ("blocks", "requests"))
+    return Locality(model.SHARES, block, 0, blocks_to, requests_to)
 
 
 SHIPPED = Path(__file__).with_name("profiles")
 MOST_BYTES = 64 << 20  # of one request, as in a plan
 ACCESSES = ("random", "sequential", "following", "circular")
-OPERATIONS = ("read", "write", "flush")
-FLAGS = ("fua", "preflush", "sync", "meta", "readahead")
 SHARE_ERROR = 1e-6
 PROFILE_KEYS = ("name", "about", "target_size", "sector", "direct", "pace", "depth")
 STREAM_KEYS = ("arrival", "request", "phase")
@@ -229,10 +201,8 @@ def find_definition(name: str) -> Path:
 def read_profile(file: Path) -> Profile:
     """Return the profile of a file; raise InputError naming file, place, key and value."""
     text, content = load(file)
-    if "stream" in content:
-        keys = Keys(content, f"{file}", known=(*PROFILE_KEYS, "stream"))
-    else:
-        keys = Keys(content, f"{file}", known=(*PROFILE_KEYS, *STREAM_KEYS))
+    own_keys = ("stream",) if "stream" in content else STREAM_KEYS
+    keys = Keys(content, f"{file}", known=(*PROFILE_KEYS, *own_keys))
     target_bytes, sector_bytes = keys.size("target_size"), keys.size("sector", SECTOR_BYTES)
     if sector_bytes % SECTOR_BYTES or sector_bytes & (sector_bytes - 1):
         raise keys.wrong("sector", "is no power of two from 512 up")
@@ -307,21 +277,18 @@ class _Reader:
     def _request(self, table: Any, place: str, size_bytes: int, *, kinds: int) -> Request:
         keys = Keys(table, place, known=REQUEST_KEYS)
         share = keys.number("share", low=0, high=1)
-        operation = keys.choice("operation", OPERATIONS)
+        operation = keys.choice("operation", model.OPERATIONS)
         flags = _flags(keys)
         then = keys.counts("then", kinds) if keys.has("then") else ()
         if operation == "flush":
-            for key in PLACE_KEYS:
-                if keys.has(key):
-                    raise keys.wrong(key, "is not for a flush", hint=f"leave {key} out")
+            keys.reject(PLACE_KEYS, "is not for a flush")
             return Request(share, operation, flags=flags, then=then)
         sizes, least, most = read_sizes(keys)
-        listed = sizes.values or (float(least), float(most))
-        for size in listed:
+        for size in sizes.values or (least, most):
             self._check_unit(keys, "size", int(size))
-        if most > min(size_bytes, MOST_BYTES):
-            room = min(size_bytes, MOST_BYTES)
-            raise keys.wrong("size", f"is above {room:,} bytes, the most that fits here")
+        longest = min(size_bytes, MOST_BYTES)
+        if most > longest:
+            raise keys.wrong("size", f"is above {longest:,} bytes, the most that fits here")
         align = keys.size("align", least if least == most else self.unit)
         self._check_unit(keys, "align", align)
         if align > size_bytes:
@@ -345,15 +312,12 @@ class _Reader:
     def _circle(self, keys: Keys, size_bytes: int, *, most_bytes: int) -> tuple[int, int] | None:
         """Return start and size of the part of the stream's where a request goes round."""
         if keys.value("access") != "circular":
-            if keys.has("circle"):
-                raise keys.wrong("circle", "is for circular access", hint="leave circle out")
+            keys.reject(["circle"], "is for circular access")
             return None
-        for key in ("locality", "reuse"):
-            if keys.has(key):
-                raise keys.wrong(key, "is not for circular access", hint=f"leave {key} out")
+        keys.reject(["locality", "reuse"], "is not for circular access")
         if not keys.has("circle"):
             return 0, size_bytes
-        own = Keys(keys.value("circle"), f"{keys.place}, key 'circle'", known=("start", "size"))
+        own = keys.table("circle", "start", "size")
         start, size = own.offset("start"), own.size("size")
         for key, value in (("start", start), ("size", size)):
             self._check_unit(own, key, value)
@@ -365,37 +329,32 @@ class _Reader:
 
     def _check_unit(self, keys: Keys, key: str, size: int) -> None:
         if size % self.unit:
-            raise keys.wrong(
-                key,
-                f"is {size:,} bytes, no multiple of the sector of {self.unit}",
-                hint="direct I/O moves whole sectors: round it, or set sector or direct = false"
-                if self.unit > SECTOR_BYTES
-                else "requests are made of sectors of 512 bytes: round it",
-            )
+            problem = f"is {size:,} bytes, no multiple of the sector of {self.unit}"
+            hint = "requests are made of sectors of 512 bytes: round it"
+            if self.unit > SECTOR_BYTES:
+                hint = "direct I/O moves whole sectors: round it, or set sector or direct = false"
+            raise keys.wrong(key, problem, hint=hint)
 
 
 def _flags(keys: Keys) -> tuple[str, ...]:
-    flags = keys.value("flags") if keys.has("flags") else []
-    if not isinstance(flags, list) or any(flag not in FLAGS for flag in flags):
-        raise keys.wrong("flags", "is no list of flags", hint=f"of: {', '.join(FLAGS)}")
+    flags = keys.value("flags", [])
+    if not isinstance(flags, list) or any(flag not in model.FLAGS for flag in flags):
+        raise keys.wrong("flags", "is no list of flags", hint=f"of: {', '.join(model.FLAGS)}")
     return tuple(dict.fromkeys(flags))
 
 
 def _begins(keys: Keys) -> str | None:
     """Return where a request that follows begins, None for one that does not."""
     if keys.choice("access", ACCESSES) != "following":
-        for key in FOLLOWING_KEYS:
-            if keys.has(key):
-                raise keys.wrong(key, "is for following access", hint=f"leave {key} out")
+        keys.reject(FOLLOWING_KEYS, "is for following access")
         return None
-    pages = keys.choice("pages", ("new", "used"))
-    for key, of in (("locality", "new"), ("distance", "used")):
-        if keys.has(key) and pages != of:
-            raise keys.wrong(key, f"is for pages = {of!r}", hint=f"leave {key} out")
-    if keys.has("reuse"):
-        hint = 'write pages = "used" and distance'
-        raise keys.wrong("reuse", "is not for following access", hint=hint)
-    if pages == "used":
+    if keys.choice("pages", ("new", "used")) == "used":
+        keys.reject(["locality"], "is for pages = 'new'")
+    else:
+        keys.reject(["distance"], "is for pages = 'used'")
+    hint = 'write pages = "used" and distance'
+    keys.reject(["reuse"], "is not for following access", hint=hint)
+    if keys.value("pages") == "used":
         keys.value("distance")
     return keys.choice("begins", BEGINS)
 
@@ -403,14 +362,12 @@ def _begins(keys: Keys) -> str | None:
 def _run(keys: Keys) -> Distribution | None:
     """Return the requests of a run: one if random, None for one without end."""
     if keys.choice("access", ACCESSES) != "sequential":
-        if keys.has("run"):
-            raise keys.wrong("run", "is for sequential access", hint="leave run out")
+        keys.reject(["run"], "is for sequential access")
         return ONE
     if keys.has("run"):
         return read_count(keys, "run")
-    for key in ("locality", "reuse"):
-        if keys.has(key):
-            raise keys.wrong(key, "is for runs", hint="without a run all go on from the start")
+    hint = "without a run all go on from the start"
+    keys.reject(["locality", "reuse"], "is for runs", hint=hint)
     return None
 
 
@@ -440,21 +397,17 @@ def _arrival(table: Any, phases: list[Any], place: str) -> Arrival:
         raise keys.wrong("correlation", "cannot go with gamma", hint=hint)
     off = burst = None
     if keys.has("burst"):
-        own = Keys(
-            keys.value("burst"),
-            f"{place}: [arrival], key 'burst'",
-            known=("requests", "off", *GAP_KEYS),
-        )
+        own = keys.table("burst", "requests", "off", *GAP_KEYS)
         burst, off = read_count(own, "requests"), read_gap(own, "off")
     return Arrival(gap, correlation, off, burst, _phases(phases, place))
 
 
-def _phases(tables: list[Any], place: str) -> tuple[Phase, ...]:
+def _phases(tables: list[Any], place: str) -> tuple[model.Phase, ...]:
     found = []
     for number, table in enumerate(tables, 1):
         keys = Keys(table, f"{place}: [[phase]] {number}", known=("name", "duration", "rate"))
         keys.text("name", "")
-        found.append(Phase(keys.duration("duration"), keys.number("rate", low=0, high=1e9)))
+        found.append(model.Phase(keys.duration("duration"), keys.number("rate", low=0, high=1e9)))
     if found and not any(phase.rate for phase in found):
         raise InputError(
             f"{place}: no request comes in any [[phase]]", hint="give one a rate above 0"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,19 +10,10 @@ from numpy.random import PCG64, SeedSequence
 from tracekit._native.library import constant, enumerators
 from tracekit._native.workload import MOST_PLACES, Workload
 from tracekit.units import SECTOR_BYTES
-from tracekit.workload.model import (
-    ONE,
-    QUANTILES,
-    Arrival,
-    Distribution,
-    Locality,
-    Profile,
-    Request,
-    Stream,
-)
+from tracekit.workload import model
+from tracekit.workload.keys import cumulated
+from tracekit.workload.model import ONE, Arrival, Distribution, Locality, Profile, Request, Stream
 
-OPERATIONS = ("read", "write", "flush")
-FLAGS = {"fua": 1, "preflush": 2, "sync": 4, "meta": 8, "readahead": 16}
 MODES = enumerators("follow_mode", "FOLLOW_")
 RARE = 0.02  # of the used pages: those nearer or farther than all others
 NEAR = 8  # times: as far back as another one
@@ -44,7 +33,7 @@ def open_workload(profile: Profile, seed: int) -> Workload:
 
 
 def _stream(stream: Stream, unit: int, *, seed: tuple[int, int]) -> Fields:
-    shares = _cumulated([request.share for request in stream.requests])
+    shares = cumulated([request.share for request in stream.requests])
     arrival_seed, other_seed = (_generator(seed, number) for number in range(2))
     return {
         "arrival": _arrival(stream.arrival),
@@ -85,8 +74,8 @@ def _class(
         "size_unit": unit_sectors,
         "size_least": max(request.least_bytes // SECTOR_BYTES, unit_sectors),
         "size_most": max(request.most_bytes // SECTOR_BYTES, unit_sectors),
-        "operation": OPERATIONS.index(request.operation),
-        "flags": sum(FLAGS[flag] for flag in request.flags),
+        "operation": model.OPERATIONS.index(request.operation),
+        "flags": sum(1 << model.FLAGS.index(flag) for flag in request.flags),
         "place": _place(request.locality, request.align_bytes, stream=stream, seed=seed),
     }
 
@@ -133,17 +122,12 @@ def _follow(request: Request) -> Fields:
 
 def _back(distance: Distribution) -> Fields:
     """Return how far back most used pages are: farther or less far ones are not meant."""
-    if distance.kind != QUANTILES:
+    if distance.kind != model.QUANTILES:
         return {"from": 0, "to": MASK}
     values = zip(distance.up_to, distance.values, strict=True)
     inner = [value for share, value in values if RARE <= share <= 1 - RARE]
     ends = inner or distance.values
     return {"from": int(ends[0] / NEAR), "to": int(ends[-1] * NEAR)}
-
-
-def _cumulated(shares: Sequence[float]) -> list[float]:
-    total = math.fsum(shares)
-    return [*(math.fsum(shares[: at + 1]) / total for at in range(len(shares) - 1)), 1.0]
 
 
 def _in_sectors(sizes: Distribution) -> Distribution:
