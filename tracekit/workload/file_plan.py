@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,31 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.arrow import Integers
 from tracekit.errors import InputError
-from tracekit.plans.file_plan import (
-    APPEND,
-    AT_POSITION,
-    CODES,
-    CONTINUES,
-    DIRECT,
-    EXCLUSIVE,
-    NO_STEP,
-    NONE,
-    READ,
-    SYNC,
-    UNTIMED,
-    WRITE,
-    FilePlanWriter,
-    FileTable,
-    Medium,
-    Records,
-    Setting,
-    new_records,
-)
+from tracekit.plans import file_plan as plan
+from tracekit.plans.file_plan import CODES, NO_STEP, NONE, UNTIMED, FileTable, Medium, Records
 from tracekit.store import beside
 from tracekit.workload.personality import FileSet, Operation, Personality
 
-Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -45,12 +29,12 @@ class Share:
     """
 
     files: FileSet
-    numbers: Numbers
-    sizes: Numbers
+    numbers: Integers
+    sizes: Integers
     present: int
 
 
-def draw_sizes(files: FileSet, rng: np.random.Generator) -> Numbers:
+def draw_sizes(files: FileSet, rng: np.random.Generator) -> Integers:
     """Return the size of each file in bytes, at least 1."""
     if files.shape == 0:
         return np.full(files.count, files.mean_bytes, np.int64)
@@ -87,14 +71,11 @@ def lay_out(personality: Personality, seed: int) -> tuple[FileTable, list[list[S
         there = np.zeros(files.count, bool)
         for part, count in zip(parts, present, strict=True):
             there[part[:count]] = True
+        added = zip((sizes * there).tolist(), there.tolist(), strict=True)
         numbers = np.array(
             [
-                table.add(
-                    file_path(files, number),
-                    size_bytes=int(size) if is_there else 0,
-                    there=bool(is_there),
-                )
-                for number, (size, is_there) in enumerate(zip(sizes, there, strict=True))
+                table.add(file_path(files, number), size_bytes=size, there=is_there)
+                for number, (size, is_there) in enumerate(added)
             ]
         )
         for thread, own in enumerate(shares):
@@ -124,26 +105,22 @@ def _present(personality: Personality, files: FileSet, count: int) -> int:
 class Lengths:
     """What happens to the lengths of a share's files, in any order, and who asks for them."""
 
-    count: int
-    initial: Numbers
-    when: list[Numbers] = field(default_factory=list)
-    file: list[Numbers] = field(default_factory=list)
-    added: list[Numbers] = field(default_factory=list)
-    is_reset: list[bool] = field(default_factory=list)
+    initial: Integers
+    notes: list[tuple[Integers, Integers, Integers, Flags]] = field(default_factory=list)
+    """When, which files, the bytes that they grow by, and whether they begin anew."""
 
-    def note(self, when: Numbers, file: Numbers, *, added: Numbers, is_reset: bool = False) -> int:
+    def note(
+        self, when: Integers, file: Integers, *, added: Integers | int = 0, is_reset: bool = False
+    ) -> int:
         """Note that files grow, or with `is_reset` begin anew; return the number of the note."""
-        self.when.append(when)
-        self.file.append(file)
-        self.added.append(added)
-        self.is_reset.append(is_reset)
-        return len(self.when) - 1
+        count = len(when)
+        self.notes.append((when, file, np.broadcast_to(added, count), np.full(count, is_reset)))
+        return len(self.notes) - 1
 
-    def lengths(self) -> list[Numbers]:
+    def lengths(self) -> list[Integers]:
         """Return for each note the length of each file right before it."""
-        rows = [len(one) for one in self.when]
-        when, file, added = (np.concatenate(one) for one in (self.when, self.file, self.added))
-        reset = np.repeat(np.array(self.is_reset), rows)
+        ends = np.cumsum([len(when) for when, *_ in self.notes])
+        when, file, added, reset = map(np.concatenate, zip(*self.notes, strict=True))
         order = np.lexsort((when, file))
         before = np.concatenate([[0], np.cumsum(added[order])[:-1]])
         first = np.concatenate([[True], np.diff(file[order]) != 0])
@@ -154,10 +131,9 @@ class Lengths:
         begun = np.concatenate([[-1], np.maximum.accumulate(begun)[:-1]])
         is_new = begun >= start
         length = before - before[np.where(is_new, begun, start)]
-        length = length + np.where(is_new, 0, self.initial[file[order]])
         found = np.empty(len(order), np.int64)
-        found[order] = length
-        return np.split(found, np.cumsum(rows)[:-1])
+        found[order] = length + np.where(is_new, 0, self.initial[file[order]])
+        return np.split(found, ends[:-1])
 
 
 STEP = np.dtype(
@@ -174,11 +150,13 @@ STEP = np.dtype(
 )
 Steps = npt.NDArray[np.void]
 CODE = {
+    **CODES,
     "read_file": CODES["read"],
     "write_file": CODES["write"],
     "append": CODES["write"],
     "delete": CODES["unlink"],
 }
+WRITES = ("write_file", "append", "write")
 
 
 @dataclass(frozen=True)
@@ -193,65 +171,53 @@ class Turns:
 FILL_BYTES = 1 << 20
 
 
-class Thread:
-    """Draws the turns of one thread."""
-
-    def __init__(self, personality: Personality, shares: list[Share], thread: int) -> None:
-        """Start with the thread's files as they are before the run."""
-        self._personality = personality
-        self._shares = {share.files.name: share for share in shares}
-        self._thread = thread
-
-    def most_turns(self) -> int:
-        """Return after how many turns a set would be empty or full; a large number: never."""
-        most = 1 << 40
-        for name, share in self._shares.items():
-            created, deleted = self._personality.churn(name)
-            if created > deleted:
-                most = min(most, (len(share.numbers) - share.present) // (created - deleted))
-            elif deleted > created:
-                most = min(most, (share.present - 1) // (deleted - created))
-        return most
-
-    def draw(self, turns: int, rng: np.random.Generator) -> Turns:
-        """Return so many turns; no more than `most_turns`."""
-        draft = _Draft(self._personality, self._shares, thread=self._thread, turns=turns, rng=rng)
-        for place, operation in enumerate(self._personality.flow):
-            draft.add(place, operation)
-        return draft.finish()
+def most_turns(personality: Personality, shares: list[Share]) -> int:
+    """Return after how many turns a set would be empty or full; a large number: never."""
+    most = 1 << 40
+    for share in shares:
+        created, deleted = personality.churn(share.files.name)
+        if created > deleted:
+            most = min(most, (len(share.numbers) - share.present) // (created - deleted))
+        elif deleted > created:
+            most = min(most, (share.present - 1) // (deleted - created))
+    return most
 
 
-class _Draft:
-    """The turns as columns: one array a place of the flow."""
+class Draft:
+    """The turns of one thread as columns: one array a place of the flow."""
 
     def __init__(
         self,
         personality: Personality,
-        shares: dict[str, Share],
+        shares: list[Share],
         *,
         thread: int,
         turns: int,
         rng: np.random.Generator,
     ) -> None:
-        self.rng = rng
-        self.shares, self.thread, self.turns = shares, thread, turns
-        self.flow = personality.flow
-        self.labels = personality.labels
+        """Start with the files as they are before the run; `turns` are at most `most_turns`."""
+        self.rng, self.thread, self.turns = rng, thread, turns
+        self.shares = {share.files.name: share for share in shares}
+        self.flow, self.labels = personality.flow, personality.labels
         self.handles = max((one.handle for one in personality.flow), default=1)
-        self.churn = {name: personality.churn(name) for name in shares}
-        self.seen = {name: [0, 0] for name in shares}
-        self.sizes = {
-            name: Lengths(len(share.sizes), _initial(share)) for name, share in shares.items()
-        }
-        self.open: dict[int, tuple[str, Numbers, bool]] = {}
+        self.churn = {name: personality.churn(name) for name in self.shares}
+        self.seen = {name: [0, 0] for name in self.shares}
+        self.sizes = {name: Lengths(_initial(share)) for name, share in self.shares.items()}
+        self.open: dict[int, tuple[str, Integers, bool]] = {}
         self.steps = np.zeros((turns, len(self.flow)), STEP)
         self.pending: list[tuple[int, Operation, str, int]] = []
         self.always_open: dict[str, int] = {}
 
+    def draw(self) -> Turns:
+        """Return all turns."""
+        for place, operation in enumerate(self.flow):
+            self.add(place, operation)
+        return self.finish()
+
     def add(self, place: int, one: Operation) -> None:
         """Add one operation of the flow to all turns."""
         column = self.steps[:, place]
-        column["operation"] = CODE.get(one.action, CODES.get(one.action, 0))
+        column["operation"] = CODE[one.action]
         column["step"] = self.labels.index(one.label)
         column["handle"] = self.slot(one.handle)
         if one.files is not None and one.action != "append":
@@ -264,7 +230,7 @@ class _Draft:
             name, file, _ = self.open[one.handle]
             column["file"] = self.shares[name].numbers[file]
 
-    def when(self, place: int) -> Numbers:
+    def when(self, place: int) -> Integers:
         """Return the number of an operation in each turn, counted through all turns."""
         return np.arange(self.turns) * len(self.flow) + place
 
@@ -288,29 +254,28 @@ class _Draft:
         file = at % len(share.numbers)
         column = self.steps[:, place]
         column["file"] = share.numbers[file]
-        none = np.zeros(self.turns, np.int64)
+        flags = (plan.DIRECT if one.is_direct else 0) | (plan.SYNC if one.is_sync else 0)
         if one.action == "create":
-            column["flags"] = EXCLUSIVE | _open_flags(one)
-            self.sizes[name].note(when, file, added=none, is_reset=True)
+            column["flags"] = plan.EXCLUSIVE | flags
+            self.sizes[name].note(when, file, is_reset=True)
             self.open[one.handle] = (name, file, True)
         elif one.action == "open":
-            column["flags"] = _open_flags(one) | (READ if self.only_reads(place, one) else 0)
+            column["flags"] = flags | (plan.READ if self.only_reads(place, one) else 0)
             self.open[one.handle] = (name, file, False)
         else:
             column["handle"] = NONE
             if one.action == "delete":
-                self.pending.append(
-                    (place, one, name, self.sizes[name].note(when, file, added=none))
-                )
+                note = self.sizes[name].note(when, file)
+                self.pending.append((place, one, name, note))
 
     def only_reads(self, place: int, one: Operation) -> bool:
         """Say whether nothing is written to what is opened here."""
         for later in self.flow[place + 1 :]:
-            if later.handle == one.handle and later.action in ("create", "open", "close"):
-                return True
-            writes = later.action in ("write_file", "append", "write") and later.files is None
-            if later.handle == one.handle and writes:
-                return False
+            if later.handle == one.handle:
+                if later.action in ("create", "open", "close"):
+                    return True
+                if later.action in WRITES and later.files is None:
+                    return False
         return True
 
     def append(self, place: int, one: Operation) -> None:
@@ -322,12 +287,10 @@ class _Draft:
         column["total"] = column["size"] = size
         if one.files is not None:
             share = self.shares[one.files]
-            self.always_open.setdefault(
-                one.files, self.slot(self.handles + 1 + len(self.always_open))
-            )
-            column["handle"] = self.always_open[one.files]
+            slot = self.slot(self.handles + 1 + len(self.always_open))
+            column["handle"] = self.always_open.setdefault(one.files, slot)
             column["file"] = share.numbers[0]
-            column["offset"] = AT_POSITION
+            column["offset"] = plan.AT_POSITION
             self.sizes[one.files].note(when, np.zeros(self.turns, np.int64), added=size)
             return
         name, file, _ = self.open[one.handle]
@@ -341,21 +304,20 @@ class _Draft:
         column = self.steps[:, place]
         column["file"] = self.shares[name].numbers[file]
         column["size"] = one.size_bytes
-        added = np.zeros(self.turns, np.int64)
-        if one.action == "write_file" and is_new:
-            added = self.shares[name].sizes[file]
-            column["total"] = added
+        is_first = one.action == "write_file" and is_new
+        if is_first:
+            column["total"] = self.shares[name].sizes[file]
+        added = self.shares[name].sizes[file] if is_first else 0
         note = self.sizes[name].note(when, file, added=added)
         if one.action in ("read", "write"):
-            column["offset"] = self.rng.integers(
-                0, 1 << 62, self.turns
-            )  # made a place of the file later
-        if not (one.action == "write_file" and is_new):
+            # Made a place of the file later.
+            column["offset"] = self.rng.integers(0, 1 << 62, self.turns)
+        if not is_first:
             self.pending.append((place, one, name, note))
 
     def finish(self) -> Turns:
         """Fill in what depends on lengths; return all steps."""
-        lengths = {name: sizes.lengths() for name, sizes in self.sizes.items() if sizes.when}
+        lengths = {name: sizes.lengths() for name, sizes in self.sizes.items() if sizes.notes}
         growth = np.zeros(self.turns, np.int64)
         for place, one, name, note in self.pending:
             column, length = self.steps[:, place], lengths[name][note]
@@ -370,7 +332,7 @@ class _Draft:
         for name, sizes in self.sizes.items():
             # A common log is cut by one thread: the others may be a pass ahead of it.
             times = 2 if name in self.always_open else 1
-            for added in sizes.added:
+            for _, _, added, _ in sizes.notes:
                 growth += times * added
         steps = np.concatenate([self._opening(), self.steps.reshape(-1)])
         peak = int(np.cumsum(growth).max(initial=0))
@@ -378,25 +340,22 @@ class _Draft:
 
     def _opening(self) -> Steps:
         """Open what stays open."""
-        found = np.zeros(len(self.always_open), STEP)
-        for row, (name, handle) in zip(found, self.always_open.items(), strict=True):
-            row["operation"], row["step"] = CODES["open"], NO_STEP
-            row["flags"] = WRITE | APPEND | UNTIMED
-            row["file"], row["handle"] = self.shares[name].numbers[0], handle
+        files = [self.shares[name].numbers[0] for name in self.always_open]
+        found = _simple("open", np.array(files, np.int64))
+        found["flags"] |= plan.WRITE | plan.APPEND
+        found["handle"] = list(self.always_open.values())
         return found
 
     def _restore(self) -> Steps:
         """Return what makes the files as they were: presence and length, untimed."""
         parts = [np.zeros(0, STEP)]
         for handle in self.always_open.values():
-            parts.append(self._simple("close", np.array([NONE]), handle=handle))
+            parts.append(_simple("close", np.array([NONE]), handle=handle))
         for name, share in self.shares.items():
-            if share.files.is_shared:
-                grows = self.thread == 0 and name in self.always_open
-                if grows:
-                    parts.append(self._cut(share.numbers[:1], share.sizes[:1]))
-            else:
+            if not share.files.is_shared:
                 parts += self._restore_share(name, share)
+            elif self.thread == 0 and name in self.always_open:
+                parts.append(_cut(share.numbers[:1], share.sizes[:1]))
         return np.concatenate(parts)
 
     def _restore_share(self, name: str, share: Share) -> list[Steps]:
@@ -408,7 +367,7 @@ class _Draft:
         was_there = np.arange(count) < share.present
         sizes = self.sizes[name]
         end = np.full(count, self.turns * len(self.flow))
-        sizes.note(end, np.arange(count), added=np.zeros(count, np.int64))
+        sizes.note(end, np.arange(count))
         length = np.where(is_there, sizes.lengths()[-1], 0)
         sizes_then = _initial(share)
         gone, new = was_there & ~is_there, is_there & ~was_there
@@ -424,33 +383,32 @@ class _Draft:
         groups["total"][:, 1] = (sizes_then - length)[filled]
         groups["size"][:, 1] = FILL_BYTES
         return [
-            self._simple("unlink", share.numbers[new]),
-            self._cut(share.numbers[longer], sizes_then[longer]),
+            _simple("unlink", share.numbers[new]),
+            _cut(share.numbers[longer], sizes_then[longer]),
             groups.reshape(-1),
         ]
 
-    def _simple(self, operation: str, file: Numbers, *, handle: int = NONE) -> Steps:
-        found = np.zeros(len(file), STEP)
-        found["operation"], found["step"] = CODES[operation], NO_STEP
-        found["flags"], found["file"], found["handle"] = UNTIMED, file, handle
-        return found
 
-    def _cut(self, file: Numbers, size: Numbers) -> Steps:
-        found = self._simple("truncate", file)
-        found["total"] = found["size"] = size
-        return found
+def _simple(operation: str, file: Integers, *, handle: int = NONE) -> Steps:
+    """Return untimed steps of no bytes, one a file."""
+    found = np.zeros(len(file), STEP)
+    found["operation"], found["step"] = CODES[operation], NO_STEP
+    found["flags"], found["file"], found["handle"] = UNTIMED, file, handle
+    return found
 
 
-def _initial(share: Share) -> Numbers:
+def _cut(file: Integers, size: Integers) -> Steps:
+    found = _simple("truncate", file)
+    found["total"] = found["size"] = size
+    return found
+
+
+def _initial(share: Share) -> Integers:
     """Return the lengths before the run: of what is not there 0."""
     return np.where(np.arange(len(share.sizes)) < share.present, share.sizes, 0)
 
 
-def _open_flags(one: Operation) -> int:
-    return (DIRECT if one.is_direct else 0) | (SYNC if one.is_sync else 0)
-
-
-def _place(column: Steps, length: Numbers, size_bytes: int) -> None:
+def _place(column: Steps, length: Integers, size_bytes: int) -> None:
     """Turn a drawn number into a place of the file, a multiple of the size if it has several."""
     places = np.maximum(length // size_bytes, 1)
     column["offset"] = (column["offset"].astype(np.int64) % places) * size_bytes
@@ -459,7 +417,7 @@ def _place(column: Steps, length: Numbers, size_bytes: int) -> None:
 
 RECORDS = 1_000_000  # of a plan, when the number of turns is not given
 LEAST_TURNS = 4
-LEAST_ROOM = 256 << 20  # bytes that files may grow by before they are cut again
+LEAST_GROWTH = 256 << 20  # bytes that files may grow by before they are cut again
 MOVES = (CODES["read"], CODES["write"])
 
 
@@ -481,7 +439,7 @@ def expand(steps: Steps) -> Records:
     of = np.repeat(np.arange(len(steps)), calls)
     part = np.arange(len(of)) - np.repeat(np.cumsum(calls) - calls, calls)
     step = steps[of]
-    records = new_records(len(of))
+    records = plan.new_records(len(of))
     for name in ("operation", "step", "flags", "file", "handle"):
         records[name] = step[name]
     done = part * size[of]
@@ -489,10 +447,10 @@ def expand(steps: Steps) -> Records:
     is_read = step["operation"] == CODES["read"]
     length = np.where(is_read, size[of], np.minimum(size[of], left))
     records["length"] = np.where(moves[of], length, step["total"])
-    at_position = step["offset"] == AT_POSITION
+    at_position = step["offset"] == plan.AT_POSITION
     records["offset"] = np.where(at_position, step["offset"], step["offset"] + done.astype("u8"))
     is_last = part == calls[of] - 1
-    records["flags"] |= np.where(is_last, 0, CONTINUES).astype(np.uint16)
+    records["flags"] |= np.where(is_last, 0, plan.CONTINUES).astype(np.uint16)
     return records
 
 
@@ -510,22 +468,22 @@ def write_personality(
     repeats it until the time is up. Raises InputError when the files are too few for the threads.
     """
     table, shares = lay_out(personality, seed)
-    threads = [Thread(personality, own, number) for number, own in enumerate(shares)]
-    most = min(thread.most_turns() for thread in threads)
+    most = min(most_turns(personality, own) for own in shares)
     chosen = min(most, turns or max(LEAST_TURNS, _turns(personality)))
     needed = sum(row[0] for row in table.rows() if row[3])
     next_id = 0
     with beside(path) as part, part.open("wb") as file:
-        writer = FilePlanWriter(file)
-        for number, thread in enumerate(threads):
-            drawn = thread.draw(chosen, np.random.default_rng([seed, 2, number]))
+        writer = plan.FilePlanWriter(file)
+        for number, own in enumerate(shares):
+            rng = np.random.default_rng([seed, 2, number])
+            drawn = Draft(personality, own, thread=number, turns=chosen, rng=rng).draw()
             records = expand(np.concatenate([drawn.steps, drawn.restore]))
             records["operation_id"] = np.arange(next_id, next_id + len(records))
             next_id += len(records)
             needed += drawn.growth_bytes
             writer.thread()
             writer.append(records)
-        setting = Setting(personality.labels, True, needed, medium)
+        setting = plan.Setting(personality.labels, True, needed, medium)
         operations = writer.finish(table, setting)
     return Made(chosen, operations, len(table), needed)
 
@@ -540,7 +498,9 @@ def _turns(personality: Personality) -> int:
         whole = one.action in ("read_file", "write_file")
         calls += max(1.0, last.mean_bytes / one.size_bytes) if whole else 1.0
     turns = RECORDS / (personality.threads * calls)
-    return int(min(turns, _room(personality) / max(1, personality.threads * _grown(personality))))
+    files_bytes = sum(one.count * one.mean_bytes for one in personality.file_sets)
+    most_bytes = max(LEAST_GROWTH, files_bytes)
+    return int(min(turns, most_bytes / max(1, personality.threads * _grown(personality))))
 
 
 def _grown(personality: Personality) -> int:
@@ -553,15 +513,9 @@ def _grown(personality: Personality) -> int:
     return grown
 
 
-def _room(personality: Personality) -> int:
-    return max(LEAST_ROOM, sum(one.count * one.mean_bytes for one in personality.file_sets))
-
-
 def describe(personality: Personality) -> dict[str, Any]:
     """Return what one turn does: steps by label, and the ratio of reading to writing ones."""
-    counts: dict[str, int] = {}
-    for one in personality.flow:
-        counts[one.label] = counts.get(one.label, 0) + 1
+    counts = Counter(one.label for one in personality.flow)
     reads = sum(one.action in ("read_file", "read") for one in personality.flow)
-    writes = sum(one.action in ("write_file", "append", "write") for one in personality.flow)
-    return {"steps": counts, "reads": reads, "writes": writes}
+    writes = sum(one.action in WRITES for one in personality.flow)
+    return {"steps": dict(counts), "reads": reads, "writes": writes}
