@@ -5,28 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tracekit.errors import InputError
 from tracekit.store import beside
-from tracekit.workload.model import (
-    CHOICES,
-    CONSTANT,
-    EXPONENTIAL,
-    SHARES,
-    ZIPF,
-    Arrival,
-    Distribution,
-    Locality,
-    Profile,
-    Request,
-    Stream,
-    mean,
-    mean_gap_ns,
-)
+from tracekit.workload import model
+from tracekit.workload.model import Arrival, Profile, Request, Stream, mean, mean_gap_ns
 from tracekit.workload.requests import Extent
 
 HEAD = """\
@@ -48,15 +34,11 @@ DEFAULT_NS = 60 * 10**9
 ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-@dataclass
-class _Changes:
+class _Changes(dict[str, None]):
     """What fio does otherwise, each once, in words."""
 
-    lines: list[str] = field(default_factory=list)
-
     def add(self, line: str) -> None:
-        if line not in self.lines:
-            self.lines.append(line)
+        self[line] = None
 
 
 def write_job(profile: Profile, output: Path, *, extent: Extent) -> dict[str, Any]:
@@ -77,12 +59,12 @@ def write_job(profile: Profile, output: Path, *, extent: Extent) -> dict[str, An
         direct=int(profile.is_direct),
         seed=extent.seed,
     )
-    text += "".join(f"# fio differs: {line}\n" for line in changes.lines)
+    text += "".join(f"# fio differs: {line}\n" for line in changes)
     for name, options in sections:
         text += f"\n[{name}]\n" + "".join(f"{key}={value}\n" for key, value in options.items())
     with beside(output) as part:
         part.write_text(text)
-    return {"sections": len(sections), "changed": changes.lines}
+    return {"sections": len(sections), "changed": list(changes)}
 
 
 def _sections(
@@ -110,7 +92,7 @@ def _sections(
 
 
 def _note_arrival(arrival: Arrival, changes: _Changes) -> None:
-    if arrival.gap.kind != EXPONENTIAL or arrival.correlation:
+    if arrival.gap.kind != model.EXPONENTIAL or arrival.correlation:
         changes.add("gaps are of one mean and exponential or even")
     if arrival.burst is not None:
         changes.add("requests come one by one, not in bursts")
@@ -125,10 +107,10 @@ def _how(request: Request, changes: _Changes) -> dict[str, Any]:
     if request.circle is not None:
         changes.add("what goes round does so in its whole part, each kind by itself")
     options: dict[str, Any] = {"rw": f"{'rand' if is_random else ''}{request.operation}"}
-    length = _run_length(request)
+    length = 1.0 if request.run is None else mean(request.run)
     if is_random and length >= 1.5:
         options["rw"] += f":{round(length)}"
-        if request.run and request.run.kind != CONSTANT:
+        if request.run and request.run.kind != model.CONSTANT:
             changes.add("runs have their mean length")
     options |= _sizes(request, changes)
     if is_random:
@@ -138,26 +120,18 @@ def _how(request: Request, changes: _Changes) -> dict[str, Any]:
     return options
 
 
-def _run_length(request: Request) -> float:
-    """Return the mean requests of a run."""
-    return 1.0 if request.run is None else mean(request.run)
-
-
 def _sizes(request: Request, changes: _Changes) -> dict[str, Any]:
-    size: Distribution = request.size
-    if size.kind == CONSTANT:
+    size = request.size
+    if size.kind == model.CONSTANT:
         return {"bs": int(size.scale)}
-    if size.kind == CHOICES:
-        shares = [
-            after - before for before, after in zip((0, *size.up_to), size.up_to, strict=False)
-        ]
+    if size.kind == model.CHOICES:
+        shares = [after - before for before, after in pairwise((0.0, *size.up_to))]
         whole = _percents(shares)
         if any(abs(100 * share - part) > 0.005 for share, part in zip(shares, whole, strict=True)):
             changes.add("shares of sizes are whole percents")
-        parts = [
-            f"{int(value)}/{part}" for value, part in zip(size.values, whole, strict=True) if part
-        ]
-        return {"bssplit": ":".join(parts), "blockalign": request.align_bytes}
+        parts = zip(map(int, size.values), whole, strict=True)
+        split = ":".join(f"{value}/{part}" for value, part in parts if part)
+        return {"bssplit": split, "blockalign": request.align_bytes}
     changes.add("sizes lie evenly between the least and the largest")
     span = f"{request.least_bytes}-{request.most_bytes}"
     return {"bsrange": span, "blockalign": request.align_bytes}
@@ -173,21 +147,21 @@ def _percents(shares: list[float]) -> list[int]:
 
 
 def _places(request: Request, changes: _Changes) -> dict[str, Any]:
-    locality: Locality = request.locality
+    locality = request.locality
     if locality.reuse_ratio or request.is_used:
         changes.add("places are not used again by their recency")
-    if locality.kind == ZIPF:
+    if locality.kind == model.ZIPF:
         changes.add("Zipf's law is of places, not of blocks")
         exponent = locality.exponent if abs(locality.exponent - 1) > 1e-3 else 1.001
         return {"random_distribution": f"zipf:{exponent:g}", "norandommap": 1}
-    if locality.kind == SHARES:
+    if locality.kind == model.SHARES:
         changes.add("hot places lie together, from the start")
         zones = ":".join(_zones(locality, changes))
         return {"random_distribution": f"zoned:{zones}", "norandommap": 1}
     return {"norandommap": 1}
 
 
-def _zones(locality: Locality, changes: _Changes) -> Iterator[str]:
+def _zones(locality: model.Locality, changes: _Changes) -> Iterator[str]:
     """Yield requests/blocks in whole percents; parts of less than a percent of the blocks join."""
     to: dict[int, float] = {}
     for blocks, requests in zip(locality.blocks_to, locality.requests_to, strict=True):
@@ -207,7 +181,7 @@ def _when(profile: Profile, rate: float, *, changes: _Changes, arrival: Arrival)
     if rate >= 1:
         if abs(round(rate) - rate) > 0.01 * rate:
             changes.add("rates are whole requests a second")
-        process = "poisson" if arrival.gap.kind == EXPONENTIAL else "linear"
+        process = "poisson" if arrival.gap.kind == model.EXPONENTIAL else "linear"
         return {"iodepth": profile.depth, "rate_iops": round(rate), "rate_process": process}
     changes.add("requests of less than one a second follow each other at the mean time")
     return {"iodepth": 1, "thinktime": round(1e6 / rate)}

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracekit.arrow import number_column, text_column
+from tracekit.arrow import array_of, number_column, text_column, words_of
 from tracekit.free_space import check_room
 from tracekit.metadata import Clock, Device, Loss, Region, Source, SourceFile, TraceInfo
 from tracekit.plans.block_plan import FLAG_BITS
@@ -33,8 +33,8 @@ def write_folder(
     output: Path,
     *,
     extent: Extent,
-    overwrite: bool,
-    on_rows: Callable[[int], None],
+    overwrite: bool = False,
+    on_rows: Callable[[int], None] = lambda _rows: None,
 ) -> TraceFolder:
     """Write a new trace folder of the profile's requests, with the profile beside them.
 
@@ -78,46 +78,29 @@ class _Table:
 
     def _batch(self, records: NDArray[np.void]) -> Any:
         count = len(records)
-        numbers: dict[str, NDArray[np.int64]] = {
-            "request_id": records["request_id"].astype(np.int64),
-            "queue_ns": records["intended_ns"].astype(np.int64),
-            "sector": records["sector"].astype(np.int64),
-            "length_bytes": records["length_sectors"].astype(np.int64) * SECTOR_BYTES,
-            "pid": records["target"].astype(np.int64) + 1,
-            "depth": np.ones(count, np.int64),
-        }
-        ready = self._texts(records)
-        columns = []
-        for field in REQUESTS:
-            if field.name in ready:
-                columns.append(ready[field.name])
-            elif field.name in numbers or not field.nullable:
-                values = numbers.get(field.name, np.zeros(count, np.int64))
-                columns.append(number_column(values, field.type))
-            else:
-                columns.append(pa.nulls(count, field.type))
-        return pa.RecordBatch.from_arrays(columns, schema=REQUESTS)
-
-    def _texts(self, records: NDArray[np.void]) -> dict[str, Any]:
         stream = records["target"].astype(np.int64)
-        nothing = np.zeros(len(records), np.int64)
-        roles = np.array(self._roles, np.int64)[stream]
         names = [one.process for one in self.profile.streams]
-        known = [name or "" for name in names]
-        process = text_column(stream, known)
-        if None in names:
-            process = pa.array([names[at] for at in stream], pa.dictionary(pa.int32(), pa.string()))
-        flags = {
-            name: pa.array((records["flags"] & bit) != 0, pa.bool_())
-            for name, bit in FLAG_BITS.items()
+        process = np.array([-1 if name is None else at for at, name in enumerate(names)])
+        columns = {
+            "request_id": array_of(records["request_id"].astype(np.int64)),
+            "queue_ns": array_of(records["intended_ns"].astype(np.int64)),
+            "sector": array_of(records["sector"].astype(np.int64)),
+            "length_bytes": array_of(records["length_sectors"].astype(np.int64) * SECTOR_BYTES),
+            "pid": array_of((stream + 1).astype(np.int32)),
+            "depth": array_of(np.ones(count, np.int32)),
+            "device": text_column(np.zeros(count, np.int32), [DEVICE]),
+            "operation": text_column(records["operation"], OPERATIONS),
+            "role": text_column(np.array(self._roles)[stream], ROLES),
+            "process": words_of(process[stream], [name or "" for name in names]),
         }
-        return {
-            "device": text_column(nothing, [DEVICE]),
-            "operation": text_column(records["operation"].astype(np.int64), OPERATIONS),
-            "role": text_column(roles, ROLES),
-            "process": process,
-            **flags,
-        }
+        for name, bit in FLAG_BITS.items():
+            columns[name] = array_of((records["flags"] & bit) != 0)
+        for field in REQUESTS:
+            if field.name not in columns and field.nullable:
+                columns[field.name] = pa.nulls(count, field.type)
+            elif field.name not in columns:
+                columns[field.name] = number_column(np.zeros(count), field.type)
+        return pa.RecordBatch.from_pydict(columns, REQUESTS)
 
 
 def _info(profile: Profile, extent: Extent, table: _Table) -> TraceInfo:

@@ -16,8 +16,6 @@ from tracekit.workload.model import Profile
 from tracekit.workload.reader import find_definition, read_profile
 from tracekit.workload.requests import Extent, resized, write_plan
 
-FORMS = ("trace", "plan", "fio")
-
 
 def open_profile(name: str, target_bytes: int | None = None) -> Profile:
     """Return a shipped profile or that of a file, for a target of another size if one is given."""
@@ -34,7 +32,7 @@ def generate(
     overwrite: bool = False,
     on_rows: Callable[[int], None] = lambda _rows: None,
 ) -> dict[str, Any]:
-    """Write the requests of a profile in a form of FORMS; return what was made.
+    """Write the requests of a profile as `form`: trace, plan or fio; return what was made.
 
     Raise UsageError for a file that is there and for a folder that a file cannot replace,
     InputError when no request comes in the time.

@@ -6,9 +6,9 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.random import PCG64, Generator
 from numpy.typing import NDArray
 
-from tracekit._native.workload import NEVER_NS
+from tracekit._native.workload import NEVER_NS, Workload
+from tracekit.arrow import ahead
 from tracekit.errors import InputError, UsageError
 from tracekit.free_space import Need, check_room, check_rooms
 from tracekit.plans import block_plan
@@ -73,27 +74,20 @@ def blocks(profile: Profile, extent: Extent) -> Iterator[NDArray[np.void]]:
     A block is valid until the one after the next is asked for. While one is used the next is made.
     """
     until_ns = NEVER_NS if extent.duration_ns is None else extent.duration_ns
-    left = extent.limit
-    buffers = [np.zeros(BLOCK_RECORDS, RECORD) for _ in range(3)]
-    with open_workload(profile, extent.seed) as workload, ThreadPoolExecutor(1) as maker:
+    buffers = cycle([np.zeros(BLOCK_RECORDS, RECORD) for _ in range(3)])
 
-        def begin(number: int) -> Future[int]:
-            room = buffers[number % 3][: min(left, BLOCK_RECORDS)]
-            return maker.submit(workload.fill, room, until_ns)
-
-        number, made = 0, begin(0)
-        while True:
-            done = made.result()
-            records = buffers[number % 3][:done]
+    def made(workload: Workload) -> Iterator[NDArray[np.void]]:
+        left = extent.limit
+        for buffer in buffers:
+            done = workload.fill(buffer[:left], until_ns)
             left -= done
-            is_last = left == 0 or done < BLOCK_RECORDS
-            number += 1
-            if not is_last:
-                made = begin(number)
             if done:
-                yield records
-            if is_last:
+                yield buffer[:done]
+            if left == 0 or done < BLOCK_RECORDS:
                 return
+
+    with open_workload(profile, extent.seed) as workload:
+        yield from ahead(made(workload))
 
 
 def resized(profile: Profile, target_bytes: int) -> Profile:
@@ -112,13 +106,12 @@ def resized(profile: Profile, target_bytes: int) -> Profile:
 
 
 def _resized(stream: Stream, profile: Profile, target_bytes: int) -> Stream:
-    ends = (stream.start_bytes, stream.start_bytes + stream.size_bytes)
-    start, end = (
-        target_bytes
-        if place == profile.target_bytes
-        else place * target_bytes // profile.target_bytes // MIB * MIB
-        for place in ends
-    )
+    def moved(place: int) -> int:
+        if place == profile.target_bytes:
+            return target_bytes
+        return place * target_bytes // profile.target_bytes // MIB * MIB
+
+    start, end = moved(stream.start_bytes), moved(stream.start_bytes + stream.size_bytes)
     needed = max(max(one.most_bytes, one.align_bytes) for one in stream.requests)
     if end - start < needed:
         raise UsageError(
@@ -215,23 +208,20 @@ def filled_file(path: Path, size_bytes: int, *, keep: bool) -> Iterator[Path]:
     """
     check_rooms([target_need(path, size_bytes)], spare_bytes=FREE_BYTES)
     path.parent.mkdir(parents=True, exist_ok=True)
-    is_done = False
     try:
         _fill(path, size_bytes)
         yield path
-        is_done = True
-    finally:
-        if not (keep and is_done):
-            path.unlink(missing_ok=True)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    if not keep:
+        path.unlink(missing_ok=True)
 
 
 def _fill(path: Path, size_bytes: int) -> None:
     content = Generator(PCG64(0))
     with path.open("xb") as target:
-        left = size_bytes
-        while left:
-            part = content.bytes(min(left, CHUNK_BYTES))
-            target.write(part)
-            left -= len(part)
+        for done in range(0, size_bytes, CHUNK_BYTES):
+            target.write(content.bytes(min(size_bytes - done, CHUNK_BYTES)))
         target.flush()
         os.fsync(target.fileno())
