@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 from tests.replay.trace import trace
 from tracekit.cli import app
 from tracekit.tables import FIDELITY, FIDELITY_CURVE
-from tracekit.workload.fidelity import OPERATIONS, compared
-from tracekit.workload.model import Distribution
+from tracekit.workload.fidelity import compared
+from tracekit.workload.model import OPERATIONS, Distribution
 from tracekit.workload.reader import read_profile
 
 SAMPLE = """target_size = "64MiB"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tracekit.arrow import Floats
 from tracekit.workload.fit_arrivals import (
     MOST_PHASES,
-    Floats,
     correlation,
     dispersion,
     fit_arrival,

@@ -7,27 +7,32 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tracekit._native.caches import SHARDS_SCALE, Shards
-from tracekit.arrow import codes, flags, ints, open_table, read_batches
+from tracekit.arrow import (
+    Floats,
+    Integers,
+    codes,
+    count_rejected,
+    flag_bytes,
+    ints,
+    read_batches,
+    row_count,
+    texts,
+)
 from tracekit.errors import InputError
 from tracekit.model.miss_ratio_curve import Accesses, sampled_hits
 from tracekit.plans.block_plan import FLAG_BITS
 from tracekit.units import PAGE_BYTES, SECTOR_BYTES
+from tracekit.workload import model
 from tracekit.workload.fit_arrivals import correlation, dispersion
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-NAMES = ("fua", "preflush", "sync", "meta", "readahead")
-OPERATIONS = ("read", "write", "flush")
+CODES: dict[str | None, int] = {name: code for code, name in enumerate(model.OPERATIONS)}
 LIMIT = 3_000_000
 COLUMNS = ("queue_ns", "sector", "length_bytes", "operation", "device", "role", "process")
 MOST_BYTES = 64 << 20
@@ -61,12 +66,11 @@ def read_requests(path: Path, limit: int = LIMIT) -> Requests:
 
     Raise InputError when none is left.
     """
-    with open_table(path) as table:
-        limit = min(limit, table.metadata.num_rows)
+    limit = min(limit, row_count(path))
     # Memory that is not filled is not taken.
     found = Requests(np.empty(limit, ROWS), [], [])
     taken = 0
-    for batch in _batches(path):
+    for batch in read_batches(path, [*COLUMNS, *FLAG_BITS]):
         rows = _rows(batch, found)
         left = limit - taken
         if len(rows) > left:
@@ -83,17 +87,13 @@ def read_requests(path: Path, limit: int = LIMIT) -> Requests:
     return found
 
 
-def _batches(path: Path) -> Iterator[Any]:
-    yield from read_batches(path, [*COLUMNS, *FLAG_BITS])
-
-
 def _rows(batch: Any, found: Requests) -> Rows:
     rows = np.zeros(batch.num_rows, ROWS)
-    known = {name: batch.column(name) for name in batch.schema.names}
+    known = dict(zip(batch.schema.names, batch.columns, strict=True))
     no_time = -(1 << 62)
     rows["time_ns"] = ints(known["queue_ns"], if_null=no_time)
     length = ints(known["length_bytes"])
-    operation = codes(known["operation"], lambda name: _code(name, OPERATIONS))
+    operation = codes(known["operation"], lambda name: CODES.get(name, -1))
     # A write of nothing that flushes is a flush, as in a plan.
     operation = np.where((operation == 1) & (length == 0), 2, operation)
     sector = ints(known["sector"])
@@ -105,60 +105,32 @@ def _rows(batch: Any, found: Requests) -> Rows:
         "impossible": ~is_flush & ((sector < 0) | (sector > 1 << 52)),
         "too long": ~is_flush & (length > MOST_BYTES),
     }
-    is_kept = np.ones(len(rows), bool)
-    for reason, mask in reasons.items():
-        count = int((mask & is_kept).sum())
-        if count:
-            found.left_out[reason] += count
-        is_kept &= ~mask
+    is_kept = count_rejected(reasons, found.left_out)
     rows["sector"] = np.where(is_flush, 0, sector)
     rows["sectors"] = np.where(is_flush | ~is_kept, 0, -(-length // SECTOR_BYTES))
     rows["operation"] = np.where(operation < 0, 0, operation)
     for name, bit in FLAG_BITS.items():
-        rows["flags"] |= flags(known[name]).astype(np.uint8) * np.uint8(bit)
-    rows["region"], rows["owner"] = _groups(known, found)
+        rows["flags"] |= flag_bytes(known[name]) * np.uint8(bit)
+    rows["region"] = _pairs(known["device"], known["role"], found.regions)
+    rows["owner"] = _pairs(known["role"], known["process"], found.owners)
     return rows[is_kept]
 
 
-def _code(name: str | None, names: tuple[str, ...]) -> int:
-    return names.index(name) if name in names else -1
-
-
-def _groups(known: dict[str, Any], found: Requests) -> tuple[Integers, Integers]:
-    """Return the numbers of each row's region and owner, in lists that grow."""
-    texts: list[list[str | None]] = []
-    numbers: list[Integers] = []
-    for name in ("device", "role", "process"):
-        seen: list[str | None] = []
-        numbers.append(codes(known[name], lambda text, seen=seen: _number(text, seen)))  # type: ignore[misc]
-        texts.append(seen)
-    device, role, process = numbers
-    devices, roles, processes = texts
-    regions = _pairs(device, role, (devices, roles), found.regions)
-    owners = _pairs(role, process, (roles, processes), found.owners)
-    return regions, owners
-
-
-def _number(text: str | None, seen: list[str | None]) -> int:
-    if text not in seen:
-        seen.append(text)
-    return seen.index(text)
-
-
-def _pairs(first: Integers, second: Integers, names: Any, known: list[Any]) -> Integers:
-    width = len(names[1])
-    both = first * width + second
-    found = np.unique(both)
-    table = np.zeros(int(found[-1]) + 1 if len(found) else 1, np.int64)
-    for pair in found.tolist():
-        name = (names[0][pair // width], names[1][pair % width])
+def _pairs(first: Any, second: Any, known: list[Any]) -> Integers:
+    """Return the numbers of each row's pair of texts, in a list of pairs that grows."""
+    (firsts, index), (seconds, second_index) = texts(first), texts(second)
+    names, second_names = [*firsts, None], [*seconds, None]
+    both = index.astype(np.int64) * len(second_names) + second_index
+    table = np.zeros(len(names) * len(second_names), np.int64)
+    for pair in np.unique(both).tolist():
+        at, second_at = divmod(pair, len(second_names))
+        name = (names[at], second_names[second_at])
         if name not in known:
             known.append(name)
         table[pair] = known.index(name)
     return np.asarray(table[both], np.int64)
 
 
-Floats = npt.NDArray[np.float64]
 SAMPLE = 1_000_000
 WINDOWS = 200
 PAGE_LIMIT = 1 << 17
@@ -185,7 +157,7 @@ class Measured:
     """
 
     scopes: Mapping[str, Scope]
-    sizes: npt.NDArray[np.int64]
+    sizes: Integers
     miss_ratios: Floats
     distances: Floats
     references: int
@@ -208,7 +180,7 @@ def measure(path: Path, *, limit: int, window_ns: float) -> Measured:
     return Measured(scopes, *_reuse(path, data))
 
 
-def _scope(requests: Requests, mine: npt.NDArray[np.bool_], window_ns: float) -> Scope:
+def _scope(requests: Requests, mine: Flags, window_ns: float) -> Scope:
     """Return what was seen of some requests; columns are taken one by one, not rows as a whole."""
     rows = requests.rows
     kinds, counts = np.unique(
@@ -231,7 +203,7 @@ def _scope(requests: Requests, mine: npt.NDArray[np.bool_], window_ns: float) ->
 
 
 def _run_lengths(
-    region: npt.NDArray[np.uint16], sector: npt.NDArray[np.int64], sectors: npt.NDArray[np.uint32]
+    region: npt.NDArray[np.uint16], sector: Integers, sectors: npt.NDArray[np.uint32]
 ) -> Floats:
     """Return the requests of each run, of those of a device and role alone."""
     if not len(sector):
@@ -243,7 +215,7 @@ def _run_lengths(
     return np.diff(np.flatnonzero(starts), append=len(order)).astype(np.float64)
 
 
-def _reuse(path: Path, limit: int) -> tuple[npt.NDArray[np.int64], Floats, Floats, int]:
+def _reuse(path: Path, limit: int) -> tuple[Integers, Floats, Floats, int]:
     """Return sizes, miss ratios, hits and references of the pages of the first `limit` requests.
 
     They are of a sample of the pages if there are many.
@@ -333,13 +305,9 @@ def compared(first: Floats, second: Floats) -> tuple[float, float]:
     from scipy import stats
 
     first, second = (values[:: -(-len(values) // SAMPLE)] for values in (first, second))
-    every = np.sort(np.concatenate([first, second]))
-    cumulated = [
-        np.searchsorted(np.sort(values), every, side="right") / len(values)
-        for values in (first, second)
-    ]
-    largest = float(np.abs(cumulated[0] - cumulated[1]).max())
-    return largest, float(stats.wasserstein_distance(first, second))
+    with np.errstate(divide="ignore"):  # of the p-value of a single gap, which is not used
+        largest = stats.ks_2samp(first, second, method="asymp").statistic
+    return float(largest), float(stats.wasserstein_distance(first, second))
 
 
 def _of_reuse(one: Measured, other: Measured) -> Iterator[dict[str, Any]]:
@@ -351,7 +319,7 @@ def _of_reuse(one: Measured, other: Measured) -> Iterator[dict[str, Any]]:
         of.distances / of.distances[-1] if of.distances[-1] else of.distances for of in (one, other)
     ]
     sizes = one.sizes.astype(np.float64)
-    means = [_mean_distance(share, sizes) for share in shares]
+    means = [float((np.diff(share, prepend=0) * sizes).sum()) for share in shares]
     if one.distances[-1] and other.distances[-1]:
         apart = np.abs(shares[0] - shares[1])
         yield _row("reuse_distance", "pages of 4 KiB", counts, original_mean=means[0],
@@ -362,7 +330,3 @@ def _of_reuse(one: Measured, other: Measured) -> Iterator[dict[str, Any]]:
     yield _row("miss_ratio", "ratio", counts, original_mean=float(one.miss_ratios[:last].mean()),
                synthetic_mean=float(other.miss_ratios[:last].mean()),
                largest_gap_ratio=float(gap.max()), mean_gap=float(gap.mean()))  # fmt: skip
-
-
-def _mean_distance(share: npt.NDArray[np.float64], sizes: Floats) -> float:
-    return float((np.diff(share, prepend=0) * sizes).sum())

@@ -15,26 +15,15 @@ import pyarrow as pa
 
 from tracekit import store
 from tracekit._native.workload import RUN, Territory
+from tracekit.arrow import Integers
 from tracekit.errors import UsageError
 from tracekit.metadata import Record
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES
 from tracekit.units import MIB, SECTOR_BYTES
 from tracekit.version import __version__
-from tracekit.workload.fidelity import (
-    LIMIT,
-    NAMES,
-    OPERATIONS,
-    WINDOWS,
-    Flags,
-    Integers,
-    Requests,
-    Rows,
-    curves,
-    distances,
-    measure,
-    read_requests,
-)
+from tracekit.workload import fidelity, model
+from tracekit.workload.fidelity import Flags, Requests, Rows
 from tracekit.workload.fit_arrivals import fit_arrival
 from tracekit.workload.folder import write_folder
 from tracekit.workload.reader import read_profile
@@ -188,8 +177,11 @@ class Places:
         mine = self.kinds == kind
         mode = kind % MODES
         size = _sizes(self.sectors[mine] * SECTOR_BYTES)
-        if mode == CYCLIC and self.cyclic_range is not None:
-            return {"access": "circular", "size": size, "circle": _circle(self.cyclic_range)}
+        if mode == CYCLIC and (cyclic := self.cyclic_range):
+            start, circle = (
+                f"{sectors * SECTOR_BYTES}" for sectors in (cyclic.first_sector, cyclic.sectors)
+            )
+            return {"access": "circular", "size": size, "circle": {"start": start, "size": circle}}
         keys: dict[str, Any] = {
             "access": "following",
             "begins": BEGINS[min(mode, ELSEWHERE) // 2],
@@ -229,19 +221,10 @@ def _distance(back: Integers) -> dict[str, Any]:
     return {"shares": [round(share, 6) for share in shares], "values": values}
 
 
-def _circle(cyclic: CyclicRange) -> dict[str, str]:
-    return {
-        "start": f"{cyclic.first_sector * SECTOR_BYTES}",
-        "size": f"{cyclic.sectors * SECTOR_BYTES}",
-    }
-
-
 def _alignment(starts: Integers) -> int:
     """Return the largest power of two of sectors, up to 64 KiB, that divides nearly all."""
-    for sectors in (128, 64, 32, 16, 8, 4, 2):
-        if (starts % sectors == 0).mean() >= SURE:
-            return sectors
-    return 1
+    powers = (128, 64, 32, 16, 8, 4, 2)
+    return next((one for one in powers if (starts % one == 0).mean() >= SURE), 1)
 
 
 def _sizes(sizes: Integers) -> Any:
@@ -310,11 +293,9 @@ def fit_kinds(region: Region, mine: Flags) -> list[dict[str, Any]]:
     found = []
     for at, kind in enumerate(kinds.tolist()):
         code = kind // MODES
-        flags = [name for bit, name in enumerate(NAMES) if code & (1 << bit)]
-        keys: dict[str, Any] = {
-            "share": int(counts[at]) / count,
-            "operation": OPERATIONS[code // 32],
-        }
+        flags = [name for bit, name in enumerate(model.FLAGS) if code & (1 << bit)]
+        operation = model.OPERATIONS[code // 32]
+        keys: dict[str, Any] = {"share": int(counts[at]) / count, "operation": operation}
         if flags:
             keys["flags"] = flags
         if code // 32 != FLUSH:
@@ -333,8 +314,7 @@ def _merged(codes: Integers) -> Integers:
     kept: list[int] = []
     replaced = codes.copy()
     data_kinds = 0
-    for at in order.tolist():
-        code = int(kinds[at])
+    for code in kinds[order].tolist():
         is_flush = code // 32 == FLUSH
         same = [one for one in kept if one // 32 == code // 32]
         # Every operation keeps its most common kind.
@@ -380,15 +360,13 @@ def fit_profile(requests: Requests, options: StreamOptions) -> Fitted:
     known_regions: dict[int, Region] = {}
     for region, process, mine in _streams(requests, options):
         first, start, size = regions[region]
-        arrival = fit_arrival(
-            rows["time_ns"][mine].astype(np.float64), span_ns, measured=options.measured
-        )
+        times_ns = rows["time_ns"][mine].astype(np.float64)
+        arrival = fit_arrival(times_ns, span_ns, measured=options.measured)
         # A trace of one region is not copied.
         here = rows["region"] == region if len(regions) > 1 else slice(None)
         if region not in known_regions:
-            known_regions[region] = region_of(
-                rows[here], first_sector=first, sectors=size // SECTOR_BYTES
-            )
+            sectors = size // SECTOR_BYTES
+            known_regions[region] = region_of(rows[here], first_sector=first, sectors=sectors)
         kinds = fit_kinds(known_regions[region], mine[here])
         role = requests.regions[region][1]
         stream: dict[str, Any] = {"role": role if role in ROLES else "unknown"}
@@ -434,9 +412,7 @@ def _regions(requests: Requests) -> dict[int, tuple[int, int, int]]:
     return placed
 
 
-def _streams(
-    requests: Requests, options: StreamOptions
-) -> list[tuple[int, str | None, np.ndarray[Any, np.dtype[np.bool_]]]]:
+def _streams(requests: Requests, options: StreamOptions) -> list[tuple[int, str | None, Flags]]:
     """Return region, name and rows of each stream, the one with most requests first."""
     rows = requests.rows
     key = rows["region"].astype(np.int64) * len(requests.owners) + rows["owner"]
@@ -531,7 +507,7 @@ class FitOptions:
     """How to fit; `limit` is the most requests that are read."""
 
     fit: StreamOptions = field(default_factory=StreamOptions)
-    limit: int = LIMIT
+    limit: int = fidelity.LIMIT
     seed: int = 0
     compares: bool = True
     overwrite: bool = False
@@ -554,12 +530,15 @@ def fit(
     if output.is_file() and not options.overwrite:
         raise UsageError(f"{output} exists already", hint=THERE)
     on_stage("fit")
-    requests = read_requests(table, options.limit)
+    requests = fidelity.read_requests(table, options.limit)
     fitted = fit_profile(requests, options.fit)
     count, span_ns = len(requests.rows), int(requests.rows["time_ns"][-1])
     left_out = dict(requests.left_out)
     del requests
-    text = _text(fitted, output, count, keeps_names=options.fit.keeps_names)
+    named = "have their names" if options.fit.keeps_names else "are numbered, without names"
+    comment = ABOUT.format(requests=count, version=__version__, names=f"processes {named}")
+    about = {"name": output.stem, "about": f"made of a trace of {count:,} requests"}
+    text = toml({**about, **fitted.profile}, comment)
     with store.beside(output) as part:
         part.write_text(text, encoding="utf-8")
     result = FitResult(
@@ -580,34 +559,23 @@ def fit(
     return content
 
 
-def _text(fitted: Fitted, output: Path, count: int, *, keeps_names: bool) -> str:
-    names = "processes have their names" if keeps_names else "processes are numbered, without names"
-    comment = ABOUT.format(requests=count, version=__version__, names=names)
-    about = {"name": output.stem, "about": f"made of a trace of {count:,} requests"}
-    return toml({**about, **fitted.profile}, comment)
-
-
 def _compare(
     folder: TraceFolder, output: Path, options: FitOptions, *, count: int, span_ns: int
 ) -> list[dict[str, Any]]:
     """Make as many requests of the profile, and measure both alike."""
-    settings: dict[str, Any] = {"limit": options.limit, "window_ns": span_ns / WINDOWS + 1}
-    original = measure(folder.table("requests"), **settings)
+    limit, window_ns = options.limit, span_ns / fidelity.WINDOWS + 1
+    original = fidelity.measure(folder.table("requests"), limit=limit, window_ns=window_ns)
     with scratch_folder(folder.path / "synthetic") as scratch:
         made = write_folder(
             read_profile(output),
             scratch / "trace",
             extent=Extent(requests=count, seed=options.seed),
-            overwrite=False,
-            on_rows=lambda _rows: None,
         )
-        synthetic = measure(made.table("requests"), **settings)
-    rows = distances(original, synthetic)
-    shown = curves(original, synthetic)
-    for name, content, schema in (
-        ("fidelity", rows, FIDELITY), ("fidelity_curve", shown, FIDELITY_CURVE)
-    ):  # fmt: skip
-        store.write_table(folder.table(name), pa.Table.from_pylist(content, schema))
+        synthetic = fidelity.measure(made.table("requests"), limit=limit, window_ns=window_ns)
+    rows = fidelity.distances(original, synthetic)
+    shown = pa.Table.from_pylist(fidelity.curves(original, synthetic), FIDELITY_CURVE)
+    store.write_table(folder.table("fidelity"), pa.Table.from_pylist(rows, FIDELITY))
+    store.write_table(folder.table("fidelity_curve"), shown)
     return rows
 
 

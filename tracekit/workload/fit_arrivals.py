@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.workload.model import QUANTILES as QUANTILES_KIND
-from tracekit.workload.model import Distribution, mean
+from tracekit.arrow import Floats
+from tracekit.workload.model import QUANTILES, Distribution, mean
 
-QUANTILES = 97
+QUANTILE_COUNT = 97
 EM_STEPS = 200
 SAMPLE = 1_000_000  # gaps that are looked at, evenly taken
 
@@ -42,12 +41,11 @@ class GapFit:
         return (self.values["mean"] * (requests - 1) + self.values["off"]) / requests
 
     def distance(self, gaps: Floats) -> float:
-        """Return the Kolmogorov-Smirnov distance of sorted gaps from it."""
-        count = len(gaps)
-        expected = self.cdf(gaps)
-        above = np.arange(1, count + 1) / count - expected
-        below = expected - np.arange(count) / count
-        return float(max(above.max(), below.max()))
+        """Return the Kolmogorov-Smirnov distance of gaps from it."""
+        from scipy import stats
+
+        cdf: Any = self.cdf  # of an array, not of one number as the types say
+        return float(stats.ks_1samp(gaps, cdf, method="asymp").statistic)
 
 
 def fits(gaps: Floats) -> list[GapFit]:
@@ -149,7 +147,7 @@ def quantiles(gaps: Floats) -> tuple[list[float], list[float]]:
     """
     from scipy import optimize
 
-    shares = (1 - np.cos(np.linspace(0, np.pi, QUANTILES))) / 2
+    shares = (1 - np.cos(np.linspace(0, np.pi, QUANTILE_COUNT))) / 2
     shares[0], shares[-1] = 0.0, 1.0
     values = np.maximum(np.quantile(gaps, shares), 1.0)
     wanted = float(gaps.mean())
@@ -159,10 +157,8 @@ def quantiles(gaps: Floats) -> tuple[list[float], list[float]]:
         return np.asarray(np.maximum.accumulate(np.where(is_tail, values * factor, values)))
 
     def error(factor: float) -> float:
-        found = Distribution(
-            QUANTILES_KIND, values=tuple(scaled(factor).tolist()), up_to=tuple(shares.tolist())
-        )
-        return mean(found) - wanted
+        points, up_to = tuple(scaled(factor).tolist()), tuple(shares.tolist())
+        return mean(Distribution(QUANTILES, values=points, up_to=up_to)) - wanted
 
     if error(0.2) < 0 < error(5.0):
         values = scaled(float(optimize.brentq(error, 0.2, 5.0, xtol=1e-6)))
@@ -189,13 +185,12 @@ def dispersion(times_ns: Floats, window_ns: float) -> float:
     return float(counts.var() / counts.mean()) if len(counts) > 1 else 0.0
 
 
-Floats = npt.NDArray[np.float64]
 MOST_PHASES = 48
 POISSON = 3.0  # an index of dispersion below it needs no phases
 CORRELATED = 0.05
 RATE_ERROR = 0.05
 CLOSE = 0.03  # a distribution farther than that from the gaps gives way to their quantiles
-WINDOWS = 200  # of the index of dispersion that is told
+WINDOWS = 200  # of the index of dispersion
 
 
 @dataclass(frozen=True)
@@ -223,8 +218,10 @@ def fit_arrival(times_ns: Floats, span_ns: float, *, measured: bool = False) -> 
     rho = round(rho, 3) if abs(rho) >= CORRELATED else 0.0
     ordered = np.sort(gaps)
     tried = fits(ordered)
-    best = _best(tried, is_correlated=rho != 0)
-    distance = 1.0 if best is None else _distance(best, ordered)
+    # Gamma and bursts cannot be correlated.
+    likely = (one for one in tried if not rho or one.process not in ("gamma", "on-off"))
+    best = next(likely, None)
+    is_close = best is not None and _is_close(best, ordered)
     facts = {
         "requests": len(times_ns),
         "tried": [
@@ -235,36 +232,25 @@ def fit_arrival(times_ns: Floats, span_ns: float, *, measured: bool = False) -> 
         "dispersion": dispersion(times_ns, span_ns / WINDOWS + 1),
         "phases": len(phases),
     }
-    if best is None or measured or distance > CLOSE:
+    if best is not None and is_close and not measured:
+        keys = _keys(best)
+    else:
         shares, values_ns = quantiles(ordered)
-        keys: dict[str, Any] = {
+        values_us = np.maximum([float(f"{value / 1e3:.5g}") for value in values_ns], 1e-3)
+        keys = {
             "process": "measured",
             "shares": [round(share, 6) for share in shares],
-            "values_us": _rising([float(f"{value / 1e3:.5g}") for value in values_ns]),
+            "values_us": np.maximum.accumulate(values_us).tolist(),
         }
-        return ArrivalFit(_correlated(keys, min(max(rho, -0.99), 0.99)), phases, facts)
-    return ArrivalFit(_correlated(_keys(best), min(max(rho, -0.99), 0.99)), phases, facts)
+    if rho:
+        keys["correlation"] = min(max(rho, -0.99), 0.99)
+    return ArrivalFit(keys, phases, facts)
 
 
-def _distance(fit: GapFit, gaps: Floats) -> float:
-    """Return how far the distribution is from sorted gaps; 1 if its rate is another one."""
+def _is_close(fit: GapFit, gaps: Floats) -> bool:
+    """Say whether the distribution is near the gaps and has their rate."""
     is_of_rate = abs(fit.mean_ns / float(gaps.mean()) - 1) <= RATE_ERROR
-    return fit.distance(gaps) if is_of_rate else 1.0
-
-
-def _rising(values: list[float]) -> list[float]:
-    rising: list[float] = np.maximum.accumulate(np.maximum(values, 1e-3)).tolist()
-    return rising
-
-
-def _correlated(keys: dict[str, Any], rho: float) -> dict[str, Any]:
-    return {**keys, "correlation": rho} if rho else keys
-
-
-def _best(tried: list[GapFit], *, is_correlated: bool) -> GapFit | None:
-    """Return the likeliest; gamma and bursts cannot be correlated."""
-    allowed = [one for one in tried if not is_correlated or one.process not in ("gamma", "on-off")]
-    return allowed[0] if allowed else None
+    return is_of_rate and fit.distance(gaps) <= CLOSE
 
 
 def _keys(fit: GapFit) -> dict[str, Any]:
@@ -275,9 +261,8 @@ def _keys(fit: GapFit) -> dict[str, Any]:
         requests = {"distribution": "exponential", "mean": round(max(values["requests"], 1.0), 3)}
         burst = {"requests": requests, "off": "exponential", "mean": off}
         return {"process": "exponential", "mean": mean, "burst": burst}
-    shape: dict[str, Any] = {
-        key: float(f"{values[key]:.5g}") for key in ("shape", "sigma") if key in values
-    }
+    shapes = [key for key in values if key in ("shape", "sigma")]
+    shape = {key: float(f"{values[key]:.5g}") for key in shapes}
     return {"process": fit.process, "mean": mean, **shape}
 
 
