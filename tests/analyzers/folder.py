@@ -1,7 +1,5 @@
 """Trace folders made from small CSV files, in which a column that is left out has its default."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -3,8 +3,6 @@
 `make docs` writes it; a test compares it with what would be written now.
 """
 
-from __future__ import annotations
-
 from tracekit.analyze import ANALYSES, CHECKS
 from tracekit.paths import data_folder
 from tracekit.query import read

@@ -1,17 +1,15 @@
 """`tracekit analyze`: which tables it writes, when it refuses, and what it prints."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from tests.analyzers.folder import make
+from tests.command_line import invoke
 from tracekit.analyze import ANALYSES, analyze
-from tracekit.cli import app
 from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder
 
@@ -32,7 +30,7 @@ def folder(tmp_path: Path) -> TraceFolder:
 
 
 def command(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["analyze", *arguments])
+    return invoke("analyze", *arguments)
 
 
 def test_all_tables_are_written(folder: TraceFolder) -> None:

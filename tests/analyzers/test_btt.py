@@ -1,7 +1,5 @@
 """The table `btt` is what btt itself prints of the sample capture."""
 
-from __future__ import annotations
-
 import lzma
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Each SQL file is one statement with a header that says the truth."""
 
-from __future__ import annotations
-
 import re
 
 import duckdb

@@ -1,7 +1,5 @@
 """Each query gives what was worked out by hand for its small input, and nothing for no input."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

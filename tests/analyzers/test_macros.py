@@ -1,7 +1,5 @@
 """The log-linear buckets, and percentiles from them, against plain Python."""
 
-from __future__ import annotations
-
 import math
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Steps as a device without any noise would do them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

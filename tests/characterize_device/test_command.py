@@ -1,7 +1,5 @@
 """`tracekit characterize-device`: emulated devices found again, files, safety, interruptions."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +7,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from tests.command_line import invoke
 from tracekit import query
 from tracekit._native.players import Outcome, run_program
-from tracekit.cli import app
 from tracekit.device.characterize import CharacterizeOptions, characterize
 from tracekit.device.latencies import read_latencies
 from tracekit.device.steps import Amounts
@@ -52,7 +50,7 @@ price_per_gb = 6.0
 
 
 def tracekit(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["characterize-device", *map(str, arguments)])
+    return invoke("characterize-device", *map(str, arguments))
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +154,7 @@ def test_the_tables_are_as_the_schema_says(measured: Path) -> None:
 
 
 def test_the_report_of_a_folder_without_a_trace(measured: Path) -> None:
-    made = CliRunner().invoke(app, ["report", str(measured / "out")])
+    made = invoke("report", measured / "out")
     assert made.exit_code == 0, made.output
     page = (measured / "out/report.html").read_text()
     for part in ("figure-device-read", "figure-device-write", "figure-device-surface"):

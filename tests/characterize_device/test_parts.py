@@ -1,7 +1,5 @@
 """What a characterization is made of: plans, latencies by brute force, fits of a known device."""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

@@ -1,14 +1,13 @@
 """What `tracekit characterize-device` refuses before it makes or touches anything."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
 import pytest
 
 from tests.characterize_device.test_command import FEW, tracekit
-from tracekit.errors import InputError, UsageError
+from tests.command_line import refused
+from tracekit.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -32,8 +31,7 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ran = tracekit(*arguments, "-o", tmp_path / "out")
-    assert isinstance(ran.exception, UsageError)
-    assert message in str(ran.exception)
+    refused(ran, message)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -60,8 +58,7 @@ def test_a_disk_without_room_is_told_before_anything_is_made(
     fields[4] = 10 * 256
     monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(fields))
     ran = tracekit(tmp_path / "new.img", "--size", "12MiB", *FEW, "-o", tmp_path / "out")
-    assert isinstance(ran.exception, InputError)
-    assert "new.img: 12 MiB are needed, 10 MiB are free on its disk" in str(ran.exception)
+    refused(ran, "new.img: 12 MiB are needed, 10 MiB are free on its disk", error=InputError)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,12 +1,8 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
-
 from tests.classify.traces import FS, JOURNAL, entry, read, trace, write
-from tracekit.cli import app
+from tests.command_line import invoke
 from tracekit.errors import UsageError
 
 
@@ -18,7 +14,7 @@ def test_prints_regions_and_roles(tmp_path: Path) -> None:
     # GIVEN one block that is written nine times, and a log
     folder = trace(tmp_path / "t", rows_of_study(), [entry(FS), entry(JOURNAL)])
     # WHEN
-    result = CliRunner().invoke(app, ["classify", str(folder.path)])
+    result = invoke("classify", folder.path)
     # THEN
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
@@ -40,13 +36,13 @@ def test_a_hostile_layout_does_not_reach_the_terminal(tmp_path: Path) -> None:
     # GIVEN a partition whose name would clear the screen
     folder = trace(tmp_path / "t", rows_of_study(), [{**entry(FS), "name": "\x1b[2Jsda1"}])
     # WHEN, THEN it is written, not done
-    result = CliRunner().invoke(app, ["classify", str(folder.path)])
+    result = invoke("classify", folder.path)
     assert result.stdout.splitlines()[0].startswith("\\x1b[2Jsda1")
 
 
 def test_json_is_what_the_trace_keeps(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", rows_of_study(), [entry(FS), entry(JOURNAL)])
-    result = CliRunner().invoke(app, ["classify", str(folder.path), "--json", "--hot", "0.9"])
+    result = invoke("classify", folder.path, "--json", "--hot", "0.9")
     kept = json.loads((folder.path / "trace.json").read_text())
     printed = json.loads(result.stdout)
     assert printed == {key: kept[key] for key in printed}
@@ -55,7 +51,7 @@ def test_json_is_what_the_trace_keeps(tmp_path: Path) -> None:
 
 def test_warnings_go_to_stderr(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [read(2048)])
-    result = CliRunner().invoke(app, ["classify", str(folder.path)])
+    result = invoke("classify", folder.path)
     assert "warning: requests without a role: 1; set roles" in result.stderr
     assert "warning" not in result.stdout
 
@@ -63,5 +59,5 @@ def test_warnings_go_to_stderr(tmp_path: Path) -> None:
 def test_a_window_of_no_time_is_refused(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [read(2048)])
     for window in ("0", "nan", "-1"):
-        result = CliRunner().invoke(app, ["classify", str(folder.path), "--window", window])
+        result = invoke("classify", folder.path, "--window", window)
         assert isinstance(result.exception, UsageError)

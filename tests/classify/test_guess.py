@@ -1,7 +1,5 @@
 """Roles without a layout: what the requests alone tell."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

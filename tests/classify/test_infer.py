@@ -1,7 +1,5 @@
 """Each rule at its edges: what is just enough evidence, and what lacks one thing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

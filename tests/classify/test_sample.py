@@ -1,17 +1,14 @@
 """The real capture in sample-traces: what is inferred without its layout against that layout."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.classify.traces import roles_of, table_rows
+from tests.command_line import invoke
 from tracekit.classify import ClassifyOptions, classify
-from tracekit.cli import app
 from tracekit.store import TraceFolder, write_json
 
 SAMPLE = Path(__file__).resolve().parents[2] / "sample-traces" / "oltp"
@@ -20,7 +17,7 @@ SAMPLE = Path(__file__).resolve().parents[2] / "sample-traces" / "oltp"
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sample") / "trace"
-    result = CliRunner().invoke(app, ["parse", str(SAMPLE), "-o", str(folder)])
+    result = invoke("parse", SAMPLE, "-o", folder)
     assert result.exit_code == 0, result.output
     return folder
 

@@ -1,7 +1,5 @@
 """Small trace folders, written row by row."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`tracekit compare`: times against numbers worked out by hand, and names that are none."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -10,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from tests.command_line import invoke, refused
 from tests.replay.trace import trace
-from tracekit.cli import app
 from tracekit.compare import mean_of, ratio_of
 from tracekit.errors import UsageError
 from tracekit.report.inputs import Inputs
@@ -56,7 +54,7 @@ def folder(tmp_path: Path) -> TraceFolder:
 
 
 def compare(folder: TraceFolder, *names: str) -> Result:
-    return CliRunner().invoke(app, ["compare", str(folder.path), *names])
+    return invoke("compare", folder.path, *names)
 
 
 def rows_of(folder: TraceFolder) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -170,9 +168,7 @@ def test_ten_repeats_stand_in_the_order_of_their_numbers(folder: TraceFolder) ->
     ],
 )
 def test_refusals(folder: TraceFolder, names: tuple[str, ...], message: str) -> None:
-    done = compare(folder, *names)
-    assert isinstance(done.exception, UsageError)
-    assert message in str(done.exception)
+    refused(compare(folder, *names), message)
     assert not (folder.path / "comparison.json").exists()
 
 
@@ -202,9 +198,9 @@ def test_what_does_not_spread_has_no_width() -> None:
 def test_a_replay_repeats_under_numbered_names(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", ROWS)
     arguments = ["replay", str(folder.path), "--engine", "null", "--repeat", "3", "--name", "n"]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert invoke(*arguments).exit_code == 0
     names = sorted(path.name for path in (folder.path / "replays").iterdir())
     assert names == ["n.1", "n.2", "n.3"]
-    assert isinstance(CliRunner().invoke(app, arguments).exception, UsageError)
-    wrong = CliRunner().invoke(app, ["replay", str(folder.path), "--repeat", "0"])
+    assert isinstance(invoke(*arguments).exception, UsageError)
+    wrong = invoke("replay", folder.path, "--repeat", "0")
     assert isinstance(wrong.exception, UsageError)

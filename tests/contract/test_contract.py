@@ -1,7 +1,5 @@
 """A trace folder that is not what it should be is one clear error, whichever stage meets it."""
 
-from __future__ import annotations
-
 import gc
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How a command ends when the system refuses something, or when it is stopped."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

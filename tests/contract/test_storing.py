@@ -1,7 +1,5 @@
 """How tables are stored: small, in few pages, and by encodings that other readers know."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb

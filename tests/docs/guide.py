@@ -1,7 +1,5 @@
 """The examples of docs/python.md, run one after another; `make docs` writes what they print."""
 
-from __future__ import annotations
-
 import contextlib
 import doctest
 import io

@@ -3,8 +3,6 @@
 `make docs` writes them; a test compares them with what would be written now.
 """
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/tables.md: every table of a trace folder, made from the schema and the queries' headers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every place that the documentation points to is there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

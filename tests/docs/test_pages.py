@@ -1,7 +1,5 @@
 """The committed documentation says what the program says."""
 
-from __future__ import annotations
-
 import difflib
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What README.md promises is what happens: its commands are run, its output is compared."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command: a profile made of a trace, and how far its requests are from the trace's."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -12,10 +10,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from tests.command_line import invoke
 from tests.replay.trace import trace
-from tracekit.cli import app
 from tracekit.tables import FIDELITY, FIDELITY_CURVE
 from tracekit.workload.fidelity import compared
 from tracekit.workload.model import OPERATIONS, Distribution
@@ -58,7 +56,7 @@ def share_of(sizes: Distribution, size: int) -> float:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
+    return invoke(*list(arguments))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Which distribution gaps have: parameters that are known are found again."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -9,14 +7,7 @@ import pytest
 from scipy import stats
 
 from tracekit.arrow import Floats
-from tracekit.workload.fit_arrivals import (
-    MOST_PHASES,
-    correlation,
-    dispersion,
-    fit_arrival,
-    fits,
-    quantiles,
-)
+from tracekit.workload import fit_arrivals
 from tracekit.workload.model import QUANTILES, Distribution, mean
 
 COUNT = 40_000
@@ -39,7 +30,7 @@ def bursts() -> Floats:
 def test_the_likeliest_is_the_one_it_was_drawn_from(process: str) -> None:
     drawn, values = KNOWN[process]
     gaps = np.sort(drawn.rvs(COUNT, random_state=np.random.default_rng(1)))
-    best = fits(gaps)[0]
+    best = fit_arrivals.fits(gaps)[0]
     # THEN process and parameters are found, and the distance is that of scipy's own test
     assert best.process == process
     assert best.values == pytest.approx(values, rel=0.03)
@@ -65,20 +56,20 @@ def density(process: str, values: dict[str, float], gaps: Floats) -> float:
 
 
 def test_bursts_are_found() -> None:
-    best = fits(np.sort(bursts()))[0]
+    best = fit_arrivals.fits(np.sort(bursts()))[0]
     assert best.process == "on-off"
     assert best.values == pytest.approx({"mean": 1e5, "off": 1e7, "requests": 10}, rel=0.05)
     assert best.mean_ns == pytest.approx(0.9 * 1e5 + 0.1 * 1e7, rel=0.03)
 
 
 def test_equal_gaps_are_constant() -> None:
-    (only,) = fits(np.full(10, 5e5))
+    (only,) = fit_arrivals.fits(np.full(10, 5e5))
     assert (only.process, only.values) == ("constant", {"mean": 5e5})
 
 
 def test_quantiles_keep_the_mean() -> None:
     gaps = np.sort(bursts())
-    shares, values = quantiles(gaps)
+    shares, values = fit_arrivals.quantiles(gaps)
     found = Distribution(QUANTILES, values=tuple(values), up_to=tuple(shares))
     assert mean(found) == pytest.approx(gaps.mean(), rel=1e-4)
     assert (shares[0], shares[-1]) == (0, 1)
@@ -87,10 +78,10 @@ def test_quantiles_keep_the_mean() -> None:
 
 def test_correlation_and_dispersion_by_hand() -> None:
     # GIVEN gaps that rise and fall in turn: ranks go from low to high and back
-    assert correlation(np.array([1.0, 9.0] * 50)) == pytest.approx(-1, abs=0.02)
-    assert correlation(np.array([1.0, 2.0])) == 0
+    assert fit_arrivals.correlation(np.array([1.0, 9.0] * 50)) == pytest.approx(-1, abs=0.02)
+    assert fit_arrivals.correlation(np.array([1.0, 2.0])) == 0
     # AND windows of 10 ns with 3, 0 and 1 requests: variance 14/9, mean 4/3
-    assert dispersion(np.array([0.0, 1, 2, 25]), 10) == pytest.approx(14 / 9 / (4 / 3))
+    assert fit_arrivals.dispersion(np.array([0.0, 1, 2, 25]), 10) == pytest.approx(14 / 9 / (4 / 3))
 
 
 def test_phases_take_the_rate_out() -> None:
@@ -98,9 +89,9 @@ def test_phases_take_the_rate_out() -> None:
     slow = np.repeat([1e5, 1e6], [20_000, 2_000])
     drawn = np.random.default_rng(2).exponential(1, len(slow))
     times = np.array(np.cumsum(drawn * slow), dtype=np.float64)
-    found = fit_arrival(times, float(times[-1]))
+    found = fit_arrivals.fit_arrival(times, float(times[-1]))
     # THEN the phases have the rates, and what is left is exponential again
-    assert len(found.phases) == MOST_PHASES
+    assert len(found.phases) == fit_arrivals.MOST_PHASES
     rates = [rate for _, rate in found.phases]
     assert np.mean(rates[:20]) / np.mean(rates[-20:]) == pytest.approx(10, rel=0.1)
     assert found.keys["process"] in ("exponential", "gamma", "weibull")
@@ -110,12 +101,12 @@ def test_phases_take_the_rate_out() -> None:
 def test_a_few_requests_at_the_end_come_at_the_end() -> None:
     # GIVEN five requests in the last millisecond of a second
     times = np.array([999.0e6, 999.1e6, 999.2e6, 999.3e6, 999.4e6])
-    found = fit_arrival(times, 1e9)
+    found = fit_arrivals.fit_arrival(times, 1e9)
     rates = [rate for _, rate in found.phases]
-    assert rates[-1] == MOST_PHASES
+    assert rates[-1] == fit_arrivals.MOST_PHASES
     assert not any(rates[:-1])
     # AND of a stream of two, a pause of nearly a second and a short one, the rate is kept
-    keys = fit_arrival(np.array([999e6, 999.1e6]), 1e9, measured=True).keys
+    keys = fit_arrivals.fit_arrival(np.array([999e6, 999.1e6]), 1e9, measured=True).keys
     values = tuple(value * 1e3 for value in keys["values_us"])
     found_mean = mean(Distribution(QUANTILES, values=values, up_to=tuple(keys["shares"])))
     assert found_mean == pytest.approx(5e8, rel=0.01)
@@ -123,5 +114,8 @@ def test_a_few_requests_at_the_end_come_at_the_end() -> None:
 
 def test_measured_gaps_can_be_asked_for() -> None:
     times = np.cumsum(np.random.default_rng(3).exponential(1e6, 5000))
-    assert fit_arrival(times, float(times[-1])).keys["process"] != "measured"
-    assert fit_arrival(times, float(times[-1]), measured=True).keys["process"] == "measured"
+    assert fit_arrivals.fit_arrival(times, float(times[-1])).keys["process"] != "measured"
+    assert (
+        fit_arrivals.fit_arrival(times, float(times[-1]), measured=True).keys["process"]
+        == "measured"
+    )

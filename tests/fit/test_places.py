@@ -1,7 +1,5 @@
 """Where requests begin: by hand, and beside a stack of pages kept as a list."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

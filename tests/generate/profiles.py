@@ -1,7 +1,5 @@
 """Work profiles for the tests, written as a user would."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

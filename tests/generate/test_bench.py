@@ -1,7 +1,5 @@
 """The command: a profile run on a target, with its report."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -9,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from tests.command_line import invoke
 from tests.generate.profiles import ARRIVAL, HEAD, READS, requests
-from tracekit.cli import app
 from tracekit.workload.reader import read_profile
 
 SMALL = ("--target-size", "8MiB", "--requests", "300", "--pace", "fast")
 
 
 def bench(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["bench", *arguments])
+    return invoke("bench", *arguments)
 
 
 def test_a_profile_is_run_on_a_file_made_for_it(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Requests that follow the last one of their stream, as fitted profiles have them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path

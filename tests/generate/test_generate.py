@@ -1,7 +1,5 @@
 """The command: a trace folder that every stage takes, a plan that the replayer takes, a fio job."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -12,18 +10,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from tests.command_line import invoke
 from tests.generate.profiles import ARRIVAL, HEAD, READS
 from tracekit._native import program_path
-from tracekit.cli import app
 from tracekit.plans.block_plan import HEADER, RECORD
 from tracekit.replay.compiler import PlanOptions, compile_plan
 from tracekit.store import TraceFolder
 
 
 def generate(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["generate", *arguments])
+    return invoke("generate", *arguments)
 
 
 def made(*arguments: str) -> Result:
@@ -96,7 +94,7 @@ request = [{ share = 1, operation = "read", access = "random", size = "4KiB" }]
     trace = tmp_path / "trace"
     made(str(tmp_path / "two.toml"), "--duration", "2s", "-o", str(trace))
     for command in (["classify"], ["replay", "--engine", "null"], ["simulate", "cache"]):
-        result = CliRunner().invoke(app, [*command, str(trace)])
+        result = invoke(*command, trace)
         assert result.exit_code == 0, (command, result.output)
     table = pq.read_table(trace / "requests.parquet").to_pandas()
     # THEN the roles are those of the profile, which the layout tells classify

@@ -1,7 +1,5 @@
 """What a profile may say, and the error for what it may not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The requests that a profile becomes: against models of a few lines, and by goodness of fit."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from pathlib import Path

@@ -1,21 +1,19 @@
 """Whether the disk takes what a profile makes: asked before anything is made."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from tests.command_line import invoke
 from tests.generate.profiles import ARRIVAL, HEAD, READS
-from tracekit.cli import app
 from tracekit.workload.reader import read_profile
 from tracekit.workload.requests import Extent, blocks
 
 
 def generate(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["generate", *arguments])
+    return invoke("generate", *arguments)
 
 
 def made(*arguments: str) -> None:

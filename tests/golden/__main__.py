@@ -1,7 +1,5 @@
 """Type the recorded session anew and keep what it prints: `python -m tests.golden`."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

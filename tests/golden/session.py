@@ -1,7 +1,5 @@
 """Recorded terminal sessions: commands behind `$ `, each with what it prints."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a user reads: one session of commands, refusals among them, compared as a whole."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Print a sample trace's files and records as the tables of sample-traces/README.md."""
 
-from __future__ import annotations
-
 import collections
 import hashlib
 import lzma

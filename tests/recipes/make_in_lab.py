@@ -4,8 +4,6 @@
 The folder named like the recipe is what the guest gets to see.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -5,8 +5,6 @@ Arguments after `--` go to the load. The disk is a file in --scratch, which shou
 disk and not on a tmpfs.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

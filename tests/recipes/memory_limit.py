@@ -1,7 +1,5 @@
 """Run a command with little memory, so that its reads reach the disk as on a busy machine."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

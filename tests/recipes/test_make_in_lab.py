@@ -1,7 +1,5 @@
 """The recipes of the samples made in the VM lab still work: the first moments of each."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The recipe of the sample trace still works: a short run of it."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

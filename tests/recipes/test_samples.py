@@ -1,7 +1,5 @@
 """The sample traces are what their README says, and blkparse finds them sound."""
 
-from __future__ import annotations
-
 import collections
 import json
 import lzma

@@ -4,8 +4,6 @@ It is the disk of the study that asks where a small NVM belongs. The swap partit
 never switched on.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Where the answer changes with capacity, and which changes are worth telling."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tracekit.model.answer import Candidate, Flip, follow_answer, lasting

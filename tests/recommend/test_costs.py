@@ -1,7 +1,5 @@
 """What requests cost on two devices, worked out by hand; see devices.toml."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.recommend.traces import US, curve, recommended

@@ -1,7 +1,5 @@
 """The capacities at which placements are compared."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tracekit.model.answer import make_grid

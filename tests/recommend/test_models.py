@@ -1,18 +1,15 @@
 """`tracekit recommend` with queueing and with a disk's head, and what it says of the journal."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
 from tests.simulate.placement_traces import Request, write_trace
-from tracekit.cli import app
 from tracekit.tables import PLACEMENT
 
 
@@ -96,9 +93,7 @@ def test_a_head_and_queues_on_nearly_nothing(
 def test_the_command_takes_a_disk_with_a_head_and_queues(tmp_path: Path) -> None:
     folder = write_trace(tmp_path / "trace", oltp()[::20], layout=[])
     options = ["--base", "hdd-7200-seek", "--nvm", "nvm", "--profiles", str(DEVICES)]
-    done = CliRunner().invoke(
-        app, ["recommend", str(folder), *options, "--queueing", "open", "--json"]
-    )
+    done = invoke("recommend", folder, *options, "--queueing", "open", "--json")
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
     assert result["profiles"][0]["rpm"] == 7200

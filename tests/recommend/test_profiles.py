@@ -1,7 +1,5 @@
 """Device profiles: what the built-in ones say, and what is wrong in a user's own."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every set of roles, and the gain as a range."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace

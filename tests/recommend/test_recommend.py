@@ -1,7 +1,5 @@
 """`tracekit recommend`: the answer and its wording on traces that can be worked out by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -10,11 +8,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
 from tests.simulate.placement_traces import Request, write_trace
-from tracekit.cli import app
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.store import TraceFolder
@@ -223,11 +220,11 @@ def test_the_command_prints_its_lines_or_json(tmp_path: Path) -> None:
     words = ["recommend", str(tmp_path), "--base", "disk", "--nvm", "nvm", "--capacity", "400K,1M"]
     words += ["--profiles", str(DEVICES), "--level", "queued", "--coverage", "start"]
     # WHEN it is run, THEN the headline is printed, and with --json the whole result
-    plain = CliRunner().invoke(app, words)
+    plain = invoke(*words)
     assert plain.exit_code == 0
     assert len(plain.stdout.splitlines()) == 4
     assert plain.stdout.startswith("With 400 KiB of nvm, place ")
-    result = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    result = json.loads(invoke(*words, "--json").stdout)
     assert result["headline"] == plain.stdout.splitlines()
     assert (result["coverage"], result["other_coverage"]["coverage"]) == ("start", "hottest")
     assert 1 << 20 in [answer["capacity_bytes"] for answer in result["answers"]]
@@ -235,7 +232,7 @@ def test_the_command_prints_its_lines_or_json(tmp_path: Path) -> None:
 
 def test_the_command_names_a_bad_size(tmp_path: Path) -> None:
     write_trace(tmp_path, [Request("fs", 0)])
-    result = CliRunner().invoke(app, ["recommend", str(tmp_path), "--capacity", "1MiB,lots"])
+    result = invoke("recommend", tmp_path, "--capacity", "1MiB,lots")
     assert isinstance(result.exception, UsageError)
     assert str(result.exception) == "--capacity: 'lots' is not a size"
 

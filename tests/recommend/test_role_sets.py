@@ -1,7 +1,5 @@
 """The best split between every set of roles, against charging every request of every division."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A trace folder with the test devices, and a trace like study A's OLTP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A recommendation by hand: round numbers, and one change of the answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Open a report in Chromium and note everything it says and asks for."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

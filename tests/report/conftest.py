@@ -1,7 +1,5 @@
 """Trace folders for the report: small, whole, and with names that somebody hostile chose."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Make a small trace folder by hand, in the documented schema, and analyze it with the real SQL."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -4,20 +4,16 @@ After a change of wording or numbers that is meant: `python -m tests.report.gold
 difference before it is committed.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from contextlib import chdir
 from html.parser import HTMLParser
 from pathlib import Path
 
-from typer.testing import CliRunner
-
+from tests.command_line import invoke
 from tests.report.folder import make_folder
 from tests.report.measured import write_measurements
 from tracekit import __version__
-from tracekit.cli import app
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.report.page import report
 from tracekit.store import TraceFolder
@@ -44,7 +40,7 @@ def make_full_folder(path: Path) -> TraceFolder:
     recommend(TraceFolder(path), RecommendOptions())
     with chdir(path.parent):
         for command in COMMANDS:
-            ended = CliRunner().invoke(app, command.split())
+            ended = invoke(*command.split())
             assert ended.exit_code == 0, (command, ended.output, ended.exception)
     write_measurements(TraceFolder(path))
     return TraceFolder(path)

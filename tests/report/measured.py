@@ -1,7 +1,5 @@
 """What was measured, by hand: rows of a device, of counted events, of file workloads and calls."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

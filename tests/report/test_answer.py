@@ -1,7 +1,5 @@
 """The sentences on the answer, the replay and the origin of a report, as in `test_sections.py`."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which of the studied applications a trace is like: by hand, and for the samples of the four."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

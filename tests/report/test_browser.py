@@ -1,7 +1,5 @@
 """The report as a reader sees it: quiet, self-contained, readable in every size and scheme."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The section on row buffers: its numbers by hand, and the page of a simulated trace."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The section on caches: its numbers by hand, and the page with it in every form."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

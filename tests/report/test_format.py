@@ -1,7 +1,5 @@
 """Numbers and text as the report writes them."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The words of the report: the text of a page with every section, as a whole."""
 
-from __future__ import annotations
-
 from difflib import unified_diff
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page as a whole: what is in it, what cannot get into it, and that it is always the same."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -10,10 +8,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.report.folder import ALL_STAGES, HOSTILE, make_folder
-from tracekit.cli import app
 from tracekit.errors import InputError
 from tracekit.report.page import report
 from tracekit.store import TraceFolder
@@ -205,7 +202,7 @@ def test_a_broken_table_is_named_and_leaves_the_old_report(tmp_path: Path) -> No
 
 
 def test_the_command_prints_the_path(parsed: TraceFolder, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["report", str(parsed.path), "-o", str(tmp_path / "r.html")])
+    result = invoke("report", parsed.path, "-o", tmp_path / "r.html")
     assert result.exit_code == 0
     assert result.stdout == f"{tmp_path / 'r.html'}\n"
     assert "tracekit analyze trace" in result.stderr
@@ -213,6 +210,6 @@ def test_the_command_prints_the_path(parsed: TraceFolder, tmp_path: Path) -> Non
 
 
 def test_the_command_writes_into_the_trace_unless_told_otherwise(parsed: TraceFolder) -> None:
-    result = CliRunner().invoke(app, ["report", str(parsed.path), "--json"])
+    result = invoke("report", parsed.path, "--json")
     assert json.loads(result.stdout)["report"] == str(parsed.path / "report.html")
     assert (parsed.path / "report.html").is_file()

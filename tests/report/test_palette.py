@@ -1,7 +1,5 @@
 """The colours can be told apart and read, on light and dark, by colour-blind eyes too."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The report on a placement under queueing: response times in place of elapsed ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,13 +1,9 @@
 """The commands that make the report again, with the options that were given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-from typer.testing import CliRunner
-
+from tests.command_line import invoke
 from tests.report.folder import make_folder
-from tracekit.cli import app
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section
 from tracekit.report.sections.front import reproduce
@@ -27,9 +23,9 @@ def test_replays_and_comparisons_are_told_as_they_were_asked(tmp_path: Path) -> 
         ["replay", "--engine", "null", "--pace", "fast", "--name", "b", "--repeat", "2", "--json"],
         ["replay", "--engine", "null", "--max-idle", "1ms", "--no-keep"],
     ):
-        done = CliRunner().invoke(app, [words[0], str(folder.path), *words[1:]])
+        done = invoke(words[0], folder.path, *words[1:])
         assert done.exit_code == 0, done.output
-    assert CliRunner().invoke(app, ["compare", str(folder.path), "trace", "b"]).exit_code == 0
+    assert invoke("compare", folder.path, "trace", "b").exit_code == 0
     told = [line for line in commands(folder) if "replay" in line or "compare" in line]
     # THEN repeats are one command, and what only chose the output is left out
     assert told == [

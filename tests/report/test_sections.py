@@ -3,8 +3,6 @@
 The words around them are those of golden.txt.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

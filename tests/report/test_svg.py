@@ -1,7 +1,5 @@
 """A drawn figure becomes SVG that follows the page and carries nothing else along."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 

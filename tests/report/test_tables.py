@@ -1,7 +1,5 @@
 """Tables as shown and as downloaded."""
 
-from __future__ import annotations
-
 import base64
 
 import pandas as pd

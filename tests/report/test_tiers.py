@@ -1,17 +1,14 @@
 """The section on tiers of storage: its numbers by hand, and the page of a simulated trace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from msgspec import to_builtins
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.report.folder import make_folder, numbers
-from tracekit.cli import app
 from tracekit.model.tier_study import TierOptions
 from tracekit.model.tiers import simulate_tiers
 from tracekit.report import charts
@@ -148,7 +145,7 @@ def test_how_to_reproduce_names_the_simulation_with_its_options(tmp_path: Path) 
     folder = make_folder(tmp_path / "trace", stages=())
     words = ["--extent", "64KiB", "--step", "50", "--vary", "extent_bytes=2"]
     command = ["simulate", "tiers", str(folder.path), *words]
-    assert CliRunner().invoke(app, [*command, "--json"]).exit_code == 0
+    assert invoke(*command, "--json").exit_code == 0
     (folder.path / "simulations" / "buffer.json").write_text('{"headline": []}')
     # WHEN the report says how it was made
     section = reproduce(Inputs(folder))

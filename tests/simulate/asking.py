@@ -3,17 +3,14 @@
 The commands are those that are registered, so that a new one is tested as soon as it is there.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow.parquet as pq
-from typer.testing import CliRunner
 
-from tracekit.cli import app
+from tests.command_line import invoke
 from tracekit.commands import GROUPS
 from tracekit.errors import TracekitError
 from tracekit.store import TraceFolder
@@ -39,15 +36,13 @@ fua_us = 1
 
 
 def ask(name: str, folder: TraceFolder, *words: str) -> Any:
-    return CliRunner().invoke(
-        app, ["simulate", name, str(folder.path), *SMALL.get(name, []), *words]
-    )
+    return invoke("simulate", name, folder.path, *SMALL.get(name, []), *words)
 
 
 def prepare(name: str, folder: TraceFolder) -> TracekitError | None:
     """Run what comes before a command; return its error if it refuses the trace."""
     for stage in NEEDS.get(name, ("classify",)):
-        error = CliRunner().invoke(app, [stage, str(folder.path)]).exception
+        error = invoke(stage, folder.path).exception
         if isinstance(error, TracekitError):
             return error
     return None

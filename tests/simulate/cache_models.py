@@ -1,7 +1,5 @@
 """Caches in a few lines each, slow and obvious: what the native ones are compared with."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,18 +1,13 @@
 """Random references as runs for the native caches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tests.simulate.cache_models import Reference
 from tracekit._native.caches import RUN
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 PAGES = 24
 Run = tuple[int, int, bool]  # first page, pages, is write

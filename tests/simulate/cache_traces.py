@@ -1,7 +1,5 @@
 """Small classified trace folders for the cache simulation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Two levels with any policies, slow and obvious: policies as lists, the oldest page first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Two levels and what is behind them, whose pages have versions: who writes what, and when."""
 
-from __future__ import annotations
-
 from tests.simulate.level_models import make
 
 

@@ -1,7 +1,5 @@
 """Small traces written as a classified trace folder, and a brute-force model of their cost."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """SHARDS in a few lines, slow and obvious: what the native sampler is compared with."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

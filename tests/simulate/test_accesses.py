@@ -1,7 +1,5 @@
 """Columns of requests as accesses to pages, against the obvious loop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,17 +1,14 @@
 """Devices, prices, capacities and roles that are not there: a status and words, or an answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.simulate.asking import DEVICE, NAMES, ask, assert_finite, prepare
 from tests.simulate.cache_traces import make_trace
 from tests.simulate.tier_traces import tier_trace
-from tracekit.cli import app
 from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder
 
@@ -67,7 +64,7 @@ def test_a_placement_above_the_footprint_is_an_answer(tmp_path: Path, name: str)
     # GIVEN a recommendation for far more than was touched
     folder = few(tmp_path / "trace", name)
     words = ["recommend", str(folder.path), "--capacity", "1TiB"]
-    assert CliRunner().invoke(app, words).exit_code == 0
+    assert invoke(*words).exit_code == 0
     # WHEN it is asked about, THEN the answer is finite
     assert ask(name, folder, "--placement", "1TiB").exit_code == 0
     assert_finite(folder, name)

@@ -1,7 +1,5 @@
 """Row buffers against a slow model, a trace by hand, and bad input."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import to_builtins
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.simulate.cache_traces import make_trace
 from tracekit._native.caches import ACCESS, RowBuffers
-from tracekit.cli import app
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.buffer import BufferOptions, simulate_buffer
 from tracekit.model.what_if import Times
@@ -167,6 +164,6 @@ def test_a_trace_without_data(tmp_path: Path) -> None:
 def test_the_command_says_the_hit_rate(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 1)])
     arguments = ["simulate", "buffer", str(folder.path), "--sizes", "4KiB", "--buffers", "1"]
-    result = CliRunner().invoke(app, arguments)
+    result = invoke(*arguments)
     assert result.exit_code == 0
     assert result.stdout.startswith("1 buffer of 4 KiB: 98.4% of the accesses hit; 13.4 ns")

@@ -1,7 +1,5 @@
 """`tracekit simulate cache`: tables from a small trace, checked by hand, and bad input."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -10,10 +8,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.simulate.cache_traces import Request, make_trace
-from tracekit.cli import app
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.cache import TABLES, CacheOptions, simulate_cache
 from tracekit.store import TraceFolder
@@ -248,7 +245,7 @@ def test_a_trace_without_reuse_needs_no_cache(tmp_path: Path) -> None:
 
 def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
-    told = CliRunner().invoke(app, ["simulate", "cache", str(folder.path), "--sizes", "8KiB,12KiB"])
+    told = invoke("simulate", "cache", folder.path, "--sizes", "8KiB,12KiB")
     assert told.exit_code == 0, told.output
     assert told.stdout.splitlines()[:2] == [
         "an LRU cache of 12 KiB misses 66.7% of the 6 page references: nine tenths of all possible"
@@ -257,11 +254,9 @@ def test_the_command_says_what_it_found(tmp_path: Path) -> None:
         " lru 83.3%, s3-fifo 83.3% missed",
     ]
     assert told.stderr == ""
-    sampled = CliRunner().invoke(
-        app, ["simulate", "cache", str(folder.path), "--samples", "9", "--policy", "lru,arc"]
-    )
+    sampled = invoke("simulate", "cache", folder.path, "--samples", "9", "--policy", "lru,arc")
     assert sampled.stderr == "policies left out, a sample is not enough for them: lru, arc\n"
-    as_json = CliRunner().invoke(app, ["simulate", "cache", str(folder.path), "--json"])
+    as_json = invoke("simulate", "cache", folder.path, "--json")
     assert json.loads(as_json.stdout)["pages"] == 4
     written = json.loads((folder.path / "simulations" / "cache.json").read_text())
     assert written == json.loads(as_json.stdout)

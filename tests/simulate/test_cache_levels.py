@@ -1,35 +1,28 @@
 """Two levels with any policies against lists, the plane against the simulator, and the option."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from numpy.random import Generator
+from numpy.typing import NDArray
 
+from tests.command_line import invoke
 from tests.simulate.cache_runs import PAGES, Run, native, references
 from tests.simulate.cache_traces import make_trace
 from tests.simulate.level_models import two_level_counts
 from tests.simulate.level_versions import Copies
 from tracekit._native.caches import Curve, TwoLevel, TwoLevelSetup
-from tracekit.cli import app
 from tracekit.devices import Profile
 from tracekit.errors import UsageError
 from tracekit.model.cache import LEVEL_POLICIES, CacheOptions, parse_policies, simulate_cache
 from tracekit.model.cache_plane import Devices, Pair, exclusive_pair, pair_of, simulated_pair
 from tracekit.model.miss_ratio_curve import exact_hits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.random import Generator
-    from numpy.typing import NDArray
 
 PAGE = 4096
 COUNT = 600  # pages of a shape
@@ -205,7 +198,7 @@ def test_next_to_nothing_and_only_writes(
     # GIVEN one request, or only writes, and sizes of nothing to more than there is
     folder = make_trace(tmp_path / "t", requests)
     command = ["simulate", "cache", str(folder.path), "--level-write", writes, "--json"]
-    told = CliRunner().invoke(app, [*command, "--sizes", "4KiB,1MiB"])
+    told = invoke(*command, "--sizes", "4KiB,1MiB")
     assert told.exit_code == 0, told.output
     json.loads(told.stdout, parse_constant=pytest.fail)
     for row in pq.read_table(folder.table("simulations/cache_plane")).to_pylist():
@@ -223,7 +216,7 @@ def test_the_command_has_the_plane_of_other_policies(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", requests)
     command = ["simulate", "cache", str(folder.path), "--sizes", "8KiB"]
     # WHEN PCM is FIFO
-    told = CliRunner().invoke(app, [*command, "--level-policy", "pcm=fifo"])
+    told = invoke(*command, "--level-policy", "pcm=fifo")
     assert told.exit_code == 0, told.output
     # THEN its last read misses PCM, and hits flash if there is any
     cells = {

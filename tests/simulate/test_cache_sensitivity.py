@@ -1,7 +1,5 @@
 """The best split of a budget under other devices: by hand, by the plane, and bad input."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +7,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.simulate.cache_traces import Request, make_trace
-from tracekit.cli import app
 from tracekit.devices import load_profiles
 from tracekit.errors import UsageError
 from tracekit.model.cache import CacheOptions, simulate_cache
@@ -165,7 +162,7 @@ def test_the_command_takes_changes_and_says_the_range(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 1)] * 100)
     words = ["simulate", "cache", str(folder.path)]
     words += ["--sizes", "32KiB", "--vary", "flash.read_latency_us=4"]
-    told = CliRunner().invoke(app, words)
+    told = invoke(*words)
     assert told.exit_code == 0, told.output
     read, time = told.stdout.splitlines()[-2:]
     assert read.startswith("for the price of ")
@@ -173,5 +170,5 @@ def test_the_command_takes_changes_and_says_the_range(tmp_path: Path) -> None:
     assert "of the aggregate I/O time" in time
     parameters = {row["parameter"] for row in rows(folder, "cache_sensitivity")}
     assert "flash.read_latency_us" in parameters
-    wrong = CliRunner().invoke(app, ["simulate", "cache", str(folder.path), "--vary", "x=1"])
+    wrong = invoke("simulate", "cache", folder.path, "--vary", "x=1")
     assert isinstance(wrong.exception, UsageError)

@@ -1,7 +1,5 @@
 """Miss ratio curves by volume against an LRU that is a list."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +7,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.simulate.cache_models import distance
 from tests.simulate.cache_traces import Request, make_trace
 from tracekit._native.caches import RUN
-from tracekit.cli import app
 from tracekit.errors import UsageError
 from tracekit.model.cache import CacheOptions, simulate_cache
 from tracekit.model.cache_passes import make_grid, volume_curves
@@ -94,7 +91,7 @@ def test_the_devices_beyond_the_largest_are_together(tmp_path: Path) -> None:
     asked: list[Request] = [("read", at % 5, (1, 2, 9)[at % 3]) for at in range(60)]
     folder = make_trace(tmp_path / "t", asked, devices=3)
     # WHEN one may be named
-    told = CliRunner().invoke(app, ["simulate", "cache", str(folder.path), "--volumes", "1"])
+    told = invoke("simulate", "cache", folder.path, "--volumes", "1")
     assert told.exit_code == 0, told.output
     # THEN the others are counted and said
     assert told.stderr == "curves by volume: sdc; 2 others together\n"
@@ -157,7 +154,7 @@ def test_a_sample_says_that_it_has_no_curves_by_volume(
 ) -> None:
     folder = make_trace(tmp_path / "t", requests(30), devices=devices)
     asked = ["simulate", "cache", str(folder.path), "--samples", "9", *words]
-    done = CliRunner().invoke(app, asked)
+    done = invoke(*asked)
     assert done.exit_code == 0, done.output
     policies = "policies left out, a sample is not enough for them: lru, fifo, clock, s3-fifo, arc"
     assert done.stderr == f"{told}{policies}, optimum\n"

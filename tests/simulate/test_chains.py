@@ -1,7 +1,5 @@
 """Which placements a thread walks: all of them once, whatever the number of threads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

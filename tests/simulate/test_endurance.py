@@ -1,7 +1,5 @@
 """`simulate endurance`: writes a page against brute force, wear by hand, price, bad input."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -13,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from tests.command_line import invoke, refused
 from tests.simulate.placement_traces import DISK, NVM, Request, hottest_first, write_trace
 from tests.simulate.test_sensitivity import profile_file
-from tracekit.cli import app
 from tracekit.devices import Profile
 from tracekit.errors import InputError, UsageError
 from tracekit.model.endurance import Bearer, a_day, lasting, lifetimes, wear_of
@@ -66,7 +64,7 @@ def folder(tmp_path: Path) -> TraceFolder:
 
 
 def simulate(folder: TraceFolder, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["simulate", "endurance", str(folder.path), *arguments])
+    return invoke("simulate", "endurance", folder.path, *arguments)
 
 
 def simulated(folder: TraceFolder, *arguments: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -225,9 +223,7 @@ def test_price_and_endurance_come_from_profile_or_what_if(tmp_path: Path) -> Non
 def test_bad_what_ifs(folder: TraceFolder, tmp_path: Path, text: str, message: str) -> None:
     what_if = tmp_path / "w.toml"
     what_if.write_text(text)
-    done = simulate(folder, "--what-if", str(what_if))
-    assert isinstance(done.exception, InputError)
-    assert message in str(done.exception)
+    refused(simulate(folder, "--what-if", str(what_if)), message, error=InputError)
     assert not (folder.path / "simulations" / "endurance.parquet").exists()
 
 

@@ -1,7 +1,5 @@
 """The kernel against a count by hand, one request and one block at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Counted placements: priced for any devices they take what a model of one placement takes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

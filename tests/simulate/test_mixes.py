@@ -1,7 +1,5 @@
 """The nine steps of study B: published values, and a direct loop over extents."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,23 +10,20 @@ from hypothesis import strategies as st
 from tests.simulate.tier_traces import DISK, FLASH, PCM
 from tests.simulate.tiering_models import STUDY, algorithm_1
 from tracekit.errors import UsageError
-from tracekit.model.tier_mixes import (
-    Outcome,
-    Tier,
-    all_mixes,
-    places_of,
-    static_outcome,
-    static_shares,
-)
+from tracekit.model import tier_mixes
 
 TIERS = [PCM, FLASH, DISK]
 
 
-def evaluate(traffic: list[tuple[int, int]], step_percent: int) -> tuple[list[list[int]], Outcome]:
+def evaluate(
+    traffic: list[tuple[int, int]], step_percent: int
+) -> tuple[list[list[int]], tier_mixes.Outcome]:
     amounts = np.array(traffic, np.int64)
-    mixes = all_mixes(3, step_percent=step_percent, extents=len(traffic), rounding="floor")
-    shares = static_shares(TIERS, amounts[:, 0], writes=amounts[:, 1], mixes=mixes)
-    return mixes.shares.tolist(), static_outcome(TIERS, mixes, shares=shares)
+    mixes = tier_mixes.all_mixes(
+        3, step_percent=step_percent, extents=len(traffic), rounding="floor"
+    )
+    shares = tier_mixes.static_shares(TIERS, amounts[:, 0], writes=amounts[:, 1], mixes=mixes)
+    return mixes.shares.tolist(), tier_mixes.static_outcome(TIERS, mixes, shares=shares)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +81,17 @@ def test_every_mix_of_any_number_of_tiers_is_the_nine_steps(
     # GIVEN 240 extents of skewed traffic, and 2, 4 or 5 tiers (3 are above)
     chance = np.random.default_rng(count)
     reads, writes = chance.zipf(1.6, (2, 240)).clip(max=10**6)
-    more = [Tier("ram", 0.1, 0.1, 90.0), Tier("optane", 10.0, 12.0, 40.0), PCM, FLASH]
+    more = [
+        tier_mixes.Tier("ram", 0.1, 0.1, 90.0),
+        tier_mixes.Tier("optane", 10.0, 12.0, 40.0),
+        PCM,
+        FLASH,
+    ]
     tiers = [*more[len(more) + 1 - count :], DISK]
     # WHEN every mix is evaluated
-    asked = all_mixes(count, step_percent=step_percent, extents=240, rounding="floor")
-    shares = static_shares(tiers, reads, writes=writes, mixes=asked)
-    found = static_outcome(tiers, asked, shares=shares)
+    asked = tier_mixes.all_mixes(count, step_percent=step_percent, extents=240, rounding="floor")
+    shares = tier_mixes.static_shares(tiers, reads, writes=writes, mixes=asked)
+    found = tier_mixes.static_outcome(tiers, asked, shares=shares)
     # THEN each is what a direct loop over its extents gives
     times = [(tier.read_latency_us, tier.write_latency_us) for tier in tiers]
     traffic = dict(enumerate(zip(reads.tolist(), writes.tolist(), strict=True)))
@@ -112,7 +112,7 @@ def test_every_mix_of_any_number_of_tiers_is_the_nine_steps(
 
 
 def test_steps_of_one_percent_make_5151_mixes_of_three_tiers() -> None:
-    mixes = all_mixes(3, step_percent=1, extents=354, rounding="floor")
+    mixes = tier_mixes.all_mixes(3, step_percent=1, extents=354, rounding="floor")
     assert len(mixes.shares) == 5151
     assert len(np.unique(mixes.shares, axis=0)) == 5151
     assert (mixes.shares.sum(axis=1) == 100).all()
@@ -120,12 +120,14 @@ def test_steps_of_one_percent_make_5151_mixes_of_three_tiers() -> None:
 
 
 def test_two_and_four_tiers() -> None:
-    assert all_mixes(2, step_percent=50, extents=9, rounding="floor").shares.tolist() == [
+    assert tier_mixes.all_mixes(
+        2, step_percent=50, extents=9, rounding="floor"
+    ).shares.tolist() == [
         [0, 2],
         [1, 1],
         [2, 0],
     ]
-    assert len(all_mixes(4, step_percent=10, extents=9, rounding="floor").shares) == 286
+    assert len(tier_mixes.all_mixes(4, step_percent=10, extents=9, rounding="floor").shares) == 286
 
 
 @pytest.mark.parametrize(
@@ -135,14 +137,17 @@ def test_two_and_four_tiers() -> None:
 def test_rounding(rounding: str, expected: list[int]) -> None:
     # GIVEN seven extents, 33 % and 37 % of them (2.31 and 2.59), THEN the rest is the last tier's
     shares = np.array([[33, 37, 30]])
-    assert places_of(shares, 100, extents=7, rounding=rounding).tolist() == [expected]
+    assert tier_mixes.places_of(shares, 100, extents=7, rounding=rounding).tolist() == [expected]
 
 
 def test_no_rounding_needs_more_than_there_is() -> None:
     shares = np.array([[50, 50, 0], [100, 0, 0]])
-    assert places_of(shares, 100, extents=1, rounding="ceiling").tolist() == [[1, 0, 0], [1, 0, 0]]
+    assert tier_mixes.places_of(shares, 100, extents=1, rounding="ceiling").tolist() == [
+        [1, 0, 0],
+        [1, 0, 0],
+    ]
 
 
 def test_too_many_mixes_are_refused() -> None:
     with pytest.raises(UsageError, match="5 tiers in steps of 1 % make 4,598,126 mixes"):
-        all_mixes(5, step_percent=1, extents=10, rounding="floor")
+        tier_mixes.all_mixes(5, step_percent=1, extents=10, rounding="floor")

@@ -1,7 +1,5 @@
 """What the sweep does with requests that do not fit together, or cannot be."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

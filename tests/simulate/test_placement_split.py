@@ -1,7 +1,5 @@
 """The division of a capacity between roles against trying every division."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Placements on a disk whose head moves and under queueing, against a model of one placement."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.simulate.placement_traces import (
-    DISK,
-    NVM,
-    Request,
-    hottest_first,
-    swept,
-    write_trace,
-)
+from tests.simulate import placement_traces
 from tests.simulate.test_placement import PARTS, as_issued, traces
 from tests.simulate.walk_model import model
 from tracekit.devices import DevicePair, Profile, load_profiles, seek_curve
@@ -46,8 +37,8 @@ HEAD = Profile(
     capacity_gb=0.001,
     write_settle_us=500.0,
 )
-TWO = replace(NVM, parallelism=2.0)
-LANES = replace(DISK, parallelism=3.0)
+TWO = replace(placement_traces.NVM, parallelism=2.0)
+LANES = replace(placement_traces.DISK, parallelism=3.0)
 
 
 def walked(folder: Path, devices: tuple[Profile, Profile], **options: Any) -> Curves:
@@ -58,7 +49,9 @@ def walked(folder: Path, devices: tuple[Profile, Profile], **options: Any) -> Cu
     return simulate_curves(ChargedTrace(requests, touched, DevicePair(*devices), **options), points)
 
 
-def dated(requests: list[Request], gaps_us: list[int]) -> list[Request]:
+def dated(
+    requests: list[placement_traces.Request], gaps_us: list[int]
+) -> list[placement_traces.Request]:
     """Let each request come so long after the one before."""
     times = np.cumsum(gaps_us[: len(requests)]).tolist()
     return [
@@ -68,7 +61,10 @@ def dated(requests: list[Request], gaps_us: list[int]) -> list[Request]:
 
 
 def assert_every_placement(
-    curves: Curves, requests: list[Request], devices: tuple[Profile, Profile], **options: Any
+    curves: Curves,
+    requests: list[placement_traces.Request],
+    devices: tuple[Profile, Profile],
+    **options: Any,
 ) -> None:
     """Compare each series of placements at each capacity with the model."""
     hot = options.pop("hot", requests)
@@ -77,11 +73,11 @@ def assert_every_placement(
         (how, (role,)): order
         for role in curves.placed_roles
         for how, order in (
-            ("hottest", hottest_first(hot, role)),
-            ("start", sorted(set(hottest_first(hot, role)))),
+            ("hottest", placement_traces.hottest_first(hot, role)),
+            ("start", sorted(set(placement_traces.hottest_first(hot, role)))),
         )
     }
-    orders["hottest", ("optimal",)] = hottest_first(hot)
+    orders["hottest", ("optimal",)] = placement_traces.hottest_first(hot)
     for key, order in orders.items():
         for capacity in {*range(0, len(curves.points), 3), len(curves.points) - 1}:
             expected = model(requests, set(order[:capacity]), devices, level=level)
@@ -101,10 +97,15 @@ QUIET = settings(
 
 @QUIET
 @given(requests=traces())
-def test_without_head_or_queue_a_walk_is_the_sweep(requests: list[Request], tmp_path: Path) -> None:
+def test_without_head_or_queue_a_walk_is_the_sweep(
+    requests: list[placement_traces.Request], tmp_path: Path
+) -> None:
     # GIVEN devices of constant cost, WHEN each placement is walked on its own
-    folder = write_trace(tmp_path, requests)
-    curves, sweep = walked(folder, (DISK, NVM)), swept(folder, (DISK, NVM))
+    folder = placement_traces.write_trace(tmp_path, requests)
+    curves, sweep = (
+        walked(folder, (placement_traces.DISK, placement_traces.NVM)),
+        placement_traces.swept(folder, (placement_traces.DISK, placement_traces.NVM)),
+    )
     # THEN every curve, and every role's part of the base, is that of the one-pass sweep
     assert curves.base_ps.tolist() == sweep.base_ps.tolist()
     for key, change in sweep.change_ps.items():
@@ -116,19 +117,25 @@ def test_without_head_or_queue_a_walk_is_the_sweep(requests: list[Request], tmp_
 
 @QUIET
 @given(requests=traces())
-def test_a_disk_with_a_head_equals_brute_force(requests: list[Request], tmp_path: Path) -> None:
-    folder = write_trace(tmp_path, requests)
-    assert_every_placement(walked(folder, (HEAD, NVM)), requests, (HEAD, NVM))
+def test_a_disk_with_a_head_equals_brute_force(
+    requests: list[placement_traces.Request], tmp_path: Path
+) -> None:
+    folder = placement_traces.write_trace(tmp_path, requests)
+    assert_every_placement(
+        walked(folder, (HEAD, placement_traces.NVM)), requests, (HEAD, placement_traces.NVM)
+    )
 
 
 @QUIET
 @given(
     requests=traces(),
     gaps_us=st.lists(st.sampled_from([0, 3, 90, 5000, 60_000]), min_size=25, max_size=25),
-    devices=st.sampled_from([(DISK, NVM), (HEAD, TWO), (LANES, TWO)]),
+    devices=st.sampled_from(
+        [(placement_traces.DISK, placement_traces.NVM), (HEAD, TWO), (LANES, TWO)]
+    ),
 )
 def test_queues_equal_brute_force(
-    requests: list[Request],
+    requests: list[placement_traces.Request],
     gaps_us: list[int],
     devices: tuple[Profile, Profile],
     tmp_path: Path,
@@ -136,7 +143,7 @@ def test_queues_equal_brute_force(
     # GIVEN requests that come at their times, some of them at once
     requests = dated(requests, gaps_us)
     # WHEN they queue for the devices, THEN every placement responds as the model says
-    curves = walked(write_trace(tmp_path, requests), devices, is_open=True)
+    curves = walked(placement_traces.write_trace(tmp_path, requests), devices, is_open=True)
     assert_every_placement(curves, requests, devices)
     # AND the roles' parts of the mean add up
     assert curves.base_total_ps == curves.simulated["none", ()].compared_ps[0]
@@ -146,18 +153,18 @@ def test_queues_equal_brute_force(
 def test_merged_requests_come_when_they_were_issued(is_open: bool, tmp_path: Path) -> None:
     # GIVEN requests of which most were merged, issued in another order
     queued, issued = as_issued(5, 12)
-    folder = write_trace(tmp_path, queued)
+    folder = placement_traces.write_trace(tmp_path, queued)
     # WHEN they are walked as issued, THEN they cost what the wholes cost that reached the device
-    curves = walked(folder, (HEAD, NVM), is_issued=True, is_open=is_open)
-    assert_every_placement(curves, issued, (HEAD, NVM), hot=queued, level="issued")
+    curves = walked(folder, (HEAD, placement_traces.NVM), is_issued=True, is_open=is_open)
+    assert_every_placement(curves, issued, (HEAD, placement_traces.NVM), hot=queued, level="issued")
 
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_split_costs_what_its_blocks_cost(is_open: bool, tmp_path: Path) -> None:
     # GIVEN a trace of all roles, WHEN a capacity is divided between two and three of them
     requests, _ = as_issued(6, 9)
-    folder = write_trace(tmp_path, requests)
-    curves = walked(folder, (HEAD, NVM), is_open=is_open)
+    folder = placement_traces.write_trace(tmp_path, requests)
+    curves = walked(folder, (HEAD, placement_traces.NVM), is_open=is_open)
     touched = read_blocks(folder / "blocks.parquet")
     names = [
         (name, int(block))
@@ -174,7 +181,7 @@ def test_a_split_costs_what_its_blocks_cost(is_open: bool, tmp_path: Path) -> No
                 for role, count in zip(held, split.blocks[:, point], strict=True)
                 for index in blocks_in_order(touched, role, coverage=how)[:count]
             }
-            expected = model(requests, placed, (HEAD, NVM), level="queued")
+            expected = model(requests, placed, (HEAD, placement_traces.NVM), level="queued")
             timings = curves.simulated[how, held]
             assert timings.service_ps[point] == expected.service
             assert timings.compared_ps[point] == curves.base_total_ps + split.change_ps[point]
@@ -184,15 +191,23 @@ def test_a_journal_on_nvm_spares_the_file_system_its_seeks(tmp_path: Path) -> No
     # GIVEN a file system written in sequence, with a journal write far away after each write
     requests = []
     for number in range(4):
-        requests += [Request("fs", 8 * number), Request("journal", 1_000_000 + 80 * number)]
-    folder = write_trace(tmp_path, requests)
-    curves = walked(folder, (HEAD, NVM))
+        requests += [
+            placement_traces.Request("fs", 8 * number),
+            placement_traces.Request("journal", 1_000_000 + 80 * number),
+        ]
+    folder = placement_traces.write_trace(tmp_path, requests)
+    curves = walked(folder, (HEAD, placement_traces.NVM))
     # WHEN the whole journal is on NVM, THEN the head stays, and only the first write is sought for
     journal = model(
-        requests, set(hottest_first(requests, "journal")), (HEAD, NVM), level="queued"
+        requests,
+        set(placement_traces.hottest_first(requests, "journal")),
+        (HEAD, placement_traces.NVM),
+        level="queued",
     ).service
     assert curves.base_total_ps + curves.change_ps["hottest", "journal"][4] == journal
-    nvm_ps = 4 * (round(NVM.write_setup_us * 1e6) + 8 * round(512 / (1 << 20) / 300 * 1e12))
+    nvm_ps = 4 * (
+        round(placement_traces.NVM.write_setup_us * 1e6) + 8 * round(512 / (1 << 20) / 300 * 1e12)
+    )
     first_ps = (8500 + 500 + 4000) * 10**6
     base_ps = first_ps + 4 * (120 * 10**6 + 8 * round(512 / (1 << 20) / 0.25 * 1e12))
     assert journal == base_ps + nvm_ps
@@ -202,8 +217,12 @@ def test_a_queue_by_hand(tmp_path: Path) -> None:
     # GIVEN a device of 1,000 us a request, and three requests at 0, 200 and 5,000 us
     device = Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 0.0, 0.0, 1.0)
     times_us = (0, 200, 5000)
-    requests = [Request("fs", 800 * at, queue_ns=at * 1000) for at in times_us]
-    curves = walked(write_trace(tmp_path, requests), (device, NVM), is_open=True)
+    requests = [placement_traces.Request("fs", 800 * at, queue_ns=at * 1000) for at in times_us]
+    curves = walked(
+        placement_traces.write_trace(tmp_path, requests),
+        (device, placement_traces.NVM),
+        is_open=True,
+    )
     # THEN the second waits 800 us: 1,000, 1,800 and 1,000 us, and all are done at 6,000 us
     base = curves.simulated["none", ()]
     assert base.response_ps is not None
@@ -216,8 +235,12 @@ def test_a_queue_by_hand(tmp_path: Path) -> None:
 def test_data_wait_for_their_flush_by_hand(tmp_path: Path) -> None:
     # GIVEN a write with a preflush on a device that takes 1,000 us for a request, 400 for a flush
     device = replace(Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 0.0, 0.0, 1.0), flush_us=400.0)
-    request = Request("fs", 0, queue_ns=0, is_preflush=True)
-    curves = walked(write_trace(tmp_path, [request]), (device, NVM), is_open=True)
+    request = placement_traces.Request("fs", 0, queue_ns=0, is_preflush=True)
+    curves = walked(
+        placement_traces.write_trace(tmp_path, [request]),
+        (device, placement_traces.NVM),
+        is_open=True,
+    )
     # THEN it is one response, of 1,400 us; on NVM of 3 us for the flush and 90
     base = curves.simulated["none", ()]
     assert curves.order_counts["responses"] == 1
@@ -233,11 +256,11 @@ def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
     device = Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 400.0, 0.0, 1.0)
     nvm = Profile("fast", "", 10.0, 10.0, 1e7, 1e7, 1.0, 0.0, 1.0)
     requests = [
-        Request("fs", 0, queue_ns=0, is_preflush=True),
-        Request("fs", 0, queue_ns=100_000),
-        Request("fs", 800, queue_ns=9_000_000),
+        placement_traces.Request("fs", 0, queue_ns=0, is_preflush=True),
+        placement_traces.Request("fs", 0, queue_ns=100_000),
+        placement_traces.Request("fs", 800, queue_ns=9_000_000),
     ]
-    curves = walked(write_trace(tmp_path, requests), (device, nvm), is_open=True)
+    curves = walked(placement_traces.write_trace(tmp_path, requests), (device, nvm), is_open=True)
     placed = curves.simulated["hottest", ("fs",)]
     # THEN its data are done 10 us after the base device's flush of 400; the next does not wait
     assert placed.response_ps is not None
@@ -248,21 +271,35 @@ def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
 
 def test_devices_that_are_only_flushed_are_one(tmp_path: Path) -> None:
     # GIVEN flushes of 8,000 us on two devices that nothing is read from or written to
-    flushes = [Request("fs", 0, 0, "flush", device=device) for device in ("sda", "nvme0n1")]
-    curves = walked(write_trace(tmp_path, flushes), (DISK, NVM), is_open=True)
+    flushes = [
+        placement_traces.Request("fs", 0, 0, "flush", device=device)
+        for device in ("sda", "nvme0n1")
+    ]
+    curves = walked(
+        placement_traces.write_trace(tmp_path, flushes),
+        (placement_traces.DISK, placement_traces.NVM),
+        is_open=True,
+    )
     # THEN the second one waits for the first: 8,000 and 16,000 us
     assert curves.simulated["none", ()].compared_ps[0] == 12_000 * 10**6
 
 
 def test_requests_without_a_time_come_with_the_one_before(tmp_path: Path) -> None:
-    requests = [Request("fs", 0, queue_ns=5000), Request("fs", 80, queue_ns=None)]
-    folder = write_trace(tmp_path, [*requests, Request("fs", 800, queue_ns=4000)])
-    curves = walked(folder, (DISK, NVM), is_open=True)
+    requests = [
+        placement_traces.Request("fs", 0, queue_ns=5000),
+        placement_traces.Request("fs", 80, queue_ns=None),
+    ]
+    folder = placement_traces.write_trace(
+        tmp_path, [*requests, placement_traces.Request("fs", 800, queue_ns=4000)]
+    )
+    curves = walked(folder, (placement_traces.DISK, placement_traces.NVM), is_open=True)
     assert curves.order_counts["undated"] == 2
 
 
 def test_an_empty_trace_takes_no_time(tmp_path: Path) -> None:
-    curves = walked(write_trace(tmp_path, []), (HEAD, NVM), is_open=True)
+    curves = walked(
+        placement_traces.write_trace(tmp_path, []), (HEAD, placement_traces.NVM), is_open=True
+    )
     assert curves.base_total_ps == 0
     assert curves.simulated["none", ()].compared_ps.tolist() == [0]
 

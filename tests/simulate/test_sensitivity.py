@@ -1,7 +1,5 @@
 """`simulate sensitivity`: each change is what a plain recommendation with it would say."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,22 +8,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from tests.simulate.placement_traces import (
-    DISK,
-    NVM,
-    Request,
-    elapsed_ps,
-    hottest_first,
-    write_trace,
-)
-from tracekit.cli import app
+from tests.command_line import invoke, refused
+from tests.simulate import placement_traces
 from tracekit.devices import DevicePair, Profile, device_cost
-from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.model.changes import changed_profile, variants
+from tracekit.errors import InputError, TracekitError
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import recommend
+from tracekit.model.changes import changed_profile, variants
 from tracekit.query import connect, views
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.placement import places, sensitivity
@@ -41,14 +32,14 @@ PARTS = {
 }  # fmt: skip
 
 
-def requests() -> list[Request]:
+def requests() -> list[placement_traces.Request]:
     """Return a trace whose second half is the journal's, with flushes and FUA."""
     found = []
     for number in range(COUNT):
         is_journal = number % (5 if number < COUNT // 2 else 2) == 0
         sector = 8000 + number // 2 % 20 * 8 if is_journal else number * number % 60 * 8
         found.append(
-            Request(
+            placement_traces.Request(
                 "journal" if is_journal else "fs",
                 sector,
                 8 + 8 * (number % 3),
@@ -82,13 +73,13 @@ def options(tmp_path: Path, base: Profile, nvm: Profile) -> Recommend:
 @pytest.fixture
 def folder(tmp_path: Path) -> TraceFolder:
     info = {"counts": {"requests": COUNT}, "clock": {"duration_ns": COUNT * MS, "wall_ns": None}}
-    made = TraceFolder(write_trace(tmp_path / "trace", requests(), **info))
-    recommend(made, options(tmp_path, DISK, NVM))
+    made = TraceFolder(placement_traces.write_trace(tmp_path / "trace", requests(), **info))
+    recommend(made, options(tmp_path, placement_traces.DISK, placement_traces.NVM))
     return made
 
 
 def simulate(folder: TraceFolder, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["simulate", "sensitivity", str(folder.path), *arguments])
+    return invoke("simulate", "sensitivity", folder.path, *arguments)
 
 
 def rows_of(folder: TraceFolder) -> list[dict[str, Any]]:
@@ -109,11 +100,15 @@ def brute_force_ns(folder: TraceFolder, profiles: tuple[Profile, Profile]) -> fl
     blocks = {
         block
         for role in ("fs", "journal")
-        for block in hottest_first(requests(), role)[: answer[f"{role}_bytes"] // 4096]
+        for block in placement_traces.hottest_first(requests(), role)[
+            : answer[f"{role}_bytes"] // 4096
+        ]
     }
     costs = (device_cost(profiles[0]), device_cost(profiles[1]))
     flush_ps = tuple(round(profile.flush_us * PS_PER_US) for profile in profiles)
-    total = elapsed_ps(requests(), blocks, costs=costs, flush_ps=(flush_ps[0], flush_ps[1]))
+    total = placement_traces.elapsed_ps(
+        requests(), blocks, costs=costs, flush_ps=(flush_ps[0], flush_ps[1])
+    )
     return total / 1000
 
 
@@ -126,10 +121,10 @@ def test_each_change_is_a_recommendation_with_changed_profiles(
     # (what continues the request before costs the disk no setup, which cannot take longer)
     assert len(changed) == 2 * (2 * len(PARTS) - 1)
     for row in changed:
-        pair = [DISK, NVM]
+        pair = [placement_traces.DISK, placement_traces.NVM]
         which = ("base", "nvm").index(row["device"])
         pair[which] = changed_profile(pair[which], row["parameter"], factor=row["factor"])
-        again = TraceFolder(write_trace(tmp_path / "again", requests()))
+        again = TraceFolder(placement_traces.write_trace(tmp_path / "again", requests()))
         told = to_builtins(recommend(again, options(tmp_path, pair[0], pair[1])).answer)
         assert row["placement"] == told["placement"]
         assert row["gain_ratio"] == pytest.approx(told["gain_ratio"], abs=1e-12)
@@ -144,7 +139,10 @@ def test_each_change_is_a_recommendation_with_changed_profiles(
 @pytest.mark.parametrize("parameter", sorted(PARTS - {"sequential_setup"}))
 @pytest.mark.parametrize("factor", [0.25, 4.0])
 def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> None:
-    before, after = device_cost(NVM), device_cost(changed_profile(NVM, parameter, factor=factor))
+    before, after = (
+        device_cost(placement_traces.NVM),
+        device_cost(changed_profile(placement_traces.NVM, parameter, factor=factor)),
+    )
     index = 0 if parameter.startswith("read") else 1
     other = 1 - index
     if parameter.endswith("setup"):
@@ -155,13 +153,15 @@ def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> N
         assert after.latency_ps == pytest.approx(before.latency_ps, rel=1e-6)
     assert after.latency_ps[other] == before.latency_ps[other]
     assert after.sector_ps[other] == before.sector_ps[other]
-    changed = changed_profile(NVM, parameter, factor=factor)
-    assert changed.flush_us == NVM.flush_us * (factor if parameter == "flush" else 1)
-    assert changed.fua_us == NVM.fua_us * (factor if parameter == "fua" else 1)
+    changed = changed_profile(placement_traces.NVM, parameter, factor=factor)
+    assert changed.flush_us == placement_traces.NVM.flush_us * (
+        factor if parameter == "flush" else 1
+    )
+    assert changed.fua_us == placement_traces.NVM.fua_us * (factor if parameter == "fua" else 1)
 
 
 def test_what_takes_no_time_cannot_take_longer() -> None:
-    bare = replace(NVM, flush_us=0.0, fua_us=0.0, sequential_setup_us=None)
+    bare = replace(placement_traces.NVM, flush_us=0.0, fua_us=0.0, sequential_setup_us=None)
     found = {variant.parameter for variant in variants(DevicePair(bare, bare), (2.0,))}
     assert found == {"read_setup", "write_setup", "read_transfer", "write_transfer"}
 
@@ -179,10 +179,14 @@ def test_each_window_is_a_recommendation_on_its_requests(
     assert [row["window"] for row in found] == [1, 2, 3]
     for number, row in enumerate(found):
         # GIVEN a folder of the requests of one window, with the blocks of the whole trace
-        part = write_trace(tmp_path / "part", requests())
+        part = placement_traces.write_trace(tmp_path / "part", requests())
         table = pq.read_table(part / "requests.parquet")
         pq.write_table(table.slice(number * 80, 80), part / "requests.parquet")
-        told = to_builtins(recommend(TraceFolder(part), options(tmp_path, DISK, NVM)).answer)
+        told = to_builtins(
+            recommend(
+                TraceFolder(part), options(tmp_path, placement_traces.DISK, placement_traces.NVM)
+            ).answer
+        )
         assert row["requests"] == 80
         assert row["placement"] == told["placement"]
         assert row["gain_ratio"] == pytest.approx(told["gain_ratio"], abs=1e-12)
@@ -230,8 +234,7 @@ def test_capacities_are_those_of_the_recommendation(folder: TraceFolder) -> None
 )
 def test_refusals(folder: TraceFolder, arguments: tuple[str, ...], message: str) -> None:
     done = simulate(folder, *arguments)
-    assert isinstance(done.exception, UsageError)
-    assert message in str(done.exception)
+    refused(done, message)
     assert not (folder.path / "simulations" / "sensitivity.parquet").exists()
     assert sorted(path.name for path in folder.path.parent.iterdir()) == ["own.toml", "trace"]
 
@@ -245,8 +248,8 @@ def test_there_must_be_a_recommendation(folder: TraceFolder) -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_trace_of_nothing_has_a_defined_answer(tmp_path: Path, count: int) -> None:
-    folder = TraceFolder(write_trace(tmp_path / "t", requests()[:count]))
-    recommend(folder, options(tmp_path, DISK, NVM))
+    folder = TraceFolder(placement_traces.write_trace(tmp_path / "t", requests()[:count]))
+    recommend(folder, options(tmp_path, placement_traces.DISK, placement_traces.NVM))
     done = simulate(folder)
     assert done.exit_code == 0, done.output
     for row in rows_of(folder):

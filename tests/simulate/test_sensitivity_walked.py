@@ -1,7 +1,5 @@
 """`simulate sensitivity` with a head and with queues: the recommended shares are timed, too."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is said of the recommendation in each part of the trace."""
 
-from __future__ import annotations
-
 from tests.recommend.traces import answer_with
 from tracekit.model.sensitivity import Trial, headline
 

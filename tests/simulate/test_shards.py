@@ -1,28 +1,14 @@
 """Sampled miss ratio curves against exact ones."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tests.simulate import shards_model
-from tracekit._native.caches import (
-    ACCESS,
-    GROUPS,
-    SHARDS_SCALE,
-    Curve,
-    PageRuns,
-    Shards,
-    ShardsTotals,
-)
+from tracekit._native import caches
 from tracekit.model.miss_ratio_curve import HitCounts, exact_hits, sampled_hits
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 PAGES = 400_000
 SIZES = np.unique(np.geomspace(2_000, PAGES, 60).astype(np.uint64))
@@ -49,7 +35,7 @@ def accesses(workload: str, *, seed: int = 1) -> NDArray[np.void]:
         first = np.where(random.random(count) < 0.5, skewed, 100_000 + number * 2 % 200_000)
     else:
         first = number // 3 + (random.exponential(20_000, count)).astype(np.int64)
-    rows = np.zeros(count, np.dtype(ACCESS))
+    rows = np.zeros(count, np.dtype(caches.ACCESS))
     rows["key"] = first
     rows["count"] = random.integers(1, 9, count)
     rows["is_write"] = random.random(count) < 0.4
@@ -58,19 +44,21 @@ def accesses(workload: str, *, seed: int = 1) -> NDArray[np.void]:
 
 def exact(rows: NDArray[np.void]) -> HitCounts:
     keys = np.arange(int(rows["key"].max()) + 9, dtype=np.int64)
-    with PageRuns(keys) as pages, Curve(len(keys), SIZES) as curve:
+    with caches.PageRuns(keys) as pages, caches.Curve(len(keys), SIZES) as curve:
         curve.add(pages.find(rows))
         return exact_hits(curve.read(), SIZES)
 
 
 def sampled(rows: NDArray[np.void], *, rate: float = 1.0, page_limit: int = 0) -> HitCounts:
-    with Shards(SIZES, threshold=round(rate * SHARDS_SCALE), page_limit=page_limit) as shards:
+    with caches.Shards(
+        SIZES, threshold=round(rate * caches.SHARDS_SCALE), page_limit=page_limit
+    ) as shards:
         for first in range(0, len(rows), 77_777):
             shards.add(rows[first : first + 77_777])
         return sampled_hits(shards, SIZES)
 
 
-def totals(counts: HitCounts) -> ShardsTotals:
+def totals(counts: HitCounts) -> caches.ShardsTotals:
     assert counts.shards is not None
     return counts.shards
 
@@ -110,10 +98,10 @@ def check_against_the_model(rows: NDArray[np.void], *, threshold: int, limit: in
     """Compare sums, rate and number of pages with those of the model."""
     keys = [int(row["key"]) + page for row in rows for page in range(row["count"])]
     model = shards_model.shards(keys, MODEL_SIZES.tolist(), threshold=threshold, limit=limit)
-    with Shards(MODEL_SIZES, threshold=threshold, page_limit=limit) as shards:
+    with caches.Shards(MODEL_SIZES, threshold=threshold, page_limit=limit) as shards:
         shards.add(rows)
         sums, found = shards.read()
-    expected = np.zeros((GROUPS, len(MODEL_SIZES) + 2))
+    expected = np.zeros((caches.GROUPS, len(MODEL_SIZES) + 2))
     for place, weight in model[0].items():
         expected[place] = weight
     assert np.allclose(sums.sum(axis=1), expected, rtol=1e-12)
@@ -123,13 +111,13 @@ def check_against_the_model(rows: NDArray[np.void], *, threshold: int, limit: in
 @settings(deadline=None)
 @given(
     pages=st.lists(st.tuples(st.integers(-40, 40), st.integers(1, 9)), max_size=60),
-    threshold=st.integers(1, SHARDS_SCALE),
+    threshold=st.integers(1, caches.SHARDS_SCALE),
     limit=st.integers(0, 12),
 )
 def test_a_sample_is_that_of_the_model(
     pages: list[tuple[int, int]], threshold: int, limit: int
 ) -> None:
-    rows = np.zeros(len(pages), np.dtype(ACCESS))
+    rows = np.zeros(len(pages), np.dtype(caches.ACCESS))
     for row, (key, count) in zip(rows, pages, strict=True):
         row["key"], row["count"] = key, count
     check_against_the_model(rows, threshold=threshold, limit=limit)
@@ -139,17 +127,17 @@ def test_a_sample_is_that_of_the_model(
 def test_a_sample_that_grows_or_is_cut_is_that_of_the_model(limit: int) -> None:
     # GIVEN more pages than the first table holds, a request longer than what waits, and reuse
     random = np.random.default_rng(limit)
-    rows = np.zeros(6000, np.dtype(ACCESS))
+    rows = np.zeros(6000, np.dtype(caches.ACCESS))
     rows["key"] = 20_000 * random.random(len(rows)) ** 2
     rows["count"] = random.integers(1, 4, len(rows))
     rows["count"][17] = 1000
-    check_against_the_model(rows, threshold=SHARDS_SCALE * 3 // 4, limit=limit)
+    check_against_the_model(rows, threshold=caches.SHARDS_SCALE * 3 // 4, limit=limit)
 
 
 def test_a_limited_sample_never_grows_above_its_limit() -> None:
     counts = sampled(accesses("shifting"), page_limit=500)
     assert 0 < totals(counts).pages <= 500
-    assert totals(counts).threshold < SHARDS_SCALE
+    assert totals(counts).threshold < caches.SHARDS_SCALE
     assert totals(counts).memory_bytes < 8 << 20
 
 

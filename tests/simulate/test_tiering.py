@@ -1,7 +1,5 @@
 """The native tiering models beside the same models as their definitions read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

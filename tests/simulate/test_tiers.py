@@ -1,7 +1,5 @@
 """`tracekit simulate tiers` on traces small enough to place by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -11,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.simulate.tier_traces import Access, tier_trace
 from tracekit import tables
-from tracekit.cli import app
 from tracekit.errors import InputError, UsageError
 from tracekit.model import tier_study
 from tracekit.model.tier_mixes import read_extents
@@ -262,9 +259,9 @@ def test_spare_capacity_stays_unused_on_the_last_tier(tmp_path: Path) -> None:
 def test_the_command_prints_the_answer_or_all_of_it(tmp_path: Path) -> None:
     folder = tier_trace(tmp_path / "trace", ACCESSES)
     words = ["simulate", "tiers", str(folder.path), "--extent", "64KiB", "--step", "25"]
-    plain = CliRunner().invoke(app, words)
+    plain = invoke(*words)
     assert plain.exit_code == 0
-    whole = CliRunner().invoke(app, [*words, "--json"])
+    whole = invoke(*words, "--json")
     assert json.loads(whole.stdout)["headline"] == plain.stdout.splitlines()
     saved = json.loads((folder.path / "simulations" / "tiers.json").read_text())
     assert saved == json.loads(whole.stdout)

@@ -1,7 +1,5 @@
 """`tracekit simulate tiers`: what moving extents costs, up and down, by time and by rate."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`tracekit simulate tiers --vary`: each change must give what a run with that value gives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

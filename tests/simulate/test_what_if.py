@@ -1,7 +1,5 @@
 """A what-if file: what it changes, and what is wrong in one."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

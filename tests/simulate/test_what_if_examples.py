@@ -1,18 +1,15 @@
 """The what-if files that are shipped: each is on its page, and its command answers with it."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import invoke
 from tests.house.tree import ROOT
 from tests.simulate.asking import NAMES, SMALL, assert_finite, prepare
 from tests.simulate.tier_traces import tier_trace
-from tracekit.cli import app
 from tracekit.commands import load
 
 PAGE = ROOT / "docs" / "what-if.md"
@@ -52,7 +49,7 @@ def test_the_command_of_an_example_answers_with_what_it_asks(
     monkeypatch.chdir(ROOT)
     # WHEN the page's command is run, with smaller extents
     asked = ["simulate", name, str(folder.path), *words[3:], *SMALL.get(name, []), "--json"]
-    done = CliRunner().invoke(app, asked)
+    done = invoke(*asked)
     # THEN it answers about the file's prices or memories, and finitely
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)

@@ -1,7 +1,5 @@
 """How a trace is cut into windows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

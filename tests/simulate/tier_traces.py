@@ -1,7 +1,5 @@
 """Trace folders whose extents and traffic are given, and the study's devices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tiering as its definition reads, one extent after another: what the native models must equal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 Latency = tuple[float, float]  # read and write, us

@@ -1,7 +1,5 @@
 """The walked placement model once more, as plain as it can be: heads, queues, one placement."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`tracekit sql`: statements in, results in four forms, a dialogue."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -13,11 +11,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from tests.analyzers.folder import make
+from tests.command_line import invoke
 from tracekit.analyze import analyze
-from tracekit.cli import app
 from tracekit.errors import UsageError
 from tracekit.query import connect, views
 from tracekit.sql import notes
@@ -39,7 +37,7 @@ def folder(tmp_path: Path) -> TraceFolder:
 
 
 def sql(*arguments: str | Path, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(app, ["sql", *map(str, arguments)], input=stdin)
+    return invoke("sql", *map(str, arguments), stdin=stdin)
 
 
 def test_table_aligns_columns_and_disarms_the_terminal(folder: TraceFolder) -> None:

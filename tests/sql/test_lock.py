@@ -1,7 +1,5 @@
 """A user's statement can read the trace's tables, and do nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

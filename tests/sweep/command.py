@@ -1,15 +1,12 @@
 """`tracekit sweep` from the command line, in the test's own process."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from typer.testing import CliRunner
 
-from tracekit.cli import app
+from tests.command_line import invoke
 from tracekit.errors import TracekitError
 from tracekit.tables import FILE_RUNS
 
@@ -24,7 +21,7 @@ class Ended:
 
 
 def tracekit(*arguments: str | Path, code: int = 0) -> Ended:
-    ended = CliRunner().invoke(app, [*map(str, arguments)])
+    ended = invoke(*map(str, arguments))
     error = ended.exception
     told = f"{error} {error.hint}" if isinstance(error, TracekitError) else ended.stderr
     found = error.exit_code if isinstance(error, TracekitError) else ended.exit_code

@@ -1,7 +1,5 @@
 """Where the tests of sweeps run."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A file system of dictionaries that runs a file plan, to check the plan and not the program."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,20 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tracekit.plans.file_plan import (
-    APPEND,
-    AT_POSITION,
-    CONTINUES,
-    EXCLUSIVE,
-    FILE,
-    HEADER,
-    NONE,
-    OPERATIONS,
-    RECORD,
-    STEP,
-    THREAD,
-    UNTIMED,
-)
+from tracekit.plans import file_plan
 
 
 @dataclass
@@ -39,10 +24,15 @@ class Machine:
     def __post_init__(self) -> None:
         """Read the plan's parts one after the other."""
         data = self.plan.read_bytes()
-        self.header = np.frombuffer(data, HEADER, 1)[0]
-        place = HEADER.itemsize
+        self.header = np.frombuffer(data, file_plan.HEADER, 1)[0]
+        place = file_plan.HEADER.itemsize
         parts: list[Any] = []
-        for layout, key in ((RECORD, "record"), (THREAD, "thread"), (STEP, "step"), (FILE, "file")):
+        for layout, key in (
+            (file_plan.RECORD, "record"),
+            (file_plan.THREAD, "thread"),
+            (file_plan.STEP, "step"),
+            (file_plan.FILE, "file"),
+        ):
             count = int(self.header[f"{key}_count"])
             parts.append(np.frombuffer(data, layout, count, place))
             place += count * layout.itemsize
@@ -63,21 +53,21 @@ class Machine:
         return {file: size for file, size in self.sizes.items() if file not in self.logs}
 
     def _do(self, record: Any) -> None:
-        name, flags = OPERATIONS[record["operation"]], int(record["flags"])
+        name, flags = file_plan.OPERATIONS[record["operation"]], int(record["flags"])
         file, handle = int(record["file"]), int(record["handle"])
-        if not flags & (UNTIMED | CONTINUES):
+        if not flags & (file_plan.UNTIMED | file_plan.CONTINUES):
             self.steps[self.labels[record["step"]]] += 1
         if name == "create":
-            assert file not in self.sizes or not flags & EXCLUSIVE
+            assert file not in self.sizes or not flags & file_plan.EXCLUSIVE
             self.sizes.setdefault(file, 0)
         if name in ("create", "open"):
             assert file in self.sizes
             assert handle not in self.open
-            self.open[handle] = (file, bool(flags & APPEND))
-            self.logs |= {file} if flags & APPEND else set()
+            self.open[handle] = (file, bool(flags & file_plan.APPEND))
+            self.logs |= {file} if flags & file_plan.APPEND else set()
         elif name in ("stat", "unlink", "truncate"):
             assert file in self.sizes
-            assert handle == NONE
+            assert handle == file_plan.NONE
             self._change(name, file, int(record["length"]))
         elif name == "close":
             del self.open[handle]
@@ -101,7 +91,7 @@ class Machine:
             assert offset < self.sizes[file] or self.sizes[file] == offset == 0
             return
         if appends:
-            assert offset == AT_POSITION
+            assert offset == file_plan.AT_POSITION
             offset = self.sizes[file]
         assert offset <= self.sizes[file]  # nothing leaves a hole
         self.sizes[file] = max(self.sizes[file], offset + length)

@@ -1,7 +1,5 @@
 """`tracekit sweep` from the command line: points, repeats, and what makes no sense."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

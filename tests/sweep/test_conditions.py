@@ -1,7 +1,5 @@
 """Runs under other conditions are no repeats of each other, and a name is one place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """For which workloads DAX pays: what is said of rows made by hand, and of a sweep."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -9,11 +7,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from tests.analyzers.folder import FIXTURES, make, rows_of
+from tests.command_line import invoke
 from tests.sweep.command import rows, tracekit
-from tracekit.cli import app
 from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.files import MOST_KINDS, dax, named_pairs
@@ -189,17 +186,17 @@ def test_a_sweep_with_dax_says_for_what_it_pays(
     words = ["sweep", "varmail", "-o", str(tmp_path / "out"), "--repeat", "2", "--cache", "keep"]
     words += [part for name in ("pm", "disk") for part in ("--target", f"{name}={tmp_path / name}")]
     words += ["--files", "40", "--threads", "1", "--duration", "100ms"]
-    ended = CliRunner().invoke(app, words)
+    ended = invoke(*words)
     assert ended.exit_code == 0, ended.output
     # THEN the answer is on the terminal, in JSON and on the page
     assert "pm beside disk: " in ended.stdout
-    told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    told = json.loads(invoke(*words, "--json").stdout)
     assert [(row["target"], row["other"]) for row in told["dax"]] == [("pm", "disk")]
     page = (tmp_path / "out/report.html").read_text()
     assert "Where DAX pays" in page
     assert "dax-ratios" in page
     asked = "select target, other, count(*) as n from dax_steps group by all"
-    assert "pm" in CliRunner().invoke(app, ["sql", str(tmp_path / "out"), asked]).stdout
+    assert "pm" in invoke("sql", tmp_path / "out", asked).stdout
 
 
 def test_memory_that_stands_for_dax_has_its_times_and_is_told(tmp_path: Path, target: Path) -> None:

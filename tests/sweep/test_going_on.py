@@ -1,7 +1,5 @@
 """A sweep that is interrupted, killed, or out of space keeps what was done and goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -13,11 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from typer.testing import CliRunner
-
+from tests.command_line import invoke, refused
 from tests.replay.disk import needs_root
 from tests.sweep.command import QUICK, SMALL, rows, tracekit
-from tracekit.cli import app
 
 
 def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, target: Path) -> None:
@@ -119,6 +115,6 @@ def test_a_full_disk_of_the_results_is_named(target: Path, small_disk: Path) -> 
         while True:
             file.write(bytes(1 << 16))
     out = small_disk / "out"
-    ended = CliRunner().invoke(app, ["sweep", "varmail", "--target", str(target), "-o", str(out)])
-    assert isinstance(ended.exception, OSError)
-    assert str(small_disk) in str(ended.exception)
+    refused(
+        invoke("sweep", "varmail", "--target", target, "-o", out), str(small_disk), error=OSError
+    )

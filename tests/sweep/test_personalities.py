@@ -1,7 +1,5 @@
 """The shipped personalities, and the plans that are made of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

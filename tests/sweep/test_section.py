@@ -1,7 +1,5 @@
 """The report's section of a sweep: which points, which curves, and what is said of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
-from typer.testing import CliRunner
 
-from tracekit.cli import app
+from tests.command_line import invoke
 from tracekit.report.charts import WIDE, series
 from tracekit.report.sections.files import (
     describe_runs,
@@ -148,7 +145,7 @@ def test_the_page_has_figures_and_the_command(tmp_path: Path) -> None:
     place.mkdir()
     words = ["sweep", "webproxy", "--target", f"here={place}", "-o", str(out), "--repeat", "1"]
     words += ["--files", "40", "--threads", "1,2", "--duration", "100ms", "--cache", "keep"]
-    ended = CliRunner().invoke(app, words)
+    ended = invoke(*words)
     assert ended.exit_code == 0, ended.output
     page = (out / "report.html").read_text()
     for name in ("file-rates", "file-breakdown", "file-threads"):

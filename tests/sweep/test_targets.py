@@ -1,7 +1,5 @@
 """Where a sweep runs: what --target may say, and what a guest says when a run fails."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -13,16 +11,7 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.machine import Disk, Part
 from tracekit.lab.session import Ended
 from tracekit.plans.file_plan import Medium
-from tracekit.sweep.grid import (
-    Guest,
-    Memory,
-    Target,
-    Timing,
-    file_system,
-    is_memory,
-    plan_runs,
-    split_targets,
-)
+from tracekit.sweep import grid
 from tracekit.sweep.run import _outcome
 
 
@@ -35,17 +24,17 @@ def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> N
         "lab:fs=1G",
         "d=lab:fs=1G:5ms:1",
     ]
-    found = split_targets(texts, is_exact=True)
+    found = grid.split_targets(texts, is_exact=True)
     # THEN each has its name, and the guests what they are made of
     assert [target.name for target in found] == ["here", *texts[1:2], "pm", "lab:fs=1G", "d"]
     assert [target.guest for target in found] == [
         None,
-        Guest(None, 1024, is_dax=True, is_exact=True),
-        Guest(None, 64, is_dax=False, is_exact=True),
-        Guest(Disk((Part("fs", 1024, 0),)), 0, is_dax=False, is_exact=True),
-        Guest(Disk((Part("fs", 1024, 5_000_000, 1),)), 0, is_dax=False, is_exact=True),
+        grid.Guest(None, 1024, is_dax=True, is_exact=True),
+        grid.Guest(None, 64, is_dax=False, is_exact=True),
+        grid.Guest(Disk((Part("fs", 1024, 0),)), 0, is_dax=False, is_exact=True),
+        grid.Guest(Disk((Part("fs", 1024, 5_000_000, 1),)), 0, is_dax=False, is_exact=True),
     ]
-    assert found[0] == Target("here", tmp_path)
+    assert found[0] == grid.Target("here", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -68,21 +57,21 @@ def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> N
 )
 def test_what_is_no_target_is_named(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        split_targets([text])
+        grid.split_targets([text])
 
 
 def test_a_slower_medium_is_another_run_with_another_plan() -> None:
     # GIVEN DAX on DRAM, and with what slower memory adds
-    dram, slow = split_targets(["a=lab:dax=64MiB", "b=lab:dax=64MiB:100ns:450ns"])
+    dram, slow = grid.split_targets(["a=lab:dax=64MiB", "b=lab:dax=64MiB:100ns:450ns"])
     assert slow.guest is not None
     assert slow.guest.medium == Medium(100, 450)
     assert (dram.is_dax, slow.is_dax) == (True, True)
     # THEN runs of the same name are told apart, and those of DRAM are named as ever
-    same = (dram, Target("a", slow.directory, slow.guest))
+    same = (dram, grid.Target("a", slow.directory, slow.guest))
     runs = [
         run.run_id
         for target in same
-        for run in plan_runs(["varmail"], [target], vary={}, timing=Timing(), repeats=1)
+        for run in grid.plan_runs(["varmail"], [target], vary={}, timing=grid.Timing(), repeats=1)
     ]
     assert len(set(runs)) == 2
     assert repr(dram.guest) == ("Guest(disk=None, memory_mib=64, is_dax=True, is_exact=False)")
@@ -91,18 +80,18 @@ def test_a_slower_medium_is_another_run_with_another_plan() -> None:
 def test_memory_of_this_machine_stands_for_dax(target: Path) -> None:
     # GIVEN a directory in memory, as one of DAX, and with what slower memory adds
     texts = [f"plain={target}", f"memory:{target}", f"pcm=memory:{target}:100ns:450ns"]
-    plain, dram, pcm = split_targets(texts)
+    plain, dram, pcm = grid.split_targets(texts)
     assert (plain.is_dax, dram.is_dax, pcm.is_dax) == (False, True, True)
     assert (plain.medium, dram.medium, pcm.medium) == (None, None, Medium(100, 450))
     assert (dram.name, pcm.name, pcm.directory) == (texts[1], "pcm", target)
-    assert pcm.memory == Memory(stands_for_dax=True, medium=Medium(100, 450))
+    assert pcm.memory == grid.Memory(stands_for_dax=True, medium=Medium(100, 450))
     # THEN none of them is taken for another one that was run before, under the same name
     names = {
-        plan_runs(
+        grid.plan_runs(
             ["varmail"],
-            [Target("t", each.directory, memory=each.memory)],
+            [grid.Target("t", each.directory, memory=each.memory)],
             vary={},
-            timing=Timing(),
+            timing=grid.Timing(),
             repeats=1,
         )[0].run_id
         for each in (plain, dram, pcm)
@@ -122,7 +111,7 @@ def test_memory_of_this_machine_stands_for_dax(target: Path) -> None:
 )
 def test_what_is_no_memory_is_named(target: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        split_targets([text.replace("HERE", str(target))])
+        grid.split_targets([text.replace("HERE", str(target))])
 
 
 def test_a_mount_says_whether_it_is_memory(tmp_path: Path) -> None:
@@ -133,23 +122,23 @@ def test_a_mount_says_whether_it_is_memory(tmp_path: Path) -> None:
             "30 1 250:7 / /elsewhere rw shared:2 - tmpfs none rw\n"
             f"31 1 {os.major(device)}:{os.minor(device)} / / rw - {name} none rw\n"
         )
-        assert is_memory(tmp_path, mounts=table) == expected
-        assert file_system(tmp_path, mounts=table) == name
+        assert grid.is_memory(tmp_path, mounts=table) == expected
+        assert grid.file_system(tmp_path, mounts=table) == name
 
 
 def test_exact_time_needs_a_guest(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--exact: no target is in the lab"):
-        split_targets([str(tmp_path)], is_exact=True)
+        grid.split_targets([str(tmp_path)], is_exact=True)
 
 
 def test_runs_of_another_guest_are_other_runs(tmp_path: Path) -> None:
     # GIVEN four targets of one name: a directory, and guests that differ
     texts = [f"t={tmp_path}", "t=lab:fs=1G:5ms", "t=lab:fs=1G:5ms:1", "t=lab:dax=1G"]
-    targets = [split_targets([text])[0] for text in texts]
-    targets.append(split_targets(["t=lab:dax=1G"], is_exact=True)[0])
+    targets = [grid.split_targets([text])[0] for text in texts]
+    targets.append(grid.split_targets(["t=lab:dax=1G"], is_exact=True)[0])
     # THEN none is taken for another one that was run before
     names = {
-        plan_runs(["varmail"], [target], vary={}, timing=Timing(), repeats=1)[0].run_id
+        grid.plan_runs(["varmail"], [target], vary={}, timing=grid.Timing(), repeats=1)[0].run_id
         for target in targets
     }
     assert len(names) == 5

@@ -1,7 +1,5 @@
 """`tracekit verify-placement`: prediction and replay, and what neither can be trusted with."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +7,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from tests.command_line import invoke, refused
 from tests.simulate.placement_traces import Request, elapsed_ps, hottest_first, write_trace
-from tracekit.cli import app
 from tracekit.devices import Profile, device_cost, load_profiles
-from tracekit.errors import BudgetError, InputError, TracekitError, UsageError
+from tracekit.errors import BudgetError, InputError, TracekitError
 from tracekit.model.prediction import requests_for
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import recommend
@@ -59,7 +57,7 @@ def folder(tmp_path: Path) -> TraceFolder:
 
 
 def verify(folder: TraceFolder, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["verify-placement", str(folder.path), *arguments])
+    return invoke("verify-placement", folder.path, *arguments)
 
 
 def ends_with_a_verdict(done: Result) -> bool:
@@ -140,8 +138,7 @@ def test_heads_of_several_devices_cannot_be_one(tmp_path: Path) -> None:
     made = TraceFolder(path)
     recommend(made, Recommend(base="hdd-7200-seek", nvm="dax-pcm"))
     done = verify(made)
-    assert isinstance(done.exception, UsageError)
-    assert "the trace is of 2 devices" in str(done.exception)
+    refused(done, "the trace is of 2 devices")
 
 
 def test_the_replays_and_their_table_are_kept(folder: TraceFolder) -> None:
@@ -193,8 +190,7 @@ def test_a_prediction_that_does_not_hold_is_told_by_the_exit_code(
 )
 def test_refusals(folder: TraceFolder, arguments: tuple[str, ...], message: str) -> None:
     done = verify(folder, *arguments)
-    assert isinstance(done.exception, UsageError)
-    assert message in str(done.exception)
+    refused(done, message)
     assert not (folder.path / "verification.json").exists()
     assert [path.name for path in folder.path.parent.iterdir()] == ["trace"]
 
@@ -203,8 +199,7 @@ def test_writes_that_are_not_confirmed_prove_nothing(folder: TraceFolder, tmp_pa
     target = tmp_path / "base.img"
     target.write_bytes(bytes(64 << 20))
     done = verify(folder, "--target", str(target), "--target", f"nvm={tmp_path / 'nvm.img'}")
-    assert isinstance(done.exception, UsageError)
-    assert "proves nothing" in str(done.exception)
+    refused(done, "proves nothing")
     assert not any(target.read_bytes())
 
 
@@ -214,15 +209,12 @@ def test_a_changed_profile_is_found(folder: TraceFolder) -> None:
     advice["profiles"][0]["read_latency_us"] += 1
     file.write_text(json.dumps(advice))
     done = verify(folder)
-    assert isinstance(done.exception, InputError)
-    assert "has changed since the recommendation was made" in str(done.exception)
+    refused(done, "has changed since the recommendation was made", error=InputError)
 
 
 def test_there_must_be_a_recommendation(folder: TraceFolder) -> None:
     (folder.path / "recommendation.json").unlink()
-    done = verify(folder)
-    assert isinstance(done.exception, TracekitError)
-    assert "has no recommendation yet" in str(done.exception)
+    refused(verify(folder), "has no recommendation yet", error=TracekitError)
 
 
 @pytest.mark.parametrize(

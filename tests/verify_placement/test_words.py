@@ -1,7 +1,5 @@
 """The sentences of a verification."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tracekit.replay.verify import says

@@ -3,8 +3,6 @@
 `pages.py build FOLDER PAGES PICTURES` makes it; `pages.py serve FOLDER PORT` serves it.
 """
 
-from __future__ import annotations
-
 import http.server
 import random
 import struct

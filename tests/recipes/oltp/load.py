@@ -9,8 +9,6 @@ blocks of the file system are written again and again. Rows are chosen by a skew
 and every commit is flushed to the disk.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import random
