@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.traces import Row, filled
 from tracekit import tables as schema
 from tracekit.query import read
 from tracekit.store import TraceFolder, write_json, write_table
@@ -44,47 +45,35 @@ DEFAULTS = {
 }
 
 
-def rows_of(file: Path) -> list[dict[str, str]]:
+def csv_rows(file: Path) -> list[Row]:
     with file.open(newline="") as stream:
         return list(csv.DictReader(stream))
 
 
-def table(name: str, rows: list[dict[str, str]]) -> pa.Table:
-    """Make a table of the schema from the texts of a CSV file; an empty text is null."""
-    columns = [
-        [_value(field, row, number) for number, row in enumerate(rows)] for field in SCHEMAS[name]
-    ]
-    arrays = [
-        pa.array(values, type=field.type)
-        for values, field in zip(columns, SCHEMAS[name], strict=True)
+def table(name: str, rows: list[Row]) -> pa.Table:
+    """Make a table of the schema from values or the texts of a CSV file; an empty text is null."""
+    kinds = {field.name: field.type for field in SCHEMAS[name]}
+    typed = [
+        {key: _value(kinds[key], value) for key, value in row.items() if key in kinds}
+        for row in rows
     ]
     # A few rows break the contract on purpose, such as a skipped replay without a submit time.
-    fields = [field.with_nullable(True) for field in SCHEMAS[name]]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    return filled(SCHEMAS[name], typed, nullable=True, **DEFAULTS)
 
 
-def _value(field: pa.Field, row: dict[str, str], number: int) -> Any:
-    if field.name == "request_id" and field.name not in row:
-        return number
-    text = row.get(field.name)
-    if text is None:
-        return DEFAULTS.get(field.name, None if field.nullable else _zero(field.type))
-    if text == "":
+def _value(kind: pa.DataType, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value == "":
         return None
-    if pa.types.is_integer(field.type):
-        return int(text)
-    if pa.types.is_floating(field.type):
-        return float(text)
-    return {"true": True, "false": False}[text] if pa.types.is_boolean(field.type) else text
+    if pa.types.is_integer(kind):
+        return int(value)
+    if pa.types.is_floating(kind):
+        return float(value)
+    return {"true": True, "false": False}[value] if pa.types.is_boolean(kind) else value
 
 
-def _zero(kind: pa.DataType) -> Any:
-    if pa.types.is_boolean(kind):
-        return False
-    return "" if pa.types.is_dictionary(kind) or pa.types.is_string(kind) else 0
-
-
-def make(path: Path, tables: dict[str, list[dict[str, str]]]) -> TraceFolder:
+def make(path: Path, tables: dict[str, list[Row]]) -> TraceFolder:
     """Write a trace folder with these tables."""
     path.mkdir()
     write_json(path / "trace.json", {"schema": schema.SCHEMA_VERSION})
@@ -99,13 +88,13 @@ def make(path: Path, tables: dict[str, list[dict[str, str]]]) -> TraceFolder:
     return TraceFolder(path)
 
 
-def fixture_tables(name: str) -> dict[str, list[dict[str, str]]]:
+def fixture_tables(name: str) -> dict[str, list[Row]]:
     """Read a query's fixture: input.csv is the first table it reads, others have their names."""
     first, *others = read(name).reads
     place = FIXTURES / name
     return {
-        first: rows_of(place / "input.csv"),
-        **{other: rows_of(place / f"{other}.csv") for other in others},
+        first: csv_rows(place / "input.csv"),
+        **{other: csv_rows(place / f"{other}.csv") for other in others},
     }
 
 

@@ -1,13 +1,27 @@
-"""Roles without a layout: what the requests alone tell."""
+"""Which disk areas are journals and swap when no layout says it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.classify.traces import FS, JOURNAL, SWAP, entry, flush, read, roles_of, trace, write
 from tracekit.classify import ClassifyOptions, Override, classify
-from tracekit.classify.infer import JBD2, JOURNALER, ORDINARY, SWAPPER, process_kind
+from tracekit.classify.evidence import (
+    JBD2,
+    JOURNALER,
+    ORDINARY,
+    SWAPPER,
+    WRITE,
+    Evidence,
+    Part,
+    coalesce,
+    commit_runs,
+    process_kind,
+)
+from tracekit.classify.infer import Extent, check, decide, decide_beside_journal
 from tracekit.store import TraceFolder
 
 Rows = list[dict[str, Any]]
@@ -234,3 +248,149 @@ def test_guesses_are_made_anew_each_time(tmp_path: Path) -> None:
 )
 def test_process_names(name: str, kind: int) -> None:
     assert process_kind(name) == kind
+
+
+AS_JOURNAL = Evidence(
+    reads=5,
+    writes=100,
+    meta=100,
+    barriers=1,
+    pages=105,
+    sequential=80,
+    named=105,
+    jbd2_writes=90,
+    jbd2_barriers=1,
+)
+AS_SWAP = Evidence(reads=300, writes=320, pages=620, named=620, swapper_writes=16)
+SHAPE = replace(AS_JOURNAL, meta=0, named=0, jbd2_writes=0, jbd2_barriers=0)
+
+
+def role(evidence: Evidence) -> tuple[str, str]:
+    decision = decide(evidence)
+    return decision.role, decision.confidence
+
+
+def test_just_enough() -> None:
+    assert role(AS_JOURNAL) == ("journal", "high")
+    assert role(AS_SWAP) == ("swap", "high")
+    assert role(SHAPE) == ("journal", "medium")
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        replace(AS_JOURNAL, jbd2_writes=89),
+        replace(AS_JOURNAL, sequential=79),
+        replace(AS_JOURNAL, reads=6),
+        replace(AS_JOURNAL, barriers=0),
+    ],
+)
+def test_what_lacks_one_sign_of_a_journal_is_the_file_system(lacking: Evidence) -> None:
+    assert role(lacking) == ("fs", "high")
+
+
+@pytest.mark.parametrize(
+    ("lacking", "expected"),
+    [
+        (replace(AS_SWAP, pages=619), "unknown"),
+        (replace(AS_SWAP, swapper_writes=15), "unknown"),
+        (replace(AS_SWAP, meta=1), "fs"),
+        (replace(AS_SWAP, barriers=1), "fs"),
+        (replace(AS_SWAP, jbd2_writes=1), "fs"),
+    ],
+)
+def test_what_lacks_one_sign_of_swap_is_not_swap(lacking: Evidence, expected: str) -> None:
+    assert role(lacking)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("lacking", "expected"),
+    [
+        (replace(SHAPE, named=1), "fs"),
+        (replace(SHAPE, writes=15, sequential=15, reads=0), "fs"),
+        (replace(SHAPE, sequential=79), "fs"),
+        (replace(SHAPE, reads=6), "fs"),
+        (replace(SHAPE, barriers=0), "unknown"),
+    ],
+)
+def test_what_lacks_one_sign_of_a_log_is_none(lacking: Evidence, expected: str) -> None:
+    assert role(lacking)[0] == expected
+
+
+def test_few_requests_make_it_less_sure() -> None:
+    few = replace(AS_JOURNAL, reads=0, writes=15, sequential=15, jbd2_writes=15)
+    assert role(few) == ("journal", "medium")
+    assert role(replace(AS_SWAP, writes=15, swapper_writes=15, pages=315)) == ("swap", "medium")
+
+
+def test_confidence_in_a_file_system() -> None:
+    assert role(Evidence(reads=9, meta=1)) == ("fs", "medium")
+    assert role(Evidence(writes=9, barriers=1)) == ("fs", "low")
+    assert role(Evidence(writes=9, meta=1, journaler_writes=1)) == ("fs", "high")
+
+
+def test_beside_an_external_journal_synchronous_writes_are_a_file_systems() -> None:
+    assert decide_beside_journal(Evidence(writes=9, synchronous=1)).role == "fs"
+    assert decide_beside_journal(Evidence(writes=9)).role == "unknown"
+
+
+def jbd2(*writes: tuple[int, int, bool]) -> Part:
+    """Return writes of jbd2: first sector, sector behind the last, whether it is a commit."""
+    columns = np.array(writes, np.int64).reshape(-1, 3).T
+    count = len(writes)
+    return Part(
+        sector=columns[0],
+        end=columns[1],
+        operation=np.full(count, WRITE),
+        process=np.full(count, JBD2),
+        is_sync=np.ones(count, np.bool_),
+        is_meta=np.ones(count, np.bool_),
+        is_barrier=columns[2].astype(np.bool_),
+    )
+
+
+def test_a_run_without_a_commit_is_no_part_of_the_log() -> None:
+    # GIVEN ordered data, a transaction behind it elsewhere, and one that begins the log anew
+    writes = jbd2((900, 916, False), (80, 88, False), (88, 96, True), (8, 16, True))
+    assert commit_runs(writes).tolist() == [[80, 96], [8, 16]]
+    assert commit_runs(jbd2()).tolist() == []
+
+
+def test_runs_join_over_small_gaps_only() -> None:
+    # GIVEN a run within another, one 2048 sectors behind it and one a sector too far
+    runs = np.array([[5000, 5100], [0, 1000], [10, 20], [3048, 3050], [5099, 5099 + 2100]])
+    assert coalesce(runs).tolist() == [[0, 7199]]
+    assert coalesce(np.array([[0, 1000], [10, 20], [3049, 3050]])).tolist() == [
+        [0, 1000],
+        [3049, 3050],
+    ]
+
+
+def test_sequences_go_on_from_batch_to_batch() -> None:
+    evidence = Evidence()
+    evidence.add(jbd2((0, 8, False), (8, 16, False)))
+    evidence.add(jbd2((16, 24, True), (32, 40, True)))
+    assert (evidence.writes, evidence.sequential, evidence.barriers) == (4, 2, 2)
+    assert (evidence.first_sector, evidence.end_sector) == (0, 40)
+    assert evidence.commit_runs is not None
+    assert evidence.commit_runs.tolist() == [[16, 40]]
+
+
+def test_only_what_lies_within_an_extent_counts_for_it(tmp_path: Path) -> None:
+    # GIVEN two extents and requests up to, over and behind their edges
+    rows = [
+        write(96, process="cp"),  # ends where the first begins
+        write(100, process="cp"),  # reaches into it
+        write(104, process="jbd2/sda1-8"),
+        read(192, process="cp"),  # behind it
+        read(400, process="cp"),
+        write(400, device="sdb", process="cp"),
+    ]
+    folder = trace(tmp_path / "t", rows)
+    first, second = Extent("sda", 104, 192), Extent("sda", 400, 408)
+    # WHEN
+    check(folder.table("requests"), [second, first])
+    # THEN
+    assert (first.jbd2, first.others) == (1, 1)
+    assert (second.jbd2, second.others) == (0, 1)
+    assert not first.is_journal

@@ -1,12 +1,18 @@
+"""Blocks, working sets and temperatures."""
+
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.classify.traces import FS, JOURNAL, entry, flush, read, table_rows, trace, write
-from tracekit.classify import ClassifyOptions, TemperatureRule, classify
+from tests.classify.traces import FS, JOURNAL, entry, flush, read, trace, write
+from tests.traces import rows_of
+from tracekit.arrow import codes, flags, ints, text_column
+from tracekit.classify import ClassifyOptions, TemperatureRule, classify, hotness
 from tracekit.classify.hotness import MAX_WINDOWS, Windows, choose_windows, count_blocks
 from tracekit.errors import UsageError
 
@@ -36,7 +42,7 @@ def test_blocks(tmp_path: Path) -> None:
     result = classify(folder, ClassifyOptions(rule=TemperatureRule(0.2, 0)))
     # THEN
     hot = {"reads": 1, "writes": 3, "sectors": 8, "first_ns": 0, "last_ns": 9}
-    assert table_rows(folder, "blocks") == [
+    assert rows_of(folder.table("blocks")) == [
         block(256, "fs", **hot, traffic_ratio=4 / 6, temperature="hot"),
         block(1280, "journal"),
         block(1281, "journal"),
@@ -64,7 +70,7 @@ def test_working_set(tmp_path: Path) -> None:
     # WHEN
     classify(folder, ClassifyOptions(window_ns=10))
     # THEN every window has a row for each role that has blocks
-    found = [tuple(row.values()) for row in table_rows(folder, "working_set")]
+    found = [tuple(row.values()) for row in rows_of(folder.table("working_set"))]
     assert found == [
         (0, "fs", 2, 2),
         (0, "journal", 0, 0),
@@ -85,21 +91,21 @@ def test_a_request_without_queue_time_has_that_of_its_first_event(tmp_path: Path
     ]
     folder = trace(tmp_path / "t", rows, LAYOUT)
     classify(folder, ClassifyOptions(window_ns=1000))
-    assert [row["first_ns"] for row in table_rows(folder, "blocks")] == [40, 70, 70]
+    assert [row["first_ns"] for row in rows_of(folder.table("blocks"))] == [40, 70, 70]
 
 
 def test_an_empty_trace_has_empty_tables(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [], LAYOUT)
     result = classify(folder, ClassifyOptions())
-    assert table_rows(folder, "blocks") == []
-    assert table_rows(folder, "working_set") == []
+    assert rows_of(folder.table("blocks")) == []
+    assert rows_of(folder.table("working_set")) == []
     assert result["hotness"]["hot_min_touches"] == 2
 
 
 def test_a_trace_of_flushes_has_no_blocks(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [flush(), flush()], LAYOUT)
     classify(folder, ClassifyOptions())
-    assert table_rows(folder, "blocks") == []
+    assert rows_of(folder.table("blocks")) == []
 
 
 def test_impossible_requests_are_told(tmp_path: Path) -> None:
@@ -158,7 +164,7 @@ def test_a_small_budget_changes_nothing_but_the_passes(
 def test_shares_are_of_the_whole_trace(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [write(0), write(0), read(8), read(16, 4)])
     classify(folder, ClassifyOptions())
-    shares = [row["traffic_ratio"] for row in table_rows(folder, "blocks")]
+    shares = [row["traffic_ratio"] for row in rows_of(folder.table("blocks"))]
     assert shares == [2 / 7] + [1 / 7] * 5
 
 
@@ -187,3 +193,74 @@ def test_default_windows_are_round_and_about_two_hundred() -> None:
 def test_too_many_windows_are_refused() -> None:
     with pytest.raises(UsageError, match=f"more than {MAX_WINDOWS}"):
         choose_windows(MAX_WINDOWS, 1)
+
+
+def histogram(*touches: int) -> hotness.TouchHistogram:
+    result = hotness.TouchHistogram()
+    for value in touches:
+        result.add(np.array([value], np.uint64))
+    return result
+
+
+def test_the_fewest_blocks_that_carry_half_of_the_touches_are_hot() -> None:
+    # GIVEN 100 touches: 40 + 20 carry half of them, 40 alone does not; the mean is 10
+    found = histogram(40, 20, 12, 12, 8, 2, 2, 2, 1, 1)
+    # WHEN and THEN
+    assert found.hot_min_touches(hotness.TemperatureRule()) == 20
+    # AND with three quarters, the two blocks of 12 come together, though one would do
+    assert found.hot_min_touches(hotness.TemperatureRule(0.72, 0)) == 12
+
+
+def test_exactly_half_is_enough() -> None:
+    found = histogram(40, 10, 9, 9, 9, 9, 9, 5)
+    assert found.hot_min_touches(hotness.TemperatureRule(0.5, 0)) == 10
+
+
+def test_evenly_spread_traffic_has_no_hot_block() -> None:
+    found = histogram(*[10] * 50)
+    assert found.hot_min_touches(hotness.TemperatureRule()) == 20
+    assert found.hot_min_touches(hotness.TemperatureRule(hot_factor=0)) == 10
+
+
+def test_a_block_touched_once_is_never_hot() -> None:
+    assert histogram(1, 1, 1).hot_min_touches(hotness.TemperatureRule(1.0, 0)) == 2
+
+
+def test_a_trace_without_blocks_has_a_threshold_too() -> None:
+    assert hotness.TouchHistogram().hot_min_touches(hotness.TemperatureRule()) == 2
+
+
+def test_temperatures() -> None:
+    touches = np.array([1, 2, 4, 5, 9], np.uint64)
+    names = [hotness.TEMPERATURES[code] for code in hotness.temperature_codes(touches, 5)]
+    assert names == ["cold", "warm", "warm", "hot", "hot"]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "factor"), [(0, 2), (1.5, 2), (-1, 2), (float("nan"), 2), (0.5, -1), (0.5, np.inf)]
+)
+def test_impossible_rules_are_refused(ratio: float, factor: float) -> None:
+    with pytest.raises(UsageError):
+        hotness.TemperatureRule(ratio, factor)
+
+
+def test_pieces_of_columns_begin_where_they_say() -> None:
+    # GIVEN a piece from the middle of each kind of column, nulls among it
+    whole = pa.array([9, 9, 1, None, 3, 9], pa.int64())
+    bits = pa.array([True] * 9 + [False, True, False])
+    texts = text_column(ints(pa.array([0, 1, 2, 1, 0])), ["a", "bé", "c"])
+    # WHEN and THEN
+    assert ints(whole.slice(2, 3), if_null=-1).tolist() == [1, -1, 3]
+    assert flags(bits.slice(9)).tolist() == [False, True, False]
+    assert texts.slice(1, 3).to_pylist() == ["bé", "c", "bé"]
+    assert codes(texts.slice(1, 3), lambda text: len(text or "")).tolist() == [2, 1, 2]
+
+
+def test_missing_texts_and_plain_columns_have_codes_too() -> None:
+    plain = pa.array(["x", None, "yy"])
+    assert codes(plain, lambda text: -1 if text is None else len(text)).tolist() == [1, -1, 2]
+
+
+def test_columns_of_nothing() -> None:
+    assert ints(pa.array([], pa.int64())).tolist() == []
+    assert flags(pa.array([], pa.bool_())).tolist() == []

@@ -1,9 +1,25 @@
+"""The role of each request, the command and the sample."""
+
+import json
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.classify.traces import FS, JOURNAL, SWAP, entry, flush, read, roles_of, trace, write
+from tests.classify.traces import (
+    FS,
+    JOURNAL,
+    SWAP,
+    entry,
+    flush,
+    read,
+    roles_of,
+    trace,
+    write,
+)
+from tests.command_line import invoke
+from tests.traces import rows_of
 from tracekit.classify import ClassifyOptions, Override, classify
 from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder, write_json
@@ -236,3 +252,103 @@ def test_a_damaged_table_is_refused_and_stays(tmp_path: Path) -> None:
         classify(folder, ClassifyOptions())
     assert file.read_bytes() == damaged
     assert sorted(path.name for path in folder.path.iterdir()) == ["requests.parquet", "trace.json"]
+
+
+def rows_of_study() -> list[dict[str, object]]:
+    return [*[write(2048) for _ in range(9)], *[write(10240 + 8 * n) for n in range(6)]]
+
+
+def test_prints_regions_and_roles(tmp_path: Path) -> None:
+    # GIVEN one block that is written nine times, and a log
+    folder = trace(tmp_path / "t", rows_of_study(), [entry(FS), entry(JOURNAL)])
+    # WHEN
+    result = invoke("classify", folder.path)
+    # THEN
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "sda1             fs       sectors 2,048 to 10,239              layout",
+        "sda2             journal  sectors 10,240 to 14,335             layout",
+        "",
+        "role         requests       blocks      touches   hot blocks  their share"
+        "         warm         cold",
+        "fs                  9            1            9            1        60.0%"
+        "            0            0",
+        "journal             6            6            6            0         0.0%"
+        "            0            6",
+        "",
+        "a block is hot from 9 touches on; blocks are 4 KiB, shares are of all touches",
+    ]
+
+
+def test_a_hostile_layout_does_not_reach_the_terminal(tmp_path: Path) -> None:
+    # GIVEN a partition whose name would clear the screen
+    folder = trace(tmp_path / "t", rows_of_study(), [{**entry(FS), "name": "\x1b[2Jsda1"}])
+    # WHEN, THEN it is written, not done
+    result = invoke("classify", folder.path)
+    assert result.stdout.splitlines()[0].startswith("\\x1b[2Jsda1")
+
+
+def test_json_is_what_the_trace_keeps(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", rows_of_study(), [entry(FS), entry(JOURNAL)])
+    result = invoke("classify", folder.path, "--json", "--hot", "0.9")
+    kept = json.loads((folder.path / "trace.json").read_text())
+    printed = json.loads(result.stdout)
+    assert printed == {key: kept[key] for key in printed}
+    assert printed["hotness"]["hot_traffic_ratio"] == 0.9
+
+
+def test_warnings_go_to_stderr(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [read(2048)])
+    result = invoke("classify", folder.path)
+    assert "warning: requests without a role: 1; set roles" in result.stderr
+    assert "warning" not in result.stdout
+
+
+def test_a_window_of_no_time_is_refused(tmp_path: Path) -> None:
+    folder = trace(tmp_path / "t", [read(2048)])
+    for window in ("0", "nan", "-1"):
+        result = invoke("classify", folder.path, "--window", window)
+        assert isinstance(result.exception, UsageError)
+
+
+SAMPLE = Path(__file__).resolve().parents[2] / "sample-traces" / "oltp"
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sample") / "trace"
+    result = invoke("parse", SAMPLE, "-o", folder)
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def test_the_trace_itself_tells_what_its_layout_says(parsed: Path) -> None:
+    # GIVEN the roles by the partition table, mount and journal UUID that the capture saved
+    classify(TraceFolder(parsed), ClassifyOptions())
+    by_layout = roles_of(TraceFolder(parsed))
+    assert set(by_layout) == {"fs", "journal"}
+    # WHEN the layout is gone
+    info = json.loads((parsed / "trace.json").read_text())
+    write_json(parsed / "trace.json", {**info, "layout": []})
+    result = classify(TraceFolder(parsed), ClassifyOptions())
+    # THEN remap records and jbd2 give each request the same role
+    assert Counter(zip(by_layout, roles_of(TraceFolder(parsed)), strict=True)) == {
+        ("fs", "fs"): by_layout.count("fs"),
+        ("journal", "journal"): by_layout.count("journal"),
+    }
+    assert [warning["code"] for warning in result["warnings"]].count("guessed_roles") == 1
+
+
+def test_block_touches_are_those_of_the_requests(parsed: Path) -> None:
+    # GIVEN the blocks that each read and write covers
+    classify(TraceFolder(parsed), ClassifyOptions(budget_bytes=1 << 18))
+    touched: Counter[int] = Counter()
+    for row in rows_of(TraceFolder(parsed).table("requests")):
+        if row["operation"] in ("read", "write"):
+            end = row["sector"] + row["length_bytes"] // 512
+            touched.update(range(row["sector"] // 8, (end - 1) // 8 + 1))
+    # THEN the table of blocks has the same, though it took several passes
+    blocks = rows_of(TraceFolder(parsed).table("blocks"))
+    assert {row["block"]: row["reads"] + row["writes"] for row in blocks} == dict(touched)
+    assert TraceFolder(parsed).content["hotness"]["scans"] > 1
+    assert abs(sum(row["traffic_ratio"] for row in blocks) - 1) < 1e-9

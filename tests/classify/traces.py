@@ -1,12 +1,11 @@
 """Small trace folders, written row by row."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.tables import REQUESTS, SCHEMA_VERSION
+from tests.traces import Row, rows_of, write_folder
+from tracekit.store import TraceFolder
 
 FS = {"start_sector": 2048, "sectors": 8192, "name": "sda1", "partition": "8,1", "role": "fs"}
 JOURNAL = {
@@ -40,50 +39,19 @@ def flush(**changes: Any) -> dict[str, Any]:
     return {"operation": "flush", "sector": 0, "length_bytes": 0, **changes}
 
 
-def request_table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Return rows of REQUESTS, a millisecond apart unless they say when."""
-    complete = []
-    for number, row in enumerate(rows):
-        values: dict[str, Any] = {
-            field.name: None if field.nullable else False if pa.types.is_boolean(field.type) else 0
-            for field in REQUESTS
-        }
-        values |= {"request_id": number, "queue_ns": number * 1_000_000, "device": "sda"}
-        values |= {"role": "unknown", "depth": 1}
-        complete.append(values | row)
-    return pa.Table.from_pylist(complete, REQUESTS)
-
-
-def trace(
-    path: Path, rows: list[dict[str, Any]], layout: list[dict[str, Any]] | None = None
-) -> TraceFolder:
-    """Write a trace folder with these requests and this layout."""
-    path.mkdir()
-    write_table(path / "requests.parquet", request_table(rows))
-    write_json(
-        path / "trace.json",
-        {
-            "schema": SCHEMA_VERSION,
-            "devices": [{"device": "sda", "major": 8, "minor": 0, "size_sectors": 1 << 20}],
-            "layout": layout or [],
-            "inferences": [{"what": "clock", "value": "unknown", "evidence": "none"}],
-            "warnings": [],
-        },
+def trace(path: Path, rows: Sequence[Row], layout: Sequence[Row] = ()) -> TraceFolder:
+    """Write a trace folder of requests, a millisecond apart unless they say when."""
+    timed = [{"queue_ns": at * 1_000_000, **row} for at, row in enumerate(rows)]
+    return write_folder(
+        path,
+        timed,
+        devices=[{"device": "sda", "major": 8, "minor": 0, "size_sectors": 1 << 20}],
+        layout=list(layout),
+        inferences=[{"what": "clock", "value": "unknown", "evidence": "none"}],
+        warnings=[],
     )
-    return TraceFolder(path)
 
 
 def roles_of(folder: TraceFolder) -> list[str]:
     """Return the role of each request."""
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(folder.table("requests"), columns=["role"])
-    return [str(role) for role in table["role"].to_pylist()]
-
-
-def table_rows(folder: TraceFolder, name: str) -> list[dict[str, Any]]:
-    """Return the rows of a table."""
-    import pyarrow.parquet as pq
-
-    rows: list[dict[str, Any]] = pq.read_table(folder.table(name)).to_pylist()
-    return rows
+    return [row["role"] for row in rows_of(folder.table("requests"))]

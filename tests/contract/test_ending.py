@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulate.placement_traces import Request, write_trace
+from tests.simulate.placement_models import Request, write_trace
 from tracekit.errors import foreign_error
 
 TIMEOUT_S = 60

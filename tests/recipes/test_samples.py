@@ -1,4 +1,4 @@
-"""The sample traces are what their README says, and blkparse finds them sound."""
+"""The shipped samples and the recipes that make them."""
 
 import collections
 import json
@@ -7,11 +7,17 @@ import re
 import shutil
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.capture.machine import read_layout, skip_unless_it_can_trace, tracer_turn
+from tests.lab.guests import skip_unless_guests_run
+from tests.recipes import make_in_lab, make_sample
 from tests.recipes.describe import describe
+from tests.recipes.memory_limit import V1, V2
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.readers.blktrace import parse
 
@@ -99,3 +105,68 @@ def _place(layout: dict[str, list[dict[str, int]]], sector: int) -> str:
         if part["start_sector"] <= sector < part["start_sector"] + part["sectors"]:
             return str(part["role"])
     return "outside"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", sorted(make_sample.RECIPES))
+def test_a_short_run_gives_a_trace_of_three_roles_and_leaves_nothing(
+    name: str, tmp_path: Path
+) -> None:
+    skip_unless_it_can_trace()
+    output = tmp_path / "sample"
+    with tracer_turn():
+        # WHEN the recipe is run for a second
+        make_sample.make(name, output, scratch=tmp_path, arguments=["--seconds", "1"])
+    # THEN there is a capture with reads and writes of the load's processes
+    layout = read_layout(output)
+    assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
+    assert layout["capture"]["records"] > 500
+    assert any(process.startswith(name) for process in layout["processes"].values())
+    assert "| Q queued |" in "\n".join(describe(output))
+    # AND neither disk, nor mount, nor control group is left
+    assert list(tmp_path.iterdir()) == [output]
+    loops = subprocess.run(["losetup", "--all"], capture_output=True, text=True, check=True)
+    assert str(tmp_path) not in loops.stdout
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+    assert not (V1 / make_sample.GROUP).exists()
+    assert not (V2 / make_sample.GROUP).exists()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", sorted(make_sample.RECIPES))
+def test_a_load_that_fails_leaves_nothing_either(name: str, tmp_path: Path) -> None:
+    skip_unless_it_can_trace()
+    with tracer_turn(), pytest.raises(subprocess.CalledProcessError):
+        # WHEN the load does not know its option
+        make_sample.make(
+            name, tmp_path / "sample", scratch=tmp_path, arguments=["--no-such-option"]
+        )
+    # THEN the capture that was made is there, and says in its exit that it is partial
+    assert [path.name for path in tmp_path.iterdir()] == ["sample"]
+    loops = subprocess.run(["losetup", "--all"], capture_output=True, text=True, check=True)
+    assert str(tmp_path) not in loops.stdout
+
+
+SHORT: dict[str, dict[str, Any]] = {
+    "browser": {
+        "command": ("sh", "visit.sh", "1"),
+        "prepare": "python3 pages.py build $LAB_FS/site 1 2",
+    },
+    "gnuplot": {"command": ("gnuplot-nox", "-e", "points=100", "surface.gp")},
+    "sysbench": {"command": ("sh", "transact.sh", "100", "2"), "prepare": "sh fill.sh 100"},
+    "video": {"prepare": "sh film.sh 1"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(make_in_lab.RECIPES))
+def test_a_short_run_gives_a_whole_capture(name: str, tmp_path: Path) -> None:
+    skip_unless_guests_run()
+    # WHEN a smaller form of the recipe is run in a guest with the recipe's packages
+    recipe = replace(make_in_lab.RECIPES[name], **SHORT[name])
+    make_in_lab.make(name, tmp_path / name, recipe=recipe)
+    # THEN there is a capture of a disk with three roles, and nothing was lost
+    layout = json.loads((tmp_path / name / "layout.json").read_text())
+    assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
+    assert layout["capture"]["command"] == list(recipe.command)
+    assert layout["loss"] == {"overrun": 0, "dropped": 0}

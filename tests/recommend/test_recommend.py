@@ -1,19 +1,24 @@
-"""`tracekit recommend`: the answer and its wording on traces that can be worked out by hand."""
+"""`tracekit recommend` on whole traces: answers, models and ranges."""
 
+import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
 
 from tests.command_line import invoke
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
-from tests.simulate.placement_traces import Request, write_trace
+from tests.simulate.placement_models import Block, Request, hottest_first, model, write_trace
+from tracekit.devices import DevicePair, Profile, load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.model.timings import variants
 from tracekit.store import TraceFolder
 from tracekit.tables import PLACEMENT
 
@@ -252,3 +257,290 @@ def test_a_table_without_a_column_is_named(tmp_path: Path) -> None:
     pq.write_table(pq.read_table(file).drop_columns(["reads", "writes"]), file)
     with pytest.raises(InputError, match=r"blocks\.parquet lacks the columns reads, writes"):
         recommend(TraceFolder(tmp_path), RecommendOptions())
+
+
+def rows(folder: Path, placement: str, coverage: str) -> list[dict[str, Any]]:
+    """Return a series of the table, by rising capacity."""
+    table = pq.read_table(folder / "simulations" / "placement.parquet")
+    assert table.schema.equals(PLACEMENT)
+    return [
+        row
+        for row in table.to_pylist()
+        if (row["placement"], row["coverage"]) == (placement, coverage)
+    ]
+
+
+def test_queueing_compares_mean_response_times(tmp_path: Path) -> None:
+    # GIVEN a disk of 5,000 us a write, NVM of 15 us, and three writes at 0, 1,000 and 2,000 us, of
+    # which the second is of the journal
+    requests = [
+        Request("fs", 0, queue_ns=0),
+        Request("journal", 800, queue_ns=1000 * US),
+        Request("fs", 80, queue_ns=2000 * US),
+    ]
+    # WHEN placements are compared with queues
+    result = recommended(tmp_path, requests, queueing="open", capacities_bytes=(BLOCK,))
+    # THEN on the disk alone they are done at 5, 10 and 15 ms: 5, 9 and 13 ms after they came
+    (base, *_) = rows(tmp_path, "base", "none")
+    assert base["elapsed_ns"] == 15000 * US
+    assert base["response_avg_ns"] == 9000 * US
+    assert base["makespan_ns"] == 15000 * US
+    # AND with the journal on NVM at 5, 1.015 and 10 ms: 5, 0.015 and 8 ms after they came
+    journal = rows(tmp_path, "journal", "hottest")[1]
+    assert journal["elapsed_ns"] == 10015 * US
+    assert journal["response_avg_ns"] == pytest.approx(13015 / 3 * US, abs=1)
+    assert journal["makespan_ns"] == 10000 * US
+    # AND the answer and its words are of the mean; the file system's first write frees the disk at
+    # once: 0.015, 5 and 9 ms, which is worse
+    assert result["answer"]["placement"] == "journal"
+    assert result["answer"]["base_elapsed_ns"] == 9000 * US
+    assert result["queueing"] == "open"
+    assert result["times"] == {
+        name: {key: row[key] for key in ("elapsed_ns", "response_avg_ns", "makespan_ns")}
+        for name, row in (("base", base), ("answer", journal))
+    }
+    assert "mean response time falls by 51.8%" in result["headline"][0]
+    assert any(
+        text.startswith("disk alone cannot keep up: the last request comes after 2 ms and is done")
+        for text in result["assumptions"]
+    )
+
+
+def test_without_queueing_nothing_is_said_of_responses(tmp_path: Path) -> None:
+    result = recommended(tmp_path, [Request("fs", 0)])
+    assert result["queueing"] == "serial"
+    assert result["times"] is None
+    (base, *_) = rows(tmp_path, "base", "none")
+    assert (base["response_avg_ns"], base["makespan_ns"]) == (None, None)
+
+
+def test_a_split_of_roles_is_walked_too(tmp_path: Path) -> None:
+    # GIVEN a trace like study A's, a request each ms, WHEN it queues
+    result = recommended(tmp_path, oltp()[::10], queueing="open")
+    # THEN every placement has its times, and no NVM of that capacity is worse than none
+    for how in ("hottest", "start"):
+        for placement in ("fs", "journal", "combined"):
+            for row in rows(tmp_path, placement, how):
+                assert row["makespan_ns"] >= row["response_avg_ns"] > 0
+    assert result["best"]["elapsed_ns"] < result["answer"]["base_elapsed_ns"]
+
+
+@pytest.mark.parametrize("queueing", ["serial", "open"])
+@pytest.mark.parametrize("requests", [[], [Request("fs", 0, 0, "flush")], [Request("other", 0)]])
+def test_a_head_and_queues_on_nearly_nothing(
+    requests: list[Request], queueing: str, tmp_path: Path
+) -> None:
+    # GIVEN a trace without a block to place, WHEN it is walked, THEN the base device is the answer
+    result = recommended(tmp_path, requests, base="hdd-7200-seek", queueing=queueing)
+    assert result["answer"]["placement"] == "base"
+    assert result["answer"]["gain_ratio"] == 0
+
+
+def test_the_command_takes_a_disk_with_a_head_and_queues(tmp_path: Path) -> None:
+    folder = write_trace(tmp_path / "trace", oltp()[::20], layout=[])
+    options = ["--base", "hdd-7200-seek", "--nvm", "nvm", "--profiles", str(DEVICES)]
+    done = invoke("recommend", folder, *options, "--queueing", "open", "--json")
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert result["profiles"][0]["rpm"] == 7200
+    assert any("hdd-7200-seek seeks by distance" in text for text in result["assumptions"])
+
+
+def test_a_disk_smaller_than_the_trace_is_told(tmp_path: Path) -> None:
+    # GIVEN a request at 1 TB, WHEN it is charged to a disk of 320 GB
+    result = recommended(tmp_path, [Request("fs", 1_953_125_000)], base="hdd-7200-seek")
+    # THEN that is said
+    assert any(
+        "1 requests lie beyond the disk's capacity" in text for text in result["assumptions"]
+    )
+
+
+def test_the_rounds_of_the_journal(tmp_path: Path) -> None:
+    # GIVEN a journal of 8 blocks, of which 4 are written three times and read once
+    blocks = [*range(4), *range(4), *range(4)]
+    writes = [Request("journal", 8 * block) for block in blocks]
+    reads = [Request("journal", 8 * block, operation="read") for block in range(4)]
+    layout = [{"device": "sda", "role": "journal", "start_sector": 0, "sectors": 64}]
+    result = recommended(tmp_path, writes + reads, info={"layout": layout})
+    # THEN it went three times round what it touched, and one and a half times round itself
+    assert result["journal"] == {
+        "touched_bytes": 4 * BLOCK,
+        "written_bytes": 12 * BLOCK,
+        "region_bytes": 8 * BLOCK,
+        "touched_cycles": 3.0,
+        "region_cycles": 1.5,
+    }
+    assert any("3.0 times round" in text for text in result["assumptions"])
+    # AND once all of it is on NVM, every round is written there
+    assert curve(tmp_path, "journal")[4] == 12 * 15 + 4 * 12
+
+
+def test_no_journal_goes_no_round(tmp_path: Path) -> None:
+    result = recommended(tmp_path, [Request("fs", 0)])
+    assert result["journal"] == {
+        "touched_bytes": 0,
+        "written_bytes": 0,
+        "region_bytes": None,
+        "touched_cycles": 0.0,
+        "region_cycles": None,
+    }
+    assert not any("cyclic" in text for text in result["assumptions"])
+
+
+def test_flash_that_writes_slower_than_it_reads_prefers_what_is_read(tmp_path: Path) -> None:
+    # GIVEN a PCM device of 6.7 us a read and 128.3 us a write before flash of 108.0 and 37.1
+    requests = [Request("fs", 16 * block, operation="read") for block in range(50)]
+    requests += [Request("journal", 16_000 + 16 * block) for block in range(50)]
+    # WHEN half of what the trace touched fits
+    result = recommended(
+        tmp_path, requests, base="ssd-emlc", nvm="ssd-pcm", capacities_bytes=(100 * BLOCK,)
+    )
+    # THEN what is read goes to PCM, and what is written stays
+    assert result["answer"]["placement"] == "fs"
+    saved_ns = result["answer"]["base_elapsed_ns"] - result["answer"]["elapsed_ns"]
+    assert saved_ns == pytest.approx(50 * (108_000 - 6_700), abs=100)
+    assert curve(tmp_path, "journal")[50] > curve(tmp_path, "journal")[0]
+
+
+MS = 1_000_000
+
+
+def small() -> list[Request]:
+    """Return a hot and a cold part of a file system, and a journal: 50 blocks in all."""
+    hot = [Request("fs", 16 * block) for _ in range(50) for block in range(5)]
+    cold = [Request("fs", 16 * block) for block in range(5, 30)]
+    return hot + cold + [Request("journal", 1 << 20 | 16 * n) for _ in range(9) for n in range(20)]
+
+
+def timed() -> list[Request]:
+    """Return the same with flushes, FUA and a read now and then, one every millisecond."""
+    return [
+        replace(
+            request,
+            operation="read" if number % 7 == 3 else "write",
+            is_fua=number % 11 == 0 and number % 7 != 3,
+            is_preflush=number % 5 == 0,
+            queue_ns=number * MS,
+        )
+        for number, request in enumerate(small())
+    ]
+
+
+def test_every_set_of_roles_has_its_best_split(tmp_path: Path) -> None:
+    # GIVEN a trace of three roles, small enough that every division can be tried
+    random = np.random.default_rng(4)
+    requests = [
+        Request(role, 800 * n + 8 * int(random.zipf(1.5) % 9), 8, queue_ns=0)
+        for _ in range(60)
+        for n, role in enumerate(("fs", "journal", "swap"))
+    ]
+    recommended(tmp_path, requests)
+    alone = {role: curve(tmp_path, role) for role in ("fs", "journal", "swap")}
+    base = curve(tmp_path, "base", "none")[0]
+    for first, second in itertools.combinations(alone, 2):
+        for capacity, found in curve(tmp_path, f"{first}+{second}").items():
+            # THEN its curve is the best sum of both roles' savings
+            best = min(
+                alone[first][one] + alone[second][other] - base
+                for one, other in itertools.product(alone[first], alone[second])
+                if one + other <= capacity
+            )
+            assert found == pytest.approx(best, abs=3)
+
+
+def shares_of(result: dict[str, Any], requests: list[Request]) -> set[Block]:
+    """Return the blocks that the answer puts on NVM."""
+    return {
+        block
+        for role in ("fs", "journal", "swap")
+        for block in hottest_first(requests, role)[: result["answer"][f"{role}_bytes"] // BLOCK]
+    }
+
+
+def gain(
+    part: list[Request], blocks: set[Block], pair: tuple[Profile, Profile], *, queueing: str
+) -> float:
+    """Charge the base alone and the placement, request by request."""
+    alone, placed = (
+        model(part, held, pair, level="queued", trace=timed()) for held in (set(), blocks)
+    )
+    if queueing == "open":
+        return 1 - sum(placed.responses) / sum(alone.responses)
+    return 1 - placed.service / alone.service
+
+
+@pytest.mark.parametrize("queueing", ["serial", "open"])
+@pytest.mark.parametrize("base", ["disk", "hdd-7200-seek", "ssd-emlc"])
+def test_the_range_is_over_single_parts_and_windows(
+    base: str, queueing: str, tmp_path: Path
+) -> None:
+    # GIVEN a base device of constant cost, a disk with a head, or flash
+    requests = timed()
+    info = {"clock": {"duration_ns": len(requests) * MS, "wall_ns": None}}
+    result = recommended(tmp_path, requests, info=info, base=base, queueing=queueing)
+    pair = DevicePair(load_profiles(DEVICES)[base], load_profiles(DEVICES)["nvm"])
+    blocks, found = shares_of(result, requests), result["gain_range"]
+    # WHEN each part of each device takes half and twice as long, one at a time
+    gains = {}
+    for one in variants(pair, (0.5, 2.0)):
+        key = (one.device, one.parameter, one.factor)
+        gains[key] = gain(requests, blocks, one.of(pair), queueing=queueing)
+    # AND each eighth of the requests is a trace of its own
+    size = -(-len(requests) // 8)
+    parts = [
+        gain(requests[n : n + size], blocks, pair, queueing=queueing)
+        for n in range(0, len(requests), size)
+    ]
+    # THEN the ends are those gains, and named
+    assert found["parameter"]["tried"] == len(gains)
+    assert found["window"]["tried"] == len(parts) == 8
+    for end, choose in (("low", min), ("high", max)):
+        told = found["parameter"][end]
+        assert told["gain_ratio"] == pytest.approx(choose(gains.values()), abs=1e-6)
+        named = gains[told["device"], told["parameter"], told["factor"]]
+        assert named == pytest.approx(told["gain_ratio"], abs=1e-6)
+        told = found["window"][end]
+        assert told["gain_ratio"] == pytest.approx(choose(parts), abs=1e-6)
+        assert parts[told["window"] - 1] == pytest.approx(told["gain_ratio"], abs=1e-6)
+        assert told["start_ns"] == (told["window"] - 1) * size * MS
+        whole = choose([*gains.values(), *parts])
+        assert found[f"{end}_ratio"] == pytest.approx(whole, abs=1e-6)
+    assert found["cut"] == {"length_ns": None, "requests": size}
+    assert result["headline"][3].startswith("With one part of a device taking 0.5 or 2 times as")
+
+
+def test_a_long_trace_is_cut_by_the_hour(tmp_path: Path) -> None:
+    # GIVEN half the requests in the first of four hours, and none in the third
+    hour_ns = 3600 * 10**9
+    hours = [0] * 200 + [1] * 100 + [3] * 100
+    requests = [
+        replace(request, queue_ns=hour * hour_ns + number)
+        for number, (hour, request) in enumerate(zip(hours, timed(), strict=False))
+    ]
+    info = {"clock": {"duration_ns": 4 * hour_ns, "wall_ns": None}}
+    found = recommended(tmp_path, requests, info=info)["gain_range"]
+    assert found["cut"] == {"length_ns": hour_ns, "requests": None}
+    assert found["window"]["tried"] == 3
+    assert {found["window"][end]["window"] for end in ("low", "high")} <= {1, 2, 4}
+
+
+@pytest.mark.parametrize("queueing", ["serial", "open"])
+@pytest.mark.parametrize("count", [0, 1])
+def test_next_to_nothing_has_a_defined_range(count: int, queueing: str, tmp_path: Path) -> None:
+    result = recommended(tmp_path, timed()[:count], queueing=queueing)
+    found = result["gain_range"]
+    if count == 0:
+        assert found is None
+    else:
+        assert 0 < found["low_ratio"] <= result["answer"]["gain_ratio"] <= found["high_ratio"] < 1
+        assert found["window"]["tried"] == 1
+        assert "in the only window of the trace the same" in result["headline"][3]
+    json.dumps(result, allow_nan=False)
+
+
+def test_a_trace_without_times_is_cut_by_count(tmp_path: Path) -> None:
+    requests = [replace(request, queue_ns=None, issue_ns=None) for request in timed()]
+    found = recommended(tmp_path, requests)["gain_range"]
+    assert found["window"]["tried"] == 8
+    assert found["window"]["low"]["start_ns"] is None
+    assert pq.read_metadata(tmp_path / "requests.parquet").num_rows == len(requests)

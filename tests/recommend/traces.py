@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from msgspec import to_builtins
 from msgspec.structs import fields
 
-from tests.simulate.placement_traces import Request, write_trace
+from tests.simulate.placement_models import Request, write_trace
 from tracekit.model.answer import Answer
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.store import TraceFolder

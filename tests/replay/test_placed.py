@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.simulate.placement_traces import Request, hottest_first, write_trace
+from tests.simulate.placement_models import Request, hottest_first, write_trace
 from tracekit.cli import app
 from tracekit.errors import InputError, UsageError
 from tracekit.model.block_orders import read_blocks

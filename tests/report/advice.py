@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from tests.traces import filled
 from tracekit.store import write_json, write_table
 from tracekit.tables import PLACEMENT
 from tracekit.units import MIB
@@ -15,18 +14,13 @@ def write_recommendation(path: Path) -> None:
     (path / "simulations").mkdir()
     points = []
     for step in range(5):
-        left = {
-            "base": 1.0,
-            "fs": 1 - step / 10,
-            "journal": 1 - step / 20,
-            "combined": 1 - step / 8,
-        }
+        left = {"fs": 1 - step / 10, "journal": 1 - step / 20, "combined": 1 - step / 8}
         for coverage in ("hottest", "start"):
             for placement in ("fs", "journal", "combined"):
                 points.append(_point(placement, coverage, step, left[placement]))
         points.append(_point("base", "none", step, 1.0))
         points.append(_point("optimal", "hottest", step, 1 - step / 7))
-    table = pa.Table.from_pylist(points, PLACEMENT)
+    table = filled(PLACEMENT, points)
     write_table(path / "simulations" / "placement.parquet", table)
     write_json(path / "recommendation.json", _recommendation())
 
@@ -39,9 +33,6 @@ def _point(placement: str, coverage: str, step: int, left: float) -> dict[str, A
         "coverage": coverage,
         "capacity_bytes": step * MIB,
         "elapsed_ns": round(left * 40_000_000_000),
-        "fs_bytes": 0,
-        "journal_bytes": 0,
-        "swap_bytes": 0,
     }
 
 

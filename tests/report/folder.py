@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from tests.report.advice import write_recommendation
+from tests.traces import filled, write_folder
 from tracekit.analyze import analyze
 from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.tables import BLOCKS, COMPLETIONS, REQUESTS, SCHEMA_VERSION, WORKING_SET
+from tracekit.tables import BLOCKS, COMPLETIONS, WORKING_SET
 
 ALL_STAGES = ("classify", "analyze", "recommend", "replay")
 HOSTILE = ("<script>alert(1)</script>", "</svg><b>", '"; x=" onload="', "$a^2$ & \x07\u202egnp")
@@ -38,10 +37,8 @@ def make_folder(
     warnings: Sequence[dict[str, str]] = (),
 ) -> TraceFolder:
     """Write requests, one every 50 ms, and the tables of the stages that are named."""
-    path.mkdir(parents=True)
     rows = [_request(number, processes) for number in range(requests)]
-    write_table(path / "requests.parquet", pa.Table.from_pylist(rows, REQUESTS))
-    write_json(path / "trace.json", _info(processes, warnings))
+    write_folder(path, rows, **_info(processes, warnings))
     if "classify" in stages:
         _write_blocks(path, _touches(rows))
         _write_working_set(path, _touches(rows))
@@ -62,7 +59,7 @@ def _request(number: int, processes: Sequence[str]) -> dict[str, Any]:
     queue_ns = number * 50_000_000
     operation = "flush" if is_flush else "read" if number % 10 == 1 else "write"
     issue_ns, complete_ns = queue_ns + 20_000, queue_ns + 120_000 + 1_000 * number
-    return dict.fromkeys(REQUESTS.names) | {
+    return {
         "request_id": number,
         "queue_ns": queue_ns,
         "getrq_ns": queue_ns + 1_000,
@@ -76,16 +73,9 @@ def _request(number: int, processes: Sequence[str]) -> dict[str, Any]:
         "operation": operation,
         "is_sync": True,
         "is_meta": is_journal,
-        "is_fua": False,
         "is_preflush": is_flush,
-        "is_readahead": False,
         "process": processes[number % len(processes)],
         "pid": 100 + number % len(processes),
-        "cpu": 0,
-        "error": 0,
-        "requeue_count": 0,
-        "split_count": 0,
-        "depth": 1,
         "role": "journal" if is_journal else "fs",
     }
 
@@ -107,7 +97,6 @@ def _info(processes: Sequence[str], warnings: Sequence[dict[str, str]]) -> dict[
         for role, name, start, sectors in parts
     ]
     return {
-        "schema": SCHEMA_VERSION,
         "tool": {"tracekit": "0.1.0"},
         "source": {
             "format": "blktrace",
@@ -150,12 +139,10 @@ def _write_blocks(path: Path, touches: Sequence[Touch]) -> None:
         entry = blocks.setdefault(
             block,
             {
-                "device": "sda",
                 "block": block,
                 "role": row["role"],
                 "reads": 0,
                 "writes": 0,
-                "sectors": 8,
                 "first_ns": row["queue_ns"],
                 "traffic_ratio": counts[block] / len(touches),
                 "temperature": "hot" if counts[block] > 4 else "cold",
@@ -164,7 +151,7 @@ def _write_blocks(path: Path, touches: Sequence[Touch]) -> None:
         entry["reads" if row["operation"] == "read" else "writes"] += 1
         entry["last_ns"] = row["queue_ns"]
     ordered = [blocks[block] for block in sorted(blocks)]
-    write_table(path / "blocks.parquet", pa.Table.from_pylist(ordered, BLOCKS))
+    write_table(path / "blocks.parquet", filled(BLOCKS, ordered, device="sda", sectors=8))
 
 
 def _write_working_set(path: Path, touches: Sequence[Touch]) -> None:
@@ -186,7 +173,7 @@ def _write_working_set(path: Path, touches: Sequence[Touch]) -> None:
                 }
             )
             seen |= inside
-    write_table(path / "working_set.parquet", pa.Table.from_pylist(windows, WORKING_SET))
+    write_table(path / "working_set.parquet", filled(WORKING_SET, windows))
 
 
 def _write_replay(
@@ -200,14 +187,11 @@ def _write_replay(
             "intended_ns": row["queue_ns"],
             "submit_ns": row["queue_ns"] + 10_000,
             "complete_ns": row["queue_ns"] + 110_000,
-            "error": 0,
-            "target": 0,
             "status": "done",
         }
         for row in rows
     ]
-    table = pa.Table.from_pylist(done, COMPLETIONS)
-    write_table(path / "replays" / "file" / "completions.parquet", table)
+    write_table(path / "replays" / "file" / "completions.parquet", filled(COMPLETIONS, done))
     summary = {
         "plan": {"requests": len(rows)},
         "pace": "trace",

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.analyzers.folder import OF_EACH, PLACES, table
+from tests.traces import Row
 from tracekit.store import TraceFolder, write_json, write_table
-
-Rows = list[dict[str, Any]]
 
 
 def write_measurements(folder: TraceFolder) -> None:
@@ -20,16 +19,9 @@ def write_measurements(folder: TraceFolder) -> None:
     _write_verification(folder.path)
 
 
-def _write(folder: Path, name: str, rows: Rows) -> None:
+def _write(folder: Path, name: str, rows: list[Row]) -> None:
     """Write a table of its schema; columns that the rows leave out have their defaults."""
-    texts = [{key: _text(value) for key, value in row.items()} for row in rows]
-    write_table(folder / f"{PLACES[name]}.parquet", table(name, texts))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(value)
+    write_table(folder / f"{PLACES[name]}.parquet", table(name, rows))
 
 
 def _write_device(path: Path) -> None:
@@ -126,14 +118,13 @@ def _write_file_runs(folder: TraceFolder) -> None:
     write_json(folder.path / "files" / "sweep.json", {"headline": [], "asked": asked})
 
 
-def _write_of_each(path: Path, name: str, owner: str, rows: Rows) -> None:
-    texts = [{key: _text(value) for key, value in row.items()} for row in rows]
-    write_table(path / OF_EACH[name][1].format(owner), table(name, texts))
+def _write_of_each(path: Path, name: str, owner: str, rows: list[Row]) -> None:
+    write_table(path / OF_EACH[name][1].format(owner), table(name, rows))
 
 
 def _write_file_calls(folder: TraceFolder) -> None:
     names = ("open", "read", "read", "write", "fsync")
-    calls: Rows = [
+    calls: list[Row] = [
         {"operation": operation, "process": "mail", "start_ns": 1000 * number,
          "end_ns": 1000 * number + 100 * (1 + number % 7), "file_id": 1 + number % 2,
          "done_bytes": 512 if operation in ("read", "write") else None}

@@ -1,13 +1,24 @@
-"""Numbers and text as the report writes them."""
+"""Numbers, palettes, figures and tables of the page."""
 
+import base64
 import math
+import re
+import xml.etree.ElementTree as ET
+from itertools import combinations
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
+from tests.report.folder import HOSTILE
+from tracekit.report import charts
+from tracekit.report import charts as palette
 from tracekit.report import formatting as fmt
+from tracekit.report.charts import Size, drawn
 
 
 def plain(text: str) -> str:
@@ -119,3 +130,233 @@ def test_a_time_is_never_written_wrong_by_a_percent(time_ns: int) -> None:
         float(amount) * units[unit] for amount, unit in zip(words[::2], words[1::2], strict=True)
     )
     assert read == pytest.approx(time_ns, rel=0.01, abs=0.5)
+
+
+SCHEMES = ("light", "dark")
+# Linear RGB as seen without the red or the green cones (Vienot, Brettel and Mollon 1999).
+SEEN = {
+    "normal": np.eye(3),
+    "protanopia": np.array([[0.112, 0.888, 0.0], [0.112, 0.888, 0.0], [0.004, -0.004, 1.0]]),
+    "deuteranopia": np.array([[0.292, 0.708, 0.0], [0.292, 0.708, 0.0], [-0.022, 0.022, 1.0]]),
+}
+
+
+def linear(colour: str) -> NDArray[np.float64]:
+    values = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of WCAG 2, 1 to 21."""
+    weights = np.array([0.2126, 0.7152, 0.0722])
+    high, low = sorted((float(linear(colour) @ weights) for colour in (one, other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def lab(colour: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return CIE L*a*b* of a linear sRGB colour."""
+    matrix = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    ratio = (matrix @ np.clip(colour, 0, 1)) / np.array([0.9505, 1.0, 1.089])
+    x, y, z = np.where(ratio > 0.008856, np.cbrt(ratio), 7.787 * ratio + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("text", ["ink", "quiet", "accent"])
+def test_text_reads_well_on_every_background(scheme: str, text: str) -> None:
+    colours = charts.colours(scheme)
+    for background in ("surface", "raised"):
+        assert contrast(colours[text], colours[background]) >= 4.5
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_warnings_read_well(scheme: str) -> None:
+    colours = charts.colours(scheme)
+    for text in ("ink", "caution", "quiet"):
+        assert contrast(colours[text], colours["cautionbg"]) >= 4.5
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    "mark", ["fs", "journal", "swap", "other", "combined", "optimal", "base", "intensity"]
+)
+def test_marks_stand_out_from_the_page(scheme: str, mark: str) -> None:
+    colours = charts.colours(scheme)
+    assert contrast(colours[charts.colour_name(mark)], colours["surface"]) >= 3
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("eye", SEEN)
+def test_roles_can_be_told_apart(scheme: str, eye: str) -> None:
+    colours = charts.colours(scheme)
+    seen = {
+        role: lab(SEEN[eye] @ linear(colours[charts.colour_name(role)]))
+        for role in ("fs", "journal", "swap")
+    }
+    for one, other in combinations(seen, 2):
+        # 10 is about four just noticeable differences.
+        assert np.linalg.norm(seen[one] - seen[other]) > 10, (one, other)
+
+
+def test_a_drawn_colour_names_one_entry() -> None:
+    light = list(charts.colours("light").values())
+    assert len(light) == len(set(light))
+
+
+def test_style_has_both_schemes_and_a_class_for_each_colour() -> None:
+    style = charts.style()
+    assert "--blue:#0072b2;" in style
+    assert "@media screen and (prefers-color-scheme:dark)" in style
+    assert ".fill-orange{fill:var(--orange)}.stroke-orange{stroke:var(--orange)}" in style
+
+
+BARS = pd.DataFrame({"role": ["fs", "journal"], "kind": ["write", "read"], "value": [3, 5]})
+
+
+def bars(table: pd.DataFrame, size: Size) -> Figure:
+    return charts.role_bars(table, size, value="value", x_title="requests")
+
+
+def parsed(markup: str) -> ET.Element:
+    return ET.fromstring(f"<div>{markup}</div>")  # noqa: S314 - our own figure
+
+
+def test_a_figure_comes_in_two_widths() -> None:
+    root = parsed(drawn(bars, BARS, name="bars", label="Two bars"))
+    variants = root.findall("{http://www.w3.org/2000/svg}svg")
+    assert [svg.get("class") for svg in variants] == ["wide", "narrow"]
+    assert [svg.get("viewBox") for svg in variants] == ["0 0 760 130", "0 0 343 130"]
+    assert {svg.get("aria-label") for svg in variants} == {"Two bars"}
+
+
+def test_colours_are_classes_and_nothing_is_styled_inline() -> None:
+    markup = drawn(bars, BARS, name="bars", label="Two bars")
+    assert "fill-blue" in markup
+    assert "fill-orange" in markup
+    assert not re.search(r"#[0-9a-f]{6}|style=|<style|font-family|<metadata|xlink", markup)
+
+
+def test_a_colour_outside_the_palette_is_refused() -> None:
+    def pink(table: pd.DataFrame, size: Size) -> Figure:
+        figure = bars(table, size)
+        figure.axes[0].axhline(0, color="#ff00ff")
+        return figure
+
+    with pytest.raises(ValueError, match=r"#ff00ff, which is not in reports/palette\.json"):
+        drawn(pink, BARS, name="pink", label="")
+
+
+def test_ids_are_unique_and_every_reference_has_its_target() -> None:
+    markup = drawn(bars, BARS, name="one", label="") + drawn(bars, BARS, name="two", label="")
+    ids = re.findall(r'\bid="([^"]+)"', markup)
+    used = re.findall(r'(?:href="#|url\(#)([^")]+)', markup)
+    assert used
+    assert len(ids) == len(set(ids))
+    assert set(used) <= set(ids)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_text_of_the_trace_stays_text(name: str) -> None:
+    # GIVEN a label that somebody hostile chose, made printable as the sections do
+    shown = fmt.printable(name)
+    # WHEN it is drawn
+    root = parsed(drawn(bars, BARS.assign(kind=[shown, "b"]), name="bars", label=shown))
+    # THEN it is one text of the figure, no element, and no formula
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count(shown) == 2
+    tags = {element.tag.partition("}")[2] for element in root.iter()} - {""}
+    assert tags <= {"svg", "g", "path", "text", "use", "defs", "clipPath", "rect"}
+
+
+def test_the_same_table_gives_the_same_bytes() -> None:
+    assert drawn(bars, BARS, name="bars", label="") == drawn(bars, BARS, name="bars", label="")
+
+
+def test_drawing_leaves_the_settings_of_matplotlib_alone() -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    drawn(bars, BARS, name="bars", label="")
+    assert dict(mpl.rcParams) == before
+
+
+def test_rasterized_cells_stay_a_picture_of_their_own() -> None:
+    def picture(table: pd.DataFrame, size: Size) -> Figure:
+        figure = bars(table, size)
+        figure.axes[0].axhspan(0, 1, color=palette.light("intensity")).set_rasterized(True)
+        return figure
+
+    markup = drawn(picture, BARS, name="picture", label="")
+    assert markup.count('href="data:image/png;base64,') == 2
+
+
+TABLE = pd.DataFrame(
+    {
+        "role": ["fs", None],
+        "request_count": [37087, 2],
+        "length_bytes": [4096, 512],
+        "latency_p99_ns": [129601.4, None],
+        "traffic_ratio": [0.613, 0.387],
+        "run_avg_requests": [3638.0, 1.5],
+        "depth_max": pd.array([5, None], dtype="Int64"),
+    }
+)
+
+
+def test_cells_take_their_unit_from_the_name_of_the_column() -> None:
+    shown = fmt.shown(TABLE)
+    assert [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in shown.rows] == [
+        ["fs", "37,087", "4 KiB", "130 µs", "61.3 %", "3,638", "5"],
+        ["–", "2", "512 B", "–", "38.7 %", "1.5", "–"],  # noqa: RUF001
+    ]
+
+
+def test_titles_lose_their_unit_and_keep_name_and_meaning_for_the_tool_tip() -> None:
+    shown = fmt.shown(TABLE, meanings={"length_bytes": "bytes of one request"})
+    titles = [column.title for column in shown.columns]
+    assert titles == [
+        "role",
+        "request count",
+        "length bytes",
+        "latency p99",
+        "traffic share",
+        "run avg requests",
+        "depth max",
+    ]
+    assert shown.columns[2].name == "length_bytes"
+    assert shown.columns[2].meaning == "bytes of one request"
+
+
+def test_text_stands_left_and_numbers_right() -> None:
+    assert [column.is_number for column in fmt.shown(TABLE).columns] == [False] + [True] * 6
+
+
+def test_a_long_table_is_cut_and_says_how_long_it_is() -> None:
+    shown = fmt.shown(pd.DataFrame({"block_count": range(5000)}), limit=10)
+    assert len(shown.rows) == 10
+    assert shown.row_count == 5000
+
+
+def test_an_empty_table_has_its_columns() -> None:
+    shown = fmt.shown(TABLE.head(0))
+    assert len(shown.columns) == 7
+    assert list(shown.rows) == []
+
+
+def test_the_csv_holds_the_values_as_they_are() -> None:
+    link = fmt.csv_link(pd.DataFrame({"process": ["</script>,x"], "request_count": [4092015]}))
+    kind, _, content = link.partition(",")
+    assert kind == "data:text/csv;base64"
+    assert base64.b64decode(content) == b'process,request_count\n"</script>,x",4092015\n'
+
+
+def test_a_csv_that_is_too_large_is_not_embedded() -> None:
+    rows = fmt.CSV_LIMIT_BYTES // 2
+    assert fmt.csv_link(pd.DataFrame({"a": [1] * rows})) == ""
+
+
+def test_largest_passes_over_missing_values() -> None:
+    table = pd.DataFrame({"name": ["a", "b", "c"], "depth_max": [2, None, 7]})
+    assert fmt.largest(table, "depth_max")["name"] == "c"

@@ -1,21 +1,34 @@
-"""The numbers in the sentences of the report, from tables small enough to work out by hand.
+"""Sections of the page against small tables."""
 
-The words around them are those of golden.txt.
-"""
-
+import json
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from tests.report.folder import make_folder, numbers
+from tests.report.folder import make_folder, numbers, plain
+from tracekit.analyze import analyze
+from tracekit.classify import ClassifyOptions as Roles
+from tracekit.classify import classify
+from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.readers.blktrace import parse
 from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
-from tracekit.report.page import SECTIONS
-from tracekit.report.section import Missing
-from tracekit.report.sections import front, latency, locality, placement, replay, traffic
+from tracekit.report.page import SECTIONS, report
+from tracekit.report.section import Missing, Section
+from tracekit.report.sections import (
+    applications,
+    front,
+    latency,
+    locality,
+    placement,
+    replay,
+    traffic,
+)
 from tracekit.store import TraceFolder
 from tracekit.units import MIB
 
@@ -229,3 +242,211 @@ def test_an_empty_trace_has_every_section(tmp_path_factory: pytest.TempPathFacto
     built = [build(Inputs(folder)) for build in SECTIONS]
     missing = {part.stage for part in built if isinstance(part, Missing)}
     assert missing == {"recommend"}
+
+
+SETS = [
+    {
+        "placement": placement,
+        "capacity_bytes": 2 << 20,
+        "fs_bytes": fs << 20,
+        "journal_bytes": journal << 20,
+        "swap_bytes": 0,
+        "elapsed_ns": seconds * 10**9,
+        "gain_ratio": 1 - seconds / 40,
+    }
+    for placement, fs, journal, seconds in (
+        ("combined", 1, 1, 20),
+        ("fs+swap", 2, 0, 30),
+        ("swap", 0, 0, 40),
+    )
+]
+
+
+def folder_advice(folder: TraceFolder) -> dict[str, Any]:
+    """Return what `recommend` said of a folder."""
+    found: dict[str, Any] = json.loads((folder.path / "recommendation.json").read_text())
+    return found
+
+
+def test_capacity_ranges_cover_everything_once() -> None:
+    flips = [
+        {"capacity_bytes": 4096, "from": "base", "to": "fs"},
+        {"capacity_bytes": 1 << 20, "from": "fs", "to": "combined"},
+    ]
+    assert placement.ranges(flips) == [
+        {"start": 0, "end": 4096, "placement": "nothing"},
+        {"start": 4096, "end": 1 << 20, "placement": "file system"},
+        {"start": 1 << 20, "end": None, "placement": "split"},
+    ]
+    assert placement.ranges([]) == []
+
+
+def test_shares_name_only_what_gets_some() -> None:
+    split = {"fs_bytes": 4 << 20, "journal_bytes": 3 << 19, "swap_bytes": 0}
+    assert plain([front.shares(split)]) == ["4 MiB file system, 1.5 MiB journal"]
+
+
+def test_a_set_of_roles_is_called_by_all_of_them() -> None:
+    assert front.placement_title("fs+journal") == "file system + journal"
+
+
+def test_the_page_compares_the_sets_of_roles(tmp_path: Path) -> None:
+    # GIVEN a recommendation with three sets, WHEN its page is made
+    folder = make_folder(tmp_path / "trace")
+    advised = {**folder_advice(folder), "role_sets": SETS}
+    (folder.path / "recommendation.json").write_text(json.dumps(advised))
+    report(folder, tmp_path / "page.html")
+    text = plain([(tmp_path / "page.html").read_text(encoding="utf-8")])[0]
+    # THEN it has a row for each, in that order, and says where a set leaves the NVM empty
+    rows = re.findall(r'<th scope="row">([^<]+)</th><td class="wrap">([^<]+)</td>', text)
+    assert rows == [
+        ("all roles", "1 MiB file system, 1 MiB journal"),
+        ("file system + swap", "2 MiB file system"),
+        ("swap", "nothing on NVM"),
+    ]
+
+
+def test_replay_facts_are_flat_and_have_units() -> None:
+    summary = {"engine": {"used": "null"}, "late_ns": 5000, "done": 1200, "tags": ["a"]}
+    assert plain([f"{name} = {value}" for name, value in replay.flat(summary)]) == [
+        "engine.used = null",
+        "late_ns = 5 µs",
+        "done = 1,200",
+        "tags = ['a']",
+    ]
+
+
+def test_the_commands_to_reproduce_are_quoted(whole: TraceFolder) -> None:
+    section = front.reproduce(Inputs(whole))
+    assert isinstance(section, Section)
+    assert section.parts["commands"] == [
+        "sha256sum sda.blktrace.0",
+        "tracekit parse sda.blktrace.0 -o trace",
+        "tracekit classify trace",
+        "tracekit analyze trace",
+        "tracekit recommend trace --base hdd-7200 --nvm dax-pcm",
+        "tracekit replay trace --limit 240 --engine auto --pace trace --name file",
+        "tracekit report trace",
+    ]
+
+
+def test_a_failed_check_is_a_warning(whole: TraceFolder) -> None:
+    section = front.warnings(Inputs(whole))
+    assert isinstance(section, Section)
+    assert section.parts["checks"] == []
+
+
+SAMPLES = Path(__file__).resolve().parents[2] / "sample-traces"
+
+
+def totals(**rows: tuple[int, int, int]) -> pd.DataFrame:
+    """Return a table of totals: of each role its requests, sectors and different sectors."""
+    return pd.DataFrame(
+        {
+            "role": list(rows),
+            "read_count": 0,
+            "write_count": [row[0] for row in rows.values()],
+            "total_sectors": [row[1] for row in rows.values()],
+            "distinct_sectors": [row[2] for row in rows.values()],
+        }
+    )
+
+
+def test_a_role_is_hot_by_its_share_of_the_different_sectors() -> None:
+    # GIVEN a file system with 50 of 100 sectors, and 25 of 75 different ones
+    table = applications.counted(totals(fs=(10, 50, 25), journal=(30, 50, 50), other=(99, 9, 9)))
+    # THEN 50 % are above 33 % by more than 5 points, and what the study has not is not counted
+    found = applications.shape(table, "fs", large="journal")
+    assert found == applications.STUDY["OLTP"]
+    traits = applications.words(table, found, capacity_bytes=1 << 20)
+    assert numbers(list(traits.values())) == ["75.0 %", "50.0 %", "33.3 %", "1 MiB"]
+    assert numbers(applications.describe(table, found)) == ["4"]
+
+
+def test_a_difference_has_the_numbers_of_the_trace() -> None:
+    # GIVEN what is like a browser, but with most requests in the journal
+    table = applications.counted(totals(fs=(10, 300, 300), journal=(30, 100, 100)))
+    found = applications.shape(table, "fs", large="fs")
+    # THEN there are the traits shared, the sectors of the file system, and 512 bytes * 300 / 10
+    # of its requests beside 512 * 100 / 30 of the journal's
+    sentences = applications.describe(table, found)
+    assert numbers(sentences) == ["3", "4", "75.0 %", "15 KiB", "1.67 KiB"]
+    assert "like video and browser" in sentences[0]
+
+
+def test_a_trace_can_be_like_two_or_none() -> None:
+    # GIVEN a hot journal with most requests, as no application of the study has
+    table = applications.counted(totals(fs=(10, 60, 60), journal=(30, 40, 10)))
+    # THEN with the file system as the best use of any NVM it shares two traits with two of them
+    found = applications.shape(table, "fs", large="fs")
+    hot = ["1.00", "4.00", "5.0 %"]
+    assert numbers(applications.describe(table, found)) == [
+        *("2", "4"),
+        *("5 KiB", *hot),
+        *("60.0 %", "3 KiB", "683 B", *hot),
+    ]
+    # and with none of the study's roles as the best one, or with swap hot, none
+    swapped = applications.Shape("other", ("swap",), "other", "other")
+    assert numbers(applications.describe(table, swapped)) == []
+
+
+def test_a_role_without_traffic_has_no_share() -> None:
+    table = applications.counted(totals(fs=(10, 300, 300), swap=(0, 0, 0)))
+    found = applications.shape(table, "fs", large="fs")
+    assert list(table.index) == ["fs"]
+    assert found == applications.STUDY["video and browser"]
+
+
+@pytest.mark.parametrize(
+    ("sample", "expected", "differing"),
+    [
+        ("gnuplot", "graph drawing", set()),
+        ("sysbench", "OLTP", set()),
+        ("video", "video and browser", set()),
+        # Under emulation the journal commits more often beside what a visit reads and writes.
+        ("browser", "video and browser", {"busiest"}),
+    ],
+)
+def test_the_samples_have_the_shapes_of_the_study(
+    sample: str, expected: str, differing: set[str], tmp_path: Path
+) -> None:
+    # GIVEN the sample, as far as the answer
+    folder, _ = parse([SAMPLES / sample], tmp_path / "trace")
+    classify(folder, Roles())
+    analyze(folder)
+    recommend(folder, RecommendOptions())
+    # WHEN its traits are compared
+    section: Any = applications.applications(Inputs(folder))
+    # THEN they are those of the study's application but for what is known to differ
+    agrees = section.parts["agrees"][expected]
+    assert {trait for trait, is_same in agrees.items() if not is_same} == differing
+    assert expected in section.parts["sentences"][0]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> TraceFolder:
+    folder = make_folder(tmp_path / "trace")
+    recommend(folder, RecommendOptions(base="hdd-7200-seek", queueing="open"))
+    return folder
+
+
+def test_the_section_tells_of_response_times(folder: TraceFolder) -> None:
+    # GIVEN a recommendation with queues, WHEN its section is made
+    section = placement.capacity(Inputs(folder))
+    # THEN title, figure and sentences are of the mean response time, in the table's numbers
+    assert isinstance(section, Section)
+    assert section.title == "Response time against NVM capacity"
+    panel = section.parts["panels"][0]["figure"]
+    assert panel.title == "Mean response time, hottest blocks first"
+    assert plain(panel.sentences)[0].startswith("Without NVM a request takes on average ")
+    # AND the disk's keys are among what is told of the devices
+    assert ("seek_average_us", "\N{MICRO SIGN}s an average seek") in section.parts["profile_keys"]
+
+
+def test_the_page_has_all_three_times(folder: TraceFolder) -> None:
+    page = folder.path / "report.html"
+    report(folder, page)
+    text = page.read_text(encoding="utf-8")
+    assert "from the first arrival to the last completion" in text
+    assert "with a queue for each device" in text
+    assert "Elapsed time of all requests" not in text

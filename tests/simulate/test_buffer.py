@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from tests.command_line import invoke
-from tests.simulate.cache_traces import make_trace
+from tests.simulate.traces import make_trace
 from tracekit._native.caches import ACCESS, RowBuffers
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.buffer import BufferOptions, simulate_buffer

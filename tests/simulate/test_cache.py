@@ -1,18 +1,27 @@
-"""`tracekit simulate cache`: tables from a small trace, checked by hand, and bad input."""
+"""`tracekit simulate cache`: small traces by hand, volumes against lists, changed devices."""
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
 
 from tests.command_line import invoke
-from tests.simulate.cache_traces import Request, make_trace
+from tests.simulate.cache_models import distance
+from tests.simulate.traces import Request, make_trace
+from tracekit._native.caches import RUN
+from tracekit.devices import load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.cache import TABLES, CacheOptions, simulate_cache
+from tracekit.model.cache_passes import make_grid, volume_curves
+from tracekit.model.cache_plane import Change, Devices, parse_changes
+from tracekit.model.miss_ratio_curve import Pages
+from tracekit.report.page import report
 from tracekit.store import TraceFolder
 from tracekit.tables import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
 
@@ -260,3 +269,322 @@ def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     assert json.loads(as_json.stdout)["pages"] == 4
     written = json.loads((folder.path / "simulations" / "cache.json").read_text())
     assert written == json.loads(as_json.stdout)
+
+
+def requests(count: int = 120) -> list[Request]:
+    """Return requests with reuse; of three devices each gets every third."""
+    return [
+        ("write" if at % 4 == 1 else "read", (at * at + at // 7) % 19, 1 + at % 3)
+        for at in range(count)
+    ]
+
+
+def curves(folder: TraceFolder) -> list[dict[str, Any]]:
+    """Return the rows by volume."""
+    table = pq.read_table(folder.table("simulations/cache_curve")).to_pylist()
+    return [row for row in table if row["scope"] != "all"]
+
+
+def expected(pages: list[tuple[int, int]], device: int, size: int, *, own: bool) -> float:
+    """Return the miss ratio of a device's pages, given as (device, page) in their order."""
+    stack: list[tuple[int, int]] = []
+    missed = seen = 0
+    for page in pages:
+        if own and page[0] != device:
+            continue
+        if page[0] == device:
+            found = stack[::-1].index(page) if page in stack else None
+            missed += found is None or found >= size
+            seen += 1
+        stack = [other for other in stack if other != page] + [page]
+    return missed / seen
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 17, 40])
+def test_a_volume_misses_what_a_list_misses(tmp_path: Path, size: int) -> None:
+    folder = make_trace(tmp_path / "t", requests(), devices=3)
+    simulate_cache(folder, CacheOptions(sizes_bytes=(size * PAGE,), policies=("lru",)))
+    pages = [
+        (at % 3, page)
+        for at, (_, first, count) in enumerate(requests())
+        for page in range(first, first + count)
+    ]
+    found = {
+        (row["cache"], row["device"]): row["miss_ratio"]
+        for row in curves(folder)
+        if row["operation"] == "all" and row["capacity_bytes"] == size * PAGE
+    }
+    assert found == {
+        (cache, f"sd{'abc'[device]}"): pytest.approx(
+            expected(pages, device, size, own=cache == "own")
+        )
+        for cache in ("shared", "own")
+        for device in range(3)
+    }
+
+
+def test_reads_and_writes_of_volumes_add_up(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", requests(), devices=3)
+    result = to_builtins(simulate_cache(folder, CacheOptions(policies=("lru",))))
+    at_none = {
+        (row["cache"], row["device"], row["operation"]): row["references"] for row in curves(folder)
+    }
+    for cache in ("shared", "own"):
+        reads = sum(at_none[cache, f"sd{name}", "read"] for name in "abc")
+        writes = sum(at_none[cache, f"sd{name}", "write"] for name in "abc")
+        assert (reads, writes) == (result["reads"], result["write_references"])
+
+
+def test_the_devices_beyond_the_largest_are_together(tmp_path: Path) -> None:
+    # GIVEN three devices of which the third has the longest requests
+    asked: list[Request] = [("read", at % 5, (1, 2, 9)[at % 3]) for at in range(60)]
+    folder = make_trace(tmp_path / "t", asked, devices=3)
+    # WHEN one may be named
+    told = invoke("simulate", "cache", folder.path, "--volumes", "1")
+    assert told.exit_code == 0, told.output
+    # THEN the others are counted and said
+    assert told.stderr == "curves by volume: sdc; 2 others together\n"
+    references = {row["device"]: row["references"] for row in curves(folder)}
+    assert references == {"sdc": 180, None: 60}
+    report(folder, tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "2 other volumes" in page
+    assert 'id="cache-volumes-shared' in page
+    assert 'id="cache-volumes-own' in page
+
+
+@pytest.mark.parametrize(
+    ("options", "devices"),
+    [(CacheOptions(), 1), (CacheOptions(volumes=0), 3), (CacheOptions(sample_pages=9), 3)],
+)
+def test_there_are_no_curves_by_volume(tmp_path: Path, options: CacheOptions, devices: int) -> None:
+    folder = make_trace(tmp_path / "t", requests(30), devices=devices)
+    result = to_builtins(simulate_cache(folder, options))
+    assert result["volumes"] == {"named": [], "others": 0}
+    assert curves(folder) == []
+
+
+def test_a_device_may_be_called_others_or_all(tmp_path: Path) -> None:
+    # GIVEN three devices with the words that a table of all and others might use
+    asked: list[Request] = [("read", at % 5, (3, 2, 1)[at % 3]) for at in range(60)]
+    names = ("others", "all", "2 others")
+    folder = make_trace(tmp_path / "t", asked, devices=3, names=names)
+    # WHEN one or two of them may be named
+    for most, scopes in (
+        (1, {("one", "others"): 60, ("others", None): 60}),
+        (2, {("one", "others"): 60, ("one", "all"): 40, ("others", None): 20}),
+    ):
+        result = to_builtins(simulate_cache(folder, CacheOptions(policies=("lru",), volumes=most)))
+        # THEN each is told from the sum of all and from those without a name
+        assert result["volumes"] == {"named": list(names[:most]), "others": 3 - most}
+        table = pq.read_table(folder.table("simulations/cache_curve")).to_pylist()
+        found = {(row["scope"], row["device"]): row["references"] for row in curves(folder)}
+        assert found == scopes
+        whole = {row["references"] for row in table if row["scope"] == row["role"] == "all"}
+        assert whole == {120}
+    report(folder, tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "others, 60 references:" in page
+    assert "all, 40 references:" in page
+    assert "1 other volumes, 20 references:" not in page
+    assert "1 other volume, 20 references:" in page
+
+
+@pytest.mark.parametrize(
+    ("devices", "words", "told"),
+    [
+        (3, [], "curves by volume left out, a sample has none: 3 devices\n"),
+        (3, ["--volumes", "0"], ""),
+        (1, [], ""),
+    ],
+)
+def test_a_sample_says_that_it_has_no_curves_by_volume(
+    tmp_path: Path, devices: int, words: list[str], told: str
+) -> None:
+    folder = make_trace(tmp_path / "t", requests(30), devices=devices)
+    asked = ["simulate", "cache", str(folder.path), "--samples", "9", *words]
+    done = invoke(*asked)
+    assert done.exit_code == 0, done.output
+    policies = "policies left out, a sample is not enough for them: lru, fifo, clock, s3-fifo, arc"
+    assert done.stderr == f"{told}{policies}, optimum\n"
+
+
+@pytest.mark.parametrize("volumes", [-1, 65])
+def test_a_number_of_volumes_that_cannot_be(tmp_path: Path, volumes: int) -> None:
+    folder = make_trace(tmp_path / "t", requests(3))
+    with pytest.raises(UsageError, match=f"--volumes: {volumes}"):
+        simulate_cache(folder, CacheOptions(volumes=volumes))
+
+
+def test_more_volumes_than_a_pass_holds_are_counted_alike() -> None:
+    # GIVEN eleven devices of ten pages each
+    random = np.random.default_rng(5)
+    runs = np.zeros(2000, np.dtype(RUN))
+    device = random.integers(0, 11, 2000)
+    runs["first"], runs["count"] = device * 10 + random.integers(0, 10, 2000), 1
+    grid = make_grid(110, (20 * PAGE,), page_bytes=PAGE, price_ratios=[4.0])
+    names = [f"d{at}" for at in range(11)]
+    pages = Pages(names, np.arange(110), np.zeros(12, np.int64), np.arange(11) * 10)
+    # WHEN nine are named
+    found = volume_curves(runs, pages, grid=grid, writes_allocate=True, most=9)
+    # THEN each has the hits of a list, and two are together
+    assert [each.devices for each in found] == [1] * 9 + [2]
+    stack: list[int] = []
+    hits = dict.fromkeys(names, 0)
+    for page in runs["first"].tolist():
+        past = distance(stack, page)
+        hits[f"d{page // 10}"] += past is not None and past < 20
+        stack = [other for other in stack if other != page] + [page]
+    for each in found[:9]:
+        assert each.shared.at(20).sum() == hits.pop(str(each.name))
+    assert found[9].shared.at(20).sum() == sum(hits.values())
+
+
+MIXED: list[Request] = [
+    ("write" if number % 4 == 3 else "read", number * number % 97, 1 + number % 5)
+    for number in range(400)
+]
+
+
+def test_a_split_by_hand(tmp_path: Path) -> None:
+    # GIVEN a page that is read 100 times, and money for eight pages of flash or two of PCM
+    folder = make_trace(tmp_path / "t", [("read", 0, 1)] * 100)
+    simulate_cache(folder, CacheOptions(sizes_bytes=(8 * PAGE,), changes=parse_changes(())))
+    found = {
+        (row["parameter"], row["factor"]): row
+        for row in rows(folder, "cache_sensitivity")
+        if row["measure"] == "read_latency_avg"
+    }
+    # THEN 99 reads hit in a page of PCM (four pages' money) or of flash; the first is at 919 us
+    alone_ns = (919 + 99 * 108) * 1e3 / 100
+    told = found[None, 1.0]
+    assert (told["pcm_bytes"], told["flash_bytes"]) == (PAGE, 4 * PAGE)
+    assert told["best_ns"] == pytest.approx((919 + 99 * 6.7) * 1e3 / 100)
+    assert {round(row["flash_alone_ns"]) for row in found.values()} == {round(alone_ns)}
+    # AND half of 6.7 us is 3.35 us; twice the price leaves one page of PCM and no flash
+    half = found["pcm.read_latency_us", 0.5]
+    assert half["best_ns"] == pytest.approx((919 + 99 * 3.35) * 1e3 / 100)
+    assert half["gain_ratio"] == pytest.approx(1 - half["best_ns"] / alone_ns)
+    dear = found["pcm.price_per_gb", 2.0]
+    assert (dear["pcm_bytes"], dear["flash_bytes"], dear["pcm_price_in_flash"]) == (PAGE, 0, 8)
+
+
+def test_the_unchanged_rows_are_the_best_of_the_lines_of_the_plane(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", MIXED)
+    simulate_cache(folder, CacheOptions())
+    lines: dict[int, list[dict[str, Any]]] = {}
+    for row in rows(folder, "cache_plane"):
+        if row["even_flash_bytes"] is not None:
+            lines.setdefault(row["even_flash_bytes"], []).append(row)
+    plain = [row for row in rows(folder, "cache_sensitivity") if row["parameter"] is None]
+    assert len(plain) == 2 * len(lines) > 10
+    for row in plain:
+        line = lines[row["even_flash_bytes"]]
+        splits = [cell for cell in line if cell["pcm_bytes"] or cell is line[0]]
+        values = [cell[f"{row['measure']}_ns"] for cell in splits]
+        assert (row["best_ns"], row["flash_alone_ns"]) == (min(values), values[0])
+
+
+@pytest.mark.parametrize(
+    "change", parse_changes(["flash.price_per_gb=0.3", "base.read_latency_us=9"])
+)
+def test_a_change_is_the_simulation_of_the_changed_profile(tmp_path: Path, change: Change) -> None:
+    # GIVEN a file of profiles in which the change was made by hand
+    folder = make_trace(tmp_path / "t", MIXED)
+    simulate_cache(folder, CacheOptions(changes=(change,)))
+    changed = [row for row in rows(folder, "cache_sensitivity") if row["parameter"]]
+    name = {"pcm": "ssd-pcm", "flash": "ssd-emlc", "base": "network-storage"}[change.level]
+    own = tmp_path / "own.toml"
+    own.write_text(_profile(name, change))
+    # WHEN it is simulated
+    simulate_cache(folder, CacheOptions(profiles=own, changes=()))
+    # THEN the answers are those of the change
+    keys = (
+        "measure",
+        "even_flash_bytes",
+        "pcm_bytes",
+        "flash_bytes",
+        "pcm_price_in_flash",
+        "best_ns",
+    )
+    expected = [tuple(row[key] for key in keys) for row in rows(folder, "cache_sensitivity")]
+    found = [tuple(row[key] for key in keys) for row in changed]
+    assert [row[:4] for row in found] == [row[:4] for row in expected]
+    for row, other in zip(found, expected, strict=True):
+        assert row[4:] == pytest.approx(other[4:])
+
+
+def _profile(name: str, change: Change) -> str:
+    profile = load_profiles()[name]
+    values = {key: getattr(profile, key) for key in profile.__dataclass_fields__ if key[0] != "n"}
+    values = {key: value for key, value in values.items() if isinstance(value, float)}
+    values[change.key] *= change.factor
+    if change.key != "price_per_gb":
+        values[change.key.replace("latency_us", "mib_s")] /= change.factor
+    return f"[{name}]\n" + "".join(f"{key} = {value!r}\n" for key, value in values.items())
+
+
+def test_a_large_page_takes_the_factor_too() -> None:
+    known = load_profiles()
+    devices = Devices(known["ssd-pcm"], known["ssd-emlc"], known["network-storage"], 1 << 20)
+    for level in ("pcm", "flash", "base"):
+        changed = Change(level, "read_latency_us", 0.001).of(devices)
+        before, after = getattr(devices, level), getattr(changed, level)
+        assert changed.read_us(after) == pytest.approx(devices.read_us(before) / 1000)
+        assert changed.write_us(after) == devices.write_us(before)
+    assert replace(devices, page_bytes=PAGE).read_us(devices.pcm) == pytest.approx(6.7)
+
+
+def test_only_writes_have_no_read_latency_but_a_time(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", [("write", 5, 9), ("write", 6, 1)])
+    simulate_cache(folder, CacheOptions())
+    assert {row["measure"] for row in rows(folder, "cache_sensitivity")} == {"io_time"}
+
+
+def test_a_change_that_never_pays_is_said_to(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", [("read", 0, 100)])
+    said = to_builtins(simulate_cache(folder, CacheOptions()))["headline"]
+    assert said[-2] == (
+        "for no budget and under no change of a device does PCM save 0.05% of the mean read latency"
+    )
+
+
+def test_inclusive_levels_are_simulated_for_changed_prices(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", MIXED)
+    simulate_cache(folder, CacheOptions(levels="inclusive", policies=("lru",)))
+    ratios = {row["pcm_price_in_flash"] for row in rows(folder, "cache_sensitivity")}
+    assert ratios == {2, 4, 8}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pcm.read_latency_us", "there is no parameter"),
+        ("pcm.read_latncy_us=2", "there is no parameter 'pcm.read_latncy_us'"),
+        ("disk.price_per_gb=2", "there is no parameter 'disk.price_per_gb'"),
+        ("base.price_per_gb=2", "what is behind the caches is not bought"),
+        ("pcm.price_per_gb=", "'' in 'pcm.price_per_gb=' is not a number"),
+        ("pcm.price_per_gb=0", "0 in 'pcm.price_per_gb=0' is not from 0.001 to 1000"),
+        ("pcm.price_per_gb=nan", "nan in .* is not from"),
+        ("flash.price_per_gb=" + ",".join(map(str, range(1, 99))), "104 changes are more than 64"),
+    ],
+)
+def test_changes_that_cannot_be(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_changes([text])
+
+
+def test_the_command_takes_changes_and_says_the_range(tmp_path: Path) -> None:
+    folder = make_trace(tmp_path / "t", [("read", 0, 1)] * 100)
+    words = ["simulate", "cache", str(folder.path)]
+    words += ["--sizes", "32KiB", "--vary", "flash.read_latency_us=4"]
+    told = invoke(*words)
+    assert told.exit_code == 0, told.output
+    read, time = told.stdout.splitlines()[-2:]
+    assert read.startswith("for the price of ")
+    assert "of the mean read latency; with one parameter changed, from" in read
+    assert "of the aggregate I/O time" in time
+    parameters = {row["parameter"] for row in rows(folder, "cache_sensitivity")}
+    assert "flash.read_latency_us" in parameters
+    wrong = invoke("simulate", "cache", folder.path, "--vary", "x=1")
+    assert isinstance(wrong.exception, UsageError)

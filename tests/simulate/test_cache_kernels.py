@@ -1,14 +1,28 @@
-"""The native caches against the slow ones of cache_models.py, on random references."""
+"""The native caches, samplers and page accesses against the slow models."""
+
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from tests.simulate import cache_models, level_models
-from tests.simulate.cache_runs import PAGES, RUNS, Run, native, references
+from tests.simulate import cache_models
+from tests.simulate.cache_models import PAGES, RUNS, Run, native, references
 from tracekit._native import caches
+from tracekit._native.caches import NEITHER, READ, WRITE, AccessColumns, make_accesses
 from tracekit.errors import InputError, TracekitError
+from tracekit.model.miss_ratio_curve import (
+    DEVICE_PAGES,
+    Accesses,
+    HitCounts,
+    exact_hits,
+    sampled_hits,
+)
 
 SIZES = np.arange(1, PAGES + 2, dtype=np.uint64)
 
@@ -203,7 +217,7 @@ def test_the_queue_of_a_policy_survives_many_uses_and_drops(policy: str, capacit
         cache.add(native(runs))
         counts = cache.read()
     # THEN the pages that were there, came and left are those of the lists
-    model = level_models.make(policy, capacity)
+    model = cache_models.make_level(policy, capacity)
     hits = fills = evictions = 0
     for page, is_write in references(runs):
         is_there = page in model.holds()
@@ -225,3 +239,215 @@ def test_a_curve_takes_at_most_20_bytes_a_page(pages: int) -> None:
     with caches.Curve(pages, sizes) as curve:
         curve.add(native([(first, 100, False) for first in range(0, pages, 100)]))
         assert curve.memory_bytes + 12 * pages <= 20 * pages
+
+
+NUMBERS = st.one_of(st.integers(-2, 40), st.sampled_from([-(1 << 63), (1 << 57) - 1, 1 << 57]))
+LENGTHS = st.one_of(st.integers(-1, 9000), st.sampled_from([(1 << 32) - 1, 1 << 32, (1 << 63) - 1]))
+ROW = st.tuples(NUMBERS, LENGTHS, st.integers(0, 1), st.integers(0, 3), st.integers(0, 2))
+KINDS = (READ, WRITE, NEITHER, READ)
+FIRST_KEYS = (0, 1 << 40)
+
+
+def columns(rows: list[tuple[int, ...]]) -> AccessColumns:
+    """Return rows of sector, length, device, operation and role."""
+    table = np.array(rows, np.int64).reshape(-1, 5)
+    device, operation, role = (table[:, at].astype(np.int32) for at in (2, 3, 4))
+    keys, kinds = np.array(FIRST_KEYS, np.int64), np.array(KINDS, np.uint8)
+    roles = np.array([4, 0, 2], np.uint8)
+    return AccessColumns(table[:, 0], table[:, 1], device, operation, role, keys, kinds, roles)
+
+
+@settings(deadline=None)
+@given(rows=st.lists(ROW, max_size=20), page_bytes=st.sampled_from([512, 4096, 1 << 20]))
+def test_accesses_are_the_pages_that_requests_touch(
+    rows: list[tuple[int, ...]], page_bytes: int
+) -> None:
+    expected, impossible = [], 0
+    for sector, length, device, operation, role in rows:
+        kind = KINDS[operation]
+        if kind == NEITHER:
+            continue
+        if not (0 <= sector < 1 << 57 and 0 < length < 1 << 32):
+            impossible += 1
+            continue
+        first = sector * 512 // page_bytes
+        last = (sector * 512 + length - 1) // page_bytes
+        key = FIRST_KEYS[device] + first
+        expected.append((key, last - first + 1, kind, (4, 0, 2)[role], 0))
+    found, count = make_accesses(columns(rows), page_bytes)
+    assert found.tolist() == expected
+    assert count == impossible
+
+
+@pytest.mark.parametrize(
+    "row", [(0, 1, 2, 0, 0), (0, 1, -1, 0, 0), (0, 1, 0, 4, 0), (0, 1, 0, 0, 3)]
+)
+def test_an_index_beyond_its_table_is_refused(row: tuple[int, ...]) -> None:
+    with pytest.raises(TracekitError, match="failed"):
+        make_accesses(columns([row]), 4096)
+
+
+def test_devices_are_apart_and_names_may_be_missing(tmp_path: Path) -> None:
+    # GIVEN a file whose row groups name the devices in another order, and have nulls
+    file = tmp_path / "requests.parquet"
+    texts, numbers = ("device", "operation", "role"), ("sector", "length_bytes")
+    names = ("device", *numbers, *texts[1:])
+    schema = pa.schema([(name, pa.int64() if name in numbers else pa.string()) for name in names])
+    groups: list[list[tuple[Any, ...]]] = [
+        [("sdb", 8, 4096, "read", "swap"), ("sda", 0, 4096, "write", None)],
+        [
+            ("sda", 16, 8192, "read", "new"),
+            ("sdb", None, 1, "read", "fs"),
+            ("sda", 0, 1, None, "fs"),
+        ],
+    ]
+    with pq.ParquetWriter(file, schema) as writer:
+        for group in groups:
+            table = [dict(zip(schema.names, row, strict=True)) for row in group]
+            writer.write_table(pa.Table.from_pylist(table, schema))
+    # WHEN they are read
+    accesses = Accesses(file, 4096)
+    rows = np.concatenate(list(accesses.read()))
+    # THEN each device has its own keys, and what has no place is counted
+    assert accesses.device_names == ["sdb", "sda"]
+    assert rows["key"].tolist() == [1, DEVICE_PAGES, DEVICE_PAGES + 2]
+    assert rows[["count", "is_write", "role"]].tolist() == [(1, 0, 2), (1, 1, 4), (2, 0, 4)]
+    assert accesses.impossible == 1
+
+
+MANY_PAGES = 400_000
+SAMPLED_SIZES = np.unique(np.geomspace(2_000, MANY_PAGES, 60).astype(np.uint64))
+MODEL_SIZES = np.unique(np.geomspace(1, MANY_PAGES, 99).astype(np.uint64))
+WORKLOADS = ("zipf", "loops", "shifting", "scan", "mixed")
+
+
+def accesses(workload: str, *, seed: int = 1) -> NDArray[np.void]:
+    """Return reads and writes of 1 to 8 pages, in one of the WORKLOADS.
+
+    Skewed, in loops, of a set that moves on, once through all, or skew and a loop in turn.
+    """
+    random = np.random.default_rng(seed)
+    count = 300_000
+    number = np.arange(count)
+    if workload == "zipf":
+        first = (MANY_PAGES ** random.random(count)).astype(np.int64) * 7_919 % MANY_PAGES
+    elif workload == "loops":
+        first = np.where(number % 3 == 0, number * 4 % 90_000, 100_000 + number * 2 % 150_000)
+    elif workload == "scan":
+        first = number * 4 % MANY_PAGES
+    elif workload == "mixed":
+        skewed = (100_000 * random.random(count) ** 3).astype(np.int64)
+        first = np.where(random.random(count) < 0.5, skewed, 100_000 + number * 2 % 200_000)
+    else:
+        first = number // 3 + (random.exponential(20_000, count)).astype(np.int64)
+    rows = np.zeros(count, np.dtype(caches.ACCESS))
+    rows["key"] = first
+    rows["count"] = random.integers(1, 9, count)
+    rows["is_write"] = random.random(count) < 0.4
+    return rows
+
+
+def exact(rows: NDArray[np.void]) -> HitCounts:
+    keys = np.arange(int(rows["key"].max()) + 9, dtype=np.int64)
+    with caches.PageRuns(keys) as pages, caches.Curve(len(keys), SAMPLED_SIZES) as curve:
+        curve.add(pages.find(rows))
+        return exact_hits(curve.read(), SAMPLED_SIZES)
+
+
+def sampled(rows: NDArray[np.void], *, rate: float = 1.0, page_limit: int = 0) -> HitCounts:
+    with caches.Shards(
+        SAMPLED_SIZES, threshold=round(rate * caches.SHARDS_SCALE), page_limit=page_limit
+    ) as shards:
+        for first in range(0, len(rows), 77_777):
+            shards.add(rows[first : first + 77_777])
+        return sampled_hits(shards, SAMPLED_SIZES)
+
+
+def totals(counts: HitCounts) -> caches.ShardsTotals:
+    assert counts.shards is not None
+    return counts.shards
+
+
+def test_a_sample_of_everything_is_exact() -> None:
+    rows = accesses("zipf")[:20_000]
+    whole, all_sampled = exact(rows), sampled(rows)
+    assert all_sampled.hits.tolist() == whole.hits.tolist()
+    low, high = all_sampled.bounds(list(range(10)))
+    assert np.abs(high - low).max() < 1e-12
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("page_limit", [0, 32_768])
+def test_the_error_is_small_and_within_the_band(workload: str, page_limit: int) -> None:
+    # GIVEN several workloads, and a sample by rate or by number of pages
+    covered, errors = [], []
+    rate = 1.0 if page_limit else 0.08
+    for seed in range(3):
+        rows = accesses(workload, seed=seed)
+        # Another origin is another sample of the same pages.
+        moved = rows.copy()
+        moved["key"] += seed << 40
+        truth = exact(rows)
+        guess = sampled(moved, rate=rate, page_limit=page_limit)
+        for choice in ([*range(10)], [0], [1]):
+            low, high = guess.bounds(choice)
+            ratio = truth.miss_ratios(choice)
+            covered.append((low <= ratio + 1e-12) & (ratio <= high + 1e-12))
+            errors.append(np.abs(guess.miss_ratios(choice) - ratio))
+    # THEN the mean error is at most a hundredth and the band holds 95 % of the points
+    assert np.concatenate(errors).mean() <= 0.01
+    assert np.concatenate(covered).mean() >= 0.95
+
+
+def check_against_the_model(rows: NDArray[np.void], *, threshold: int, limit: int) -> None:
+    """Compare sums, rate and number of pages with those of the model."""
+    keys = [int(row["key"]) + page for row in rows for page in range(row["count"])]
+    model = cache_models.shards(keys, MODEL_SIZES.tolist(), threshold=threshold, limit=limit)
+    with caches.Shards(MODEL_SIZES, threshold=threshold, page_limit=limit) as shards:
+        shards.add(rows)
+        sums, found = shards.read()
+    expected = np.zeros((caches.GROUPS, len(MODEL_SIZES) + 2))
+    for place, weight in model[0].items():
+        expected[place] = weight
+    assert np.allclose(sums.sum(axis=1), expected, rtol=1e-12)
+    assert (found.threshold, found.pages) == (model[1], len(model[2]))
+
+
+@settings(deadline=None)
+@given(
+    pages=st.lists(st.tuples(st.integers(-40, 40), st.integers(1, 9)), max_size=60),
+    threshold=st.integers(1, caches.SHARDS_SCALE),
+    limit=st.integers(0, 12),
+)
+def test_a_sample_is_that_of_the_model(
+    pages: list[tuple[int, int]], threshold: int, limit: int
+) -> None:
+    rows = np.zeros(len(pages), np.dtype(caches.ACCESS))
+    for row, (key, count) in zip(rows, pages, strict=True):
+        row["key"], row["count"] = key, count
+    check_against_the_model(rows, threshold=threshold, limit=limit)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 700])
+def test_a_sample_that_grows_or_is_cut_is_that_of_the_model(limit: int) -> None:
+    # GIVEN more pages than the first table holds, a request longer than what waits, and reuse
+    random = np.random.default_rng(limit)
+    rows = np.zeros(6000, np.dtype(caches.ACCESS))
+    rows["key"] = 20_000 * random.random(len(rows)) ** 2
+    rows["count"] = random.integers(1, 4, len(rows))
+    rows["count"][17] = 1000
+    check_against_the_model(rows, threshold=caches.SHARDS_SCALE * 3 // 4, limit=limit)
+
+
+def test_a_limited_sample_never_grows_above_its_limit() -> None:
+    counts = sampled(accesses("shifting"), page_limit=500)
+    assert 0 < totals(counts).pages <= 500
+    assert totals(counts).threshold < caches.SHARDS_SCALE
+    assert totals(counts).memory_bytes < 8 << 20
+
+
+def test_references_of_all_pages_are_counted() -> None:
+    rows = accesses("loops")
+    reads = int(rows["count"][rows["is_write"] == 0].sum())
+    writes = int(rows["count"][rows["is_write"] == 1].sum())
+    assert totals(sampled(rows, rate=0.01)).references == (reads, writes, *[0] * 8)

@@ -13,10 +13,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tests.command_line import invoke
-from tests.simulate.cache_runs import PAGES, Run, native, references
-from tests.simulate.cache_traces import make_trace
-from tests.simulate.level_models import two_level_counts
-from tests.simulate.level_versions import Copies
+from tests.simulate.cache_models import PAGES, Copies, Run, native, references, two_level_counts
+from tests.simulate.traces import make_trace
 from tracekit._native.caches import Curve, TwoLevel, TwoLevelSetup
 from tracekit.devices import Profile
 from tracekit.errors import UsageError

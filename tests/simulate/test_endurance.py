@@ -14,7 +14,7 @@ import pytest
 from typer.testing import Result
 
 from tests.command_line import invoke, refused
-from tests.simulate.placement_traces import DISK, NVM, Request, hottest_first, write_trace
+from tests.simulate.placement_models import DISK, NVM, Request, hottest_first, write_trace
 from tests.simulate.test_sensitivity import profile_file
 from tracekit.devices import Profile
 from tracekit.errors import InputError, UsageError

@@ -1,4 +1,4 @@
-"""Placements on a disk whose head moves and under queueing, against a model of one placement."""
+"""Placements with a moving head and under queueing, against a model of one placement."""
 
 import itertools
 from dataclasses import replace
@@ -10,35 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.simulate import placement_traces
-from tests.simulate.test_placement import PARTS, as_issued, traces
-from tests.simulate.walk_model import model
+from tests.simulate import placement_models
+from tests.simulate.placement_models import DISK, HEAD, NVM, Request, model, traces, write_trace
+from tracekit._native.placement import SCENARIO
 from tracekit.devices import DevicePair, Profile, load_profiles, seek_curve
 from tracekit.model.block_orders import blocks_in_order, read_blocks
-from tracekit.model.event_simulation import simulate_curves
+from tracekit.model.event_simulation import nested_chains, simulate_curves, thread_partition
 from tracekit.model.placement import ChargedTrace, Curves
 
-# A disk of 0.001 GB, 1,953,125 sectors, so that the traces' distances matter; one turn is 8 ms.
-HEAD = Profile(
-    "head",
-    "",
-    15000.0,
-    15500.0,
-    0.25,
-    0.25,
-    8000.0,
-    700.0,
-    1.0,
-    120.0,
-    rpm=7500.0,
-    seek_track_us=800.0,
-    seek_average_us=8500.0,
-    seek_full_us=16000.0,
-    capacity_gb=0.001,
-    write_settle_us=500.0,
-)
-TWO = replace(placement_traces.NVM, parallelism=2.0)
-LANES = replace(placement_traces.DISK, parallelism=3.0)
+TWO = replace(NVM, parallelism=2.0)
+LANES = replace(DISK, parallelism=3.0)
 
 
 def walked(folder: Path, devices: tuple[Profile, Profile], **options: Any) -> Curves:
@@ -49,9 +30,7 @@ def walked(folder: Path, devices: tuple[Profile, Profile], **options: Any) -> Cu
     return simulate_curves(ChargedTrace(requests, touched, DevicePair(*devices), **options), points)
 
 
-def dated(
-    requests: list[placement_traces.Request], gaps_us: list[int]
-) -> list[placement_traces.Request]:
+def dated(requests: list[Request], gaps_us: list[int]) -> list[Request]:
     """Let each request come so long after the one before."""
     times = np.cumsum(gaps_us[: len(requests)]).tolist()
     return [
@@ -62,7 +41,7 @@ def dated(
 
 def assert_every_placement(
     curves: Curves,
-    requests: list[placement_traces.Request],
+    requests: list[Request],
     devices: tuple[Profile, Profile],
     **options: Any,
 ) -> None:
@@ -73,11 +52,11 @@ def assert_every_placement(
         (how, (role,)): order
         for role in curves.placed_roles
         for how, order in (
-            ("hottest", placement_traces.hottest_first(hot, role)),
-            ("start", sorted(set(placement_traces.hottest_first(hot, role)))),
+            ("hottest", placement_models.hottest_first(hot, role)),
+            ("start", sorted(set(placement_models.hottest_first(hot, role)))),
         )
     }
-    orders["hottest", ("optimal",)] = placement_traces.hottest_first(hot)
+    orders["hottest", ("optimal",)] = placement_models.hottest_first(hot)
     for key, order in orders.items():
         for capacity in {*range(0, len(curves.points), 3), len(curves.points) - 1}:
             expected = model(requests, set(order[:capacity]), devices, level=level)
@@ -97,14 +76,12 @@ QUIET = settings(
 
 @QUIET
 @given(requests=traces())
-def test_without_head_or_queue_a_walk_is_the_sweep(
-    requests: list[placement_traces.Request], tmp_path: Path
-) -> None:
+def test_without_head_or_queue_a_walk_is_the_sweep(requests: list[Request], tmp_path: Path) -> None:
     # GIVEN devices of constant cost, WHEN each placement is walked on its own
-    folder = placement_traces.write_trace(tmp_path, requests)
+    folder = write_trace(tmp_path, requests)
     curves, sweep = (
-        walked(folder, (placement_traces.DISK, placement_traces.NVM)),
-        placement_traces.swept(folder, (placement_traces.DISK, placement_traces.NVM)),
+        walked(folder, (DISK, NVM)),
+        placement_models.swept(folder, (DISK, NVM)),
     )
     # THEN every curve, and every role's part of the base, is that of the one-pass sweep
     assert curves.base_ps.tolist() == sweep.base_ps.tolist()
@@ -117,25 +94,19 @@ def test_without_head_or_queue_a_walk_is_the_sweep(
 
 @QUIET
 @given(requests=traces())
-def test_a_disk_with_a_head_equals_brute_force(
-    requests: list[placement_traces.Request], tmp_path: Path
-) -> None:
-    folder = placement_traces.write_trace(tmp_path, requests)
-    assert_every_placement(
-        walked(folder, (HEAD, placement_traces.NVM)), requests, (HEAD, placement_traces.NVM)
-    )
+def test_a_disk_with_a_head_equals_brute_force(requests: list[Request], tmp_path: Path) -> None:
+    folder = write_trace(tmp_path, requests)
+    assert_every_placement(walked(folder, (HEAD, NVM)), requests, (HEAD, NVM))
 
 
 @QUIET
 @given(
     requests=traces(),
     gaps_us=st.lists(st.sampled_from([0, 3, 90, 5000, 60_000]), min_size=25, max_size=25),
-    devices=st.sampled_from(
-        [(placement_traces.DISK, placement_traces.NVM), (HEAD, TWO), (LANES, TWO)]
-    ),
+    devices=st.sampled_from([(DISK, NVM), (HEAD, TWO), (LANES, TWO)]),
 )
 def test_queues_equal_brute_force(
-    requests: list[placement_traces.Request],
+    requests: list[Request],
     gaps_us: list[int],
     devices: tuple[Profile, Profile],
     tmp_path: Path,
@@ -143,7 +114,7 @@ def test_queues_equal_brute_force(
     # GIVEN requests that come at their times, some of them at once
     requests = dated(requests, gaps_us)
     # WHEN they queue for the devices, THEN every placement responds as the model says
-    curves = walked(placement_traces.write_trace(tmp_path, requests), devices, is_open=True)
+    curves = walked(write_trace(tmp_path, requests), devices, is_open=True)
     assert_every_placement(curves, requests, devices)
     # AND the roles' parts of the mean add up
     assert curves.base_total_ps == curves.simulated["none", ()].compared_ps[0]
@@ -152,19 +123,19 @@ def test_queues_equal_brute_force(
 @pytest.mark.parametrize("is_open", [False, True])
 def test_merged_requests_come_when_they_were_issued(is_open: bool, tmp_path: Path) -> None:
     # GIVEN requests of which most were merged, issued in another order
-    queued, issued = as_issued(5, 12)
-    folder = placement_traces.write_trace(tmp_path, queued)
+    queued, issued = placement_models.as_issued(5, 12)
+    folder = write_trace(tmp_path, queued)
     # WHEN they are walked as issued, THEN they cost what the wholes cost that reached the device
-    curves = walked(folder, (HEAD, placement_traces.NVM), is_issued=True, is_open=is_open)
-    assert_every_placement(curves, issued, (HEAD, placement_traces.NVM), hot=queued, level="issued")
+    curves = walked(folder, (HEAD, NVM), is_issued=True, is_open=is_open)
+    assert_every_placement(curves, issued, (HEAD, NVM), hot=queued, level="issued")
 
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_split_costs_what_its_blocks_cost(is_open: bool, tmp_path: Path) -> None:
     # GIVEN a trace of all roles, WHEN a capacity is divided between two and three of them
-    requests, _ = as_issued(6, 9)
-    folder = placement_traces.write_trace(tmp_path, requests)
-    curves = walked(folder, (HEAD, placement_traces.NVM), is_open=is_open)
+    requests, _ = placement_models.as_issued(6, 9)
+    folder = write_trace(tmp_path, requests)
+    curves = walked(folder, (HEAD, NVM), is_open=is_open)
     touched = read_blocks(folder / "blocks.parquet")
     names = [
         (name, int(block))
@@ -181,7 +152,7 @@ def test_a_split_costs_what_its_blocks_cost(is_open: bool, tmp_path: Path) -> No
                 for role, count in zip(held, split.blocks[:, point], strict=True)
                 for index in blocks_in_order(touched, role, coverage=how)[:count]
             }
-            expected = model(requests, placed, (HEAD, placement_traces.NVM), level="queued")
+            expected = model(requests, placed, (HEAD, NVM), level="queued")
             timings = curves.simulated[how, held]
             assert timings.service_ps[point] == expected.service
             assert timings.compared_ps[point] == curves.base_total_ps + split.change_ps[point]
@@ -192,22 +163,20 @@ def test_a_journal_on_nvm_spares_the_file_system_its_seeks(tmp_path: Path) -> No
     requests = []
     for number in range(4):
         requests += [
-            placement_traces.Request("fs", 8 * number),
-            placement_traces.Request("journal", 1_000_000 + 80 * number),
+            Request("fs", 8 * number),
+            Request("journal", 1_000_000 + 80 * number),
         ]
-    folder = placement_traces.write_trace(tmp_path, requests)
-    curves = walked(folder, (HEAD, placement_traces.NVM))
+    folder = write_trace(tmp_path, requests)
+    curves = walked(folder, (HEAD, NVM))
     # WHEN the whole journal is on NVM, THEN the head stays, and only the first write is sought for
     journal = model(
         requests,
-        set(placement_traces.hottest_first(requests, "journal")),
-        (HEAD, placement_traces.NVM),
+        set(placement_models.hottest_first(requests, "journal")),
+        (HEAD, NVM),
         level="queued",
     ).service
     assert curves.base_total_ps + curves.change_ps["hottest", "journal"][4] == journal
-    nvm_ps = 4 * (
-        round(placement_traces.NVM.write_setup_us * 1e6) + 8 * round(512 / (1 << 20) / 300 * 1e12)
-    )
+    nvm_ps = 4 * (round(NVM.write_setup_us * 1e6) + 8 * round(512 / (1 << 20) / 300 * 1e12))
     first_ps = (8500 + 500 + 4000) * 10**6
     base_ps = first_ps + 4 * (120 * 10**6 + 8 * round(512 / (1 << 20) / 0.25 * 1e12))
     assert journal == base_ps + nvm_ps
@@ -217,10 +186,10 @@ def test_a_queue_by_hand(tmp_path: Path) -> None:
     # GIVEN a device of 1,000 us a request, and three requests at 0, 200 and 5,000 us
     device = Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 0.0, 0.0, 1.0)
     times_us = (0, 200, 5000)
-    requests = [placement_traces.Request("fs", 800 * at, queue_ns=at * 1000) for at in times_us]
+    requests = [Request("fs", 800 * at, queue_ns=at * 1000) for at in times_us]
     curves = walked(
-        placement_traces.write_trace(tmp_path, requests),
-        (device, placement_traces.NVM),
+        write_trace(tmp_path, requests),
+        (device, NVM),
         is_open=True,
     )
     # THEN the second waits 800 us: 1,000, 1,800 and 1,000 us, and all are done at 6,000 us
@@ -235,10 +204,10 @@ def test_a_queue_by_hand(tmp_path: Path) -> None:
 def test_data_wait_for_their_flush_by_hand(tmp_path: Path) -> None:
     # GIVEN a write with a preflush on a device that takes 1,000 us for a request, 400 for a flush
     device = replace(Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 0.0, 0.0, 1.0), flush_us=400.0)
-    request = placement_traces.Request("fs", 0, queue_ns=0, is_preflush=True)
+    request = Request("fs", 0, queue_ns=0, is_preflush=True)
     curves = walked(
-        placement_traces.write_trace(tmp_path, [request]),
-        (device, placement_traces.NVM),
+        write_trace(tmp_path, [request]),
+        (device, NVM),
         is_open=True,
     )
     # THEN it is one response, of 1,400 us; on NVM of 3 us for the flush and 90
@@ -256,11 +225,11 @@ def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
     device = Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 400.0, 0.0, 1.0)
     nvm = Profile("fast", "", 10.0, 10.0, 1e7, 1e7, 1.0, 0.0, 1.0)
     requests = [
-        placement_traces.Request("fs", 0, queue_ns=0, is_preflush=True),
-        placement_traces.Request("fs", 0, queue_ns=100_000),
-        placement_traces.Request("fs", 800, queue_ns=9_000_000),
+        Request("fs", 0, queue_ns=0, is_preflush=True),
+        Request("fs", 0, queue_ns=100_000),
+        Request("fs", 800, queue_ns=9_000_000),
     ]
-    curves = walked(placement_traces.write_trace(tmp_path, requests), (device, nvm), is_open=True)
+    curves = walked(write_trace(tmp_path, requests), (device, nvm), is_open=True)
     placed = curves.simulated["hottest", ("fs",)]
     # THEN its data are done 10 us after the base device's flush of 400; the next does not wait
     assert placed.response_ps is not None
@@ -271,13 +240,10 @@ def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
 
 def test_devices_that_are_only_flushed_are_one(tmp_path: Path) -> None:
     # GIVEN flushes of 8,000 us on two devices that nothing is read from or written to
-    flushes = [
-        placement_traces.Request("fs", 0, 0, "flush", device=device)
-        for device in ("sda", "nvme0n1")
-    ]
+    flushes = [Request("fs", 0, 0, "flush", device=device) for device in ("sda", "nvme0n1")]
     curves = walked(
-        placement_traces.write_trace(tmp_path, flushes),
-        (placement_traces.DISK, placement_traces.NVM),
+        write_trace(tmp_path, flushes),
+        (DISK, NVM),
         is_open=True,
     )
     # THEN the second one waits for the first: 8,000 and 16,000 us
@@ -286,20 +252,16 @@ def test_devices_that_are_only_flushed_are_one(tmp_path: Path) -> None:
 
 def test_requests_without_a_time_come_with_the_one_before(tmp_path: Path) -> None:
     requests = [
-        placement_traces.Request("fs", 0, queue_ns=5000),
-        placement_traces.Request("fs", 80, queue_ns=None),
+        Request("fs", 0, queue_ns=5000),
+        Request("fs", 80, queue_ns=None),
     ]
-    folder = placement_traces.write_trace(
-        tmp_path, [*requests, placement_traces.Request("fs", 800, queue_ns=4000)]
-    )
-    curves = walked(folder, (placement_traces.DISK, placement_traces.NVM), is_open=True)
+    folder = write_trace(tmp_path, [*requests, Request("fs", 800, queue_ns=4000)])
+    curves = walked(folder, (DISK, NVM), is_open=True)
     assert curves.order_counts["undated"] == 2
 
 
 def test_an_empty_trace_takes_no_time(tmp_path: Path) -> None:
-    curves = walked(
-        placement_traces.write_trace(tmp_path, []), (HEAD, placement_traces.NVM), is_open=True
-    )
+    curves = walked(write_trace(tmp_path, []), (HEAD, NVM), is_open=True)
     assert curves.base_total_ps == 0
     assert curves.simulated["none", ()].compared_ps.tolist() == [0]
 
@@ -325,5 +287,52 @@ def test_the_mean_of_all_seeks_is_the_average_seek() -> None:
 
 def test_parts_of_the_trace_are_apart() -> None:
     # The model keeps no block of two roles: its parts must not touch.
-    ends = sorted((first, first + size) for first, size in PARTS.values())
+    ends = sorted((first, first + size) for first, size in placement_models.PARTS.values())
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(ends))
+
+
+def scenarios(*rows: tuple[int, tuple[int, int]]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """Return placements of an order and of limits of the first two roles."""
+    found = np.zeros(len(rows), np.dtype(SCENARIO))
+    for index, (order, limit) in enumerate(rows):
+        found[index] = (order, (*limit, 0, 0, 0))
+    return found
+
+
+ROWS = ((0, (0, 0)), (0, (1, 0)), (0, (0, 1)), (0, (2, 1)), (1, (1, 1)), (1, (2, 0)), (2, (3, 3)))
+
+
+def test_a_chain_holds_what_grows() -> None:
+    assert nested_chains(scenarios(*ROWS)) == [[0, 1, 3], [2], [4], [5], [6]]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("threads", [1, 2, 3, 9])
+def test_every_placement_is_walked_and_the_base_by_each(threads: int, is_open: bool) -> None:
+    shares = thread_partition(scenarios(*ROWS), threads, is_open=is_open)
+    assert 1 <= len(shares) <= threads
+    assert {index for share in shares for index in share.tolist()} == set(range(len(ROWS)))
+    for share in shares:
+        assert share.tolist() == sorted({0, *share.tolist()})
+    assert sum(len(share) for share in shares) <= len(ROWS) + len(shares)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_number_of_threads_changes_nothing(
+    is_open: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a trace with merged requests, walked on one thread and on five
+    queued, _ = placement_models.as_issued(7, 15)
+    folder = write_trace(tmp_path, queued)
+    found = []
+    for count in (1, 5):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _pid, n=count: set(range(n)))
+        found.append(walked(folder, (HEAD, TWO), is_issued=True, is_open=is_open))
+    one, five = found
+    # THEN every time of every placement is the same, and what was counted
+    assert one.base_ps.tolist() == five.base_ps.tolist()
+    assert one.totals == five.totals
+    assert one.order_counts == five.order_counts
+    for key, timed in one.simulated.items():
+        assert timed.service_ps.tolist() == five.simulated[key].service_ps.tolist()
+        assert timed.compared_ps.tolist() == five.simulated[key].compared_ps.tolist()

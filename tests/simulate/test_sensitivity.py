@@ -5,24 +5,29 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
 from typer.testing import Result
 
 from tests.command_line import invoke, refused
-from tests.simulate import placement_traces
-from tracekit.devices import DevicePair, Profile, device_cost
-from tracekit.errors import InputError, TracekitError
+from tests.recommend.traces import answer_with
+from tests.simulate import placement_models
+from tests.simulate.placement_models import DISK, NVM, Request, hottest_first, write_trace
+from tracekit.devices import DevicePair, Profile, device_cost, load_profiles
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.model.recommend import RecommendOptions as Recommend
-from tracekit.model.recommend import recommend
-from tracekit.model.changes import changed_profile, variants
+from tracekit.model.sensitivity import Trial, headline
+from tracekit.model.timings import change, variants
+from tracekit.model.windows import Cut, Cutter, Window, choose_cut, windows
 from tracekit.query import connect, views
 from tracekit.report.inputs import Inputs
 from tracekit.report.sections.placement import places, sensitivity
 from tracekit.store import TraceFolder
 from tracekit.tables import SENSITIVITY
-from tracekit.units import PS_PER_US
+from tracekit.units import HOUR_NS, PS_PER_US
 
 MS = 1_000_000
 COUNT = 240
@@ -32,14 +37,14 @@ PARTS = {
 }  # fmt: skip
 
 
-def requests() -> list[placement_traces.Request]:
+def requests() -> list[Request]:
     """Return a trace whose second half is the journal's, with flushes and FUA."""
     found = []
     for number in range(COUNT):
         is_journal = number % (5 if number < COUNT // 2 else 2) == 0
         sector = 8000 + number // 2 % 20 * 8 if is_journal else number * number % 60 * 8
         found.append(
-            placement_traces.Request(
+            Request(
                 "journal" if is_journal else "fs",
                 sector,
                 8 + 8 * (number % 3),
@@ -73,8 +78,8 @@ def options(tmp_path: Path, base: Profile, nvm: Profile) -> Recommend:
 @pytest.fixture
 def folder(tmp_path: Path) -> TraceFolder:
     info = {"counts": {"requests": COUNT}, "clock": {"duration_ns": COUNT * MS, "wall_ns": None}}
-    made = TraceFolder(placement_traces.write_trace(tmp_path / "trace", requests(), **info))
-    recommend(made, options(tmp_path, placement_traces.DISK, placement_traces.NVM))
+    made = TraceFolder(write_trace(tmp_path / "trace", requests(), **info))
+    recommend(made, options(tmp_path, DISK, NVM))
     return made
 
 
@@ -100,13 +105,11 @@ def brute_force_ns(folder: TraceFolder, profiles: tuple[Profile, Profile]) -> fl
     blocks = {
         block
         for role in ("fs", "journal")
-        for block in placement_traces.hottest_first(requests(), role)[
-            : answer[f"{role}_bytes"] // 4096
-        ]
+        for block in hottest_first(requests(), role)[: answer[f"{role}_bytes"] // 4096]
     }
     costs = (device_cost(profiles[0]), device_cost(profiles[1]))
     flush_ps = tuple(round(profile.flush_us * PS_PER_US) for profile in profiles)
-    total = placement_traces.elapsed_ps(
+    total = placement_models.elapsed_ps(
         requests(), blocks, costs=costs, flush_ps=(flush_ps[0], flush_ps[1])
     )
     return total / 1000
@@ -121,10 +124,10 @@ def test_each_change_is_a_recommendation_with_changed_profiles(
     # (what continues the request before costs the disk no setup, which cannot take longer)
     assert len(changed) == 2 * (2 * len(PARTS) - 1)
     for row in changed:
-        pair = [placement_traces.DISK, placement_traces.NVM]
+        pair = [DISK, NVM]
         which = ("base", "nvm").index(row["device"])
-        pair[which] = changed_profile(pair[which], row["parameter"], factor=row["factor"])
-        again = TraceFolder(placement_traces.write_trace(tmp_path / "again", requests()))
+        pair[which] = change(pair[which], row["parameter"], factor=row["factor"])
+        again = TraceFolder(write_trace(tmp_path / "again", requests()))
         told = to_builtins(recommend(again, options(tmp_path, pair[0], pair[1])).answer)
         assert row["placement"] == told["placement"]
         assert row["gain_ratio"] == pytest.approx(told["gain_ratio"], abs=1e-12)
@@ -140,8 +143,8 @@ def test_each_change_is_a_recommendation_with_changed_profiles(
 @pytest.mark.parametrize("factor", [0.25, 4.0])
 def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> None:
     before, after = (
-        device_cost(placement_traces.NVM),
-        device_cost(changed_profile(placement_traces.NVM, parameter, factor=factor)),
+        device_cost(NVM),
+        device_cost(change(NVM, parameter, factor=factor)),
     )
     index = 0 if parameter.startswith("read") else 1
     other = 1 - index
@@ -153,15 +156,13 @@ def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> N
         assert after.latency_ps == pytest.approx(before.latency_ps, rel=1e-6)
     assert after.latency_ps[other] == before.latency_ps[other]
     assert after.sector_ps[other] == before.sector_ps[other]
-    changed = changed_profile(placement_traces.NVM, parameter, factor=factor)
-    assert changed.flush_us == placement_traces.NVM.flush_us * (
-        factor if parameter == "flush" else 1
-    )
-    assert changed.fua_us == placement_traces.NVM.fua_us * (factor if parameter == "fua" else 1)
+    changed = change(NVM, parameter, factor=factor)
+    assert changed.flush_us == NVM.flush_us * (factor if parameter == "flush" else 1)
+    assert changed.fua_us == NVM.fua_us * (factor if parameter == "fua" else 1)
 
 
 def test_what_takes_no_time_cannot_take_longer() -> None:
-    bare = replace(placement_traces.NVM, flush_us=0.0, fua_us=0.0, sequential_setup_us=None)
+    bare = replace(NVM, flush_us=0.0, fua_us=0.0, sequential_setup_us=None)
     found = {variant.parameter for variant in variants(DevicePair(bare, bare), (2.0,))}
     assert found == {"read_setup", "write_setup", "read_transfer", "write_transfer"}
 
@@ -179,14 +180,10 @@ def test_each_window_is_a_recommendation_on_its_requests(
     assert [row["window"] for row in found] == [1, 2, 3]
     for number, row in enumerate(found):
         # GIVEN a folder of the requests of one window, with the blocks of the whole trace
-        part = placement_traces.write_trace(tmp_path / "part", requests())
+        part = write_trace(tmp_path / "part", requests())
         table = pq.read_table(part / "requests.parquet")
         pq.write_table(table.slice(number * 80, 80), part / "requests.parquet")
-        told = to_builtins(
-            recommend(
-                TraceFolder(part), options(tmp_path, placement_traces.DISK, placement_traces.NVM)
-            ).answer
-        )
+        told = to_builtins(recommend(TraceFolder(part), options(tmp_path, DISK, NVM)).answer)
         assert row["requests"] == 80
         assert row["placement"] == told["placement"]
         assert row["gain_ratio"] == pytest.approx(told["gain_ratio"], abs=1e-12)
@@ -248,8 +245,8 @@ def test_there_must_be_a_recommendation(folder: TraceFolder) -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_trace_of_nothing_has_a_defined_answer(tmp_path: Path, count: int) -> None:
-    folder = TraceFolder(placement_traces.write_trace(tmp_path / "t", requests()[:count]))
-    recommend(folder, options(tmp_path, placement_traces.DISK, placement_traces.NVM))
+    folder = TraceFolder(write_trace(tmp_path / "t", requests()[:count]))
+    recommend(folder, options(tmp_path, DISK, NVM))
     done = simulate(folder)
     assert done.exit_code == 0, done.output
     for row in rows_of(folder):
@@ -268,3 +265,110 @@ def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
     lines = drawn[drawn["kind"] == "parameter"].groupby("label")["place"].nunique()
     assert set(lines) == {1}
     assert drawn[drawn["kind"] == "window"]["place"].is_unique
+
+
+@pytest.mark.parametrize("queueing", ["serial", "open"])
+def test_the_shares_are_timed_on_each_device_and_in_each_window(
+    queueing: str, tmp_path: Path
+) -> None:
+    # GIVEN a recommendation for a disk with a head, as queued
+    trace = [replace(request, issue_ns=None) for request in requests()]
+    info = {"counts": {"requests": COUNT}, "clock": {"duration_ns": COUNT * MS, "wall_ns": None}}
+    folder = TraceFolder(write_trace(tmp_path / "trace", trace, **info))
+    disk = load_profiles()["hdd-7200-seek"]
+    file = profile_file(tmp_path / "own.toml", NVM)
+    options = RecommendOptions(disk.name, "nvm", (12 * 4096,), profiles=file)
+    recommend(folder, replace(options, queueing=queueing))
+    # WHEN it is tried with each part three times as long, and in thirds
+    assert simulate(folder, "--factors", "3", "--windows", "3").exit_code == 0
+    held = {
+        block
+        for role in ("fs", "journal", "swap")
+        for block in hottest_first(trace, role)[: answer_of(folder)[f"{role}_bytes"] // 4096]
+    }
+
+    def gain(devices: tuple[Profile, Profile], first: int = 0, count: int = COUNT) -> float:
+        part = trace[first : first + count]
+        alone, placed = (
+            placement_models.model(part, blocks, devices, level="queued", trace=trace)
+            for blocks in (set(), held)
+        )
+        if queueing == "open":
+            return 1 - sum(placed.responses) / sum(alone.responses)
+        return 1 - placed.service / alone.service
+
+    rows = [row for row in rows_of(folder) if row["kind"] != "capacity"]
+    assert {row["parameter"] for row in rows} >= {"seek", "rotation", "read_transfer", "flush"}
+    for row in rows:
+        devices = [disk, NVM]
+        if row["kind"] == "parameter":
+            which = ("base", "nvm").index(row["device"])
+            devices[which] = change(devices[which], row["parameter"], factor=row["factor"])
+        place = ((row["window"] - 1) * 80, 80) if row["kind"] == "window" else (0, COUNT)
+        # THEN the gain of the recommended shares is that of a model of one placement
+        expected = gain((devices[0], devices[1]), *place)
+        assert row["kept_gain_ratio"] == pytest.approx(expected, abs=1e-9)
+        assert row["kept_ns"] == pytest.approx(row["base_ns"] * (1 - expected), abs=1)
+
+
+def test_a_window_that_loses_is_said_to_take_longer() -> None:
+    # GIVEN windows in which the recommended shares cost a tenth, and save a quarter
+    answer = answer_with(capacity_bytes=4096, placement="swap", gain_ratio=0.2)
+    rows = [
+        Trial(kind="window", requests=9, holds=gain > 0, placement="swap", kept_gain_ratio=gain,
+              gain_ratio=0.3, window=number, start_ns=number * 2000)
+        for number, gain in ((1, -0.1), (4, 0.25))
+    ]  # fmt: skip
+    # WHEN they are told, THEN no time is saved that is lost
+    assert (
+        "In 1 of 2 windows it is the best answer; it takes 10.0% more time than the base device"
+        " alone in the worst of them (window 1, from the start) and saves 25.0% of the time in the"
+        " best (window 4, from 8 us)."
+    ) in headline(answer, rows)
+
+
+def test_requests_without_time_are_in_no_window_and_counted(tmp_path: Path) -> None:
+    timed = [*requests()[:10], replace(requests()[10], queue_ns=None, issue_ns=None)]
+    timed.append(replace(requests()[11], queue_ns=None, issue_ns=11 * MS))
+    folder = TraceFolder(write_trace(tmp_path / "t", timed))
+    with windows(folder, Cut(length_ns=4 * MS)) as (parts, timeless):
+        assert timeless == 1
+        assert [part.requests for part, _ in parts] == [4, 4, 3]
+        assert sum(pq.read_metadata(table).num_rows for _, table in parts) == 11
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "asked", "expected"),
+    [
+        (24 * HOUR_NS, None, Cut(length_ns=HOUR_NS)),
+        (3 * HOUR_NS, None, Cut(length_ns=HOUR_NS)),
+        (336 * HOUR_NS, None, Cut(length_ns=2 * HOUR_NS)),
+        (3 * HOUR_NS - 1, None, Cut(requests=30)),
+        (0, None, Cut(requests=30)),
+        (1000, "300ns", Cut(length_ns=300)),
+        (1000, "7", Cut(requests=35)),
+        (24 * HOUR_NS, "240", Cut(requests=1)),
+        (24 * HOUR_NS, "1", Cut(requests=240)),
+    ],
+)
+def test_windows_are_hours_or_an_eighth_of_the_requests(
+    duration_ns: int, asked: str | None, expected: Cut, tmp_path: Path
+) -> None:
+    clock = {"duration_ns": duration_ns, "wall_ns": None}
+    folder = TraceFolder(write_trace(tmp_path / "t", requests(), clock=clock))
+    if expected.requests == 1:
+        with pytest.raises(UsageError, match="between 1 and 168"):
+            choose_cut(folder, asked)
+    else:
+        assert choose_cut(folder, asked) == expected
+
+
+def test_an_early_row_stays_in_the_window_of_the_row_before() -> None:
+    # GIVEN rows at 0, 9, 3 and 12 ns, and one without a time, in windows of 4 ns, in two batches
+    cutter = Cutter(Cut(length_ns=4))
+    first = list(cutter.parts(np.array([0, 9, 3, -1], np.int64)))
+    then = list(cutter.parts(np.array([2, 12], np.int64)))
+    assert (first, then) == ([(0, 0, 1), (2, 1, 3)], [(2, 0, 1), (3, 1, 2)])
+    assert cutter.timeless == 1
+    assert cutter.window(2) == Window(3, 8, 12, 3)

@@ -1,5 +1,6 @@
-"""The native tiering models beside the same models as their definitions read."""
+"""The tiering models: published values, and the models as their definitions read."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulate.tiering_models import STUDY, Latency, Traffic, algorithm_1, dynamic
+from tests.simulate.traces import DISK, FLASH, PCM
 from tracekit._native.tiering import Migration, Tiering, Windows
-from tracekit.errors import InputError, TracekitError
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.model import tier_mixes
 
 LATENCY = st.tuples(st.sampled_from([1.0, 5.0, 6.7, 108.0]), st.sampled_from([2.0, 37.1, 128.3]))
 AMOUNT = st.tuples(st.integers(0, 4), st.integers(0, 4))
@@ -134,3 +137,144 @@ def test_impossible_latencies_are_refused(latency: float) -> None:
 def test_traffic_beyond_64_bits_is_refused() -> None:
     with pytest.raises(InputError, match="64 bits"):
         native(STUDY, {0: (1 << 62, 1 << 62), 1: (1, 0)})
+
+
+TIERS = [PCM, FLASH, DISK]
+
+
+def evaluate(
+    traffic: list[tuple[int, int]], step_percent: int
+) -> tuple[list[list[int]], tier_mixes.Outcome]:
+    amounts = np.array(traffic, np.int64)
+    mixes = tier_mixes.all_mixes(
+        3, step_percent=step_percent, extents=len(traffic), rounding="floor"
+    )
+    shares = tier_mixes.static_shares(TIERS, amounts[:, 0], writes=amounts[:, 1], mixes=mixes)
+    return mixes.shares.tolist(), tier_mixes.static_outcome(TIERS, mixes, shares=shares)
+
+
+@pytest.mark.parametrize(
+    ("read_tib", "written_tib", "all_flash", "all_pcm"),
+    [
+        (252.7, 45.0, 1713.2, 1661.3),  # retail
+        (68.3, 17.5, 1781.8, 1322.7),  # bank
+        (144.6, 14.5, 1641.4, 2343.1),  # telecommunication
+    ],
+)
+def test_one_kind_of_device_gives_what_was_published(
+    read_tib: float, written_tib: float, all_flash: float, all_pcm: float
+) -> None:
+    # GIVEN the traffic of a published workload, in bytes
+    traffic = [(round(read_tib * 2**40), round(written_tib * 2**40))]
+    # WHEN everything is on one kind of device
+    mixes, found = evaluate(traffic, 50)
+    by_mix = {tuple(mix): value for mix, value in zip(mixes, found.iops_per_price, strict=True)}
+    # THEN the IOPS for the price are those of the study
+    assert by_mix[0, 2, 0] == pytest.approx(all_flash, abs=0.1)
+    assert by_mix[2, 0, 0] == pytest.approx(all_pcm, abs=0.1)
+    assert by_mix[0, 0, 2] == pytest.approx(200.0, abs=0.1)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=23).filter(
+        lambda traffic: any(reads + writes for reads, writes in traffic)
+    )
+)
+def test_every_mix_is_the_nine_steps_one_by_one(traffic: list[tuple[int, int]]) -> None:
+    mixes, found = evaluate(traffic, 10)
+    assert len(mixes) == 66
+    by_extent = dict(enumerate(traffic))
+    for number, (pcm, flash, disk) in enumerate(mixes):
+        # Steps 1 to 4: place each extent; 5 and 6: mean latency; 7 to 9: IOPS for the price.
+        places = [len(traffic) * pcm // 10, len(traffic) * flash // 10]
+        tier_of, _ = algorithm_1(STUDY, by_extent, places)
+        time_us = sum(
+            STUDY[tier_of[e]][0] * reads + STUDY[tier_of[e]][1] * writes
+            for e, (reads, writes) in by_extent.items()
+        )
+        latency_us = time_us / sum(reads + writes for reads, writes in traffic)
+        price = (24 * pcm + 6 * flash + disk) / 10
+        assert math.isclose(found.latency_us[number], latency_us, rel_tol=1e-12)
+        assert math.isclose(found.iops_per_price[number], 1e6 / latency_us / price, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("count", "step_percent", "mixes"), [(2, 4, 26), (4, 10, 286), (5, 20, 126)]
+)
+def test_every_mix_of_any_number_of_tiers_is_the_nine_steps(
+    count: int, step_percent: int, mixes: int
+) -> None:
+    # GIVEN 240 extents of skewed traffic, and 2, 4 or 5 tiers (3 are above)
+    chance = np.random.default_rng(count)
+    reads, writes = chance.zipf(1.6, (2, 240)).clip(max=10**6)
+    more = [
+        tier_mixes.Tier("ram", 0.1, 0.1, 90.0),
+        tier_mixes.Tier("optane", 10.0, 12.0, 40.0),
+        PCM,
+        FLASH,
+    ]
+    tiers = [*more[len(more) + 1 - count :], DISK]
+    # WHEN every mix is evaluated
+    asked = tier_mixes.all_mixes(count, step_percent=step_percent, extents=240, rounding="floor")
+    shares = tier_mixes.static_shares(tiers, reads, writes=writes, mixes=asked)
+    found = tier_mixes.static_outcome(tiers, asked, shares=shares)
+    # THEN each is what a direct loop over its extents gives
+    times = [(tier.read_latency_us, tier.write_latency_us) for tier in tiers]
+    traffic = dict(enumerate(zip(reads.tolist(), writes.tolist(), strict=True)))
+    assert len(asked.shares) == mixes
+    for number, percent in enumerate(asked.shares.tolist()):
+        places = [240 * share // asked.parts for share in percent[:-1]]
+        tier_of, _ = algorithm_1(times, traffic, places)
+        time_us = sum(
+            times[tier_of[e]][0] * read + times[tier_of[e]][1] * written
+            for e, (read, written) in traffic.items()
+        )
+        price = (
+            sum(share * tier.price_per_gb for share, tier in zip(percent, tiers, strict=True))
+            / asked.parts
+        )
+        iops = 1e6 * (reads.sum() + writes.sum()) / time_us
+        assert math.isclose(found.iops_per_price[number], iops / price, rel_tol=1e-12)
+
+
+def test_steps_of_one_percent_make_5151_mixes_of_three_tiers() -> None:
+    mixes = tier_mixes.all_mixes(3, step_percent=1, extents=354, rounding="floor")
+    assert len(mixes.shares) == 5151
+    assert len(np.unique(mixes.shares, axis=0)) == 5151
+    assert (mixes.shares.sum(axis=1) == 100).all()
+    assert (mixes.places.sum(axis=1) == 354).all()
+
+
+def test_two_and_four_tiers() -> None:
+    assert tier_mixes.all_mixes(
+        2, step_percent=50, extents=9, rounding="floor"
+    ).shares.tolist() == [
+        [0, 2],
+        [1, 1],
+        [2, 0],
+    ]
+    assert len(tier_mixes.all_mixes(4, step_percent=10, extents=9, rounding="floor").shares) == 286
+
+
+@pytest.mark.parametrize(
+    ("rounding", "expected"),
+    [("floor", [2, 2, 3]), ("nearest", [2, 3, 2]), ("ceiling", [3, 3, 1])],
+)
+def test_rounding(rounding: str, expected: list[int]) -> None:
+    # GIVEN seven extents, 33 % and 37 % of them (2.31 and 2.59), THEN the rest is the last tier's
+    shares = np.array([[33, 37, 30]])
+    assert tier_mixes.places_of(shares, 100, extents=7, rounding=rounding).tolist() == [expected]
+
+
+def test_no_rounding_needs_more_than_there_is() -> None:
+    shares = np.array([[50, 50, 0], [100, 0, 0]])
+    assert tier_mixes.places_of(shares, 100, extents=1, rounding="ceiling").tolist() == [
+        [1, 0, 0],
+        [1, 0, 0],
+    ]
+
+
+def test_too_many_mixes_are_refused() -> None:
+    with pytest.raises(UsageError, match="5 tiers in steps of 1 % make 4,598,126 mixes"):
+        tier_mixes.all_mixes(5, step_percent=1, extents=10, rounding="floor")

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.analyzers.folder import FIXTURES, make, rows_of
+from tests.analyzers.folder import FIXTURES, csv_rows, make
 from tests.command_line import invoke
 from tests.sweep.command import rows, tracekit
 from tracekit.errors import InputError
@@ -21,7 +21,7 @@ from tracekit.sweep.run import read_runs
 from tracekit.sweep.summary import explain, find_verdicts, paragraphs, summarize_verdicts
 from tracekit.units import format_share
 
-ROWS = rows_of(FIXTURES / "files/dax_verdicts/input.csv")
+ROWS = csv_rows(FIXTURES / "files/dax_verdicts/input.csv")
 
 
 def test_each_workload_is_told_with_its_reason(tmp_path: Path) -> None:

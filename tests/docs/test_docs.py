@@ -1,0 +1,148 @@
+"""The documentation is what the code says now."""
+
+import difflib
+import os
+import re
+import subprocess
+import sysconfig
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.docs import tables
+from tests.docs.pages import FOLDER, pages
+from tests.golden.session import DEMO, Step, comparable, run, steps
+from tests.house.tree import ROOT, files, place
+from tracekit.commands import COMMANDS
+
+
+def changes(committed: str, made: str) -> list[str]:
+    """Return the lines that `make docs` would change."""
+    lines = difflib.unified_diff(committed.splitlines(), made.splitlines(), n=0, lineterm="")
+    return list(lines)[2:]
+
+
+def test_every_page_is_what_the_help_says_now() -> None:
+    # GIVEN the pages as committed
+    committed = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
+    # WHEN they are made anew, THEN nothing differs; if it does, run: make docs
+    made = {path.name: text for path, text in pages().items()}
+    assert set(committed) == set(made)
+    assert [line for name in made for line in changes(committed[name], made[name])] == []
+
+
+def test_every_table_is_described_as_it_is_now() -> None:
+    # GIVEN the page as committed, THEN the schema and the queries say the same; if not: make docs
+    assert changes(tables.PAGE.read_text(), tables.page()) == []
+
+
+def test_every_column_has_a_meaning() -> None:
+    lines = [line for line in tables.page().splitlines() if line.startswith("| `")]
+    assert len(lines) > 100
+    assert [line for line in lines if line.endswith("|  |")] == []
+
+
+def test_every_option_has_a_sentence() -> None:
+    # GIVEN the options of all pages, one a line, with what they mean beside or below them
+    bare = []
+    for path, text in pages().items():
+        blocks = text.split("```")[1::2]
+        lines = [line for block in blocks for line in block.partition("Options:\n")[2].splitlines()]
+        for line, following in pairwise([*lines, ""]):
+            is_option = line.startswith("  -")
+            has_meaning = len(line.strip().split("  ")) > 1 or following.startswith("        ")
+            if is_option and not has_meaning:
+                bare.append(f"{path.name}: {line.strip()}")
+    assert bare == []
+
+
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+PAGES = files("*.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=map(place, PAGES))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = [link for link in LINK.findall(page.read_text()) if "://" not in link]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+FIRST_COMMAND_BEFORE_LINE = 25
+README = ROOT / "README.md"
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def test_the_first_command_comes_early() -> None:
+    lines = README.read_text().splitlines()
+    first = next(number for number, line in enumerate(lines, 1) if line.startswith("$ "))
+    assert first < FIRST_COMMAND_BEFORE_LINE
+    assert lines[first - 1] == "$ make demo"
+
+
+def test_make_demo_is_the_command_that_the_tour_runs() -> None:
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "--dry-run", "demo"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert shown.splitlines()[-1] == DEMO
+
+
+@pytest.mark.slow
+def test_every_command_prints_what_is_shown(tmp_path: Path) -> None:
+    # WHEN the commands of the tour are typed in a checkout with nothing made in it yet
+    for step in steps("".join(BLOCK.findall(README.read_text()))):
+        status, output = run(step.command, tmp_path, errors=None)
+        # THEN each succeeds and prints what is shown
+        assert status == 0, step.command
+        assert comparable(Step(step.command, output)) == comparable(step), step.command
+
+
+SCRIPTS = sysconfig.get_path("scripts")
+NAMES = list(COMMANDS)
+
+
+def complete_in_bash(line: str) -> list[str]:
+    """Return what bash offers for a half-typed line, with the page's own line to switch it on."""
+    script = f"""
+        eval "$(_TRACEKIT_COMPLETE=source_bash tracekit)"
+        COMP_WORDS=({line}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        _tracekit_completion tracekit
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    environment = {**os.environ, "PATH": f"{SCRIPTS}:{os.environ['PATH']}"}
+    result = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
+
+
+def test_bash_completes_commands() -> None:
+    assert complete_in_bash("tracekit re") == [name for name in NAMES if name.startswith("re")]
+
+
+def test_bash_completes_options() -> None:
+    assert complete_in_bash("tracekit parse --out") == ["--output"]
+
+
+@pytest.mark.parametrize(
+    ("shell", "beginning"),
+    [("bash", "_tracekit_completion()"), ("zsh", "#compdef tracekit"), ("fish", "complete ")],
+)
+def test_every_shell_gets_its_script(shell: str, beginning: str) -> None:
+    result = subprocess.run(
+        [f"{SCRIPTS}/tracekit"],
+        env={**os.environ, "_TRACEKIT_COMPLETE": f"source_{shell}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0
+    assert result.stdout.strip().startswith(beginning)

@@ -1,0 +1,356 @@
+"""Small classified traces, and placement models as plain as they can be."""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from hypothesis import strategies as st
+
+from tests.traces import filled, write_folder
+from tracekit._native.placement import Cost
+from tracekit.devices import DevicePair, Profile
+from tracekit.model.block_orders import read_blocks
+from tracekit.model.placement import ChargedTrace, Curves, sweep
+from tracekit.tables import BLOCKS
+from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
+
+BLOCK_SECTORS = BLOCK_BYTES // SECTOR_BYTES
+Block = tuple[str, int]
+
+DISK = Profile("disk", "", 9000.0, 11000.0, 100.0, 80.0, 8000.0, 700.0, 1.0, 0.0)
+NVM = Profile("nvm", "", 20.0, 90.0, 1000.0, 300.0, 3.0, 5.0, 24.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One row of `requests`, as far as a placement looks at it; times in ns."""
+
+    role: str
+    sector: int
+    sectors: int = 8
+    operation: str = "write"
+    is_fua: bool = False
+    is_preflush: bool = False
+    device: str = "sda"
+    queue_ns: int | None = 0
+    issue_ns: int | None = None
+    merged_into: int | None = None
+
+    @property
+    def is_transfer(self) -> bool:
+        return self.operation in ("read", "write") and self.sectors > 0
+
+    @property
+    def blocks(self) -> list[Block]:
+        last = (self.sector + self.sectors - 1) // BLOCK_SECTORS
+        return [(self.device, block) for block in range(self.sector // BLOCK_SECTORS, last + 1)]
+
+    def sectors_on(self, on_nvm: set[Block]) -> int:
+        every = range(self.sector, self.sector + self.sectors)
+        return sum((self.device, sector // BLOCK_SECTORS) in on_nvm for sector in every)
+
+
+def write_trace(folder: Path, requests: Sequence[Request], **info: Any) -> Path:
+    """Write `requests` and the `blocks` that they touch, and return the folder."""
+    rows = [{**vars(one), "length_bytes": one.sectors * SECTOR_BYTES} for one in requests]
+    write_folder(folder, rows, **info)
+    found: dict[Block, dict[str, Any]] = {}
+    for one in requests:
+        for device, block in one.blocks if one.is_transfer else ():
+            new = {"device": device, "block": block, "role": one.role, "reads": 0, "writes": 0}
+            found.setdefault((device, block), new)[f"{one.operation}s"] += 1
+    blocks = filled(BLOCKS, [found[key] for key in sorted(found)], sectors=8, temperature="hot")
+    pq.write_table(blocks, folder / "blocks.parquet")
+    return folder
+
+
+def hottest_first(requests: Iterable[Request], role: str | None = None) -> list[Block]:
+    """Blocks by falling number of requests, then by address; of one role or of all."""
+    touches = Counter(
+        block
+        for request in requests
+        if request.is_transfer and role in (None, request.role)
+        for block in request.blocks
+    )
+    return sorted(touches, key=lambda block: (-touches[block], block))
+
+
+def elapsed_ps(
+    requests: Sequence[Request],
+    on_nvm: set[Block],
+    *,
+    costs: tuple[Cost, Cost],
+    flush_ps: tuple[int, int],
+) -> int:
+    """Charge each request in the order given, with these blocks on NVM: the model in ten lines."""
+    total, ends = 0, dict[str, tuple[Request, Block]]()
+    for request in requests:
+        if request.operation == "flush" or request.is_preflush:
+            total += _flush(requests, request.role, on_nvm, flush_ps)
+        if not request.is_transfer:
+            continue
+        op = int(request.operation == "write")
+        on = (request.sectors - request.sectors_on(on_nvm), request.sectors_on(on_nvm))
+        before, last = ends.get(request.device, (None, None))
+        joins = before and (before.sector + before.sectors, before.role)
+        for which, (sectors, cost) in enumerate(zip(on, costs, strict=True)):
+            if not sectors:
+                continue
+            sides = {last in on_nvm, request.blocks[0] in on_nvm}
+            continues = joins == (request.sector, request.role) and sides == {bool(which)}
+            latency_ps = cost.sequential_ps if continues else cost.latency_ps
+            total += latency_ps[op] + sectors * cost.sector_ps[op] + request.is_fua * cost.fua_ps
+        ends[request.device] = (request, request.blocks[-1])
+    return total
+
+
+def _flush(
+    requests: Sequence[Request], role: str, on_nvm: set[Block], flush_ps: tuple[int, int]
+) -> int:
+    blocks = set(hottest_first(requests, role))
+    if not blocks & on_nvm:
+        return flush_ps[0]
+    return flush_ps[1] if blocks <= on_nvm else max(flush_ps)
+
+
+def swept(folder: Path, devices: tuple[Profile, Profile], *, is_issued: bool = False) -> Curves:
+    """Sweep a trace at every capacity from nothing to all of its blocks."""
+    touched = read_blocks(folder / "blocks.parquet")
+    points = np.arange(len(touched.keys) + 1)
+    pair = DevicePair(*devices)
+    trace = ChargedTrace(folder / "requests.parquet", touched, pair, is_issued=is_issued)
+    return sweep(trace, points)
+
+
+US = 1_000_000
+
+
+@dataclass
+class WalkResult:
+    """Times in ps."""
+
+    service: int
+    responses: list[int]
+    makespan: int
+
+
+def position_ps(disk: Profile, head: int | None, sector: int, *, is_write: bool) -> int:
+    """Seek of Lee & Katz, half a turn; none where the head is, no seek below one track."""
+    assert disk.rpm
+    assert disk.capacity_gb
+    assert disk.seek_track_us is not None
+    assert disk.seek_average_us is not None
+    assert disk.seek_full_us is not None
+    if head == sector:
+        return 0
+    turn_s = 60 / disk.rpm
+    if head is None:
+        seek = round(disk.seek_average_us * US)
+    elif abs(sector - head) < round(turn_s * disk.read_mib_s * (1 << 20) / 512):
+        seek = 0
+    else:
+        x = min(abs(sector - head) / round(disk.capacity_gb * 1e9 / 512), 1.0)
+        t, a, f = disk.seek_track_us, disk.seek_average_us, disk.seek_full_us
+        root, linear = (15 * a - 10 * t - 5 * f) / 3, (7 * t - 15 * a + 8 * f) / 3
+        seek = int(t * 1e6 + (root * 1e6) * math.sqrt(x) + (linear * 1e6) * x)
+    settle = round((disk.write_settle_us or 0) * US) if is_write and seek else 0
+    return seek + settle + round(turn_s * 1e6 / 2 * US)
+
+
+def model(
+    requests: Sequence[Request],
+    on_nvm: set[Block],
+    devices: tuple[Profile, Profile],
+    *,
+    level: str,
+    trace: Sequence[Request] | None = None,
+) -> WalkResult:
+    """Serve each request in the order given, which is that of arrival; `level` dates them.
+
+    Data take their turn as they arrive, and end no earlier than if begun after their own flush.
+    A role's blocks are those of `trace`, where `requests` are a window of it.
+    """
+    result, ends = WalkResult(0, [], 0), dict[str, tuple[int, str, Block]]()
+    heads, free, clock, start = dict[str, int](), dict[str, list[int]](), 0, None
+    for request in requests:
+        is_flush = request.operation == "flush" or request.is_preflush
+        if not (is_flush or request.is_transfer):
+            continue
+        came_ns = request.issue_ns if level == "issued" else request.queue_ns
+        if came_ns is not None:
+            start = came_ns if start is None else start
+            clock = max(clock, (came_ns - start) * 1000)
+        jobs = []
+        if is_flush:
+            jobs.append(_flush_parts(trace or requests, request, on_nvm, devices))
+        if request.is_transfer:
+            jobs.append(_transfer(request, on_nvm, devices, heads, ends))
+        done = 0
+        for job in jobs:
+            together = is_flush and job is jobs[0]
+            result.service += max(job.values()) if together else sum(job.values())
+            least = done + max(job.values()) if done else clock
+            done = max(least, _serve(job, clock, free=free, devices=devices))
+            result.makespan = max(result.makespan, done)
+        result.responses.append(done - clock)
+    return result
+
+
+def _serve(
+    job: dict[str, int], clock: int, *, free: dict[str, list[int]], devices: tuple[Profile, Profile]
+) -> int:
+    """Let each part take the server of its device that is free first; return when all are done."""
+    ends = []
+    for place, took in job.items():
+        lanes = free.setdefault(place, [0] * int(devices[place == "NVM"].parallelism or 1))
+        lanes.sort()
+        lanes[0] = max(lanes[0], clock) + took
+        ends.append(lanes[0])
+    return max(ends)
+
+
+def _flush_parts(
+    requests: Sequence[Request],
+    request: Request,
+    on_nvm: set[Block],
+    devices: tuple[Profile, Profile],
+) -> dict[str, int]:
+    blocks = set(hottest_first(requests, request.role))
+    base, nvm = (round(device.flush_us * US) for device in devices)
+    # What is only flushed is not among the trace's devices: together it is one more.
+    is_known = any(one.is_transfer and one.device == request.device for one in requests)
+    place = request.device if is_known else "only flushed"
+    if not blocks & on_nvm:
+        return {place: base}
+    return {"NVM": nvm} if blocks <= on_nvm else {place: base, "NVM": nvm}
+
+
+def _transfer(
+    request: Request,
+    on_nvm: set[Block],
+    devices: tuple[Profile, Profile],
+    heads: dict[str, int],
+    ends: dict[str, tuple[int, str, Block]],
+) -> dict[str, int]:
+    sectors = range(request.sector, request.sector + request.sectors)
+    held = {
+        False: [s for s in sectors if (request.device, s // 8) not in on_nvm],
+        True: [s for s in sectors if (request.device, s // 8) in on_nvm],
+    }
+    before = ends.get(request.device)
+    joins = before is not None and before[:2] == (request.sector, request.role)
+    sides = {before[2] in on_nvm if before else None, request.blocks[0] in on_nvm}
+    job = {}
+    for which, device in zip((False, True), devices, strict=True):
+        if not held[which]:
+            continue
+        name = "write" if request.operation == "write" else "read"
+        latency = getattr(device, f"{name}_setup_us")
+        if joins and sides == {which} and device.sequential_setup_us is not None:
+            latency = device.sequential_setup_us
+        took = round(latency * US)
+        if device.has_head:
+            head, first = heads.get(request.device), held[which][0]
+            took = round((device.sequential_setup_us or 0) * US)
+            took += position_ps(device, head, first, is_write=name == "write")
+            heads[request.device] = held[which][-1] + 1
+        rate = getattr(device, f"{name}_mib_s")
+        took += len(held[which]) * round(512 / (1 << 20) / rate * 1e12)
+        took += round(device.fua_us * US) if request.is_fua else 0
+        job["NVM" if which else request.device] = took
+    ends[request.device] = (sectors.stop, request.role, request.blocks[-1])
+    return job
+
+
+# A disk of 0.001 GB, 1,953,125 sectors, so that the traces' distances matter; one turn is 8 ms.
+HEAD = Profile(
+    "head",
+    "",
+    15000.0,
+    15500.0,
+    0.25,
+    0.25,
+    8000.0,
+    700.0,
+    1.0,
+    120.0,
+    rpm=7500.0,
+    seek_track_us=800.0,
+    seek_average_us=8500.0,
+    seek_full_us=16000.0,
+    capacity_gb=0.001,
+    write_settle_us=500.0,
+)
+
+# First sector and sectors of each role's part of the disk; whole blocks, as partitions are.
+PARTS = {"fs": (64, 160), "journal": (224, 96), "swap": (400, 64), "other": (464, 40)}
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> list[Request]:
+    requests: list[Request] = []
+    for _ in range(draw(st.integers(0, 25))):
+        before = requests[-1] if requests else None
+        role = draw(st.sampled_from(sorted(PARTS)))
+        first, size = PARTS[role]
+        sector = first + draw(st.integers(0, size - 1))
+        if before is not None and draw(st.booleans()):
+            role, sector = before.role, before.sector + before.sectors
+            first, size = PARTS[role]
+        most = first + size - sector
+        if most < 1:
+            continue
+        requests.append(
+            Request(
+                role=role,
+                sector=sector,
+                sectors=draw(st.integers(1, min(most, 30))),
+                operation=draw(st.sampled_from(["read", "write", "write", "flush", "discard"])),
+                is_fua=draw(st.booleans()),
+                is_preflush=draw(st.booleans()),
+                device=draw(st.sampled_from(["sda", "sda", "nvme0n1"])),
+            )
+        )
+    return requests
+
+
+def as_issued(seed: int, count: int) -> tuple[list[Request], list[Request]]:
+    """Return requests as queued, many merged, and the same as issued in issue order."""
+    source = random.Random(seed)  # noqa: S311 - not for secrets
+    queued: list[Request] = []
+    issued: list[tuple[int, int, Request]] = []
+    for number in range(count):
+        role = source.choice(sorted(PARTS))
+        first, size = PARTS[role]
+        cuts = sorted(source.sample(range(size + 1), source.randint(2, 6)))
+        pieces = list(pairwise(cuts))
+        carrier = source.randrange(len(pieces))
+        # The carrier is queued first; the others join it at either end.
+        after, before = pieces[carrier + 1 :], pieces[:carrier][::-1]
+        rest = [*after, *before] if source.random() < 0.5 else [*before, *after]
+        start_ns = number * 10
+        issue_ns = start_ns + source.choice([10, 60, 20_000])
+        operation = source.choice(["read", "write"])
+        whole = Request(role, first + cuts[0], cuts[-1] - cuts[0], operation, issue_ns=issue_ns)
+        identity = len(queued)
+        issued.append((issue_ns, identity, whole))
+        for offset, (low, high) in enumerate([pieces[carrier], *rest]):
+            queued.append(
+                Request(
+                    role,
+                    first + low,
+                    high - low,
+                    operation,
+                    queue_ns=start_ns + offset,
+                    issue_ns=issue_ns if offset == 0 else None,
+                    merged_into=None if offset == 0 else identity,
+                )
+            )
+    return queued, [whole for _, _, whole in sorted(issued, key=lambda entry: entry[:2])]
