@@ -1,13 +1,12 @@
 """Trace folders made from small CSV files, in which a column that is left out has its default."""
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from tests.traces import Row, filled
+from tests.traces import Row, filled, json_of
 from tracekit import tables as schema
 from tracekit.query import read
 from tracekit.store import TraceFolder, write_json, write_table
@@ -100,4 +99,4 @@ def fixture_tables(name: str) -> dict[str, list[Row]]:
 
 def fixture_parameters(name: str) -> dict[str, int]:
     file = FIXTURES / name / "parameters.json"
-    return dict(json.loads(file.read_text())) if file.exists() else {}
+    return dict(json_of(file)) if file.exists() else {}

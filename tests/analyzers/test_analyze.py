@@ -14,6 +14,7 @@ from typer.testing import Result
 from tests.analyzers.folder import FIXTURES, make
 from tests.command_line import invoke
 from tests.decode.records import pack
+from tests.traces import rows_of
 from tracekit import query
 from tracekit.analyze import ANALYSES, analyze
 from tracekit.errors import InputError, UsageError
@@ -81,7 +82,7 @@ def test_broken_promise_is_a_failure_and_a_row(tmp_path: Path) -> None:
     # THEN the checks name both, and so does their table
     found = {failure.name: failure.failing_count for failure in analysis.failures}
     assert found == {"checks/time_order": 1, "checks/block_touches": 1, "checks/new_blocks": 1}
-    rows = pq.read_table(folder.table("findings/checks")).to_pylist()
+    rows = rows_of(folder.table("findings/checks"))
     assert {row["name"] for row in rows} == set(found)
 
 

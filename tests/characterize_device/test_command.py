@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from tests.command_line import invoke, refused
+from tests.command_line import invoke, refused, succeed
+from tests.traces import json_of, rows_of
 from tracekit import query
 from tracekit._native.players import Outcome, run_program
 from tracekit.device.characterize import CharacterizeOptions, characterize
@@ -65,13 +66,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fitted(folder: Path) -> dict[str, dict[str, Any]]:
-    rows = pq.read_table(folder / "device/device_fit.parquet").to_pylist()
+    rows = rows_of(folder / "device/device_fit.parquet")
     return {row["parameter"]: row for row in rows}
 
 
 def least_us(folder: Path) -> dict[tuple[str, str, int], float]:
     """Return the shortest latency of each kind of step at depth 1, operation and length."""
-    rows = pq.read_table(folder / "device/device_steps.parquet").to_pylist()
+    rows = rows_of(folder / "device/device_steps.parquet")
     return {
         (row["kind"], row["operation"], row["length_bytes"]): row["min_ns"] / 1e3
         for row in rows
@@ -155,8 +156,7 @@ def test_the_tables_are_as_the_schema_says(measured: Path) -> None:
 
 
 def test_the_report_of_a_folder_without_a_trace(measured: Path) -> None:
-    made = invoke("report", measured / "out")
-    assert made.exit_code == 0, made.output
+    succeed("report", measured / "out")
     page = (measured / "out/report.html").read_text()
     for part in ("figure-device-read", "figure-device-write", "figure-device-surface"):
         assert f'id="{part}"' in page
@@ -192,7 +192,7 @@ def test_an_existing_file_is_only_read_without_leave(tmp_path: Path) -> None:
     assert target.read_bytes() == b"precious" * (1 << 20)
     assert "no device profile: write_latency_us" in ran.stdout
     assert f"--write-to {target}" in ran.stderr
-    steps = pq.read_table(tmp_path / "out/device/device_steps.parquet").to_pylist()
+    steps = rows_of(tmp_path / "out/device/device_steps.parquet")
     assert {row["write_ratio"] for row in steps} == {0.0}
     # AND another token than its own is refused before anything is done
     ran = tracekit(target, "-o", tmp_path / "b", *FEW, "--write-to", tmp_path / "other.img")
@@ -276,8 +276,8 @@ def test_requests_that_failed_are_told_by_the_exit_code(
 
     monkeypatch.setattr("tracekit.device.characterize.read_latencies", failing)
     ran = tracekit("--device", "ssd-emlc", "--size", "8MiB", *FEW, "-o", tmp_path / "out")
-    told = json.loads((tmp_path / "out/device/device.json").read_text())
-    table = pq.read_table(tmp_path / "out/device/device_steps.parquet").to_pylist()
+    told = json_of(tmp_path / "out/device/device.json")
+    table = rows_of(tmp_path / "out/device/device_steps.parquet")
     failed = sum(row["failed"] for row in table if row["operation"] == "all")
     # THEN the results are kept, and the error says how many
     assert told["failed"] == failed >= 2

@@ -83,12 +83,8 @@ def guessed(folder: TraceFolder) -> dict[str, tuple[str, str]]:
 
 
 def test_remap_records_and_threads_tell_the_roles(tmp_path: Path) -> None:
-    # GIVEN no layout
-    rows = study_rows()
-    folder = trace(tmp_path / "t", rows)
-    # WHEN
+    folder = trace(tmp_path / "t", study_rows())
     result = classify(folder, ClassifyOptions())
-    # THEN
     assert guessed(folder) == {
         "8,1": ("fs", "medium"),
         "8,2": ("journal", "high"),
@@ -96,7 +92,6 @@ def test_remap_records_and_threads_tell_the_roles(tmp_path: Path) -> None:
     }
     roles = ["fs"] * 80 + ["journal"] * 120 + ["swap"] * 80 + ["fs", "other"]
     assert roles_of(folder) == roles
-    # AND every guess is told
     assert {known["what"]: known["value"] for known in result["inferences"]} == {
         "clock": "unknown",
         "role of 8,1": "fs",
@@ -116,9 +111,7 @@ def test_partitions_without_roles_get_them(tmp_path: Path) -> None:
     layout = [entry(region, role=None) for region in (FS, JOURNAL, SWAP)]
     rows = [{**row, "partition": None} for row in study_rows()]
     folder = trace(tmp_path / "t", rows, layout)
-    # WHEN
     result = classify(folder, ClassifyOptions())
-    # THEN
     assert [found["role"] for found in result["layout"]] == ["fs", "journal", "swap"]
     assert [found["given_role"] for found in result["layout"]] == [None] * 3
     assert result["layout"][1]["evidence"] == (
@@ -141,7 +134,6 @@ def test_a_file_system_is_known_by_its_external_journal(tmp_path: Path) -> None:
     rows = [write(2048 + 80 * number, is_sync=True) for number in range(20)]
     rows += [*transactions(40, 10240, 14336), flush()]
     folder = trace(tmp_path / "t", rows, layout)
-    # WHEN
     classify(folder, ClassifyOptions())
     # THEN the data is the file system's, and a partition without requests stays as it was
     assert roles_of(folder) == ["fs"] * 20 + ["journal"] * 120 + ["fs"]
@@ -151,9 +143,7 @@ def test_a_file_system_is_known_by_its_external_journal(tmp_path: Path) -> None:
 def test_requests_that_do_not_tell_stay_unknown(tmp_path: Path) -> None:
     # GIVEN a bare list of reads and writes, as public traces are
     folder = trace(tmp_path / "t", [write(80), read(800), write(160), flush()])
-    # WHEN
     result = classify(folder, ClassifyOptions())
-    # THEN nothing is made up, and the way out is told
     assert roles_of(folder) == ["unknown"] * 4
     unknown = result["warnings"][-1]
     assert unknown["message"] == "requests without a role: 4"
@@ -198,18 +188,13 @@ def test_a_journal_inside_a_file_system_is_found(tmp_path: Path, role: str | Non
     # GIVEN one partition, with or without its role
     rows = with_inner_journal()
     folder = trace(tmp_path / "t", rows, [entry(FS, role=role)])
-    # WHEN
     classify(folder, ClassifyOptions())
     # THEN exactly the log's blocks are journal, jbd2's ordered data is not
     expected = ["journal" if 4096 <= row["sector"] < 5296 else "fs" for row in rows]
     assert roles_of(folder) == expected
     found = folder.content["layout"][1]
-    assert (found["name"], found["start_sector"], found["sectors"], found["confidence"]) == (
-        "journal at sda:4096",
-        4096,
-        1200,
-        "high",
-    )
+    assert (found["name"], found["confidence"]) == ("journal at sda:4096", "high")
+    assert (found["start_sector"], found["sectors"]) == (4096, 1200)
 
 
 def test_commits_among_other_traffic_are_no_journal(tmp_path: Path) -> None:
@@ -270,42 +255,42 @@ def role(evidence: Evidence) -> tuple[str, str]:
     return decision.role, decision.confidence
 
 
-def test_just_enough() -> None:
-    assert role(AS_JOURNAL) == ("journal", "high")
-    assert role(AS_SWAP) == ("swap", "high")
-    assert role(SHAPE) == ("journal", "medium")
-
-
 @pytest.mark.parametrize(
-    "lacking",
+    ("evidence", "expected"),
     [
-        replace(AS_JOURNAL, jbd2_writes=89),
-        replace(AS_JOURNAL, sequential=79),
-        replace(AS_JOURNAL, reads=6),
-        replace(AS_JOURNAL, barriers=0),
+        (AS_JOURNAL, ("journal", "high")),
+        (AS_SWAP, ("swap", "high")),
+        (SHAPE, ("journal", "medium")),
+        # one sign of a journal is missing
+        (replace(AS_JOURNAL, jbd2_writes=89), ("fs", "high")),
+        (replace(AS_JOURNAL, sequential=79), ("fs", "high")),
+        (replace(AS_JOURNAL, reads=6), ("fs", "high")),
+        (replace(AS_JOURNAL, barriers=0), ("fs", "high")),
+        # few requests make it less sure
+        (
+            replace(AS_JOURNAL, reads=0, writes=15, sequential=15, jbd2_writes=15),
+            ("journal", "medium"),
+        ),
+        (replace(AS_SWAP, writes=15, swapper_writes=15, pages=315), ("swap", "medium")),
+        (Evidence(reads=9, meta=1), ("fs", "medium")),
+        (Evidence(writes=9, barriers=1), ("fs", "low")),
+        (Evidence(writes=9, meta=1, journaler_writes=1), ("fs", "high")),
     ],
 )
-def test_what_lacks_one_sign_of_a_journal_is_the_file_system(lacking: Evidence) -> None:
-    assert role(lacking) == ("fs", "high")
+def test_role_and_confidence_of_evidence(evidence: Evidence, expected: tuple[str, str]) -> None:
+    assert role(evidence) == expected
 
 
 @pytest.mark.parametrize(
-    ("lacking", "expected"),
+    ("evidence", "expected"),
     [
+        # one sign of swap is missing
         (replace(AS_SWAP, pages=619), "unknown"),
         (replace(AS_SWAP, swapper_writes=15), "unknown"),
         (replace(AS_SWAP, meta=1), "fs"),
         (replace(AS_SWAP, barriers=1), "fs"),
         (replace(AS_SWAP, jbd2_writes=1), "fs"),
-    ],
-)
-def test_what_lacks_one_sign_of_swap_is_not_swap(lacking: Evidence, expected: str) -> None:
-    assert role(lacking)[0] == expected
-
-
-@pytest.mark.parametrize(
-    ("lacking", "expected"),
-    [
+        # one sign of a log is missing
         (replace(SHAPE, named=1), "fs"),
         (replace(SHAPE, writes=15, sequential=15, reads=0), "fs"),
         (replace(SHAPE, sequential=79), "fs"),
@@ -313,20 +298,8 @@ def test_what_lacks_one_sign_of_swap_is_not_swap(lacking: Evidence, expected: st
         (replace(SHAPE, barriers=0), "unknown"),
     ],
 )
-def test_what_lacks_one_sign_of_a_log_is_none(lacking: Evidence, expected: str) -> None:
-    assert role(lacking)[0] == expected
-
-
-def test_few_requests_make_it_less_sure() -> None:
-    few = replace(AS_JOURNAL, reads=0, writes=15, sequential=15, jbd2_writes=15)
-    assert role(few) == ("journal", "medium")
-    assert role(replace(AS_SWAP, writes=15, swapper_writes=15, pages=315)) == ("swap", "medium")
-
-
-def test_confidence_in_a_file_system() -> None:
-    assert role(Evidence(reads=9, meta=1)) == ("fs", "medium")
-    assert role(Evidence(writes=9, barriers=1)) == ("fs", "low")
-    assert role(Evidence(writes=9, meta=1, journaler_writes=1)) == ("fs", "high")
+def test_role_of_evidence_with_a_sign_missing(evidence: Evidence, expected: str) -> None:
+    assert role(evidence)[0] == expected
 
 
 def test_beside_an_external_journal_synchronous_writes_are_a_file_systems() -> None:
@@ -388,9 +361,7 @@ def test_only_what_lies_within_an_extent_counts_for_it(tmp_path: Path) -> None:
     ]
     folder = trace(tmp_path / "t", rows)
     first, second = Extent("sda", 104, 192), Extent("sda", 400, 408)
-    # WHEN
     check(folder.table("requests"), [second, first])
-    # THEN
     assert (first.jbd2, first.others) == (1, 1)
     assert (second.jbd2, second.others) == (0, 1)
     assert not first.is_journal

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.classify.traces import FS, JOURNAL, entry, flush, read, trace, write
-from tests.traces import rows_of
+from tests.traces import Row, rows_of
 from tracekit.arrow import codes, flags, ints, text_column
 from tracekit.classify import ClassifyOptions, TemperatureRule, classify, hotness
 from tracekit.classify.hotness import MAX_WINDOWS, Windows, choose_windows, count_blocks
@@ -40,7 +40,6 @@ def test_blocks(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", rows, LAYOUT)
     # WHEN the hot blocks are those with a fifth of the touches, however even
     result = classify(folder, ClassifyOptions(rule=TemperatureRule(0.2, 0)))
-    # THEN
     hot = {"reads": 1, "writes": 3, "sectors": 8, "first_ns": 0, "last_ns": 9}
     assert rows_of(folder.table("blocks")) == [
         block(256, "fs", **hot, traffic_ratio=4 / 6, temperature="hot"),
@@ -67,7 +66,6 @@ def test_working_set(tmp_path: Path) -> None:
         write(10240, 2, queue_ns=35),
     ]
     folder = trace(tmp_path / "t", rows, LAYOUT)
-    # WHEN
     classify(folder, ClassifyOptions(window_ns=10))
     # THEN every window has a row for each role that has blocks
     found = [tuple(row.values()) for row in rows_of(folder.table("working_set"))]
@@ -94,18 +92,14 @@ def test_a_request_without_queue_time_has_that_of_its_first_event(tmp_path: Path
     assert [row["first_ns"] for row in rows_of(folder.table("blocks"))] == [40, 70, 70]
 
 
-def test_an_empty_trace_has_empty_tables(tmp_path: Path) -> None:
-    folder = trace(tmp_path / "t", [], LAYOUT)
+@pytest.mark.parametrize("rows", [[], [flush(), flush()]])
+def test_an_empty_trace_has_empty_tables(tmp_path: Path, rows: list[Row]) -> None:
+    folder = trace(tmp_path / "t", rows, LAYOUT)
     result = classify(folder, ClassifyOptions())
     assert rows_of(folder.table("blocks")) == []
-    assert rows_of(folder.table("working_set")) == []
     assert result["hotness"]["hot_min_touches"] == 2
-
-
-def test_a_trace_of_flushes_has_no_blocks(tmp_path: Path) -> None:
-    folder = trace(tmp_path / "t", [flush(), flush()], LAYOUT)
-    classify(folder, ClassifyOptions())
-    assert rows_of(folder.table("blocks")) == []
+    if not rows:
+        assert rows_of(folder.table("working_set")) == []
 
 
 def test_impossible_requests_are_told(tmp_path: Path) -> None:
@@ -195,39 +189,27 @@ def test_too_many_windows_are_refused() -> None:
         choose_windows(MAX_WINDOWS, 1)
 
 
-def histogram(*touches: int) -> hotness.TouchHistogram:
-    result = hotness.TouchHistogram()
+@pytest.mark.parametrize(
+    ("touches", "rule", "expected"),
+    [
+        # 100 touches: 40 + 20 carry half of them, 40 alone does not; the mean is 10
+        ((40, 20, 12, 12, 8, 2, 2, 2, 1, 1), TemperatureRule(), 20),
+        # the two blocks of 12 come together, though one would do
+        ((40, 20, 12, 12, 8, 2, 2, 2, 1, 1), TemperatureRule(0.72, 0), 12),
+        ((40, 10, 9, 9, 9, 9, 9, 5), TemperatureRule(0.5, 0), 10),  # exactly half is enough
+        ((10,) * 50, TemperatureRule(), 20),  # evenly spread traffic has no hot block
+        ((10,) * 50, TemperatureRule(hot_factor=0), 10),
+        ((1, 1, 1), TemperatureRule(1.0, 0), 2),  # a block touched once is never hot
+        ((), TemperatureRule(), 2),
+    ],
+)
+def test_the_fewest_blocks_that_carry_half_of_the_touches_are_hot(
+    touches: tuple[int, ...], rule: TemperatureRule, expected: int
+) -> None:
+    found = hotness.TouchHistogram()
     for value in touches:
-        result.add(np.array([value], np.uint64))
-    return result
-
-
-def test_the_fewest_blocks_that_carry_half_of_the_touches_are_hot() -> None:
-    # GIVEN 100 touches: 40 + 20 carry half of them, 40 alone does not; the mean is 10
-    found = histogram(40, 20, 12, 12, 8, 2, 2, 2, 1, 1)
-    # WHEN and THEN
-    assert found.hot_min_touches(hotness.TemperatureRule()) == 20
-    # AND with three quarters, the two blocks of 12 come together, though one would do
-    assert found.hot_min_touches(hotness.TemperatureRule(0.72, 0)) == 12
-
-
-def test_exactly_half_is_enough() -> None:
-    found = histogram(40, 10, 9, 9, 9, 9, 9, 5)
-    assert found.hot_min_touches(hotness.TemperatureRule(0.5, 0)) == 10
-
-
-def test_evenly_spread_traffic_has_no_hot_block() -> None:
-    found = histogram(*[10] * 50)
-    assert found.hot_min_touches(hotness.TemperatureRule()) == 20
-    assert found.hot_min_touches(hotness.TemperatureRule(hot_factor=0)) == 10
-
-
-def test_a_block_touched_once_is_never_hot() -> None:
-    assert histogram(1, 1, 1).hot_min_touches(hotness.TemperatureRule(1.0, 0)) == 2
-
-
-def test_a_trace_without_blocks_has_a_threshold_too() -> None:
-    assert hotness.TouchHistogram().hot_min_touches(hotness.TemperatureRule()) == 2
+        found.add(np.array([value], np.uint64))
+    assert found.hot_min_touches(rule) == expected
 
 
 def test_temperatures() -> None:
@@ -241,7 +223,7 @@ def test_temperatures() -> None:
 )
 def test_impossible_rules_are_refused(ratio: float, factor: float) -> None:
     with pytest.raises(UsageError):
-        hotness.TemperatureRule(ratio, factor)
+        TemperatureRule(ratio, factor)
 
 
 def test_pieces_of_columns_begin_where_they_say() -> None:
@@ -249,18 +231,14 @@ def test_pieces_of_columns_begin_where_they_say() -> None:
     whole = pa.array([9, 9, 1, None, 3, 9], pa.int64())
     bits = pa.array([True] * 9 + [False, True, False])
     texts = text_column(ints(pa.array([0, 1, 2, 1, 0])), ["a", "bé", "c"])
-    # WHEN and THEN
     assert ints(whole.slice(2, 3), if_null=-1).tolist() == [1, -1, 3]
     assert flags(bits.slice(9)).tolist() == [False, True, False]
     assert texts.slice(1, 3).to_pylist() == ["bé", "c", "bé"]
     assert codes(texts.slice(1, 3), lambda text: len(text or "")).tolist() == [2, 1, 2]
 
 
-def test_missing_texts_and_plain_columns_have_codes_too() -> None:
+def test_codes_of_missing_texts_and_columns_of_nothing() -> None:
     plain = pa.array(["x", None, "yy"])
     assert codes(plain, lambda text: -1 if text is None else len(text)).tolist() == [1, -1, 2]
-
-
-def test_columns_of_nothing() -> None:
     assert ints(pa.array([], pa.int64())).tolist() == []
     assert flags(pa.array([], pa.bool_())).tolist() == []

@@ -1,17 +1,16 @@
 """`tracekit compare`: times against numbers worked out by hand, and names that are none."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from tests.command_line import invoke, refused
+from tests.command_line import invoke, refused, succeed
 from tests.replay.trace import trace
+from tests.traces import json_of, rows_of
 from tracekit.compare import mean_of, ratio_of
 from tracekit.errors import UsageError
 from tracekit.report.inputs import Inputs
@@ -57,14 +56,14 @@ def compare(folder: TraceFolder, *names: str) -> Result:
     return invoke("compare", folder.path, *names)
 
 
-def rows_of(folder: TraceFolder) -> dict[tuple[str, ...], dict[str, Any]]:
-    rows = pq.read_table(folder.path / "comparison.parquet").to_pylist()
+def found_rows(folder: TraceFolder) -> dict[tuple[str, ...], dict[str, Any]]:
+    rows = rows_of(folder.path / "comparison.parquet")
     return {(r["name"], r["measure"], r["role"], r["operation"]): r for r in rows}
 
 
 def test_repeats_are_one_name_with_an_interval(folder: TraceFolder) -> None:
     assert compare(folder, "base", "fast").exit_code == 0
-    rows = rows_of(folder)
+    rows = found_rows(folder)
     # 10, 20, 30: mean 20, standard error 10 / sqrt(3), t(0.975, 2) = 4.303, times 1000
     elapsed = rows["base", "elapsed", "all", "all"]
     assert (elapsed["repeats"], elapsed["time_ns"]) == (3, 20_000)
@@ -90,7 +89,7 @@ def test_repeats_are_one_name_with_an_interval(folder: TraceFolder) -> None:
 def test_the_trace_counts_with_the_requests_that_were_replayed(folder: TraceFolder) -> None:
     done = compare(folder, "trace", "fast")
     assert done.exit_code == 0
-    rows = rows_of(folder)
+    rows = found_rows(folder)
     # D2C of requests 0 and 1: 100 and 300; that of 3 is 1000; 2 is merged, 4 was not replayed
     assert rows["trace", "service_avg", "fs", "read"]["time_ns"] == 200
     assert rows["trace", "service_avg", "fs", "read"]["request_count"] == 2
@@ -107,7 +106,7 @@ def test_a_replay_of_other_requests_is_not_compared_with_the_trace_in_length(
     add_replay(folder, "half", {0: 5}, 50)
     done = compare(folder, "trace", "fast", "half")
     # THEN its length is no share of theirs
-    rows = rows_of(folder)
+    rows = found_rows(folder)
     assert rows["fast", "elapsed", "all", "all"]["ratio"] == pytest.approx(5000 / 1080)
     assert rows["half", "elapsed", "all", "all"]["ratio"] is None
     words = " ".join(done.stdout.split())
@@ -117,7 +116,7 @@ def test_a_replay_of_other_requests_is_not_compared_with_the_trace_in_length(
 def test_a_role_that_only_one_has_is_compared_with_nothing(folder: TraceFolder) -> None:
     add_replay(folder, "more", {0: 5, 1: 6, 4: 7}, 10)
     assert compare(folder, "fast", "more").exit_code == 0
-    assert rows_of(folder)["more", "service_avg", "swap", "write"]["ratio"] is None
+    assert found_rows(folder)["more", "service_avg", "swap", "write"]["ratio"] is None
     section = comparison(Inputs(TraceFolder(folder.path)))
     assert section is not None
     kinds = points(section.parts["figure"].evidence.table, ["fast", "more"])["kind"].tolist()
@@ -129,10 +128,10 @@ def test_runs_of_other_requests_are_not_compared_in_length(folder: TraceFolder) 
     for name, count in (("whole", 1000), ("again", 991), ("ended", 400)):
         add_replay(folder, name, {0: 5, 1: 7}, 1_000_000 + count)
         file = folder.path / "replays" / name / "summary.json"
-        write_json(file, {**json.loads(file.read_text()), "counts": {"done": count}})
+        write_json(file, {**json_of(file), "counts": {"done": count}})
     done = compare(folder, "whole", "again", "ended")
     # THEN only the lengths of those of the same work have a ratio
-    rows = rows_of(folder)
+    rows = found_rows(folder)
     assert rows["again", "elapsed", "all", "all"]["ratio"] == pytest.approx(1.000991 / 1.001)
     assert rows["ended", "elapsed", "all", "all"]["ratio"] is None
     assert rows["ended", "service_avg", "fs", "read"]["ratio"] == 1
@@ -143,7 +142,7 @@ def test_runs_of_other_requests_are_not_compared_in_length(folder: TraceFolder) 
 
 def test_the_answer_is_kept_in_words_too(folder: TraceFolder) -> None:
     done = compare(folder, "fast", "base")
-    told = json.loads((folder.path / "comparison.json").read_text())
+    told = json_of(folder.path / "comparison.json")
     assert told["replays"] == {"fast": ["fast"], "base": ["base.1", "base.2", "base.3"]}
     assert "base took 20 us: against fast 3.63 times as long." in told["headline"]
     assert "\n".join(told["headline"]) in done.stdout
@@ -154,7 +153,7 @@ def test_ten_repeats_stand_in_the_order_of_their_numbers(folder: TraceFolder) ->
     for number in range(1, 11):
         add_replay(folder, f"many.{number}", {0: number}, number)
     assert compare(folder, "fast", "many").exit_code == 0
-    told = json.loads((folder.path / "comparison.json").read_text())
+    told = json_of(folder.path / "comparison.json")
     assert told["replays"]["many"][-2:] == ["many.9", "many.10"]
 
 
@@ -198,9 +197,9 @@ def test_what_does_not_spread_has_no_width() -> None:
 def test_a_replay_repeats_under_numbered_names(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", ROWS)
     arguments = ["replay", str(folder.path), "--engine", "null", "--repeat", "3", "--name", "n"]
-    assert invoke(*arguments).exit_code == 0
+    succeed(*arguments)
     names = sorted(path.name for path in (folder.path / "replays").iterdir())
     assert names == ["n.1", "n.2", "n.3"]
-    assert isinstance(invoke(*arguments).exception, UsageError)
+    refused(invoke(*arguments))
     wrong = invoke("replay", folder.path, "--repeat", "0")
     assert isinstance(wrong.exception, UsageError)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.simulate.placement_models import Request, write_trace
+from tests.traces import json_of
 from tracekit import query
 from tracekit.errors import InputError
 from tracekit.metadata import read_object
@@ -129,7 +130,7 @@ INFO: dict[str, tuple[dict[str, Any], str]] = {
 def test_trace_json_with_a_wrong_value_is_refused(tmp_path: Path, name: str) -> None:
     changes, message = INFO[name]
     file = write_trace(tmp_path, [Request("fs", 0)]) / "trace.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    file.write_text(json.dumps({**json_of(file), **changes}))
     with pytest.raises(InputError, match=rf"trace\.json.* {message}"):
         TraceFolder(tmp_path)
 

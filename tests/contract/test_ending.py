@@ -1,6 +1,5 @@
 """How a command ends when the system refuses something, or when it is stopped."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulate.placement_models import Request, write_trace
+from tests.traces import json_of
 from tracekit.errors import foreign_error
 
 TIMEOUT_S = 60
@@ -192,7 +192,7 @@ def test_writers_of_one_file_do_not_clean_up_each_other(tmp_path: Path) -> None:
         _, talk = writer.communicate(timeout=TIMEOUT_S)
         assert (writer.returncode, talk) == (0, "")
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
-    assert json.loads((tmp_path / "x.json").read_text()) == {"number": 299}
+    assert json_of(tmp_path / "x.json") == {"number": 299}
 
 
 def _await(folder: Path, count: int) -> list[Path]:

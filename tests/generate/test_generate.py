@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from tests.command_line import invoke
+from tests.command_line import invoke, succeed
 from tests.generate.profiles import ARRIVAL, HEAD, READS
 from tracekit._native import program_path
 from tracekit.plans.block_plan import HEADER, RECORD
@@ -96,8 +96,7 @@ request = [{ share = 1, operation = "read", access = "random", size = "4KiB" }]
     trace = tmp_path / "trace"
     made(str(tmp_path / "two.toml"), "--duration", "2s", "-o", str(trace))
     for command in (["classify"], ["replay", "--engine", "null"], ["simulate", "cache"]):
-        result = invoke(*command, trace)
-        assert result.exit_code == 0, (command, result.output)
+        succeed(*command, trace)
     table = pq.read_table(trace / "requests.parquet").to_pandas()
     # THEN the roles are those of the profile, which the layout tells classify
     roles = table.groupby(["role", "process"], observed=True, dropna=False).size()

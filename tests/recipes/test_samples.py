@@ -1,7 +1,6 @@
 """The shipped samples and the recipes that make them."""
 
 import collections
-import json
 import lzma
 import re
 import shutil
@@ -18,6 +17,7 @@ from tests.lab.guests import skip_unless_guests_run
 from tests.recipes import make_in_lab, make_sample
 from tests.recipes.describe import describe
 from tests.recipes.memory_limit import V1, V2
+from tests.traces import json_of
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.readers.blktrace import parse
 
@@ -63,7 +63,7 @@ def test_blkparse_reads_every_record(trace: Path, tmp_path: Path) -> None:
 
 
 def test_oltp_has_a_layout_of_three_roles_and_no_loss() -> None:
-    layout = json.loads((SAMPLES / "oltp" / "layout.json").read_text())
+    layout = json_of(SAMPLES / "oltp" / "layout.json")
     assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
     assert layout["loss"] == {"overrun": 0, "dropped": 0}
     assert layout["capture"]["own_requests"] == 0
@@ -85,7 +85,7 @@ def test_gnuplot_requests_are_swap(tmp_path: Path) -> None:
 
 def test_oltp_requests_fall_into_its_partitions() -> None:
     # GIVEN the queue records with data, and the ranges of the layout
-    layout = json.loads((SAMPLES / "oltp" / "layout.json").read_text())
+    layout = json_of(SAMPLES / "oltp" / "layout.json")
     counts = dict.fromkeys(["fs", "journal", "swap", "outside", "flush"], 0)
     for path in (SAMPLES / "oltp").glob("*.xz"):
         data = lzma.decompress(path.read_bytes())
@@ -166,7 +166,7 @@ def test_a_short_run_gives_a_whole_capture(name: str, tmp_path: Path) -> None:
     recipe = replace(make_in_lab.RECIPES[name], **SHORT[name])
     make_in_lab.make(name, tmp_path / name, recipe=recipe)
     # THEN there is a capture of a disk with three roles, and nothing was lost
-    layout = json.loads((tmp_path / name / "layout.json").read_text())
+    layout = json_of(tmp_path / name / "layout.json")
     assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
     assert layout["capture"]["command"] == list(recipe.command)
     assert layout["loss"] == {"overrun": 0, "dropped": 0}

@@ -23,44 +23,34 @@ def candidate(placement: str, *elapsed_ps: int) -> Candidate:
     return Candidate(placement, np.array(elapsed_ps), {placement: used})
 
 
-def test_a_change_is_dated_from_where_the_new_role_is_ahead() -> None:
-    # GIVEN a journal that is ahead of the file system from point 2 on, by 10 from point 4 on
-    found = [
-        candidate("base", 100, 100, 100, 100, 100),
-        candidate("fs", 100, 80, 70, 65, 60),
-        candidate("journal", 100, 95, 69, 60, 40),
-    ]
-    # WHEN changes of 10 and more are worth telling
-    placements, flips = follow_answer(found, worth_ps=10)
-    # THEN the change is told, from point 2
-    assert placements == ["base", "fs", "journal", "journal", "journal"]
-    assert flips == [(1, "base", "fs"), (2, "fs", "journal")]
-
-
-def test_small_leads_are_no_changes() -> None:
-    # GIVEN two roles that take turns by 1
-    found = [
-        candidate("base", 100, 100, 100, 100, 100),
-        candidate("fs", 100, 60, 51, 40, 31),
-        candidate("journal", 100, 61, 50, 41, 30),
-    ]
-    # WHEN changes of 10 are worth telling, THEN each point has its answer, without a change told
-    placements, flips = follow_answer(found, worth_ps=10)
-    assert placements == ["base", "fs", "journal", "fs", "journal"]
-    assert flips == [(1, "base", "fs")]
-
-
-def test_a_split_starts_where_it_is_worth_it_and_stays_while_it_saves() -> None:
-    # GIVEN a split that is 5, 12, 3 and 0 ahead of the file system
-    found = [
-        candidate("base", 100, 100, 100, 100, 100),
-        candidate("fs", 100, 80, 70, 60, 50),
-        candidate("combined", 100, 75, 58, 57, 50),
-    ]
-    # WHEN 10 are worth telling, THEN it is not the answer before it saves 10, nor after it saves 0
-    placements, flips = follow_answer(found, worth_ps=10)
-    assert placements == ["base", "fs", "combined", "combined", "fs"]
-    assert flips == [(1, "base", "fs"), (2, "fs", "combined"), (4, "combined", "fs")]
+@pytest.mark.parametrize(
+    ("others", "placements", "flips"),
+    [
+        # The journal is ahead from point 2 on, by 10 from point 4 on: the change is at point 2.
+        (
+            {"fs": (100, 80, 70, 65, 60), "journal": (100, 95, 69, 60, 40)},
+            ["base", "fs", "journal", "journal", "journal"],
+            [(1, "base", "fs"), (2, "fs", "journal")],
+        ),
+        # Two roles take turns by 1: each point has its answer, and no change is reported.
+        (
+            {"fs": (100, 60, 51, 40, 31), "journal": (100, 61, 50, 41, 30)},
+            ["base", "fs", "journal", "fs", "journal"],
+            [(1, "base", "fs")],
+        ),
+        # A split is 5, 12, 3 and 0 ahead: the answer from where it saves 10 to where it saves 0.
+        (
+            {"fs": (100, 80, 70, 60, 50), "combined": (100, 75, 58, 57, 50)},
+            ["base", "fs", "combined", "combined", "fs"],
+            [(1, "base", "fs"), (2, "fs", "combined"), (4, "combined", "fs")],
+        ),
+    ],
+)
+def test_changes_worth_10_are_reported(
+    others: dict[str, tuple[int, ...]], placements: list[str], flips: list[tuple[int, str, str]]
+) -> None:
+    found = [candidate(name, *times) for name, times in ({"base": (100,) * 5} | others).items()]
+    assert follow_answer(found, worth_ps=10) == (placements, flips)
 
 
 def test_nothing_is_told_when_nothing_pays() -> None:
@@ -68,17 +58,12 @@ def test_nothing_is_told_when_nothing_pays() -> None:
     assert follow_answer(found, worth_ps=1) == (["base", "base", "base"], [])
 
 
-def test_answers_of_a_sliver_of_capacity_are_not_told() -> None:
+def test_answers_of_a_sliver_of_capacity_are_not_reported() -> None:
     # GIVEN a split that one role passes for 3 % more capacity, and a last change far from others
-    changes = [
-        (0, "base", "fs"),
-        (1, "fs", "combined"),
-        (2, "combined", "journal"),
-        (3, "journal", "combined"),
-        (4, "combined", "journal"),
-    ]
+    names = ["base", "fs", "combined", "journal", "combined", "journal"]
+    changes = [(at, *pair) for at, pair in enumerate(itertools.pairwise(names))]
     capacities = [4_096, 100_000, 1_000_000, 1_030_000, 9_000_000]
-    # WHEN they are told, THEN the split goes on through the sliver
+    # THEN the split goes on through the sliver
     assert lasting(changes, capacities) == [
         Flip(4_096, "base", "fs"),
         Flip(100_000, "fs", "combined"),
@@ -86,40 +71,39 @@ def test_answers_of_a_sliver_of_capacity_are_not_told() -> None:
     ]
 
 
-def test_a_request_over_two_devices_costs_both(tmp_path: Path) -> None:
-    # GIVEN a write of two blocks, WHEN none, one or both of them are on NVM
-    recommended(tmp_path, [Request("fs", 0, 16)])
-    # THEN each device that holds a block costs its latency once and its own transfer
-    assert curve(tmp_path, "fs") == {0: 4000 + 2000, 1: 4000 + 1000 + 5 + 10, 2: 5 + 20}
+FLUSHES = [Request("fs", 0, 0, "flush"), Request("journal", 0, 0, "flush")]
+
+
+@pytest.mark.parametrize(
+    ("requests", "name", "expected"),
+    [
+        # Each device that holds a block of a write costs its latency once and its own transfer.
+        ([Request("fs", 0, 16)], "fs", {0: 4000 + 2000, 1: 4000 + 1000 + 5 + 10, 2: 5 + 20}),
+        # When the first of two writes in sequence moves to NVM, the disk must seek for the second.
+        ([Request("fs", 0), Request("fs", 8)], "fs", {0: 5000 + 1000, 1: 15 + 5000, 2: 15 + 15}),
+        # The slower flush counts until both blocks are on NVM; the journal has no block to move.
+        (
+            [Request("fs", 0), *FLUSHES, Request("fs", 80)],
+            "fs",
+            {0: 2 * 5000 + 2 * 7000, 1: 15 + 5000 + 2 * 7000, 2: 2 * 15 + 3 + 7000},
+        ),
+        (
+            [Request("journal", 0, is_fua=True, is_preflush=True)],
+            "journal",
+            {0: 5000 + 500 + 7000, 1: 15 + 1 + 3},
+        ),
+    ],
+)
+def test_what_requests_cost(
+    tmp_path: Path, requests: list[Request], name: str, expected: dict[int, int]
+) -> None:
+    recommended(tmp_path, requests)
+    assert curve(tmp_path, name) == expected
 
 
 def test_reads_and_writes_have_their_own_costs(tmp_path: Path) -> None:
     recommended(tmp_path, [Request("fs", 0, operation="read"), Request("fs", 80)])
     assert curve(tmp_path, "fs", "start") == {0: 3000 + 5000, 1: 12 + 5000, 2: 12 + 15}
-
-
-def test_a_continued_request_costs_its_transfer_while_both_are_on_the_disk(tmp_path: Path) -> None:
-    # GIVEN two writes one after the other
-    recommended(tmp_path, [Request("fs", 0), Request("fs", 8)])
-    # WHEN the first moves to NVM, THEN the disk must seek for the second
-    assert curve(tmp_path, "fs") == {0: 5000 + 1000, 1: 15 + 5000, 2: 15 + 15}
-
-
-def test_a_flush_goes_to_both_devices_until_the_role_is_wholly_on_nvm(tmp_path: Path) -> None:
-    # GIVEN two writes and a flush of the file system, and one of the journal that has no block
-    flushes = [Request("fs", 0, 0, "flush"), Request("journal", 0, 0, "flush")]
-    recommended(tmp_path, [Request("fs", 0), *flushes, Request("fs", 80)])
-    # THEN the slower flush counts until both blocks are on NVM; the journal's never moves
-    assert curve(tmp_path, "fs") == {
-        0: 5000 + 5000 + 7000 + 7000,
-        1: 15 + 5000 + 7000 + 7000,
-        2: 15 + 15 + 3 + 7000,
-    }
-
-
-def test_a_forced_unit_access_with_preflush_costs_both(tmp_path: Path) -> None:
-    recommended(tmp_path, [Request("journal", 0, is_fua=True, is_preflush=True)])
-    assert curve(tmp_path, "journal") == {0: 5000 + 500 + 7000, 1: 15 + 1 + 3}
 
 
 def test_other_roles_are_placed_only_by_the_optimum(tmp_path: Path) -> None:
@@ -162,11 +146,9 @@ def test_a_block_of_two_roles_moves_with_one_of_them(tmp_path: Path) -> None:
 
 
 def test_a_small_trace_is_compared_at_every_block() -> None:
-    # GIVEN a trace of 7 and 5 blocks, WHEN capacities are chosen
     grid = make_grid([7, 5, 0, 0, 0], [])
-    # THEN each block is one, and the headline is a tenth of the footprint, rounded up
-    assert grid.fine.tolist() == list(range(13))
-    assert grid.fine[grid.shown].tolist() == list(range(13))
+    # THEN the headline is a tenth of the footprint, rounded up
+    assert grid.fine.tolist() == grid.fine[grid.shown].tolist() == list(range(13))
     assert grid.fine[grid.headline] == 2
 
 
@@ -182,22 +164,17 @@ def test_a_large_trace_is_compared_at_about_a_thousand() -> None:
 
 
 def test_requested_capacities_are_exact_and_the_first_is_the_headline() -> None:
-    # GIVEN capacities within, above and between blocks
+    # GIVEN capacities within, above and between blocks, THEN they are shown, rounded down to blocks
     grid = make_grid([5000, 0, 0, 0, 0], [777 * BLOCK, 9000 * BLOCK, 10 * BLOCK + 4095])
-    # THEN they are shown, rounded down to blocks
     assert {777, 9000, 10} <= set(grid.fine[grid.shown].tolist())
     assert grid.fine[grid.headline] == 777
 
 
-def test_a_largest_capacity_ends_the_curves() -> None:
-    grid = make_grid([5000, 100, 0, 0, 0], [], max_bytes=300 * BLOCK)
-    assert grid.fine[-1] == 300
-    assert grid.fine[grid.headline] == 300
-
-
-def test_nothing_touched_leaves_one_capacity() -> None:
-    grid = make_grid([0, 0, 0, 0, 0], [])
-    assert (grid.fine.tolist(), grid.shown.tolist(), grid.headline) == ([0], [0], 0)
+def test_the_ends_of_a_grid() -> None:
+    largest = make_grid([5000, 100, 0, 0, 0], [], max_bytes=300 * BLOCK)
+    assert largest.fine[-1] == largest.fine[largest.headline] == 300
+    nothing = make_grid([0, 0, 0, 0, 0], [])
+    assert (nothing.fine.tolist(), nothing.shown.tolist(), nothing.headline) == ([0], [0], 0)
 
 
 @pytest.mark.parametrize(
@@ -322,18 +299,16 @@ def test_of_equal_sets_the_smaller_is_first(tmp_path: Path) -> None:
 
 
 def test_only_sets_of_roles_that_the_trace_has(tmp_path: Path) -> None:
-    # GIVEN traces of two roles, of one and of none, WHEN a placement is sought
     two = recommended(tmp_path / "two", oltp()[::3])
     one = recommended(tmp_path / "one", [Request("swap", 0)])
     none = recommended(tmp_path / "none", [Request("other", 0)])
-    # THEN the set of all roles is called combined, and no role is told that is not there
+    # THEN the set of all roles is called combined
     assert {found["placement"] for found in two["role_sets"]} == {"combined", "fs", "journal"}
     assert [found["placement"] for found in one["role_sets"]] == ["swap"]
     assert none["role_sets"] == []
 
 
 def test_sets_are_walked_where_roles_share_a_queue(tmp_path: Path) -> None:
-    # GIVEN three roles that queue for one disk, WHEN sets are compared by mean response times
     requests = three_roles(1)
     result = recommended(
         tmp_path, requests, base="hdd-7200-seek", queueing="open", capacities_bytes=(4 * BLOCK,)
@@ -373,9 +348,8 @@ def own_file(folder: Path, *without: str, **changes: str) -> Path:
 
 
 def test_the_devices_of_both_studies_are_built_in() -> None:
-    # GIVEN the built-in profiles
     found = load_profiles()
-    # THEN study B's 4 KiB latencies and prices are as published
+    # Study B's 4 KiB latencies and prices are as published
     measured = {
         name: (found[name].read_latency_us, found[name].write_latency_us, found[name].price_per_gb)
         for name in ("ssd-pcm", "ssd-emlc", "hdd-15k", "network-storage")
@@ -386,24 +360,13 @@ def test_the_devices_of_both_studies_are_built_in() -> None:
         "hdd-15k": (5000.0, 5000.0, 1.0),
         "network-storage": (919.0, 133.0, 1.0),
     }
-    # AND the devices that issue and study name are all there
     assert list(found) == [
-        "hdd-7200",
-        "hdd-7200-seek",
-        "hdd-15k",
-        "ssd-sata",
-        "ssd-nvme",
-        "ssd-emlc",
-        "ssd-pcm",
-        "ssd-optane",
-        "dax-pcm",
-        "dram",
-        "network-storage",
+        *("hdd-7200", "hdd-7200-seek", "hdd-15k", "ssd-sata", "ssd-nvme", "ssd-emlc", "ssd-pcm"),
+        *("ssd-optane", "dax-pcm", "dram", "network-storage"),
     ]
 
 
 def test_dax_pcm_has_the_delays_of_study_a() -> None:
-    # GIVEN DRAM and PCM on the memory bus
     found = load_profiles()
     pcm, dram = found["dax-pcm"], found["dram"]
     # THEN PCM reads take 2 to 5 times and writes 8 to 50 times as long as DRAM's
@@ -421,10 +384,8 @@ def test_a_latency_contains_the_transfer_of_4_kib(tmp_path: Path) -> None:
 
 
 def test_an_own_profile_replaces_one_of_the_same_name(tmp_path: Path) -> None:
-    # GIVEN a file that redefines dram
     file = tmp_path / "own.toml"
     file.write_text(own_file(tmp_path).read_text().replace("[mine]", "[dram]"))
-    # WHEN it is loaded, THEN dram is the user's and the others are still there
     found = load_profiles(file)
     assert found["dram"].read_latency_us == 100.0
     assert found["ssd-pcm"].read_latency_us == 6.7
@@ -460,18 +421,10 @@ def test_an_own_profile_replaces_one_of_the_same_name(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(
     without: str, changes: dict[str, str], words: str, tmp_path: Path
 ) -> None:
-    # GIVEN a profile with one fault, WHEN it is loaded
     file = own_file(tmp_path, without, **changes)
     with pytest.raises(InputError, match=words) as caught:
         load_profiles(file)
-    # THEN the message names the file too
     assert str(file) in str(caught.value)
-
-
-def test_a_misspelt_key_gets_a_proposal(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        load_profiles(own_file(tmp_path, flsh_us="1"))
-    assert caught.value.hint == "did you mean flush_us?"
 
 
 @pytest.mark.parametrize(
@@ -480,18 +433,21 @@ def test_a_misspelt_key_gets_a_proposal(tmp_path: Path) -> None:
         ("", "has no profile"),
         ("[mine\n", "is not valid TOML"),
         ("read_mib_s = 5\n", "'read_mib_s = 5' is outside of any profile"),
+        (None, r"own\.toml: cannot be read: No such file"),
     ],
 )
-def test_files_without_profiles(text: str, words: str, tmp_path: Path) -> None:
+def test_files_without_profiles(text: str | None, words: str, tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
-    file.write_text(text)
+    if text is not None:
+        file.write_text(text)
     with pytest.raises(InputError, match=words):
         load_profiles(file)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.toml: cannot be read: No such file"):
-        load_profiles(tmp_path / "none.toml")
+def test_a_misspelt_key_gets_a_proposal(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_profiles(own_file(tmp_path, flsh_us="1"))
+    assert caught.value.hint == "did you mean flush_us?"
 
 
 def test_an_unknown_profile_lists_the_known(tmp_path: Path) -> None:
@@ -502,9 +458,7 @@ def test_an_unknown_profile_lists_the_known(tmp_path: Path) -> None:
 
 
 def test_every_built_in_profile_has_a_commented_source() -> None:
-    # GIVEN the text of each built-in table
     text = BUILT_IN.read_text()
     for name in tomllib.loads(text):
         table = text.partition(f"[{name}]\n")[2].partition("\n[")[0]
-        # THEN it says where its values come from
         assert "# " in table, name

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
 
-from tests.command_line import invoke
+from tests.command_line import invoke, refused, succeed
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
 from tests.simulate.placement_models import Block, Request, hottest_first, model, write_trace
+from tests.traces import json_of
 from tracekit.devices import DevicePair, Profile, load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.recommend import RecommendOptions, recommend
@@ -26,7 +27,6 @@ from tracekit.tables import PLACEMENT
 def test_the_hot_part_of_the_file_system_and_then_the_journal(tmp_path: Path) -> None:
     # GIVEN 3,800 writes of 5,000 us, each of which NVM makes 4,985 us shorter, and 100 blocks of it
     base_us, saved_us = 3800 * 5000, 4985
-    # WHEN a placement is sought
     result = recommended(tmp_path, oltp(), capacities_bytes=(100 * BLOCK,))
     # THEN a split saves 10 * 100 + 90 * 8 requests, the file system alone 10 * 100 + 90
     assert result["answer"] == {
@@ -94,10 +94,8 @@ def test_the_answer_is_said_in_three_lines(tmp_path: Path) -> None:
 
 
 def test_the_table_holds_every_placement(tmp_path: Path) -> None:
-    # GIVEN a trace with all three roles
     requests = [Request("fs", 0), Request("journal", 800), Request("swap", 1600)]
     recommended(tmp_path, requests)
-    # WHEN its table is read, THEN it has the contract's columns and each curve is complete
     table = pq.read_table(tmp_path / "simulations" / "placement.parquet")
     assert table.schema.equals(PLACEMENT)
     names = ("combined", "fs", "fs+journal", "fs+swap", "journal", "journal+swap")
@@ -124,22 +122,15 @@ def test_no_curve_beats_the_split_of_its_own_roles(tmp_path: Path) -> None:
 
 
 def test_nvm_that_is_slower_is_left_empty(tmp_path: Path) -> None:
-    # GIVEN an NVM slower than the base device, WHEN a placement is sought
     result = recommended(tmp_path, oltp(), base="nvm", nvm="disk")
-    # THEN the answer is to leave it, with no gain
     assert result["answer"]["placement"] == "base"
     assert result["answer"]["gain_ratio"] == 0
-    assert result["headline"][0].endswith(
-        "leave everything on the base device: no placement takes less than its 57 ms."
-    )
-    assert result["headline"][2] == "No capacity of it pays."
+    assert result["headline"][0].endswith("no placement takes less than its 57 ms.")
 
 
 def test_an_empty_trace_has_nothing_to_place(tmp_path: Path) -> None:
     result = recommended(tmp_path, [])
-    assert result["headline"][0] == (
-        "The trace has no read, write or flush: there is nothing to place."
-    )
+    assert "nothing to place" in result["headline"][0]
     assert (result["answer"]["placement"], result["answer"]["gain_ratio"]) == ("base", 0.0)
     assert result["roles"] == {}
     assert curve(tmp_path, "optimal") == {0: 0}
@@ -147,7 +138,6 @@ def test_an_empty_trace_has_nothing_to_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operation", ["read", "write"])
 def test_a_single_request(operation: str, tmp_path: Path) -> None:
-    # GIVEN one request, THEN its block is what to place, whatever its kind
     result = recommended(tmp_path, [Request("swap", 0, operation=operation)])
     assert result["answer"]["placement"] == "swap"
     assert result["headline"][0].startswith("With 4 KiB of nvm, place the whole swap (4 KiB) there")
@@ -159,7 +149,6 @@ def test_a_single_request(operation: str, tmp_path: Path) -> None:
 
 
 def test_capacities_of_nothing_and_above_everything(tmp_path: Path) -> None:
-    # GIVEN capacities of zero, below one block and far above the footprint
     result = recommended(
         tmp_path, [Request("fs", 0), Request("fs", 80)], capacities_bytes=(0, 4095, 1 << 40)
     )
@@ -175,21 +164,16 @@ def test_the_rest_of_a_cyclic_journal_is_named(tmp_path: Path) -> None:
     layout = {"device": "sda", "role": "journal", "start_sector": 0, "sectors": 2048}
     write_trace(tmp_path, [Request("journal", 0)], layout=[layout])
     result = to_builtins(recommend(TraceFolder(tmp_path), RecommendOptions()))
-    # THEN the reader is told what a longer run will touch
-    assert result["assumptions"][-2].startswith("the journal is cyclic: 4 KiB were written into")
-    assert result["assumptions"][-1] == (
-        "a longer run goes on to all 1 MiB of the journal's partition, of which this trace wrote"
-        " 0.00 rounds"
-    )
+    cyclic, longer = result["assumptions"][-2:]
+    assert cyclic.startswith("the journal is cyclic: 4 KiB were written into")
+    assert "to all 1 MiB of the journal's partition, of which this trace wrote 0.00" in longer
 
 
 def test_results_are_finite_and_the_same_each_time(tmp_path: Path) -> None:
-    # GIVEN two runs on one trace
     first = recommended(tmp_path, oltp())
     table = (tmp_path / "simulations" / "placement.parquet").read_bytes()
     second = recommended(tmp_path, oltp())
-    # THEN both are the same to the byte, and JSON holds no NaN
-    assert first == second == json.loads((tmp_path / "recommendation.json").read_text())
+    assert first == second == json_of(tmp_path / "recommendation.json")
     assert table == (tmp_path / "simulations" / "placement.parquet").read_bytes()
     ratios = [answer["gain_ratio"] for answer in first["answers"]]
     assert all(math.isfinite(ratio) and 0 <= ratio < 1 for ratio in ratios)
@@ -220,13 +204,10 @@ def test_a_trace_that_is_not_classified_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_its_lines_or_json(tmp_path: Path) -> None:
-    # GIVEN a trace and the command's options
     write_trace(tmp_path, oltp())
     words = ["recommend", str(tmp_path), "--base", "disk", "--nvm", "nvm", "--capacity", "400K,1M"]
     words += ["--profiles", str(DEVICES), "--level", "queued", "--coverage", "start"]
-    # WHEN it is run, THEN the headline is printed, and with --json the whole result
-    plain = invoke(*words)
-    assert plain.exit_code == 0
+    plain = succeed(*words)
     assert len(plain.stdout.splitlines()) == 4
     assert plain.stdout.startswith("With 400 KiB of nvm, place ")
     result = json.loads(invoke(*words, "--json").stdout)
@@ -237,25 +218,23 @@ def test_the_command_prints_its_lines_or_json(tmp_path: Path) -> None:
 
 def test_the_command_names_a_bad_size(tmp_path: Path) -> None:
     write_trace(tmp_path, [Request("fs", 0)])
-    result = invoke("recommend", tmp_path, "--capacity", "1MiB,lots")
-    assert isinstance(result.exception, UsageError)
-    assert str(result.exception) == "--capacity: 'lots' is not a size"
+    refused(
+        invoke("recommend", tmp_path, "--capacity", "1MiB,lots"), "--capacity: 'lots' is not a size"
+    )
 
 
-@pytest.mark.parametrize("name", ["requests", "blocks"])
+@pytest.mark.parametrize("name", ["requests", "blocks", "columns"])
 def test_a_damaged_table_is_named(name: str, tmp_path: Path) -> None:
-    # GIVEN a table whose end is missing
-    file = write_trace(tmp_path, [Request("fs", 0)]) / f"{name}.parquet"
-    file.write_bytes(file.read_bytes()[:-20])
-    # WHEN a placement is sought, THEN the error names the file
-    with pytest.raises(InputError, match=rf"{name}\.parquet is not a readable Parquet file"):
-        recommend(TraceFolder(tmp_path), RecommendOptions())
-
-
-def test_a_table_without_a_column_is_named(tmp_path: Path) -> None:
-    file = write_trace(tmp_path, [Request("fs", 0)]) / "blocks.parquet"
-    pq.write_table(pq.read_table(file).drop_columns(["reads", "writes"]), file)
-    with pytest.raises(InputError, match=r"blocks\.parquet lacks the columns reads, writes"):
+    file = (
+        write_trace(tmp_path, [Request("fs", 0)]) / f"{name.replace('columns', 'blocks')}.parquet"
+    )
+    if name == "columns":
+        pq.write_table(pq.read_table(file).drop_columns(["reads", "writes"]), file)
+        message = r"blocks\.parquet lacks the columns reads, writes"
+    else:
+        file.write_bytes(file.read_bytes()[:-20])
+        message = rf"{name}\.parquet is not a readable Parquet file"
+    with pytest.raises(InputError, match=message):
         recommend(TraceFolder(tmp_path), RecommendOptions())
 
 
@@ -278,7 +257,6 @@ def test_queueing_compares_mean_response_times(tmp_path: Path) -> None:
         Request("journal", 800, queue_ns=1000 * US),
         Request("fs", 80, queue_ns=2000 * US),
     ]
-    # WHEN placements are compared with queues
     result = recommended(tmp_path, requests, queueing="open", capacities_bytes=(BLOCK,))
     # THEN on the disk alone they are done at 5, 10 and 15 ms: 5, 9 and 13 ms after they came
     (base, *_) = rows(tmp_path, "base", "none")
@@ -330,7 +308,6 @@ def test_a_split_of_roles_is_walked_too(tmp_path: Path) -> None:
 def test_a_head_and_queues_on_nearly_nothing(
     requests: list[Request], queueing: str, tmp_path: Path
 ) -> None:
-    # GIVEN a trace without a block to place, WHEN it is walked, THEN the base device is the answer
     result = recommended(tmp_path, requests, base="hdd-7200-seek", queueing=queueing)
     assert result["answer"]["placement"] == "base"
     assert result["answer"]["gain_ratio"] == 0
@@ -339,8 +316,7 @@ def test_a_head_and_queues_on_nearly_nothing(
 def test_the_command_takes_a_disk_with_a_head_and_queues(tmp_path: Path) -> None:
     folder = write_trace(tmp_path / "trace", oltp()[::20], layout=[])
     options = ["--base", "hdd-7200-seek", "--nvm", "nvm", "--profiles", str(DEVICES)]
-    done = invoke("recommend", folder, *options, "--queueing", "open", "--json")
-    assert done.exit_code == 0, done.output
+    done = succeed("recommend", folder, *options, "--queueing", "open", "--json")
     result = json.loads(done.stdout)
     assert result["profiles"][0]["rpm"] == 7200
     assert any("hdd-7200-seek seeks by distance" in text for text in result["assumptions"])
@@ -349,10 +325,7 @@ def test_the_command_takes_a_disk_with_a_head_and_queues(tmp_path: Path) -> None
 def test_a_disk_smaller_than_the_trace_is_told(tmp_path: Path) -> None:
     # GIVEN a request at 1 TB, WHEN it is charged to a disk of 320 GB
     result = recommended(tmp_path, [Request("fs", 1_953_125_000)], base="hdd-7200-seek")
-    # THEN that is said
-    assert any(
-        "1 requests lie beyond the disk's capacity" in text for text in result["assumptions"]
-    )
+    assert "1 requests lie beyond the disk's capacity" in " ".join(result["assumptions"])
 
 
 def test_the_rounds_of_the_journal(tmp_path: Path) -> None:
@@ -377,13 +350,8 @@ def test_the_rounds_of_the_journal(tmp_path: Path) -> None:
 
 def test_no_journal_goes_no_round(tmp_path: Path) -> None:
     result = recommended(tmp_path, [Request("fs", 0)])
-    assert result["journal"] == {
-        "touched_bytes": 0,
-        "written_bytes": 0,
-        "region_bytes": None,
-        "touched_cycles": 0.0,
-        "region_cycles": None,
-    }
+    nothing = {"touched_bytes": 0, "written_bytes": 0, "touched_cycles": 0.0}
+    assert result["journal"] == nothing | {"region_bytes": None, "region_cycles": None}
     assert not any("cyclic" in text for text in result["assumptions"])
 
 

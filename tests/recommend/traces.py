@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from msgspec import to_builtins
 from msgspec.structs import fields
 
 from tests.simulate.placement_models import Request, write_trace
+from tests.traces import rows_of
 from tracekit.model.answer import Answer
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.store import TraceFolder
@@ -38,7 +38,7 @@ def curve(folder: Path, placement: str, coverage: str = "hottest") -> dict[int, 
     """Read a curve back from the table: elapsed us by capacity in blocks."""
     return {
         row["capacity_bytes"] // BLOCK: row["elapsed_ns"] // US
-        for row in pq.read_table(folder / "simulations" / "placement.parquet").to_pylist()
+        for row in rows_of(folder / "simulations" / "placement.parquet")
         if (row["placement"], row["coverage"]) == (placement, coverage)
     }
 

@@ -10,7 +10,7 @@ from contextlib import chdir
 from html.parser import HTMLParser
 from pathlib import Path
 
-from tests.command_line import invoke
+from tests.command_line import succeed
 from tests.report.folder import make_folder
 from tests.report.measured import write_measurements
 from tracekit import __version__
@@ -40,8 +40,7 @@ def make_full_folder(path: Path) -> TraceFolder:
     recommend(TraceFolder(path), RecommendOptions())
     with chdir(path.parent):
         for command in COMMANDS:
-            ended = invoke(*command.split())
-            assert ended.exit_code == 0, (command, ended.output, ended.exception)
+            succeed(*command.split())
     write_measurements(TraceFolder(path))
     return TraceFolder(path)
 

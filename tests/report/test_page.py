@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import invoke
+from tests.command_line import invoke, succeed
 from tests.report.folder import ALL_STAGES, HOSTILE, make_folder
 from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
@@ -205,8 +205,7 @@ def test_a_broken_table_is_named_and_leaves_the_old_report(tmp_path: Path) -> No
 
 
 def test_the_command_prints_the_path(parsed: TraceFolder, tmp_path: Path) -> None:
-    result = invoke("report", parsed.path, "-o", tmp_path / "r.html")
-    assert result.exit_code == 0
+    result = succeed("report", parsed.path, "-o", tmp_path / "r.html")
     assert result.stdout == f"{tmp_path / 'r.html'}\n"
     assert "tracekit analyze trace" in result.stderr
     assert (tmp_path / "r.html").is_file()
@@ -231,9 +230,8 @@ def test_replays_and_comparisons_are_told_as_they_were_asked(tmp_path: Path) -> 
         ["replay", "--engine", "null", "--pace", "fast", "--name", "b", "--repeat", "2", "--json"],
         ["replay", "--engine", "null", "--max-idle", "1ms", "--no-keep"],
     ):
-        done = invoke(words[0], folder.path, *words[1:])
-        assert done.exit_code == 0, done.output
-    assert invoke("compare", folder.path, "trace", "b").exit_code == 0
+        succeed(words[0], folder.path, *words[1:])
+    succeed("compare", folder.path, "trace", "b")
     told = [line for line in commands(folder) if "replay" in line or "compare" in line]
     # THEN repeats are one command, and what only chose the output is left out
     assert told == [

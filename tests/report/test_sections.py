@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.report.folder import make_folder, numbers, plain
+from tests.traces import json_of
 from tracekit.analyze import analyze
 from tracekit.classify import ClassifyOptions as Roles
 from tracekit.classify import classify
@@ -264,8 +265,7 @@ SETS = [
 
 def folder_advice(folder: TraceFolder) -> dict[str, Any]:
     """Return what `recommend` said of a folder."""
-    found: dict[str, Any] = json.loads((folder.path / "recommendation.json").read_text())
-    return found
+    return json_of(folder.path / "recommendation.json")
 
 
 def test_capacity_ranges_cover_everything_once() -> None:

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from msgspec import to_builtins
 
-from tests.command_line import invoke
+from tests.command_line import succeed
 from tests.report.folder import make_folder, numbers
 from tests.simulate.traces import Request, make_trace
 from tracekit.model.buffer import BufferOptions, simulate_buffer
@@ -155,7 +155,7 @@ def test_how_to_reproduce_names_the_simulation_with_its_options(tmp_path: Path) 
     folder = make_folder(tmp_path / "trace", stages=())
     words = ["--extent", "64KiB", "--step", "50", "--vary", "extent_bytes=2"]
     command = ["simulate", "tiers", str(folder.path), *words]
-    assert invoke(*command, "--json").exit_code == 0
+    succeed(*command, "--json")
     (folder.path / "simulations" / "buffer.json").write_text('{"headline": []}')
     # WHEN the report says how it was made
     section = reproduce(Inputs(folder))

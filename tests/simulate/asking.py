@@ -1,16 +1,11 @@
-"""Asks any command of `tracekit simulate`, and holds that its answer is finite.
+"""Runs any registered command of `tracekit simulate`, and checks that its answer is finite."""
 
-The commands are those that are registered, so that a new one is tested as soon as it is there.
-"""
-
-import json
 import math
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from tests.command_line import invoke
+from tests.traces import json_of, rows_of
 from tracekit.commands import GROUPS
 from tracekit.errors import TracekitError
 from tracekit.store import TraceFolder
@@ -61,12 +56,12 @@ def numbers(value: Any) -> Iterator[float]:
 
 
 def assert_finite(folder: TraceFolder, name: str) -> None:
-    """Hold that all that a command wrote is there and is finite."""
-    written = json.loads((folder.path / "simulations" / f"{name}.json").read_text())
+    """Check that all that a command wrote is there and is finite."""
+    written = json_of(folder.path / "simulations" / f"{name}.json")
     assert all(math.isfinite(number) for number in numbers(written))
     assert written["headline"]
     tables = sorted((folder.path / "simulations").glob("*.parquet"))
     assert tables
     for table in tables:
-        rows = pq.read_table(table).to_pylist()
+        rows = rows_of(table)
         assert all(math.isfinite(number) for number in numbers(rows)), table

@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import to_builtins
 
-from tests.command_line import invoke
+from tests.command_line import succeed
 from tests.simulate.traces import make_trace
+from tests.traces import rows_of
 from tracekit._native.caches import ACCESS, RowBuffers
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.buffer import BufferOptions, simulate_buffer
@@ -76,7 +76,7 @@ def test_a_small_trace_by_hand(tmp_path: Path) -> None:
     simulate_buffer(folder, BufferOptions((1024,), (1, 4)))
     rows = {
         (row["mapping"], row["buffers"], row["operation"]): row
-        for row in pq.read_table(folder.table("simulations/buffer")).to_pylist()
+        for row in rows_of(folder.table("simulations/buffer"))
         if row["role"] == "all"
     }
     # THEN each 4 KiB is 64 accesses to 4 rows; with 4 buffers the second read finds all open
@@ -117,7 +117,7 @@ def test_memories_of_a_what_if(tmp_path: Path) -> None:
     result = to_builtins(simulate_buffer(folder, asked))
     rows = [
         row
-        for row in pq.read_table(folder.table("simulations/buffer")).to_pylist()
+        for row in rows_of(folder.table("simulations/buffer"))
         if (row["mapping"], row["role"], row["operation"]) == ("lru", "all", "all")
         and (row["row_bytes"], row["buffers"]) == (1024, 4)
     ]
@@ -164,6 +164,5 @@ def test_a_trace_without_data(tmp_path: Path) -> None:
 def test_the_command_says_the_hit_rate(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 1)])
     arguments = ["simulate", "buffer", str(folder.path), "--sizes", "4KiB", "--buffers", "1"]
-    result = invoke(*arguments)
-    assert result.exit_code == 0
+    result = succeed(*arguments)
     assert result.stdout.startswith("1 buffer of 4 KiB: 98.4% of the accesses hit; 13.4 ns")

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec import to_builtins
 
-from tests.command_line import invoke
+from tests.command_line import invoke, succeed
 from tests.simulate.cache_models import distance
 from tests.simulate.traces import Request, make_trace
+from tests.traces import json_of, rows_of
 from tracekit._native.caches import RUN
 from tracekit.devices import load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
@@ -33,8 +34,7 @@ SMALL: list[Request] = [("read", 0, 3), ("read", 0, 1), ("write", 2, 1), ("write
 
 def rows(folder: TraceFolder, name: str) -> list[dict[str, Any]]:
     """Return a table's rows."""
-    found: list[dict[str, Any]] = pq.read_table(folder.table(f"simulations/{name}")).to_pylist()
-    return found
+    return rows_of(folder.table(f"simulations/{name}"))
 
 
 def ratios(folder: TraceFolder, cache: str, role: str, operation: str) -> dict[int, float]:
@@ -254,8 +254,7 @@ def test_a_trace_without_reuse_needs_no_cache(tmp_path: Path) -> None:
 
 def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
-    told = invoke("simulate", "cache", folder.path, "--sizes", "8KiB,12KiB")
-    assert told.exit_code == 0, told.output
+    told = succeed("simulate", "cache", folder.path, "--sizes", "8KiB,12KiB")
     assert told.stdout.splitlines()[:2] == [
         "an LRU cache of 12 KiB misses 66.7% of the 6 page references: nine tenths of all possible"
         " hits; no size misses less than 66.7%",
@@ -267,7 +266,7 @@ def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     assert sampled.stderr == "policies left out, a sample is not enough for them: lru, arc\n"
     as_json = invoke("simulate", "cache", folder.path, "--json")
     assert json.loads(as_json.stdout)["pages"] == 4
-    written = json.loads((folder.path / "simulations" / "cache.json").read_text())
+    written = json_of(folder.path / "simulations" / "cache.json")
     assert written == json.loads(as_json.stdout)
 
 
@@ -281,7 +280,7 @@ def requests(count: int = 120) -> list[Request]:
 
 def curves(folder: TraceFolder) -> list[dict[str, Any]]:
     """Return the rows by volume."""
-    table = pq.read_table(folder.table("simulations/cache_curve")).to_pylist()
+    table = rows_of(folder.table("simulations/cache_curve"))
     return [row for row in table if row["scope"] != "all"]
 
 
@@ -340,8 +339,7 @@ def test_the_devices_beyond_the_largest_are_together(tmp_path: Path) -> None:
     asked: list[Request] = [("read", at % 5, (1, 2, 9)[at % 3]) for at in range(60)]
     folder = make_trace(tmp_path / "t", asked, devices=3)
     # WHEN one may be named
-    told = invoke("simulate", "cache", folder.path, "--volumes", "1")
-    assert told.exit_code == 0, told.output
+    told = succeed("simulate", "cache", folder.path, "--volumes", "1")
     # THEN the others are counted and said
     assert told.stderr == "curves by volume: sdc; 2 others together\n"
     references = {row["device"]: row["references"] for row in curves(folder)}
@@ -377,7 +375,7 @@ def test_a_device_may_be_called_others_or_all(tmp_path: Path) -> None:
         result = to_builtins(simulate_cache(folder, CacheOptions(policies=("lru",), volumes=most)))
         # THEN each is told from the sum of all and from those without a name
         assert result["volumes"] == {"named": list(names[:most]), "others": 3 - most}
-        table = pq.read_table(folder.table("simulations/cache_curve")).to_pylist()
+        table = rows_of(folder.table("simulations/cache_curve"))
         found = {(row["scope"], row["device"]): row["references"] for row in curves(folder)}
         assert found == scopes
         whole = {row["references"] for row in table if row["scope"] == row["role"] == "all"}
@@ -403,8 +401,7 @@ def test_a_sample_says_that_it_has_no_curves_by_volume(
 ) -> None:
     folder = make_trace(tmp_path / "t", requests(30), devices=devices)
     asked = ["simulate", "cache", str(folder.path), "--samples", "9", *words]
-    done = invoke(*asked)
-    assert done.exit_code == 0, done.output
+    done = succeed(*asked)
     policies = "policies left out, a sample is not enough for them: lru, fifo, clock, s3-fifo, arc"
     assert done.stderr == f"{told}{policies}, optimum\n"
 
@@ -578,8 +575,7 @@ def test_the_command_takes_changes_and_says_the_range(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 1)] * 100)
     words = ["simulate", "cache", str(folder.path)]
     words += ["--sizes", "32KiB", "--vary", "flash.read_latency_us=4"]
-    told = invoke(*words)
-    assert told.exit_code == 0, told.output
+    told = succeed(*words)
     read, time = told.stdout.splitlines()[-2:]
     assert read.startswith("for the price of ")
     assert "of the mean read latency; with one parameter changed, from" in read

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from tests.command_line import invoke
+from tests.command_line import succeed
 from tests.simulate.cache_models import PAGES, Copies, Run, native, references, two_level_counts
 from tests.simulate.traces import make_trace
+from tests.traces import rows_of
 from tracekit._native.caches import Curve, TwoLevel, TwoLevelSetup
 from tracekit.devices import Profile
 from tracekit.errors import UsageError
@@ -196,10 +196,9 @@ def test_next_to_nothing_and_only_writes(
     # GIVEN one request, or only writes, and sizes of nothing to more than there is
     folder = make_trace(tmp_path / "t", requests)
     command = ["simulate", "cache", str(folder.path), "--level-write", writes, "--json"]
-    told = invoke(*command, "--sizes", "4KiB,1MiB")
-    assert told.exit_code == 0, told.output
+    told = succeed(*command, "--sizes", "4KiB,1MiB")
     json.loads(told.stdout, parse_constant=pytest.fail)
-    for row in pq.read_table(folder.table("simulations/cache_plane")).to_pylist():
+    for row in rows_of(folder.table("simulations/cache_plane")):
         assert row["writes"] == writes
         assert math.isfinite(row["io_time_ns"])
         pages = sum(count for operation, _, count in requests if operation == "write")
@@ -214,12 +213,11 @@ def test_the_command_has_the_plane_of_other_policies(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", requests)
     command = ["simulate", "cache", str(folder.path), "--sizes", "8KiB"]
     # WHEN PCM is FIFO
-    told = invoke(*command, "--level-policy", "pcm=fifo")
-    assert told.exit_code == 0, told.output
+    succeed(*command, "--level-policy", "pcm=fifo")
     # THEN its last read misses PCM, and hits flash if there is any
     cells = {
         (row["pcm_bytes"] // PAGE, row["flash_bytes"] // PAGE): row
-        for row in pq.read_table(folder.table("simulations/cache_plane")).to_pylist()
+        for row in rows_of(folder.table("simulations/cache_plane"))
         if row["even_flash_bytes"] is None
     }
     assert {(row["pcm_policy"], row["flash_policy"]) for row in cells.values()} == {("fifo", "lru")}

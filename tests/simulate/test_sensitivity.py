@@ -1,6 +1,5 @@
 """`simulate sensitivity`: each change is what a plain recommendation with it would say."""
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import tomli_w
 from msgspec import to_builtins
 from typer.testing import Result
 
@@ -15,10 +15,10 @@ from tests.command_line import invoke, refused
 from tests.recommend.traces import answer_with
 from tests.simulate import placement_models
 from tests.simulate.placement_models import DISK, NVM, Request, hottest_first, write_trace
+from tests.traces import json_of
 from tracekit.devices import DevicePair, Profile, device_cost, load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.recommend import RecommendOptions, recommend
-from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.sensitivity import Trial, headline
 from tracekit.model.timings import change, variants
 from tracekit.model.windows import Cut, Cutter, Window, choose_cut, windows
@@ -60,19 +60,16 @@ def requests() -> list[Request]:
 
 def profile_file(path: Path, *profiles: Profile) -> Path:
     """Write profiles as a user would."""
-    text = ""
-    for profile in profiles:
-        values = {key: value for key, value in asdict(profile).items() if value is not None}
-        name = values.pop("name")
-        lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
-        text += f"[{name}]\n" + "\n".join(lines) + "\n"
-    path.write_text(text)
+    tables = {one.name: {k: v for k, v in asdict(one).items() if v is not None} for one in profiles}
+    for table in tables.values():
+        del table["name"]
+    path.write_text(tomli_w.dumps(tables))
     return path
 
 
-def options(tmp_path: Path, base: Profile, nvm: Profile) -> Recommend:
+def options(tmp_path: Path, base: Profile, nvm: Profile) -> RecommendOptions:
     file = profile_file(tmp_path / "own.toml", base, nvm)
-    return Recommend(base="disk", nvm="nvm", profiles=file, capacities_bytes=(12 * 4096,))
+    return RecommendOptions(base="disk", nvm="nvm", profiles=file, capacities_bytes=(12 * 4096,))
 
 
 @pytest.fixture
@@ -87,7 +84,7 @@ def simulate(folder: TraceFolder, *arguments: str) -> Result:
     return invoke("simulate", "sensitivity", folder.path, *arguments)
 
 
-def rows_of(folder: TraceFolder) -> list[dict[str, Any]]:
+def found_rows(folder: TraceFolder) -> list[dict[str, Any]]:
     table = pq.read_table(folder.path / "simulations" / "sensitivity.parquet")
     assert table.schema.names == SENSITIVITY.names
     rows: list[dict[str, Any]] = table.to_pylist()
@@ -95,7 +92,7 @@ def rows_of(folder: TraceFolder) -> list[dict[str, Any]]:
 
 
 def answer_of(folder: TraceFolder) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((folder.path / "recommendation.json").read_text())["answer"]
+    told: dict[str, Any] = json_of(folder.path / "recommendation.json")["answer"]
     return told
 
 
@@ -119,7 +116,7 @@ def test_each_change_is_a_recommendation_with_changed_profiles(
     folder: TraceFolder, tmp_path: Path
 ) -> None:
     assert simulate(folder, "--factors", "0.5,3").exit_code == 0
-    changed = [row for row in rows_of(folder) if row["kind"] == "parameter"]
+    changed = [row for row in found_rows(folder) if row["kind"] == "parameter"]
     assert {row["parameter"] for row in changed} == PARTS
     # (what continues the request before costs the disk no setup, which cannot take longer)
     assert len(changed) == 2 * (2 * len(PARTS) - 1)
@@ -172,7 +169,7 @@ def test_each_window_is_a_recommendation_on_its_requests(
     folder: TraceFolder, tmp_path: Path, windows_of: str
 ) -> None:
     assert simulate(folder, "--windows", windows_of).exit_code == 0
-    found = [row for row in rows_of(folder) if row["kind"] == "window"]
+    found = [row for row in found_rows(folder) if row["kind"] == "window"]
     # (a window by time ends where the next one begins, one by count with its last request)
     ends = [(n + 1) * 80 * MS if windows_of == "80ms" else (n * 80 + 79) * MS + 1 for n in range(3)]
     assert [row["start_ns"] for row in found] == [n * 80 * MS for n in range(3)]
@@ -188,28 +185,28 @@ def test_each_window_is_a_recommendation_on_its_requests(
         assert row["placement"] == told["placement"]
         assert row["gain_ratio"] == pytest.approx(told["gain_ratio"], abs=1e-12)
         assert row["base_ns"] == told["base_elapsed_ns"]
-    assert sum(row["base_ns"] for row in found) >= rows_of(folder)[0]["base_ns"]
+    assert sum(row["base_ns"] for row in found) >= found_rows(folder)[0]["base_ns"]
 
 
 def test_the_row_of_the_recommendation_is_the_recommendation(folder: TraceFolder) -> None:
     assert simulate(folder).exit_code == 0
-    first, answer = rows_of(folder)[0], answer_of(folder)
+    first, answer = found_rows(folder)[0], answer_of(folder)
     assert first["kind"] == "recommended"
     assert first["kept_ns"] == answer["elapsed_ns"]
     assert first["gain_ratio"] == pytest.approx(answer["gain_ratio"], abs=1e-12)
     assert first["holds"]
-    told = json.loads((folder.path / "simulations" / "sensitivity.json").read_text())
+    told = json_of(folder.path / "simulations" / "sensitivity.json")
     low, high = told["gain_range"]["parameter"]
     assert low <= answer["gain_ratio"] <= high
     assert told["tried"] == len(
-        [row for row in rows_of(folder) if row["kind"] in ("parameter", "window")]
+        [row for row in found_rows(folder) if row["kind"] in ("parameter", "window")]
     )
 
 
 def test_capacities_are_those_of_the_recommendation(folder: TraceFolder) -> None:
     assert simulate(folder).exit_code == 0
-    sizes = [row for row in rows_of(folder) if row["kind"] == "capacity"]
-    advice = json.loads((folder.path / "recommendation.json").read_text())
+    sizes = [row for row in found_rows(folder) if row["kind"] == "capacity"]
+    advice = json_of(folder.path / "recommendation.json")
     assert [row["gain_ratio"] for row in sizes] == [a["gain_ratio"] for a in advice["answers"]]
 
 
@@ -249,7 +246,7 @@ def test_a_trace_of_nothing_has_a_defined_answer(tmp_path: Path, count: int) -> 
     recommend(folder, options(tmp_path, DISK, NVM))
     done = simulate(folder)
     assert done.exit_code == 0, done.output
-    for row in rows_of(folder):
+    for row in found_rows(folder):
         assert row["gain_ratio"] == row["gain_ratio"]
         assert row["kept_gain_ratio"] == row["kept_gain_ratio"]
 
@@ -297,7 +294,7 @@ def test_the_shares_are_timed_on_each_device_and_in_each_window(
             return 1 - sum(placed.responses) / sum(alone.responses)
         return 1 - placed.service / alone.service
 
-    rows = [row for row in rows_of(folder) if row["kind"] != "capacity"]
+    rows = [row for row in found_rows(folder) if row["kind"] != "capacity"]
     assert {row["parameter"] for row in rows} >= {"seek", "rotation", "read_transfer", "flush"}
     for row in rows:
         devices = [disk, NVM]

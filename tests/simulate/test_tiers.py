@@ -5,13 +5,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tomli_w
 from msgspec import to_builtins
 
-from tests.command_line import invoke
+from tests.command_line import invoke, succeed
 from tests.simulate.traces import Access, tier_trace
+from tests.traces import Row, json_of, rows_of
 from tracekit import tables
 from tracekit.errors import InputError, UsageError
 from tracekit.model import tier_study
@@ -31,9 +32,8 @@ ACCESSES: list[Access] = [
 ]
 
 
-def rows(folder: TraceFolder, name: str) -> list[dict[str, Any]]:
-    table = pq.read_table(folder.table(f"simulations/{name}"))
-    return [dict(row) for row in table.to_pylist()]
+def rows(folder: TraceFolder, name: str) -> list[Row]:
+    return rows_of(folder.table(f"simulations/{name}"))
 
 
 def run(folder: TraceFolder, **options: Any) -> dict[str, Any]:
@@ -41,10 +41,12 @@ def run(folder: TraceFolder, **options: Any) -> dict[str, Any]:
     return result
 
 
-def test_reads_go_to_pcm_and_writes_to_flash(tmp_path: Path) -> None:
-    # GIVEN four extents and mixes in quarters
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
-    # WHEN the tiers are simulated
+@pytest.fixture
+def folder(tmp_path: Path) -> TraceFolder:
+    return tier_trace(tmp_path / "trace", ACCESSES)
+
+
+def test_reads_go_to_pcm_and_writes_to_flash(folder: TraceFolder) -> None:
     result = run(folder)
     # THEN the best is one extent of PCM for the reads, the rest on flash: (16 reads at 6.7, 8
     # writes at 37.1, one read at 108, one write at 37.1) / 26 = 21.119 us for a price of 10.5
@@ -61,8 +63,7 @@ def test_reads_go_to_pcm_and_writes_to_flash(tmp_path: Path) -> None:
     assert result["headline"][1].endswith(f"a gain of {gain * 100:.1f} %.")
 
 
-def test_tables_follow_the_schema_and_hold_no_nan(tmp_path: Path) -> None:
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
+def test_tables_follow_the_schema_and_hold_no_nan(folder: TraceFolder) -> None:
     run(folder, is_dynamic=True, window_s=1.0)
     schemas = {
         "tiers": tables.TIERS,
@@ -75,17 +76,14 @@ def test_tables_follow_the_schema_and_hold_no_nan(tmp_path: Path) -> None:
     for name, expected in schemas.items():
         table = pq.read_table(folder.table(f"simulations/{name}"))
         assert table.schema == expected
-        for field in table.schema:
-            if pa.types.is_floating(field.type):
-                values = table[field.name].to_pylist()
-                assert all(math.isfinite(value) for value in values), (name, field.name)
+        for row in table.to_pylist():
+            assert all(math.isfinite(value) for value in row.values() if type(value) is float), row
     with connect(folder) as connection:
         assert set(schemas) < set(views(connection))
 
 
-def test_dynamic_learns_from_the_first_window(tmp_path: Path) -> None:
+def test_dynamic_learns_from_the_first_window(folder: TraceFolder) -> None:
     # GIVEN all on disk at first, and moves enough
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
     result = run(folder, is_dynamic=True, window_s=1.0)
     # THEN all of one kind is the same in both methods
     static, dynamic = result["configurations"]["static"], result["configurations"]["dynamic"]
@@ -100,19 +98,26 @@ def test_dynamic_learns_from_the_first_window(tmp_path: Path) -> None:
     assert (row["promoted_bytes"], row["demoted_bytes"]) == (2 * 65536, 2 * 65536)
 
 
-def test_moves_that_are_charged_cost_time(tmp_path: Path) -> None:
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
-    run(folder, is_dynamic=True, window_s=1.0, charges_migration=True)
+@pytest.mark.parametrize(
+    ("costs", "up", "down"),
+    [
+        ({}, 1, 1),
+        ({"promotion_cost": 3.0, "demotion_cost": 0.5, "migration_cost": 2.0}, 2 * 3, 2 * 0.5),
+    ],
+)
+def test_moves_that_are_charged_cost_time(
+    folder: TraceFolder, costs: dict[str, float], up: float, down: float
+) -> None:
+    run(folder, is_dynamic=True, window_s=1.0, charges_migration=True, **costs)
     mixes = {tuple(row["share_ratio"]): row for row in rows(folder, "tiers")}
     # Extents 0 and 1 change places with 3 and 2: 16 blocks each, read there and written here.
-    moved_us = 16 * (5000 + 128.3 + 6.7 + 5000 + 5000 + 37.1 + 108 + 5000)
-    time_us = (2 + 1) * 5000 + 7 * (2 * 6.7 + 37.1) + 2 * 5000 + moved_us
+    moved_us = up * 16 * (5000 + 128.3 + 5000 + 37.1) + down * 16 * (6.7 + 5000 + 108 + 5000)
+    served_us = (2 + 1) * 5000 + 7 * (2 * 6.7 + 37.1) + 2 * 5000
     found = mixes[0.25, 0.25, 0.5]["dynamic_latency_avg_ns"]
-    assert found == pytest.approx(time_us / 26 * 1e3)
+    assert found == pytest.approx((served_us + moved_us) / 26 * 1e3)
 
 
-def test_a_later_run_without_dynamic_leaves_no_old_windows(tmp_path: Path) -> None:
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
+def test_a_later_run_without_dynamic_leaves_no_old_windows(folder: TraceFolder) -> None:
     run(folder, is_dynamic=True, window_s=1.0)
     run(folder)
     assert not folder.has("simulations/tiers_windows")
@@ -146,8 +151,7 @@ def test_extents_may_be_larger_than_2_gib(tmp_path: Path, extent_bytes: int) -> 
     assert (int(found.reads.sum()), int(found.writes.sum())) == (4096, 8192)
 
 
-def test_skew_is_the_share_of_the_busiest_extents(tmp_path: Path) -> None:
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
+def test_skew_is_the_share_of_the_busiest_extents(folder: TraceFolder) -> None:
     run(folder)
     curve = [row for row in rows(folder, "tiers_skew") if row["role"] == "all"]
     reads = [row["traffic_ratio"] for row in curve if row["operation"] == "read"]
@@ -155,8 +159,7 @@ def test_skew_is_the_share_of_the_busiest_extents(tmp_path: Path) -> None:
     assert [row["capacity_ratio"] for row in curve[:4]] == [0.25, 0.5, 0.75, 1.0]
 
 
-def test_sensitivity_changes_one_parameter_at_a_time(tmp_path: Path) -> None:
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
+def test_sensitivity_changes_one_parameter_at_a_time(folder: TraceFolder) -> None:
     run(folder)
     found = rows(folder, "tiers_sensitivity")
     assert len(found) == 3 * 3 * 2
@@ -175,8 +178,7 @@ def test_one_extent_of_one_kind_has_an_answer(tmp_path: Path, operation: str) ->
     assert result["extents"] == 1
 
 
-def test_two_tiers_need_no_flash(tmp_path: Path) -> None:
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
+def test_two_tiers_need_no_flash(folder: TraceFolder) -> None:
     result = run(folder, tiers=("ssd-pcm", "hdd-15k"))
     assert result["configurations"]["static"]["best"]["mix"] == "100 % ssd-pcm"
     assert len(rows(folder, "tiers")) == 5
@@ -227,17 +229,16 @@ def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, Any], mes
 
 
 def test_more_than_four_tiers_within_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: TraceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN five tiers, whose mixes are placed one by one
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
-    tables = ("dram", "ssd-optane", "ssd-pcm", "ssd-emlc", "hdd-15k")
+    names = ("dram", "ssd-optane", "ssd-pcm", "ssd-emlc", "hdd-15k")
     # THEN there are as many mixes as ways to divide four quarters among them
-    assert run(folder, tiers=tables)["mixes"] == 70
+    assert run(folder, tiers=names)["mixes"] == 70
     # AND work beyond the limit (70 mixes, 4 extents, 31 runs) is refused
     monkeypatch.setattr(tier_study, "MAX_LOOP_WORK", 70 * 4 * 31 - 1)
     with pytest.raises(UsageError, match="5 tiers with so many mixes and extents"):
-        run(folder, tiers=tables)
+        run(folder, tiers=names)
 
 
 def test_dynamic_work_beyond_the_limit_is_refused(
@@ -248,51 +249,41 @@ def test_dynamic_work_beyond_the_limit_is_refused(
         run(tier_trace(tmp_path / "trace", ACCESSES), is_dynamic=True, window_s=1.0)
 
 
-def test_spare_capacity_stays_unused_on_the_last_tier(tmp_path: Path) -> None:
+def test_spare_capacity_stays_unused_on_the_last_tier(folder: TraceFolder) -> None:
     # GIVEN twice the capacity that was touched, THEN a quarter of PCM holds two extents
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
     run(folder, capacity_bytes=8 * 65536)
     mixes = {tuple(row["share_ratio"]): row["extents"] for row in rows(folder, "tiers")}
     assert mixes[0.25, 0.0, 0.75] == [2, 0, 2]
 
 
-def test_the_command_prints_the_answer_or_all_of_it(tmp_path: Path) -> None:
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
+def test_the_command_prints_the_answer_or_all_of_it(folder: TraceFolder) -> None:
     words = ["simulate", "tiers", str(folder.path), "--extent", "64KiB", "--step", "25"]
-    plain = invoke(*words)
-    assert plain.exit_code == 0
-    whole = invoke(*words, "--json")
-    assert json.loads(whole.stdout)["headline"] == plain.stdout.splitlines()
-    saved = json.loads((folder.path / "simulations" / "tiers.json").read_text())
-    assert saved == json.loads(whole.stdout)
+    plain, whole = succeed(*words), json.loads(invoke(*words, "--json").stdout)
+    assert whole["headline"] == plain.stdout.splitlines()
+    assert whole == json_of(folder.path / "simulations" / "tiers.json")
 
 
-def test_promotions_and_demotions_have_costs_of_their_own(tmp_path: Path) -> None:
-    # GIVEN the same moves, 0 and 1 up and 3 and 2 down, up at three times and down at half the cost
-    folder = tier_trace(tmp_path / "trace", ACCESSES)
-    costs = {"promotion_cost": 3.0, "demotion_cost": 0.5, "migration_cost": 2.0}
-    run(folder, is_dynamic=True, window_s=1.0, charges_migration=True, **costs)
-    up_us = 16 * (5000 + 128.3 + 5000 + 37.1)
-    down_us = 16 * (6.7 + 5000 + 108 + 5000)
-    served_us = (2 + 1) * 5000 + 7 * (2 * 6.7 + 37.1) + 2 * 5000
-    mixes = {tuple(row["share_ratio"]): row for row in rows(folder, "tiers")}
-    found = mixes[0.25, 0.25, 0.5]["dynamic_latency_avg_ns"]
-    expected = served_us + 2 * (3 * up_us + 0.5 * down_us)
-    assert found == pytest.approx(expected / 26 * 1e3)
+DEVICES: dict[str, dict[str, float]] = {
+    "ssd-pcm": {"read_latency_us": 6.7, "write_latency_us": 128.3, "price_per_gb": 24.0},
+    "ssd-emlc": {"read_latency_us": 108.0, "write_latency_us": 37.1, "price_per_gb": 6.0},
+    "hdd-15k": {"read_latency_us": 5000.0, "write_latency_us": 5000.0, "price_per_gb": 1.0},
+}
+
+
+def what_if(path: Path, devices: dict[str, dict[str, float]]) -> Path:
+    path.write_text(tomli_w.dumps({"devices": devices}))
+    return path
 
 
 @pytest.mark.parametrize("amount", ["bytes", "requests"])
 def test_moving_takes_the_time_of_the_bandwidths(tmp_path: Path, amount: str) -> None:
     # GIVEN tiers that read 100, 50 and 10 MiB/s and write half as much
-    text = ""
-    for name, read_us, write_us, rate in (
-        ("ssd-pcm", 6.7, 128.3, 100),
-        ("ssd-emlc", 108.0, 37.1, 50),
-        ("hdd-15k", 5000.0, 5000.0, 10),
-    ):
-        text += f"[devices.{name}]\nread_latency_us = {read_us}\nwrite_latency_us = {write_us}\n"
-        text += f"price_per_gb = 1\nread_mib_s = {rate}\nwrite_mib_s = {rate / 2}\n"
-    (tmp_path / "what-if.toml").write_text(text)
+    rates = {"ssd-pcm": 100, "ssd-emlc": 50, "hdd-15k": 10}
+    devices = {
+        name: DEVICES[name] | {"read_mib_s": rate, "write_mib_s": rate / 2}
+        for name, rate in rates.items()
+    }
+    file = what_if(tmp_path / "what-if.toml", devices)
     moved = {"is_dynamic": True, "window_s": 1.0, "amount": amount}
     means = []
     for place, options in (
@@ -300,7 +291,7 @@ def test_moving_takes_the_time_of_the_bandwidths(tmp_path: Path, amount: str) ->
         ("charged", {"charges_migration": True, "moves_by": "bandwidth"}),
     ):
         folder = tier_trace(tmp_path / place, ACCESSES)
-        run(folder, **moved, **options, what_if=tmp_path / "what-if.toml")
+        run(folder, **moved, **options, what_if=file)
         mixes = {tuple(row["share_ratio"]): row for row in rows(folder, "tiers")}
         means.append(mixes[0.25, 0.25, 0.5]["dynamic_latency_avg_ns"])
     # THEN each of four moves of 64 KiB is read at one rate and written at the other
@@ -327,28 +318,17 @@ SHIFTING: list[Access] = [
 ]
 
 
-def changes(folder: TraceFolder) -> list[dict[str, Any]]:
-    table = pq.read_table(folder.table("simulations/tiers_sensitivity"))
-    return [dict(row) for row in table.to_pylist()]
-
-
-def varied(path: Path, text: str, **options: Any) -> list[dict[str, Any]]:
+def varied(path: Path, text: str, **options: Any) -> list[Row]:
     """Return the rows of what the user varied."""
+    (vary,) = parse_vary([text])
     folder = tier_trace(path, SHIFTING)
-    simulate_tiers(folder, TierOptions(**{**BASE, **options}, vary=parse_vary([text])))
-    vary = parse_vary([text])[0]
-    return [
-        row
-        for row in changes(folder)
-        if (row["tier"], row["parameter"], row["factor"])
-        == (vary.tier, vary.parameter, vary.factor)
-    ]
+    simulate_tiers(folder, TierOptions(**{**BASE, **options}, vary=(vary,)))
+    named = {"tier": vary.tier, "parameter": vary.parameter, "factor": vary.factor}
+    return [row for row in rows(folder, "tiers_sensitivity") if named.items() <= row.items()]
 
 
 def run_changed(path: Path, **options: Any) -> dict[str, Any]:
-    folder = tier_trace(path, SHIFTING)
-    result: dict[str, Any] = to_builtins(simulate_tiers(folder, TierOptions(**BASE | options)))
-    return result
+    return run(tier_trace(path, SHIFTING), **BASE | options)
 
 
 @pytest.mark.parametrize(
@@ -383,23 +363,13 @@ def test_a_change_of_the_system_is_a_run_with_that_value(
 @pytest.mark.parametrize("key", ["read_latency_us", "write_latency_us", "price_per_gb"])
 @pytest.mark.parametrize("tier", ["ssd-pcm", "ssd-emlc", "hdd-15k"])
 def test_a_change_of_a_tier_is_a_run_with_that_device(tmp_path: Path, tier: str, key: str) -> None:
-    values = {
-        "ssd-pcm": {"read_latency_us": 6.7, "write_latency_us": 128.3, "price_per_gb": 24.0},
-        "ssd-emlc": {"read_latency_us": 108.0, "write_latency_us": 37.1, "price_per_gb": 6.0},
-        "hdd-15k": {"read_latency_us": 5000.0, "write_latency_us": 5000.0, "price_per_gb": 1.0},
-    }
     found = varied(tmp_path / "varied", f"{tier}.{key}=3")
     assert [row["method"] for row in found] == ["static", "dynamic"]
-    file = tmp_path / "what-if.toml"
-    text = ""
-    for name, device in values.items():
-        text += f'[devices."{name}"]\n'
-        for one, value in device.items():
-            text += f"{one} = {value * 3 if (name, one) == (tier, key) else value}\n"
-    file.write_text(text)
+    changed = DEVICES | {tier: DEVICES[tier] | {key: DEVICES[tier][key] * 3}}
+    file = what_if(tmp_path / "what-if.toml", changed)
     named = run_changed(tmp_path / "same", what_if=file)["configurations"]
     for row in found:
-        assert row["value"] == values[tier][key] * 3
+        assert row["value"] == DEVICES[tier][key] * 3
         some = named[row["method"]]["best with ssd-pcm"]
         assert (row["mix"], row["iops_per_price"]) == (some["mix"], some["iops_per_price"])
 
@@ -410,29 +380,20 @@ def test_a_changed_bandwidth_is_a_run_with_that_device(
     tmp_path: Path, operation: str, moves_by: str
 ) -> None:
     # GIVEN disks that need 1,000 of their 5,000 us for the transfer of 4 KiB
-    devices: dict[str, dict[str, float]] = {
-        "ssd-pcm": {"read_latency_us": 6.7, "write_latency_us": 128.3, "price_per_gb": 24.0},
-        "hdd-15k": {"read_latency_us": 5000.0, "write_latency_us": 5000.0, "price_per_gb": 1.0},
-    }
     rates = {"ssd-pcm": 800.0, "hdd-15k": 3.90625}
-    for name, device in devices.items():
-        device |= {"read_mib_s": rates[name], "write_mib_s": rates[name]}
-
-    def file(path: Path) -> Path:
-        tables = [
-            f'[devices."{name}"]\n' + "".join(f"{key} = {value}\n" for key, value in one.items())
-            for name, one in devices.items()
-        ]
-        path.write_text("".join(tables))
-        return path
-
+    devices = {
+        name: DEVICES[name] | {"read_mib_s": rate, "write_mib_s": rate}
+        for name, rate in rates.items()
+    }
     options = {"tiers": ("ssd-pcm", "hdd-15k"), "moves_by": moves_by}
     key = f"{operation}_mib_s"
-    before = file(tmp_path / "before.toml")
+    before = what_if(tmp_path / "before.toml", devices)
     found = varied(tmp_path / "varied", f"hdd-15k.{key}=2", **options, what_if=before)
     # WHEN they transfer twice as fast, THEN 4 KiB take half of that less, and so does moving them
     devices["hdd-15k"] |= {key: 2 * rates["hdd-15k"], f"{operation}_latency_us": 4500.0}
-    named = run_changed(tmp_path / "same", **options, what_if=file(tmp_path / "after.toml"))
+    named = run_changed(
+        tmp_path / "same", **options, what_if=what_if(tmp_path / "after.toml", devices)
+    )
     assert [row["method"] for row in found] == ["static", "dynamic"]
     for row in found:
         assert row["value"] == 7.8125
@@ -477,8 +438,7 @@ def test_charged_moves_cost_in_proportion(tmp_path: Path) -> None:
         folder = tier_trace(tmp_path / f"cost-{cost}", SHIFTING)
         options = {**BASE, "step_percent": 50, "tiers": ("ssd-pcm", "hdd-15k")}
         simulate_tiers(folder, TierOptions(**options, migration_cost=cost))
-        table = pq.read_table(folder.table("simulations/tiers")).to_pylist()
-        row = next(row for row in table if row["share_ratio"] == [0.5, 0.5])
+        row = next(row for row in rows(folder, "tiers") if row["share_ratio"] == [0.5, 0.5])
         return float(row["dynamic_latency_avg_ns"])
 
     # THEN twice the cost adds twice the time
@@ -491,7 +451,7 @@ def test_what_moved_is_told_in_words_and_figures(tmp_path: Path) -> None:
     result = run_changed(tmp_path / "trace")
     some = result["configurations"]["dynamic"]["best with ssd-pcm"]
     folder = TraceFolder(tmp_path / "trace")
-    key = pq.read_table(folder.table("simulations/tiers_key")).to_pylist()
+    key = rows_of(folder.table("simulations/tiers_key"))
     row = next(
         r for r in key if (r["configuration"], r["method"]) == ("best with ssd-pcm", "dynamic")
     )

@@ -25,11 +25,8 @@ def read(path: Path, text: str) -> WhatIf:
 
 
 def test_without_a_file_the_tiers_are_the_profiles() -> None:
-    assert choose_tiers(["ssd-pcm", "ssd-emlc", "hdd-15k"], WhatIf(), own_profiles=None) == [
-        PCM,
-        FLASH,
-        DISK,
-    ]
+    tiers = choose_tiers(["ssd-pcm", "ssd-emlc", "hdd-15k"], WhatIf(), own_profiles=None)
+    assert tiers == [PCM, FLASH, DISK]
 
 
 def test_a_file_changes_devices_prices_and_factors(tmp_path: Path) -> None:
@@ -163,13 +160,10 @@ def test_the_command_of_an_example_answers_with_what_it_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     # GIVEN a small trace in the place of the page's
-    folder = tier_trace(
-        tmp_path / "trace", [(0, "read", 0, 4096), (1, "write", 1, 4096), (2, "write", 1, 8192)]
-    )
-    name = words[1]
+    accesses = [(0, "read", 0, 4096), (1, "write", 1, 4096), (2, "write", 1, 8192)]
+    folder, name = tier_trace(tmp_path / "trace", accesses), words[1]
     assert prepare(name, folder) is None
     monkeypatch.chdir(ROOT)
-    # WHEN the page's command is run, with smaller extents
     asked = ["simulate", name, str(folder.path), *words[3:], *SMALL.get(name, []), "--json"]
     done = invoke(*asked)
     # THEN it answers about the file's prices or memories, and finitely

@@ -18,6 +18,7 @@ import pytest
 from tests.command_line import invoke, refused
 from tests.replay.disk import needs_root
 from tests.sweep.command import QUICK, SMALL, rows, tracekit
+from tests.traces import json_of
 from tracekit.report.sections.files import MOST_CALL_CURVES
 
 
@@ -92,7 +93,7 @@ def test_errors_of_operations_are_told_with_their_counts(tmp_path: Path, target:
     assert json.loads(tracekit(*command, "--json").stdout)["failures"] == []
     error = {"operation": "read", "errno": 5, "name": "EIO", "meaning": "Input/output error"}
     for count, file in enumerate(out.glob("files/runs/*.json"), start=1000):
-        told = json.loads(file.read_text())
+        told = json_of(file)
         told["summary"]["errors"] = [error | {"count": count}]
         file.write_text(json.dumps(told))
     # THEN they are added up in one line

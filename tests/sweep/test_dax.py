@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.analyzers.folder import FIXTURES, csv_rows, make
-from tests.command_line import invoke
+from tests.command_line import invoke, succeed
 from tests.sweep.command import rows, tracekit
 from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
@@ -186,8 +186,7 @@ def test_a_sweep_with_dax_says_for_what_it_pays(
     words = ["sweep", "varmail", "-o", str(tmp_path / "out"), "--repeat", "2", "--cache", "keep"]
     words += [part for name in ("pm", "disk") for part in ("--target", f"{name}={tmp_path / name}")]
     words += ["--files", "40", "--threads", "1", "--duration", "100ms"]
-    ended = invoke(*words)
-    assert ended.exit_code == 0, ended.output
+    ended = succeed(*words)
     # THEN the answer is on the terminal, in JSON and on the page
     assert "pm beside disk: " in ended.stdout
     told = json.loads(invoke(*words, "--json").stdout)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
 
-from tests.command_line import invoke
+from tests.command_line import succeed
 from tracekit.report.charts import WIDE, series
 from tracekit.report.sections.files import (
     describe_runs,
@@ -145,8 +145,7 @@ def test_the_page_has_figures_and_the_command(tmp_path: Path) -> None:
     place.mkdir()
     words = ["sweep", "webproxy", "--target", f"here={place}", "-o", str(out), "--repeat", "1"]
     words += ["--files", "40", "--threads", "1,2", "--duration", "100ms", "--cache", "keep"]
-    ended = invoke(*words)
-    assert ended.exit_code == 0, ended.output
+    succeed(*words)
     page = (out / "report.html").read_text()
     for name in ("file-rates", "file-breakdown", "file-threads"):
         assert name in page

@@ -11,6 +11,7 @@ from typer.testing import Result
 
 from tests.command_line import invoke, refused
 from tests.simulate.placement_models import Request, elapsed_ps, hottest_first, write_trace
+from tests.traces import json_of
 from tracekit.devices import Profile, device_cost, load_profiles
 from tracekit.errors import BudgetError, InputError, TracekitError
 from tracekit.model.prediction import requests_for
@@ -67,8 +68,7 @@ def ends_with_a_verdict(done: Result) -> bool:
 
 
 def result_of(folder: TraceFolder) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((folder.path / "verification.json").read_text())
-    return told
+    return json_of(folder.path / "verification.json")
 
 
 def brute_force_ns(on_nvm: set[Any], profiles: tuple[Profile, Profile]) -> float:
@@ -79,8 +79,7 @@ def brute_force_ns(on_nvm: set[Any], profiles: tuple[Profile, Profile]) -> float
 
 
 def test_the_replay_takes_what_the_model_says(folder: TraceFolder) -> None:
-    # WHEN the whole trace is replayed on emulated devices
-    # (a busy machine makes them late, so wide limits)
+    # (a busy machine makes emulated devices late, so wide limits)
     done = verify(folder, "--repeat", "2", *BUSY)
     # THEN the prediction is that of an explicit sum, and it held
     assert done.exit_code == 0, done.output
@@ -138,8 +137,7 @@ def test_heads_of_several_devices_cannot_be_one(tmp_path: Path) -> None:
     path = write_trace(tmp_path / "trace", found, counts={"requests": COUNT}, source={"files": []})
     made = TraceFolder(path)
     recommend(made, Recommend(base="hdd-7200-seek", nvm="dax-pcm"))
-    done = verify(made)
-    refused(done, "the trace is of 2 devices")
+    refused(verify(made), "the trace is of 2 devices")
 
 
 def test_the_replays_and_their_table_are_kept(folder: TraceFolder) -> None:
@@ -156,9 +154,7 @@ def test_the_replays_and_their_table_are_kept(folder: TraceFolder) -> None:
 
 
 def test_only_the_first_requests_are_replayed(folder: TraceFolder) -> None:
-    base_ns = json.loads((folder.path / "recommendation.json").read_text())["answer"][
-        "base_elapsed_ns"
-    ]
+    base_ns = json_of(folder.path / "recommendation.json")["answer"]["base_elapsed_ns"]
     done = verify(folder, "--duration", f"{base_ns / 2e9}s", "--repeat", "1", *BUSY)
     assert done.exit_code == 0, done.output
     told = result_of(folder)
@@ -190,8 +186,7 @@ def test_a_prediction_that_does_not_hold_is_told_by_the_exit_code(
     ],
 )
 def test_refusals(folder: TraceFolder, arguments: tuple[str, ...], message: str) -> None:
-    done = verify(folder, *arguments)
-    refused(done, message)
+    refused(verify(folder, *arguments), message)
     assert not (folder.path / "verification.json").exists()
     assert [path.name for path in folder.path.parent.iterdir()] == ["trace"]
 
@@ -206,11 +201,10 @@ def test_writes_that_are_not_confirmed_prove_nothing(folder: TraceFolder, tmp_pa
 
 def test_a_changed_profile_is_found(folder: TraceFolder) -> None:
     file = folder.path / "recommendation.json"
-    advice = json.loads(file.read_text())
+    advice = json_of(file)
     advice["profiles"][0]["read_latency_us"] += 1
     file.write_text(json.dumps(advice))
-    done = verify(folder)
-    refused(done, "has changed since the recommendation was made", error=InputError)
+    refused(verify(folder), "has changed since the recommendation was made", error=InputError)
 
 
 def test_there_must_be_a_recommendation(folder: TraceFolder) -> None:
@@ -242,10 +236,9 @@ def test_the_report_shows_what_was_found(folder: TraceFolder) -> None:
     assert section.parts["headline"] == result_of(folder)["headline"]
     drawn = bars(section.parts["figure"].evidence.table)
     assert drawn["kind"].tolist() == [
-        "base alone, predicted",
-        "base alone, replayed",
-        "as placed, predicted",
-        "as placed, replayed",
+        f"{what}, {how}"
+        for what in ("base alone", "as placed")
+        for how in ("predicted", "replayed")
     ]
     assert drawn["elapsed_ns"].tolist()[::2] == [
         result_of(folder)["predicted"][key] for key in ("base_ns", "placed_ns")
