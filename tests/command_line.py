@@ -1,7 +1,9 @@
-"""The command line inside the test's own process."""
+"""The command line inside the test's own process, and the disk that it finds."""
 
+import os
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from tracekit.cli import app
@@ -25,3 +27,11 @@ def refused(result: Result, *words: str, error: type[Exception] = UsageError) ->
     assert isinstance(result.exception, error), result.output
     for word in words:
         assert word in str(result.exception)
+
+
+def with_free_bytes(monkeypatch: pytest.MonkeyPatch, place: Path, free_bytes: int) -> None:
+    """Let the disk of a place have so many bytes free, in units of 4 KiB."""
+    fields = list(os.statvfs(place))
+    fields[0] = fields[1] = 4096
+    fields[4] = free_bytes // 4096
+    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(fields))

@@ -13,7 +13,7 @@ from tracekit.tables import REQUESTS, SCHEMA_VERSION
 
 Row = dict[str, Any]
 # What a request has that does not say it, where that is neither null, 0 nor False.
-REQUEST = {"device": "sda", "length_bytes": 4096, "operation": "write", "role": "unknown"}
+REQUEST: Row = {"device": "sda", "length_bytes": 4096, "operation": "write", "role": "unknown"}
 
 
 def filled(

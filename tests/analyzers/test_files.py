@@ -65,10 +65,7 @@ def equals(value: Any, text: str) -> bool:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_small_input(name: str, tmp_path: Path) -> None:
-    # GIVEN the input of the query's folder
-    folder = make(tmp_path / "trace", fixture_tables(name))
-    # WHEN the query runs
-    found = run(folder, name)
+    found = run(make(tmp_path / "trace", fixture_tables(name)), name)
     # THEN each row and column is as in expected.csv, in that order
     expected = csv_rows(FIXTURES / name / "expected.csv")
     header = (FIXTURES / name / "expected.csv").read_text().partition("\n")[0]
@@ -81,9 +78,7 @@ def test_small_input(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_no_input(name: str, tmp_path: Path) -> None:
-    # GIVEN tables without rows
     empty: dict[str, list[dict[str, str]]] = {table: [] for table in fixture_tables(name)}
-    # WHEN the query runs
     found = run(make(tmp_path / "trace", empty), name)
     # THEN it has no rows, and the columns that the header names
     assert len(found) == 0
@@ -139,7 +134,7 @@ def test_each_ends_with_its_last_step_in_an_order() -> None:
 
 
 def test_no_step_is_unused() -> None:
-    # GIVEN all steps, THEN another step or a macro names each; sqlfluff does not see the macros
+    # (sqlfluff does not see that macros use them)
     unused = [
         f"{name}: {step}"
         for name in files()
@@ -270,7 +265,6 @@ def test_percentiles_are_within_a_bucket_of_the_exact_rank(seed: int, tmp_path: 
         {"queue_ns": "0", "issue_ns": "0", "transfer_ns": str(time), "complete_ns": str(time)}
         for time in times
     ]
-    # WHEN their latencies are summed up
     with query.connect(make(tmp_path / "trace", {"requests": rows})) as connection:
         table = query.run(connection, "latency/latency").to_pylist()
     found = next(row for row in table if row["step"] == "d2c")
@@ -290,7 +284,6 @@ def test_sizes_are_those_of_the_tables() -> None:
 
 
 def test_half_intervals_are_those_of_students_t(tmp_path: Path) -> None:
-    # GIVEN a database of a sweep, WHEN it is asked for the width, THEN it is that of scipy
     with query.connect(make(tmp_path / "trace", {"file_runs": []})) as connection:
         rows = connection.sql("select range, t95(range) from range(-1, 1003)").fetchall()
     found = dict(rows)

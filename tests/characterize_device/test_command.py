@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from tests.command_line import invoke, refused, succeed
+from tests.command_line import invoke, refused, succeed, with_free_bytes
 from tests.traces import json_of, rows_of
 from tracekit import query
 from tracekit._native.players import Outcome, run_program
@@ -66,16 +66,14 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fitted(folder: Path) -> dict[str, dict[str, Any]]:
-    rows = rows_of(folder / "device/device_fit.parquet")
-    return {row["parameter"]: row for row in rows}
+    return {row["parameter"]: row for row in rows_of(folder / "device/device_fit.parquet")}
 
 
 def least_us(folder: Path) -> dict[tuple[str, str, int], float]:
     """Return the shortest latency of each kind of step at depth 1, operation and length."""
-    rows = rows_of(folder / "device/device_steps.parquet")
     return {
         (row["kind"], row["operation"], row["length_bytes"]): row["min_ns"] / 1e3
-        for row in rows
+        for row in rows_of(folder / "device/device_steps.parquet")
         if row["depth"] == 1 and row["operation"] != "all"
     }
 
@@ -166,7 +164,6 @@ def test_the_report_of_a_folder_without_a_trace(measured: Path) -> None:
 
 
 def test_a_file_is_made_and_goes_away(tmp_path: Path) -> None:
-    # WHEN a file that does not exist is characterized
     ran = tracekit(tmp_path / "new.img", "--size", "8MiB", "-o", tmp_path / "out", *FEW, "--json")
     # THEN all is measured, the file is gone, and every request is in the tables
     assert ran.exit_code == 0, ran.output
@@ -176,8 +173,7 @@ def test_a_file_is_made_and_goes_away(tmp_path: Path) -> None:
     assert (told["kind"], told["may_write"], told["missing"]) == ("made file", True, [])
     assert told["asked"][:4] == ["--output", str(tmp_path / "out"), "--size", "8MiB"]
     # AND a second run does not replace it unless it is told to
-    again = tracekit(tmp_path / "new.img", "-o", tmp_path / "out")
-    assert isinstance(again.exception, UsageError)
+    refused(tracekit(tmp_path / "new.img", "-o", tmp_path / "out"))
     assert not (tmp_path / "new.img").exists()
 
 
@@ -186,8 +182,7 @@ def test_an_existing_file_is_only_read_without_leave(tmp_path: Path) -> None:
     target = tmp_path / "disk.img"
     target.write_bytes(b"precious" * (1 << 20))
     # WHEN nobody has allowed to write there
-    ran = tracekit(target, "-o", tmp_path / "out", *FEW)
-    assert ran.exit_code == 0, ran.output
+    ran = succeed("characterize-device", target, "-o", tmp_path / "out", *FEW)
     # THEN it is as it was, what is missing is said, and how to allow it
     assert target.read_bytes() == b"precious" * (1 << 20)
     assert "no device profile: write_latency_us" in ran.stdout
@@ -199,8 +194,7 @@ def test_an_existing_file_is_only_read_without_leave(tmp_path: Path) -> None:
     assert ran.exit_code != 0
     assert not (tmp_path / "b").exists()
     # AND with its own it is written
-    ran = tracekit(target, "-o", tmp_path / "c", *FEW, "--write-to", target)
-    assert ran.exit_code == 0, ran.output
+    succeed("characterize-device", target, "-o", tmp_path / "c", *FEW, "--write-to", target)
     assert b"precious" not in target.read_bytes()
 
 
@@ -209,19 +203,25 @@ def options(path: Path, **changes: Any) -> CharacterizeOptions:
     return CharacterizeOptions(target=target, amounts=changes.pop("amounts", TINY), **changes)
 
 
-def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # GIVEN a run that is interrupted in its fifth step
-    count = 0
+def interrupt_in_step(
+    monkeypatch: pytest.MonkeyPatch, number: int, *, is_partial: bool
+) -> list[int]:
+    """Let the program be interrupted in one of its steps; return the numbers of all that ran."""
+    steps: list[int] = []
 
     def run(plan: Path, summary: Path, *, arguments: Any) -> Outcome:
-        nonlocal count
-        count += 1
         outcome = run_program(plan, summary, arguments=arguments)
-        if count == 5:
-            return Outcome({**outcome.summary, "outcome": "interrupted"}, "", is_partial=True)
+        steps.append(len(steps) + 1)
+        if steps[-1] == number:
+            return Outcome({**outcome.summary, "outcome": "interrupted"}, "", is_partial=is_partial)
         return outcome
 
     monkeypatch.setattr("tracekit.device.characterize.run_program", run)
+    return steps
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = interrupt_in_step(monkeypatch, 5, is_partial=True)
     target = tmp_path / "new.img"
     with pytest.raises(PartialError, match="4 steps are done and kept"):
         characterize(tmp_path / "out", options(target))
@@ -233,7 +233,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     # AND asked the same, it measures the rest alone
     result = characterize(tmp_path / "out", options(target))
     assert result["resumed"] == 1
-    assert count == 5 + result["steps"] - 4
+    assert len(steps) == 5 + result["steps"] - 4
     assert any("in 2 parts" in line for line in result["warnings"])
     assert not target.exists()
 
@@ -243,15 +243,7 @@ def test_a_target_that_was_replaced_is_not_written(
 ) -> None:
     # GIVEN an interrupted run whose file somebody has replaced by one of theirs
     target = tmp_path / "new.img"
-    calls: list[int] = []
-
-    def run(plan: Path, summary: Path, *, arguments: Any) -> Outcome:
-        outcome = run_program(plan, summary, arguments=arguments)
-        calls.append(1)
-        told = "interrupted" if len(calls) == 3 else "finished"
-        return Outcome({**outcome.summary, "outcome": told}, "", is_partial=False)
-
-    monkeypatch.setattr("tracekit.device.characterize.run_program", run)
+    interrupt_in_step(monkeypatch, 3, is_partial=False)
     with pytest.raises(PartialError):
         characterize(tmp_path / "out", options(target))
     target.rename(tmp_path / "ours.img")
@@ -305,8 +297,7 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ran = tracekit(*arguments, "-o", tmp_path / "out")
-    refused(ran, message)
+    refused(tracekit(*arguments, "-o", tmp_path / "out"), message)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -328,10 +319,7 @@ def test_a_disk_without_room_is_told_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a disk with 10 MiB free
-    fields = list(os.statvfs(tmp_path))
-    fields[0] = fields[1] = 4096
-    fields[4] = 10 * 256
-    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(fields))
+    with_free_bytes(monkeypatch, tmp_path, 10 << 20)
     ran = tracekit(tmp_path / "new.img", "--size", "12MiB", *FEW, "-o", tmp_path / "out")
     refused(ran, "new.img: 12 MiB are needed, 10 MiB are free on its disk", error=InputError)
     assert list(tmp_path.iterdir()) == []

@@ -30,7 +30,6 @@ def records(path: Path, step: Step, **options: int) -> np.ndarray[tuple[int], np
 
 
 def test_the_steps_are_those_of_the_study() -> None:
-    # WHEN nothing is said about the amounts
     chosen = steps(Amounts(), SIZE_BYTES)
     # THEN the device is filled in sequence, then written at random: 20 % writes, 256 at once
     assert chosen[0] == Step("fill", 1024, 1.0, 32, 1 << 20, is_sequential=True)
@@ -152,7 +151,6 @@ def test_an_exact_device_is_found_again(lanes: int, next_ns: float | None) -> No
         read_ns=50_000, write_ns=20_000, read_rate=1e9, write_rate=4e8, lanes=lanes,
         flush_ns=7e5, fua_ns=3e5, next_ns=next_ns,
     )  # fmt: skip
-    # WHEN a profile is fitted
     found = {one.parameter: one.value for one in fit(results)}
     # THEN it is that device
     near = {
@@ -185,12 +183,9 @@ def test_the_lanes_are_the_closest_of_all() -> None:
 
 
 def test_without_writes_only_reads_are_fitted() -> None:
-    results = [
-        one
-        for one in device(read_ns=50_000, write_ns=1, read_rate=1e9, write_rate=1e9, lanes=4)
-        if one["step"]["write_ratio"] == 0
-    ]
-    found = {one.parameter: one.value for one in fit(results)}
+    every = device(read_ns=50_000, write_ns=1, read_rate=1e9, write_rate=1e9, lanes=4)
+    reads = [one for one in every if one["step"]["write_ratio"] == 0]
+    found = {one.parameter: one.value for one in fit(reads)}
     assert set(found) == {
         "read_latency_us", "read_median_us", "read_mib_s", "parallelism", "read_parallelism",
     }  # fmt: skip

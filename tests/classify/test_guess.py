@@ -211,7 +211,6 @@ def test_guesses_are_made_anew_each_time(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", with_inner_journal(), [entry(FS, role=None)])
     classify(folder, ClassifyOptions())
     first = dict(folder.content)
-    # WHEN it is classified again
     again = TraceFolder(folder.path)
     classify(again, ClassifyOptions())
     # THEN nothing is taken for given that was a guess

@@ -130,7 +130,6 @@ def test_a_small_budget_changes_nothing_but_the_passes(
         for first, blocks, device in places
         for block in range(first, first + blocks)
     )
-    # WHEN they are counted in 64 KiB and in 64 MiB
     windows = Windows(10_000_000, 31)
     tight, ample = (
         count_blocks(
@@ -166,7 +165,6 @@ def test_ranges_that_are_cut_again_stay_in_order(tmp_path: Path) -> None:
     # GIVEN a trace that hides at its beginning how many blocks it has at low addresses
     rows = [write(0)] * 900 + [write(block * 1024) for block in range(1999, 0, -1)]
     folder = trace(tmp_path / "t", rows)
-    # WHEN it is counted in far too little memory
     counts = count_blocks(
         folder.table("requests"), ["sda"], windows=Windows(1 << 30, 3), budget_bytes=1 << 16
     )

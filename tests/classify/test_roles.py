@@ -287,7 +287,6 @@ def test_the_trace_itself_tells_what_its_layout_says(parsed: Path) -> None:
     classify(TraceFolder(parsed), ClassifyOptions())
     by_layout = roles_of(TraceFolder(parsed))
     assert set(by_layout) == {"fs", "journal"}
-    # WHEN the layout is gone
     info = json_of(parsed / "trace.json")
     write_json(parsed / "trace.json", {**info, "layout": []})
     result = classify(TraceFolder(parsed), ClassifyOptions())

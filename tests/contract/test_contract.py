@@ -27,6 +27,11 @@ def with_column(file: Path, name: str, values: pa.Array) -> None:
     pq.write_table(table.set_column(table.schema.names.index(name), name, values), file)
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> TraceFolder:
+    return TraceFolder(write_trace(tmp_path, [Request("fs", 0)]))
+
+
 DAMAGE: dict[str, tuple[Any, str]] = {
     "cut": (lambda f: f.write_bytes(f.read_bytes()[:-9]), "is not a readable Parquet file"),
     "empty": (lambda f: f.write_bytes(b""), "is not a readable Parquet file"),
@@ -38,16 +43,14 @@ DAMAGE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("damage", sorted(DAMAGE))
-def test_a_damaged_table_is_named_before_any_use(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_table_is_named_before_any_use(folder: TraceFolder, damage: str) -> None:
     # GIVEN a trace folder whose requests are damaged
-    folder = TraceFolder(write_trace(tmp_path, [Request("fs", 0)]))
     spoil, message = DAMAGE[damage]
     spoil(folder.table("requests"))
     # WHEN a stage asks for them, THEN the error names the file and what is wrong
     with pytest.raises(InputError, match=rf"requests\.parquet.* {message}") as caught:
         folder.require("requests", made_by="parse")
     assert caught.value.hint == "parse the capture again"
-    # AND the same for SQL
     with pytest.raises(InputError, match=message):
         query.connect(folder)
 
@@ -69,16 +72,14 @@ def test_a_damaged_page_is_an_error_of_the_analysis(tmp_path: Path) -> None:
         query.run(connection, "traffic/totals")
 
 
-def test_a_finding_that_is_no_table_is_named(tmp_path: Path) -> None:
-    folder = TraceFolder(write_trace(tmp_path, [Request("fs", 0)]))
+def test_a_finding_that_is_no_table_is_named(tmp_path: Path, folder: TraceFolder) -> None:
     (tmp_path / "findings").mkdir()
     (tmp_path / "findings" / "mine.parquet").write_bytes(b"mine")
     with pytest.raises(InputError, match=r"findings/mine\.parquet: .*too small"):
         query.connect(folder)
 
 
-def test_a_report_names_the_foreign_table(tmp_path: Path) -> None:
-    folder = TraceFolder(write_trace(tmp_path, [Request("fs", 0)]))
+def test_a_report_names_the_foreign_table(tmp_path: Path, folder: TraceFolder) -> None:
     (tmp_path / "findings").mkdir()
     pq.write_table(pa.table({"a": [1]}), tmp_path / "findings" / "totals.parquet")
     with pytest.raises(InputError, match=r"totals\.parquet has no column role, ") as caught:
@@ -88,8 +89,9 @@ def test_a_report_names_the_foreign_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["recommendation.json", "replays/a/summary.json"])
-def test_a_report_names_the_summary_that_says_nothing(tmp_path: Path, name: str) -> None:
-    folder = TraceFolder(write_trace(tmp_path, [Request("fs", 0)]))
+def test_a_report_names_the_summary_that_says_nothing(
+    tmp_path: Path, folder: TraceFolder, name: str
+) -> None:
     file = tmp_path / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("{}")
@@ -200,23 +202,20 @@ def test_encodings_are_those_of_all_readers(tmp_path: Path) -> None:
     # GIVEN a table that was written, WHEN one looks at how
     file = tmp_path / "a.parquet"
     write_table(file, table())
-    group = pq.ParquetFile(file).metadata.row_group(0)
     columns = {
-        column.path_in_schema: column for column in map(group.column, range(group.num_columns))
+        column["path_in_schema"]: column
+        for column in pq.ParquetFile(file).metadata.row_group(0).to_dict()["columns"]
     }
     # THEN places are differences, small numbers plain, words by dictionary, and nothing is newer
-    assert "DELTA_BINARY_PACKED" in columns["time"].encodings
-    assert set(columns["pid"].encodings) <= {"PLAIN", "RLE"}
-    assert "RLE_DICTIONARY" in columns["role"].encodings
+    assert "DELTA_BINARY_PACKED" in columns["time"]["encodings"]
+    assert set(columns["pid"]["encodings"]) <= {"PLAIN", "RLE"}
+    assert "RLE_DICTIONARY" in columns["role"]["encodings"]
     known = {"PLAIN", "RLE", "RLE_DICTIONARY", "DELTA_BINARY_PACKED"}
-    assert {name for column in columns.values() for name in column.encodings} <= known
+    assert {name for column in columns.values() for name in column["encodings"]} <= known
     # AND numbers have extremes, by which readers pass over row groups
-    extremes = columns["time"].statistics
-    assert (extremes.min, extremes.max) == (
-        pq.read_table(file)["time"][0].as_py(),
-        pq.read_table(file)["time"][-1].as_py(),
-    )
-    assert columns["role"].statistics is None
+    extremes, times = columns["time"]["statistics"], table()["time"].to_pylist()
+    assert (extremes["min"], extremes["max"]) == (times[0], times[-1])
+    assert columns["role"]["statistics"] is None
 
 
 def test_pages_are_large(tmp_path: Path) -> None:

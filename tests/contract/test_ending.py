@@ -33,20 +33,16 @@ def test_a_folder_in_the_place_of_a_table_is_one_line(tmp_path: Path) -> None:
     done = run("classify", tmp_path / "t")
     assert done.returncode == 0, done.stderr
     done = run("analyze", tmp_path / "t")
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"tracekit: {tmp_path}/t/findings: File exists\n",
-    )
+    message = f"tracekit: {tmp_path}/t/findings: File exists\n"
+    assert (done.returncode, done.stderr) == (1, message)
 
 
 def test_a_full_disk_is_one_line() -> None:
     command = [sys.executable, "-m", "tracekit", "--help"]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr) == (
-        1,
-        "tracekit: No space left on device\n  free some space, or work on another file system\n",
-    )
+    advice = "  free some space, or work on another file system\n"
+    assert (done.returncode, done.stderr) == (1, f"tracekit: No space left on device\n{advice}")
 
 
 @pytest.mark.parametrize("rows", [10, 1_000_000])
@@ -83,12 +79,10 @@ def test_closed_standard_streams_are_nothing_to_stumble_over(tmp_path: Path) -> 
     ]
 
 
-def test_our_own_mistakes_are_not_hidden() -> None:
+def test_only_errors_of_the_system_are_one_line() -> None:
     assert foreign_error(ValueError("a mistake")) is None
     assert foreign_error(KeyError("a")) is None
-
-
-def test_a_file_known_by_its_number_only() -> None:
+    # and a file may be known by its number only
     error = foreign_error(OSError(5, "Input/output error", 3))
     assert str(error) == "Input/output error"
 
@@ -105,11 +99,7 @@ def test_a_stopped_parse_leaves_nothing(tmp_path: Path, number: signal.Signals) 
         subprocess.Popen(command, stderr=subprocess.PIPE) as running,
         pipe.open("wb") as writer,
     ):
-        deadline = time.monotonic() + TIMEOUT_S
-        while not list(tmp_path.glob(".out.*")):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        # WHEN it is told to stop
+        _await(tmp_path, ".out.*")
         running.send_signal(number)
         # THEN it ends with the signal's code and nothing is left
         assert running.wait(timeout=TIMEOUT_S) == 128 + number
@@ -135,10 +125,7 @@ def test_what_waits_for_a_pipe_in_the_midst_of_a_trace_can_be_stopped(
         if verb == "import":
             writer.write(line * 50_000)
             writer.flush()
-        deadline = time.monotonic() + TIMEOUT_S
-        while not list(tmp_path.glob(".out.*/.requests.parquet.*")):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        _await(tmp_path, ".out.*/.requests.parquet.*")
         time.sleep(WAITING_S)
         # WHEN Ctrl-C is pressed, THEN it ends, and nothing is left
         running.send_signal(signal.SIGINT)
@@ -157,7 +144,7 @@ def test_what_a_killed_parse_left_is_removed_by_the_next(tmp_path: Path) -> None
         subprocess.Popen([*command, str(tmp_path / "killed")], stderr=subprocess.PIPE) as killed,
         (tmp_path / "killed").open("wb"),
     ):
-        [left] = _await(tmp_path, 1)
+        [left] = _await(tmp_path, ".out.tracekit-*")
         killed.kill()
     with (
         subprocess.Popen([*command, str(tmp_path / "alive")], stderr=subprocess.PIPE) as alive,
@@ -165,7 +152,7 @@ def test_what_a_killed_parse_left_is_removed_by_the_next(tmp_path: Path) -> None
     ):
         while left.exists():
             time.sleep(0.01)
-        [own] = _await(tmp_path, 1)
+        [own] = _await(tmp_path, ".out.tracekit-*")
         # WHEN another one with the same output runs
         done = run("parse", tmp_path / "alive-not-there", tmp_path, "-o", output)
         assert done.returncode == 1
@@ -195,9 +182,9 @@ def test_writers_of_one_file_do_not_clean_up_each_other(tmp_path: Path) -> None:
     assert json_of(tmp_path / "x.json") == {"number": 299}
 
 
-def _await(folder: Path, count: int) -> list[Path]:
+def _await(folder: Path, pattern: str) -> list[Path]:
     deadline = time.monotonic() + TIMEOUT_S
-    while len(found := list(folder.glob(".out.tracekit-*"))) < count:
+    while not (found := list(folder.glob(pattern))):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     return found

@@ -24,7 +24,6 @@ def changes(committed: str, made: str) -> list[str]:
 
 
 def test_every_page_is_what_the_help_says_now() -> None:
-    # GIVEN the pages as committed
     committed = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
     # WHEN they are made anew, THEN nothing differs; if it does, run: make docs
     made = {path.name: text for path, text in pages().items()}
@@ -80,13 +79,8 @@ def test_the_first_command_comes_early() -> None:
 
 
 def test_make_demo_is_the_command_that_the_tour_runs() -> None:
-    shown = subprocess.run(
-        ["make", "--no-print-directory", "--dry-run", "demo"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    command = ["make", "--no-print-directory", "--dry-run", "demo"]
+    shown = subprocess.check_output(command, cwd=ROOT, text=True)
     assert shown.splitlines()[-1] == DEMO
 
 
@@ -101,7 +95,6 @@ def test_every_command_prints_what_is_shown(tmp_path: Path) -> None:
 
 
 SCRIPTS = sysconfig.get_path("scripts")
-NAMES = list(COMMANDS)
 
 
 def complete_in_bash(line: str) -> list[str]:
@@ -113,22 +106,12 @@ def complete_in_bash(line: str) -> list[str]:
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
     environment = {**os.environ, "PATH": f"{SCRIPTS}:{os.environ['PATH']}"}
-    result = subprocess.run(
-        ["bash", "--norc", "-c", script],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout.split()
+    command = ["bash", "--norc", "-c", script]
+    return subprocess.check_output(command, env=environment, text=True).split()
 
 
-def test_bash_completes_commands() -> None:
-    assert complete_in_bash("tracekit re") == [name for name in NAMES if name.startswith("re")]
-
-
-def test_bash_completes_options() -> None:
+def test_bash_completes_commands_and_options() -> None:
+    assert complete_in_bash("tracekit re") == [name for name in COMMANDS if name.startswith("re")]
     assert complete_in_bash("tracekit parse --out") == ["--output"]
 
 
@@ -137,12 +120,6 @@ def test_bash_completes_options() -> None:
     [("bash", "_tracekit_completion()"), ("zsh", "#compdef tracekit"), ("fish", "complete ")],
 )
 def test_every_shell_gets_its_script(shell: str, beginning: str) -> None:
-    result = subprocess.run(
-        [f"{SCRIPTS}/tracekit"],
-        env={**os.environ, "_TRACEKIT_COMPLETE": f"source_{shell}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0
-    assert result.stdout.strip().startswith(beginning)
+    environment = {**os.environ, "_TRACEKIT_COMPLETE": f"source_{shell}"}
+    script = subprocess.check_output([f"{SCRIPTS}/tracekit"], env=environment, text=True)
+    assert script.strip().startswith(beginning)

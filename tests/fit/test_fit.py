@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
-from typer.testing import Result
 
-from tests.command_line import invoke
+from tests.command_line import invoke, succeed
 from tests.replay.trace import trace
 from tracekit.tables import FIDELITY, FIDELITY_CURVE
 from tracekit.workload.fidelity import compared
@@ -55,21 +54,14 @@ def share_of(sizes: Distribution, size: int) -> float:
     return float(sum(shares[at] for at, value in enumerate(values) if value == size))
 
 
-def run(*arguments: str) -> Result:
-    return invoke(*list(arguments))
-
-
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """Return a folder with a synthetic trace, the profile of it, and what the command said."""
     folder = tmp_path_factory.mktemp("fit")
     (folder / "known.toml").write_text(SAMPLE)
-    made = run(
-        "generate", str(folder / "known.toml"), "--requests", "30000", "-o", str(folder / "trace")
-    )
+    made = invoke("generate", folder / "known.toml", "--requests", "30000", "-o", folder / "trace")
     assert made.exit_code == 0, made.output
-    result = run("fit", str(folder / "trace"), "-o", str(folder / "found.toml"), "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed("fit", folder / "trace", "-o", folder / "found.toml", "--json")
     return folder, json.loads(result.output)
 
 
@@ -126,9 +118,7 @@ def test_no_name_and_no_address_is_in_the_profile(fitted: tuple[Path, dict[str, 
     assert "secret" not in text
     assert "secret" not in json.dumps(told)
     # AND names are there if asked for
-    result = run("fit", str(folder / "trace"), "-o", str(folder / "named.toml"), "--names",
-                 "--no-compare")  # fmt: skip
-    assert result.exit_code == 0, result.output
+    succeed("fit", folder / "trace", "-o", folder / "named.toml", "--names", "--no-compare")
     assert {one.process for one in read_profile(folder / "named.toml").streams} == {
         "jbd2/secret",
         "mysecretd",
@@ -137,10 +127,8 @@ def test_no_name_and_no_address_is_in_the_profile(fitted: tuple[Path, dict[str, 
 
 def test_the_report_and_sql_show_it(fitted: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = fitted
-    result = run("sql", str(folder / "trace"), "select count(*) as n from fidelity_curve", "--json")
-    assert result.exit_code == 0, result.output
-    result = run("report", str(folder / "trace"))
-    assert result.exit_code == 0, result.output
+    succeed("sql", folder / "trace", "select count(*) as n from fidelity_curve", "--json")
+    succeed("report", folder / "trace")
     page = (folder / "trace" / "report.html").read_text()
     assert 'id="figure-fidelity-curve"' in page
     assert "tracekit fit trace -o" in page or "tracekit fit trace --output" in page
@@ -150,8 +138,7 @@ def test_the_report_and_sql_show_it(fitted: tuple[Path, dict[str, Any]]) -> None
 def test_fio_takes_the_job_of_the_profile(fitted: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = fitted
     job = folder / "job.fio"
-    made = run("generate", str(folder / "found.toml"), "--format", "fio", "-o", str(job))
-    assert made.exit_code == 0, made.output
+    succeed("generate", folder / "found.toml", "--format", "fio", "-o", job)
     command = ["fio", f"--filename={folder / 'file'}", "--parse-only", str(job)]
     parsed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert parsed.stdout + parsed.stderr == ""
@@ -189,8 +176,7 @@ FLUSH = {"operation": "flush", "length_bytes": 0, "is_preflush": True}
 )
 def test_odd_traces_have_a_profile(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
     folder = trace(tmp_path / "trace", rows)
-    result = run("fit", str(folder.path), "-o", str(tmp_path / "out.toml"), "--json")
-    assert result.exit_code == 0, (result.output, result.exception)
+    result = succeed("fit", folder.path, "-o", tmp_path / "out.toml", "--json")
     told = json.loads(result.output)
     assert told["requests"] == len(rows)
     # THEN no number is without meaning, and the profile makes as many requests again
@@ -203,22 +189,22 @@ def test_what_cannot_be_told_is_counted(tmp_path: Path) -> None:
     rows = [ONE, {**ONE, "operation": "discard"}, {**ONE, "queue_ns": 7, "length_bytes": 0},
             {**ONE, "queue_ns": 8}, {**ONE, "queue_ns": 9}]  # fmt: skip
     folder = trace(tmp_path / "trace", rows)
-    asked = ("fit", str(folder.path), "-o", str(tmp_path / "out.toml"), "--json")
-    told = json.loads(run(*asked, "--limit", "2").output)
+    asked = ("fit", folder.path, "-o", tmp_path / "out.toml", "--json")
+    told = json.loads(invoke(*asked, "--limit", "2").output)
     assert told["left_out"] == {"operation": 1, "empty": 1, "beyond the limit": 1} or told[
         "left_out"
     ] == {"operation": 1, "beyond the limit": 2}
-    assert "exists already" in str(run(*asked).exception)
+    assert "exists already" in str(invoke(*asked).exception)
     # AND a folder is no place for a profile, which the hint names one in
     for more in ((), ("--force",)):
-        refused = run("fit", str(folder.path), "-o", str(tmp_path), *more).exception
+        refused = invoke("fit", folder.path, "-o", tmp_path, *more).exception
         assert str(refused) == f"{tmp_path} is a folder, not a file"
         assert getattr(refused, "hint", "") == f"write to {tmp_path / 'trace.toml'}"
-    assert run(*asked, "--force").exit_code == 0
+    succeed(*asked, "--force")
 
 
 def test_nothing_to_fit_is_said(tmp_path: Path) -> None:
     folder = trace(tmp_path / "trace", [{**ONE, "operation": "discard"}])
-    result = run("fit", str(folder.path), "-o", str(tmp_path / "out.toml"))
+    result = invoke("fit", folder.path, "-o", tmp_path / "out.toml")
     assert "there is no read, write or flush" in str(result.exception)
     assert not (tmp_path / "out.toml").exists()

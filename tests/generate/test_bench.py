@@ -1,7 +1,6 @@
 """The command: a profile run on a target, with its report."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -9,21 +8,19 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from tests.command_line import invoke
+from tests.command_line import invoke, succeed, with_free_bytes
 from tests.generate.profiles import ARRIVAL, HEAD, READS, requests
 from tracekit.workload.reader import read_profile
 
 SMALL = ("--target-size", "8MiB", "--requests", "300", "--pace", "fast")
 
 
-def bench(*arguments: str) -> Result:
+def bench(*arguments: str | Path) -> Result:
     return invoke("bench", *arguments)
 
 
 def test_a_profile_is_run_on_a_file_made_for_it(tmp_path: Path) -> None:
-    # WHEN a profile runs without a target
-    result = bench("web-server", "-o", str(tmp_path / "out"), *SMALL, "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed("bench", "web-server", "-o", tmp_path / "out", *SMALL, "--json")
     # THEN every request was done, at the depth of the profile, and the file is gone
     told = json.loads(result.output)
     (summary,) = told["replays"]
@@ -43,9 +40,17 @@ def test_a_profile_is_run_on_a_file_made_for_it(tmp_path: Path) -> None:
 def test_requests_are_submitted_when_the_profile_says(tmp_path: Path) -> None:
     # GIVEN a profile of 2,000 requests a second
     (tmp_path / "own.toml").write_text(HEAD + ARRIVAL.replace("1ms", "500us") + READS)
-    result = bench(str(tmp_path / "own.toml"), "-o", str(tmp_path / "out"), "--engine", "null",
-                   "--requests", "1000", "--no-report")  # fmt: skip
-    assert result.exit_code == 0, result.output
+    succeed(
+        "bench",
+        tmp_path / "own.toml",
+        "-o",
+        tmp_path / "out",
+        "--engine",
+        "null",
+        "--requests",
+        "1000",
+        "--no-report",
+    )
     done = pq.read_table(tmp_path / "out/replays/latest/completions.parquet").to_pandas()
     done = done.sort_values("request_id")
     # THEN they were due at the times that the profile's arrivals have
@@ -59,9 +64,19 @@ def test_requests_are_submitted_when_the_profile_says(tmp_path: Path) -> None:
 
 def test_a_made_target_is_filled_and_kept_if_asked(tmp_path: Path) -> None:
     target = tmp_path / "disk" / "target"
-    result = bench("paging", "-o", str(tmp_path / "out"), "--target", str(target), *SMALL,
-                   "--keep", "--no-report", "--repeat", "2")  # fmt: skip
-    assert result.exit_code == 0, result.output
+    succeed(
+        "bench",
+        "paging",
+        "-o",
+        tmp_path / "out",
+        "--target",
+        target,
+        *SMALL,
+        "--keep",
+        "--no-report",
+        "--repeat",
+        "2",
+    )
     assert target.stat().st_size == 8 << 20
     assert target.stat().st_blocks * 512 >= 8 << 20
     assert sorted(path.name for path in (tmp_path / "out" / "replays").iterdir()) == [
@@ -74,22 +89,33 @@ def test_a_made_target_is_filled_and_kept_if_asked(tmp_path: Path) -> None:
 def test_an_existing_target_is_written_only_when_confirmed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_bytes(bytes(8 << 20))
-    asked = ("log-structured", "--target", str(target), *SMALL, "--no-report")
-    result = bench(*asked, "-o", str(tmp_path / "read"))
+    asked = ("log-structured", "--target", target, *SMALL, "--no-report")
+    bench(*asked, "-o", tmp_path / "read")
     table = pq.read_table(tmp_path / "read/replays/latest/completions.parquet").to_pandas()
     assert set(table["status"]) == {"done", "skipped_read_only"}
     assert target.read_bytes() == bytes(8 << 20)
-    result = bench(*asked, "-o", str(tmp_path / "written"), "--write-to", str(target))
-    assert result.exit_code == 0, result.output
+    succeed("bench", *asked, "-o", tmp_path / "written", "--write-to", target)
     assert target.read_bytes() != bytes(8 << 20)
 
 
 def test_the_profiles_own_pace_and_speed(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(HEAD + ARRIVAL + READS)
-    result = bench(str(tmp_path / "own.toml"), "-o", str(tmp_path / "out"), "--duration", "2s",
-                   "--speed", "10", "--engine", "emulated", "--device", "ssd-nvme", "--no-report",
-                   "--json")  # fmt: skip
-    assert result.exit_code == 0, result.output
+    result = succeed(
+        "bench",
+        tmp_path / "own.toml",
+        "-o",
+        tmp_path / "out",
+        "--duration",
+        "2s",
+        "--speed",
+        "10",
+        "--engine",
+        "emulated",
+        "--device",
+        "ssd-nvme",
+        "--no-report",
+        "--json",
+    )
     (summary,) = json.loads(result.output)["replays"]
     assert summary["pace"] == "trace"
     assert summary["counts"]["done"] == pytest.approx(2000, rel=0.1)
@@ -107,7 +133,7 @@ def test_the_profiles_own_pace_and_speed(tmp_path: Path) -> None:
     ],
 )
 def test_bad_values_leave_nothing(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
-    result = bench("paging", "-o", str(tmp_path / "out"), *arguments)
+    result = bench("paging", "-o", tmp_path / "out", *arguments)
     assert result.exit_code in (1, 2)
     assert says in str(result.exception)
     assert list(tmp_path.iterdir()) == []
@@ -116,7 +142,7 @@ def test_bad_values_leave_nothing(tmp_path: Path, arguments: tuple[str, ...], sa
 def test_a_target_that_is_too_small_is_named_with_what_fits(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_bytes(bytes(1 << 20))
-    result = bench("paging", "-o", str(tmp_path / "out"), "--target", str(target))
+    result = bench("paging", "-o", tmp_path / "out", "--target", target)
     assert "it has 1 MiB, the profile paging needs 1 GiB" in str(result.exception)
     assert getattr(result.exception, "hint", "") == "pass --target-size 1048576"
 
@@ -127,33 +153,29 @@ def test_a_disk_without_room_is_told_before_anything_is_written(
     # GIVEN a disk with 70 MiB free, of which 64 stay free
     free = "70 MiB are free on its disk, of which 64 MiB must stay free"
     told = f"8 MiB are needed, {free}"
-    room = os.statvfs(tmp_path)
-    fields = list(room)
-    fields[0] = fields[1] = 4096
-    fields[4] = 70 * 256
-    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(fields))
-    result = bench("paging", "-o", str(tmp_path / "out"), "--target-size", "8MiB")
+    with_free_bytes(monkeypatch, tmp_path, 70 << 20)
+    result = bench("paging", "-o", tmp_path / "out", "--target-size", "8MiB")
     assert told in str(result.exception)
     # AND the same command can be given again: there is no trace folder either
     assert list(tmp_path.iterdir()) == []
     # AND trace, plans and results count beside the target: 10,000 of 103 and, run twice, 160 bytes
-    asked = ("paging", "-o", str(tmp_path / "out"), "--target-size", "5MiB")
+    asked = ("paging", "-o", tmp_path / "out", "--target-size", "5MiB")
     both = bench(*asked, "--requests", "10000", "--repeat", "2")
     says = "an estimated 1.53 MiB are needed, beside 5 MiB for"
     assert f"{tmp_path / 'out'}: {says} {tmp_path / 'out.target'} on the same" in str(
         both.exception
     )
-    alone = bench("paging", "-o", str(tmp_path / "out"), "--engine", "null", "--requests", "99999")
+    alone = bench("paging", "-o", tmp_path / "out", "--engine", "null", "--requests", "99999")
     assert f"out: an estimated 9.82 MiB are needed, {free}" in str(alone.exception)
     assert list(tmp_path.iterdir()) == []
-    target = str(tmp_path / "disk/target")
-    again = bench("paging", "-o", str(tmp_path / "out"), "--target", target, *SMALL)
+    target = tmp_path / "disk/target"
+    again = bench("paging", "-o", tmp_path / "out", "--target", target, *SMALL)
     assert told in str(again.exception)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_pace_that_a_bench_cannot_keep_is_rejected_by_the_parser(tmp_path: Path) -> None:
-    result = bench("paging", "-o", str(tmp_path / "out"), "--pace", "closed")
+    result = bench("paging", "-o", tmp_path / "out", "--pace", "closed")
     assert result.exit_code == 2
     assert "Invalid value for '--pace'" in result.stderr
     assert list(tmp_path.iterdir()) == []

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from tests.command_line import invoke, succeed
+from tests.command_line import invoke, refused, succeed, with_free_bytes
 from tests.generate.profiles import ARRIVAL, HEAD, READS
 from tracekit._native import program_path
+from tracekit.errors import InputError
 from tracekit.plans.block_plan import HEADER, RECORD
 from tracekit.replay.compiler import PlanOptions, compile_plan
 from tracekit.store import TraceFolder
@@ -22,20 +23,14 @@ from tracekit.workload.reader import read_profile
 from tracekit.workload.requests import Extent, blocks
 
 
-def generate(*arguments: str) -> Result:
+def generate(*arguments: str | Path) -> Result:
     return invoke("generate", *arguments)
-
-
-def made(*arguments: str) -> Result:
-    result = generate(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def test_a_folder_and_a_plan_have_the_same_requests(tmp_path: Path) -> None:
     asked = ("web-server", "--requests", "30000", "--seed", "3")
-    told = json.loads(made(*asked, "-o", str(tmp_path / "trace"), "--json").output)
-    made(*asked, "-o", str(tmp_path / "plan"), "--format", "plan")
+    told = json.loads(succeed("generate", *asked, "-o", tmp_path / "trace", "--json").output)
+    succeed("generate", *asked, "-o", tmp_path / "plan", "--format", "plan")
     # THEN the folder's own plan has the plan's requests, from the time of the first on
     compile_plan(TraceFolder(tmp_path / "trace"), tmp_path / "own", options=PlanOptions())
     plan, own = (
@@ -47,26 +42,34 @@ def test_a_folder_and_a_plan_have_the_same_requests(tmp_path: Path) -> None:
     shift = int(plan["sector"].min())  # the trace's address space begins at its first MiB
     for name in ("length_sectors", "operation", "request_id"):
         assert plan[name].tolist() == own[name].tolist()
-    assert np.unique(plan["sector"].astype(int) - own["sector"].astype(int)).tolist() == [
-        shift // 2048 * 2048
-    ]
+    moved = np.unique(plan["sector"].astype(int) - own["sector"].astype(int)).tolist()
+    assert moved == [shift // 2048 * 2048]
     assert told["requests"] == 30_000
     assert sum(told["operations"].values()) == 30_000
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     for name, seed in (("one", "5"), ("two", "5"), ("other", "6")):
-        made("paging", "--requests", "20000", "--seed", seed, "-o", str(tmp_path / name),
-             "--format", "plan")  # fmt: skip
+        words = ("--requests", "20000", "--seed", seed, "--format", "plan")
+        succeed("generate", "paging", *words, "-o", tmp_path / name)
     one, two, other = ((tmp_path / name).read_bytes() for name in ("one", "two", "other"))
     assert one == two
     assert one != other
 
 
 def test_the_replayer_takes_the_plan(tmp_path: Path) -> None:
-    made("log-structured", "--requests", "5000", "-o", str(tmp_path / "plan"), "--format", "plan")
+    succeed(
+        "generate",
+        "log-structured",
+        "--requests",
+        "5000",
+        "-o",
+        tmp_path / "plan",
+        "--format",
+        "plan",
+    )
     outcome = subprocess.run(
-        [str(program_path()), str(tmp_path / "plan"), "--engine", "null", "--pace", "fast"],
+        [str(program_path()), tmp_path / "plan", "--engine", "null", "--pace", "fast"],
         capture_output=True,
         text=True,
         check=True,
@@ -94,7 +97,7 @@ request = [{ share = 1, operation = "read", access = "random", size = "4KiB" }]
 """
     (tmp_path / "two.toml").write_text(text)
     trace = tmp_path / "trace"
-    made(str(tmp_path / "two.toml"), "--duration", "2s", "-o", str(trace))
+    succeed("generate", tmp_path / "two.toml", "--duration", "2s", "-o", str(trace))
     for command in (["classify"], ["replay", "--engine", "null"], ["simulate", "cache"]):
         succeed(*command, trace)
     table = pq.read_table(trace / "requests.parquet").to_pandas()
@@ -124,7 +127,7 @@ request = [{ share = 1, operation = "read", access = "random", size = "4KiB" }]
 def test_bad_values_leave_nothing(
     tmp_path: Path, arguments: tuple[str, ...], says: str, form: str
 ) -> None:
-    result = generate(*arguments, "-o", str(tmp_path / "out"), "--format", form)
+    result = generate(*arguments, "-o", tmp_path / "out", "--format", form)
     assert result.exit_code in (1, 2)
     assert says in str(result.exception)
     assert list(tmp_path.iterdir()) == []
@@ -132,14 +135,14 @@ def test_bad_values_leave_nothing(
 
 def test_a_flow_of_file_operations_is_no_profile(tmp_path: Path) -> None:
     (tmp_path / "flow.toml").write_text('[[operation]]\nname = "open"\n')
-    result = generate(str(tmp_path / "flow.toml"), "-o", str(tmp_path / "out"))
-    assert "has a flow of file operations" in str(result.exception)
+    result = generate(tmp_path / "flow.toml", "-o", tmp_path / "out")
+    refused(result, "has a flow of file operations", error=InputError)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("form", ["plan", "fio"])
 def test_a_folder_is_no_place_for_a_file(tmp_path: Path, form: str) -> None:
-    result = generate("paging", "-o", str(tmp_path), "--format", form, "--force")
+    result = generate("paging", "-o", tmp_path, "--format", form, "--force")
     assert str(result.exception) == f"{tmp_path} is a folder, not a file"
     assert getattr(result.exception, "hint", "") == f"write to {tmp_path / 'paging'}.{form}"
     assert list(tmp_path.iterdir()) == []
@@ -148,10 +151,10 @@ def test_a_folder_is_no_place_for_a_file(tmp_path: Path, form: str) -> None:
 def test_what_is_there_is_not_replaced(tmp_path: Path) -> None:
     for form in ("trace", "plan", "fio"):
         out = str(tmp_path / form)
-        made("paging", "--requests", "10", "-o", out, "--format", form)
+        succeed("generate", "paging", "--requests", "10", "-o", out, "--format", form)
         result = generate("paging", "--requests", "10", "-o", out, "--format", form)
         assert "exists already" in str(result.exception)
-        made("paging", "--requests", "10", "-o", out, "--format", form, "--force")
+        succeed("generate", "paging", "--requests", "10", "-o", out, "--format", form, "--force")
 
 
 EVERYTHING = (
@@ -188,15 +191,13 @@ FIO_ATTEMPTS = 5
 @pytest.mark.parametrize("form", ["web-server", "everything", "fast"])
 def test_fio_runs_the_job_without_complaint(tmp_path: Path, form: str) -> None:
     # GIVEN a job of a profile, for a file
-    text = (
-        EVERYTHING.replace("[arrival]", 'pace = "fast"\n[arrival]')
-        if form == "fast"
-        else EVERYTHING
-    )
-    (tmp_path / "own.toml").write_text(text)
-    name = form if form == "web-server" else str(tmp_path / "own.toml")
+    fast = EVERYTHING.replace("[arrival]", 'pace = "fast"\n[arrival]')
+    (tmp_path / "own.toml").write_text(fast if form == "fast" else EVERYTHING)
+    name = form if form == "web-server" else tmp_path / "own.toml"
     job = tmp_path / "job.fio"
-    made(name, "--duration", "1s", "--target-size", "64MiB", "-o", str(job), "--format", "fio")
+    succeed(
+        "generate", name, "--duration", "1s", "--target-size", "64MiB", "-o", job, "--format", "fio"
+    )
     with (tmp_path / "file").open("wb") as target:
         os.truncate(target.fileno(), 64 << 20)
     command = ["fio", f"--filename={tmp_path / 'file'}", "--output-format=json", str(job)]
@@ -227,29 +228,6 @@ def test_an_interrupted_reader_of_blocks_ends_its_maker(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def with_free_bytes(monkeypatch: pytest.MonkeyPatch, place: Path, free_bytes: int) -> None:
-    fields = list(os.statvfs(place))
-    fields[0] = fields[1] = 4096
-    fields[4] = free_bytes // 4096
-    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(fields))
-
-
-@pytest.mark.parametrize(
-    ("form", "needed"), [("trace", "an estimated 5.46 TiB"), ("plan", "43.7 TiB")]
-)
-def test_a_disk_without_room_for_the_requests_is_told_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, needed: str
-) -> None:
-    # GIVEN a disk with a GiB free, and 10^12 requests of 6 or 48 bytes
-    with_free_bytes(monkeypatch, tmp_path, 1 << 30)
-    output = tmp_path / "new" / "out"
-    asked = ("paging", "--requests", str(10**12), "--format", form, "-o", str(output))
-    result = generate(*asked)
-    assert f"{output}: {needed} are needed, 1 GiB are free on its disk" in str(result.exception)
-    assert "choose fewer --requests" in getattr(result.exception, "hint", "")
-    assert list(tmp_path.iterdir()) == []
-
-
 PHASES = """[[phase]]
 duration = "1s"
 rate = 3
@@ -260,21 +238,29 @@ rate = 0
 
 
 @pytest.mark.parametrize(
-    ("form", "needed"), [("trace", "an estimated 5.46 TiB"), ("plan", "an estimated 43.7 TiB")]
+    ("form", "is_timed", "needed"),
+    [
+        ("trace", False, "an estimated 5.46 TiB"),
+        ("plan", False, "43.7 TiB"),
+        ("trace", True, "an estimated 5.46 TiB"),
+        ("plan", True, "an estimated 43.7 TiB"),
+    ],
 )
-def test_so_is_one_without_room_for_those_of_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, needed: str
+def test_a_disk_without_space_is_reported_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, is_timed: bool, needed: str
 ) -> None:
-    # GIVEN a request each us in the first of each 3 s, three times as often, and then none; so in
-    # 1,000,000 s 333,334 times 3 * 10^6 requests come: 10^12 of 6 or 48 bytes
-    (tmp_path / "own.toml").write_text(HEAD + ARRIVAL.replace("1ms", "1us") + PHASES + READS)
+    # GIVEN a disk with a GiB free, and 10^12 requests of 6 or 48 bytes. Those of a time: one each
+    # us in the first of each 3 s, three times as often, so in 1,000,000 s 333,334 times 3 * 10^6
+    own, output = tmp_path / "own.toml", tmp_path / "new" / "out"
+    own.write_text(HEAD + ARRIVAL.replace("1ms", "1us") + PHASES + READS)
     with_free_bytes(monkeypatch, tmp_path, 1 << 30)
-    output = tmp_path / "out"
-    asked = (str(tmp_path / "own.toml"), "--duration", "1000000s", "--format", form)
-    result = generate(*asked, "-o", str(output))
-    assert f"{output}: {needed} are needed, 1 GiB are free on its disk" in str(result.exception)
-    assert "a shorter --duration" in getattr(result.exception, "hint", "")
-    assert not output.exists()
+    asked = (own, "--duration", "1000000s") if is_timed else ("paging", "--requests", str(10**12))
+    result = generate(*asked, "--format", form, "-o", output)
+    message = f"{output}: {needed} are needed, 1 GiB are free on its disk"
+    refused(result, message, error=InputError)
+    fewer = "a shorter --duration" if is_timed else "choose fewer --requests"
+    assert fewer in getattr(result.exception, "hint", "")
+    assert list(tmp_path.iterdir()) == [own]
 
 
 @pytest.mark.parametrize("duration_ms", [500, 1000, 2500, 3000, 3300, 7200])
@@ -299,16 +285,16 @@ def test_the_room_that_a_plan_needs_is_no_more_than_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = ("paging", "--requests", "20000", "--format", "plan")
-    made(*asked, "-o", str(tmp_path / "plan"))
+    succeed("generate", *asked, "-o", tmp_path / "plan")
     # GIVEN a disk with room for just that many bytes
     with_free_bytes(monkeypatch, tmp_path, (tmp_path / "plan").stat().st_size + 4096)
-    made(*asked, "-o", str(tmp_path / "again"))
+    succeed("generate", *asked, "-o", tmp_path / "again")
 
 
 def test_a_disk_that_is_read_only_is_told_by_the_path_that_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
-    result = generate("paging", "--requests", "10", "-o", str(tmp_path / "out"))
+    result = generate("paging", "--requests", "10", "-o", tmp_path / "out")
     assert f"{tmp_path / 'out'}: {tmp_path} cannot be written to" in str(result.exception)
     assert list(tmp_path.iterdir()) == []

@@ -70,18 +70,8 @@ def three_role_disk(image: Path, sizes: Sizes) -> Iterator[str]:
         undo.callback(_retry, "partx", "--delete", device)
         run("mkfs.ext4", "-q", "-O", "journal_dev", "-b", "4096", f"{device}p2")
         # No lazy initialization: it would write in the background during a capture.
-        journal = f"device={device}p2"
-        run(
-            "mkfs.ext4",
-            "-q",
-            "-b",
-            "4096",
-            "-E",
-            "lazy_itable_init=0",
-            "-J",
-            journal,
-            f"{device}p1",
-        )
+        options = f"-q -b 4096 -E lazy_itable_init=0 -J device={device}p2"
+        run("mkfs.ext4", *options.split(), f"{device}p1")
         run("mkswap", f"{device}p3")
         yield device
 

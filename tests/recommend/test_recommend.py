@@ -359,7 +359,6 @@ def test_flash_that_writes_slower_than_it_reads_prefers_what_is_read(tmp_path: P
     # GIVEN a PCM device of 6.7 us a read and 128.3 us a write before flash of 108.0 and 37.1
     requests = [Request("fs", 16 * block, operation="read") for block in range(50)]
     requests += [Request("journal", 16_000 + 16 * block) for block in range(50)]
-    # WHEN half of what the trace touched fits
     result = recommended(
         tmp_path, requests, base="ssd-emlc", nvm="ssd-pcm", capacities_bytes=(100 * BLOCK,)
     )

@@ -2,13 +2,18 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from tests.report.advice import write_recommendation
 from tests.traces import filled, write_folder
 from tracekit.analyze import analyze
+from tracekit.report.inputs import Inputs
+from tracekit.report.page import report
+from tracekit.report.section import Missing, Section
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import BLOCKS, COMPLETIONS, WORKING_SET
 
@@ -26,6 +31,23 @@ def numbers(sentences: Sequence[str]) -> list[str]:
     units = "%|B|KiB|MiB|GiB|ns|µs|ms|s|min|h"
     found = re.compile(rf"(?<![\w.])[−-]?\d[\d,.]*(?:\d|(?<=\d))(?: (?:{units})\b| %)?")  # noqa: RUF001
     return [text.strip(",.") for one in plain(sentences) for text in found.findall(one)]
+
+
+def frame(**columns: Any) -> pd.DataFrame:
+    """Return a table of these columns."""
+    return pd.DataFrame(columns)
+
+
+def page_of(folder: TraceFolder) -> str:
+    """Write the report beside the trace folder and return it."""
+    return report(folder, folder.path.with_name("report.html")).path.read_text(encoding="utf-8")
+
+
+def section_of(build: Callable[[Inputs], Section | Missing | None], folder: TraceFolder) -> Section:
+    """Build a section, which must be there."""
+    section = build(Inputs(folder))
+    assert isinstance(section, Section)
+    return section
 
 
 def make_folder(

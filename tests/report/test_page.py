@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import invoke, succeed
-from tests.report.folder import ALL_STAGES, HOSTILE, make_folder
+from tests.report.folder import ALL_STAGES, HOSTILE, make_folder, page_of
 from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
@@ -137,7 +137,6 @@ def test_names_from_the_trace_cannot_inject_markup(tmp_path: Path) -> None:
         warnings=[{"code": "c", "message": "m", "advice": "a"}],
     )
     clean.save_info(inferences=[{"what": "w", "value": "v", "evidence": "e"}], hotness={"r": ["x"]})
-    # WHEN both are reported
     for folder in (hostile, clean):
         report(folder, tmp_path / f"{folder.path.name[-5:]}.html")
     text = (tmp_path / "older.html").read_text()
@@ -185,8 +184,7 @@ def test_losses_are_said_with_their_numbers(tmp_path: Path) -> None:
             "unmatched": {"issue": 7},
         }
     )
-    report(folder, tmp_path / "report.html")
-    text = (tmp_path / "report.html").read_text()
+    text = page_of(folder)
     assert '<td>records lost at those gaps</td><td class="number">41,000</td>' in text
     assert '<td>events without their counterpart: issue</td><td class="number">7</td>' in text
     assert "has numbers" not in text

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.report.folder import make_folder, numbers, plain
+from tests.report.folder import frame, make_folder, numbers, page_of, plain, section_of
 from tests.traces import json_of
 from tracekit.analyze import analyze
 from tracekit.classify import ClassifyOptions as Roles
@@ -19,7 +19,7 @@ from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.readers.blktrace import parse
 from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
-from tracekit.report.page import SECTIONS, report
+from tracekit.report.page import SECTIONS
 from tracekit.report.section import Missing, Section
 from tracekit.report.sections import (
     applications,
@@ -132,15 +132,13 @@ def test_numbers_of_the_sentences(
 
 
 def test_mix_counts_what_waits_for_the_medium() -> None:
-    table = pd.DataFrame(
-        {
-            "role": ["fs", "fs", "journal", "journal"],
-            "operation": ["flush", "read", "write", "write"],
-            "is_preflush": [True, False, True, False],
-            "is_fua": [False, False, True, False],
-            "is_meta": [False, False, True, True],
-            "request_count": [5, 10, 20, 65],
-        }
+    table = frame(
+        role=["fs", "fs", "journal", "journal"],
+        operation=["flush", "read", "write", "write"],
+        is_preflush=[True, False, True, False],
+        is_fua=[False, False, True, False],
+        is_meta=[False, False, True, True],
+        request_count=[5, 10, 20, 65],
     )
     assert numbers(traffic.describe_mix(table)) == ["100", "85.0 %", "10.0 %", "25", "5", "20"]
     assert traffic.operation_kinds(table)[["kind", "request_count"]].to_numpy().tolist() == [
@@ -153,17 +151,15 @@ def test_mix_counts_what_waits_for_the_medium() -> None:
 
 def test_throughput_has_its_idle_windows() -> None:
     # GIVEN requests in the first and the fourth second only
-    table = pd.DataFrame(
-        {
-            "window_ns": [0, 3 * S],
-            "window_length_ns": [S] * 2,
-            "role": ["swap"] * 2,
-            "operation": ["read"] * 2,
-            "request_count": [1, 1],
-            "request_bytes": [4096, 8192],
-        }
+    table = frame(
+        window_ns=[0, 3 * S],
+        window_length_ns=[S] * 2,
+        role=["swap"] * 2,
+        operation=["read"] * 2,
+        request_count=[1, 1],
+        request_bytes=[4096, 8192],
     )
-    # WHEN the rates are computed, THEN the seconds between have none
+    # THEN the seconds between have none
     assert traffic.rate_by_role(table)["bytes_per_second"].tolist() == [4096, 0, 0, 8192]
 
 
@@ -175,9 +171,7 @@ def test_windows_without_a_value_are_gaps() -> None:
 
 def test_coverage_is_exact_between_its_rows() -> None:
     # GIVEN one block of 10 touches and ten of 1: half of the touches are the first block's
-    table = pd.DataFrame(
-        {"role": ["fs"] * 2, "hotter_bytes": [4096, 11 * 4096], "traffic_ratio": [0.5, 1.0]}
-    )
+    table = frame(role=["fs"] * 2, hotter_bytes=[4096, 11 * 4096], traffic_ratio=[0.5, 1.0])
     assert locality.bytes_for(table, 0.5) == 4096
     # AND nine tenths (18 of 20) need eight of the ten others
     assert locality.bytes_for(table, 0.9) == 9 * 4096
@@ -187,19 +181,17 @@ def test_coverage_is_exact_between_its_rows() -> None:
 
 
 def test_latency_keeps_flushing_writes_apart() -> None:
-    table = pd.DataFrame(
-        {
-            "step": ["wait", "wait", "d2c"],
-            "role": ["journal"] * 3,
-            "operation": ["write"] * 3,
-            "is_preflush": [False, True, True],
-            "request_count": [10, 5, 5],
-            "latency_min_ns": [1e3] * 3,
-            "latency_avg_ns": [2e3] * 3,
-            "latency_p50_ns": [2_000, 90_000, 70_000],
-            "latency_p99_ns": [3_000, 200_000, 80_000],
-            "latency_max_ns": [4e3] * 3,
-        }
+    table = frame(
+        step=["wait", "wait", "d2c"],
+        role=["journal"] * 3,
+        operation=["write"] * 3,
+        is_preflush=[False, True, True],
+        request_count=[10, 5, 5],
+        latency_min_ns=[1e3] * 3,
+        latency_avg_ns=[2e3] * 3,
+        latency_p50_ns=[2_000, 90_000, 70_000],
+        latency_p99_ns=[3_000, 200_000, 80_000],
+        latency_max_ns=[4e3] * 3,
     )
     sentences = latency.describe_latency(table)
     assert numbers(sentences) == ["2 µs", "99 %", "3 µs", "90 µs", "99 %", "200 µs"]
@@ -211,13 +203,11 @@ def test_latency_keeps_flushing_writes_apart() -> None:
 
 
 def test_processes_without_a_name_are_one_bar() -> None:
-    table = pd.DataFrame(
-        {
-            "process": ["mysqld", None, "mysqld"],
-            "process_rank": [1, 2, 1],
-            "role": ["fs", "fs", "journal"],
-            "request_count": [5, 2, 3],
-        }
+    table = frame(
+        process=["mysqld", None, "mysqld"],
+        process_rank=[1, 2, 1],
+        role=["fs", "fs", "journal"],
+        request_count=[5, 2, 3],
     )
     bars = traffic.by_process(table)
     assert bars.to_dict("index") == {
@@ -263,11 +253,6 @@ SETS = [
 ]
 
 
-def folder_advice(folder: TraceFolder) -> dict[str, Any]:
-    """Return what `recommend` said of a folder."""
-    return json_of(folder.path / "recommendation.json")
-
-
 def test_capacity_ranges_cover_everything_once() -> None:
     flips = [
         {"capacity_bytes": 4096, "from": "base", "to": "fs"},
@@ -284,19 +269,15 @@ def test_capacity_ranges_cover_everything_once() -> None:
 def test_shares_name_only_what_gets_some() -> None:
     split = {"fs_bytes": 4 << 20, "journal_bytes": 3 << 19, "swap_bytes": 0}
     assert plain([front.shares(split)]) == ["4 MiB file system, 1.5 MiB journal"]
-
-
-def test_a_set_of_roles_is_called_by_all_of_them() -> None:
     assert front.placement_title("fs+journal") == "file system + journal"
 
 
 def test_the_page_compares_the_sets_of_roles(tmp_path: Path) -> None:
     # GIVEN a recommendation with three sets, WHEN its page is made
     folder = make_folder(tmp_path / "trace")
-    advised = {**folder_advice(folder), "role_sets": SETS}
-    (folder.path / "recommendation.json").write_text(json.dumps(advised))
-    report(folder, tmp_path / "page.html")
-    text = plain([(tmp_path / "page.html").read_text(encoding="utf-8")])[0]
+    file = folder.path / "recommendation.json"
+    file.write_text(json.dumps({**json_of(file), "role_sets": SETS}))
+    (text,) = plain([page_of(folder)])
     # THEN it has a row for each, in that order, and says where a set leaves the NVM empty
     rows = re.findall(r'<th scope="row">([^<]+)</th><td class="wrap">([^<]+)</td>', text)
     assert rows == [
@@ -317,8 +298,7 @@ def test_replay_facts_are_flat_and_have_units() -> None:
 
 
 def test_the_commands_to_reproduce_are_quoted(whole: TraceFolder) -> None:
-    section = front.reproduce(Inputs(whole))
-    assert isinstance(section, Section)
+    section = section_of(front.reproduce, whole)
     assert section.parts["commands"] == [
         "sha256sum sda.blktrace.0",
         "tracekit parse sda.blktrace.0 -o trace",
@@ -331,8 +311,7 @@ def test_the_commands_to_reproduce_are_quoted(whole: TraceFolder) -> None:
 
 
 def test_a_failed_check_is_a_warning(whole: TraceFolder) -> None:
-    section = front.warnings(Inputs(whole))
-    assert isinstance(section, Section)
+    section = section_of(front.warnings, whole)
     assert section.parts["checks"] == []
 
 
@@ -341,14 +320,12 @@ SAMPLES = Path(__file__).resolve().parents[2] / "sample-traces"
 
 def totals(**rows: tuple[int, int, int]) -> pd.DataFrame:
     """Return a table of totals: of each role its requests, sectors and different sectors."""
-    return pd.DataFrame(
-        {
-            "role": list(rows),
-            "read_count": 0,
-            "write_count": [row[0] for row in rows.values()],
-            "total_sectors": [row[1] for row in rows.values()],
-            "distinct_sectors": [row[2] for row in rows.values()],
-        }
+    return frame(
+        role=list(rows),
+        read_count=0,
+        write_count=[row[0] for row in rows.values()],
+        total_sectors=[row[1] for row in rows.values()],
+        distinct_sectors=[row[2] for row in rows.values()],
     )
 
 
@@ -415,7 +392,6 @@ def test_the_samples_have_the_shapes_of_the_study(
     classify(folder, Roles())
     analyze(folder)
     recommend(folder, RecommendOptions())
-    # WHEN its traits are compared
     section: Any = applications.applications(Inputs(folder))
     # THEN they are those of the study's application but for what is known to differ
     agrees = section.parts["agrees"][expected]
@@ -444,9 +420,7 @@ def test_the_section_tells_of_response_times(folder: TraceFolder) -> None:
 
 
 def test_the_page_has_all_three_times(folder: TraceFolder) -> None:
-    page = folder.path / "report.html"
-    report(folder, page)
-    text = page.read_text(encoding="utf-8")
+    text = page_of(folder)
     assert "from the first arrival to the last completion" in text
     assert "with a queue for each device" in text
     assert "Elapsed time of all requests" not in text

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from msgspec import to_builtins
 
 from tests.command_line import succeed
-from tests.report.folder import make_folder, numbers
+from tests.report.folder import frame, make_folder, numbers, page_of, section_of
 from tests.simulate.traces import Request, make_trace
 from tracekit.model.buffer import BufferOptions, simulate_buffer
 from tracekit.model.cache import CacheOptions, simulate_cache
@@ -58,9 +58,7 @@ def test_the_gain_is_that_of_the_best_mixes() -> None:
 
 
 def test_prices_in_a_currency_are_on_the_axis() -> None:
-    table = pd.DataFrame(
-        {"configuration": ["best"], "method": ["static"], "iops_per_price": [2117.1]}
-    )
+    table = frame(configuration=["best"], method=["static"], iops_per_price=[2117.1])
     euro = ANSWER | {"price_unit": "EUR per GB"}
     for one, title in ((euro, "IOPS per EUR/GB"), (ANSWER, "IOPS for the price")):
         shown = tiers.bars(table).assign(unit=tiers.price_unit(one))
@@ -75,8 +73,7 @@ def test_the_page_of_a_what_if_has_its_currency_in_every_figure_of_prices(tmp_pa
         'currency = "EUR"\n[price_per_gb]\nssd-pcm = 2\nssd-emlc = 0.5\nhdd-15k = 0.1\n'
     )
     simulate_tiers(folder, TierOptions(extent_bytes=65536, step_percent=50, what_if=what_if))
-    report(folder, tmp_path / "report.html")
-    text = (tmp_path / "report.html").read_text()
+    text = page_of(folder)
     assert "IOPS per EUR/GB of every mix, static" in text
     assert "IOPS for the price of every mix" not in text
     assert text.count("IOPS per EUR/GB") > 4
@@ -84,13 +81,11 @@ def test_the_page_of_a_what_if_has_its_currency_in_every_figure_of_prices(tmp_pa
 
 def test_the_surface_keeps_the_best_of_the_other_tiers() -> None:
     # GIVEN four tiers, so that a pair of shares stands for several mixes
-    table = pd.DataFrame(
-        {
-            "share_ratio": [[0.5, 0.5, 0.0, 0.0], [0.5, 0.0, 0.5, 0.0], [0.5, 0.0, 0.0, 0.5]],
-            "iops_per_price": [3.0, 1.0, 2.0],
-        }
+    table = frame(
+        share_ratio=[[0.5, 0.5, 0.0, 0.0], [0.5, 0.0, 0.5, 0.0], [0.5, 0.0, 0.0, 0.5]],
+        iops_per_price=[3.0, 1.0, 2.0],
     )
-    # WHEN it is seen from above, THEN the best of each pair remains
+    # THEN the best of each pair remains
     found = tiers.surface(table, ANSWER, method="static")
     assert found[["first_ratio", "second_ratio", "iops_per_price"]].to_numpy().tolist() == [
         [0.5, 0.0, 2.0],
@@ -99,26 +94,22 @@ def test_the_surface_keeps_the_best_of_the_other_tiers() -> None:
 
 
 def test_skew_says_what_a_fifth_takes() -> None:
-    table = pd.DataFrame(
-        {
-            "role": ["all"] * 5,
-            "operation": ["read"] * 5,
-            "capacity_ratio": [0.2, 0.4, 0.6, 0.8, 1.0],
-            "traffic_ratio": [0.83, 0.9, 0.95, 1.0, 1.0],
-        }
+    table = frame(
+        role=["all"] * 5,
+        operation=["read"] * 5,
+        capacity_ratio=[0.2, 0.4, 0.6, 0.8, 1.0],
+        traffic_ratio=[0.83, 0.9, 0.95, 1.0, 1.0],
     )
     assert numbers(tiers.describe_skew(table)) == ["20.0 %", "83.0 %"]
 
 
 def test_sensitivity_has_both_ends() -> None:
-    table = pd.DataFrame(
-        {
-            "tier": ["pcm", "pcm"],
-            "parameter": ["price_per_gb", "price_per_gb"],
-            "factor": [0.5, 2.0],
-            "method": ["static", "static"],
-            "gain_ratio": [0.5, -0.25],
-        }
+    table = frame(
+        tier=["pcm", "pcm"],
+        parameter=["price_per_gb", "price_per_gb"],
+        factor=[0.5, 2.0],
+        method=["static", "static"],
+        gain_ratio=[0.5, -0.25],
     )
     assert numbers(tiers.describe_sensitivity(table, ANSWER)) == [
         *("−25.0 %", "2"),  # noqa: RUF001
@@ -126,9 +117,10 @@ def test_sensitivity_has_both_ends() -> None:
     ]
 
 
-def test_a_simulation_that_nobody_asked_for_is_not_missing(parsed: TraceFolder) -> None:
-    assert tiers.tiers in SECTIONS
-    assert tiers.tiers(Inputs(parsed)) is None
+@pytest.mark.parametrize("build", [tiers.tiers, caches.cache, buffer.buffer])
+def test_a_simulation_that_was_not_run_is_not_missing(parsed: TraceFolder, build: Any) -> None:
+    assert build in SECTIONS
+    assert build(Inputs(parsed)) is None
 
 
 @pytest.mark.parametrize("names", [(), ("ssd-pcm", "hdd-15k")])
@@ -139,9 +131,7 @@ def test_tiers_have_a_section(tmp_path: Path, names: tuple[str, ...]) -> None:
         extent_bytes=65536, step_percent=10, tiers=names, is_dynamic=True, window_s=1.0
     )
     answer = to_builtins(simulate_tiers(folder, options))
-    # WHEN its report is written
-    report(folder, tmp_path / "report.html")
-    text = (tmp_path / "report.html").read_text()
+    text = page_of(folder)
     # THEN the answer and the figures are there
     assert answer["headline"][0] in text
     for figure in ("tiers-key", "tiers-skew", "tiers-sensitivity"):
@@ -157,7 +147,6 @@ def test_how_to_reproduce_names_the_simulation_with_its_options(tmp_path: Path) 
     command = ["simulate", "tiers", str(folder.path), *words]
     succeed(*command, "--json")
     (folder.path / "simulations" / "buffer.json").write_text('{"headline": []}')
-    # WHEN the report says how it was made
     section = reproduce(Inputs(folder))
     # THEN both commands are there, with what is known of them
     assert isinstance(section, Section)
@@ -174,7 +163,6 @@ def test_numbers_beside_the_bars_of_gains_stay_within_the_axes(
     # GIVEN losses, gains, both or neither
     kinds = ["size of an extent × 0.5, dynamic" for _ in gains]  # noqa: RUF001
     table = pd.DataFrame({"gain_ratio": gains, "kind": kinds, "role": "base"})
-    # WHEN they are drawn for a desktop or a phone
     drawn = gain_bars(table, size, x_title="gain by the first tier")
     drawn.draw_without_rendering()
     # THEN no number lies on the names of the bars or beyond the other end
@@ -195,23 +183,19 @@ MIXED: list[Request] = [
 
 
 def test_a_curve_has_the_size_of_half_of_its_hits() -> None:
-    table = pd.DataFrame(
-        {
-            "role": ["journal"] * 4,
-            "capacity_bytes": [0, MIB, 2 * MIB, 4 * MIB],
-            "miss_ratio": [1.0, 1.0, 0.25, 0.25],
-        }
+    table = frame(
+        role=["journal"] * 4,
+        capacity_bytes=[0, MIB, 2 * MIB, 4 * MIB],
+        miss_ratio=[1.0, 1.0, 0.25, 0.25],
     )
     assert numbers(caches.describe_curve(table)) == ["2 MiB", "25.0 %"]
 
 
 def test_policies_are_compared_where_lru_is_furthest_from_the_optimum() -> None:
-    table = pd.DataFrame(
-        {
-            "policy": ["lru", "optimum", "arc"] * 2,
-            "capacity_bytes": [MIB] * 3 + [2 * MIB] * 3,
-            "miss_ratio": [0.9, 0.5, 0.7, 0.4, 0.4, 0.4],
-        }
+    table = frame(
+        policy=["lru", "optimum", "arc"] * 2,
+        capacity_bytes=[MIB] * 3 + [2 * MIB] * 3,
+        miss_ratio=[0.9, 0.5, 0.7, 0.4, 0.4, 0.4],
     )
     lru, best = caches.describe_policies(table)
     assert numbers([lru, best]) == ["1 MiB", "90.0 %", "50.0 %", "70.0 %"]
@@ -221,14 +205,12 @@ def test_policies_are_compared_where_lru_is_furthest_from_the_optimum() -> None:
 
 
 def test_the_plane_and_its_lines_have_what_is_fastest() -> None:
-    table = pd.DataFrame(
-        {
-            "pcm_bytes": [0, 0, MIB, 0, MIB // 4],
-            "flash_bytes": [0, MIB, 0, MIB, 0],
-            "even_flash_bytes": [None, None, None, MIB, MIB],
-            "read_latency_avg_ns": [919e3, 200e3, 100e3, 200e3, 150e3],
-            "io_time_ns": [9e9, 4e9, 3e9, 4e9, 5e9],
-        }
+    table = frame(
+        pcm_bytes=[0, 0, MIB, 0, MIB // 4],
+        flash_bytes=[0, MIB, 0, MIB, 0],
+        even_flash_bytes=[None, None, None, MIB, MIB],
+        read_latency_avg_ns=[919e3, 200e3, 100e3, 200e3, 150e3],
+        io_time_ns=[9e9, 4e9, 3e9, 4e9, 5e9],
     )
     plane = table[table["even_flash_bytes"].isna()]
     line = table[table["even_flash_bytes"].notna()]
@@ -242,7 +224,6 @@ def test_the_changes_are_drawn_where_pcm_can_gain_most(tmp_path: Path) -> None:
     # GIVEN a page that is read 100 times, which eight pages of flash hold as well as two of PCM
     folder = make_trace(tmp_path / "t", [("read", 0, 1)] * 100)
     simulate_cache(folder, CacheOptions(sizes_bytes=(2 * 4096, 8 * 4096)))
-    # WHEN the changes are put in words
     sensitivity = Inputs(folder).simulation("cache_sensitivity", command="cache")
     assert sensitivity is not None
     table = sensitivity.table[sensitivity.table["measure"] == "read_latency_avg"]
@@ -262,10 +243,6 @@ def test_the_plane_of_times_has_a_unit_that_fits(longest_ns: float, unit: str) -
     assert time_unit(pd.DataFrame({"io_time_ns": [1.0, longest_ns]}))[0] == unit
 
 
-def test_there_is_no_section_before_a_simulation(tmp_path: Path) -> None:
-    assert caches.cache(Inputs(make_trace(tmp_path / "t", MIXED))) is None
-
-
 @pytest.mark.parametrize(
     ("options", "figures"),
     [
@@ -283,8 +260,7 @@ def test_the_page_has_the_figures(
 ) -> None:
     folder = make_trace(tmp_path / "t", MIXED)
     simulate_cache(folder, options)
-    report(folder, tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
+    page = page_of(folder)
     for name in figures:
         full = f"cache-{'curve-' if name in ('shared', 'own') else ''}{name}"
         assert f'id="{full}' in page
@@ -299,8 +275,11 @@ def test_tables_of_an_older_version_are_named_with_their_command(
     folder = make_trace(tmp_path / "t", MIXED)
     simulate_cache(folder, CacheOptions(sizes_bytes=(1 << 16,)))
     file = folder.table(f"simulations/{table}")
-    (file.unlink if table == "cache_sensitivity" else lambda: without_last_column(file))()
-    # WHEN it is reported
+    if table == "cache_sensitivity":
+        file.unlink()
+    else:
+        known = pq.read_table(file)
+        pq.write_table(known.select(known.column_names[:-1]), file)
     told = report(folder, tmp_path / "report.html")
     # THEN the page is there and says what to run again
     assert told.missing["tracekit simulate cache t"] == ["Caches"]
@@ -309,17 +288,10 @@ def test_tables_of_an_older_version_are_named_with_their_command(
     assert 'id="cache-plane' not in page
 
 
-def without_last_column(file: Path) -> None:
-    """Write a table back as a version wrote it that did not know its last column."""
-    table = pq.read_table(file)
-    pq.write_table(table.select(table.column_names[:-1]), file)
-
-
 def test_a_trace_of_writes_has_no_plane_of_reads(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("write", 5, 2), ("write", 6, 1)])
     simulate_cache(folder, CacheOptions())
-    section = caches.cache(Inputs(folder))
-    assert isinstance(section, Section)
+    section = section_of(caches.cache, folder)
     assert [drawn.name for drawn in section.parts["planes"]] == ["cache-plane-time"]
     assert [drawn.name for drawn in section.parts["even"]] == ["cache-even-time"]
     report(folder, tmp_path / "report.html")
@@ -328,14 +300,12 @@ def test_a_trace_of_writes_has_no_plane_of_reads(tmp_path: Path) -> None:
 
 def counted(hit_rates: list[float], mapping: str) -> pd.DataFrame:
     """Return rows of 128 and 256 bytes with 1 and 4 buffers each."""
-    return pd.DataFrame(
-        {
-            "mapping": mapping,
-            "row_bytes": [128, 128, 256, 256],
-            "buffers": [1, 4, 1, 4],
-            "access_bytes": 64,
-            "hit_rate": hit_rates,
-        }
+    return frame(
+        mapping=mapping,
+        row_bytes=[128, 128, 256, 256],
+        buffers=[1, 4, 1, 4],
+        access_bytes=64,
+        hit_rate=hit_rates,
     )
 
 
@@ -350,12 +320,10 @@ def test_hits_of_streams_and_of_banks() -> None:
 
 
 def test_what_half_a_buffer_costs() -> None:
-    table = pd.DataFrame(
-        {
-            "row_bytes": [32, 64, 256, 512, 1024],
-            "access_bytes": [32, 64, 64, 64, 64],
-            "throughput_bytes_per_second": [1.0, 2.0, 6.0, 8.0, 10.0],
-        }
+    table = frame(
+        row_bytes=[32, 64, 256, 512, 1024],
+        access_bytes=[32, 64, 64, 64, 64],
+        throughput_bytes_per_second=[1.0, 2.0, 6.0, 8.0, 10.0],
     )
     study = "2 %"
     found = numbers(buffer.describe_sizes(table))
@@ -364,12 +332,10 @@ def test_what_half_a_buffer_costs() -> None:
 
 
 def test_the_growth_and_what_is_left_to_dram() -> None:
-    table = pd.DataFrame(
-        {
-            "hit_rate": [0.5, 0.7, 0.9],
-            "access_avg_ns": [121.0, 110.0, 100.0],
-            "dram_avg_ns": [70.0, 65.0, 60.0],
-        }
+    table = frame(
+        hit_rate=[0.5, 0.7, 0.9],
+        access_avg_ns=[121.0, 110.0, 100.0],
+        dram_avg_ns=[70.0, 65.0, 60.0],
     )
     growth, left = buffer.describe_rates(table)
     assert numbers([growth])[:3] == ["50 %", "90 %", "10.0 %"]
@@ -392,17 +358,10 @@ def test_the_curves_are_those_of_the_table(size: charts.Size) -> None:
     drawn = draw_hits(table, size)
     curves = points(drawn)
     assert curves == [[[1, 0.5], [4, 0.6]], [[1, 0.75], [4, 0.9]]]
-    speeds = pd.DataFrame(
-        {"memory": ["most", "dram"], "hit_rate": [0.5, 0.5], "bytes_per_second": [1e9, 2e9]}
-    )
+    speeds = frame(memory=["most", "dram"], hit_rate=[0.5, 0.5], bytes_per_second=[1e9, 2e9])
     lines = points(draw_rates(speeds, size))
     assert [[0.5, 2e9]] in lines
     assert [[0.5, 1e9]] in lines
-
-
-def test_nobody_has_asked(parsed: TraceFolder) -> None:
-    assert buffer.buffer in SECTIONS
-    assert buffer.buffer(Inputs(parsed)) is None
 
 
 @pytest.mark.parametrize(
@@ -416,14 +375,12 @@ def test_nobody_has_asked(parsed: TraceFolder) -> None:
 def test_row_buffers_have_a_section(tmp_path: Path, options: BufferOptions) -> None:
     folder = make_folder(tmp_path / "trace", stages=("classify", "analyze"))
     answer = to_builtins(simulate_buffer(folder, options))
-    report(folder, tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
+    page = page_of(folder)
     assert answer["headline"][0] in page
     for name in ("hits", "sizes", "rates"):
         assert f'id="figure-buffer-{name}"' in page
     assert "of this trace's reads" in page
-    section = buffer.buffer(Inputs(folder))
-    assert isinstance(section, Section)
+    section = section_of(buffer.buffer, folder)
     several = len(options.buffers) > 1
     keys = [key.text for key in section.parts["sizes"].legend]
     assert ("NVRAM, 1\N{NO-BREAK SPACE}buffer" in keys) == several
@@ -447,8 +404,7 @@ def test_memories_of_a_what_if_are_a_table(tmp_path: Path) -> None:
     file = tmp_path / "what-if.toml"
     file.write_text("[nvram.fast-pcm]\nread_ns = 20\n")
     simulate_buffer(folder, BufferOptions((128, 256), (1, 2), what_if=file))
-    section = buffer.buffer(Inputs(folder))
-    assert isinstance(section, Section)
+    section = section_of(buffer.buffer, folder)
     # Rows of 256 B miss one of four accesses, of 128 B one of two: 12.5 ns and 55 or 20 ns each.
     table = section.parts["what_if"].table
     assert table[["nvram", "row_bytes", "access_avg_ns"]].to_numpy().tolist() == [
@@ -457,8 +413,7 @@ def test_memories_of_a_what_if_are_a_table(tmp_path: Path) -> None:
         ["as asked", 128, 40.0],
         ["fast-pcm", 128, 22.5],
     ]
-    report(folder, tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
+    page = page_of(folder)
     assert "If the memory were another" in page
     assert "fast-pcm" in page
 

@@ -114,6 +114,13 @@ def test_options_that_cannot_be_have_status_2(
     assert not has_answer(folder, name)
 
 
+@pytest.mark.parametrize("name", ["sensitivity", "endurance"])
+def test_there_must_be_a_recommendation(tmp_path: Path, name: str) -> None:
+    folder = few(tmp_path / "trace", name)
+    (folder.path / "recommendation.json").unlink()
+    refused(ask(name, folder), "has no recommendation yet", error=TracekitError)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -125,16 +125,10 @@ def test_memories_of_a_what_if(tmp_path: Path) -> None:
     assert [(row["nvram"], row["hits"]) for row in rows] == [("as asked", 60), ("fast", 60)]
     assert [row["access_avg_ns"] for row in rows] == pytest.approx([10 + 55 / 16, 10 + 5.5 / 16])
     assert [row["unbuffered_avg_ns"] for row in rows] == [65, 15.5]
-    assert result["headline"][-1] == (
-        "fast: 10.3 ns an access with 4 x 1 KiB, 15.5 ns without buffers."
-    )
-    assert len(result["headline"]) == 3
-    assert result["nvram"]["fast"] == {
-        "hit_ns": 10,
-        "read_ns": 5.5,
-        "write_ns": 150.0,
-        "dram_ns": 25.0,
-    }
+    last = "fast: 10.3 ns an access with 4 x 1 KiB, 15.5 ns without buffers."
+    assert result["headline"][2:] == [last]
+    times = {"hit_ns": 10, "read_ns": 5.5, "write_ns": 150.0, "dram_ns": 25.0}
+    assert result["nvram"]["fast"] == times
 
 
 @pytest.mark.parametrize(
@@ -163,6 +157,5 @@ def test_a_trace_without_data(tmp_path: Path) -> None:
 
 def test_the_command_says_the_hit_rate(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 0, 1)])
-    arguments = ["simulate", "buffer", str(folder.path), "--sizes", "4KiB", "--buffers", "1"]
-    result = succeed(*arguments)
+    result = succeed("simulate", "buffer", folder.path, "--sizes", "4KiB", "--buffers", "1")
     assert result.stdout.startswith("1 buffer of 4 KiB: 98.4% of the accesses hit; 13.4 ns")

@@ -305,7 +305,6 @@ def test_devices_are_apart_and_names_may_be_missing(tmp_path: Path) -> None:
         for group in groups:
             table = [dict(zip(schema.names, row, strict=True)) for row in group]
             writer.write_table(pa.Table.from_pylist(table, schema))
-    # WHEN they are read
     accesses = Accesses(file, 4096)
     rows = np.concatenate(list(accesses.read()))
     # THEN each device has its own keys, and what has no place is counted

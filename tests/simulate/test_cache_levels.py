@@ -18,7 +18,7 @@ from tests.traces import rows_of
 from tracekit._native.caches import Curve, TwoLevel, TwoLevelSetup
 from tracekit.devices import Profile
 from tracekit.errors import UsageError
-from tracekit.model.cache import LEVEL_POLICIES, CacheOptions, parse_policies, simulate_cache
+from tracekit.model.cache import LEVEL_POLICIES, parse_policies
 from tracekit.model.cache_plane import Devices, Pair, exclusive_pair, pair_of, simulated_pair
 from tracekit.model.miss_ratio_curve import exact_hits
 
@@ -99,12 +99,8 @@ def test_writing_back_by_hand() -> None:
         with TwoLevel(setup) as cache:
             cache.add(native(runs))
             pair = pair_of(cache.read())
-        written[arrangement] = (
-            pair.pcm_writes,
-            pair.flash_writes,
-            pair.base_writes,
-            pair.dirty_pages,
-        )
+        levels = (pair.pcm_writes, pair.flash_writes)
+        written[arrangement] = (*levels, pair.base_writes, pair.dirty_pages)
     # THEN exclusive levels demote 0 and 1, of which 0 goes on behind; inclusive ones write each
     # page on both levels as it comes, and let 0 and 1 go: 0 from PCM, which alone has its news
     assert written == {False: (4, 2, 1, 2), True: (4, 3, 2, 1)}
@@ -142,7 +138,6 @@ def test_the_plane_of_one_pass_is_the_simulation_of_every_sampled_pair(
     pairs |= {(int(a), int(b)) for a, b in 2 ** random.integers(0, 10, (10, 2))}
     sizes = np.array(sorted({a for a, _ in pairs} | {a + b for a, b in pairs} - {0}), np.uint64)
     sizes = sizes[sizes > 0]
-    # WHEN all come from one pass
     with Curve(COUNT, sizes, writes_allocate=allocate) as curve:
         curve.add(runs)
         counts = exact_hits(curve.read(), sizes)
@@ -174,20 +169,6 @@ def test_policies_that_cannot_be(text: str, message: str) -> None:
         parse_policies(text)
 
 
-def test_a_sample_is_not_enough_for_other_policies(tmp_path: Path) -> None:
-    folder = make_trace(tmp_path / "t", [("read", 0, 3)])
-    with pytest.raises(UsageError, match="exclusive levels, arc above lru need every request"):
-        simulate_cache(folder, CacheOptions(sample_pages=9, level_policies=("arc", "lru")))
-
-
-def test_a_sample_is_not_enough_for_writing_back(tmp_path: Path) -> None:
-    folder = make_trace(tmp_path / "t", [("read", 0, 3)])
-    with pytest.raises(UsageError, match="exclusive levels, write-back need every request"):
-        simulate_cache(folder, CacheOptions(sample_pages=9, level_writes="back"))
-    with pytest.raises(UsageError, match="--level-write: there is no 'down'"):
-        simulate_cache(folder, CacheOptions(level_writes="down"))
-
-
 @pytest.mark.parametrize("requests", [[("read", 0, 1)], [("write", 0, 1)], [("write", 0, 9)] * 3])
 @pytest.mark.parametrize("writes", ["back", "around"])
 def test_next_to_nothing_and_only_writes(
@@ -195,8 +176,8 @@ def test_next_to_nothing_and_only_writes(
 ) -> None:
     # GIVEN one request, or only writes, and sizes of nothing to more than there is
     folder = make_trace(tmp_path / "t", requests)
-    command = ["simulate", "cache", str(folder.path), "--level-write", writes, "--json"]
-    told = succeed(*command, "--sizes", "4KiB,1MiB")
+    words = ("--level-write", writes, "--sizes", "4KiB,1MiB", "--json")
+    told = succeed("simulate", "cache", folder.path, *words)
     json.loads(told.stdout, parse_constant=pytest.fail)
     for row in rows_of(folder.table("simulations/cache_plane")):
         assert row["writes"] == writes
@@ -211,10 +192,9 @@ def test_the_command_has_the_plane_of_other_policies(tmp_path: Path) -> None:
     # GIVEN a page that is used again after another: two pages of FIFO lose it, LRU does not
     requests = [("read", block, 1) for block in (0, 1, 0, 2, 0)]
     folder = make_trace(tmp_path / "t", requests)
-    command = ["simulate", "cache", str(folder.path), "--sizes", "8KiB"]
-    # WHEN PCM is FIFO
-    succeed(*command, "--level-policy", "pcm=fifo")
-    # THEN its last read misses PCM, and hits flash if there is any
+    words = ("--sizes", "8KiB", "--level-policy", "pcm=fifo")
+    succeed("simulate", "cache", folder.path, *words)
+    # THEN the last read misses PCM, and hits flash if there is any
     cells = {
         (row["pcm_bytes"] // PAGE, row["flash_bytes"] // PAGE): row
         for row in rows_of(folder.table("simulations/cache_plane"))

@@ -47,6 +47,12 @@ def batch(table: list[Row]) -> native.Requests:
     )
 
 
+def sparse(count: int) -> native.Requests:
+    """Return reads of one block in each 640."""
+    table = batch([(0, 0, 4096, 0, native.READ, 0)] * count)
+    return native.Requests(**{**vars(table), "sector": np.arange(count, dtype=np.int64) * 8 * 640})
+
+
 def counter(budget_bytes: int = 1 << 24) -> native.Hotness:
     return native.Hotness(budget_bytes, window_ns=WINDOW_NS, window_count=WINDOWS, role_count=ROLES)
 
@@ -99,8 +105,7 @@ class ByHand:
     def records(self) -> list[tuple[int, ...]]:
         return [
             (
-                device,
-                block,
+                *key,
                 found["reads"],
                 found["writes"],
                 min(found["times"]),
@@ -108,7 +113,7 @@ class ByHand:
                 len(found["sectors"]),
                 found["role"],
             )
-            for (device, block), found in sorted(self.blocks.items())
+            for key, found in sorted(self.blocks.items())
         ]
 
 
@@ -124,9 +129,7 @@ def exported(kernel: native.Hotness, capacity: int = 64) -> list[tuple[int, ...]
 @settings(deadline=None)
 @given(rows)
 def test_counts_what_a_count_by_hand_counts(table: list[Row]) -> None:
-    # GIVEN what a plain program counts, one sector at a time
     by_hand = ByHand(table)
-    # WHEN the kernel counts the same requests
     with counter() as kernel:
         kernel.add(batch(table))
         totals = kernel.totals()
@@ -149,7 +152,6 @@ def test_ranges_add_up(table: list[Row], cuts: list[tuple[int, int]]) -> None:
     # GIVEN any cuts of the key space
     firsts = [0, *sorted({native.key_of(device, block) for device, block in cuts} - {0})]
     lasts = [*(first - 1 for first in firsts[1:]), native.ALL_KEYS[1]]
-    # WHEN the requests are counted once for each range
     records: list[tuple[int, ...]] = []
     distinct = np.zeros((WINDOWS, ROLES), np.uint64)
     with counter() as kernel:
@@ -167,7 +169,6 @@ def test_ranges_add_up(table: list[Row], cuts: list[tuple[int, int]]) -> None:
 def test_a_long_request_over_many_leaves() -> None:
     # GIVEN 1,000,000 bytes from sector 5: parts of a block at both ends
     with counter() as kernel:
-        # WHEN it is read
         kernel.add(batch([(0, 5, 1_000_000, 7, native.READ, 1)]))
         records = exported(kernel)
     # THEN 245 blocks are touched, the first in 3 sectors and the last in 7
@@ -179,11 +180,8 @@ def test_a_long_request_over_many_leaves() -> None:
 
 def test_memory_stays_within_the_budget() -> None:
     # GIVEN 100,000 blocks apart from each other, and 1 MiB
-    sparse = np.arange(100_000, dtype=np.int64) * 8 * 640
-    table = batch([(0, 0, 4096, 0, native.READ, 0)] * len(sparse))
-    table = native.Requests(**{**vars(table), "sector": sparse})
+    table = sparse(100_000)
     with counter(1 << 20) as kernel:
-        # WHEN they are counted
         with pytest.raises(native.BudgetUsedUpError) as full:
             kernel.add(table)
         # THEN it stops within the budget, after at least 9,000 of them (at most 116 bytes each)
@@ -197,11 +195,8 @@ def test_memory_stays_within_the_budget() -> None:
 
 def test_blocks_are_found_again_however_many_there_are() -> None:
     # GIVEN 20,000 blocks in as many leaves, so that the map has grown several times
-    sparse = np.arange(20_000, dtype=np.int64) * 8 * 640
-    table = batch([(0, 0, 4096, 0, native.READ, 0)] * len(sparse))
-    table = native.Requests(**{**vars(table), "sector": sparse})
+    table = sparse(20_000)
     with counter() as kernel:
-        # WHEN all are read twice
         kernel.add(table)
         kernel.add(table)
         records = exported(kernel, 4096)
@@ -228,7 +223,6 @@ def test_leaves_that_grew_leave_their_room_to_others() -> None:
         for block in range(33)
     ]
     with counter() as kernel:
-        # WHEN they are read
         kernel.add(batch(rows))
         memory = kernel.totals().memory_bytes
     # THEN they take 64 rows each, and not also the 63 of all the sizes before

@@ -81,7 +81,6 @@ def test_merged_requests_are_charged_as_they_were_issued(
     # GIVEN requests of which most were merged, and that were issued in another order
     queued, issued = placement_models.as_issued(seed, count)
     folder = write_trace(tmp_path, queued)
-    # WHEN they are charged as issued
     curves = swept(folder, (DISK, NVM), is_issued=True)
     # THEN each costs what the whole that reached the device costs
     assert sum(curves.totals.requests) == count
@@ -115,7 +114,6 @@ def test_coarse_capacities_are_exact(tmp_path: Path) -> None:
     requests, _ = placement_models.as_issued(7, 60)
     folder = write_trace(tmp_path, requests)
     every = swept(folder, (DISK, NVM))
-    # WHEN it is swept at five capacities only
     touched = read_blocks(folder / "blocks.parquet")
     points = np.array([0, 3, 4, 20, 1000])
     few = sweep(
@@ -155,7 +153,6 @@ def test_blocks_far_apart_are_found(tmp_path: Path) -> None:
         for device in ("sdb", "sda")
         for block in places
     ]
-    # WHEN all of them are placed on NVM
     curves = swept(
         write_trace(tmp_path, requests),
         (DISK, NVM),
@@ -179,7 +176,6 @@ def test_an_unknown_carrier_is_counted(tmp_path: Path) -> None:
         Request("fs", 8, queue_ns=9, merged_into=0),
         Request("fs", 64, queue_ns=10),
     ]
-    # WHEN they are charged as issued
     curves = swept(write_trace(tmp_path, requests), (DISK, NVM), is_issued=True)
     # THEN the first is charged on its own, the second left out, and both are counted
     assert (curves.totals.orphan_merges, curves.totals.not_issued) == (1, 1)
@@ -192,7 +188,6 @@ def test_blocks_that_were_not_classified_stay_on_base(tmp_path: Path) -> None:
     blocks = (tmp_path / "blocks.parquet").read_bytes()
     write_trace(tmp_path, [Request("fs", 0, 24)])
     (tmp_path / "blocks.parquet").write_bytes(blocks)
-    # WHEN the whole role is on NVM
     curves = swept(tmp_path, (DISK, NVM))
     # THEN two blocks are counted as missing and still cost the disk's time
     assert curves.totals.missing_blocks == 2
@@ -287,7 +282,6 @@ def test_two_roles_on_uneven_points(capacities: set[int], data: st.DataObject) -
     points = np.array([0, *sorted(capacities)])
     draw = st.lists(CHANGES, min_size=len(points), max_size=len(points))
     first, second = np.array(data.draw(draw)), np.array(data.draw(draw))
-    # WHEN the best division is sought
     splits = best_splits(points, [first, second])
     # THEN no pair of points that fits is better
     for index, capacity in enumerate(points):

@@ -17,7 +17,7 @@ from tests.simulate import placement_models
 from tests.simulate.placement_models import DISK, NVM, Request, hottest_first, write_trace
 from tests.traces import json_of
 from tracekit.devices import DevicePair, Profile, device_cost, load_profiles
-from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.errors import UsageError
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.model.sensitivity import Trial, headline
 from tracekit.model.timings import change, variants
@@ -233,13 +233,6 @@ def test_refusals(folder: TraceFolder, arguments: tuple[str, ...], message: str)
     assert sorted(path.name for path in folder.path.parent.iterdir()) == ["own.toml", "trace"]
 
 
-def test_there_must_be_a_recommendation(folder: TraceFolder) -> None:
-    (folder.path / "recommendation.json").unlink()
-    done = simulate(folder)
-    assert isinstance(done.exception, InputError | TracekitError)
-    assert "has no recommendation yet" in str(done.exception)
-
-
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_trace_of_nothing_has_a_defined_answer(tmp_path: Path, count: int) -> None:
     folder = TraceFolder(write_trace(tmp_path / "t", requests()[:count]))
@@ -276,7 +269,6 @@ def test_the_shares_are_timed_on_each_device_and_in_each_window(
     file = profile_file(tmp_path / "own.toml", NVM)
     options = RecommendOptions(disk.name, "nvm", (12 * 4096,), profiles=file)
     recommend(folder, replace(options, queueing=queueing))
-    # WHEN it is tried with each part three times as long, and in thirds
     assert simulate(folder, "--factors", "3", "--windows", "3").exit_code == 0
     held = {
         block

@@ -48,7 +48,6 @@ def test_any_mix_equals_algorithm_1(
     mixes = data.draw(
         st.lists(st.tuples(*[room] * (len(tiers) - 1)), min_size=1, max_size=6), label="mixes"
     )
-    # WHEN the native model places them
     with native(tiers, traffic) as model:
         shares = model.mixes(np.array(mixes, np.uint32))
         placed = [model.place(np.array(mix, np.uint32)).tolist() for mix in mixes]
@@ -94,7 +93,6 @@ def test_migration_equals_the_plain_simulator(
     spare = data.draw(st.integers(0, 3), label="spare")
     places = [*faster, max(0, extents + spare - sum(faster))]
     moves = data.draw(st.integers(0, 8), label="moves")
-    # WHEN both run them
     with Migration(
         np.array(tiers), csr(windows), extent_count=extents, window_moves=moves
     ) as model:
@@ -166,7 +164,6 @@ def test_one_kind_of_device_gives_what_was_published(
 ) -> None:
     # GIVEN the traffic of a published workload, in bytes
     traffic = [(round(read_tib * 2**40), round(written_tib * 2**40))]
-    # WHEN everything is on one kind of device
     mixes, found = evaluate(traffic, 50)
     by_mix = {tuple(mix): value for mix, value in zip(mixes, found.iops_per_price, strict=True)}
     # THEN the IOPS for the price are those of the study
@@ -215,7 +212,6 @@ def test_every_mix_of_any_number_of_tiers_is_the_nine_steps(
         FLASH,
     ]
     tiers = [*more[len(more) + 1 - count :], DISK]
-    # WHEN every mix is evaluated
     asked = tier_mixes.all_mixes(count, step_percent=step_percent, extents=240, rounding="floor")
     shares = tier_mixes.static_shares(tiers, reads, writes=writes, mixes=asked)
     found = tier_mixes.static_outcome(tiers, asked, shares=shares)

@@ -30,6 +30,13 @@ def files(folder: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
+def filled(text: str, folder: TraceFolder) -> str:
+    """Put the paths of a trace folder and of what is outside into a statement."""
+    for name, path in (("{folder}", folder.path), ("{outside}", folder.path.parent)):
+        text = text.replace(name, str(path).replace("'", "''"))
+    return text
+
+
 def rows(connection: Any, text: str) -> list[dict[str, Any]]:
     return [row for batch in query.ask(connection, text).batches for row in batch.to_pylist()]
 
@@ -40,7 +47,6 @@ def test_any_trace_name_can_be_read(name: str, tmp_path: Path) -> None:
     make(tmp_path / "a", {"requests": []})
     make(tmp_path / "aXbY", {"requests": []})
     folder = make(tmp_path / name, {"requests": REQUESTS})
-    # WHEN it is asked
     with query.connect_locked(folder, memory_mib=128) as connection:
         found = rows(connection, "select count(*) as n from requests")
     # THEN its own rows are counted
@@ -121,19 +127,12 @@ def test_other_statements_that_read_are_possible(connection: Any, text: str) -> 
         "select nothing from requests",
     ],
 )
-def test_other_statements_are_refused(connection: Any, folder: TraceFolder, text: str) -> None:
-    # GIVEN the files as they are
+def test_other_statements_are_rejected(connection: Any, folder: TraceFolder, text: str) -> None:
     outside = folder.path.parent
     before = files(outside)
-    # WHEN the statement is tried
     with pytest.raises(UsageError):
-        rows(
-            connection,
-            text.replace("{folder}", str(folder.path).replace("'", "''")).replace(
-                "{outside}", str(outside).replace("'", "''")
-            ),
-        )
-    # THEN it is refused, no file changed, and the connection still answers
+        rows(connection, filled(text, folder))
+    # THEN no file changed, and the connection still answers
     assert files(outside) == before
     assert rows(connection, "select count(*) as n from requests") == [{"n": 2}]
 
@@ -158,13 +157,12 @@ def test_other_statements_are_refused(connection: Any, folder: TraceFolder, text
 def test_no_other_file_can_be_read(connection: Any, folder: TraceFolder, text: str) -> None:
     make(folder.path.parent / "other", {"requests": REQUESTS})
     with pytest.raises(TracekitError):
-        rows(connection, text.replace("{folder}", str(folder.path).replace("'", "''")))
+        rows(connection, filled(text, folder))
 
 
 def test_lock_holds_without_our_own_check(connection: Any, folder: TraceFolder) -> None:
     # GIVEN the database itself, as if our check of statements had let something through
     before = files(folder.path.parent)
-    # THEN DuckDB refuses new files and settings by itself
     for text in (
         f"copy (select 1) to '{folder.path.parent}/stolen.csv'",
         "set enable_external_access = true",

@@ -25,10 +25,21 @@ from tracekit.report.sections.files import MOST_CALL_CURVES
 def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
     # GIVEN a sweep over two numbers of threads
     out = tmp_path / "out"
-    first = ("sweep", "varmail", "--target", f"disk={target}", "-o", out, *QUICK, "--json")
-    told = json.loads(
-        tracekit(*first, "--files", "100", "--vary", "mean_size=4KiB", "--threads", "1,2").stdout
+    first = (
+        "sweep",
+        "varmail",
+        "--target",
+        f"disk={target}",
+        "-o",
+        out,
+        *QUICK,
+        "--json",
+        "--files",
+        "100",
+        "--vary",
+        "mean_size=4KiB",
     )
+    told = json.loads(tracekit(*first, "--threads", "1,2").stdout)
     assert (told["made"], told["kept"], told["missing"]) == (4, 0, [])
     # THEN there is a row a run and step, and one a run
     found = rows(out)
@@ -38,19 +49,13 @@ def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
     assert {(row["threads"], row["run"]) for row in found} == {(1, 1), (1, 2), (2, 1), (2, 2)}
     # AND a point is mean and deviation of its repeats
     for point in told["points"]:
-        same = [
-            row
-            for row in found
-            if (row["threads"], row["step"]) == (point["threads"], point["step"])
-        ]
-        rates = [row["steps_per_second"] for row in same]
+        key = {"threads": point["threads"], "step": point["step"]}
+        rates = [row["steps_per_second"] for row in found if key.items() <= row.items()]
         assert point["run_count"] == 2
         assert math.isclose(point["steps_per_second"], statistics.mean(rates))
         assert math.isclose(point["deviation_per_second"], statistics.stdev(rates), abs_tol=1e-6)
     # WHEN it goes on with one more number of threads
-    told = json.loads(
-        tracekit(*first, "--files", "100", "--vary", "mean_size=4KiB", "--threads", "1,2,4").stdout
-    )
+    told = json.loads(tracekit(*first, "--threads", "1,2,4").stdout)
     # THEN only that is run, and all is in the table
     assert (told["made"], told["kept"]) == (2, 4)
     assert {row["threads"] for row in rows(out)} == {1, 2, 4}
@@ -79,9 +84,8 @@ def test_rates_and_shares_add_up(tmp_path: Path, target: Path) -> None:
 
 def test_one_size_of_calls_is_of_reads_and_writes(tmp_path: Path, target: Path) -> None:
     out = tmp_path / "out"
-    tracekit(
-        "sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK, "--io-size", "64,4KiB"
-    )
+    command = ("sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK)
+    tracekit(*command, "--io-size", "64,4KiB")
     told = {row["io_bytes"]: json.loads(row["settings"]) for row in rows(out)}
     assert {size: values["append_size"] for size, values in told.items()} == {64: 64, 4096: 4096}
 
@@ -189,6 +193,23 @@ def test_what_makes_no_sense(
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("varmail", "--depth", "3"), "--depth has no meaning"),
+        (("varmail",), "needs --target"),
+        (("varmail", "--target", "/", "--files", "0"), "--files: 0 is no number"),
+        (("varmail", "--target", "/", "--set", "mean_size=x"), "--set mean_size: 'x' is not a"),
+        (("paging", "--set", "files=3"), "--set has no meaning"),
+        (("paging", "--threads", "3"), "--threads has no meaning"),
+    ],
+)
+def test_bench_rejects_options_of_the_other_kind(
+    tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in tracekit("bench", *arguments, "-o", tmp_path / "out", code=2).stderr
+
+
 def test_a_run_that_cannot_be_is_told_and_the_others_are_made(tmp_path: Path, target: Path) -> None:
     # GIVEN a number of threads that has not enough files, between two that have
     out = tmp_path / "out"
@@ -210,23 +231,6 @@ def test_bench_runs_a_personality_once(tmp_path: Path, target: Path) -> None:
     assert (out / "report.html").is_file()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("varmail", "--depth", "3"), "--depth has no meaning"),
-        (("varmail",), "needs --target"),
-        (("varmail", "--target", "/", "--files", "0"), "--files: 0 is no number"),
-        (("varmail", "--target", "/", "--set", "mean_size=x"), "--set mean_size: 'x' is not a"),
-        (("paging", "--set", "files=3"), "--set has no meaning"),
-        (("paging", "--threads", "3"), "--threads has no meaning"),
-    ],
-)
-def test_bench_refuses_options_of_the_other_kind(
-    tmp_path: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    assert words in tracekit("bench", *arguments, "-o", tmp_path / "out", code=2).stderr
-
-
 def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, target: Path) -> None:
     out = tmp_path / "out"
     command = ["sweep", "varmail", "--target", str(target), "-o", str(out), *SMALL]
@@ -234,19 +238,14 @@ def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, ta
     # Tests that run in the background of a shell have inherited that SIGINT is ignored.
     plain = ["env", "--default-signal", sys.executable, "-m", "tracekit"]
     child = subprocess.Popen([*plain, *long], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and len(list(out.glob("files/runs/*.json"))) < 2:
-        time.sleep(0.02)
+    wait_for(lambda: len(list(out.glob("files/runs/*.json"))) >= 2)
     os.kill(child.pid, signal.SIGINT)
     assert child.wait(30) in (3, 130)
     done = len(list(out.glob("files/runs/*.json")))
     assert 2 <= done < 20
     assert list(target.iterdir()) == []
-    told = json.loads(
-        tracekit(
-            *command, "--repeat", str(done + 1), "--duration", "300ms", "--cache", "keep", "--json"
-        ).stdout
-    )
+    last = ("--repeat", str(done + 1), "--duration", "300ms", "--cache", "keep", "--json")
+    told = json.loads(tracekit(*command, *last).stdout)
     assert (told["kept"], told["made"]) == (done, 1)
 
 
@@ -262,7 +261,6 @@ def test_a_killed_sweep_loses_nothing_and_leaves_nothing(tmp_path: Path, target:
     child.wait()
     wait_for(lambda: not list(target.iterdir()))  # its program ends by itself
     before = {file: file.read_bytes() for file in out.glob("files/runs/*.json")}
-    # WHEN the same command goes on
     told = json.loads(tracekit(*command, "--repeat", str(len(before) + 1), "--json").stdout)
     # THEN what was done is as it was, the rest is appended, and the table has both
     assert (told["kept"], told["made"], told["missing"]) == (len(before), 1, [])
@@ -282,9 +280,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
 @needs_root
 def test_a_target_that_is_too_small_is_told(tmp_path: Path, small_disk: Path) -> None:
     out = tmp_path / "out"
-    ended = tracekit(
-        "sweep", "fileserver", "--target", small_disk, "-o", out, "--files", "1000", *QUICK, code=3
-    )
+    words = ("sweep", "fileserver", "--target", small_disk, "-o", out, "--files", "1000")
+    ended = tracekit(*words, *QUICK, code=3)
     assert "MiB are free" in ended.stderr
     assert list(small_disk.iterdir()) == []
 
@@ -326,6 +323,5 @@ def test_a_full_disk_of_the_results_is_named(target: Path, small_disk: Path) -> 
         while True:
             file.write(bytes(1 << 16))
     out = small_disk / "out"
-    refused(
-        invoke("sweep", "varmail", "--target", target, "-o", out), str(small_disk), error=OSError
-    )
+    ended = invoke("sweep", "varmail", "--target", target, "-o", out)
+    refused(ended, str(small_disk), error=OSError)

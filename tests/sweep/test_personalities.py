@@ -1,6 +1,7 @@
 """The shipped personalities, and the plans that are made of them."""
 
 from collections import Counter
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -116,9 +117,7 @@ def test_threads_meet_no_file_of_each_other(tmp_path: Path) -> None:
     for row in machine.threads:
         own = machine.records[row["first"] : row["first"] + row["count"]]
         used.append(set(own["file"].tolist()) - {0xFFFFFFFF})
-    assert not used[0] & used[1]
-    assert not used[0] & used[2]
-    assert not used[1] & used[2]
+    assert all(one.isdisjoint(other) for one, other in combinations(used, 2))
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -209,9 +208,9 @@ STAT = '[[operation]]\ndo = "stat"\nfiles = "a"\n'
             HEAD + '[[operation]]\ndo = "open"\nfiles = "a"\n',
             "closing handle 1 add an [[operation]]",
         ),
-        (HEAD + '[[operation]]\ndo = "stat"\nfiles = "a"\nsize = 3\n', "takes no size"),
+        (HEAD + STAT + "size = 3\n", "takes no size"),
         (HEAD + '[[operation]]\ndo = "append"\nfiles = "a"\nsize = 3\n', "must be shared"),
-        (HEAD.replace("9", '"$n"') + '[[operation]]\ndo = "stat"\nfiles = "a"\n', "no parameter"),
+        (HEAD.replace("9", '"$n"') + STAT, "no parameter"),
         (HEAD.replace("threads = 1", "") + '[[operation]]\ndo = "close"\n', "'threads' is missing"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from tests.command_line import succeed
+from tests.report.folder import plain
 from tracekit.report.charts import WIDE, series
 from tracekit.report.sections.files import (
     describe_runs,
@@ -36,10 +37,6 @@ def point(personality: str, target: str, rate: float, **settings: int) -> dict[s
     }
 
 
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
-
-
 POINTS = named_runs(
     pd.DataFrame(
         [
@@ -55,7 +52,7 @@ POINTS = named_runs(
 
 
 def test_a_point_is_named_by_what_differs() -> None:
-    assert [plain(kind) for kind in POINTS["kind"]] == [
+    assert plain(POINTS["kind"].tolist()) == [
         "varmail on ssd, 512 B a call, threads 1",
         "varmail on ssd, 512 B a call, threads 4",
         "varmail on ssd, 4 KiB a call, threads 4",
@@ -128,11 +125,9 @@ def test_a_point_of_a_curve_has_the_spread_of_its_repeats() -> None:
 
 
 def test_targets_are_compared_under_the_same_settings() -> None:
-    lines = [plain(line) for line in describe_runs(POINTS, POINTS)]
-    assert lines[0].startswith("30 runs of 6 settings.")
-    assert lines[1:] == [
-        "varmail: dax does 2.5 times the steps of ssd (4 KiB a call, threads 4).",
-    ]
+    first, *lines = plain(describe_runs(POINTS, POINTS))
+    assert first.startswith("30 runs of 6 settings.")
+    assert lines == ["varmail: dax does 2.5 times the steps of ssd (4 KiB a call, threads 4)."]
 
 
 def test_a_label_of_a_users_own_has_a_colour() -> None:

@@ -19,15 +19,15 @@ from tracekit.sweep.run import RunRecord, _outcome, run_settings
 from tracekit.sweep.summary import setting_name, varied_settings
 
 
+def run_id(target: grid.Target) -> str:
+    (run,) = grid.plan_runs(["varmail"], [target], vary={}, timing=grid.Timing(), repeats=1)
+    return run.run_id
+
+
 def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> None:
     # GIVEN a directory and guests, named and not
-    texts = [
-        f"here={tmp_path}",
-        "lab:dax=1GiB",
-        "pm=lab:pmem=64MiB",
-        "lab:fs=1G",
-        "d=lab:fs=1G:5ms:1",
-    ]
+    texts = ["lab:dax=1GiB", "pm=lab:pmem=64MiB", "lab:fs=1G", "d=lab:fs=1G:5ms:1"]
+    texts = [f"here={tmp_path}", *texts]
     found = grid.split_targets(texts, is_exact=True)
     # THEN each has its name, and the guests what they are made of
     assert [target.name for target in found] == ["here", *texts[1:2], "pm", "lab:fs=1G", "d"]
@@ -71,13 +71,7 @@ def test_a_slower_medium_is_another_run_with_another_plan() -> None:
     assert slow.guest.medium == Medium(100, 450)
     assert (dram.is_dax, slow.is_dax) == (True, True)
     # THEN runs of the same name are told apart, and those of DRAM are named as ever
-    same = (dram, grid.Target("a", slow.directory, slow.guest))
-    runs = [
-        run.run_id
-        for target in same
-        for run in grid.plan_runs(["varmail"], [target], vary={}, timing=grid.Timing(), repeats=1)
-    ]
-    assert len(set(runs)) == 2
+    assert run_id(dram) != run_id(grid.Target("a", slow.directory, slow.guest))
     assert repr(dram.guest) == ("Guest(disk=None, memory_mib=64, is_dax=True, is_exact=False)")
 
 
@@ -90,17 +84,8 @@ def test_memory_of_this_machine_stands_for_dax(target: Path) -> None:
     assert (dram.name, pcm.name, pcm.directory) == (texts[1], "pcm", target)
     assert pcm.memory == grid.Memory(stands_for_dax=True, medium=Medium(100, 450))
     # THEN none of them is taken for another one that was run before, under the same name
-    names = {
-        grid.plan_runs(
-            ["varmail"],
-            [grid.Target("t", each.directory, memory=each.memory)],
-            vary={},
-            timing=grid.Timing(),
-            repeats=1,
-        )[0].run_id
-        for each in (plain, dram, pcm)
-    }
-    assert len(names) == 3
+    targets = [grid.Target("t", each.directory, memory=each.memory) for each in (plain, dram, pcm)]
+    assert len(set(map(run_id, targets))) == 3
 
 
 @pytest.mark.parametrize(
@@ -141,11 +126,7 @@ def test_runs_of_another_guest_are_other_runs(tmp_path: Path) -> None:
     targets = [grid.split_targets([text])[0] for text in texts]
     targets.append(grid.split_targets(["t=lab:dax=1G"], is_exact=True)[0])
     # THEN none is taken for another one that was run before
-    names = {
-        grid.plan_runs(["varmail"], [target], vary={}, timing=grid.Timing(), repeats=1)[0].run_id
-        for target in targets
-    }
-    assert len(names) == 5
+    assert len(set(map(run_id, targets))) == 5
 
 
 def ended(folder: Path, status: int) -> Ended:
@@ -169,7 +150,6 @@ def test_a_full_file_system_in_the_guest_keeps_what_was_done(tmp_path: Path) -> 
 
 
 def test_a_directory_is_for_personalities_not_for_work_profiles(tmp_path: Path) -> None:
-    # WHEN a work profile is given the directory that a personality would run in
     place = tmp_path / "here"
     place.mkdir()
     told = tracekit("bench", "paging", "--target", place, "-o", tmp_path / "out", code=2).stderr
@@ -226,16 +206,24 @@ def test_only_what_differs_within_a_personality_is_told() -> None:
     ]
 
 
-def test_conditions_and_definitions_are_points_of_their_own(tmp_path: Path, target: Path) -> None:
-    # GIVEN a folder with two repeats, and then runs with cold caches and of another definition
-    out, file = tmp_path / "out", tmp_path / "logger.toml"
-    command: list[str | Path] = ["sweep", file, "--target", f"here={target}", "-o", out, *QUICK]
+@pytest.fixture
+def logger(tmp_path: Path) -> list[str | Path]:
+    """Return the command of a sweep of a personality that appends."""
+    file = tmp_path / "logger.toml"
     file.write_text(LOGGER.format(times=1))
+    return ["sweep", file, "-o", tmp_path / "out", *QUICK]
+
+
+def test_conditions_and_definitions_are_points_of_their_own(
+    tmp_path: Path, target: Path, logger: list[str | Path]
+) -> None:
+    # GIVEN a folder with two repeats, and then runs with cold caches and of another definition
+    command = [*logger, "--target", f"here={target}"]
     tracekit(*command, "--repeat", "2")
     tracekit(*command, "--repeat", "1", "--duration", "60ms")
-    file.write_text(LOGGER.format(times=5))
+    (tmp_path / "logger.toml").write_text(LOGGER.format(times=5))
     told = tracekit(*command, "--repeat", "1")
-    # WHEN the points are told, THEN only the repeats are one
+    # THEN only the repeats are one point
     points = [row for row in json.loads(told.stdout)["points"] if row["step"] == "all"]
     assert sorted(row["run_count"] for row in points) == [1, 1, 2]
     # AND their names are what they differ in
@@ -244,14 +232,20 @@ def test_conditions_and_definitions_are_points_of_their_own(tmp_path: Path, targ
     assert len({setting_name(row, varied) for row in points}) == 3
 
 
-def test_a_name_is_one_place(tmp_path: Path, target: Path) -> None:
-    out, file, other = tmp_path / "out", tmp_path / "logger.toml", tmp_path / "other"
+def test_a_name_is_one_place(tmp_path: Path, target: Path, logger: list[str | Path]) -> None:
+    other = tmp_path / "other"
     other.mkdir()
-    file.write_text(LOGGER.format(times=1))
-    command: list[str | Path] = ["sweep", file, "-o", out, *QUICK, "--repeat", "1"]
-    tracekit(*command, "--target", f"here={target}")
-    ended = tracekit(*command, "--target", f"here={other}", code=2)
+    tracekit(*logger, "--repeat", "1", "--target", f"here={target}")
+    ended = tracekit(*logger, "--repeat", "1", "--target", f"here={other}", code=2)
     assert f"--target here={other}: in this folder here is {target}" in ended.stderr
+
+
+def test_memory_of_other_times_is_another_place(target: Path, logger: list[str | Path]) -> None:
+    slow = f"m=memory:{target}:100ns:450ns"
+    tracekit(*logger, "--repeat", "1", "--target", slow)
+    tracekit(*logger, "--repeat", "2", "--target", slow)
+    ended = tracekit(*logger, "--repeat", "2", "--target", f"m=memory:{target}", code=2)
+    assert f"in this folder m is memory:{target}:100ns:450ns" in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -263,20 +257,18 @@ def test_a_name_is_one_place(tmp_path: Path, target: Path) -> None:
     ],
 )
 def test_a_setting_that_is_wrong_is_named(
-    tmp_path: Path, target: Path, setting: str, says: str
+    target: Path, logger: list[str | Path], setting: str, says: str
 ) -> None:
-    file = tmp_path / "logger.toml"
-    file.write_text(LOGGER.format(times=1))
-    command: list[str | Path] = ["sweep", file, "-o", tmp_path / "out", *QUICK, "--target", target]
-    ended = tracekit(*command, "--vary", setting, code=2)
+    ended = tracekit(*logger, "--target", target, "--vary", setting, code=2)
     assert says in ended.stderr
 
 
-def test_a_parameter_that_nothing_uses_is_named(tmp_path: Path, target: Path) -> None:
-    file = tmp_path / "logger.toml"
-    file.write_text(LOGGER.format(times=1).replace("record = 100", "record = 100\nbogus = 1"))
-    command: list[str | Path] = ["sweep", file, "-o", tmp_path / "out", *QUICK, "--target", target]
-    ended = tracekit(*command, code=1)
+def test_a_parameter_that_nothing_uses_is_named(
+    tmp_path: Path, target: Path, logger: list[str | Path]
+) -> None:
+    text = LOGGER.format(times=1).replace("record = 100", "record = 100\nbogus = 1")
+    (tmp_path / "logger.toml").write_text(text)
+    ended = tracekit(*logger, "--target", target, code=1)
     assert "[parameters], key 'bogus': nothing uses it" in ended.stderr
 
 
@@ -287,23 +279,18 @@ def test_a_curve_is_of_one_condition_and_the_table_of_all() -> None:
         for cache in ("cold", "sync")
         for step, share in (("all", 1.0), ("open", 0.2), ("append", 0.8))
     ]
-    table = pd.DataFrame(
-        [
-            {
-                "personality": "mail",
-                "target": "ssd",
-                "threads": threads,
-                "files": 9,
-                "io_bytes": None,
-                "settings": f'{{"--cache": "{cache}", "threads": {threads}}}',
-                "step": step,
-                "time_ratio": share,
-                "kind": f"{threads} {cache}",
-                **dict.fromkeys(("run_count", "mean_ns", "p99_ns", "steps_per_second"), 1),
-                **dict.fromkeys(("deviation_per_second", "failed"), 0),
-            }
-            for threads, cache, step, share in rows
-        ]
+    table = pd.DataFrame(rows, columns=["threads", "cache", "step", "time_ratio"]).assign(
+        personality="mail",
+        target="ssd",
+        files=9,
+        io_bytes=None,
+        settings=lambda t: [
+            json.dumps({"--cache": cache, "threads": threads})
+            for threads, cache in zip(t["threads"], t["cache"], strict=True)
+        ],
+        kind=lambda t: t["threads"].astype(str) + " " + t["cache"],
+        **dict.fromkeys(("run_count", "mean_ns", "p99_ns", "steps_per_second"), 1),
+        **dict.fromkeys(("deviation_per_second", "failed"), 0),
     )
     whole = table[table["step"] == "all"]
     curve = one_varied(whole, "threads")
@@ -311,14 +298,3 @@ def test_a_curve_is_of_one_condition_and_the_table_of_all() -> None:
     times = step_times(table)
     assert list(times["step"]) == ["append", "open"] * 4
     assert times["kind"].iloc[0] == "mail on ssd, --cache cold, threads 1"
-
-
-def test_memory_of_other_times_is_another_place(tmp_path: Path, target: Path) -> None:
-    out, file = tmp_path / "out", tmp_path / "logger.toml"
-    file.write_text(LOGGER.format(times=1))
-    command: list[str | Path] = ["sweep", file, "-o", out, *QUICK]
-    slow = f"m=memory:{target}:100ns:450ns"
-    tracekit(*command, "--repeat", "1", "--target", slow)
-    tracekit(*command, "--repeat", "2", "--target", slow)
-    ended = tracekit(*command, "--repeat", "2", "--target", f"m=memory:{target}", code=2)
-    assert f"in this folder m is memory:{target}:100ns:450ns" in ended.stderr

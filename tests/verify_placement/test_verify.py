@@ -112,7 +112,6 @@ def test_what_depends_on_the_order_of_requests_is_walked(
 ) -> None:
     # GIVEN a recommendation for a disk whose head moves, or for requests that queue
     recommend(folder, Recommend(base=base, nvm="dax-pcm", queueing=queueing))
-    # WHEN the whole trace is verified
     done = verify(folder, "--repeat", "1", "--duration", "100s", *BUSY)
     # THEN the prediction is that of the recommendation, which tests/simulate prove
     assert ends_with_a_verdict(done)
