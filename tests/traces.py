@@ -41,6 +41,19 @@ def write_folder(path: Path, requests: Iterable[Mapping[str, Any]], **info: Any)
     return TraceFolder(path)
 
 
+def disk(device: str, size_sectors: int, *, minor: int = 0) -> Row:
+    """Return what trace.json says of a device."""
+    place = {"device": device, "major": 8, "minor": minor, "size_sectors": size_sectors}
+    return {**place, "logical_sector_bytes": 512, "rotational": None}
+
+
+def partition(device: str, number: int, role: str, sectors: range, **more: Any) -> Row:
+    """Return an entry of the layout in trace.json."""
+    place = {"device": device, "partition": f"8,{number}", "name": f"{device}{number}"}
+    size = {"start_sector": sectors.start, "sectors": len(sectors), "role": role}
+    return {**place, **size, "filesystem": None, "mount": None, "evidence": "layout.json", **more}
+
+
 def rows_of(file: Path) -> list[Row]:
     """Return the rows of a Parquet file."""
     rows: list[Row] = pq.read_table(file).to_pylist()
@@ -51,3 +64,9 @@ def json_of(file: Path) -> Row:
     """Return the object of a JSON file."""
     content: Row = json.loads(file.read_text())
     return content
+
+
+def written(file: Path, text: str) -> Path:
+    """Write a text file and return its path."""
+    file.write_text(text)
+    return file

@@ -164,22 +164,16 @@ def test_each_reads_the_tables_of_its_header_and_a_stage_makes_them() -> None:
     assert wrong == []
 
 
-def test_every_file_is_run_by_somebody() -> None:
-    assert set(files()) == {*QUERIES, *LIB}
-
-
 def test_table_names_are_unique_and_hide_no_other_table() -> None:
     names = [read(name).table for name in QUERIES]
     assert len(names) == len(set(names))
     assert not {*MADE_BY, *VIEWS, "checks"} & set(names)
 
 
-def test_folders_are_all_in_the_index() -> None:
+def test_the_index_has_all_folders_and_what_the_headers_say() -> None:
+    assert set(files()) == {*QUERIES, *LIB}  # each is run
     assert {name.partition("/")[0] for name in files()} == set(TITLES)
     assert {place.name for place in FOLDER.iterdir() if place.is_dir()} == set(TITLES)
-
-
-def test_index_is_what_the_headers_say_now() -> None:
     assert INDEX.read_text() == index(), "run: make docs"
 
 
@@ -216,9 +210,6 @@ def test_values_out_of_range_and_unknown_names_are_refused() -> None:
         query.values({"window_count": 0})
     with pytest.raises(UsageError, match="no parameter 'window'"):
         query.values({"window": 3})
-
-
-def test_unknown_file() -> None:
     with pytest.raises(UsageError, match="no analysis 'traffic/nothing'"):
         read("traffic/nothing")
 

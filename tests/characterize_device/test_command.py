@@ -238,9 +238,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not target.exists()
 
 
-def test_a_target_that_was_replaced_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replaced_target_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN an interrupted run whose file somebody has replaced by one of theirs
     target = tmp_path / "new.img"
     interrupt_in_step(monkeypatch, 3, is_partial=False)
@@ -256,9 +254,7 @@ def test_a_target_that_was_replaced_is_not_written(
     assert target.read_bytes() == b"theirs" * 4_000_000
 
 
-def test_requests_that_failed_are_told_by_the_exit_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_requests_have_an_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN a device on which two requests of each step of reads fail
     def failing(*given: Any, **named: Any) -> Any:
         found, pace = read_latencies(*given, **named)
@@ -315,9 +311,7 @@ def test_a_file_smaller_than_the_size_and_a_folder_are_refused(tmp_path: Path) -
     assert [path.name for path in (tmp_path / "docs").iterdir()] == ["a.txt"]
 
 
-def test_a_disk_without_room_is_told_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_reported_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN a disk with 10 MiB free
     with_free_bytes(monkeypatch, tmp_path, 10 << 20)
     ran = tracekit(tmp_path / "new.img", "--size", "12MiB", *FEW, "-o", tmp_path / "out")
@@ -325,9 +319,7 @@ def test_a_disk_without_room_is_told_before_anything_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_read_only_disk_is_told_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "disk").mkdir()
     monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
     target = tmp_path / "disk/new.img"

@@ -201,9 +201,7 @@ def test_too_many_windows_are_refused() -> None:
         ((), TemperatureRule(), 2),
     ],
 )
-def test_the_fewest_blocks_that_carry_half_of_the_touches_are_hot(
-    touches: tuple[int, ...], rule: TemperatureRule, expected: int
-) -> None:
+def test_hot_min_touches(touches: tuple[int, ...], rule: TemperatureRule, expected: int) -> None:
     found = hotness.TouchHistogram()
     for value in touches:
         found.add(np.array([value], np.uint64))

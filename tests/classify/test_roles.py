@@ -19,7 +19,7 @@ from tests.classify.traces import (
     write,
 )
 from tests.command_line import invoke, refused, succeed
-from tests.traces import json_of, rows_of
+from tests.traces import json_of, rows_of, written
 from tracekit.classify import ClassifyOptions, Override, classify
 from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder, write_json
@@ -195,8 +195,7 @@ REGION = VERSION + '"partitions": [{"device": "sda", '
     ],
 )
 def test_a_bad_layout_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
-    file = tmp_path / "layout.json"
-    file.write_text(content)
+    file = written(tmp_path / "layout.json", content)
     folder = trace(tmp_path / "t", [read(2048)], LAYOUT)
     with pytest.raises(InputError, match=message):
         classify(folder, ClassifyOptions(layout_file=file))

@@ -99,7 +99,7 @@ def test_the_trace_counts_with_the_requests_that_were_replayed(folder: TraceFold
     assert "journal write 95.0% less" in done.stdout
 
 
-def test_a_replay_of_other_requests_is_not_compared_with_the_trace_in_length(
+def test_a_replay_of_other_requests_has_no_ratio_of_lengths(
     folder: TraceFolder,
 ) -> None:
     # GIVEN a replay of half the requests, beside one whose requests are counted of the trace

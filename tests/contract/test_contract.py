@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.simulate.placement_models import Request, write_trace
-from tests.traces import json_of
+from tests.traces import json_of, written
 from tracekit import query
 from tracekit.errors import InputError
 from tracekit.metadata import read_object
@@ -89,9 +89,7 @@ def test_a_report_names_the_foreign_table(tmp_path: Path, folder: TraceFolder) -
 
 
 @pytest.mark.parametrize("name", ["recommendation.json", "replays/a/summary.json"])
-def test_a_report_names_the_summary_that_says_nothing(
-    tmp_path: Path, folder: TraceFolder, name: str
-) -> None:
+def test_a_report_names_an_empty_summary(tmp_path: Path, folder: TraceFolder, name: str) -> None:
     file = tmp_path / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("{}")
@@ -149,8 +147,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("text", TEXTS, ids=TEXTS.values())
 def test_json_that_no_later_file_could_hold(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "x.json"
-    file.write_text(text)
+    file = written(tmp_path / "x.json", text)
     with pytest.raises(InputError, match=TEXTS[text]):
         read_object(file, hint="")
 

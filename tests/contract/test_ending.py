@@ -110,9 +110,7 @@ def test_a_stopped_parse_leaves_nothing(tmp_path: Path, number: signal.Signals) 
 
 
 @pytest.mark.parametrize("verb", ["parse", "import"])
-def test_what_waits_for_a_pipe_in_the_midst_of_a_trace_can_be_stopped(
-    tmp_path: Path, verb: str
-) -> None:
+def test_waiting_for_a_pipe_amid_a_trace_can_be_stopped(tmp_path: Path, verb: str) -> None:
     # GIVEN a command that reads, and has read a part of a trace whose rest does not come
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -34,9 +34,7 @@ def test_every_page_is_what_the_help_says_now() -> None:
 def test_every_table_is_described_as_it_is_now() -> None:
     # GIVEN the page as committed, THEN the schema and the queries say the same; if not: make docs
     assert changes(tables.PAGE.read_text(), tables.page()) == []
-
-
-def test_every_column_has_a_meaning() -> None:
+    # and every column has a meaning
     lines = [line for line in tables.page().splitlines() if line.startswith("| `")]
     assert len(lines) > 100
     assert [line for line in lines if line.endswith("|  |")] == []
@@ -76,9 +74,7 @@ def test_the_first_command_comes_early() -> None:
     first = next(number for number, line in enumerate(lines, 1) if line.startswith("$ "))
     assert first < FIRST_COMMAND_BEFORE_LINE
     assert lines[first - 1] == "$ make demo"
-
-
-def test_make_demo_is_the_command_that_the_tour_runs() -> None:
+    # and it is what the tour runs
     command = ["make", "--no-print-directory", "--dry-run", "demo"]
     shown = subprocess.check_output(command, cwd=ROOT, text=True)
     assert shown.splitlines()[-1] == DEMO

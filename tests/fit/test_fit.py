@@ -1,6 +1,7 @@
-"""The command: a profile made of a trace, and how far its requests are from the trace's."""
+"""Profiles made of traces: the command, and gaps and places that are known."""
 
 import json
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,8 +15,10 @@ from scipy import stats
 from tests.command_line import invoke, succeed
 from tests.replay.trace import trace
 from tracekit.tables import FIDELITY, FIDELITY_CURVE
-from tracekit.workload.fidelity import compared
-from tracekit.workload.model import OPERATIONS, Distribution
+from tracekit.workload import fit, fit_arrivals
+from tracekit.workload.fidelity import OPERATIONS, ROWS, compared
+from tracekit.workload.fit import find_cyclic_range, fit_kinds, region_of
+from tracekit.workload.model import QUANTILES, Distribution, mean
 from tracekit.workload.reader import read_profile
 
 SAMPLE = """target_size = "64MiB"
@@ -208,3 +211,232 @@ def test_nothing_to_fit_is_said(tmp_path: Path) -> None:
     result = invoke("fit", folder.path, "-o", tmp_path / "out.toml")
     assert "there is no read, write or flush" in str(result.exception)
     assert not (tmp_path / "out.toml").exists()
+
+
+COUNT = 40_000
+RANDOM = np.random.default_rng(5)
+KNOWN = {
+    "exponential": (stats.expon(scale=1e6), {"mean": 1e6}),
+    "gamma": (stats.gamma(0.5, scale=2e6), {"mean": 1e6, "shape": 0.5}),
+    "weibull": (stats.weibull_min(2.5, scale=1e6), {"mean": 1e6 * math.gamma(1.4), "shape": 2.5}),
+    "lognormal": (stats.lognorm(0.8, scale=1e6), {"mean": 1e6 * math.exp(0.32), "sigma": 0.8}),
+}
+
+
+def bursts() -> fit_arrivals.Floats:
+    """Return gaps of which one in ten is a pause a hundred times as long."""
+    is_pause = RANDOM.random(COUNT) < 0.1
+    return np.where(is_pause, RANDOM.exponential(1e7, COUNT), RANDOM.exponential(1e5, COUNT))
+
+
+@pytest.mark.parametrize("process", KNOWN)
+def test_the_likeliest_is_the_one_it_was_drawn_from(process: str) -> None:
+    drawn, values = KNOWN[process]
+    gaps = np.sort(drawn.rvs(COUNT, random_state=np.random.default_rng(1)))
+    best = fit_arrivals.fits(gaps)[0]
+    # THEN process and parameters are found, and the distance is that of scipy's own test
+    assert best.process == process
+    assert best.values == pytest.approx(values, rel=0.03)
+    assert best.distance(gaps) == pytest.approx(stats.kstest(best.cdf(gaps), "uniform").statistic)
+    # AND the likelihood is that of scipy's density
+    assert best.log_likelihood == pytest.approx(density(process, best.values, gaps), rel=1e-6)
+
+
+def density(process: str, values: dict[str, float], gaps: fit_arrivals.Floats) -> float:
+    """Return scipy's logarithm of the likelihood."""
+    mean_ns = values["mean"]
+    drawn = {
+        "exponential": lambda: stats.expon.logpdf(gaps, scale=mean_ns),
+        "gamma": lambda: stats.gamma.logpdf(gaps, values["shape"], scale=mean_ns / values["shape"]),
+        "weibull": lambda: stats.weibull_min.logpdf(
+            gaps, values["shape"], scale=mean_ns / math.gamma(1 + 1 / values["shape"])
+        ),
+        "lognormal": lambda: stats.lognorm.logpdf(
+            gaps, values["sigma"], scale=mean_ns * math.exp(-(values["sigma"] ** 2) / 2)
+        ),
+    }
+    return float(np.sum(drawn[process]()))
+
+
+def test_bursts_are_found() -> None:
+    best = fit_arrivals.fits(np.sort(bursts()))[0]
+    assert best.process == "on-off"
+    assert best.values == pytest.approx({"mean": 1e5, "off": 1e7, "requests": 10}, rel=0.05)
+    assert best.mean_ns == pytest.approx(0.9 * 1e5 + 0.1 * 1e7, rel=0.03)
+
+
+def test_equal_gaps_are_constant() -> None:
+    (only,) = fit_arrivals.fits(np.full(10, 5e5))
+    assert (only.process, only.values) == ("constant", {"mean": 5e5})
+
+
+def test_quantiles_keep_the_mean() -> None:
+    gaps = np.sort(bursts())
+    shares, values = fit_arrivals.quantiles(gaps)
+    found = Distribution(QUANTILES, values=tuple(values), up_to=tuple(shares))
+    assert mean(found) == pytest.approx(gaps.mean(), rel=1e-4)
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert values == sorted(values)
+
+
+def test_correlation_and_dispersion_by_hand() -> None:
+    # GIVEN gaps that rise and fall in turn: ranks go from low to high and back
+    assert fit_arrivals.correlation(np.array([1.0, 9.0] * 50)) == pytest.approx(-1, abs=0.02)
+    assert fit_arrivals.correlation(np.array([1.0, 2.0])) == 0
+    # AND windows of 10 ns with 3, 0 and 1 requests: variance 14/9, mean 4/3
+    assert fit_arrivals.dispersion(np.array([0.0, 1, 2, 25]), 10) == pytest.approx(14 / 9 / (4 / 3))
+
+
+def test_phases_take_the_rate_out() -> None:
+    # GIVEN exponential gaps that are ten times as long in the second half
+    slow = np.repeat([1e5, 1e6], [20_000, 2_000])
+    drawn = np.random.default_rng(2).exponential(1, len(slow))
+    times = np.array(np.cumsum(drawn * slow), dtype=np.float64)
+    found = fit_arrivals.fit_arrival(times, float(times[-1]))
+    # THEN the phases have the rates, and what is left is exponential again
+    assert len(found.phases) == fit_arrivals.MOST_PHASES
+    rates = [rate for _, rate in found.phases]
+    assert np.mean(rates[:20]) / np.mean(rates[-20:]) == pytest.approx(10, rel=0.1)
+    assert found.keys["process"] in ("exponential", "gamma", "weibull")
+    assert found.keys.get("shape", 1) == pytest.approx(1, abs=0.05)
+
+
+def test_a_few_requests_at_the_end_come_at_the_end() -> None:
+    # GIVEN five requests in the last millisecond of a second
+    times = np.array([999.0e6, 999.1e6, 999.2e6, 999.3e6, 999.4e6])
+    found = fit_arrivals.fit_arrival(times, 1e9)
+    rates = [rate for _, rate in found.phases]
+    assert rates[-1] == fit_arrivals.MOST_PHASES
+    assert not any(rates[:-1])
+    # AND of a stream of two, a pause of nearly a second and a short one, the rate is kept
+    keys = fit_arrivals.fit_arrival(np.array([999e6, 999.1e6]), 1e9, measured=True).keys
+    values = tuple(value * 1e3 for value in keys["values_us"])
+    found_mean = mean(Distribution(QUANTILES, values=values, up_to=tuple(keys["shares"])))
+    assert found_mean == pytest.approx(5e8, rel=0.01)
+
+
+def test_measured_gaps_can_be_asked_for() -> None:
+    times = np.cumsum(np.random.default_rng(3).exponential(1e6, 5000))
+    assert fit_arrivals.fit_arrival(times, float(times[-1])).keys["process"] != "measured"
+    assert (
+        fit_arrivals.fit_arrival(times, float(times[-1]), measured=True).keys["process"]
+        == "measured"
+    )
+
+
+def request_rows(*requests: tuple[int, int, int]) -> np.ndarray[Any, np.dtype[np.void]]:
+    """Return rows of sector, sectors and operation."""
+    rows = np.zeros(len(requests), ROWS)
+    for row, (sector, sectors, operation) in zip(rows, requests, strict=True):
+        row["sector"], row["sectors"], row["operation"] = sector, sectors, operation
+    return rows
+
+
+def test_places_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN writes 0-8-16, a jump to 800, back to 24 where the first run ended, and 800 again,
+    # between them a flush and a read of another stream at 800; and that nothing is rare
+    monkeypatch.setattr(fit, "RARE", 0)
+    rows = request_rows((0, 8, 1), (8, 8, 1), (16, 8, 1), (800, 8, 1), (0, 0, 2), (24, 8, 1),
+                   (800, 8, 0), (800, 8, 1))  # fmt: skip
+    mine = np.array([True] * 6 + [False, True])
+    on, resumed, new, used, run, flush = fit_kinds(
+        region_of(rows, first_sector=0, sectors=1 << 12), mine
+    )
+    # THEN each has its place in the order of what comes behind it; of what is last, nothing does
+    assert (on["begins"], on["pages"], on["then"]) == ("on", "new", [1, 0, 1, 0, 0, 0])
+    assert (resumed["begins"], resumed["pages"]) == ("resumed", "new")
+    assert resumed["then"] == [0, 0, 0, 1, 0, 0]
+    assert (new["begins"], new["pages"], new["then"]) == ("elsewhere", "new", [0, 0, 0, 0, 0, 1])
+    assert (used["begins"], used["pages"]) == ("elsewhere", "used")
+    assert used["then"] == [2, 1, 1, 1, 1, 1]
+    assert (run["begins"], run["pages"], run["then"]) == ("elsewhere", "new", [1, 0, 0, 0, 0, 0])
+    assert (flush["operation"], flush["then"]) == ("flush", [0, 1, 0, 0, 0, 0])
+    # AND the page used again was the very last one, by the other stream
+    assert used["distance"] == {"shares": [0, 1.0], "values": [1.0, 2.0]}
+    assert [one["share"] for one in (on, resumed, new, used, run, flush)] == pytest.approx(
+        [2 / 7, *[1 / 7] * 5]
+    )
+
+
+def test_used_places_of_one_and_several_pages_are_kinds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # GIVEN three pages at 0, then a page of them and all of them again, from elsewhere each time
+    monkeypatch.setattr(fit, "RARE", 0)
+    rows = request_rows((0, 24, 1), (800, 8, 1), (8, 4, 1), (1600, 8, 1), (0, 24, 1))
+    kinds = fit_kinds(region_of(rows, first_sector=0, sectors=1 << 12), np.ones(len(rows), bool))
+    assert [(one["pages"], one["share"]) for one in kinds] == [
+        ("new", 0.6), ("used", 0.2), ("used", 0.2)
+    ]  # fmt: skip
+    new, one, several = kinds
+    assert new["size"] == {"values": ["4096", "12288"], "weights": [2, 1]}
+    # THEN the page was used three pages before, and the three five pages before
+    assert (one["size"], one["distance"]["values"]) == ("2048", [3.0, 4.0])
+    assert (several["size"], several["distance"]["values"]) == ("12288", [5.0, 6.0])
+
+
+def test_rare_kinds_begin_elsewhere_on_such_pages() -> None:
+    on, resumed, elsewhere, run = fit.ON, fit.RESUMED, fit.ELSEWHERE, fit.RUN_START
+    kinds = np.array([on] * 20 + [on + 1] * 3 + [resumed] * 2 + [elsewhere] + [run + 3] * 4)
+    assert fit.kept_kinds(kinds).tolist() == (
+        [on] * 20 + [elsewhere + 1] * 3 + [elsewhere] * 3 + [elsewhere + 1] * 4
+    )
+
+
+def test_distances_are_those_of_a_stack_kept_by_hand() -> None:
+    random = np.random.default_rng(4)
+    pages = (random.zipf(1.4, 3000) % 97) * 16
+    rows = request_rows(*((int(page), 8, 0) for page in pages))
+    kinds = fit_kinds(region_of(rows, first_sector=0, sectors=1 << 12), np.ones(len(rows), bool))
+    (read,) = (one for one in kinds if one["pages"] == "used")
+    stack: list[int] = []
+    backs: list[int] = []
+    for page in pages.tolist():
+        if page in stack:
+            backs.append(stack[::-1].index(page) + 1)
+            stack.remove(page)
+        stack.append(page)
+    # THEN share and quantiles are those of the list, where the profile has a value
+    assert read["share"] == pytest.approx(len(backs) / len(pages), abs=1e-5)
+    found = read["distance"]
+    for share, value in zip(found["shares"][1:], found["values"][1:], strict=True):
+        assert share == pytest.approx(np.mean(np.array(backs) < value), abs=1e-5)
+
+
+RING = np.tile(np.arange(8, 1000, 8), 3)
+"""Places of a log that goes round three times, without its first page."""
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (RING, (8, 992)),
+        (RING[:100], (8, 4088)),  # never round: up to the end of the region
+        (RING[30:200], (8, 992)),  # from the middle on
+        (np.concatenate([[0], RING[20:]]), (8, 992)),  # with a header
+        (RING[::-1], None),  # backwards
+        (np.concatenate([RING[:70], RING[20:]]), (8, 992)),  # once back to the middle
+        (np.concatenate([RING[at : at + 70] for at in range(0, 200, 20)]), None),  # ever again
+        (RING[:20], None),  # too few
+        (np.concatenate([RING[40:124]] * 3 + [[0]]), None),  # much lies before it
+    ],
+    ids=["round", "not round", "middle", "header", "backwards", "once", "often", "few", "much"],
+)
+def test_a_ring_is_found(start: np.ndarray[Any, Any], expected: tuple[int, int] | None) -> None:
+    eights = np.full(len(start), 8)
+    found = find_cyclic_range(np.zeros(len(start), int), start, sectors=eights, region_sectors=4096)
+    assert (None if found is None else (found.first_sector, found.sectors)) == expected
+
+
+def test_a_ring_is_one_of_several_kinds() -> None:
+    # GIVEN a log of two kinds of writes, and of a third kind one in 31 elsewhere
+    start: list[int] = []
+    codes: list[int] = []
+    for number, place in enumerate(RING.tolist()):
+        start, codes = [*start, place], [*codes, 32 + number % 2]
+        if number % 31 == 0:
+            start, codes = [*start, 3000 + 8 * (number % 3)], [*codes, 40]
+    found = find_cyclic_range(np.array(codes), np.array(start), sectors=np.full(len(start), 8),
+                      region_sectors=4096)  # fmt: skip
+    assert found is not None
+    assert (found.kinds, found.first_sector, found.sectors) == ((32, 33), 8, 992)

@@ -147,9 +147,7 @@ def test_a_target_that_is_too_small_is_named_with_what_fits(tmp_path: Path) -> N
     assert getattr(result.exception, "hint", "") == "pass --target-size 1048576"
 
 
-def test_a_disk_without_room_is_told_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_reported_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN a disk with 70 MiB free, of which 64 stay free
     free = "70 MiB are free on its disk, of which 64 MiB must stay free"
     told = f"8 MiB are needed, {free}"

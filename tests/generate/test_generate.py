@@ -136,7 +136,7 @@ def test_bad_values_leave_nothing(
 def test_a_flow_of_file_operations_is_no_profile(tmp_path: Path) -> None:
     (tmp_path / "flow.toml").write_text('[[operation]]\nname = "open"\n')
     result = generate(tmp_path / "flow.toml", "-o", tmp_path / "out")
-    refused(result, "has a flow of file operations", error=InputError)
+    refused(result, "has a flow of file operations")
     assert not (tmp_path / "out").exists()
 
 
@@ -264,9 +264,7 @@ def test_a_disk_without_space_is_reported_before_anything_is_made(
 
 
 @pytest.mark.parametrize("duration_ms", [500, 1000, 2500, 3000, 3300, 7200])
-def test_the_requests_expected_of_a_time_are_those_that_come(
-    tmp_path: Path, duration_ms: int
-) -> None:
+def test_expected_requests_of_a_time_are_those_that_come(tmp_path: Path, duration_ms: int) -> None:
     # GIVEN phases, and bursts of 4 requests 1 ms from each other with 5 ms before each burst
     head = HEAD.replace("[arrival]", "")
     (tmp_path / "phases.toml").write_text(head + ARRIVAL + PHASES + READS)
@@ -281,9 +279,7 @@ def test_the_requests_expected_of_a_time_are_those_that_come(
         assert Extent(7, duration_ms * 10**6).expected_requests(profile) == 7
 
 
-def test_the_room_that_a_plan_needs_is_no_more_than_it_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_needs_the_space_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("paging", "--requests", "20000", "--format", "plan")
     succeed("generate", *asked, "-o", tmp_path / "plan")
     # GIVEN a disk with room for just that many bytes
@@ -291,9 +287,7 @@ def test_the_room_that_a_plan_needs_is_no_more_than_it_takes(
     succeed("generate", *asked, "-o", tmp_path / "again")
 
 
-def test_a_disk_that_is_read_only_is_told_by_the_path_that_was_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
     result = generate("paging", "--requests", "10", "-o", tmp_path / "out")
     assert f"{tmp_path / 'out'}: {tmp_path} cannot be written to" in str(result.exception)

@@ -101,9 +101,7 @@ def _place(layout: dict[str, list[dict[str, int]]], sector: int) -> str:
 
 @pytest.mark.root
 @pytest.mark.parametrize("name", sorted(make_sample.RECIPES))
-def test_a_short_run_gives_a_trace_of_three_roles_and_leaves_nothing(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_short_run_has_three_roles_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     skip_unless_it_can_trace()
     output = tmp_path / "sample"
     with tracer_turn():

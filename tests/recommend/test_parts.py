@@ -10,6 +10,7 @@ import pytest
 
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
 from tests.simulate.placement_models import Block, Request, elapsed_ps, hottest_first
+from tests.traces import written
 from tracekit.devices import BUILT_IN, choose_profile, device_cost, load_profiles, picoseconds
 from tracekit.errors import InputError, UsageError
 from tracekit.model.answer import Candidate, Flip, follow_answer, lasting, make_grid
@@ -342,9 +343,8 @@ HEAD = {
 def own_file(folder: Path, *without: str, **changes: str) -> Path:
     """Write a file with the profile [mine]: GOOD less the keys `without`, with `changes`."""
     keys = {key: value for key, value in {**GOOD, **changes}.items() if key not in without}
-    file = folder / "own.toml"
-    file.write_text("[mine]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()))
-    return file
+    text = "".join(f"{key} = {value}\n" for key, value in keys.items())
+    return written(folder / "own.toml", f"[mine]\n{text}")
 
 
 def test_the_devices_of_both_studies_are_built_in() -> None:
@@ -384,8 +384,9 @@ def test_a_latency_contains_the_transfer_of_4_kib(tmp_path: Path) -> None:
 
 
 def test_an_own_profile_replaces_one_of_the_same_name(tmp_path: Path) -> None:
-    file = tmp_path / "own.toml"
-    file.write_text(own_file(tmp_path).read_text().replace("[mine]", "[dram]"))
+    file = written(
+        tmp_path / "own.toml", own_file(tmp_path).read_text().replace("[mine]", "[dram]")
+    )
     found = load_profiles(file)
     assert found["dram"].read_latency_us == 100.0
     assert found["ssd-pcm"].read_latency_us == 6.7

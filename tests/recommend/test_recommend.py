@@ -305,7 +305,7 @@ def test_a_split_of_roles_is_walked_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("queueing", ["serial", "open"])
 @pytest.mark.parametrize("requests", [[], [Request("fs", 0, 0, "flush")], [Request("other", 0)]])
-def test_a_head_and_queues_on_nearly_nothing(
+def test_nearly_nothing_has_an_answer(
     requests: list[Request], queueing: str, tmp_path: Path
 ) -> None:
     result = recommended(tmp_path, requests, base="hdd-7200-seek", queueing=queueing)
@@ -438,9 +438,7 @@ def gain(
 
 @pytest.mark.parametrize("queueing", ["serial", "open"])
 @pytest.mark.parametrize("base", ["disk", "hdd-7200-seek", "ssd-emlc"])
-def test_the_range_is_over_single_parts_and_windows(
-    base: str, queueing: str, tmp_path: Path
-) -> None:
+def test_the_range_is_over_parts_and_windows(base: str, queueing: str, tmp_path: Path) -> None:
     # GIVEN a base device of constant cost, a disk with a head, or flash
     requests = timed()
     info = {"clock": {"duration_ns": len(requests) * MS, "wall_ns": None}}

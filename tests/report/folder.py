@@ -1,21 +1,23 @@
-"""Make a small trace folder by hand, in the documented schema, and analyze it with the real SQL."""
+"""Small trace folders for the report, by hand in the documented schema, with all it can show."""
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from tests.report.advice import write_recommendation
-from tests.traces import filled, write_folder
+from tests.analyzers.folder import OF_EACH, PLACES, table
+from tests.traces import Row, disk, filled, partition, write_folder
 from tracekit.analyze import analyze
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
 from tracekit.report.section import Missing, Section
 from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.tables import BLOCKS, COMPLETIONS, WORKING_SET
+from tracekit.tables import BLOCKS, COMPLETIONS, PLACEMENT, WORKING_SET
+from tracekit.units import MIB
 
 ALL_STAGES = ("classify", "analyze", "recommend", "replay")
 HOSTILE = ("<script>alert(1)</script>", "</svg><b>", '"; x=" onload="', "$a^2$ & \x07\u202egnp")
@@ -103,20 +105,10 @@ def _request(number: int, processes: Sequence[str]) -> dict[str, Any]:
 
 
 def _info(processes: Sequence[str], warnings: Sequence[dict[str, str]]) -> dict[str, Any]:
-    parts = (("fs", "sda1", 0, 65_536), ("journal", "sda5", 65_536, 65_536))
+    files = {"filesystem": "ext4", "mount": f"/mnt/{processes[0]}"}
     layout = [
-        {
-            "device": "sda",
-            "partition": f"8,{name[-1]}",
-            "name": name,
-            "start_sector": start,
-            "sectors": sectors,
-            "role": role,
-            "filesystem": "ext4",
-            "mount": f"/mnt/{processes[0]}",
-            "evidence": "layout.json",
-        }
-        for role, name, start, sectors in parts
+        partition("sda", 1, "fs", range(65_536), **files),
+        partition("sda", 5, "journal", range(65_536, 131_072), **files),
     ]
     return {
         "tool": {"tracekit": "0.1.0"},
@@ -125,16 +117,7 @@ def _info(processes: Sequence[str], warnings: Sequence[dict[str, str]]) -> dict[
             "files": [{"name": "sda.blktrace.0", "bytes": 48_000, "sha256": "ab" * 32}],
         },
         "clock": {"base_ns": 5, "wall_ns": None, "duration_ns": 12_000_000_000},
-        "devices": [
-            {
-                "device": "sda",
-                "major": 8,
-                "minor": 0,
-                "size_sectors": 131_072,
-                "logical_sector_bytes": 512,
-                "rotational": None,
-            }
-        ],
+        "devices": [disk("sda", 131_072)],
         "layout": layout,
         "counts": {"records": 1_200, "requests": 240, "actions": {"Q": 240, "C": 240}},
         "loss": {"sequence_gaps": 0, "lost_records": 0, "dropped": 0, "unmatched": {"queue": 0}},
@@ -181,19 +164,10 @@ def _write_working_set(path: Path, touches: Sequence[Touch]) -> None:
     windows = []
     for second in range(12):
         for role in ("fs", "journal"):
-            inside = {
-                block
-                for block, row in touches
-                if row["queue_ns"] // 1_000_000_000 == second and row["role"] == role
-            }
-            windows.append(
-                {
-                    "window_ns": second * 1_000_000_000,
-                    "role": role,
-                    "distinct_blocks": len(inside),
-                    "new_blocks": len(inside - seen),
-                }
-            )
+            key = (second, role)
+            inside = {b for b, row in touches if (row["queue_ns"] // 10**9, row["role"]) == key}
+            counts = {"distinct_blocks": len(inside), "new_blocks": len(inside - seen)}
+            windows.append({"window_ns": second * 1_000_000_000, "role": role, **counts})
             seen |= inside
     write_table(path / "working_set.parquet", filled(WORKING_SET, windows))
 
@@ -225,3 +199,224 @@ def _write_replay(
         "warnings": list(warnings),
     }
     write_json(path / "replays" / "file" / "summary.json", summary)
+
+
+def write_recommendation(path: Path) -> None:
+    """Write `simulations/placement` and recommendation.json."""
+    (path / "simulations").mkdir()
+    points = []
+    for step in range(5):
+        left = {"fs": 1 - step / 10, "journal": 1 - step / 20, "combined": 1 - step / 8}
+        for coverage in ("hottest", "start"):
+            points += [_point(name, coverage, step, ratio) for name, ratio in left.items()]
+        points.append(_point("base", "none", step, 1.0))
+        points.append(_point("optimal", "hottest", step, 1 - step / 7))
+    profiles = {"base_profile": "hdd-7200", "nvm_profile": "dax-pcm"}
+    write_table(path / "simulations" / "placement.parquet", filled(PLACEMENT, points, **profiles))
+    write_json(path / "recommendation.json", _recommendation())
+
+
+def _point(placement: str, coverage: str, step: int, left: float) -> dict[str, Any]:
+    return {
+        "placement": placement,
+        "coverage": coverage,
+        "capacity_bytes": step * MIB,
+        "elapsed_ns": round(left * 40_000_000_000),
+    }
+
+
+def _answer(step: int, placement: str) -> dict[str, Any]:
+    return {
+        "capacity_bytes": step * MIB,
+        "placement": placement,
+        "fs_bytes": step * MIB,
+        "journal_bytes": 0,
+        "swap_bytes": 0,
+        "elapsed_ns": 30_000_000_000,
+        "base_elapsed_ns": 40_000_000_000,
+        "gain_ratio": 0.25,
+        "runner_up": "journal",
+        "runner_up_elapsed_ns": 36_000_000_000,
+        "margin_ratio": 1 / 6,
+        "optimal_elapsed_ns": 29_000_000_000,
+    }
+
+
+def _recommendation() -> dict[str, Any]:
+    profile = {
+        "name": "hdd-7200",
+        "about": "a disk",
+        "read_latency_us": 12_700.0,
+        "write_latency_us": 13_700.0,
+        "read_mib_s": 149.0,
+        "write_mib_s": 149.0,
+        "flush_us": 8_333.0,
+        "fua_us": 8_333.0,
+        "price_per_gb": 1.0,
+    }
+    return {
+        "base_profile": "hdd-7200",
+        "nvm_profile": "dax-pcm",
+        "profiles": [profile, {**profile, "name": "dax-pcm", "read_latency_us": 2.34}],
+        "level": "issued",
+        "coverage": "hottest",
+        "headline": ["Place 2 MiB of the file system.", "The journal is behind."],
+        "answer": _answer(2, "fs"),
+        "answers": [_answer(step, "fs" if step < 3 else "combined") for step in range(5)],
+        "flips": [{"capacity_bytes": 3 * MIB, "from": "fs", "to": "combined"}],
+        "single_role_flips": [],
+        "knee": _answer(3, "combined"),
+        "best": _answer(4, "combined"),
+        "footprint_bytes": 4 * MIB,
+        "assumptions": ["requests are served one after another"],
+    }
+
+
+def write_measurements(folder: TraceFolder) -> None:
+    """Add the results of commands that measure, so that the report has every section."""
+    _write_device(folder.path)
+    _write_counters(folder.path)
+    _write_file_runs(folder)
+    _write_file_calls(folder)
+    _write_verification(folder.path)
+
+
+def _write_rows(folder: Path, name: str, rows: list[Row]) -> None:
+    """Write a table of its schema; columns that the rows leave out have their defaults."""
+    write_table(folder / f"{PLACES[name]}.parquet", table(name, rows))
+
+
+def _write_device(path: Path) -> None:
+    singles = [
+        {
+            "step": number, "kind": f"random_{operation}", "operation": operation, "depth": 1,
+            "requests": 1000, "usual_iops": 9000, "mean_ns": mean_ns, "deviation_ns": 5000,
+            "p50_ns": mean_ns, "p99_ns": 2 * mean_ns, "p99_9_ns": 3 * mean_ns, "max_ns": 400_000,
+        }
+        for number, (operation, mean_ns) in enumerate((("read", 80_000), ("write", 120_000)))
+    ]  # fmt: skip
+    cells = [
+        {"step": 2 + number, "kind": "surface", "operation": "all", "depth": depth,
+         "write_ratio": share, "usual_iops": 10_000 * depth * (1 - share / 2)}
+        for number, (depth, share) in enumerate((d, s) for d in (1, 8) for s in (0.0, 0.5, 1.0))
+    ]  # fmt: skip
+    buckets = [
+        {"step": one["step"], "kind": one["kind"], "operation": one["operation"], "low_ns": low_ns,
+         "high_ns": low_ns + 20_000, "requests": requests, "requests_ratio": requests / 1000}
+        for one in singles
+        for low_ns, requests in ((60_000, 700), (100_000, 290), (380_000, 10))
+    ]  # fmt: skip
+    _write_rows(path, "device_steps", [*singles, *cells])
+    _write_rows(path, "device_latency", buckets)
+    parameters = {"read_latency_us": (80.0, 0.01, True), "rate_spread": (0.3, None, False)}
+    fit = [
+        {"parameter": name, "value": value, "spread_ratio": spread, "is_in_profile": is_in}
+        for name, (value, spread, is_in) in parameters.items()
+    ]
+    _write_rows(path, "device_fit", fit)
+    answer = {
+        "headline": ["A random read takes 80 us."], "warnings": ["The device was not filled."],
+        "target": "/dev/<b>", "device": None, "asked": ["--name", "mine"],
+    }  # fmt: skip
+    write_json(path / "device" / "device.json", answer)
+
+
+def _write_counters(path: Path) -> None:
+    correlations = {"cache-misses": (-0.95, -0.99, -0.7), "<b>events": (0.2, -0.5, 0.8)}
+    rows = [
+        {"workload": workload, "event": event, "runs": 5, "mean": 1e6, "deviation": 1e4,
+         "least_running_ratio": 0.5, "correlation": found, "correlation_low": low,
+         "correlation_high": high, "p_value": 0.01, "rank": 1}
+        for workload in ("web", "mail")
+        for event, (found, low, high) in correlations.items()
+    ]  # fmt: skip
+    _write_rows(path, "counter_statistics", rows)
+    workload = {
+        "workload": "web", "command": ["./serve"], "asked": ["--runs", "5"],
+        "not_counted": {"dtlb-misses": "not supported"},
+    }  # fmt: skip
+    answer = {"headline": ["cache-misses go with less work."], "workloads": [workload]}
+    write_json(path / "counters" / "counters.json", answer)
+
+
+STEPS = {"read_file": (0.25, 30_000), "append": (0.15, 20_000), "fsync": (0.6, 80_000)}
+
+
+def _file_runs() -> Iterator[dict[str, Any]]:
+    speeds = (("varmail", "disk", 1), ("varmail", "dax", 2), ("zip", "disk", 3), ("zip", "dax", 3))
+    for personality, target, speed in speeds:
+        for threads in (1, 4):
+            for run in (1, 2):
+                rate = 1000 * speed * threads * (1 + run / 100)
+                run_facts = {
+                    "run_id": f"{personality}-{target}-{threads}-{run}", "target": target,
+                    "personality": personality, "is_dax": target == "dax", "run": run,
+                    "threads": threads, "files": 100, "io_bytes": 4096, "outcome": "finished",
+                    "settings": json.dumps({"files": 100, "io_size": 4096, "threads": threads}),
+                }  # fmt: skip
+                yield {
+                    **run_facts, "step": "all", "steps": 1000, "steps_per_second": rate,
+                    "mean_ns": round(1e9 * threads / rate), "time_ratio": 1,
+                }  # fmt: skip
+                for step, (share, mean_ns) in STEPS.items():
+                    yield {
+                        **run_facts, "step": step, "steps": 300, "steps_per_second": rate / 3,
+                        "mean_ns": mean_ns // speed, "p99_ns": 3 * mean_ns, "time_ratio": share,
+                    }  # fmt: skip
+
+
+def _write_file_runs(folder: TraceFolder) -> None:
+    runs = list(_file_runs())
+    _write_rows(folder.path, "file_runs", runs)
+    for run in runs:
+        if run["step"] == "all":
+            calls = [
+                {"run_id": run["run_id"], "start_ns": 0, "end_ns": end_ns * run["threads"],
+                 "step": "fsync", "is_timed": True, "is_expected": True}
+                for end_ns in (20_000, 40_000, 90_000)
+            ]  # fmt: skip
+            _write_of_each(folder.path, "sweep_operations", str(run["run_id"]), calls)
+    asked = [["sweep", "varmail", "--target", "disk=/mnt/disk"]]
+    write_json(folder.path / "files" / "sweep.json", {"headline": [], "asked": asked})
+
+
+def _write_of_each(path: Path, name: str, owner: str, rows: list[Row]) -> None:
+    write_table(path / OF_EACH[name][1].format(owner), table(name, rows))
+
+
+def _write_file_calls(folder: TraceFolder) -> None:
+    names = ("open", "read", "read", "write", "fsync")
+    calls: list[Row] = [
+        {"operation": operation, "process": "mail", "start_ns": 1000 * number,
+         "end_ns": 1000 * number + 100 * (1 + number % 7), "file_id": 1 + number % 2,
+         "done_bytes": 512 if operation in ("read", "write") else None}
+        for number, operation in enumerate(names * 6)
+    ]  # fmt: skip
+    _write_rows(folder.path, "file_operations", calls)
+    files = [
+        {"file_id": 1, "path": "/mail/<b>", "kind": "file", "size_bytes": 9000, "evidence": "stat"},
+        {"file_id": 2, "path": "/mail/2", "kind": "file", "size_bytes": 100, "evidence": "stat"},
+    ]
+    _write_rows(folder.path, "files", files)
+    replayed = [
+        {**one, "replay": "disk", "end_ns": one["start_ns"] + 2000, "is_expected": True,
+         "is_timed": True}
+        for one in calls
+    ]  # fmt: skip
+    for one in replayed:
+        del one["process"], one["file_id"]
+    _write_of_each(folder.path, "file_completions", "disk", replayed)
+    overhead = {"overhead": {"call_ns": 900, "duration_ns": 400}}
+    folder.save_info(capture={**folder.content.get("capture", {}), **overhead})
+
+
+def _write_verification(path: Path) -> None:
+    rows = [
+        {"repeat": repeat, "devices": devices, "predicted_ns": predicted_ns,
+         "measured_ns": predicted_ns + 10_000_000 * repeat}
+        for repeat in (1, 2, 3)
+        for devices, predicted_ns in (("base", 40 * 10**9), ("placement", 30 * 10**9))
+    ]  # fmt: skip
+    _write_rows(path, "verification", rows)
+    answer = {"headline": ["The prediction held."], "queueing": "serial", "asked": []}
+    write_json(path / "verification.json", answer)

@@ -11,8 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from tests.command_line import succeed
-from tests.report.folder import make_folder
-from tests.report.measured import write_measurements
+from tests.report.folder import make_folder, write_measurements
 from tracekit import __version__
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.report.page import report

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import invoke, succeed
-from tests.report.folder import ALL_STAGES, HOSTILE, make_folder, page_of
+from tests.report.folder import ALL_STAGES, HOSTILE, make_folder, page_of, section_of
+from tests.traces import written
 from tracekit.errors import InputError
-from tracekit.report.inputs import Inputs
 from tracekit.report.page import report
-from tracekit.report.section import Section
 from tracekit.report.sections.front import reproduce
 from tracekit.store import TraceFolder
 
@@ -74,21 +73,14 @@ def test_the_answer_comes_first(text: str) -> None:
     sections = re.findall(r'<section id="(\w+)"', body)
     assert sections[:3] == ["answer", "warnings", "capacity"]
     assert sections[-2:] == ["provenance", "reproduce"]
-
-
-def test_every_section_is_in_the_contents(text: str) -> None:
-    sections = re.findall(r'<section id="(\w+)"', text)
+    # and every section is in the contents
     assert re.findall(r'<li><a href="#(\w+)">', text) == sections
 
 
-def test_html_is_well_formed_and_ids_are_unique(text: str) -> None:
+def test_html_is_well_formed_and_loads_nothing_from_elsewhere(text: str) -> None:
     found = outline(text)
     assert len(found.ids) == len(set(found.ids))
     assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
-
-
-def test_nothing_is_loaded_from_elsewhere(text: str) -> None:
-    found = outline(text)
     assert all(link.startswith(("#", "data:")) for link in found.links)
     assert found.tags.isdisjoint({"link", "iframe", "object", "embed", "base", "form"})
 
@@ -118,9 +110,7 @@ def test_counts_have_no_decimal_point(text: str) -> None:
     assert not [cell for cell in cells if re.search(r"\.0(?!\d)(?! %)", cell.replace("\xa0", " "))]
 
 
-def test_the_same_folder_gives_the_same_bytes(
-    whole: TraceFolder, text: str, tmp_path: Path
-) -> None:
+def test_a_folder_gives_the_same_bytes(whole: TraceFolder, text: str, tmp_path: Path) -> None:
     report(TraceFolder(whole.path), tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text() == text
 
@@ -131,11 +121,8 @@ def test_names_from_the_trace_cannot_inject_markup(tmp_path: Path) -> None:
     hostile = make_folder(tmp_path / "<b>folder", processes=HOSTILE, warnings=[warning])
     guess = {"what": HOSTILE[0], "value": HOSTILE[1], "evidence": HOSTILE[3]}
     hostile.save_info(inferences=[guess], hotness={HOSTILE[0]: [HOSTILE[1]]})
-    clean = make_folder(
-        tmp_path / "clean",
-        processes=("a", "b", "c", "d"),
-        warnings=[{"code": "c", "message": "m", "advice": "a"}],
-    )
+    harmless = [{"code": "c", "message": "m", "advice": "a"}]
+    clean = make_folder(tmp_path / "clean", processes=("a", "b", "c", "d"), warnings=harmless)
     clean.save_info(inferences=[{"what": "w", "value": "v", "evidence": "e"}], hotness={"r": ["x"]})
     for folder in (hostile, clean):
         report(folder, tmp_path / f"{folder.path.name[-5:]}.html")
@@ -157,7 +144,7 @@ def test_names_from_the_trace_cannot_inject_markup(tmp_path: Path) -> None:
         (("classify", "analyze", "replay"), {"recommend"}),
     ],
 )
-def test_missing_stages_are_named_with_their_command(
+def test_missing_stages_are_named(
     stages: tuple[str, ...], commands: set[str], tmp_path: Path
 ) -> None:
     folder = make_folder(tmp_path / "my trace", stages=stages)
@@ -176,14 +163,8 @@ def test_nothing_lost_is_said(whole: TraceFolder, text: str) -> None:
 
 def test_losses_are_said_with_their_numbers(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "trace", stages=())
-    folder.save_info(
-        loss={
-            "has_numbers": True,
-            "sequence_gaps": 3,
-            "lost_records": 41_000,
-            "unmatched": {"issue": 7},
-        }
-    )
+    loss = {"has_numbers": True, "sequence_gaps": 3, "lost_records": 41_000}
+    folder.save_info(loss={**loss, "unmatched": {"issue": 7}})
     text = page_of(folder)
     assert '<td>records lost at those gaps</td><td class="number">41,000</td>' in text
     assert '<td>events without their counterpart: issue</td><td class="number">7</td>' in text
@@ -193,8 +174,7 @@ def test_losses_are_said_with_their_numbers(tmp_path: Path) -> None:
 
 def test_a_broken_table_is_named_and_leaves_the_old_report(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "trace", stages=ALL_STAGES)
-    output = tmp_path / "report.html"
-    output.write_text("the old one")
+    output = written(tmp_path / "report.html", "the old one")
     folder.table("findings/totals").write_bytes(b"PAR1 and nothing else")
     with pytest.raises(InputError, match=r"findings/totals\.parquet cannot be read"):
         report(folder, output)
@@ -210,16 +190,13 @@ def test_the_command_prints_the_path(parsed: TraceFolder, tmp_path: Path) -> Non
 
 
 def test_the_command_writes_into_the_trace_unless_told_otherwise(parsed: TraceFolder) -> None:
-    result = invoke("report", parsed.path, "--json")
-    assert json.loads(result.stdout)["report"] == str(parsed.path / "report.html")
-    assert (parsed.path / "report.html").is_file()
+    told = json.loads(invoke("report", parsed.path, "--json").stdout)
+    assert Path(told["report"]) == parsed.path / "report.html"
+    assert Path(told["report"]).is_file()
 
 
 def commands(folder: TraceFolder) -> list[str]:
-    section = reproduce(Inputs(TraceFolder(folder.path)))
-    assert isinstance(section, Section)
-    found: list[str] = section.parts["commands"]
-    return found
+    return list(section_of(reproduce, TraceFolder(folder.path)).parts["commands"])
 
 
 def test_replays_and_comparisons_are_told_as_they_were_asked(tmp_path: Path) -> None:

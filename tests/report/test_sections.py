@@ -384,9 +384,7 @@ def test_a_role_without_traffic_has_no_share() -> None:
         ("browser", "video and browser", {"busiest"}),
     ],
 )
-def test_the_samples_have_the_shapes_of_the_study(
-    sample: str, expected: str, differing: set[str], tmp_path: Path
-) -> None:
+def test_shapes_of_samples(sample: str, expected: str, differing: set[str], tmp_path: Path) -> None:
     # GIVEN the sample, as far as the answer
     folder, _ = parse([SAMPLES / sample], tmp_path / "trace")
     classify(folder, Roles())

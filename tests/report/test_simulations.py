@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from tests.command_line import succeed
 from tests.report.folder import frame, make_folder, numbers, page_of, section_of
 from tests.simulate.traces import Request, make_trace
+from tests.traces import written
 from tracekit.model.buffer import BufferOptions, simulate_buffer
 from tracekit.model.cache import CacheOptions, simulate_cache
 from tracekit.model.tier_study import TierOptions
@@ -157,9 +158,7 @@ def test_how_to_reproduce_names_the_simulation_with_its_options(tmp_path: Path) 
 
 @pytest.mark.parametrize("size", [charts.WIDE, charts.NARROW])
 @pytest.mark.parametrize("gains", [[-0.874, -0.014], [0.336, 0.5], [-0.4, 0.3], [0.0]])
-def test_numbers_beside_the_bars_of_gains_stay_within_the_axes(
-    size: charts.Size, gains: list[float]
-) -> None:
+def test_numbers_beside_bars_stay_within_the_axes(size: charts.Size, gains: list[float]) -> None:
     # GIVEN losses, gains, both or neither
     kinds = ["size of an extent × 0.5, dynamic" for _ in gains]  # noqa: RUF001
     table = pd.DataFrame({"gain_ratio": gains, "kind": kinds, "role": "base"})
@@ -255,9 +254,7 @@ def test_the_plane_of_times_has_a_unit_that_fits(longest_ns: float, unit: str) -
         (CacheOptions(level_writes="back", policies=("lru",)), ["policies", "plane", "plane-time"]),
     ],
 )
-def test_the_page_has_the_figures(
-    tmp_path: Path, options: CacheOptions, figures: list[str]
-) -> None:
+def test_the_page_has_figures(tmp_path: Path, options: CacheOptions, figures: list[str]) -> None:
     folder = make_trace(tmp_path / "t", MIXED)
     simulate_cache(folder, options)
     page = page_of(folder)
@@ -268,9 +265,7 @@ def test_the_page_has_the_figures(
 
 
 @pytest.mark.parametrize("table", ["cache_curve", "cache_sensitivity"])
-def test_tables_of_an_older_version_are_named_with_their_command(
-    tmp_path: Path, table: str
-) -> None:
+def test_tables_of_older_versions_are_named_with_their_command(tmp_path: Path, table: str) -> None:
     # GIVEN a folder whose simulation lacks a table, or a column of one
     folder = make_trace(tmp_path / "t", MIXED)
     simulate_cache(folder, CacheOptions(sizes_bytes=(1 << 16,)))
@@ -401,8 +396,7 @@ def test_a_trace_of_writes_without_findings(tmp_path: Path) -> None:
 
 def test_memories_of_a_what_if_are_a_table(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", 5, 2)])
-    file = tmp_path / "what-if.toml"
-    file.write_text("[nvram.fast-pcm]\nread_ns = 20\n")
+    file = written(tmp_path / "what-if.toml", "[nvram.fast-pcm]\nread_ns = 20\n")
     simulate_buffer(folder, BufferOptions((128, 256), (1, 2), what_if=file))
     section = section_of(buffer.buffer, folder)
     # Rows of 256 B miss one of four accesses, of 128 B one of two: 12.5 ns and 55 or 20 ns each.

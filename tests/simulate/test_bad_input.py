@@ -38,9 +38,7 @@ def has_answer(folder: TraceFolder, name: str) -> bool:
         pytest.param([(second, "write", 0, 4096) for second in range(9)], id="only-writes"),
     ],
 )
-def test_little_traffic_has_a_finite_answer_or_a_reason(
-    tmp_path: Path, name: str, accesses: list[Any]
-) -> None:
+def test_little_traffic_has_a_finite_answer(tmp_path: Path, name: str, accesses: list[Any]) -> None:
     # GIVEN so little that ratios have zeros in them, and one role only
     folder = tier_trace(tmp_path / "trace", accesses)
     error = prepare(name, folder)
@@ -55,7 +53,7 @@ def test_little_traffic_has_a_finite_answer_or_a_reason(
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("rows", [[], [{"operation": "flush", "length_bytes": 0}]])
-def test_a_trace_without_traffic_is_an_error_or_saves_nothing(
+def test_no_traffic_is_an_error_or_saves_nothing(
     tmp_path: Path, name: str, rows: list[Row]
 ) -> None:
     folder = write_folder(tmp_path / "trace", rows)
@@ -103,7 +101,7 @@ def test_a_wrong_profile_is_named(tmp_path: Path, name: str, text: str, message:
         ("endurance", ["--placement", "1TiB"], "no answer for this capacity"),
     ],
 )
-def test_options_that_cannot_be_have_status_2(
+def test_bad_options_have_status_2(
     tmp_path: Path, name: str, words: list[str], message: str
 ) -> None:
     folder = few(tmp_path / "trace", name)
@@ -150,9 +148,7 @@ def test_the_options_are_kept_with_the_answer(tmp_path: Path, name: str, words: 
         ("endurance", ["--placement", "1TiB"]),
     ],
 )
-def test_no_flash_and_more_than_the_footprint_are_answers(
-    tmp_path: Path, name: str, words: list[str]
-) -> None:
+def test_more_than_the_footprint_has_an_answer(tmp_path: Path, name: str, words: list[str]) -> None:
     folder = few(tmp_path / "trace", name)
     if "--placement" in words:
         succeed("recommend", folder.path, "--capacity", "1TiB")
@@ -171,9 +167,7 @@ def test_no_flash_and_more_than_the_footprint_are_answers(
     ],
 )
 @pytest.mark.parametrize("is_zero", [True, False])
-def test_a_price_that_is_zero_or_missing_has_status_1(
-    tmp_path: Path, name: str, option: str, *, is_zero: bool
-) -> None:
+def test_a_bad_price_has_status_1(tmp_path: Path, name: str, option: str, *, is_zero: bool) -> None:
     # GIVEN a device with a price of zero, or one that has none
     folder, file = few(tmp_path / "trace", name), tmp_path / "own.toml"
     price = "price_per_gb = 0\n" if is_zero else ""
@@ -200,9 +194,7 @@ def test_a_price_that_is_not_in_the_currency_is_reported(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("block", "role"), [(0, "fs"), (1500, "journal")])
-def test_tables_have_only_roles_of_the_trace(
-    tmp_path: Path, name: str, block: int, role: str
-) -> None:
+def test_tables_have_roles_of_the_trace(tmp_path: Path, name: str, block: int, role: str) -> None:
     # GIVEN a trace of one role
     requests = [(("read", "write")[at % 2], block + at % 5, 1) for at in range(20)]
     folder = make_trace(tmp_path / "trace", requests)

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 
 from tests.command_line import succeed
 from tests.simulate.traces import make_trace
-from tests.traces import rows_of
+from tests.traces import rows_of, written
 from tracekit._native.caches import ACCESS, RowBuffers
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.buffer import BufferOptions, simulate_buffer
@@ -111,8 +111,7 @@ def test_the_answer_has_times_at_given_hit_rates(tmp_path: Path) -> None:
 def test_memories_of_a_what_if(tmp_path: Path) -> None:
     # GIVEN one read of 4 KiB, and a memory whose rows are read in 5.5 ns, all else as asked
     folder = make_trace(tmp_path / "t", [("read", 0, 1)])
-    file = tmp_path / "what-if.toml"
-    file.write_text("[nvram.fast]\nread_ns = 5.5\n")
+    file = written(tmp_path / "what-if.toml", "[nvram.fast]\nread_ns = 5.5\n")
     asked = BufferOptions((512, 1024), (1, 4), times=Times(hit_ns=10), what_if=file)
     result = to_builtins(simulate_buffer(folder, asked))
     rows = [

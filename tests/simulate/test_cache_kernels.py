@@ -75,9 +75,7 @@ def test_roles_and_writes_are_counted_apart() -> None:
 @pytest.mark.parametrize("policy", caches.POLICIES)
 @settings(deadline=None)
 @given(runs=RUNS, capacity=st.integers(1, PAGES + 2))
-def test_a_policy_misses_as_its_definition_does(
-    policy: str, runs: list[Run], capacity: int
-) -> None:
+def test_a_policy_misses_as_its_model_does(policy: str, runs: list[Run], capacity: int) -> None:
     setup = caches.CacheSetup(PAGES, capacity, policy)
     table = native(runs)
     with caches.Cache(setup) as cache:
@@ -86,12 +84,9 @@ def test_a_policy_misses_as_its_definition_does(
     misses = sum(counts.references) - sum(counts.hits)
     assert misses == cache_models.MODELS[policy](references(runs), capacity)
     assert counts.fills == misses
-    assert counts.evictions == misses - min(counts.fills, capacity, len(set(references_of(runs))))
-
-
-def references_of(runs: list[Run]) -> list[int]:
-    """Return the pages of the references."""
-    return [page for page, _ in references(runs)]
+    assert counts.evictions == misses - min(
+        counts.fills, capacity, len({page for page, _ in references(runs)})
+    )
 
 
 @pytest.mark.parametrize("writes", caches.WRITES)
@@ -127,9 +122,7 @@ def test_no_policy_beats_the_optimum_in_any_way_of_writing(
 
 @settings(deadline=None)
 @given(runs=RUNS, capacity=st.integers(0, PAGES + 2), allocate=st.booleans())
-def test_two_exclusive_levels_hold_what_one_of_both_sizes_holds(
-    runs: list[Run], capacity: int, allocate: bool
-) -> None:
+def test_exclusive_levels_hold_as_one_cache(runs: list[Run], capacity: int, allocate: bool) -> None:
     misses = [len(references(runs)), *curve_misses(runs, allocate=allocate)]
     for slow in range(PAGES + 1 - capacity if capacity <= PAGES else 0):
         setup = caches.TwoLevelSetup(PAGES, (capacity, slow), writes_allocate=allocate)
@@ -142,9 +135,7 @@ def test_two_exclusive_levels_hold_what_one_of_both_sizes_holds(
 
 @settings(deadline=None)
 @given(runs=RUNS, fast=st.integers(0, 8), slow=st.integers(0, PAGES))
-def test_the_inclusive_slow_level_is_a_cache_of_the_fast_ones_misses(
-    runs: list[Run], fast: int, slow: int
-) -> None:
+def test_the_inclusive_slow_level_caches_misses(runs: list[Run], fast: int, slow: int) -> None:
     with caches.TwoLevel(caches.TwoLevelSetup(PAGES, (fast, slow), is_inclusive=True)) as cache:
         cache.add(native(runs))
         counts = cache.read()
@@ -259,9 +250,7 @@ def columns(rows: list[tuple[int, ...]]) -> AccessColumns:
 
 @settings(deadline=None)
 @given(rows=st.lists(ROW, max_size=20), page_bytes=st.sampled_from([512, 4096, 1 << 20]))
-def test_accesses_are_the_pages_that_requests_touch(
-    rows: list[tuple[int, ...]], page_bytes: int
-) -> None:
+def test_accesses_are_the_pages_touched(rows: list[tuple[int, ...]], page_bytes: int) -> None:
     expected, impossible = [], 0
     for sector, length, device, operation, role in rows:
         kind = KINDS[operation]
@@ -418,9 +407,7 @@ def check_against_the_model(rows: NDArray[np.void], *, threshold: int, limit: in
     threshold=st.integers(1, caches.SHARDS_SCALE),
     limit=st.integers(0, 12),
 )
-def test_a_sample_is_that_of_the_model(
-    pages: list[tuple[int, int]], threshold: int, limit: int
-) -> None:
+def test_a_sample_is_the_models(pages: list[tuple[int, int]], threshold: int, limit: int) -> None:
     rows = np.zeros(len(pages), np.dtype(caches.ACCESS))
     for row, (key, count) in zip(rows, pages, strict=True):
         row["key"], row["count"] = key, count

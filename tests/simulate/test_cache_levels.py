@@ -63,7 +63,7 @@ CAPACITIES = [(3, 8), (5, 5), (1, 1), (0, 7), (7, 0), (12, 12), (2, 30), (0, 0)]
 @pytest.mark.parametrize("is_inclusive", [False, True])
 @pytest.mark.parametrize("allocate", [True, False])
 @pytest.mark.parametrize("writes", ["through", "back", "around"])
-def test_each_way_of_writing_does_what_versions_do(
+def test_ways_of_writing_do_what_versions_do(
     writes: str, allocate: bool, is_inclusive: bool
 ) -> None:
     for seed, (first, second) in enumerate(itertools.product(LEVEL_POLICIES, repeat=2)):
@@ -121,9 +121,7 @@ def test_the_time_counts_each_write_where_it_went() -> None:
 
 @pytest.mark.parametrize("allocate", [True, False])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_plane_of_one_pass_is_the_simulation_of_every_sampled_pair(
-    shape: str, allocate: bool
-) -> None:
+def test_the_plane_of_one_pass_is_the_simulation_of_each_pair(shape: str, allocate: bool) -> None:
     # GIVEN requests of a shape, and pairs of sizes from nothing to above the footprint
     random = np.random.default_rng(sum(map(ord, shape)))
     first = SHAPES[shape](random)
@@ -171,9 +169,7 @@ def test_policies_that_cannot_be(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("requests", [[("read", 0, 1)], [("write", 0, 1)], [("write", 0, 9)] * 3])
 @pytest.mark.parametrize("writes", ["back", "around"])
-def test_next_to_nothing_and_only_writes(
-    writes: str, requests: list[tuple[str, int, int]], tmp_path: Path
-) -> None:
+def test_only_writes(writes: str, requests: list[tuple[str, int, int]], tmp_path: Path) -> None:
     # GIVEN one request, or only writes, and sizes of nothing to more than there is
     folder = make_trace(tmp_path / "t", requests)
     words = ("--level-write", writes, "--sizes", "4KiB,1MiB", "--json")

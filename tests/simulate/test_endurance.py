@@ -15,14 +15,14 @@ from typer.testing import Result
 from tests.command_line import invoke, refused, succeed
 from tests.simulate.placement_models import DISK, NVM, Request, hottest_first, write_trace
 from tests.simulate.test_sensitivity import profile_file
-from tests.traces import rows_of
+from tests.traces import rows_of, written
 from tracekit.devices import Profile
 from tracekit.errors import InputError
 from tracekit.model.endurance import Bearer, a_day, lasting, lifetimes, wear_of
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.query import connect, views
 from tracekit.report.inputs import Inputs
-from tracekit.report.sections.placement import endurance, written
+from tracekit.report.sections import placement
 from tracekit.store import TraceFolder
 from tracekit.tables import ENDURANCE
 from tracekit.units import DAY_NS
@@ -114,17 +114,14 @@ def test_roles_and_placements_are_what_a_walk_over_the_requests_counts(folder: T
         assert {name: found[key][name] for name in counted} == counted, key
 
 
-def test_bytes_of_a_role_a_day_are_those_of_its_writes_24_times_an_hour(
+def test_bytes_of_a_role_a_day_are_24_times_its_writes_an_hour(
     folder: TraceFolder,
 ) -> None:
     result, rows = simulated(folder)
     for row in (row for row in rows if row["kind"] == "role"):
-        asked = sum(
-            request.sectors * 512
-            for request in requests()
-            if request.operation == "write" and request.role == row["name"]
-        )
-        assert (row["written_bytes"], row["bytes_a_day"]) == (asked, pytest.approx(24 * asked))
+        mine = [one for one in requests() if (one.operation, one.role) == ("write", row["name"])]
+        written = sum(one.sectors * 512 for one in mine)
+        assert (row["written_bytes"], row["bytes_a_day"]) == (written, pytest.approx(24 * written))
     assert "a day is 24.0 times that" in result["headline"][0]
 
 
@@ -166,8 +163,7 @@ def test_a_lifetime_is_told_in_its_unit(days: float, text: str) -> None:
 
 
 def test_levelling_never_shortens_a_life(folder: TraceFolder, tmp_path: Path) -> None:
-    what_if = tmp_path / "w.toml"
-    what_if.write_text("[endurance_cycles]\nnvm = 1e6\n")
+    what_if = written(tmp_path / "w.toml", "[endurance_cycles]\nnvm = 1e6\n")
     result, rows = simulated(folder, "--what-if", str(what_if))
     placed = [row for row in rows if row["kind"] == "placement"]
     assert placed
@@ -180,8 +176,7 @@ def test_levelling_never_shortens_a_life(folder: TraceFolder, tmp_path: Path) ->
 
 
 def test_what_is_not_known_is_said(folder: TraceFolder, tmp_path: Path) -> None:
-    what_if = tmp_path / "w.toml"
-    what_if.write_text('currency = "EUR"\n')
+    what_if = written(tmp_path / "w.toml", 'currency = "EUR"\n')
     result, rows = simulated(folder, "--what-if", str(what_if))
     text = "\n".join(result["headline"])
     assert "the lifetime is not known, because nvm has no endurance_cycles" in text
@@ -217,8 +212,7 @@ def test_price_and_endurance_come_from_profile_or_what_if(tmp_path: Path) -> Non
     ],
 )
 def test_bad_what_ifs(folder: TraceFolder, tmp_path: Path, text: str, message: str) -> None:
-    what_if = tmp_path / "w.toml"
-    what_if.write_text(text)
+    what_if = written(tmp_path / "w.toml", text)
     refused(simulate(folder, "--what-if", str(what_if)), message, error=InputError)
     assert not (folder.path / "simulations" / "endurance.parquet").exists()
 
@@ -240,18 +234,18 @@ def test_traces_of_nothing_one_request_or_reads_have_an_answer(tmp_path: Path) -
         result, rows = simulated(folder)
         assert any("duration is not known" in line for line in result["headline"])
         assert {row["bytes_a_day"] for row in rows} <= {None}
-        section = endurance(Inputs(folder))
+        section = placement.endurance(Inputs(folder))
         assert section is not None
 
 
 def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
-    assert endurance(Inputs(folder)) is None
+    assert placement.endurance(Inputs(folder)) is None
     simulated(folder)
     with connect(TraceFolder(folder.path)) as connection:
         assert "endurance" in views(connection)
-    section = endurance(Inputs(TraceFolder(folder.path)))
+    section = placement.endurance(Inputs(TraceFolder(folder.path)))
     assert section is not None
-    shown = written(section.parts["figure"].evidence.table)
+    shown = placement.written(section.parts["figure"].evidence.table)
     assert shown["label"].is_unique
     assert shown["label"].iloc[-1] == "on NVM: hottest blocks"
     assert "<svg" in section.parts["figure"].markup

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -65,9 +66,7 @@ def assert_equals_brute_force(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(requests=placement_models.traces(), nvm=st.sampled_from([NVM, SLOW_NVM]))
-def test_every_capacity_equals_brute_force(
-    requests: list[Request], nvm: Profile, tmp_path: Path
-) -> None:
+def test_capacities_are_brute_force(requests: list[Request], nvm: Profile, tmp_path: Path) -> None:
     # GIVEN a trace as queued, WHEN all capacities are swept in one pass
     curves = swept(write_trace(tmp_path, requests), (DISK, nvm))
     # THEN each order of blocks costs at each capacity what charging every request gives
@@ -75,9 +74,7 @@ def test_every_capacity_equals_brute_force(
 
 
 @pytest.mark.parametrize(("seed", "count"), [(1, 1), (2, 40), (3, 40), (4, 300)])
-def test_merged_requests_are_charged_as_they_were_issued(
-    seed: int, count: int, tmp_path: Path
-) -> None:
+def test_merged_requests_are_charged_as_issued(seed: int, count: int, tmp_path: Path) -> None:
     # GIVEN requests of which most were merged, and that were issued in another order
     queued, issued = placement_models.as_issued(seed, count)
     folder = write_trace(tmp_path, queued)
@@ -110,7 +107,6 @@ def test_many_pending_requests_leave_in_issue_order(tmp_path: Path) -> None:
 
 
 def test_coarse_capacities_are_exact(tmp_path: Path) -> None:
-    # GIVEN a trace of some hundred requests
     requests, _ = placement_models.as_issued(7, 60)
     folder = write_trace(tmp_path, requests)
     every = swept(folder, (DISK, NVM))
@@ -132,7 +128,6 @@ def test_coarse_capacities_are_exact(tmp_path: Path) -> None:
 
 
 def test_orders_agree_at_both_ends(tmp_path: Path) -> None:
-    # GIVEN any trace
     requests, _ = placement_models.as_issued(8, 60)
     curves = swept(
         write_trace(tmp_path, requests),
@@ -219,7 +214,6 @@ def test_impossible_requests_are_counted(sector: int, sectors: int, tmp_path: Pa
 
 
 def test_a_request_seen_twice_is_named(tmp_path: Path) -> None:
-    # GIVEN two requests with the same id
     write_trace(tmp_path, [Request("fs", 0, issue_ns=9), Request("fs", 80, issue_ns=9)])
     file = tmp_path / "requests.parquet"
     table = pq.read_table(file)
@@ -294,7 +288,6 @@ def test_two_roles_on_uneven_points(capacities: set[int], data: st.DataObject) -
 
 
 def test_running_best_keeps_the_first_of_equals() -> None:
-    # GIVEN a curve with a rise and a tie, WHEN its best so far is taken
     least, index = running_best(np.array([0, -5, -3, -5, -9]))
     # THEN more capacity is used only where it pays
     assert least.tolist() == [0, -5, -5, -5, -9]
@@ -315,6 +308,16 @@ def placement_of(
     return Placed(trace, shares, "hottest", pairs)
 
 
+def counted(placement: Placed) -> Any:
+    """Count a trace once: base alone and placed."""
+    with Ledger(placement.on_nvm()) as ledger:
+        for rows in placement.trace.rows():
+            ledger.add(rows)
+        counts = ledger.finish()
+        assert all(one.is_empty for one in ledger.finish())
+    return counts
+
+
 def priced(
     folder: Path,
     shares: dict[str, int],
@@ -324,11 +327,7 @@ def priced(
 ) -> list[tuple[int, int]]:
     """Count a trace once, and price it for each pair: base alone and placed, in ps."""
     placement = placement_of(folder, shares, pairs, is_issued=is_issued)
-    with Ledger(placement.on_nvm()) as ledger:
-        for rows in placement.trace.rows():
-            ledger.add(rows)
-        alone, placed = ledger.finish()
-        assert all(counts.is_empty for counts in ledger.finish())
+    alone, placed = counted(placement)
     return [(placement.time_ps(alone, pair), placement.time_ps(placed, pair)) for pair in pairs]
 
 
@@ -379,10 +378,7 @@ def test_counts_by_hand(tmp_path: Path) -> None:
     requests = [Request("fs", 0), Request("fs", 8, is_fua=True), Request("fs", 0, is_preflush=True)]
     folder = write_trace(tmp_path, requests)
     placement = placement_of(folder, {"fs": 1}, [DevicePair(DISK, NVM)])
-    with Ledger(placement.on_nvm()) as ledger:
-        for rows in placement.trace.rows():
-            ledger.add(rows)
-        alone, placed = ledger.finish()
+    alone, placed = counted(placement)
     # THEN alone the neighbour continues the write before it; placed it is on another device
     assert (alone.apart, alone.joined) == (((0, 2), (0, 0)), ((0, 1), (0, 0)))
     assert (placed.apart, placed.joined) == (((0, 1), (0, 2)), ((0, 0), (0, 0)))

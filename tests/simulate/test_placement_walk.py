@@ -30,6 +30,14 @@ def walked(folder: Path, devices: tuple[Profile, Profile], **options: Any) -> Cu
     return simulate_curves(ChargedTrace(requests, touched, DevicePair(*devices), **options), points)
 
 
+def times_us(curves: Curves, how: str, names: tuple[str, ...], point: int) -> tuple[float, float]:
+    """Return the mean response time and the makespan of a placement."""
+    found = curves.simulated[how, names]
+    assert found.response_ps is not None
+    assert found.makespan_ps is not None
+    return found.response_ps[point] / 1e6, found.makespan_ps[point] / 1e6
+
+
 def dated(requests: list[Request], gaps_us: list[int]) -> list[Request]:
     """Let each request come so long after the one before."""
     times = np.cumsum(gaps_us[: len(requests)]).tolist()
@@ -193,12 +201,8 @@ def test_a_queue_by_hand(tmp_path: Path) -> None:
         is_open=True,
     )
     # THEN the second waits 800 us: 1,000, 1,800 and 1,000 us, and all are done at 6,000 us
-    base = curves.simulated["none", ()]
-    assert base.response_ps is not None
-    assert base.makespan_ps is not None
-    assert base.response_ps[0] == pytest.approx(3800 / 3 * 1e6, rel=1e-5)
-    assert base.makespan_ps[0] == pytest.approx(6000e6, rel=1e-5)
-    assert base.service_ps[0] == pytest.approx(3000e6, rel=1e-5)
+    assert times_us(curves, "none", (), 0) == pytest.approx((3800 / 3, 6000), rel=1e-5)
+    assert curves.simulated["none", ()].service_ps[0] == pytest.approx(3000e6, rel=1e-5)
 
 
 def test_data_wait_for_their_flush_by_hand(tmp_path: Path) -> None:
@@ -211,13 +215,9 @@ def test_data_wait_for_their_flush_by_hand(tmp_path: Path) -> None:
         is_open=True,
     )
     # THEN it is one response, of 1,400 us; on NVM of 3 us for the flush and 90
-    base = curves.simulated["none", ()]
     assert curves.order_counts["responses"] == 1
-    assert base.response_ps is not None
-    assert base.response_ps[0] == pytest.approx(1400e6, rel=1e-5)
-    placed = curves.simulated["hottest", ("fs",)].response_ps
-    assert placed is not None
-    assert placed[1] == pytest.approx(93e6, rel=1e-5)
+    assert times_us(curves, "none", (), 0)[0] == pytest.approx(1400, rel=1e-5)
+    assert times_us(curves, "hottest", ("fs",), 1)[0] == pytest.approx(93, rel=1e-5)
 
 
 def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
@@ -230,12 +230,9 @@ def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
         Request("fs", 800, queue_ns=9_000_000),
     ]
     curves = walked(write_trace(tmp_path, requests), (device, nvm), is_open=True)
-    placed = curves.simulated["hottest", ("fs",)]
     # THEN its data are done 10 us after the base device's flush of 400; the next does not wait
-    assert placed.response_ps is not None
-    assert placed.makespan_ps is not None
-    assert placed.response_ps[1] == pytest.approx((410 + 10 + 1000) / 3 * 1e6, rel=1e-4)
-    assert placed.makespan_ps[1] == pytest.approx(10_000e6, rel=1e-4)
+    expected = ((410 + 10 + 1000) / 3, 10_000)
+    assert times_us(curves, "hottest", ("fs",), 1) == pytest.approx(expected, rel=1e-4)
 
 
 def test_devices_that_are_only_flushed_are_one(tmp_path: Path) -> None:
@@ -318,7 +315,7 @@ def test_every_placement_is_walked_and_the_base_by_each(threads: int, is_open: b
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-def test_the_number_of_threads_changes_nothing(
+def test_threads_change_nothing(
     is_open: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a trace with merged requests, walked on one thread and on five

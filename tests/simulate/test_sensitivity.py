@@ -1,5 +1,7 @@
 """`simulate sensitivity`: each change is what a plain recommendation with it would say."""
 
+import math
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -92,8 +94,7 @@ def found_rows(folder: TraceFolder) -> list[dict[str, Any]]:
 
 
 def answer_of(folder: TraceFolder) -> dict[str, Any]:
-    told: dict[str, Any] = json_of(folder.path / "recommendation.json")["answer"]
-    return told
+    return dict(json_of(folder.path / "recommendation.json")["answer"])
 
 
 def brute_force_ns(folder: TraceFolder, profiles: tuple[Profile, Profile]) -> float:
@@ -112,9 +113,7 @@ def brute_force_ns(folder: TraceFolder, profiles: tuple[Profile, Profile]) -> fl
     return total / 1000
 
 
-def test_each_change_is_a_recommendation_with_changed_profiles(
-    folder: TraceFolder, tmp_path: Path
-) -> None:
+def test_each_change_is_a_recommendation_with_it(folder: TraceFolder, tmp_path: Path) -> None:
     assert simulate(folder, "--factors", "0.5,3").exit_code == 0
     changed = [row for row in found_rows(folder) if row["kind"] == "parameter"]
     assert {row["parameter"] for row in changed} == PARTS
@@ -165,7 +164,7 @@ def test_what_takes_no_time_cannot_take_longer() -> None:
 
 
 @pytest.mark.parametrize("windows_of", ["80ms", "3"])
-def test_each_window_is_a_recommendation_on_its_requests(
+def test_each_window_is_a_recommendation(
     folder: TraceFolder, tmp_path: Path, windows_of: str
 ) -> None:
     assert simulate(folder, "--windows", windows_of).exit_code == 0
@@ -198,16 +197,12 @@ def test_the_row_of_the_recommendation_is_the_recommendation(folder: TraceFolder
     told = json_of(folder.path / "simulations" / "sensitivity.json")
     low, high = told["gain_range"]["parameter"]
     assert low <= answer["gain_ratio"] <= high
-    assert told["tried"] == len(
-        [row for row in found_rows(folder) if row["kind"] in ("parameter", "window")]
-    )
-
-
-def test_capacities_are_those_of_the_recommendation(folder: TraceFolder) -> None:
-    assert simulate(folder).exit_code == 0
-    sizes = [row for row in found_rows(folder) if row["kind"] == "capacity"]
+    kinds = Counter(row["kind"] for row in found_rows(folder))
+    assert told["tried"] == kinds["parameter"] + kinds["window"]
+    # and capacities are those of the recommendation
+    sizes = [row["gain_ratio"] for row in found_rows(folder) if row["kind"] == "capacity"]
     advice = json_of(folder.path / "recommendation.json")
-    assert [row["gain_ratio"] for row in sizes] == [a["gain_ratio"] for a in advice["answers"]]
+    assert sizes == [one["gain_ratio"] for one in advice["answers"]]
 
 
 @pytest.mark.parametrize(
@@ -240,8 +235,7 @@ def test_a_trace_of_nothing_has_a_defined_answer(tmp_path: Path, count: int) -> 
     done = simulate(folder)
     assert done.exit_code == 0, done.output
     for row in found_rows(folder):
-        assert row["gain_ratio"] == row["gain_ratio"]
-        assert row["kept_gain_ratio"] == row["kept_gain_ratio"]
+        assert not math.isnan(row["gain_ratio"] + row["kept_gain_ratio"])
 
 
 def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
@@ -258,9 +252,7 @@ def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
 
 
 @pytest.mark.parametrize("queueing", ["serial", "open"])
-def test_the_shares_are_timed_on_each_device_and_in_each_window(
-    queueing: str, tmp_path: Path
-) -> None:
+def test_shares_are_timed_on_each_device_and_in_each_window(queueing: str, tmp_path: Path) -> None:
     # GIVEN a recommendation for a disk with a head, as queued
     trace = [replace(request, issue_ns=None) for request in requests()]
     info = {"counts": {"requests": COUNT}, "clock": {"duration_ns": COUNT * MS, "wall_ns": None}}
@@ -341,7 +333,7 @@ def test_requests_without_time_are_in_no_window_and_counted(tmp_path: Path) -> N
         (24 * HOUR_NS, "1", Cut(requests=240)),
     ],
 )
-def test_windows_are_hours_or_an_eighth_of_the_requests(
+def test_default_windows(
     duration_ns: int, asked: str | None, expected: Cut, tmp_path: Path
 ) -> None:
     clock = {"duration_ns": duration_ns, "wall_ns": None}

@@ -38,7 +38,7 @@ def native(tiers: Sequence[Latency], traffic: Traffic) -> Tiering:
 @TIER_COUNTS
 @settings(deadline=None, max_examples=80)
 @given(extents=EXTENTS, data=st.data())
-def test_any_mix_equals_algorithm_1(
+def test_a_mix_is_algorithm_1(
     count: int, extents: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     # GIVEN some traffic, tiers and capacities
@@ -81,9 +81,7 @@ def csr(windows: list[Traffic]) -> Windows:
 @TIER_COUNTS
 @settings(deadline=None, max_examples=100)
 @given(extents=st.integers(1, 9), data=st.data())
-def test_migration_equals_the_plain_simulator(
-    count: int, extents: int, data: st.DataObject
-) -> None:
+def test_migration_is_the_plain_simulator(count: int, extents: int, data: st.DataObject) -> None:
     # GIVEN windows of traffic, capacities that hold all extents, and moves for each window
     tiers = data.draw(tier_sets(count), label="tiers")
     windows = data.draw(window_sets(extents), label="windows")
@@ -117,22 +115,19 @@ def test_a_hot_extent_is_promoted_and_a_cold_one_makes_room() -> None:
     assert records == [first, [10, *[0] * 13]]
 
 
-def test_extents_that_fit_nowhere_are_refused() -> None:
-    windows = csr([{0: (1, 0)}])
-    with (
-        Migration(np.array(STUDY), windows, extent_count=3, window_moves=1) as model,
-        pytest.raises(TracekitError, match="Invalid argument"),
-    ):
-        model.totals(np.array([[1, 0, 1]], np.uint32))
-
-
 @pytest.mark.parametrize("latency", [float("nan"), float("inf"), -1.0])
-def test_impossible_latencies_are_refused(latency: float) -> None:
+def test_impossible_latencies_are_rejected(latency: float) -> None:
     with pytest.raises(TracekitError, match="Invalid argument"):
         native([(latency, 1.0), (5000.0, 5000.0)], {0: (1, 1)})
 
 
-def test_traffic_beyond_64_bits_is_refused() -> None:
+def test_extents_that_fit_nowhere_and_traffic_beyond_64_bits_are_rejected() -> None:
+    one = csr([{0: (1, 0)}])
+    with (
+        Migration(np.array(STUDY), one, extent_count=3, window_moves=1) as model,
+        pytest.raises(TracekitError, match="Invalid argument"),
+    ):
+        model.totals(np.array([[1, 0, 1]], np.uint32))
     with pytest.raises(InputError, match="64 bits"):
         native(STUDY, {0: (1 << 62, 1 << 62), 1: (1, 0)})
 
@@ -199,9 +194,7 @@ def test_every_mix_is_the_nine_steps_one_by_one(traffic: list[tuple[int, int]]) 
 @pytest.mark.parametrize(
     ("count", "step_percent", "mixes"), [(2, 4, 26), (4, 10, 286), (5, 20, 126)]
 )
-def test_every_mix_of_any_number_of_tiers_is_the_nine_steps(
-    count: int, step_percent: int, mixes: int
-) -> None:
+def test_mixes_of_n_tiers_are_the_nine_steps(count: int, step_percent: int, mixes: int) -> None:
     # GIVEN 240 extents of skewed traffic, and 2, 4 or 5 tiers (3 are above)
     chance = np.random.default_rng(count)
     reads, writes = chance.zipf(1.6, (2, 240)).clip(max=10**6)

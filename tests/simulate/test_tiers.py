@@ -12,7 +12,7 @@ from msgspec import to_builtins
 
 from tests.command_line import invoke, succeed
 from tests.simulate.traces import Access, tier_trace
-from tests.traces import Row, json_of, rows_of
+from tests.traces import Row, json_of, rows_of, written
 from tracekit import tables
 from tracekit.errors import InputError, UsageError
 from tracekit.model import tier_study
@@ -124,7 +124,7 @@ def test_a_later_run_without_dynamic_leaves_no_old_windows(folder: TraceFolder) 
     assert {row["dynamic_iops_per_price"] for row in rows(folder, "tiers")} == {None}
 
 
-def test_extents_count_bytes_across_their_border_or_requests_where_they_begin(
+def test_extents_count_bytes_across_borders_or_requests_where_they_begin(
     tmp_path: Path,
 ) -> None:
     # GIVEN a request of 96 KiB from the start of extent 1 on
@@ -178,10 +178,14 @@ def test_one_extent_of_one_kind_has_an_answer(tmp_path: Path, operation: str) ->
     assert result["extents"] == 1
 
 
-def test_two_tiers_need_no_flash(folder: TraceFolder) -> None:
+def test_two_tiers_need_no_flash_and_spare_capacity_stays_unused(folder: TraceFolder) -> None:
     result = run(folder, tiers=("ssd-pcm", "hdd-15k"))
     assert result["configurations"]["static"]["best"]["mix"] == "100 % ssd-pcm"
     assert len(rows(folder, "tiers")) == 5
+    # GIVEN twice the capacity that was touched, THEN a quarter of PCM holds two extents
+    run(folder, capacity_bytes=8 * 65536)
+    mixes = {tuple(row["share_ratio"]): row["extents"] for row in rows(folder, "tiers")}
+    assert mixes[0.25, 0.0, 0.75] == [2, 0, 2]
 
 
 def test_prices_in_a_currency_give_a_total(tmp_path: Path) -> None:
@@ -228,7 +232,7 @@ def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, Any], mes
         run(tier_trace(tmp_path / "trace", ACCESSES), **options)
 
 
-def test_more_than_four_tiers_within_reason(
+def test_more_than_four_tiers_within_limits(
     folder: TraceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN five tiers, whose mixes are placed one by one
@@ -239,21 +243,9 @@ def test_more_than_four_tiers_within_reason(
     monkeypatch.setattr(tier_study, "MAX_LOOP_WORK", 70 * 4 * 31 - 1)
     with pytest.raises(UsageError, match="5 tiers with so many mixes and extents"):
         run(folder, tiers=names)
-
-
-def test_dynamic_work_beyond_the_limit_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(tier_study, "MAX_WORK", 100)
     with pytest.raises(UsageError, match="15 mixes of 4 extents in 8 windows would take long"):
-        run(tier_trace(tmp_path / "trace", ACCESSES), is_dynamic=True, window_s=1.0)
-
-
-def test_spare_capacity_stays_unused_on_the_last_tier(folder: TraceFolder) -> None:
-    # GIVEN twice the capacity that was touched, THEN a quarter of PCM holds two extents
-    run(folder, capacity_bytes=8 * 65536)
-    mixes = {tuple(row["share_ratio"]): row["extents"] for row in rows(folder, "tiers")}
-    assert mixes[0.25, 0.0, 0.75] == [2, 0, 2]
+        run(folder, is_dynamic=True, window_s=1.0)
 
 
 def test_the_command_prints_the_answer_or_all_of_it(folder: TraceFolder) -> None:
@@ -353,11 +345,9 @@ def test_a_change_of_the_system_is_a_run_with_that_value(
         some = named[method]["best with ssd-pcm"]
         none = named[method]["best without ssd-pcm"]
         assert row["value"] == value
-        assert row["mix"] == some["mix"]
-        assert row["iops_per_price"] == some["iops_per_price"]
         assert row["without_iops_per_price"] == none["iops_per_price"]
-        for moved in ("promoted_bytes", "demoted_bytes"):
-            assert row[moved] == some.get(moved)
+        for key in ("mix", "iops_per_price", "promoted_bytes", "demoted_bytes"):
+            assert row[key] == some.get(key)
 
 
 @pytest.mark.parametrize("key", ["read_latency_us", "write_latency_us", "price_per_gb"])
@@ -376,7 +366,7 @@ def test_a_change_of_a_tier_is_a_run_with_that_device(tmp_path: Path, tier: str,
 
 @pytest.mark.parametrize("moves_by", ["latency", "bandwidth"])
 @pytest.mark.parametrize("operation", ["read", "write"])
-def test_a_changed_bandwidth_is_a_run_with_that_device(
+def test_a_changed_bandwidth_is_a_run_with_it(
     tmp_path: Path, operation: str, moves_by: str
 ) -> None:
     # GIVEN disks that need 1,000 of their 5,000 us for the transfer of 4 KiB
@@ -410,8 +400,10 @@ def test_a_latency_is_never_below_nothing() -> None:
 
 
 def test_a_bandwidth_that_is_not_known_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "what-if.toml"
-    file.write_text("[devices.bare]\nread_latency_us = 9\nwrite_latency_us = 9\nprice_per_gb = 2\n")
+    file = written(
+        tmp_path / "what-if.toml",
+        "[devices.bare]\nread_latency_us = 9\nwrite_latency_us = 9\nprice_per_gb = 2\n",
+    )
     options = {"tiers": ("bare", "hdd-15k"), "what_if": file}
     with pytest.raises(UsageError, match="the tier 'bare' has no read_mib_s"):
         varied(tmp_path / "a", "bare.read_mib_s=2", **options)
@@ -423,9 +415,7 @@ def test_a_bandwidth_that_is_not_known_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options", [{"promotion_cost": 2.0}, {"demotion_cost": 0.0}, {"moves_by": "bandwidth"}]
 )
-def test_costs_of_moves_that_are_not_charged_are_refused(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
+def test_costs_of_uncharged_moves_are_rejected(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="changes nothing while moving delays no request"):
         run_changed(tmp_path / "trace", **options, charges_migration=False)
     with pytest.raises(UsageError, match="--promotion-cost is nan"):
@@ -490,7 +480,7 @@ def test_each_is_parsed_once_in_the_users_order() -> None:
         ("migration_mib_s=0.01", {}, "no extent of 64 KiB can move"),
     ],
 )
-def test_what_cannot_be_varied_is_named(
+def test_bad_vary_is_named(
     tmp_path: Path, text: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):

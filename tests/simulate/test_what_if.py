@@ -11,6 +11,7 @@ from tests.command_line import invoke
 from tests.house.tree import ROOT
 from tests.simulate.asking import NAMES, SMALL, assert_finite, prepare
 from tests.simulate.traces import DISK, FLASH, PCM, tier_trace
+from tests.traces import written
 from tracekit.commands import load
 from tracekit.devices import load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
@@ -19,8 +20,7 @@ from tracekit.model.what_if import KEYS, WhatIf, choose_tiers, read_what_if
 
 
 def read(path: Path, text: str) -> WhatIf:
-    file = path / "what-if.toml"
-    file.write_text(text)
+    file = written(path / "what-if.toml", text)
     return read_what_if(file, load_profiles())
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.traces import write_folder
+from tests.traces import disk, partition, write_folder
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.model.tier_mixes import Tier
 from tracekit.store import TraceFolder
@@ -39,24 +39,17 @@ def make_trace(
         for at, (operation, block, blocks) in enumerate(requests)
     ]
     layout = [
-        {"device": name, "partition": f"8,{16 * index + part}", "name": f"{name}{part}",
-         "start_sector": (part - 1) * 8_000, "sectors": 8_000, "role": role, "filesystem": None,
-         "mount": None, "evidence": "layout.json"}
+        partition(name, part, role, sectors, partition=f"8,{16 * index + part}")
         for index, name in enumerate(names)
-        for part, role in ((1, "fs"), (2, "journal"))
-    ]  # fmt: skip
-    disks = [
-        {"device": name, "major": 8, "minor": 16 * index, "size_sectors": 16_000,
-         "logical_sector_bytes": 512, "rotational": None}
-        for index, name in enumerate(names)
-    ]  # fmt: skip
+        for part, role, sectors in ((1, "fs", range(8_000)), (2, "journal", range(8_000, 16_000)))
+    ]
     folder = write_folder(
         path,
         rows,
         tool={"tracekit": "0.1.0"},
         source={"format": "blktrace", "kernel": None, "files": []},
         clock={"base_ns": 0, "wall_ns": None, "duration_ns": len(rows) * 1000},
-        devices=disks,
+        devices=[disk(name, 16_000, minor=16 * at) for at, name in enumerate(names)],
         layout=layout,
         counts={"records": len(rows), "requests": len(rows), "actions": {}},
         loss={},

@@ -15,6 +15,7 @@ from typer.testing import Result
 
 from tests.analyzers.folder import make
 from tests.command_line import invoke, refused
+from tests.traces import written
 from tracekit.analyze import analyze
 from tracekit.query import connect, views
 from tracekit.sql import notes
@@ -55,11 +56,6 @@ def test_table_is_cut_after_a_thousand_rows(folder: TraceFolder) -> None:
     assert len(sql(folder.path, "select range from range(1000)").stdout.splitlines()) == 2 + 1000
 
 
-def test_csv(folder: TraceFolder) -> None:
-    text = "select 1 as a, 'x,\"y\"' as b, null as c"
-    assert sql(folder.path, text, "--format", "csv").stdout == 'a,b,c\n1,"x,""y""",\n'
-
-
 def test_json_is_valid_for_every_number(folder: TraceFolder) -> None:
     text = (
         "select 1::hugeint as big, 0.25 as small, 'nan'::double as nothing, [1, 2] as list,"
@@ -90,10 +86,11 @@ def test_output_is_whole_or_not_there(folder: TraceFolder, tmp_path: Path) -> No
     assert output.read_text() == "mine"
 
 
-def test_statement_from_a_file(folder: TraceFolder, tmp_path: Path) -> None:
-    file = tmp_path / "question.sql"
-    file.write_text("-- how many?\nselect count(*) as n\nfrom requests\n")
+def test_csv_and_a_statement_from_a_file(folder: TraceFolder, tmp_path: Path) -> None:
+    file = written(tmp_path / "question.sql", "-- how many?\nselect count(*) as n\nfrom requests\n")
     assert sql(folder.path, "--file", file, "--format", "csv").stdout == "n\n2\n"
+    text = "select 1 as a, 'x,\"y\"' as b, null as c"
+    assert sql(folder.path, text, "--format", "csv").stdout == 'a,b,c\n1,"x,""y""",\n'
 
 
 @pytest.mark.parametrize(
@@ -102,9 +99,6 @@ def test_statement_from_a_file(folder: TraceFolder, tmp_path: Path) -> None:
 )
 def test_wrong_use(folder: TraceFolder, words: str) -> None:
     refused(sql(folder.path, *words.split("|")))
-
-
-def test_without_a_trace() -> None:
     refused(sql())
 
 
@@ -141,9 +135,6 @@ def test_dialogue_from_a_pipe(folder: TraceFolder) -> None:
     )
     assert "Referenced column" in result.stderr
     assert ".unknown is unknown" in result.stderr
-
-
-def test_dialogue_ends_at_quit(folder: TraceFolder) -> None:
     assert sql(folder.path, stdin=".quit\nselect 1 as a;\n").stdout == ""
 
 
@@ -158,9 +149,7 @@ def read_until(terminal: int, wanted: bytes) -> bytes:
     return shown
 
 
-def test_dialogue_on_a_terminal_prompts_and_keeps_a_history(
-    folder: TraceFolder, tmp_path: Path
-) -> None:
+def test_a_terminal_has_a_prompt_and_a_history(folder: TraceFolder, tmp_path: Path) -> None:
     # GIVEN a dialogue on a terminal
     ours, theirs = pty.openpty()
     program = subprocess.Popen(

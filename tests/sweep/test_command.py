@@ -25,20 +25,8 @@ from tracekit.report.sections.files import MOST_CALL_CURVES
 def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
     # GIVEN a sweep over two numbers of threads
     out = tmp_path / "out"
-    first = (
-        "sweep",
-        "varmail",
-        "--target",
-        f"disk={target}",
-        "-o",
-        out,
-        *QUICK,
-        "--json",
-        "--files",
-        "100",
-        "--vary",
-        "mean_size=4KiB",
-    )
+    words = (*QUICK, "--json", "--files", "100", "--vary", "mean_size=4KiB")
+    first = ("sweep", "varmail", "--target", f"disk={target}", "-o", out, *words)
     told = json.loads(tracekit(*first, "--threads", "1,2").stdout)
     assert (told["made"], told["kept"], told["missing"]) == (4, 0, [])
     # THEN there is a row a run and step, and one a run
@@ -204,7 +192,7 @@ def test_what_makes_no_sense(
         (("paging", "--threads", "3"), "--threads has no meaning"),
     ],
 )
-def test_bench_rejects_options_of_the_other_kind(
+def test_bench_rejects_other_options(
     tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     assert words in tracekit("bench", *arguments, "-o", tmp_path / "out", code=2).stderr
@@ -287,7 +275,7 @@ def test_a_target_that_is_too_small_is_told(tmp_path: Path, small_disk: Path) ->
 
 
 @needs_root
-def test_a_disk_that_fills_up_in_a_run_is_told_and_the_run_made_again(
+def test_a_disk_that_fills_up_is_reported_and_its_run_redone(
     tmp_path: Path, small_disk: Path
 ) -> None:
     # GIVEN a run in whose middle somebody else takes all the space

@@ -172,9 +172,7 @@ def test_a_folder_without_both_kinds_of_targets_has_no_section(tmp_path: Path) -
     assert summarize_verdicts(find_verdicts(make(tmp_path / "none", {"file_runs": []}))) == []
 
 
-def test_a_sweep_with_dax_says_for_what_it_pays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_says_where_dax_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN two directories of one file system, of which one is said to do DAX
     for name in ("pm", "disk"):
         (tmp_path / name).mkdir()

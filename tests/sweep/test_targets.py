@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.sweep.command import tracekit
+from tests.traces import written
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.machine import Disk, Part
 from tracekit.lab.session import Ended
@@ -137,9 +138,7 @@ def ended(folder: Path, status: int) -> Ended:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(1, TracekitError), (2, UsageError)])
-def test_a_refusal_in_the_guest_is_told(
-    tmp_path: Path, status: int, kind: type[TracekitError]
-) -> None:
+def test_a_refusal_in_the_guest(tmp_path: Path, status: int, kind: type[TracekitError]) -> None:
     with pytest.raises(kind, match=r"^in the guest: 3 MiB are free, 9 are needed$"):
         _outcome(ended(tmp_path, status))
 
@@ -209,14 +208,11 @@ def test_only_what_differs_within_a_personality_is_told() -> None:
 @pytest.fixture
 def logger(tmp_path: Path) -> list[str | Path]:
     """Return the command of a sweep of a personality that appends."""
-    file = tmp_path / "logger.toml"
-    file.write_text(LOGGER.format(times=1))
+    file = written(tmp_path / "logger.toml", LOGGER.format(times=1))
     return ["sweep", file, "-o", tmp_path / "out", *QUICK]
 
 
-def test_conditions_and_definitions_are_points_of_their_own(
-    tmp_path: Path, target: Path, logger: list[str | Path]
-) -> None:
+def test_conditions_are_own_points(tmp_path: Path, target: Path, logger: list[str | Path]) -> None:
     # GIVEN a folder with two repeats, and then runs with cold caches and of another definition
     command = [*logger, "--target", f"here={target}"]
     tracekit(*command, "--repeat", "2")
@@ -256,14 +252,12 @@ def test_memory_of_other_times_is_another_place(target: Path, logger: list[str |
         ("threads=0", "--vary threads: 0 is no number from 1 to 4096"),
     ],
 )
-def test_a_setting_that_is_wrong_is_named(
-    target: Path, logger: list[str | Path], setting: str, says: str
-) -> None:
+def test_a_wrong_setting(target: Path, logger: list[str | Path], setting: str, says: str) -> None:
     ended = tracekit(*logger, "--target", target, "--vary", setting, code=2)
     assert says in ended.stderr
 
 
-def test_a_parameter_that_nothing_uses_is_named(
+def test_an_unused_parameter_is_named(
     tmp_path: Path, target: Path, logger: list[str | Path]
 ) -> None:
     text = LOGGER.format(times=1).replace("record = 100", "record = 100\nbogus = 1")

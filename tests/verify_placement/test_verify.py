@@ -107,9 +107,7 @@ def test_the_replay_takes_what_the_model_says(folder: TraceFolder) -> None:
     ("base", "queueing"),
     [("hdd-7200-seek", "serial"), ("hdd-7200-seek", "open"), ("ssd-nvme", "open")],
 )
-def test_what_depends_on_the_order_of_requests_is_walked(
-    folder: TraceFolder, base: str, queueing: str
-) -> None:
+def test_what_depends_on_order_is_simulated(folder: TraceFolder, base: str, queueing: str) -> None:
     # GIVEN a recommendation for a disk whose head moves, or for requests that queue
     recommend(folder, Recommend(base=base, nvm="dax-pcm", queueing=queueing))
     done = verify(folder, "--repeat", "1", "--duration", "100s", *BUSY)
@@ -162,9 +160,7 @@ def test_only_the_first_requests_are_replayed(folder: TraceFolder) -> None:
     assert told["predicted"]["base_ns"] < base_ns
 
 
-def test_a_prediction_that_does_not_hold_is_told_by_the_exit_code(
-    folder: TraceFolder, tmp_path: Path
-) -> None:
+def test_a_prediction_that_fails_has_an_exit_code(folder: TraceFolder, tmp_path: Path) -> None:
     # GIVEN files in place of the devices: they are far faster than the base of the model
     targets = ("--target", str(tmp_path / "base.img"), "--target", f"nvm={tmp_path / 'nvm.img'}")
     done = verify(folder, *targets, "--tolerance", "0", "--repeat", "1", "--engine", "threads")
@@ -221,9 +217,7 @@ def test_there_must_be_a_recommendation(folder: TraceFolder) -> None:
         (30, 10**12, 0.001, 30),
     ],
 )
-def test_as_many_requests_as_fit(
-    total: int, elapsed_ns: int, seconds: float, expected: int
-) -> None:
+def test_requests_that_fit(total: int, elapsed_ns: int, seconds: float, expected: int) -> None:
     assert requests_for(total, elapsed_ns, seconds=seconds) == expected
 
 
