@@ -138,7 +138,6 @@ def test_the_tables_are_as_the_schema_says(measured: Path) -> None:
         ("device_fit", DEVICE_FIT),
     ):  # fmt: skip
         assert pq.read_schema(folder.table(f"device/{name}")).equals(columns)
-    # AND they can be asked by SQL
     with query.connect_locked(folder, memory_mib=256) as connection:
         rows = query.ask(
             connection,
@@ -165,25 +164,21 @@ def test_the_report_of_a_folder_without_a_trace(measured: Path) -> None:
 
 def test_a_file_is_made_and_goes_away(tmp_path: Path) -> None:
     ran = tracekit(tmp_path / "new.img", "--size", "8MiB", "-o", tmp_path / "out", *FEW, "--json")
-    # THEN all is measured, the file is gone, and every request is in the tables
     assert ran.exit_code == 0, ran.output
     told = json.loads(ran.stdout)
     assert not (tmp_path / "new.img").exists()
     assert not (tmp_path / "out/device/state.json").exists()
     assert (told["kind"], told["may_write"], told["missing"]) == ("made file", True, [])
     assert told["asked"][:4] == ["--output", str(tmp_path / "out"), "--size", "8MiB"]
-    # AND a second run does not replace it unless it is told to
     refused(tracekit(tmp_path / "new.img", "-o", tmp_path / "out"))
     assert not (tmp_path / "new.img").exists()
 
 
 def test_an_existing_file_is_only_read_without_leave(tmp_path: Path) -> None:
-    # GIVEN a file with something in it
     target = tmp_path / "disk.img"
     target.write_bytes(b"precious" * (1 << 20))
     # WHEN nobody has allowed to write there
     ran = succeed("characterize-device", target, "-o", tmp_path / "out", *FEW)
-    # THEN it is as it was, what is missing is said, and how to allow it
     assert target.read_bytes() == b"precious" * (1 << 20)
     assert "no device profile: write_latency_us" in ran.stdout
     assert f"--write-to {target}" in ran.stderr
@@ -239,14 +234,12 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_replaced_target_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # GIVEN an interrupted run whose file somebody has replaced by one of theirs
     target = tmp_path / "new.img"
     interrupt_in_step(monkeypatch, 3, is_partial=False)
     with pytest.raises(PartialError):
         characterize(tmp_path / "out", options(target))
     target.rename(tmp_path / "ours.img")
     target.write_bytes(b"theirs" * 4_000_000)
-    # THEN the run does not go on, and a new one leaves it alone
     with pytest.raises(UsageError, match="is gone"):
         characterize(tmp_path / "out", options(target))
     result = characterize(tmp_path / "out", options(target, overwrite=True))
@@ -267,7 +260,6 @@ def test_failed_requests_have_an_exit_code(tmp_path: Path, monkeypatch: pytest.M
     told = json_of(tmp_path / "out/device/device.json")
     table = rows_of(tmp_path / "out/device/device_steps.parquet")
     failed = sum(row["failed"] for row in table if row["operation"] == "all")
-    # THEN the results are kept, and the error says how many
     assert told["failed"] == failed >= 2
     assert isinstance(ran.exception, PartialError)
     assert str(ran.exception).startswith(f"{failed} requests failed")

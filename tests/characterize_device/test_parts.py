@@ -157,7 +157,6 @@ def test_completions_are_told_apart(tmp_path: Path) -> None:
         (3, 0, 270, 990, -5, 0, 1, 1),
     ]
     found, pace = read_latencies(write_completions(tmp_path / "a", rows), 4, depth=1)
-    # THEN each has its own, and the failed one is in none
     assert {name: (one.count, one.failed, one.mean) for name, one in found.items()} == {
         ALL: (3, 1, pytest.approx(140 / 3)),
         "read": (2, 0, 60.0),
@@ -196,7 +195,6 @@ def test_an_exact_device_is_found_again(lanes: int, next_ns: float | None) -> No
         flush_ns=7e5, fua_ns=3e5, next_ns=next_ns,
     )  # fmt: skip
     found = {one.parameter: one.value for one in fit(results)}
-    # THEN it is that device
     near = {
         "read_latency_us": 54.096,
         "write_latency_us": 30.24,

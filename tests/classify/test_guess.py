@@ -185,7 +185,6 @@ def with_inner_journal() -> Rows:
 
 @pytest.mark.parametrize("role", ["fs", None])
 def test_a_journal_inside_a_file_system_is_found(tmp_path: Path, role: str | None) -> None:
-    # GIVEN one partition, with or without its role
     rows = with_inner_journal()
     folder = trace(tmp_path / "t", rows, [entry(FS, role=role)])
     classify(folder, ClassifyOptions())
@@ -207,7 +206,6 @@ def test_commits_among_other_traffic_are_no_journal(tmp_path: Path) -> None:
 
 
 def test_guesses_are_made_anew_each_time(tmp_path: Path) -> None:
-    # GIVEN a guessed layout with a journal that was found
     folder = trace(tmp_path / "t", with_inner_journal(), [entry(FS, role=None)])
     classify(folder, ClassifyOptions())
     first = dict(folder.content)

@@ -122,7 +122,6 @@ request_lists = st.lists(
 def test_a_small_budget_changes_nothing_but_the_passes(
     tmp_path_factory: pytest.TempPathFactory, places: list[tuple[int, int, str]]
 ) -> None:
-    # GIVEN requests all over two devices
     rows = [write(block * 8, blocks, device=device) for block, blocks, device in places]
     folder = trace(tmp_path_factory.mktemp("hot") / "t", rows)
     by_hand = Counter(

@@ -56,7 +56,6 @@ def test_only_the_column_role_changes(tmp_path: Path) -> None:
 
 
 def test_any_request_with_a_place_has_its_role(tmp_path: Path) -> None:
-    # GIVEN a write with a flush before it, a discard, and what the source calls a flush of data
     rows = [write(10240, is_preflush=True, is_fua=True), {**write(14336), "operation": "discard"}]
     folder = trace(tmp_path / "t", [*rows, {**write(10240), "operation": "flush"}], LAYOUT)
     classify(folder, ClassifyOptions())
@@ -123,13 +122,11 @@ def test_options_override(tmp_path: Path, option: str, roles: list[str]) -> None
 
 
 def test_classifying_again_forgets_options(tmp_path: Path) -> None:
-    # GIVEN a layout that options have changed
     folder = trace(tmp_path / "t", [read(2048), read(10240)], LAYOUT)
     options = ("sda1=swap", "sda1=unknown", "2048+8=other")
     assert overridden(folder, *options) == ["other", "journal"]
     # WHEN it is classified again without them
     classify(TraceFolder(folder.path), ClassifyOptions())
-    # THEN the capture's layout is back
     assert roles_of(folder) == ["fs", "journal"]
     assert TraceFolder(folder.path).content["layout"] == LAYOUT
 
@@ -224,7 +221,6 @@ def rows_of_study() -> list[dict[str, object]]:
 
 
 def test_prints_regions_and_roles(tmp_path: Path) -> None:
-    # GIVEN one block that is written nine times, and a log
     folder = trace(tmp_path / "t", rows_of_study(), [entry(FS), entry(JOURNAL)])
     result = invoke("classify", folder.path)
     assert result.exit_code == 0
@@ -305,7 +301,6 @@ def test_block_touches_are_those_of_the_requests(parsed: Path) -> None:
         if row["operation"] in ("read", "write"):
             end = row["sector"] + row["length_bytes"] // 512
             touched.update(range(row["sector"] // 8, (end - 1) // 8 + 1))
-    # THEN the table of blocks has the same, though it took several passes
     blocks = rows_of(TraceFolder(parsed).table("blocks"))
     assert {row["block"]: row["reads"] + row["writes"] for row in blocks} == dict(touched)
     assert TraceFolder(parsed).content["hotness"]["scans"] > 1

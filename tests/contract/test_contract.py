@@ -44,10 +44,8 @@ DAMAGE: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("damage", sorted(DAMAGE))
 def test_a_damaged_table_is_named_before_any_use(folder: TraceFolder, damage: str) -> None:
-    # GIVEN a trace folder whose requests are damaged
     spoil, message = DAMAGE[damage]
     spoil(folder.table("requests"))
-    # WHEN a stage asks for them, THEN the error names the file and what is wrong
     with pytest.raises(InputError, match=rf"requests\.parquet.* {message}") as caught:
         folder.require("requests", made_by="parse")
     assert caught.value.hint == "parse the capture again"
@@ -101,11 +99,9 @@ def test_a_report_names_an_empty_summary(tmp_path: Path, folder: TraceFolder, na
 
 
 def test_what_a_killed_query_left_is_removed(tmp_path: Path) -> None:
-    # GIVEN a spill folder whose process is gone
     folder = TraceFolder(write_trace(tmp_path / "t", [Request("fs", 0)]))
     left = tmp_path / ".t.duckdb.tracekit-1-0"
     left.mkdir()
-    # WHEN the next query runs, THEN it is removed, and the query's own afterwards
     with query.connect(folder):
         assert not left.exists()
     gc.collect()
@@ -178,10 +174,8 @@ def table() -> pa.Table:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    # GIVEN a table, WHEN it is written
     file, given = tmp_path / "a.parquet", table()
     write_table(file, given)
-    # THEN Arrow reads the same, and DuckDB the same sums
     assert pq.read_table(file).equals(given)
     sums = "sum(time), sum(pid), count(pid), sum(place), sum(is_sync::int), count(*)"
     with duckdb.connect() as database:
@@ -196,7 +190,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_encodings_are_those_of_all_readers(tmp_path: Path) -> None:
-    # GIVEN a table that was written, WHEN one looks at how
     file = tmp_path / "a.parquet"
     write_table(file, table())
     columns = {

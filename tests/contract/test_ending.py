@@ -26,10 +26,8 @@ def run(*arguments: str | Path, **settings: object) -> subprocess.CompletedProce
 
 
 def test_a_folder_in_the_place_of_a_table_is_one_line(tmp_path: Path) -> None:
-    # GIVEN a trace folder where a folder stands in the way of a result
     write_trace(tmp_path / "t", [Request("fs", 0)])
     (tmp_path / "t" / "findings").write_text("in the way")
-    # WHEN a stage writes there, THEN one line says what is in the way
     done = run("classify", tmp_path / "t")
     assert done.returncode == 0, done.stderr
     done = run("analyze", tmp_path / "t")
@@ -47,7 +45,6 @@ def test_a_full_disk_is_one_line() -> None:
 
 @pytest.mark.parametrize("rows", [10, 1_000_000])
 def test_a_reader_who_goes_away_is_no_failure(tmp_path: Path, rows: int) -> None:
-    # GIVEN a result of one write or of many
     write_trace(tmp_path / "t", [Request("fs", 0)])
     command = [sys.executable, "-m", "tracekit", "sql", str(tmp_path / "t")]
     command += [f"from range({rows})", "--format", "csv"]
@@ -89,7 +86,6 @@ def test_only_errors_of_the_system_are_one_line() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_stopped_parse_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    # GIVEN a parse that waits for a pipe
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     command = [sys.executable, "-m", "tracekit", "parse", str(pipe), "-o", str(tmp_path / "out")]
@@ -101,7 +97,6 @@ def test_a_stopped_parse_leaves_nothing(tmp_path: Path, number: signal.Signals) 
     ):
         _await(tmp_path, ".out.*")
         running.send_signal(number)
-        # THEN it ends with the signal's code and nothing is left
         assert running.wait(timeout=TIMEOUT_S) == 128 + number
         assert running.stderr is not None
         assert b"Traceback" not in running.stderr.read()
@@ -165,14 +160,12 @@ def test_what_a_killed_parse_left_is_removed_by_the_next(tmp_path: Path) -> None
 
 
 def test_writers_of_one_file_do_not_clean_up_each_other(tmp_path: Path) -> None:
-    # GIVEN four processes that write the same file over and over
     program = (
         "import sys; from pathlib import Path; from tracekit.store import write_json\n"
         "for number in range(300): write_json(Path(sys.argv[1]), {'number': number})"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "x.json")]
     writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-    # WHEN they have ended, THEN none was disturbed, and the file is whole
     for writer in writers:
         _, talk = writer.communicate(timeout=TIMEOUT_S)
         assert (writer.returncode, talk) == (0, "")

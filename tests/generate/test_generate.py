@@ -190,7 +190,6 @@ FIO_ATTEMPTS = 5
 @pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
 @pytest.mark.parametrize("form", ["web-server", "everything", "fast"])
 def test_fio_runs_the_job_without_complaint(tmp_path: Path, form: str) -> None:
-    # GIVEN a job of a profile, for a file
     fast = EVERYTHING.replace("[arrival]", 'pace = "fast"\n[arrival]')
     (tmp_path / "own.toml").write_text(fast if form == "fast" else EVERYTHING)
     name = form if form == "web-server" else tmp_path / "own.toml"
@@ -213,7 +212,6 @@ def test_fio_runs_the_job_without_complaint(tmp_path: Path, form: str) -> None:
         if form != "everything" or (reads["iops"] > 1800 and writes["total_ios"] > 1350):
             break
     if form == "everything":
-        # AND it does what the profile says
         assert reads["iops"] == pytest.approx(2000, rel=0.1)
         assert writes["total_ios"] == pytest.approx(1500, rel=0.1)
         assert writes["io_bytes"] / writes["total_ios"] == pytest.approx(8192, rel=0.1)

@@ -159,10 +159,8 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_named_with_what_to_do(tmp_path: Path, case: str) -> None:
-    # GIVEN a good profile with one thing changed
     (old, new), says, hint = WRONG[case]
     assert old in WHOLE
-    # WHEN it is read, THEN the error names file and cause, and the hint what to change
     with pytest.raises(InputError) as caught:
         profile(tmp_path, WHOLE.replace(old, new, 1))
     assert str(tmp_path / "own.toml") in str(caught.value)

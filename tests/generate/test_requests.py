@@ -47,7 +47,6 @@ def test_web_server_is_the_model_number_for_number() -> None:
         else:
             expected.append((now, last[kind], 128, kind % 2))
             last[kind] += 128
-    # THEN these are the requests
     found = requests(read_profile(find_definition("web-server")), count, seed=7)
     for name, column in zip(("sector", "length_sectors", "operation"), (1, 2, 3), strict=True):
         assert found[name].tolist() == [row[column] for row in expected]

@@ -40,7 +40,6 @@ def test_a_sample_is_small(trace: Path) -> None:
 def test_blkparse_reads_every_record(trace: Path, tmp_path: Path) -> None:
     if shutil.which("blkparse") is None:
         pytest.skip("needs blkparse")
-    # GIVEN the sample, unpacked
     for path in trace.glob("*.blktrace.*.xz"):
         (tmp_path / path.stem).write_bytes(lzma.decompress(path.read_bytes()))
     command = ["blkparse", "-i", trace.name, "-f", "%a\n"]

@@ -108,9 +108,7 @@ def test_reads_and_writes_have_their_own_costs(tmp_path: Path) -> None:
 
 
 def test_other_roles_are_placed_only_by_the_optimum(tmp_path: Path) -> None:
-    # GIVEN requests of which none has a role that can be placed
     result = recommended(tmp_path, [Request("other", 0), Request("unknown", 80)])
-    # THEN no placement is proposed, while the optimum takes them
     assert result["answer"]["placement"] == "base"
     assert curve(tmp_path, "optimal") == {0: 10000, 1: 5015, 2: 30}
     assert any("2 requests of no placeable role" in text for text in result["assumptions"])
@@ -265,11 +263,9 @@ def least_ns(requests: list[Request], held: tuple[str, ...], *, capacity: int) -
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("capacity", [0, 1, 3, 5, 12, 20])
 def test_no_division_of_any_set_is_better(seed: int, capacity: int, tmp_path: Path) -> None:
-    # GIVEN a trace of three roles, WHEN a placement is sought
     requests = three_roles(seed)
     result = recommended(tmp_path, requests, capacities_bytes=(capacity * BLOCK,))
     found = {one["placement"]: one for one in result["role_sets"]}
-    # THEN every set of roles is there, with the least time of all its divisions
     assert {name: one["elapsed_ns"] for name, one in found.items()} == {
         name_of(held): least_ns(requests, held, capacity=capacity) for held in SETS
     }
@@ -282,7 +278,6 @@ def test_no_division_of_any_set_is_better(seed: int, capacity: int, tmp_path: Pa
         assert all(role in held for role, size in given.items() if size)
         base_ns = result["answer"]["base_elapsed_ns"]
         assert one["gain_ratio"] == pytest.approx(1 - one["elapsed_ns"] / base_ns, abs=1e-9)
-    # AND the shortest is first
     times = [one["elapsed_ns"] for one in result["role_sets"]]
     assert times == sorted(times)
 
@@ -295,7 +290,6 @@ def test_of_equal_sets_the_smaller_is_first(tmp_path: Path) -> None:
     result = recommended(tmp_path, requests, capacities_bytes=(2 * BLOCK,))
     names = [one["placement"] for one in result["role_sets"]]
     assert names[:4] == ["fs", "fs+journal", "fs+swap", "combined"]
-    # AND without it a pair saves both single requests
     assert names[4:] == ["journal+swap", "journal", "swap"]
 
 
@@ -303,7 +297,6 @@ def test_only_sets_of_roles_that_the_trace_has(tmp_path: Path) -> None:
     two = recommended(tmp_path / "two", oltp()[::3])
     one = recommended(tmp_path / "one", [Request("swap", 0)])
     none = recommended(tmp_path / "none", [Request("other", 0)])
-    # THEN the set of all roles is called combined
     assert {found["placement"] for found in two["role_sets"]} == {"combined", "fs", "journal"}
     assert [found["placement"] for found in one["role_sets"]] == ["swap"]
     assert none["role_sets"] == []

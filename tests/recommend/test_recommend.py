@@ -52,7 +52,6 @@ def test_the_hot_part_of_the_file_system_and_then_the_journal(tmp_path: Path) ->
 
 
 def test_the_single_role_changes_as_in_the_study(tmp_path: Path) -> None:
-    # GIVEN the same trace, WHEN only one role may be placed
     result = recommended(tmp_path, oltp())
     # THEN the file system is best while 1,000 + (c - 10) exceeds 8 c, which ends at 142 blocks
     assert result["single_role_flips"] == [
@@ -75,7 +74,6 @@ def test_of_equal_roles_the_smaller_is_named(tmp_path: Path) -> None:
 
 
 def test_the_answer_is_said_in_three_lines(tmp_path: Path) -> None:
-    # GIVEN the same trace and 100 blocks of NVM
     result = recommended(tmp_path, oltp(), capacities_bytes=(100 * BLOCK,))
     # THEN the headline says what to place, by what margin, and where that changes; the knee is
     # where 90 % of the 3,800 requests are on NVM: all but 380 cold blocks of the file system
@@ -107,7 +105,6 @@ def test_the_table_holds_every_placement(tmp_path: Path) -> None:
         ("swap", "hottest", 4),
         ("swap", "start", 4),
     ]
-    # AND the shares of the split fit the capacity
     for row in table.to_pylist():
         assert row["fs_bytes"] + row["journal_bytes"] + row["swap_bytes"] <= row["capacity_bytes"]
 
@@ -152,7 +149,6 @@ def test_capacities_of_nothing_and_above_everything(tmp_path: Path) -> None:
     result = recommended(
         tmp_path, [Request("fs", 0), Request("fs", 80)], capacities_bytes=(0, 4095, 1 << 40)
     )
-    # THEN nothing is gained with none, and no more than everything with all
     assert result["answer"]["placement"] == "base"
     last = result["answers"][-1]
     assert (last["capacity_bytes"], last["fs_bytes"]) == (1 << 40, 2 * BLOCK)
@@ -293,9 +289,7 @@ def test_without_queueing_nothing_is_said_of_responses(tmp_path: Path) -> None:
 
 
 def test_a_split_of_roles_is_walked_too(tmp_path: Path) -> None:
-    # GIVEN a trace like study A's, a request each ms, WHEN it queues
     result = recommended(tmp_path, oltp()[::10], queueing="open")
-    # THEN every placement has its times, and no NVM of that capacity is worse than none
     for how in ("hottest", "start"):
         for placement in ("fs", "journal", "combined"):
             for row in rows(tmp_path, placement, how):
@@ -323,7 +317,6 @@ def test_the_command_takes_a_disk_with_a_head_and_queues(tmp_path: Path) -> None
 
 
 def test_a_disk_smaller_than_the_trace_is_told(tmp_path: Path) -> None:
-    # GIVEN a request at 1 TB, WHEN it is charged to a disk of 320 GB
     result = recommended(tmp_path, [Request("fs", 1_953_125_000)], base="hdd-7200-seek")
     assert "1 requests lie beyond the disk's capacity" in " ".join(result["assumptions"])
 
@@ -362,7 +355,6 @@ def test_flash_that_writes_slower_than_it_reads_prefers_what_is_read(tmp_path: P
     result = recommended(
         tmp_path, requests, base="ssd-emlc", nvm="ssd-pcm", capacities_bytes=(100 * BLOCK,)
     )
-    # THEN what is read goes to PCM, and what is written stays
     assert result["answer"]["placement"] == "fs"
     saved_ns = result["answer"]["base_elapsed_ns"] - result["answer"]["elapsed_ns"]
     assert saved_ns == pytest.approx(50 * (108_000 - 6_700), abs=100)
@@ -394,7 +386,6 @@ def timed() -> list[Request]:
 
 
 def test_every_set_of_roles_has_its_best_split(tmp_path: Path) -> None:
-    # GIVEN a trace of three roles, small enough that every division can be tried
     random = np.random.default_rng(4)
     requests = [
         Request(role, 800 * n + 8 * int(random.zipf(1.5) % 9), 8, queue_ns=0)
@@ -406,7 +397,6 @@ def test_every_set_of_roles_has_its_best_split(tmp_path: Path) -> None:
     base = curve(tmp_path, "base", "none")[0]
     for first, second in itertools.combinations(alone, 2):
         for capacity, found in curve(tmp_path, f"{first}+{second}").items():
-            # THEN its curve is the best sum of both roles' savings
             best = min(
                 alone[first][one] + alone[second][other] - base
                 for one, other in itertools.product(alone[first], alone[second])
@@ -456,7 +446,6 @@ def test_the_range_is_over_parts_and_windows(base: str, queueing: str, tmp_path:
         gain(requests[n : n + size], blocks, pair, queueing=queueing)
         for n in range(0, len(requests), size)
     ]
-    # THEN the ends are those gains, and named
     assert found["parameter"]["tried"] == len(gains)
     assert found["window"]["tried"] == len(parts) == 8
     for end, choose in (("low", min), ("high", max)):

@@ -198,5 +198,4 @@ def test_paper_cuts_nothing_off(file: Path) -> None:
     # GIVEN a page as wide as an A4 sheet with its margins
     with opened(file, size=(700, 1000)) as (page, _, _):
         page.emulate_media(media="print")
-        # THEN all of it is on the sheet, though nothing can be scrolled there
         assert page.evaluate("document.documentElement.scrollWidth") == 700

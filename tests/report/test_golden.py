@@ -7,7 +7,6 @@ from tests.report.golden import GOLDEN, golden_text
 
 
 def test_the_text_of_the_page_is_the_golden_one(tmp_path: Path) -> None:
-    # GIVEN a folder with every table, WHEN it is reported
     lines = golden_text(tmp_path).splitlines()
     # THEN every sentence is as it was; `python -m tests.report.golden` renews the file
     golden = GOLDEN.read_text(encoding="utf-8").splitlines()

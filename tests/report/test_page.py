@@ -116,7 +116,6 @@ def test_a_folder_gives_the_same_bytes(whole: TraceFolder, text: str, tmp_path: 
 
 
 def test_names_from_the_trace_cannot_inject_markup(tmp_path: Path) -> None:
-    # GIVEN processes, a mount point, a partition, warnings and guesses with hostile text
     warning = {"code": HOSTILE[0], "message": HOSTILE[1], "advice": HOSTILE[2]}
     hostile = make_folder(tmp_path / "<b>folder", processes=HOSTILE, warnings=[warning])
     guess = {"what": HOSTILE[0], "value": HOSTILE[1], "evidence": HOSTILE[3]}

@@ -273,12 +273,10 @@ def test_shares_name_only_what_gets_some() -> None:
 
 
 def test_the_page_compares_the_sets_of_roles(tmp_path: Path) -> None:
-    # GIVEN a recommendation with three sets, WHEN its page is made
     folder = make_folder(tmp_path / "trace")
     file = folder.path / "recommendation.json"
     file.write_text(json.dumps({**json_of(file), "role_sets": SETS}))
     (text,) = plain([page_of(folder)])
-    # THEN it has a row for each, in that order, and says where a set leaves the NVM empty
     rows = re.findall(r'<th scope="row">([^<]+)</th><td class="wrap">([^<]+)</td>', text)
     assert rows == [
         ("all roles", "1 MiB file system, 1 MiB journal"),
@@ -385,7 +383,6 @@ def test_a_role_without_traffic_has_no_share() -> None:
     ],
 )
 def test_shapes_of_samples(sample: str, expected: str, differing: set[str], tmp_path: Path) -> None:
-    # GIVEN the sample, as far as the answer
     folder, _ = parse([SAMPLES / sample], tmp_path / "trace")
     classify(folder, Roles())
     analyze(folder)

@@ -175,7 +175,6 @@ def test_a_bad_price_has_status_1(tmp_path: Path, name: str, option: str, *, is_
     file.write_text(
         (DEVICE if option == "--profiles" else f"[devices.hdd-15k]\n{latencies}") + price
     )
-    # THEN the file and the key are named and nothing is written
     result = ask(name, folder, option, str(file))
     why = "price of 0" if is_zero else "has no key"
     refused(result, str(file), "hdd-15k", "price_per_gb", why, error=InputError)
@@ -195,11 +194,9 @@ def test_a_price_that_is_not_in_the_currency_is_reported(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("block", "role"), [(0, "fs"), (1500, "journal")])
 def test_tables_have_roles_of_the_trace(tmp_path: Path, name: str, block: int, role: str) -> None:
-    # GIVEN a trace of one role
     requests = [(("read", "write")[at % 2], block + at % 5, 1) for at in range(20)]
     folder = make_trace(tmp_path / "trace", requests)
     assert prepare(name, folder) is None
-    # THEN each command has an answer, with rows of that role only
     assert ask(name, folder).exit_code == 0
     assert_finite(folder, name)
     for file in (folder.path / "simulations").glob(f"{name}*.parquet"):

@@ -106,7 +106,6 @@ def test_lines_of_equal_cost_cost_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("allocate", [True, False])
 def test_one_pass_is_the_explicit_simulation_of_two_levels(tmp_path: Path, allocate: bool) -> None:
-    # GIVEN a mixed trace over two devices
     requests: list[Request] = [
         ("write" if number % 3 else "read", number * number % 97 * 3, 1 + number % 7)
         for number in range(400)
@@ -116,7 +115,6 @@ def test_one_pass_is_the_explicit_simulation_of_two_levels(tmp_path: Path, alloc
     folder, _ = simulated(tmp_path, requests, devices=2, **options)
     closed = rows(folder, "cache_plane")
     explicit = simulate_pairs(folder, closed, allocate=allocate)
-    # THEN all counts are the same
     assert len(closed) > 50
     assert [{key: row[key] for key in explicit[0]} for row in closed] == explicit
 
@@ -185,10 +183,8 @@ def test_larger_pages_hold_several_blocks(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_are_finite(tmp_path: Path, requests: list[Request], options: CacheOptions) -> None:
-    # GIVEN next to nothing to cache, no capacity, or far too much
     folder = make_trace(tmp_path / "t", requests)
     simulate_cache(folder, options)
-    # THEN every number is one, and ratios are ratios
     schemas = (CACHE_CURVE, CACHE_POLICIES, CACHE_PLANE, CACHE_SENSITIVITY)
     for name, schema in zip(TABLES, schemas, strict=True):
         assert pq.read_schema(folder.table(f"simulations/{name}")).equals(schema)
@@ -348,7 +344,6 @@ def test_the_devices_beyond_the_largest_are_together(tmp_path: Path) -> None:
     asked: list[Request] = [("read", at % 5, (1, 2, 9)[at % 3]) for at in range(60)]
     folder = make_trace(tmp_path / "t", asked, devices=3)
     told = succeed("simulate", "cache", folder.path, "--volumes", "1")
-    # THEN the others are counted and said
     assert told.stderr == "curves by volume: sdc; 2 others together\n"
     references = {row["device"]: row["references"] for row in curves(folder)}
     assert references == {"sdc": 180, None: 60}
@@ -375,7 +370,6 @@ def test_a_device_may_be_called_others_or_all(tmp_path: Path) -> None:
     asked: list[Request] = [("read", at % 5, (3, 2, 1)[at % 3]) for at in range(60)]
     names = ("others", "all", "2 others")
     folder = make_trace(tmp_path / "t", asked, devices=3, names=names)
-    # WHEN one or two of them may be named
     for most, scopes in (
         (1, {("one", "others"): 60, ("others", None): 60}),
         (2, {("one", "others"): 60, ("one", "all"): 40, ("others", None): 20}),
@@ -490,7 +484,6 @@ def test_a_change_is_the_simulation_of_the_changed_profile(tmp_path: Path, chang
     name = {"pcm": "ssd-pcm", "flash": "ssd-emlc", "base": "network-storage"}[change.level]
     own = written(tmp_path / "own.toml", _profile(name, change))
     simulate_cache(folder, CacheOptions(profiles=own, changes=()))
-    # THEN the answers are those of the change
     keys = [
         "measure",
         "even_flash_bytes",

@@ -53,7 +53,6 @@ def test_a_curve_survives_many_renumberings() -> None:
             random.integers(0, PAGES, 3000), random.integers(1, 20, 3000), strict=True
         )
     ]
-    # THEN every distance is still right
     expected = [cache_models.lru_misses(references(runs), size) for size in (1, 7, 20)]
     misses = curve_misses(runs, allocate=True)
     assert [misses[0], misses[6], misses[19]] == expected
@@ -207,7 +206,6 @@ def test_the_queue_of_a_policy_survives_many_uses_and_drops(policy: str, capacit
     with caches.Cache(caches.CacheSetup(PAGES, capacity, policy, "around")) as cache:
         cache.add(native(runs))
         counts = cache.read()
-    # THEN the pages that were there, came and left are those of the lists
     model = cache_models.make_level(policy, capacity)
     hits = fills = evictions = 0
     for page, is_write in references(runs):

@@ -84,7 +84,6 @@ def test_ways_of_writing_do_what_versions_do(
         model = Copies(capacity, policies, is_inclusive=is_inclusive)
         for page, is_write in references(runs):
             model.refer(page, is_write=bool(is_write), writes=writes, allocate=allocate)
-        # THEN each level and what is behind was written as often
         assert (found.pcm_writes, found.flash_writes) == tuple(model.written), (policies, capacity)
         assert found.base_writes == model.base_writes, (policies, capacity)
         assert found.dirty_pages == model.dirty(), (policies, capacity)
@@ -139,7 +138,6 @@ def test_the_plane_of_one_pass_is_the_simulation_of_each_pair(shape: str, alloca
     with Curve(COUNT, sizes, writes_allocate=allocate) as curve:
         curve.add(runs)
         counts = exact_hits(curve.read(), sizes)
-    # THEN each is what two explicit levels count
     for pair in sorted(pairs):
         setup = TwoLevelSetup(COUNT, pair, writes_allocate=allocate)
         closed = exclusive_pair(counts, pair, writes_allocate=allocate)

@@ -135,7 +135,6 @@ def test_counts_what_a_count_by_hand_counts(table: list[Row]) -> None:
         totals = kernel.totals()
         distinct, fresh = kernel.windows()
         records = exported(kernel)
-    # THEN everything is equal
     assert records == by_hand.records()
     assert distinct.tolist() == by_hand.distinct.tolist()
     assert fresh.tolist() == by_hand.fresh.tolist()
@@ -149,7 +148,6 @@ def test_counts_what_a_count_by_hand_counts(table: list[Row]) -> None:
 @settings(deadline=None)
 @given(rows, st.lists(st.tuples(st.sampled_from([0, 1, 65535]), st.integers(0, 600)), max_size=4))
 def test_ranges_add_up(table: list[Row], cuts: list[tuple[int, int]]) -> None:
-    # GIVEN any cuts of the key space
     firsts = [0, *sorted({native.key_of(device, block) for device, block in cuts} - {0})]
     lasts = [*(first - 1 for first in firsts[1:]), native.ALL_KEYS[1]]
     records: list[tuple[int, ...]] = []
@@ -160,7 +158,6 @@ def test_ranges_add_up(table: list[Row], cuts: list[tuple[int, int]]) -> None:
             kernel.add(batch(table))
             distinct += kernel.windows()[0]
             records += exported(kernel)
-    # THEN the ranges together are the whole
     by_hand = ByHand(table)
     assert records == by_hand.records()
     assert distinct.tolist() == by_hand.distinct.tolist()
@@ -200,7 +197,6 @@ def test_blocks_are_found_again_however_many_there_are() -> None:
         kernel.add(table)
         kernel.add(table)
         records = exported(kernel, 4096)
-    # THEN each was counted twice
     assert [(record[1], record[2]) for record in records] == [(n * 640, 2) for n in range(20_000)]
 
 

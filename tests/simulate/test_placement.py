@@ -67,9 +67,7 @@ def assert_equals_brute_force(
 )
 @given(requests=placement_models.traces(), nvm=st.sampled_from([NVM, SLOW_NVM]))
 def test_capacities_are_brute_force(requests: list[Request], nvm: Profile, tmp_path: Path) -> None:
-    # GIVEN a trace as queued, WHEN all capacities are swept in one pass
     curves = swept(write_trace(tmp_path, requests), (DISK, nvm))
-    # THEN each order of blocks costs at each capacity what charging every request gives
     assert_equals_brute_force(curves, requests, (DISK, nvm), requests)
 
 
@@ -194,7 +192,6 @@ def test_blocks_that_were_not_classified_stay_on_base(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("sector", "sectors"), [(-8, 8), (1 << 57, 8), (0, 1 << 23)])
 def test_impossible_requests_are_counted(sector: int, sectors: int, tmp_path: Path) -> None:
-    # GIVEN a request that no disk has between two good ones
     good = [Request("fs", 0), Request("fs", 80)]
     write_trace(tmp_path, good)
     blocks = (tmp_path / "blocks.parquet").read_bytes()
@@ -207,7 +204,6 @@ def test_impossible_requests_are_counted(sector: int, sectors: int, tmp_path: Pa
         table.set_column(place, table.schema.field(place), writes), tmp_path / "requests.parquet"
     )
     (tmp_path / "blocks.parquet").write_bytes(blocks)
-    # WHEN it is swept, THEN it is left out and counted
     found = swept(tmp_path, (DISK, NVM))
     assert found.totals.impossible == 1
     assert found.base_total_ps == expected.base_total_ps
@@ -219,7 +215,6 @@ def test_a_request_seen_twice_is_named(tmp_path: Path) -> None:
     table = pq.read_table(file)
     ids = pa.array([7, 7], pa.int64())
     pq.write_table(table.set_column(0, table.schema.field(0), ids), file)
-    # WHEN they are charged as issued, THEN the error names the id
     with pytest.raises(InputError, match="request 7 appears twice"):
         swept(tmp_path, (DISK, NVM), is_issued=True)
 
@@ -228,7 +223,6 @@ def test_times_beyond_64_bits_are_refused(tmp_path: Path) -> None:
     # GIVEN a device so slow that one request takes 58 days
     slow = dataclasses.replace(DISK, read_latency_us=5e12)
     requests = [Request("fs", 0, operation="read")]
-    # WHEN it is charged, THEN the sum is refused instead of wrapping around
     with pytest.raises(InputError, match="request 1 brings the modelled time above 106 days"):
         swept(write_trace(tmp_path, requests * 2), (slow, NVM))
 
@@ -255,10 +249,8 @@ def role_curves(draw: st.DrawFn) -> list[list[int]]:
 @settings(max_examples=200, deadline=None)
 @given(role_curves())
 def test_no_division_is_better(changes: list[list[int]]) -> None:
-    # GIVEN curves that also rise, WHEN the best division is sought at every capacity
     points = np.arange(len(changes[0]))
     splits = best_splits(points, [np.array(change) for change in changes])
-    # THEN its time is the least of all divisions
     expected = [every_division(int(capacity), changes) for capacity in points]
     assert splits.change_ps.tolist() == expected
     # AND its shares cost that time and fit
@@ -272,12 +264,10 @@ def test_no_division_is_better(changes: list[list[int]]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(1, 30), min_size=1, max_size=6), st.data())
 def test_two_roles_on_uneven_points(capacities: set[int], data: st.DataObject) -> None:
-    # GIVEN capacities at uneven distances and two curves
     points = np.array([0, *sorted(capacities)])
     draw = st.lists(CHANGES, min_size=len(points), max_size=len(points))
     first, second = np.array(data.draw(draw)), np.array(data.draw(draw))
     splits = best_splits(points, [first, second])
-    # THEN no pair of points that fits is better
     for index, capacity in enumerate(points):
         fitting = [
             first[i] + second[j]

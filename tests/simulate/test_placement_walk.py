@@ -85,7 +85,6 @@ QUIET = settings(
 @QUIET
 @given(requests=traces())
 def test_without_head_or_queue_a_walk_is_the_sweep(requests: list[Request], tmp_path: Path) -> None:
-    # GIVEN devices of constant cost, WHEN each placement is walked on its own
     folder = write_trace(tmp_path, requests)
     curves, sweep = (
         walked(folder, (DISK, NVM)),
@@ -119,9 +118,7 @@ def test_queues_equal_brute_force(
     devices: tuple[Profile, Profile],
     tmp_path: Path,
 ) -> None:
-    # GIVEN requests that come at their times, some of them at once
     requests = dated(requests, gaps_us)
-    # WHEN they queue for the devices, THEN every placement responds as the model says
     curves = walked(write_trace(tmp_path, requests), devices, is_open=True)
     assert_every_placement(curves, requests, devices)
     # AND the roles' parts of the mean add up
@@ -130,10 +127,8 @@ def test_queues_equal_brute_force(
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_merged_requests_come_when_they_were_issued(is_open: bool, tmp_path: Path) -> None:
-    # GIVEN requests of which most were merged, issued in another order
     queued, issued = placement_models.as_issued(5, 12)
     folder = write_trace(tmp_path, queued)
-    # WHEN they are walked as issued, THEN they cost what the wholes cost that reached the device
     curves = walked(folder, (HEAD, NVM), is_issued=True, is_open=is_open)
     assert_every_placement(curves, issued, (HEAD, NVM), hot=queued, level="issued")
 
@@ -264,7 +259,6 @@ def test_an_empty_trace_takes_no_time(tmp_path: Path) -> None:
 
 
 def test_the_mean_of_all_seeks_is_the_average_seek() -> None:
-    # GIVEN the built-in disk with a head
     disk = load_profiles()["hdd-7200-seek"]
     curve = seek_curve(disk)
     # WHEN distances of random places are averaged, with the density 2 (1 - x)
@@ -318,7 +312,6 @@ def test_every_placement_is_walked_and_the_base_by_each(threads: int, is_open: b
 def test_threads_change_nothing(
     is_open: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # GIVEN a trace with merged requests, walked on one thread and on five
     queued, _ = placement_models.as_issued(7, 15)
     folder = write_trace(tmp_path, queued)
     found = []
@@ -326,7 +319,6 @@ def test_threads_change_nothing(
         monkeypatch.setattr("os.sched_getaffinity", lambda _pid, n=count: set(range(n)))
         found.append(walked(folder, (HEAD, TWO), is_issued=True, is_open=is_open))
     one, five = found
-    # THEN every time of every placement is the same, and what was counted
     assert one.base_ps.tolist() == five.base_ps.tolist()
     assert one.totals == five.totals
     assert one.order_counts == five.order_counts

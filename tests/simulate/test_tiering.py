@@ -208,7 +208,6 @@ def test_mixes_of_n_tiers_are_the_nine_steps(count: int, step_percent: int, mixe
     asked = tier_mixes.all_mixes(count, step_percent=step_percent, extents=240, rounding="floor")
     shares = tier_mixes.static_shares(tiers, reads, writes=writes, mixes=asked)
     found = tier_mixes.static_outcome(tiers, asked, shares=shares)
-    # THEN each is what a direct loop over its extents gives
     times = [(tier.read_latency_us, tier.write_latency_us) for tier in tiers]
     traffic = dict(enumerate(zip(reads.tolist(), writes.tolist(), strict=True)))
     assert len(asked.shares) == mixes

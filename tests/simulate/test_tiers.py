@@ -85,7 +85,6 @@ def test_tables_follow_the_schema_and_hold_no_nan(folder: TraceFolder) -> None:
 def test_dynamic_learns_from_the_first_window(folder: TraceFolder) -> None:
     # GIVEN all on disk at first, and moves enough
     result = run(folder, is_dynamic=True, window_s=1.0)
-    # THEN all of one kind is the same in both methods
     static, dynamic = result["configurations"]["static"], result["configurations"]["dynamic"]
     for name in ("all ssd-pcm", "all ssd-emlc", "all hdd-15k"):
         assert dynamic[name]["iops_per_price"] == pytest.approx(static[name]["iops_per_price"])
@@ -269,7 +268,6 @@ def what_if(path: Path, devices: dict[str, dict[str, float]]) -> Path:
 
 @pytest.mark.parametrize("amount", ["bytes", "requests"])
 def test_moving_takes_the_time_of_the_bandwidths(tmp_path: Path, amount: str) -> None:
-    # GIVEN tiers that read 100, 50 and 10 MiB/s and write half as much
     rates = {"ssd-pcm": 100, "ssd-emlc": 50, "hdd-15k": 10}
     devices = {
         name: DEVICES[name] | {"read_mib_s": rate, "write_mib_s": rate / 2}

@@ -47,7 +47,6 @@ def test_a_file_changes_devices_prices_and_factors(tmp_path: Path) -> None:
         price_per_gb = 3
         """,
     )
-    # THEN what is not given is as in the profile
     assert choose_tiers(what_if.tiers, what_if, own_profiles=None) == [
         Tier("fast-pcm", 3.35, 128.3, 24.0, 2662.0, 200.0),
         Tier("mine", 50.0, 60.0, 3.0),
@@ -159,14 +158,12 @@ def test_an_example_is_shown_as_it_is(file: Path) -> None:
 def test_the_command_of_an_example_answers_with_what_it_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    # GIVEN a small trace in the place of the page's
     accesses = [(0, "read", 0, 4096), (1, "write", 1, 4096), (2, "write", 1, 8192)]
     folder, name = tier_trace(tmp_path / "trace", accesses), words[1]
     assert prepare(name, folder) is None
     monkeypatch.chdir(ROOT)
     asked = ["simulate", name, str(folder.path), *words[3:], *SMALL.get(name, []), "--json"]
     done = invoke(*asked)
-    # THEN it answers about the file's prices or memories, and finitely
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)
     assert any(SAID[name] in line for line in answer["headline"])

@@ -103,10 +103,8 @@ def test_wrong_use(folder: TraceFolder, words: str) -> None:
 
 
 def test_describe_names_every_view_and_column_that_there_is(folder: TraceFolder) -> None:
-    # GIVEN a trace with findings
     analyze(folder)
     text = sql(folder.path, "--describe").stdout
-    # THEN each view that can be asked is described with just the columns that it has
     described = {note.name: note for note in notes()}
     with connect(folder) as connection:
         for view in views(connection):
@@ -150,7 +148,6 @@ def read_until(terminal: int, wanted: bytes) -> bytes:
 
 
 def test_a_terminal_has_a_prompt_and_a_history(folder: TraceFolder, tmp_path: Path) -> None:
-    # GIVEN a dialogue on a terminal
     ours, theirs = pty.openpty()
     program = subprocess.Popen(
         [sys.executable, "-m", "tracekit", "sql", str(folder.path)],
@@ -169,7 +166,6 @@ def test_a_terminal_has_a_prompt_and_a_history(folder: TraceFolder, tmp_path: Pa
         program.kill()
         os.close(theirs)
         os.close(ours)
-    # THEN it was answered, and kept for the next time
     assert status == 0
     assert b"answer\r\n" in shown
     assert b"    42\r\n" in shown

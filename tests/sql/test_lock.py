@@ -49,7 +49,6 @@ def test_any_trace_name_can_be_read(name: str, tmp_path: Path) -> None:
     folder = make(tmp_path / name, {"requests": REQUESTS})
     with query.connect_locked(folder, memory_mib=128) as connection:
         found = rows(connection, "select count(*) as n from requests")
-    # THEN its own rows are counted
     assert found == [{"n": 2}]
 
 
@@ -132,7 +131,6 @@ def test_other_statements_are_rejected(connection: Any, folder: TraceFolder, tex
     before = files(outside)
     with pytest.raises(UsageError):
         rows(connection, filled(text, folder))
-    # THEN no file changed, and the connection still answers
     assert files(outside) == before
     assert rows(connection, "select count(*) as n from requests") == [{"n": 2}]
 

@@ -23,7 +23,6 @@ from tracekit.report.sections.files import MOST_CALL_CURVES
 
 
 def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
-    # GIVEN a sweep over two numbers of threads
     out = tmp_path / "out"
     words = (*QUICK, "--json", "--files", "100", "--vary", "mean_size=4KiB")
     first = ("sweep", "varmail", "--target", f"disk={target}", "-o", out, *words)
@@ -44,7 +43,6 @@ def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
         assert math.isclose(point["deviation_per_second"], statistics.stdev(rates), abs_tol=1e-6)
     # WHEN it goes on with one more number of threads
     told = json.loads(tracekit(*first, "--threads", "1,2,4").stdout)
-    # THEN only that is run, and all is in the table
     assert (told["made"], told["kept"]) == (2, 4)
     assert {row["threads"] for row in rows(out)} == {1, 2, 4}
     assert all(row in rows(out) for row in found)
@@ -95,7 +93,6 @@ def test_errors_of_operations_are_told_with_their_counts(tmp_path: Path, target:
 
 
 def test_operations_are_kept_one_by_one(tmp_path: Path, target: Path) -> None:
-    # GIVEN a sweep that kept none
     out = tmp_path / "out"
     command = ("sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK)
     tracekit(*command)
@@ -110,7 +107,6 @@ def test_operations_are_kept_one_by_one(tmp_path: Path, target: Path) -> None:
     for key, row in told.items():
         assert (kept[key]["calls"], kept[key]["moved"]) == (row["steps"], row["bytes"])
         assert math.isclose(kept[key]["mean_ns"], row["mean_ns"], rel_tol=1e-3)
-    # AND the report draws them
     tracekit("report", out)
     page = (out / "report.html").read_text()
     assert "file-call-times" in page
@@ -238,7 +234,6 @@ def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, ta
 
 
 def test_a_killed_sweep_loses_nothing_and_leaves_nothing(tmp_path: Path, target: Path) -> None:
-    # GIVEN a sweep that is killed, which no program can take note of
     out = tmp_path / "out"
     command = ["sweep", "varmail", "--target", str(target), "-o", str(out), *SMALL]
     command += ["--duration", "300ms", "--cache", "keep", "--no-report"]
@@ -278,7 +273,6 @@ def test_a_target_that_is_too_small_is_told(tmp_path: Path, small_disk: Path) ->
 def test_a_disk_that_fills_up_is_reported_and_its_run_redone(
     tmp_path: Path, small_disk: Path
 ) -> None:
-    # GIVEN a run in whose middle somebody else takes all the space
     out, other = tmp_path / "out", small_disk / "other"
     command = ["sweep", "fileserver", "--target", f"small={small_disk}", "-o", str(out)]
     command += ["--files", "10", "--threads", "1", "--vary", "mean_size=16KiB", "--repeat", "1"]

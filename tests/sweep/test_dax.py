@@ -26,7 +26,6 @@ ROWS = csv_rows(FIXTURES / "files/dax_verdicts/input.csv")
 
 
 def test_each_workload_is_told_with_its_reason(tmp_path: Path) -> None:
-    # GIVEN the rows of the query's own fixture, worked out there by hand
     folder = make(tmp_path / "out", {"file_runs": ROWS})
     lines = summarize_verdicts(find_verdicts(folder))
     # THEN each pair of targets has a headline, and each workload its ratio and the step behind it
@@ -115,14 +114,12 @@ def test_nearly_all_is_not_all(ratio: float, text: str) -> None:
     ],
 )
 def test_a_mount_says_whether_it_does_dax(tmp_path: Path, options: str, expected: bool) -> None:
-    # GIVEN a table of mounts in which the directory's device has these options, and others DAX
     device = os.stat(tmp_path).st_dev
     table = tmp_path / "mountinfo"
     table.write_text(
         "30 1 250:7 / /mnt/pmem rw shared:2 - ext4 /dev/pmem0 rw,dax=always\n"
         f"31 1 {os.major(device)}:{os.minor(device)} / / rw - ext4 /dev/vda {options}\n"
     )
-    # THEN it is the directory's own that count
     assert is_dax(tmp_path, mounts=table) == expected
     assert not has_flag(tmp_path)
 
@@ -173,7 +170,6 @@ def test_a_folder_without_both_kinds_of_targets_has_no_section(tmp_path: Path) -
 
 
 def test_a_sweep_says_where_dax_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # GIVEN two directories of one file system, of which one is said to do DAX
     for name in ("pm", "disk"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(grid, "is_dax", lambda directory: directory.name == "pm")
@@ -181,7 +177,6 @@ def test_a_sweep_says_where_dax_pays(tmp_path: Path, monkeypatch: pytest.MonkeyP
     words += [part for name in ("pm", "disk") for part in ("--target", f"{name}={tmp_path / name}")]
     words += ["--files", "40", "--threads", "1", "--duration", "100ms"]
     ended = succeed(*words)
-    # THEN the answer is on the terminal, in JSON and on the page
     assert "pm beside disk: " in ended.stdout
     told = json.loads(invoke(*words, "--json").stdout)
     assert [(row["target"], row["other"]) for row in told["dax"]] == [("pm", "disk")]
@@ -222,11 +217,9 @@ def test_memory_that_stands_for_dax_has_its_times_and_is_told(tmp_path: Path, ta
 
 
 def test_a_table_of_an_older_version_says_how_to_make_it_anew(tmp_path: Path) -> None:
-    # GIVEN a table that was made before targets were told apart
     folder = make(tmp_path / "out", {"file_runs": ROWS})
     table = pq.read_table(folder.table("files/file_runs"))
     pq.write_table(table.drop_columns(["is_dax"]), folder.table("files/file_runs"))
-    # THEN it is named, with the command that makes it of the runs that are there
     with pytest.raises(InputError, match="made by another version") as error:
         find_verdicts(folder)
     assert error.value.hint == "make it anew: the same tracekit sweep again"

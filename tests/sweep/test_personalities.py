@@ -175,7 +175,6 @@ def test_parameters_are_those_of_the_study(name: str) -> None:
 @pytest.mark.parametrize("name", [*FILEBENCH, "zip", "unzip", "ffsb"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_plan_leaves_the_files_as_they_were(tmp_path: Path, name: str, seed: int) -> None:
-    # GIVEN a plan of three threads
     machine = made(tmp_path / "plan", name, seed=seed)
     before = dict(machine.sizes)
     turns = machine.header["record_count"]
@@ -228,7 +227,6 @@ def test_the_program_finds_nothing_wrong_with_a_plan(tmp_path: Path, name: str) 
     plan = tmp_path / "plan"
     write_personality(personality, plan, turns=10)
     ran = run(plan, tmp_path, "--repeat", "3")
-    # THEN every step was done, by a real file system
     assert (ran.code, ran.summary["counts"]["failed"], ran.messages) == (0, 0, "")
     turns = 30 * personality.threads
     done = {step["name"]: step["done"] for step in ran.summary["steps"]}

@@ -26,11 +26,9 @@ def run_id(target: grid.Target) -> str:
 
 
 def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> None:
-    # GIVEN a directory and guests, named and not
     texts = ["lab:dax=1GiB", "pm=lab:pmem=64MiB", "lab:fs=1G", "d=lab:fs=1G:5ms:1"]
     texts = [f"here={tmp_path}", *texts]
     found = grid.split_targets(texts, is_exact=True)
-    # THEN each has its name, and the guests what they are made of
     assert [target.name for target in found] == ["here", *texts[1:2], "pm", "lab:fs=1G", "d"]
     assert [target.guest for target in found] == [
         None,
@@ -126,7 +124,6 @@ def test_runs_of_another_guest_are_other_runs(tmp_path: Path) -> None:
     texts = [f"t={tmp_path}", "t=lab:fs=1G:5ms", "t=lab:fs=1G:5ms:1", "t=lab:dax=1G"]
     targets = [grid.split_targets([text])[0] for text in texts]
     targets.append(grid.split_targets(["t=lab:dax=1G"], is_exact=True)[0])
-    # THEN none is taken for another one that was run before
     assert len(set(map(run_id, targets))) == 5
 
 
@@ -152,7 +149,6 @@ def test_a_directory_is_for_personalities_not_for_work_profiles(tmp_path: Path) 
     place = tmp_path / "here"
     place.mkdir()
     told = tracekit("bench", "paging", "--target", place, "-o", tmp_path / "out", code=2).stderr
-    # THEN it is told what to name, and nothing was made
     assert f"{place} is a directory" in told
     assert f"such as {place / 'bench.target'}" in told
     assert [path.name for path in tmp_path.iterdir()] == ["here"]

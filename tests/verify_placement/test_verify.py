@@ -108,7 +108,6 @@ def test_the_replay_takes_what_the_model_says(folder: TraceFolder) -> None:
     [("hdd-7200-seek", "serial"), ("hdd-7200-seek", "open"), ("ssd-nvme", "open")],
 )
 def test_what_depends_on_order_is_simulated(folder: TraceFolder, base: str, queueing: str) -> None:
-    # GIVEN a recommendation for a disk whose head moves, or for requests that queue
     recommend(folder, Recommend(base=base, nvm="dax-pcm", queueing=queueing))
     done = verify(folder, "--repeat", "1", "--duration", "100s", *BUSY)
     # THEN the prediction is that of the recommendation, which tests/simulate prove
@@ -118,9 +117,7 @@ def test_what_depends_on_order_is_simulated(folder: TraceFolder, base: str, queu
     assert told["queueing"] == queueing
     assert told["predicted"]["base_ns"] == pytest.approx(answer["base_elapsed_ns"], abs=1)
     assert told["predicted"]["placed_ns"] == pytest.approx(answer["elapsed_ns"], abs=1)
-    # and the emulated devices were not faster
     assert told["measured"]["base_ns"] >= 0.999 * told["predicted"]["base_ns"]
-    # and the words and the report say what was compared
     is_open = queueing == "open"
     assert ("mean response" in done.stdout) == is_open
     section = verification(Inputs(folder))
