@@ -4,29 +4,21 @@ Seeded changes of a sample of each format. Nothing may end in a traceback, hang,
 behind; what is imported holds as many requests as it says.
 """
 
-from __future__ import annotations
-
 import lzma
 import random
 import shutil
-import struct
-from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.import_.examples import BIOSNOOP, FIO2, FIO3, RECORDED, TEXTS, oracle, vscsi
+from tests.import_.importer import Importer
 from tests.import_.octf import described, done, io
-from tests.import_.test_import import TEXTS
-from tests.import_.test_more_formats import BIOSNOOP, FIO2, FIO3
 from tracekit.errors import TracekitError
-from tracekit.readers.importing import import_trace
-from tracekit.readers.units import ImportOptions
 from tracekit.store import TraceFolder
 
-RECORDED = Path(__file__).parent / "recorded"
 ROUNDS = 40
-VSCSI1 = b"".join(struct.pack("<3I2H2Q", n, 4096, 1, 0x28, 0x100, n * 8, n * 50) for n in range(90))
-ORACLE = b"".join(struct.pack("<IQIq", n // 9, n * 8, 4096, -1) for n in range(90))
 OCTF = described(5, 1, device=1, name="sda", sectors=9) + b"".join(
     io(10 * n, 2 * n, number=n) + done(10 * n + 5, 2 * n + 1, number=n) for n in range(1, 90)
 )
@@ -34,7 +26,9 @@ OCTF = described(5, 1, device=1, name="sda", sectors=9) + b"".join(
 
 def samples() -> dict[str, bytes]:
     found = {name: (text * 20).encode() for name, (text, _) in TEXTS.items()}
-    found |= {"vscsi1": VSCSI1, "oracleGeneral": ORACLE, "octf": OCTF}
+    found["vscsi1"] = vscsi((0x28, 4096, n * 8, n * 50) for n in range(90))
+    found["oracleGeneral"] = oracle((n // 9, n * 8, 4096, -1) for n in range(90))
+    found["octf"] = OCTF
     found |= {"fio2": FIO2.encode(), "fio3": FIO3.encode(), "biosnoop": BIOSNOOP.encode()}
     for name in ("perf", "ftrace", "blk", "blk_classic"):
         found[name] = lzma.decompress((RECORDED / f"{name}.txt.xz").read_bytes())[:6000]
@@ -68,34 +62,32 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(made)
 
 
-def outcome(path: Path, made: Path, choice: ImportOptions) -> TraceFolder | TracekitError:
+def outcome(read: Importer, content: bytes, **options: Any) -> TraceFolder | TracekitError:
     try:
-        return import_trace(path, made, options=choice)
+        return read(content, **options)
     except TracekitError as error:
         return error
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["named", "found"])
 @pytest.mark.parametrize("name", samples())
-def test_damage_is_told(name: str, given: bool, tmp_path: Path) -> None:
+def test_damage_is_reported(read: Importer, name: str, given: bool) -> None:
     chance = random.Random(f"{name} {given}")  # noqa: S311 - a fixed sequence, no secret
     data = samples()[name]
-    path, made = tmp_path / "trace", tmp_path / "made"
     form = name.partition("_")[0] if given else None
     for number in range(ROUNDS):
         # GIVEN a damaged file
-        path.write_bytes(damaged(data, chance))
-        choice = ImportOptions(form=form, most_bad_ratio=chance.choice((0.0, 0.01, 1.0)))
+        content, most = damaged(data, chance), chance.choice((0.0, 0.01, 1.0))
         # WHEN it is imported THEN either the error names the file, what is wrong, and what to do
-        folder = outcome(path, made, choice)
+        folder = outcome(read, content, form=form, most_bad_ratio=most)
         if isinstance(folder, TracekitError):
             assert str(folder), number
             assert folder.hint, (number, str(folder))
-            assert not made.exists()
+            assert not read.output.exists()
             continue
         # OR the trace is whole, and the wrong lines are counted
         counts = folder.content["counts"]
         assert pq.read_metadata(folder.table("requests")).num_rows == counts["requests"] > 0
-        assert counts["bad_lines"] <= choice.most_bad_ratio * (counts["records"] + 1)
+        assert counts["bad_lines"] <= most * (counts["records"] + 1)
         assert len(counts["bad_examples"]) == min(counts["bad_lines"], 5)
-        shutil.rmtree(made)
+        shutil.rmtree(read.output)

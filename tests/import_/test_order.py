@@ -1,22 +1,20 @@
 """Traces whose requests are far from the order of time: read once more, and put in order."""
 
-from __future__ import annotations
-
+import gzip
 import hashlib
 import os
 import random
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-from tracekit.errors import InputError
+from tests import parsed as traces
+from tests.import_.importer import Importer
 from tracekit.readers import blocks
-from tracekit.readers.importing import import_trace
 from tracekit.store import TraceFolder
 
 SMALL = (
@@ -25,6 +23,7 @@ SMALL = (
 )
 TICK = 128166372003061629  # in filetime, of 100 ns
 COUNT = 6000
+Line = tuple[int, int, int, str]
 
 
 @pytest.fixture(autouse=True)
@@ -32,38 +31,35 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "CHUNK_BYTES", 4096)
 
 
-def lines() -> list[tuple[int, int, int, str]]:
+@pytest.fixture(scope="module")
+def whole() -> list[Line]:
     """Return time, volume, response and the line of requests in order; some share their time."""
     choose = random.Random(7)  # noqa: S311 - test data
     found = []
     for number in range(COUNT):
         time, volume, response = number // 3 * 1000, choose.randrange(3), choose.randrange(1, 9000)
         place = choose.randrange(1 << 20) * 512
-        text = f"{TICK + time},src1,{volume},Read,{place},4096,{response}"
+        text = f"{TICK + time},src1,{volume},Read,{place},4096,{response}\n"
         found.append((time, volume, response, text))
     return found
 
 
-def columns(folder: TraceFolder) -> dict[str, list[Any]]:
-    table = pq.read_table(folder.path / "requests.parquet")
-    return {name: table[name].to_pylist() for name in table.schema.names}
+def text_of(lines: list[Line]) -> str:
+    return "".join(line[3] for line in lines)
 
 
-def warned(folder: TraceFolder) -> dict[str, str]:
-    return {one["code"]: one["message"] for one in folder.content["warnings"]}
+def times_of(folder: TraceFolder) -> list[int]:
+    return [row[0] for row in traces.rows(folder)]
 
 
-def test_any_disorder_is_put_in_order(tmp_path: Path) -> None:
-    # GIVEN a trace, and its lines shuffled
-    whole = lines()
-    shuffled = random.Random(1).sample(whole, len(whole))  # noqa: S311 - test data
-    for name, rows in (("whole", whole), ("shuffled", shuffled)):
-        (tmp_path / f"{name}.csv").write_text("".join(f"{row[3]}\n" for row in rows))
-    # WHEN the latter is imported
-    found = import_trace(tmp_path / "shuffled.csv", tmp_path / "found")
+def test_any_disorder_is_put_in_order(read: Importer, whole: list[Line]) -> None:
+    # GIVEN a trace whose lines are shuffled
+    shuffled = random.Random(1).sample(whole, COUNT)  # noqa: S311 - test data
+    # WHEN it is imported
+    found = read(text_of(shuffled))
     # THEN requests are in order of time, those of one time as they stood in the file
-    expected = sorted(shuffled, key=lambda row: row[0])
-    got = columns(found)
+    expected = sorted(shuffled, key=lambda line: line[0])
+    got = traces.requests(found).to_pydict()
     assert got["request_id"] == list(range(COUNT))
     assert got["queue_ns"] == [time * 100 for time, *_ in expected]
     assert got["complete_ns"] == [(time + response) * 100 for time, _, response, _ in expected]
@@ -71,73 +67,61 @@ def test_any_disorder_is_put_in_order(tmp_path: Path) -> None:
     # AND the queue depths are those of requests that came in order
     depths = [
         sum(
-            other[1] == row[1] and other[0] <= row[0] < other[0] + other[2]
+            other[1] == line[1] and other[0] <= line[0] < other[0] + other[2]
             for other in expected[max(0, at - 90) : at]
         )
         + 1
-        for at, row in enumerate(expected)
+        for at, line in enumerate(expected)
     ]
     assert got["depth"] == depths
-    # AND it is told how many stood behind a later one, and nothing else lies in the folder
+    # AND the number of those behind a later one is reported, and nothing else lies in the folder
     latest, behind = 0, 0
-    for row in shuffled:
-        behind, latest = behind + (row[0] < latest), max(latest, row[0])
-    assert warned(found)["reordered_records"] == f"{behind:,} requests stood behind a later one"
+    for line in shuffled:
+        behind, latest = behind + (line[0] < latest), max(latest, line[0])
+    message = f"{behind:,} requests stood behind a later one"
+    assert traces.warnings(found)["reordered_records"] == message
     assert sorted(os.listdir(found.path)) == ["requests.parquet", "trace.json"]
-    # AND the file's digest is that of the file, read twice as it was
+    # AND the file's size is that of the file, read twice as it was
     assert found.content["counts"]["requests"] == COUNT
-    assert (
-        found.content["source"]["files"][0]["bytes"] == (tmp_path / "shuffled.csv").stat().st_size
-    )
+    assert found.content["source"]["files"][0]["bytes"] == read.source.stat().st_size
 
 
-def test_volumes_one_after_the_other_become_one_trace(tmp_path: Path) -> None:
+def test_volumes_one_after_the_other_become_one_trace(read: Importer, whole: list[Line]) -> None:
     # GIVEN the trace with one volume after the other, compressed
-    import gzip
-
-    whole = lines()
-    text = "".join(f"{row[3]}\n" for row in sorted(whole, key=lambda row: row[1]))
-    (tmp_path / "trace.csv.gz").write_bytes(gzip.compress(text.encode()))
-    got = columns(import_trace(tmp_path / "trace.csv.gz", tmp_path / "found"))
-    assert got["queue_ns"] == [time * 100 for time, *_ in whole]
+    text = text_of(sorted(whole, key=lambda line: line[1]))
+    found = read(gzip.compress(text.encode()))
+    assert times_of(found) == [time * 100 for time, *_ in whole]
 
 
-def test_a_file_on_standard_input_can_be_read_twice(tmp_path: Path) -> None:
-    # GIVEN a trace in no order, plain and compressed, behind a first line that was read already
-    import gzip
+@pytest.mark.parametrize("squeeze", [bytes, gzip.compress], ids=["plain", "packed"])
+def test_a_file_on_standard_input_can_be_read_twice(
+    tmp_path: Path, whole: list[Line], squeeze: type[bytes]
+) -> None:
+    # GIVEN a trace in no order behind a first line that was read already
+    title, data = b"a title of my own\n", squeeze(text_of(whole[::-1]).encode())
+    (tmp_path / "x").write_bytes(title + data)
+    command = [sys.executable, "-c", SMALL, "import", "-", "-o", str(tmp_path / "out")]
+    # WHEN it is imported from standard input
+    with (tmp_path / "x").open("rb") as file:
+        os.lseek(file.fileno(), len(title), os.SEEK_SET)
+        subprocess.run(command, stdin=file, capture_output=True, check=True)
+    # THEN all requests are there in order, and the digest is of what was read
+    folder = TraceFolder(tmp_path / "out")
+    assert times_of(folder) == [time * 100 for time, *_ in whole]
+    stored = folder.content["source"]["files"][0]
+    assert stored["bytes"] == len(data)
+    assert stored["sha256"] == hashlib.sha256(data).hexdigest()
 
-    text = "".join(f"{row[3]}\n" for row in reversed(lines())).encode()
-    title = b"a title of my own\n"
-    for name, data in (("plain", title + text), ("packed", title + gzip.compress(text))):
-        (tmp_path / name).write_bytes(data)
-        command = [sys.executable, "-c", SMALL, "import", "-", "-o", str(tmp_path / f"{name}-out")]
-        # WHEN it is imported from standard input
-        with (tmp_path / name).open("rb") as file:
-            os.lseek(file.fileno(), len(title), os.SEEK_SET)
-            subprocess.run(command, stdin=file, capture_output=True, check=True)
-        # THEN all requests are there in order, and the digest is of what was read
-        folder = TraceFolder(tmp_path / f"{name}-out")
-        assert columns(folder)["queue_ns"] == [time * 100 for time, *_ in lines()]
-        stored = folder.content["source"]["files"][0]
-        assert stored["bytes"] == len(data) - len(title)
-        assert stored["sha256"] == hashlib.sha256(data[len(title) :]).hexdigest()
 
+def test_a_pipe_cannot_be_read_twice(read: Importer, whole: list[Line]) -> None:
+    os.mkfifo(read.source)
 
-def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    text = "".join(f"{row[3]}\n" for row in reversed(lines()))
-    writer = threading.Thread(target=lambda: _write(pipe, text))
+    def write() -> None:
+        with suppress(BrokenPipeError):
+            read.source.write_text(text_of(whole[::-1]))
+
+    writer = threading.Thread(target=write)
     writer.start()
-    with pytest.raises(InputError, match=f"^{pipe}: time runs backwards by") as caught:
-        import_trace(pipe, tmp_path / "found")
+    message = f"^{read.source}: time runs backwards by"
+    read.rejects(read.source, message, hint="give the trace as a file")
     writer.join()
-    assert "give the trace as a file" in caught.value.hint
-    assert not (tmp_path / "found").exists()
-
-
-def _write(pipe: Path, text: str) -> None:
-    try:
-        pipe.write_text(text)
-    except BrokenPipeError:
-        return

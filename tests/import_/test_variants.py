@@ -1,28 +1,23 @@
-"""What others make of the formats: other endings, quotes, delimiters, numbers and headers."""
+"""The formats as others write them: endings, quotes, delimiters, comments, columns, compression."""
 
-from __future__ import annotations
-
-import bz2
 import gzip
-import lzma
-import random
 import struct
-from collections.abc import Callable
-from decimal import ROUND_DOWN, Decimal
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from tests.import_.test_import import TEXTS, rows, stored
-from tracekit._native.columns import ColumnReader, Kind
-from tracekit.errors import InputError, TracekitError
+from tests import parsed as traces
+from tests.import_ import octf
+from tests.import_.examples import TEXTS, vscsi
+from tests.import_.importer import Importer
+from tests.parsed import COMPRESSORS, Row
+from tracekit.errors import InputError
 from tracekit.readers.importing import import_trace
-from tracekit.readers.units import ImportOptions
 
 BY_COMMAS = ("msr", "spc", "alibaba", "tencent", "systor")
 BY_BLANKS = ("fiu", "mqsim", "disksim", "arc")
-LARGEST = (1 << 63) - 1
+Change = Callable[[str], str]
 
 
 def quoted(text: str) -> str:
@@ -30,43 +25,39 @@ def quoted(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def zstd(data: bytes) -> bytes:
-    return bytes(pa.compress(data, codec="zstd", asbytes=True))
+CHANGES: dict[str, tuple[Iterable[str], Change]] = {
+    "mark": (TEXTS, lambda text: "\N{BYTE ORDER MARK}" + text),
+    "blank lines": (TEXTS, lambda text: text + "\n\n   \n"),
+    "no end": (TEXTS, lambda text: text.rstrip("\n")),
+    "blanks behind": (TEXTS, lambda text: text.replace("\n", "  \n")),
+    "quotes": (BY_COMMAS, quoted),
+    "tabs": (BY_COMMAS, lambda text: text.replace(",", "\t")),
+    "semicolons": (
+        ("msr", "alibaba", "tencent", "systor"),
+        lambda text: text.replace(",", ";"),
+    ),
+    "blanks": (BY_COMMAS, lambda text: text.replace(",", ", ")),
+    "more columns": (
+        ("msr", "spc", "alibaba", "systor"),
+        lambda text: text.replace("\n", ",7,x\n"),
+    ),
+    "tabs for blanks": (BY_BLANKS, lambda text: text.replace(" ", "\t")),
+    "many blanks": (
+        BY_BLANKS,
+        lambda text: "  " + text.replace(" ", "   ").replace("\n", "\n  ").rstrip(" "),
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("names", "change"),
-    [
-        (TEXTS, lambda text: "\N{BYTE ORDER MARK}" + text),
-        (TEXTS, lambda text: text + "\n\n   \n"),
-        (TEXTS, lambda text: text.rstrip("\n")),
-        (TEXTS, lambda text: text.replace("\n", "  \n")),
-        (BY_COMMAS, quoted),
-        (BY_COMMAS, lambda text: text.replace(",", "\t")),
-        (("msr", "alibaba", "tencent", "systor"), lambda text: text.replace(",", ";")),
-        (BY_COMMAS, lambda text: text.replace(",", ", ")),
-        (("msr", "spc", "alibaba", "systor"), lambda text: text.replace("\n", ",7,x\n")),
-        (BY_BLANKS, lambda text: text.replace(" ", "\t")),
-        (BY_BLANKS, lambda text: "  " + text.replace(" ", "   ").replace("\n", "\n  ").rstrip(" ")),
-    ],
-    ids=["mark", "blank lines", "no end", "blanks behind", "quotes", "tabs", "semicolons",
-         "blanks", "more columns", "tabs for blanks", "many blanks"],
-)  # fmt: skip
-def test_variants_of_the_texts(
-    tmp_path: Path, names: tuple[str, ...], change: Callable[[str], str]
-) -> None:
-    for name in names:
+@pytest.mark.parametrize("name", CHANGES)
+def test_variants_of_the_texts(read: Importer, name: str) -> None:
+    names, change = CHANGES[name]
+    for form in names:
         # GIVEN a format as another program may write it
-        text, expected = TEXTS[name]
-        source = stored(tmp_path / name, change(text))
+        text, expected = TEXTS[form]
         # WHEN it is imported, by its content and by its name, THEN the rows are the same
-        for form in (None, name):
-            made = import_trace(
-                source, tmp_path / f"{name}-{form}", options=ImportOptions(form=form)
-            )
-            assert made.content["source"]["format"] == name
-            assert rows(made.path) == expected
-            assert made.content["counts"]["bad_lines"] == 0
+        for given in (None, form):
+            read.gives(change(text), form, expected, form=given)
 
 
 LETTERS = {",R,": ",Read,", ",r,": ",read,", ",W,": ",Write,", ",w,": ",write,"}
@@ -75,190 +66,166 @@ WORDS = {",Read,": ",R,", ",Write,": ",w,", ",0,1063": ",R,1063", ",1,1360": ",W
 
 @pytest.mark.parametrize("name", BY_COMMAS)
 @pytest.mark.parametrize("words", [LETTERS, WORDS], ids=["words", "letters"])
-def test_operations_as_words_or_letters(tmp_path: Path, name: str, words: dict[str, str]) -> None:
+def test_operations_as_words_or_letters(read: Importer, name: str, words: dict[str, str]) -> None:
     text, expected = TEXTS[name]
     for old, new in words.items():
         text = text.replace(old, new)
-    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
-    assert made.content["source"]["format"] == name
-    assert rows(made.path) == expected
+    read.gives(text, name, expected)
 
 
-def test_spc_and_tencent_with_letters_are_told_by_the_first_number(tmp_path: Path) -> None:
+MSR = "128166372003061629,src1,1,Read,5120,4096,"
+OTHERS: list[tuple[str, str, list[Row]]] = [
+    ("msr", f"{MSR}30.5\n{MSR}\n", [(0, 3000, "src1,1", 10, 4096, "read"),
+                                    (0, None, "src1,1", 10, 4096, "read")]),
+    ("msr", f"{MSR[:-1]}\n", [(0, None, "src1,1", 10, 4096, "read")]),
+    ("msr", f"0,{MSR}30,\n1,{MSR}40,\n", [(0, 3000, "src1,1", 10, 4096, "read"),
+                                          (0, 4000, "src1,1", 10, 4096, "read")]),
+    ("alibaba", "7,R,512,512,1577808144.25\n7,W,0,512,1577808144.5\n",
+     [(0, None, "7", 1, 512, "read"), (250_000_000, None, "7", 0, 512, "write")]),
+    ("tencent", "1538323200,8,8,0,1063,\n", [(0, None, "1063", 8, 4096, "read")]),
+    ("spc", "0 303567 3584 w 0.000000\n", [(0, None, "0", 303567, 3584, "write")]),
+    ("fiu", "89966104,4892,syslogd,8,8,W,6,0,5\n", [(0, None, "6,0", 8, 4096, "write")]),
+    ("fiu", "89966104, 4892, a b, 8, 8, W, 6, 0\n", [(0, None, "6,0", 8, 4096, "write")]),
+    ("fiu", "89966104 4892 amavisd (ch12-P 8 8 W 6 0 5\n", [(0, None, "6,0", 8, 4096, "write")]),
+    ("mqsim", "4851300,1,524288,16,0\n", [(0, None, "1", 524288, 8192, "write")]),
+    ("mqsim", "// zones\n4851300 1 524288 0 2\n// 7 1 8 8 2\n",
+     [(0, None, "1", 524288, 0, "zone")]),
+    ("mqsim", "4851300 1 524288 16 R\n", [(0, None, "1", 524288, 8192, "read")]),
+    ("disksim", "0.5 0 1000 8 00000001\n0.5 0 8 8 0x00000000\n0.5 0 8 8 W\n",
+     [(0, None, "0", 1000, 4096, "read"), *[(0, None, "0", 8, 4096, "write")] * 2]),
+    ("blkreplay", "0.5 ; 100 ; 16 ; RM\n", [(0, None, "trace", 100, 8192, "read")]),
+    ("blkreplay", "0.5;100;16;DS;0;0;\n", [(0, None, "trace", 100, 8192, "discard")]),
+    ("own", "timestamp_ns,hostname,disk,type,offset,size\n0,hm,1,Read,512,512\n",
+     [(0, None, "1", 1, 512, "read")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), OTHERS)
+def test_dialects(read: Importer, name: str, text: str, expected: list[Row]) -> None:
+    read.gives(text, name, expected)
+
+
+def test_spc_and_tencent_with_letters_are_known_by_the_first_number(read: Importer) -> None:
     # GIVEN lines of five numbers and a letter, of which the first is a number of a unit, or a time
     for form, first in (("spc", 3), ("tencent", 1538323200)):
         text = "".join(f"{first},{n * 8},8,R,{n}\n" for n in range(30))
-        source, choice = stored(tmp_path / form, text), ImportOptions(forces_units=True)
-        made = import_trace(source, tmp_path / f"{form}-out", options=choice)
-        assert made.content["source"]["format"] == form
+        assert read(text, forces_units=True).content["source"]["format"] == form
 
 
-def test_disksim_times_may_be_whole(tmp_path: Path) -> None:
+def test_disksim_times_may_be_whole(read: Importer) -> None:
     # GIVEN times in ms without a point where they are whole
     text = "0 1 100 8 0\n1.5 1 108 8 1\n3 1 116 8 1\n"
-    expected = [(0, "write"), (1_500_000, "read"), (3_000_000, "read")]
-    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
-    assert made.content["source"]["format"] == "disksim"
-    assert [(row[0], row[5]) for row in rows(made.path)] == expected
+    expected: list[Row] = [
+        (0, None, "1", 100, 4096, "write"),
+        (1_500_000, None, "1", 108, 4096, "read"),
+        (3_000_000, None, "1", 116, 4096, "read"),
+    ]
+    read.gives(text, "disksim", expected)
     # AND all of them, which the name of the format tells from MQSim's
-    source = stored(tmp_path / "y", text.replace("1.5", "2"))
-    made = import_trace(source, tmp_path / "whole", options=ImportOptions(form="disksim"))
-    assert [row[0] for row in rows(made.path)] == [0, 2_000_000, 3_000_000]
+    whole = read.rows(text.replace("1.5", "2"), form="disksim")
+    assert [row[0] for row in whole] == [0, 2_000_000, 3_000_000]
+
+
+@pytest.mark.parametrize("behind", ["", " 0123456789abcdef0123456789abcdef" * 4, " 01ab"])
+def test_fiu_has_any_number_of_hashes(read: Importer, behind: str) -> None:
+    text = f"1234567890123456789 48 syslogd 904265560 8 W 6 0{behind}\n"
+    text += f"1234567890123456999 48 kworker/0:1 8 8 r 6 0{behind}\n"
+    expected: list[Row] = [
+        (0, None, "6,0", 904265560, 4096, "write"),
+        (210, None, "6,0", 8, 4096, "read"),
+    ]
+    read.gives(text, "fiu", expected)
+
+
+def test_names_may_hold_blanks_before_a_number(read: Importer) -> None:
+    # GIVEN process names of several words, of digits, and one that a number cuts
+    names = ["kworker/0:1 x", "7", "(a b) c", "a 7 b"]
+    text = "".join(f"{9 * n} 48 {name} {8 * n} 8 W 6 0 5\n" for n, name in enumerate(names))
+    made = read(text, form="fiu", most_bad_ratio=0.3)
+    assert traces.requests(made)["process"].to_pylist() == names[:3]
+    assert [row[3] for row in traces.rows(made)] == [0, 8, 16]
+    assert [one["line"] for one in made.content["counts"]["bad_examples"]] == [4]
+
+
+@pytest.mark.parametrize("name", ["alibaba", "spc", "msr", "systor", "fiu", "mqsim", "disksim"])
+def test_comments_and_headers_within_are_no_requests(read: Importer, name: str) -> None:
+    # GIVEN two files that were joined, each with its header, and a comment
+    text, expected = TEXTS[name]
+    header = "" if text.startswith("Timestamp") else "A,Title,Of,Columns\n"
+    counts = read(f"{header}{text}# a comment\r\n{header}{text}").content["counts"]
+    # THEN neither is a wrong line, and both are counted
+    assert (counts["requests"], counts["bad_lines"]) == (2 * len(expected), 0)
+    assert (counts["preamble_lines"], counts["passed_lines"]) == (1, 2)
 
 
 def parallel_zstd(data: bytes) -> bytes:
     """Return what begins with a frame to be skipped, as parallel compressors write it."""
-    return struct.pack("<II", 0x184D2A50, 4) + b"size" + zstd(data)
+    return struct.pack("<II", 0x184D2A50, 4) + b"size" + COMPRESSORS["zstd"](data)
 
 
 @pytest.mark.parametrize(
-    "squeeze", [gzip.compress, lzma.compress, bz2.compress, zstd, parallel_zstd]
+    "squeeze", [*COMPRESSORS.values(), parallel_zstd], ids=[*COMPRESSORS, "parallel zstd"]
 )
 def test_files_that_were_joined_after_compression(
-    tmp_path: Path, squeeze: Callable[[bytes], bytes]
+    read: Importer, squeeze: Callable[[bytes], bytes]
 ) -> None:
     text, expected = TEXTS["alibaba"]
     half = len(text) // 3  # within a line
-    data = squeeze(text[:half].encode()) + squeeze(text[half:].encode())
-    assert rows(import_trace(stored(tmp_path / "x", data), tmp_path / "out").path) == expected
+    assert read.rows(squeeze(text[:half].encode()) + squeeze(text[half:].encode())) == expected
 
 
-@pytest.mark.parametrize("behind", ["", " 0123456789abcdef0123456789abcdef" * 4, " 01ab"])
-def test_fiu_has_any_number_of_hashes(tmp_path: Path, behind: str) -> None:
-    text = f"1234567890123456789 48 syslogd 904265560 8 W 6 0{behind}\n"
-    text += f"1234567890123456999 48 kworker/0:1 8 8 r 6 0{behind}\n"
-    made = import_trace(stored(tmp_path / "x", text), tmp_path / "out")
-    assert made.content["source"]["format"] == "fiu"
-    assert [(row[0], row[3], row[5]) for row in rows(made.path)] == [
-        (0, 904265560, "write"),
-        (210, 8, "read"),
-    ]
-
-
-def numbers(kind: Kind, digits: int, words: list[str]) -> list[int | None]:
-    """Return what the reader makes of each word, None of a wrong one."""
-    reader = ColumnReader([(Kind.PASSED, 0), (kind, digits)], ",")
-    block = reader.read("".join(f"x,{word}\n" for word in words).encode())
-    wrong = {number for number, _ in block.wrong}
-    good = iter(block.values[1].tolist())
-    return [None if number in wrong else next(good) for number in range(len(words))]
-
-
-def test_whole_numbers_by_hand() -> None:
-    words = {
-        "9223372036854775807": LARGEST,
-        "9223372036854775808": None,
-        "99999999999999999999": None,
-        "0x1F": 31,
-        "0X7fffffffffffffff": LARGEST,
-        "0x8000000000000000": None,
-        "0x": None,
-        "0x1g": None,
-        "12345678": 12345678,
-        "123456789012": 123456789012,
-        '" 7 "': 7,
-        '"7': None,
-        '"7"8': None,
-        "1e3": None,
-    }
-    assert numbers(Kind.INTEGER, 0, list(words)) == list(words.values())
-
-
-def test_decimals_by_hand() -> None:
-    words = {
-        "1.2e-05": 12_000,
-        "1E3": 1_000_000_000_000,
-        "0e99": 0,
-        "1e99": None,
-        "1e-99": 0,
-        "0.0262140000000000020": 26_214_000,
-        "1e": None,
-        "1e+": None,
-        ".5": None,
-        "5.": 5_000_000_000,
-        "9223372036.854775807999": LARGEST,
-        "9223372036.854775808": None,
-        "0000000000000000000000001.5": 1_500_000_000,
-        "1.5e100": None,
-    }
-    assert numbers(Kind.DECIMAL, 9, list(words)) == list(words.values())
-    assert numbers(Kind.POINT, 3, ["1", "1e-1", "1.", "12e1"]) == [None, 100, 1000, 120_000]
-
-
-@pytest.mark.parametrize("digits", [0, 3, 6, 9])
-def test_decimals_are_those_of_exact_arithmetic(digits: int) -> None:
-    chance = random.Random(digits)  # noqa: S311 - a fixed sequence, no secret
-    words, expected = [], []
-    for _ in range(3000):
-        word = "".join(chance.choices("0123456789", k=chance.randrange(1, 22)))
-        word += chance.choice(["", ".", "." + "".join(chance.choices("0123456789", k=12))])
-        word += chance.choice(["", "", f"e{chance.choice('+- ').strip()}{chance.randrange(25)}"])
-        words.append(word)
-        value = int((Decimal(word) * 10**digits).to_integral_value(ROUND_DOWN))
-        expected.append(value if value <= LARGEST else None)
-    assert numbers(Kind.DECIMAL, digits, words) == expected
-    assert None in expected
-
-
-def test_a_word_with_a_null_byte_is_no_text() -> None:
-    reader = ColumnReader([(Kind.WORD, 0)], ",")
-    assert [text for _, text in reader.read(b"a\nb\0c\n").wrong] == [b"b\0c"]
+LINE = TEXTS["msr"][0]
 
 
 @pytest.mark.parametrize(
-    ("head", "told", "hint"),
+    ("content", "message", "hint"),
     [
+        (LINE.encode("utf-16-le"), "UTF-16", "-f UTF-16LE"),
+        (LINE.encode("utf-16-be"), "UTF-16", "-f UTF-16BE"),
+        (LINE.encode("utf-16"), "UTF-16", "iconv"),
+        (LINE.replace("\n", "\r"), "CR alone", "tr '\\r' '\\n'"),
         (b"PK\x03\x04" + bytes(60), "a zip archive", "unpack"),
         (b"x".ljust(257, b"\0") + b"ustar\0" + b"1,R,0,512,9\n" * 99, "a tar archive", "tar -x"),
         (b"\x04\x22\x4d\x18" + bytes(60), "compressed by lz4", "lz4 -dc"),
         (b"PERFILE2" + bytes(60), "a recording of perf", "perf script"),
         (b"\x17\x08\x44tracing" + bytes(60), "a recording of trace-cmd", "trace-cmd report"),
-        ("1,R,0,512,9\n".encode("utf-16"), "UTF-16", "iconv"),
         (b"PAR1" + bytes(60), "a Parquet file", "CSV"),
     ],
-)  # fmt: skip
-def test_what_must_be_made_readable_first(
-    tmp_path: Path, head: bytes, told: str, hint: str
+)
+def test_what_must_be_converted_first(
+    read: Importer, content: str | bytes, message: str, hint: str
 ) -> None:
-    with pytest.raises(InputError, match=told) as refused:
-        import_trace(stored(tmp_path / "x", head), tmp_path / "out")
-    assert hint in (refused.value.hint or "")
+    read.rejects(content, message, hint=hint)
 
 
-def test_a_place_beyond_64_bits_is_refused(tmp_path: Path) -> None:
-    records = [struct.pack("<IIIHHQQ", n, 512, 1, 0x28, 0x100, 8 * n, 1000 * n) for n in range(9)]
-    records.append(struct.pack("<IIIHHQQ", 9, 512, 1, 0x28, 0x100, 1 << 63, 9999))
-    with pytest.raises(TracekitError, match="a place of 9223372036854775808 is too large"):
-        import_trace(stored(tmp_path / "x", b"".join(records)), tmp_path / "out")
+def writes(count: int, version: int = 1) -> bytes:
+    return vscsi(((0x2A, 4096, 8 * n, n) for n in range(count)), version=version)
 
 
-def test_places_in_bytes_that_were_taken_for_sectors(tmp_path: Path) -> None:
-    # GIVEN a copy of a Tencent trace with places in bytes and lengths in sectors
-    lines = [f"{1538323200 + n},{n * 4096},8,0,1063" for n in range(200)]
-    source = stored(tmp_path / "x", "\n".join(lines))
-    # WHEN it is imported, THEN that is told, and right with the unit that was told
-    with pytest.raises(InputError, match="places look like bytes, not sectors: 199 requests"):
-        import_trace(source, tmp_path / "out")
-    made = import_trace(source, tmp_path / "out", options=ImportOptions(units=("offset=bytes",)))
-    assert [row[3] for row in rows(made.path)] == [8 * n for n in range(200)]
-    # AND where nothing follows anything it is doubted
-    chance = random.Random(1)  # noqa: S311 - a fixed sequence, no secret
-    lines = [f"{1538323200 + n},{chance.randrange(1 << 20) * 4096},8,0,1063" for n in range(200)]
-    made = import_trace(stored(tmp_path / "y", "\n".join(lines)), tmp_path / "doubted")
-    doubts = [one["message"] for one in made.content["warnings"] if one["code"] == "doubtful_units"]
-    assert "multiple of 512 sectors" in doubts[0]
+GROWING: dict[str, tuple[bytes, bytes]] = {
+    "text": (TEXTS["alibaba"][0].encode(), b"419,W,8192,16384,1577808144360999\n"),
+    "records": (writes(3000), b"abc"),
+    "whole records": (writes(3000, 2), writes(1, 2)),
+    "octf": (b"".join(octf.io(n + 1, n + 1, number=n + 1) for n in range(900)), b"\x01"),
+    "compressed": (gzip.compress(LINE.encode()), gzip.compress(b"1,a,1,Read,5,5,5")),
+    "events": (b"  8,0   0  1  0.000000005 12 Q R 8 + 8 [a]\n" * 2, b"  8,0   0  2  0.1"),
+}
 
 
-def test_a_file_that_is_still_being_written(tmp_path: Path) -> None:
-    # GIVEN a trace to which lines are added while it is read
-    path = stored(tmp_path / "x", TEXTS["alibaba"][0])
+@pytest.mark.parametrize("name", GROWING)
+def test_a_file_that_is_still_written(tmp_path: Path, name: str) -> None:
+    # GIVEN a file that grows while it is read
+    data, more = GROWING[name]
+    path = tmp_path / "x"
+    path.write_bytes(data)
 
-    def add(_done: int, _total: int | None) -> None:
-        with path.open("a") as file:
-            file.write("419,W,8192,16384,1577808144360999\n")
+    def grow(_done: int, _total: int | None) -> None:
+        with path.open("ab") as file:
+            file.write(more)
 
-    # WHEN it is imported THEN it is refused, and nothing is left behind
-    with pytest.raises(InputError, match="it changed while it was read, from 66 to") as refused:
-        import_trace(path, tmp_path / "out", on_bytes=add)
-    assert "head -c 66 FILE" in (refused.value.hint or "")
+    # WHEN it is imported THEN it is rejected with what is there already, and nothing is left
+    message = f"it changed while it was read, from {len(data):,} to .*it is still written"
+    with pytest.raises(InputError, match=message) as rejected:
+        import_trace(path, tmp_path / "out", on_bytes=grow)
+    assert f"head -c {len(data)} FILE" in rejected.value.hint
     assert not (tmp_path / "out").exists()
