@@ -1,7 +1,5 @@
 """The disk of the capture tests, for one test at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs `tracekit capture --files`."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

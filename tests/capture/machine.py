@@ -1,6 +1,4 @@
-"""What the capture tests share: a small disk of three roles, and the machine's settings."""
-
-from __future__ import annotations
+"""What the capture tests share: a small disk of three roles, the settings, how captures are run."""
 
 import fcntl
 import json
@@ -10,7 +8,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +16,12 @@ from typing import Any
 
 import pytest
 
+from tests.command_line import invoke
 from tests.recipes.three_roles import Sizes, mounted, three_role_disk
-from tracekit.capture.tracefs import mounted_folder, online_cpus, read_setting
+from tracekit.capture.layout import find_disk
+from tracekit.capture.session import choose
+from tracekit.capture.tracefs import mounted_folder, online_cpus, read_setting, tracefs_folder
+from tracekit.errors import TracekitError
 
 CAPTURE = [sys.executable, "-m", "tracekit", "capture"]
 TRACER = ("--source", "tracefs-blk")
@@ -29,6 +31,8 @@ SETTINGS = (
     *("options/markers", "options/blk_cgroup"),
 )
 TIMEOUT_S = 20.0
+NONE = ("true",)
+"""A command that does nothing."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,80 @@ class Disk:
     def name(self) -> str:
         return Path(self.device).name
 
+    @property
+    def switch(self) -> Path:
+        """The file that says whether the disk is being traced."""
+        return Path(f"/sys/block/{self.name}/trace/enable")
+
+    def is_traced(self) -> bool:
+        return self.switch.read_text().strip() == "1"
+
     def writer(self, count: int) -> list[str]:
         """Return a command that writes `count` blocks of 4 KiB, each made durable."""
         of = f"of={self.point}/file"
         return ["dd", "if=/dev/zero", of, "bs=4k", f"count={count}", "oflag=dsync", "status=none"]
+
+    def capture(
+        self, output: Path, *options: str, command: Sequence[str] = NONE, code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Capture a command in a process of its own, which must end with this exit code."""
+        return run_capture(self.device, "-o", output, *options, "--", *command, code=code)
+
+
+def run_capture(*words: str | Path, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+    """Run `tracekit capture WORDS`, which must end with this exit code, if one is given."""
+    command = [*CAPTURE, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert code in (done.returncode, None), done.stderr
+    return done
+
+
+def start_capture(*words: str | Path, cwd: Path | None = None) -> subprocess.Popen[str]:
+    """Start `tracekit capture WORDS` and go on."""
+    pipe = subprocess.PIPE
+    command = [*CAPTURE, *map(str, words)]
+    return subprocess.Popen(command, cwd=cwd, stdout=pipe, stderr=pipe, text=True)
+
+
+def stop(running: subprocess.Popen[str], number: int) -> tuple[int, str, str]:
+    """Send the signal; return exit status, output and messages."""
+    running.send_signal(number)
+    out, messages = running.communicate(timeout=TIMEOUT_S)
+    return running.returncode, out, messages
+
+
+def rejection(*words: str | Path) -> tuple[int, str]:
+    """Return exit code and message of the error that a capture ends with, then its hint."""
+    error = invoke("capture", *words).exception
+    assert isinstance(error, TracekitError)
+    assert "\n" not in f"{error}{error.hint}"
+    return error.exit_code, f"{error}\n{error.hint}"
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    end_s = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < end_s, "it did not happen"
+        time.sleep(0.02)
+
+
+def wait_until_tracing(disk: Disk) -> None:
+    """Wait until a capture of the disk with the kernel's tracer has begun, probes apart."""
+    tracer = tracefs_folder() / "current_tracer"
+    wait_for(lambda: tracer.read_text().strip() == "blk" and disk.is_traced())
+
+
+def processes(*words: str) -> list[int]:
+    """Return the processes whose command lines begin with these words."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes()
+        except OSError:
+            continue
+        if line.startswith("".join(f"{word}\0" for word in words).encode()):
+            found.append(int(path.parent.name))
+    return found
 
 
 def skip_unless_it_can_trace() -> None:
@@ -58,6 +132,15 @@ def skip_unless_it_can_trace() -> None:
     folder = mounted_folder()
     if folder is None or "blk" not in (folder / "available_tracers").read_text().split():
         pytest.skip("needs tracefs with the tracer blk")
+
+
+def skip_unless_it_works(source: str, *disks: Disk) -> None:
+    """Skip where these disks cannot be captured with this source, with the reason."""
+    folders = [find_disk(disk.device) for disk in disks]
+    try:
+        choose(source, tracefs=tracefs_folder(), disks=folders)
+    except TracekitError as error:
+        pytest.skip(str(error))
 
 
 @contextmanager
@@ -75,43 +158,49 @@ def small_disk(folder: Path) -> Iterator[Disk]:
         raise
 
 
+def vanishing_disk(folder: Path) -> tuple[str, str]:
+    """Attach a loop device; return it, and a script that reads it five times and removes it."""
+    image = folder / "image"
+    image.write_bytes(bytes(1 << 20))
+    made = subprocess.run(["losetup", "-f", "--show", image], check=True, capture_output=True)
+    device = made.stdout.decode().strip()
+    remove = f"import fcntl; fcntl.ioctl(open('/dev/loop-control'), 0x4C81, {device[9:]})"
+    read = f"dd if={device} of=/dev/null bs=4k count=5 iflag=direct status=none"
+    # Others who look at new disks may still have it open.
+    until_free = f'{sys.executable} -c "{remove}" 2>/dev/null && break'
+    return device, (
+        f"{read}; losetup -d {device}; for i in $(seq 20); do sleep 0.5; {until_free}; done"
+    )
+
+
 @contextmanager
 def tracer_turn() -> Iterator[None]:
     """Wait for one's turn: tests run in several processes, the tracer is the whole machine's.
 
     The lock is on a file of tracefs, which processes in different roots share as well.
     """
-    folder = mounted_folder()
-    assert folder is not None
-    with (folder / "README").open() as lock:
+    with (tracefs_folder() / "README").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if tracing_settings()["current_tracer"] != "nop":
             pytest.skip("the kernel's tracer is in use by something else")
         yield
 
 
+@contextmanager
+def setting(path: Path, value: str, back: str) -> Iterator[None]:
+    """Set a file of the kernel, as another user of it would."""
+    path.write_text(value)
+    try:
+        yield
+    finally:
+        path.write_text(back)
+
+
 def tracing_settings() -> dict[str, str]:
     """Return the machine-wide settings that a capture changes."""
-    folder = mounted_folder()
-    assert folder is not None
+    folder = tracefs_folder()
     names = [*SETTINGS, *(f"per_cpu/cpu{cpu}/buffer_size_kb" for cpu in online_cpus())]
     return {name: read_setting(folder / name) for name in names if (folder / name).exists()}
-
-
-def wait_until_tracing(disk: Disk) -> None:
-    """Wait until a capture of the disk with the kernel's tracer has begun, probes apart."""
-    enable = Path(f"/sys/block/{disk.name}/trace/enable")
-    tracer = (mounted_folder() or Path()) / "current_tracer"
-    end_s = time.monotonic() + TIMEOUT_S
-    while (tracer.read_text().strip(), enable.read_text().strip()) != ("blk", "1"):
-        assert time.monotonic() < end_s, "the capture did not begin"
-        time.sleep(0.02)
-
-
-def run_capture(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*CAPTURE, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
 
 
 def read_layout(folder: Path) -> dict[str, Any]:
@@ -144,10 +233,7 @@ def records_of(data: bytes) -> list[Record]:
         )
         assert magic == 0x65617407
         payload = data[at + 48 : at + 48 + extra]
-        found.append(
-            Record(
-                sequence, time_ns, sector, length, action & 0xFFFF, action >> 16, pid, cpu, payload
-            )
-        )
+        place = (sector, length, action & 0xFFFF, action >> 16)
+        found.append(Record(sequence, time_ns, *place, pid, cpu, payload))
         at += 48 + extra
     return found

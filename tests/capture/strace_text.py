@@ -1,7 +1,5 @@
 """What strace prints, written by hand, and the rows that it becomes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

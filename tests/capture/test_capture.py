@@ -1,6 +1,4 @@
-"""A capture from end to end on a loop disk, against what the kernel and blkparse say."""
-
-from __future__ import annotations
+"""Captures from end to end: of a loop disk, against what the kernel and blkparse say; sources."""
 
 import json
 import lzma
@@ -9,10 +7,14 @@ import shlex
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from tests import traces
 from tests.capture.machine import (
     TRACER,
     Disk,
@@ -20,10 +22,21 @@ from tests.capture.machine import (
     read_layout,
     records_of,
     run_capture,
+    setting,
+    skip_unless_it_can_trace,
+    skip_unless_it_works,
+    tracer_turn,
     tracing_settings,
+    wait_for,
 )
 from tests.recipes.three_roles import loop_disk, mounted
-from tracekit.capture.session import CaptureOptions, capture
+from tracekit.capture import blktrace, perf
+from tracekit.capture.layout import find_disk
+from tracekit.capture.session import NAMES, CaptureOptions, Choice, capture, choose
+from tracekit.capture.tracefs import tracefs_folder
+from tracekit.doctor import chosen
+from tracekit.errors import TracekitError, UsageError
+from tracekit.readers.blktrace import parse
 
 pytestmark = pytest.mark.root
 READ, WRITE, NOTIFY = 1, 2, 0x400
@@ -59,11 +72,11 @@ def test_records_agree_with_the_kernel_and_settings_are_given_back(
     outer_before = disk_counters(disk)
     # WHEN 200 durable writes are captured
     script = f"{look}; {shlex.join(disk.writer(200))}; {look}"
-    options = ("-o", str(tmp_path / "trace"), *TRACER, "--json")
-    done = run_capture(disk.device, *options, "--", "sh", "-c", script)
+    command = ("sh", "-c", script)
+    done = disk.capture(tmp_path / "trace", *TRACER, "--json", command=command)
     outer_after = disk_counters(disk)
-    # THEN it succeeds, nothing is lost and the settings are as before
-    assert (done.returncode, done.stderr) == (0, "")
+    # THEN nothing is lost and the settings are as before
+    assert done.stderr == ""
     result = json.loads(done.stdout)
     assert (result["overrun"], result["dropped"], result["foreign_bytes"]) == (0, 0, 0)
     assert tracing_settings() == settings
@@ -84,8 +97,7 @@ def test_records_agree_with_the_kernel_and_settings_are_given_back(
 def test_files_are_as_blktrace_writes_them(disk: Disk, tmp_path: Path) -> None:
     # WHEN durable writes are captured
     before_ns = time.time_ns()
-    done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--", *disk.writer(50))
-    assert done.returncode == 0, done.stderr
+    disk.capture(tmp_path / "trace", command=disk.writer(50))
     # THEN each file holds its CPU's records only, numbered from 1, in the order of time
     files = sorted((tmp_path / "trace").glob("trace.blktrace.*"))
     for path in files:
@@ -106,8 +118,7 @@ def test_files_are_as_blktrace_writes_them(disk: Disk, tmp_path: Path) -> None:
 def test_blkparse_accepts_every_record_and_knows_the_names(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a capture
     folder = tmp_path / "trace"
-    done = run_capture(disk.device, "-o", str(folder), "--json", "--", *disk.writer(50))
-    result = json.loads(done.stdout)
+    result = json.loads(disk.capture(folder, "--json", command=disk.writer(50)).stdout)
     # WHEN blkparse reads it
     parsed = subprocess.run(
         ["blkparse", "-i", "trace", "-f", "%a %C\n"],
@@ -125,7 +136,7 @@ def test_blkparse_accepts_every_record_and_knows_the_names(disk: Disk, tmp_path:
 
 def test_layout_knows_the_three_roles(disk: Disk, tmp_path: Path) -> None:
     # WHEN a disk of three partitions is captured
-    run_capture(disk.device, "-o", str(tmp_path / "trace"), "--", *disk.writer(20))
+    disk.capture(tmp_path / "trace", command=disk.writer(20))
     layout = read_layout(tmp_path / "trace")
     # THEN each has its role, its place and its evidence
     fs, journal, swap = layout["partitions"]
@@ -150,7 +161,7 @@ def test_layout_knows_the_three_roles(disk: Disk, tmp_path: Path) -> None:
 
 
 def test_partition_numbers_are_those_of_the_remap_records(disk: Disk, tmp_path: Path) -> None:
-    run_capture(disk.device, "-o", str(tmp_path / "trace"), "--", *disk.writer(20))
+    disk.capture(tmp_path / "trace", command=disk.writer(20))
     layout = read_layout(tmp_path / "trace")
     # GIVEN the partitions that remap records (A) name in their payload
     named = set()
@@ -163,13 +174,9 @@ def test_partition_numbers_are_those_of_the_remap_records(disk: Disk, tmp_path: 
 
 
 def test_compressed_files_hold_the_same_kind_of_records(disk: Disk, tmp_path: Path) -> None:
-    import pyarrow as pa
-
     for compress, suffix in (("xz", ".xz"), ("zstd", ".zst")):
         folder = tmp_path / compress
-        options = ("-o", str(folder), "--compress", compress)
-        done = run_capture(disk.device, *options, "--", *disk.writer(20))
-        assert done.returncode == 0, done.stderr
+        disk.capture(folder, "--compress", compress, command=disk.writer(20))
         files = sorted(folder.glob(f"{compress}.blktrace.*{suffix}"))
         assert files
         data = b""
@@ -185,21 +192,20 @@ def test_compressed_files_hold_the_same_kind_of_records(disk: Disk, tmp_path: Pa
 @pytest.mark.parametrize("time", ["0.5s", "500ms"])
 def test_for_a_time_without_a_command(disk: Disk, tmp_path: Path, time: str) -> None:
     # WHEN nothing happens on the disk for half a second
-    done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--duration", time, "--json")
+    done = run_capture(disk.device, "-o", tmp_path / "trace", "--duration", time, "--json")
     # THEN the capture ends by itself and is empty or nearly so
-    assert done.returncode == 0, done.stderr
     assert 400_000_000 < json.loads(done.stdout)["duration_ns"] < 3_000_000_000
     assert (tmp_path / "trace" / "layout.json").exists()
 
 
 def test_what_the_command_prints_does_not_mix_with_json(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a command that prints
-    command = ("--", "echo", "hello")
+    command = ("echo", "hello")
     # THEN with --json it is on stderr, and else where the command put it
-    done = run_capture(disk.device, "-o", str(tmp_path / "a"), *TRACER, "--json", *command)
+    done = disk.capture(tmp_path / "a", *TRACER, "--json", command=command)
     assert json.loads(done.stdout)["output"] == str(tmp_path / "a")
     assert done.stderr == "hello\n"
-    done = run_capture(disk.device, "-o", str(tmp_path / "b"), *command)
+    done = disk.capture(tmp_path / "b", command=command)
     assert done.stdout.startswith("hello\n")
 
 
@@ -210,7 +216,7 @@ def test_an_internal_journal_is_found_by_its_extents(tmp_path: Path) -> None:
         subprocess.run(["mkfs.ext4", "-q", device], check=True)
         with mounted(device, tmp_path / "fs") as point:
             inner = Disk(device, point)
-            run_capture(device, "-o", str(tmp_path / "trace"), "--", *inner.writer(30))
+            inner.capture(tmp_path / "trace", command=inner.writer(30))
     # THEN the layout has the file system and the journal's place in it
     layout = read_layout(tmp_path / "trace")
     fs, *pieces = layout["partitions"]
@@ -248,3 +254,113 @@ def test_loss_is_measured_and_leaves_a_gap(disk: Disk, tmp_path: Path) -> None:
         numbers = [record.sequence for record in records_of(path.read_bytes())]
         gaps += numbers[-1] - len(numbers) if numbers else 0
     assert gaps == lost
+
+
+def test_where_the_tracer_is_in_use_perf_is_taken_and_said(disk: Disk, tmp_path: Path) -> None:
+    if reason := perf.probe():
+        pytest.skip(f"perf does not record block events here: {reason}")
+    # GIVEN a tracer that something else uses
+    with setting(tracefs_folder() / "current_tracer", "blk", "nop"):
+        # WHEN a capture chooses by itself
+        done = disk.capture(tmp_path / "trace", command=disk.writer(5))
+        finding = chosen()
+    # THEN it takes perf and says why, as doctor does
+    assert "captured with perf, because tracefs-blk does not work here" in done.stderr
+    assert "current_tracer is 'blk'" in done.stderr
+    assert read_layout(tmp_path / "trace")["capture"]["source"] == "perf"
+    assert finding.status == "limited"
+    assert "captured with perf" in finding.detail
+
+
+def test_the_best_source_is_blktrace_then_the_tracer(disk: Disk) -> None:
+    # GIVEN what blktrace says when it is asked by name
+    folder = find_disk(disk.device)
+    reason = blktrace.why_not(folder)
+    # THEN it is the best, and else the kernel's tracer, with the reason
+    found = choose(None, tracefs=tracefs_folder(), disks=[folder])
+    refused = {"blktrace": reason} if reason else {}
+    assert found == Choice("tracefs-blk" if reason else "blktrace", refused)
+
+
+def test_a_source_that_is_not_known_or_not_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="known are blktrace, tracefs-blk, perf"):
+        choose("strace", tracefs=tmp_path)
+    # GIVEN a kernel without the tracer, and no perf
+    (tmp_path / "available_tracers").write_text("function nop\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    # THEN each reason is told
+    reasons = (
+        "blktrace: blktrace is not installed .*; tracefs-blk: this kernel has no tracer blk .*;"
+    )
+    reasons += " perf: perf is not installed"
+    with pytest.raises(TracekitError, match=reasons):
+        choose(None, tracefs=tmp_path)
+
+
+@pytest.mark.parametrize("source", NAMES)
+def test_what_tracing_costs_is_measured(disk: Disk, tmp_path: Path, source: str) -> None:
+    skip_unless_it_works(source, disk)
+    # GIVEN a command that records how often it ran
+    command = ("sh", "-c", f"echo run >>{tmp_path}/runs; sleep 0.3")
+    # WHEN it is captured with --untraced
+    options = ("--source", source, "--untraced", "--json")
+    done = disk.capture(tmp_path / "trace", *options, command=command)
+    # THEN it ran twice, and both times and their ratio are reported and kept
+    assert (tmp_path / "runs").read_text() == "run\n" * 2
+    cost = json.loads(done.stdout)["overhead"]
+    assert min(cost["traced_ns"], cost["untraced_ns"]) >= 300_000_000
+    assert cost["ratio"] == pytest.approx(cost["traced_ns"] / cost["untraced_ns"], abs=1e-4)
+    assert read_layout(tmp_path / "trace")["capture"]["overhead"] == cost
+
+
+def test_untraced_needs_a_command_that_works(disk: Disk, tmp_path: Path) -> None:
+    command = ("sh", "-c", "exit 4")
+    done = disk.capture(tmp_path / "trace", "--untraced", command=command, code=1)
+    assert "the untraced run failed with status 4" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+CONTROL = Path("/sys/class/zram-control")
+
+
+@pytest.fixture
+def memory_disk() -> Iterator[Disk]:
+    """Make a disk of 16 MiB of compressed memory."""
+    skip_unless_it_can_trace()
+    if not CONTROL.is_dir():
+        pytest.skip("needs zram")
+    number = (CONTROL / "hot_add").read_text().strip()
+    folder = Path(f"/sys/block/zram{number}")
+    try:
+        (folder / "disksize").write_text(str(16 << 20))
+        yield Disk(f"/dev/zram{number}", folder)
+    finally:
+        wait_for(lambda: not folder.is_dir() or is_removed(folder, number))
+
+
+def is_removed(folder: Path, number: str) -> bool:
+    try:
+        (folder / "reset").write_text("1")
+        (CONTROL / "hot_remove").write_text(number)
+    except OSError:  # udev may still look at what is on it
+        return False
+    return True
+
+
+def test_requests_of_a_disk_without_a_queue_are_never_issued(
+    memory_disk: Disk, tmp_path: Path
+) -> None:
+    load = ["dd", "if=/dev/zero", f"of={memory_disk.device}", "bs=4k", "count=100", "oflag=direct"]
+    # WHEN a load on it is captured
+    with tracer_turn():
+        memory_disk.capture(tmp_path / "c", *TRACER, command=load)
+    # THEN the layout says that nothing schedules its requests
+    assert read_layout(tmp_path / "c")["devices"][0]["scheduler"] == "none"
+    # AND all of them are in the trace, queued and completed
+    table = traces.requests(parse([tmp_path / "c"], tmp_path / "trace")[0])
+    rows = table.filter(pc.field("process") == "dd")
+    assert rows["sector"].to_pylist() == [8 * number for number in range(100)]
+    assert rows["complete_ns"].null_count == 0
+    assert rows["issue_ns"].null_count == 100

@@ -1,46 +1,47 @@
-"""Captures of several disks at once: each disk's requests, and what is refused."""
-
-from __future__ import annotations
+"""Captures of several disks at once: each disk's requests, and what is rejected."""
 
 import io
 import json
 import shlex
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
+from tests import traces
 from tests.capture.machine import (
+    NONE,
     TRACER,
     Disk,
     read_layout,
     records_of,
+    rejection,
     run_capture,
+    setting,
     skip_unless_it_can_trace,
+    skip_unless_it_works,
     tracer_turn,
     tracing_settings,
+    vanishing_disk,
 )
 from tests.capture.test_records import record
 from tests.recipes.three_roles import loop_disk
-from tracekit.capture.layout import find_disk
 from tracekit.capture.recording import write_cpu_file
-from tracekit.capture.session import NAMES, choose
-from tracekit.capture.tracefs import tracefs_folder
+from tracekit.capture.session import NAMES
 from tracekit.classify import ClassifyOptions, classify
-from tracekit.errors import TracekitError
 from tracekit.readers.blktrace import parse
+from tracekit.store import TraceFolder
 
 pytestmark = pytest.mark.root
+Pair = tuple[Disk, Disk]
 
 
 @pytest.fixture(scope="module")
-def made_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Disk, Disk]]:
+def made_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Yield a whole disk with an ext4, not mounted, and a whole disk with its journal."""
     skip_unless_it_can_trace()
     folder = tmp_path_factory.mktemp("disks")
@@ -54,12 +55,12 @@ def made_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Disk, 
 
 
 @pytest.fixture
-def pair(made_pair: tuple[Disk, Disk]) -> Iterator[tuple[Disk, Disk]]:
+def pair(made_pair: Pair) -> Iterator[Pair]:
     with tracer_turn():
         yield made_pair
 
 
-def direct(disk: Disk, kind: str, *, size: int, count: int) -> str:
+def direct(disk: Disk, kind: str, size: int, count: int) -> str:
     """Return a command of `count` direct requests behind the disk's super block."""
     ends = {
         "read": (disk.device, "/dev/null", "iflag"),
@@ -71,7 +72,7 @@ def direct(disk: Disk, kind: str, *, size: int, count: int) -> str:
     return f"dd {what} status=none"
 
 
-def flow(pair: tuple[Disk, Disk]) -> tuple[list[str], Counter[tuple[str, str, int]]]:
+def flow(pair: Pair) -> tuple[list[str], Counter[tuple[str, str, int]]]:
     """Return a command that uses both disks at once, and how many requests it makes of which."""
     fs, journal = pair
     kinds = {
@@ -80,46 +81,37 @@ def flow(pair: tuple[Disk, Disk]) -> tuple[list[str], Counter[tuple[str, str, in
         (fs, "write", 1024): 40,
         (journal, "read", 512): 30,
     }
-    pieces = [
-        direct(disk, kind, size=size, count=count) for (disk, kind, size), count in kinds.items()
-    ]
+    pieces = (direct(*load, count=count) for load, count in kinds.items())
     script = " & ".join(pieces) + " & wait"
     made = {(disk.name, kind, size): count for (disk, kind, size), count in kinds.items()}
     return ["sh", "-c", script], Counter(made)
 
 
-def requests_of(table: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(table).to_pylist()
+def requests_of(folder: TraceFolder) -> list[dict[str, Any]]:
+    rows = traces.requests(folder).to_pylist()
     return [row for row in rows if row["process"] == "dd"]
 
 
 @pytest.mark.parametrize("source", NAMES)
-def test_requests_by_disk_are_those_that_were_made(
-    pair: tuple[Disk, Disk], tmp_path: Path, source: str
-) -> None:
+def test_requests_by_disk_are_those_that_were_made(pair: Pair, tmp_path: Path, source: str) -> None:
     fs, journal = pair
-    try:
-        disks = [find_disk(disk.device) for disk in pair]
-        choose(source, tracefs=tracefs_folder(), disks=disks)
-    except TracekitError as error:
-        pytest.skip(str(error))
+    skip_unless_it_works(source, *pair)
     # WHEN a command that uses two disks at once is captured
     settings = tracing_settings()
     command, made = flow(pair)
-    options = ("-o", str(tmp_path / "trace"), "--source", source, "--json", "--")
-    done = run_capture(fs.device, journal.device, *options, *command)
-    assert done.returncode == 0, done.stderr
+    options = ("-o", tmp_path / "trace", "--source", source, "--json", "--")
+    run_capture(fs.device, journal.device, *options, *command)
     assert tracing_settings() == settings
     # THEN parse finds each disk's requests, and no gap in the numbers
     folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")
-    rows = requests_of(folder.table("requests"))
+    rows = requests_of(folder)
     found = Counter((row["device"], row["operation"], row["length_bytes"]) for row in rows)
     assert found == made
     assert {entry["device"] for entry in folder.content["devices"]} == {fs.name, journal.name}
     assert (folder.content["loss"]["sequence_gaps"], folder.content["loss"]["dropped"]) == (0, 0)
     # AND classify knows what lies on each
     classify(folder, ClassifyOptions())
-    roles = {(row["device"], row["role"]) for row in requests_of(folder.table("requests"))}
+    roles = {(row["device"], row["role"]) for row in requests_of(folder)}
     assert roles == {(fs.name, "fs"), (journal.name, "journal")}
     # AND the layout has both, the journal with the disk that it belongs to
     layout = read_layout(tmp_path / "trace")
@@ -129,10 +121,10 @@ def test_requests_by_disk_are_those_that_were_made(
 
 
 @pytest.mark.skipif(shutil.which("blkparse") is None, reason="needs blkparse")
-def test_blkparse_reads_the_files_of_each_disk(pair: tuple[Disk, Disk], tmp_path: Path) -> None:
+def test_blkparse_reads_the_files_of_each_disk(pair: Pair, tmp_path: Path) -> None:
     # WHEN two disks are captured into binary records
     command, made = flow(pair)
-    options = ("-o", str(tmp_path / "trace"), *TRACER, "--json", "--")
+    options = ("-o", tmp_path / "trace", *TRACER, "--json", "--")
     done = run_capture(*(disk.device for disk in pair), *options, *command)
     result = json.loads(done.stdout)
     # THEN blkparse finds all records of each in that disk's files, and the names
@@ -155,77 +147,48 @@ def test_blkparse_reads_the_files_of_each_disk(pair: tuple[Disk, Disk], tmp_path
 
 def test_a_disk_of_two_that_goes_away_is_named(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a loop device that is read, detached and removed while another is written to
-    image = tmp_path / "image"
-    image.write_bytes(bytes(1 << 20))
-    made = subprocess.run(["losetup", "-f", "--show", image], check=True, capture_output=True)
-    device = made.stdout.decode().strip()
-    remove = f"import fcntl; fcntl.ioctl(open('/dev/loop-control'), 0x4C81, {device[9:]})"
-    read = f"dd if={device} of=/dev/null bs=4k count=5 iflag=direct status=none"
-    # others who look at new disks may still have it open
-    until_free = f'{sys.executable} -c "{remove}" 2>/dev/null && break'
-    script = f"{read}; losetup -d {device}; for i in $(seq 20); do sleep 0.5; {until_free}; done; "
-    script += shlex.join(disk.writer(10))
+    device, script = vanishing_disk(tmp_path)
+    script += f"; {shlex.join(disk.writer(10))}"
     # WHEN both are captured
     output = tmp_path / "trace"
-    done = run_capture(device, disk.device, *TRACER, "-o", str(output), "--", "sh", "-c", script)
+    done = run_capture(device, disk.device, *TRACER, "-o", output, "--", "sh", "-c", script)
     # THEN it is the one that is named, the layout has both, and both are recorded
-    assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(f"{device} went away during the capture")
     assert "\n" not in done.stderr.strip()
     names = {entry["device"] for entry in read_layout(output)["devices"]}
     assert names == {Path(device).name, disk.name}
     folder, _ = parse([output], tmp_path / "parsed")
-    rows = Counter(row["device"] for row in requests_of(folder.table("requests")))
+    rows = Counter(row["device"] for row in requests_of(folder))
     assert rows[Path(device).name] == 5
     assert rows[disk.name] >= 10
 
 
-def refused(*words: str) -> str:
-    done = run_capture(*words)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.count("\n") == 2
-    return done.stderr
-
-
-def test_a_disk_that_is_named_twice(pair: tuple[Disk, Disk], tmp_path: Path) -> None:
-    rest = ("-o", str(tmp_path / "trace"), "--", "true")
+def test_a_disk_that_is_named_twice(pair: Pair, tmp_path: Path) -> None:
+    rest = ("-o", tmp_path / "trace", "--", *NONE)
     fs, journal = (disk.device for disk in pair)
-    assert f"{fs} is named twice\n" in refused(fs, journal, fs, *rest)
+    code, text = rejection(fs, journal, fs, *rest)
+    assert (code, f"{fs} is named twice\n" in text) == (2, True)
     link = tmp_path / "disk"
     link.symlink_to(fs)
-    assert f"{link} is named twice, also as {fs}\n" in refused(fs, str(link), *rest)
+    code, text = rejection(fs, link, *rest)
+    assert (code, f"{link} is named twice, also as {fs}\n" in text) == (2, True)
     assert not (tmp_path / "trace").exists()
 
 
-def test_one_of_two_that_is_no_whole_disk(disk: Disk, tmp_path: Path) -> None:
-    rest = ("-o", str(tmp_path / "trace"))
-    told = refused(disk.device, f"{disk.device}p1", *rest, "--", "true")
-    assert f"{disk.device}p1 is a partition" in told
-    # AND a command without -- in front of it
-    told = refused(disk.device, "true", *rest)
-    assert "true is not a block device" in told
-    assert "a command stands behind --" in told
-
-
-def test_output_on_the_second_disk(made_pair: tuple[Disk, Disk], disk: Disk) -> None:
+def test_output_on_the_second_disk(made_pair: Pair, disk: Disk) -> None:
     output = disk.point / "new" / "trace"
-    told = refused(made_pair[0].device, disk.device, "-o", str(output), "--", "true")
-    assert f"is on the traced disk {disk.name}" in told
+    code, text = rejection(made_pair[0].device, disk.device, "-o", output, "--", *NONE)
+    assert (code, f"is on the traced disk {disk.name}" in text) == (2, True)
     assert not output.exists()
 
 
-def test_a_second_disk_that_is_traced_already(pair: tuple[Disk, Disk], tmp_path: Path) -> None:
+def test_a_second_disk_that_is_traced_already(pair: Pair, tmp_path: Path) -> None:
     fs, journal = pair
-    enable = Path(f"/sys/block/{journal.name}/trace/enable")
-    enable.write_text("1")
-    try:
-        options = ("-o", str(tmp_path / "trace"), *TRACER, "--", "true")
-        done = run_capture(fs.device, journal.device, *options)
-        assert done.returncode == 1
-        assert f"{journal.name} is being traced already" in done.stderr
-        assert Path(f"/sys/block/{fs.name}/trace/enable").read_text().strip() == "0"
-    finally:
-        enable.write_text("0")
+    with setting(journal.switch, "1", "0"):
+        output = ("-o", tmp_path / "trace", *TRACER)
+        code, text = rejection(fs.device, journal.device, *output, "--", *NONE)
+        assert (code, f"{journal.name} is being traced already" in text) == (1, True)
+        assert not fs.is_traced()
 
 
 def test_words_behind_the_dashes_are_the_command_as_they_are(tmp_path: Path) -> None:
@@ -235,8 +198,7 @@ def test_words_behind_the_dashes_are_the_command_as_they_are(tmp_path: Path) -> 
     command = ("sh", "-c", script, str(target), "--json", "-o", "x", "--", "-y")
     if shutil.which("strace") is None:
         pytest.skip("needs strace")
-    done = run_capture("--files", "-o", str(tmp_path / "trace"), "--", *command)
-    assert done.returncode == 0, done.stderr
+    run_capture("--files", "-o", tmp_path / "trace", "--", *command)
     assert target.read_text() == "--json|-o|x|--|-y|"
 
 

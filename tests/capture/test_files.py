@@ -1,10 +1,9 @@
-"""`tracekit capture --files` against known programs and the kernel's own counts."""
-
-from __future__ import annotations
+"""`tracekit capture --files` against known programs and the kernel's own counts; how it ends."""
 
 import json
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.capture.file_captures import NEEDS_STRACE, capture
+from tests.capture.machine import rejection, start_capture, stop, wait_for
 from tests.capture.strace_text import rows_of, sizes_of, some
 
 pytestmark = NEEDS_STRACE
@@ -99,28 +99,22 @@ def test_known_operations_are_all_there(work: Path, is_below: bool) -> None:
     # WHEN it is captured
     trace, _ = capture(work, PYTHON, "-c", KNOWN, options=options)
     # THEN the rows of its files are that list
+    names = {f"{work}/{name}": name for name in ("a", "b", "c", "log", "d", "d/e", "none")}
     rows = [
-        row
+        {**row, "path": names[row["path"]], "other": names.get(row["other"])}
         for row in rows_of(trace)
-        if (row["path"] or "").startswith(f"{work}/") and "/__" not in row["path"]
+        if row["path"] in names
     ]
-    prefix = len(str(work)) + 1
-    for row in rows:
-        row["path"] = row["path"][prefix:]
-        row["other"] = row["other"] and row["other"][prefix:]
     columns = ("operation", "path", "other", "offset_bytes", "length_bytes", "done_bytes", "error")
-    shown = [row for row in rows if row["path"] in ("a", "b", "c", "log", "d", "d/e", "none")]
-    assert some(shown, *columns) == EXPECTED
-    # AND sizes before are known, by the snapshot or by what the trace and the end tell
+    assert some(rows, *columns) == EXPECTED
+    # AND sizes before are known, by the snapshot or by the trace and the end
     sizes = sizes_of(trace)
-    assert sizes[f"{work}/log"][:2] == ("file", 1000)
-    assert sizes[f"{work}/log"][2] == ("snapshot" if is_below else "after")
+    assert sizes[f"{work}/log"] == ("file", 1000, "snapshot" if is_below else "after")
     assert sizes[f"{work}/a"] == ("file", None, "absent")
-    assert [row["is_append"] and row["is_sync"] for row in rows if row["path"] == "log"] == (
-        [True] * 4
-    )
+    log = [row["is_append"] and row["is_sync"] for row in rows if row["path"] == "log"]
+    assert log == [True] * 4
     if is_below:
-        assert {path for path in sizes if not path.startswith(str(work))} == set()
+        assert [path for path in sizes if not path.startswith(str(work))] == []
 
 
 RANDOM = """
@@ -170,7 +164,7 @@ def test_offsets_are_those_of_the_kernel(work: Path, seed: str) -> None:
     # GIVEN a program that asks the kernel for its position before each of 300 random operations
     (work / "a").write_bytes(bytes(3000))
     trace, printed = capture(work, PYTHON, "-c", RANDOM, seed)
-    told = json.loads(printed.splitlines()[0])
+    expected = json.loads(printed.splitlines()[0])
     # THEN reads and writes have these offsets and lengths
     rows = [
         [row["operation"], Path(row["path"]).name, *numbers]
@@ -178,8 +172,8 @@ def test_offsets_are_those_of_the_kernel(work: Path, seed: str) -> None:
         if row["operation"] in ("read", "write") and Path(row["path"] or "").parent == work
         for numbers in some([row], "offset_bytes", "length_bytes", "done_bytes")
     ]
-    assert len(told) > 100
-    assert rows == told
+    assert len(expected) > 100
+    assert rows == expected
 
 
 COUNTED = """
@@ -209,18 +203,13 @@ def test_bytes_are_those_that_the_kernel_counts(work: Path) -> None:
     counted = [int(word) for word in printed.split()[:4]]
     # THEN the rows between, and the first reading, come to the same bytes and calls
     rows = rows_of(trace)
-    looks = [
-        place
-        for place, row in enumerate(rows)
-        if row["operation"] == "read" and (row["path"] or "").endswith("/io")
-    ]
-    between = rows[looks[0] : looks[1]]
-    found = [
-        sum(row["done_bytes"] for row in between if row["operation"] == name)
+    is_look = [row["operation"] == "read" and (row["path"] or "")[-3:] == "/io" for row in rows]
+    first, second, *_ = (place for place, found in enumerate(is_look) if found)
+    done = {
+        name: [row["done_bytes"] for row in rows[first:second] if row["operation"] == name]
         for name in ("read", "write")
-    ]
-    calls = [sum(row["operation"] == name for row in between) for name in ("read", "write")]
-    assert found + calls == counted
+    }
+    assert [*map(sum, done.values()), *map(len, done.values())] == counted
 
 
 def test_a_database_and_an_archiver(work: Path) -> None:
@@ -243,3 +232,70 @@ def test_a_database_and_an_archiver(work: Path) -> None:
     assert end == (work.parent / "out.tgz").stat().st_size
     assert {"tar", "gzip", "rm"} <= {row["process"] for row in rows}
     assert [row["operation"] for row in rows if row["path"] == str(work / "db")][-1] == "unlink"
+
+
+def test_names_can_be_hidden(work: Path) -> None:
+    # GIVEN a file and a folder with telling names
+    script = "mkdir secret; echo x > secret/plan"
+    trace, _ = capture(work, "sh", "-c", script, options=("--hash-names",))
+    # THEN no name is left, and what was equal is equal still
+    paths = list(sizes_of(trace))
+    rows = rows_of(trace)
+    for file in trace.iterdir():
+        assert not [word for word in (b"secret", b"plan", b"ld.so") if word in file.read_bytes()]
+    made = next(row["path"] for row in rows if row["operation"] == "mkdir" and not row["error"])
+    assert [path for path in paths if path.startswith(f"{made}/")]
+    assert {len(part) for path in paths for part in path.split("/")[1:]} == {16}
+
+
+def test_overhead_is_measured(work: Path) -> None:
+    command = ("dd", "if=/dev/zero", "of=out", "bs=512", "count=3000")
+    trace, printed = capture(work, *command, options=("--untraced",))
+    assert "times as long" in printed
+    overhead = json.loads((trace / "trace.json").read_text())["capture"]["overhead"]
+    assert overhead["ratio"] == overhead["traced_ns"] / overhead["untraced_ns"] > 1
+    # What a call costs, times the calls, explains most of the difference, on a busy machine too.
+    assert 0.1 < overhead["expected_ns"] / (overhead["traced_ns"] - overhead["untraced_ns"]) < 10
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_whole_trace(work: Path, number: signal.Signals) -> None:
+    # GIVEN a capture of a command that goes on for ever
+    script = "while :; do echo x >> out; sleep 0.01; done"
+    trace = work.parent / "trace"
+    running = start_capture("--files", "-o", trace, "--", "sh", "-c", script, cwd=work)
+    wait_for((work / "out").exists)
+    # WHEN it gets a signal
+    code, _, messages = stop(running, number)
+    # THEN the trace is there and says so
+    assert (code, f"ended early by {number.name}" in messages) == (3, True)
+    info = json.loads((trace / "trace.json").read_text())
+    assert info["capture"]["stopped_by"] == number.name
+    writes = [row for row in rows_of(trace) if row["operation"] == "write"]
+    assert [row["offset_bytes"] for row in writes] == [2 * i for i in range(len(writes))]
+    assert writes
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--files -o {0}/new", ""),
+        ("--files -o {0}/new -- no-such-program", "no such program"),
+        ("--files -o {0}/new --below {0}/none -- true", "is no folder"),
+        ("--files -o {0}/new --duration 3s -- true", "records one command"),
+        ("--hash-names -o {0}/new /dev/loop0", "belongs to --files"),
+        ("-o {0}/new", "which disk"),
+        ("--files -o {0} --force -- true", "exists already"),
+    ],
+)
+def test_what_cannot_be_is_rejected(tmp_path: Path, words: str, message: str) -> None:
+    code, text = rejection(*words.format(tmp_path).split())
+    assert (code, message in text) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_exit_code_of_the_command_is_reported(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    code, text = rejection("--files", "-o", trace, "--", "sh", "-c", "exit 7")
+    assert (code, "failed with status 7" in text) == (3, True)
+    assert json.loads((trace / "trace.json").read_text())["capture"]["exit_status"] == 7

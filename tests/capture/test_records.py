@@ -1,7 +1,5 @@
 """From the tracer's spool to blktrace files: numbering, losses, what is no record."""
 
-from __future__ import annotations
-
 import io
 import struct
 from pathlib import Path

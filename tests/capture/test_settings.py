@@ -1,7 +1,5 @@
 """Settings are given back, also by another process, and also when one of them resists."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

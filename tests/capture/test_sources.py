@@ -1,41 +1,37 @@
-"""Captures with perf and bpftrace against those of the kernel's tracer, and how they end."""
+"""Captures with perf, bpftrace and blktrace against the kernel's tracer, and how they end."""
 
-from __future__ import annotations
-
+import fcntl
 import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
+from tests import traces
 from tests.capture.machine import (
-    CAPTURE,
     TIMEOUT_S,
     Disk,
+    processes,
     read_layout,
-    run_capture,
+    rejection,
+    start_capture,
+    stop,
     tracing_settings,
+    wait_for,
 )
+from tracekit.capture import blktrace, bpftrace, kernel_state, perf
+from tracekit.capture.bpftrace import Bpftrace
 from tracekit.capture.layout import LAYOUT_VERSION, find_disk
-from tracekit.capture.programs import (
-    Bpftrace,
-    Lines,
-    Perf,
-    missed_runs,
-    probe_bpftrace,
-    probe_perf,
-    script,
-)
+from tracekit.capture.perf import Perf
 from tracekit.capture.recording import CaptureFolder
 from tracekit.capture.session import CaptureOptions, capture
 from tracekit.layout import CaptureSummary
@@ -54,7 +50,7 @@ CLOCKS_NS = 500_000
 
 
 SOURCES: dict[str, type[Perf | Bpftrace]] = {"perf": Perf, "bpftrace": Bpftrace}
-PROBES = {"perf": probe_perf, "bpftrace": probe_bpftrace}
+PROBES = {"perf": perf.probe, "bpftrace": bpftrace.probe}
 
 
 @pytest.fixture(params=SOURCES)
@@ -83,34 +79,18 @@ def recording(
 
 def programs(source: str) -> list[int]:
     """Return the processes of perf or bpftrace that record as a capture does."""
-    begins = {"perf": [b"perf", b"record", b"-q"], "bpftrace": [b"bpftrace", b"-B", b"full"]}
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[:3] == begins[source]:
-            found.append(int(path.parent.name))
-    return found
+    words = {"perf": ("perf", "record", "-q"), "bpftrace": ("bpftrace", "-B", "full")}
+    return processes(*words[source])
 
 
-def wait_for(condition: Callable[[], Any], what: str) -> None:
-    end_s = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < end_s, what
-        time.sleep(0.02)
+def kept_in(folder: Path, source: str, compress: str = "none") -> CaptureFolder:
+    """Return the folder in which a program's records are kept."""
+    layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source=source)
+    return CaptureFolder(folder, folder.name, layout, summary, compress)
 
 
 def requests_of(folder: TraceFolder, process: str) -> Any:
-    rows = pq.read_table(folder.table("requests"))
-    words = [pa.types.is_dictionary(field.type) for field in rows.schema]
-    columns = [
-        column.cast(pa.string()) if is_word else column
-        for column, is_word in zip(rows.columns, words, strict=True)
-    ]
-    rows = pa.table(columns, names=rows.column_names)
-    return rows.filter(pc.equal(rows["process"], process))
+    return traces.requests(folder).filter(pc.field("process") == process)
 
 
 def fio_job(disk: Disk) -> list[str]:
@@ -126,12 +106,11 @@ def test_a_program_and_the_tracer_see_the_same_requests(
     # GIVEN a fio job that both sources record at once
     subprocess.run(fio_job(disk), check=True)
     os.sync()
-    layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source=source)
     with recording(source, disk, tmp_path / "text") as running:
         options = CaptureOptions(command=tuple(fio_job(disk)), source="tracefs-blk")
         captured = capture([disk.device], tmp_path / "blk", options=options)
         recorded = running.stop()
-    kept = recorded.write(CaptureFolder(tmp_path / "text", "text", layout, summary, "zstd"))
+    kept = recorded.write(kept_in(tmp_path / "text", source, "zstd"))
     assert (kept.files, kept.dropped, captured.kept.overrun) == (("text.perf.txt.zst",), 0, 0)
     shutil.copy(tmp_path / "blk" / "layout.json", tmp_path / "text")
     # WHEN both are parsed
@@ -150,20 +129,19 @@ def test_a_program_and_the_tracer_see_the_same_requests(
         assert apart <= CLOCKS_NS, name
     # AND import does as parse does
     imported = import_trace(tmp_path / "text", tmp_path / "imported")
-    both = [pq.read_table(made.table("requests")) for made in (imported, folder)]
-    assert both[0].equals(both[1])
+    assert traces.requests(imported).equals(traces.requests(folder))
     assert imported.info == folder.info
 
 
 def test_a_capture_with_a_program(disk: Disk, tmp_path: Path, source: str) -> None:
     # WHEN durable writes are captured with it
     settings = tracing_settings()
-    options = ("-o", str(tmp_path / "trace"), "--source", source, "--json")
-    done = run_capture(disk.device, *options, "--", *disk.writer(50))
+    options = ("--source", source, "--json")
+    done = disk.capture(tmp_path / "trace", *options, command=disk.writer(50))
     # THEN it says so, keeps the text and the layout, and leaves nothing behind
     result = json.loads(done.stdout)
     note = f"up to {result['missed_at_most']:,} events" if result["missed_at_most"] else ""
-    assert (done.returncode, done.stderr[: len(note) or None]) == (0, note)
+    assert done.stderr[: len(note) or None] == note
     assert (result["source"], result["files"]) == (source, ["trace.perf.txt"])
     files = sorted(path.name for path in (tmp_path / "trace").iterdir())
     assert files == ["layout.json", "trace.perf.txt"]
@@ -197,27 +175,22 @@ def test_loss_is_counted(disk: Disk, tmp_path: Path, source: str) -> None:
         subprocess.run(disk.writer(20), check=True)
         recorded = running.stop()
     # WHEN what it recorded is kept
-    layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source=source)
-    kept = recorded.write(CaptureFolder(tmp_path / "text", "text", layout, summary, "none"))
+    kept = recorded.write(kept_in(tmp_path / "text", source))
     # THEN the loss is counted, in the layout and by the parser, once
     assert kept.dropped > 200
     assert read_layout(tmp_path / "text")["loss"] == {"overrun": 0, "dropped": kept.dropped}
     folder, _ = parse([tmp_path / "text"], tmp_path / "parsed")
     assert folder.content["loss"]["dropped"] == kept.dropped
-    assert "lost_records" in {doubt["code"] for doubt in folder.content["warnings"]}
+    assert "lost_records" in traces.warnings(folder)
 
 
 def started(disk: Disk, tmp_path: Path, seconds: str, source: str) -> subprocess.Popen[str]:
     """Start a capture of a command that sleeps, and wait until it does."""
     mark = tmp_path / "mark"
     command = ("sh", "-c", f"touch {mark}; exec sleep {seconds}")
-    running = subprocess.Popen(
-        [*CAPTURE, disk.device, "-o", str(tmp_path / "trace"), "--source", source, "--", *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    wait_for(mark.exists, "the capture did not begin")
+    output = ("-o", tmp_path / "trace")
+    running = start_capture(disk.device, *output, "--source", source, "--", *command)
+    wait_for(mark.exists)
     return running
 
 
@@ -225,11 +198,8 @@ def started(disk: Disk, tmp_path: Path, seconds: str, source: str) -> subprocess
 def test_a_signal_ends_it_in_order(
     disk: Disk, tmp_path: Path, number: signal.Signals, source: str
 ) -> None:
-    running = started(disk, tmp_path, "3021", source)
-    running.send_signal(number)
-    _, talk = running.communicate(timeout=TIMEOUT_S)
-    assert running.returncode == 3
-    assert f"ended early by {number.name}" in talk
+    code, _, messages = stop(started(disk, tmp_path, "3021", source), number)
+    assert (code, f"ended early by {number.name}" in messages) == (3, True)
     assert (tmp_path / "trace" / "trace.perf.txt").exists()
     assert programs(source) == []
 
@@ -242,11 +212,10 @@ def test_after_a_kill_it_ends_and_the_next_capture_cleans_up(
     running.kill()
     running.communicate(timeout=TIMEOUT_S)
     # THEN its program ends by itself
-    wait_for(lambda: not programs(source), "the program went on")
+    wait_for(lambda: not programs(source))
     # AND the next capture removes what is left
     assert list(tmp_path.glob(".trace.*")) != []
-    done = run_capture(disk.device, "-o", str(tmp_path / "next"), "--", *disk.writer(5))
-    assert done.returncode == 0, done.stderr
+    disk.capture(tmp_path / "next", command=disk.writer(5))
     assert list(tmp_path.glob(".trace.*")) == []
 
 
@@ -266,7 +235,7 @@ def test_bpftrace_counts_what_the_kernel_passed_over(tmp_path: Path) -> None:
     (tmp_path / "3").write_text("pos:\t0\nprog_id:\t7\nrecursion_misses:\t12\n")
     (tmp_path / "4").write_text("pos:\t0\nprog_id:\t8\nrecursion_misses:\t30\n")
     (tmp_path / "5").write_text("pos:\t0\nflags:\t02\n")
-    assert missed_runs(tmp_path) == 42
+    assert bpftrace.missed_runs(tmp_path) == 42
 
 
 def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Path) -> None:
@@ -275,22 +244,104 @@ def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Pa
     text, log = tmp_path / "text", tmp_path / "log"
     text.write_text("Attaching 12 probes...\n" + "".join(lines) + "\n\nLost 5 events\nbad\n")
     log.touch()
-    layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source="bpftrace")
     # WHEN it is kept
-    found = Lines(text, log, missed_at_most=2)
-    kept = found.write(CaptureFolder(tmp_path, "a", layout, summary, "none"))
+    found = bpftrace.Lines(text, log, missed_at_most=2)
+    kept = found.write(kept_in(tmp_path, "bpftrace"))
     # THEN the lines are in the order of time, without their keys, and the loss stands behind
-    assert (tmp_path / "a.perf.txt").read_text() == (
+    file = tmp_path / f"{tmp_path.name}.perf.txt"
+    assert file.read_text() == (
         "a b 10 [000] 0.000000010: x\na b 20 [000] 0.000000020: x\na b 30 [000] 0.000000030: x\n"
         "[LOST 5 EVENTS] by bpftrace\n"
     )
     assert (kept.records, kept.dropped, kept.foreign_bytes, kept.missed_at_most) == (3, 5, 4, 2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.perf.txt", "layout.json"]
+    assert sorted(tmp_path.iterdir()) == sorted([file, tmp_path / "layout.json"])
 
 
 @pytest.mark.parametrize("events", [["bio_queue"], ["rq_issue", "rq_complete"]])
 def test_the_program_for_bpftrace_looks_at_the_disk_and_its_partitions(events: list[str]) -> None:
-    text = script([7 << 20, 7 << 20 | 1], events)
+    text = bpftrace.script([7 << 20, 7 << 20 | 1], events)
     heads = [line.partition(" {")[0] for line in text.splitlines()]
     ours = "/args->dev == 7340032 || args->dev == 7340033/"
     assert heads == [f"tracepoint:block:block_{event} {ours}" for event in events]
+
+
+BLKTRACESETUP = 0xC0481273
+
+
+@contextmanager
+def trace_set_up(disk: Disk) -> Iterator[None]:
+    """Set up a trace of blktrace(8) in the kernel, as a killed blktrace leaves it."""
+    device = os.open(disk.device, os.O_RDONLY)
+    try:
+        fcntl.ioctl(device, BLKTRACESETUP, struct.pack("@32sHIIQQI4x", b"", 7, 4096, 2, 0, 0, 0))
+        yield
+    finally:
+        kernel_state.end_trace(device)
+        os.close(device)
+
+
+def test_a_blktrace_without_rights_is_reported(disk: Disk, tmp_path: Path) -> None:
+    reason = blktrace.why_not(find_disk(disk.device))
+    if reason is None:
+        pytest.skip("blktrace works here: the lab's tests capture with it")
+    debugfs = kernel_state.mounted_debugfs()
+    # WHEN it is chosen by name
+    output = ("-o", tmp_path / "trace")
+    code, text = rejection(disk.device, *output, "--source", "blktrace", "--", "true")
+    # THEN the reason is reported, and nothing is left
+    assert (code, f"block events cannot be captured: blktrace: {reason}" in text) == (1, True)
+    assert list(tmp_path.iterdir()) == []
+    assert not disk.is_traced()
+    assert kernel_state.mounted_debugfs() == debugfs
+    # WHEN the source is left to the capture, THEN another is taken and named with the reason
+    done = disk.capture(tmp_path / "trace", command=disk.writer(5))
+    assert done.stderr.startswith("captured with ")
+    assert f"because blktrace does not work here: {reason}\n" in done.stderr
+    assert read_layout(tmp_path / "trace")["capture"]["source"] != "blktrace"
+
+
+def test_why_blktrace_does_not_work(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = find_disk(disk.device)
+    with trace_set_up(disk):
+        assert blktrace.why_not(folder) == f"{disk.name} is being traced already"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert blktrace.why_not(None) == "blktrace is not installed (Debian: blktrace)"
+
+
+def test_a_trace_that_a_kill_left_is_ended_by_the_next_capture(disk: Disk, tmp_path: Path) -> None:
+    with trace_set_up(disk):
+        # GIVEN the state file of a capture with blktrace, killed with its blktrace
+        kernel_state.STATE_FOLDER.mkdir(exist_ok=True)
+        state = {"changed": [], "held": [["trace", disk.device]], "leftover": None}
+        (kernel_state.STATE_FOLDER / "state.json").write_text(json.dumps(state))
+        assert disk.is_traced()
+        # WHEN the next one begins
+        done = disk.capture(tmp_path / "trace", command=disk.writer(5))
+        # THEN it has ended the trace, and works
+        assert "gave back the kernel settings of a capture that was killed" in done.stderr
+        assert not disk.is_traced()
+
+
+def test_a_trace_of_a_blktrace_that_lives_is_left_alone(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_state, "PATIENCE_S", 0.2)
+    # GIVEN a process that looks like a blktrace of this disk
+    other = subprocess.Popen(
+        ["blktrace", "-c", "read end", disk.device], executable="/bin/sh", stdin=subprocess.PIPE
+    )
+    with trace_set_up(disk):
+        wait_for(lambda: kernel_state.tracers(disk.device) == [other.pid])
+        # THEN the trace is not ended while it lives
+        kernel_state.tear_down(disk.device)
+        assert disk.is_traced()
+        other.communicate(b"\n")
+        kernel_state.tear_down(disk.device)
+        assert not disk.is_traced()
+
+
+def test_of_a_disk_that_went_away_nothing_is_to_be_ended() -> None:
+    with pytest.raises(FileNotFoundError):
+        kernel_state.tear_down("/dev/no-such-disk")

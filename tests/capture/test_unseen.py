@@ -1,6 +1,4 @@
-"""Completions that a source does not see are told, as many as the kernel's counters have more."""
-
-from __future__ import annotations
+"""Completions that a source does not see, as many as the kernel's counters have more."""
 
 import shutil
 import subprocess
@@ -10,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.capture.machine import Disk, read_layout, run_capture
-from tests.capture.test_sources import PROBES, recording
+from tests import traces
+from tests.capture.machine import Disk, read_layout, setting, skip_unless_it_works
+from tests.capture.test_sources import PROBES, kept_in, recording
 from tracekit.capture import session
-from tracekit.capture.layout import LAYOUT_VERSION, find_disk
-from tracekit.capture.recording import CaptureFolder
-from tracekit.capture.session import NAMES, CaptureOptions, capture, choose
-from tracekit.capture.tracefs import tracefs_folder
-from tracekit.errors import TracekitError
-from tracekit.layout import CaptureSummary, DiskCounters
+from tracekit.capture.layout import find_disk
+from tracekit.capture.session import NAMES, CaptureOptions, capture
+from tracekit.layout import DiskCounters
 from tracekit.readers.blktrace import parse
 from tracekit.store import TraceFolder
 
@@ -58,42 +54,28 @@ def unseen_of(folder: TraceFolder) -> dict[str, Any]:
     return found
 
 
-def recorded(found: dict[str, Any]) -> dict[str, int]:
-    return {row["kind"]: row["recorded"] for row in found["disks"]}
-
-
-def lacking(folder: TraceFolder) -> int:
-    found: int = folder.content["loss"]["unmatched"]["queue"]
-    return found
-
-
-def warns(folder: TraceFolder) -> bool:
-    return "unseen_completions" in {warning["code"] for warning in folder.content["warnings"]}
-
-
 @pytest.mark.parametrize("source", NAMES)
-def test_what_was_recorded_and_what_is_told_are_all_that_was_read(
+def test_recorded_and_unseen_completions_are_all_that_was_read(
     disk: Disk, tmp_path: Path, source: str
 ) -> None:
-    try:
-        choose(source, tracefs=tracefs_folder(), disks=[find_disk(disk.device)])
-    except TracekitError as error:
-        pytest.skip(str(error))
+    skip_unless_it_works(source, disk)
     # WHEN direct reads, so many, are captured (again, where somebody else read from the disk too)
     for turn in range(TURNS):
-        options = ("-o", str(tmp_path / f"trace-{turn}"), "--source", source)
-        done = run_capture(disk.device, *options, "--", *reads(disk))
-        assert done.returncode == 0, done.stderr
+        disk.capture(tmp_path / f"trace-{turn}", "--source", source, command=reads(disk))
         folder, _ = parse([tmp_path / f"trace-{turn}"], tmp_path / f"parsed-{turn}")
         rows = {row["kind"]: row for row in unseen_of(folder)["disks"]}
         row = rows["read"]
         if row["counted"] == READS:
             break
-    # THEN the kernel counted these, and what the record lacks of them is told
+    # THEN the kernel counted these, and the missing ones of the record are reported
     assert row["counted"] == READS
     assert row["recorded"] + row["at_least"] <= READS <= row["recorded"] + row["at_most"]
-    assert sum(one["at_least"] for one in rows.values()) <= lacking(folder)
-    assert warns(folder) == any(one["at_least"] for one in rows.values())
+    assert (
+        sum(one["at_least"] for one in rows.values())
+        <= folder.content["loss"]["unmatched"]["queue"]
+    )
+    is_warned = "unseen_completions" in traces.warnings(folder)
+    assert is_warned == any(one["at_least"] for one in rows.values())
     # AND the tracer sees all of them
     if source == "tracefs-blk":
         assert (row["recorded"], row["at_most"]) == (READS, 0)
@@ -101,17 +83,16 @@ def test_what_was_recorded_and_what_is_told_are_all_that_was_read(
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
 @pytest.mark.parametrize("source", ["perf", "bpftrace"])
-def test_a_program_lacks_what_the_tracer_has_more(disk: Disk, tmp_path: Path, source: str) -> None:
+def test_a_program_misses_what_the_tracer_has_more(disk: Disk, tmp_path: Path, source: str) -> None:
     if reason := PROBES[source]():
         pytest.skip(f"{source} does not record block events here: {reason}")
     # WHEN requests of all kinds are recorded by both at once
-    layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source=source)
     with recording(source, disk, tmp_path / "text") as running:
         options = CaptureOptions(command=("sh", "-c", mixed(disk)), source="tracefs-blk")
         captured = capture([disk.device], tmp_path / "blk", options=options)
         found = running.stop()
     assert captured.kept.overrun == 0
-    found.write(CaptureFolder(tmp_path / "text", "text", layout, summary, "none"))
+    found.write(kept_in(tmp_path / "text", source))
     shutil.copy(tmp_path / "blk" / "layout.json", tmp_path / "text")
     # THEN the tracer has all that the kernel counted, of each kind
     ours, theirs = (
@@ -120,25 +101,20 @@ def test_a_program_lacks_what_the_tracer_has_more(disk: Disk, tmp_path: Path, so
     )
     assert {row["kind"] for row in ours["disks"]} == {"read", "write", "discard", "flush"}
     assert ours["at_least"] == 0, ours
-    # AND the program lacks as many as it says, by kind
-    has = recorded(ours)
+    # AND the program misses as many as it says, by kind
+    by_kind = {row["kind"]: row for row in ours["disks"]}
     for row in theirs["disks"]:
-        slack = next(one for one in ours["disks"] if one["kind"] == row["kind"])["at_most"]
-        missing = has[row["kind"]] - row["recorded"]
-        assert row["at_least"] - slack <= missing <= row["at_most"], row
+        of_tracer = by_kind[row["kind"]]
+        missing = of_tracer["recorded"] - row["recorded"]
+        assert row["at_least"] - of_tracer["at_most"] <= missing <= row["at_most"], row
 
 
-def test_a_disk_without_accounting_is_told(disk: Disk, tmp_path: Path) -> None:
+def test_a_disk_without_accounting_is_not_measured(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a disk of which the kernel counts nothing
     switch = Path(f"/sys/block/{disk.name}/queue/iostats")
-    before = switch.read_text().strip()
-    switch.write_text("0")
-    try:
-        done = run_capture(disk.device, "-o", str(tmp_path / "trace"), "--", *disk.writer(5))
-    finally:
-        switch.write_text(before)
+    with setting(switch, "0", switch.read_text()):
+        disk.capture(tmp_path / "trace", command=disk.writer(5))
     # THEN layout and trace say that it is not measured, and why
-    assert done.returncode == 0, done.stderr
     (entry,) = read_layout(tmp_path / "trace")["counters"]
     assert entry == {"device": disk.name, "why_not": session.WHY_OFF}
     folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")

@@ -1,7 +1,5 @@
 """Prints the events of tests/decode/records.py as other tools print them."""
 
-from __future__ import annotations
-
 EVENTS = {
     "Q": "block_bio_queue",
     "G": "block_getrq",

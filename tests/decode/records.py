@@ -7,8 +7,6 @@ dev (major,minor), error, to (new sector of X), of (origin of A: major,minor:sec
 kind (zone). ACTION may also be `process` (comm), `timestamp` (sec, nsec) or `message` (text).
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Short captures, each of one thing that block devices do; also the seeds of the fuzzer."""
 
-from __future__ import annotations
-
 PLAIN = """
 0 process pid=9 comm=dd
 0 timestamp sec=1700000000 nsec=5

@@ -1,7 +1,5 @@
 """The binary form: versions, byte orders, numbers, order of time, damage."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
@@ -13,10 +11,78 @@ from tracekit._native.decode import DecodeError, Place, Problem
 Q = 1 | 1 << 17
 
 
-def problem(*files: bytes) -> Place:
+def writes(count: int) -> list[Event]:
+    return [Event(1000 + n, Q, sector=n * 8, length_bytes=4096) for n in range(count)]
+
+
+def changed(at: int, new: bytes) -> bytes:
+    """Return a good file in which some bytes are others."""
+    data = bytearray(pack(scenes.BACK_MERGE))
+    data[at : at + len(new)] = new
+    return bytes(data)
+
+
+# A record that claims 65535 bytes of payload.
+GIANT = Event(1, Q, sector=8, length_bytes=512, payload=bytes(65535)).pack(1)
+# By name: files, and the problem with file, offset in it, value and what it should be or follows.
+PROBLEMS: dict[str, tuple[list[bytes], Place]] = {
+    "versions mixed in a file": (
+        [pack("1 Q R 0+8") + pack("2 Q R 8+8", version=8)],
+        Place(Problem.VERSIONS, 0, 48, 8, 7),
+    ),
+    "versions mixed between files": (
+        [pack("1 Q R 0+8"), pack("2 Q R 8+8", version=8)],
+        Place(Problem.VERSIONS, 1, 0, 8, 7),
+    ),
+    # Two captures of 5000 records joined one after the other.
+    "time that runs backwards far": (
+        [pack_events(writes(5000) * 2)],
+        Place(Problem.BACKWARDS, 0, 5000 * 48, 4999, 4999 * 48),
+    ),
+    # The record after it shows that it is wrong; its own place is named, too.
+    "one wrong time": (
+        [pack_events([*writes(700), Event(1 << 60, Q), *writes(2000)[701:]])],
+        Place(Problem.BACKWARDS, 0, 701 * 48, (1 << 60) - 1701, 700 * 48),
+    ),
+    "another magic": (
+        [b"GIF89a" + bytes(100)],
+        Place(Problem.NOT_A_TRACE, 0, 0, 0x38464947, 0),
+    ),
+    "three bytes": ([b"\x07ta"], Place(Problem.NOT_A_TRACE, 0, 0, 0, 0)),
+    "a second file that is no trace": (
+        [pack(scenes.PLAIN), b"\x89PNG" + bytes(60)],
+        Place(Problem.NOT_A_TRACE, 1, 0, 0x474E5089, 0),
+    ),
+    "damage in the middle": (
+        [changed(96, b"\x01\x02\x03\x04")],
+        Place(Problem.BAD_MAGIC, 0, 96, 0x04030201, 0),
+    ),
+    "an unknown version": ([changed(48, b"\x09")], Place(Problem.BAD_VERSION, 0, 48, 9, 0)),
+    "a cut in a header": (
+        [pack(scenes.BACK_MERGE)[:-20]],
+        Place(Problem.CUT_HEADER, 0, 8 * 48, 28, 48),
+    ),
+    "a cut in a payload": (
+        [pack("1 A W 8+8 of=8,1:0")[:-3]],
+        Place(Problem.CUT_PAYLOAD, 0, 0, 61, 64),
+    ),
+    "a giant payload that is missing": (
+        [GIANT[:1000]],
+        Place(Problem.CUT_PAYLOAD, 0, 0, 1000, 48 + 65535),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_problem_has_its_place(name: str) -> None:
+    files, place = PROBLEMS[name]
     with pytest.raises(DecodeError) as caught:
         decode(*files)
-    return caught.value.place
+    assert caught.value.place == place
+
+
+def test_a_giant_payload_is_skipped() -> None:
+    assert decode(GIANT + event("2 Q W 16+8").pack(2)).column("sector") == [8, 16]
 
 
 @pytest.mark.parametrize("name", sorted(scenes.SCENES))
@@ -24,19 +90,6 @@ def problem(*files: bytes) -> Place:
 def test_every_form_gives_the_same_rows(name: str, version: int, order: str) -> None:
     text = scenes.SCENES[name]
     assert decode(pack(text, version=version, order=order)).rows == decode(pack(text)).rows
-
-
-def test_versions_mixed_in_a_file() -> None:
-    # GIVEN a file whose first record is of version 7 and whose second is of version 8
-    data = pack("1 Q R 0+8") + pack("2 Q R 8+8", version=8)
-    # WHEN it is decoded, THEN the second record's place and both versions are named
-    place = problem(data)
-    assert (place.kind, place.offset, place.value, place.other) == (Problem.VERSIONS, 48, 8, 7)
-
-
-def test_versions_mixed_between_files() -> None:
-    place = problem(pack("1 Q R 0+8"), pack("2 Q R 8+8", version=8))
-    assert (place.kind, place.file, place.value, place.other) == (Problem.VERSIONS, 1, 8, 7)
 
 
 def test_zone_operations_of_version_8() -> None:
@@ -61,33 +114,25 @@ def test_many_files_of_which_some_are_empty() -> None:
     assert decoded.column("sector") == [0, 8, 16, 24, 32, 40, 48, 56, 64]
 
 
-def test_sequence_gaps() -> None:
-    decoded = decode_lines(
-        """
-        1 Q W 0+8 seq=1
-        2 Q W 8+8 seq=2
-        3 Q W 16+8 seq=5
-        4 Q W 24+8 seq=1 cpu=1
-        5 Q W 32+8 seq=6
-        6 Q W 40+8 seq=9 cpu=1
-        """
-    )
-    assert (decoded.stats.sequence_gaps, decoded.stats.lost_records) == (2, 9)
-    assert decoded.stats.numbered_records == 6
-
-
-def test_numbers_that_wrap_are_no_gap() -> None:
-    decoded = decode_lines("1 Q W 0+8 seq=4294967295\n2 Q W 8+8 seq=0\n3 Q W 16+8 seq=1")
-    assert decoded.stats.lost_records == 1  # 0 means "no number"; here it took a number's place
-
-
-def test_source_without_numbers() -> None:
-    decoded = decode_lines("1 Q W 0+8 seq=0\n2 Q W 8+8 seq=0")
-    assert (decoded.stats.numbered_records, decoded.stats.lost_records) == (0, 0)
-
-
-def test_repeated_numbers() -> None:
-    assert decode_lines("1 Q W 0+8 seq=7\n2 Q W 8+8 seq=7").stats.repeated_records == 1
+@pytest.mark.parametrize(
+    ("numbers", "gaps", "lost", "repeated", "numbered"),
+    [
+        # On two CPUs, a gap each.
+        ("1 2 5 1/1 6 9/1", 2, 9, 0, 6),
+        # 0 means "no number"; here it took a number's place.
+        ("4294967295 0 1", 1, 1, 0, 2),
+        ("0 0", 0, 0, 0, 0),
+        ("7 7", 0, 0, 1, 2),
+    ],
+    ids=["gaps", "wrapped", "without numbers", "repeated"],
+)
+def test_sequence_numbers(numbers: str, gaps: int, lost: int, repeated: int, numbered: int) -> None:
+    lines = []
+    for place, (number, _, cpu) in enumerate(word.partition("/") for word in numbers.split()):
+        lines.append(f"{place + 1} Q W {place * 8}+8 seq={number} cpu={cpu or 0}")
+    stats = decode_lines("\n".join(lines)).stats
+    assert (stats.sequence_gaps, stats.lost_records) == (gaps, lost)
+    assert (stats.repeated_records, stats.numbered_records) == (repeated, numbered)
 
 
 def test_small_disorder_is_sorted() -> None:
@@ -97,67 +142,6 @@ def test_small_disorder_is_sorted() -> None:
     assert decoded.column("queue_ns") == [0, 20]
     assert decoded.stats.reordered_records == 2
     assert decoded.unmatched() == {"queue": 1}
-
-
-def test_time_that_runs_backwards_far_is_an_error() -> None:
-    # GIVEN two captures of 5000 records joined one after the other
-    once = [Event(1000 + place, Q, sector=place * 8, length_bytes=4096) for place in range(5000)]
-    data = pack_events(once + once)
-    # THEN the place where the second begins is named, and how far it goes back
-    assert problem(data) == Place(Problem.BACKWARDS, 0, 5000 * 48, 4999, 4999 * 48)
-
-
-def test_one_wrong_time_is_an_error() -> None:
-    events = [Event(1000 + place, Q, sector=place * 8, length_bytes=4096) for place in range(2000)]
-    events[700] = Event(1 << 60, Q)
-    # THEN the record after it shows that it is wrong; its own place is named, too
-    place = problem(pack_events(events))
-    assert (place.kind, place.offset, place.other) == (Problem.BACKWARDS, 701 * 48, 700 * 48)
-
-
-def test_wrong_magic() -> None:
-    assert problem(b"GIF89a" + bytes(100)) == Place(Problem.NOT_A_TRACE, 0, 0, 0x38464947, 0)
-
-
-def test_second_file_is_no_trace() -> None:
-    place = problem(pack(scenes.PLAIN), b"\x89PNG" + bytes(60))
-    assert (place.kind, place.file, place.offset) == (Problem.NOT_A_TRACE, 1, 0)
-
-
-def test_damage_in_the_middle() -> None:
-    data = bytearray(pack(scenes.BACK_MERGE))
-    data[96:100] = b"\x01\x02\x03\x04"
-    assert problem(bytes(data)) == Place(Problem.BAD_MAGIC, 0, 96, 0x04030201, 0)
-
-
-def test_unknown_version() -> None:
-    data = bytearray(pack(scenes.BACK_MERGE))
-    data[48] = 9
-    assert problem(bytes(data)) == Place(Problem.BAD_VERSION, 0, 48, 9, 0)
-
-
-def test_cut_in_a_header() -> None:
-    data = pack(scenes.BACK_MERGE)[:-20]
-    assert problem(data) == Place(Problem.CUT_HEADER, 0, 8 * 48, 28, 48)
-
-
-def test_cut_in_a_payload() -> None:
-    data = pack("1 A W 8+8 of=8,1:0")
-    assert problem(data[:-3]) == Place(Problem.CUT_PAYLOAD, 0, 0, 61, 64)
-
-
-def test_a_giant_payload_is_skipped_or_missed() -> None:
-    # GIVEN a record that claims 65535 bytes of payload
-    giant = Event(1, Q, sector=8, length_bytes=512, payload=bytes(65535)).pack(1)
-    follower = event("2 Q W 16+8").pack(2)
-    # THEN it is read when they are there
-    assert decode(giant + follower).column("sector") == [8, 16]
-    # AND an error when not
-    assert problem(giant[:1000]) == Place(Problem.CUT_PAYLOAD, 0, 0, 1000, 48 + 65535)
-
-
-def test_three_bytes() -> None:
-    assert problem(b"\x07ta").kind == Problem.NOT_A_TRACE
 
 
 def test_salvage_keeps_what_is_whole() -> None:

@@ -1,15 +1,12 @@
 """The decoder against a model of the block layer, and against streams without any sense."""
 
-from __future__ import annotations
-
 import random
 from itertools import chain
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decode.block_layer import Disk, run
-from tests.decode.machine import Machine
+from tests.decode.block_layer import Disk, Machine, run
 from tests.decode.records import Event, decode, flags, pack, pack_events
 from tracekit._native.decode import ACTIONS
 

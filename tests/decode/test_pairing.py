@@ -1,6 +1,8 @@
 """One row a queued I/O: what each event of a request's life does to its row."""
 
-from __future__ import annotations
+from typing import Any
+
+import pytest
 
 from tests.decode import scenes
 from tests.decode.records import NOTIFY, Event, decode, decode_lines, pack_events, times
@@ -64,49 +66,206 @@ def test_relative_times_have_the_wall_clock_of_the_start() -> None:
     assert (stats.is_wall_of_start, stats.wall_ns) == (1, 1_700_000_000_000_000_005)
 
 
-def test_merged_rows_have_their_own_queue_and_the_carriers_end() -> None:
-    rows = decode_lines(scenes.BACK_MERGE).rows
-    assert [times(row) for row in rows] == [
-        [0, 1, 10, None, 20, 100, 100],
-        [2, None, None, 3, 20, 100, 100],
-        [4, None, None, 5, 20, 100, 100],
-    ]
-    assert [row["merged_into"] for row in rows] == [None, 0, 0]
-    assert [row["depth"] for row in rows] == [1, 2, 3]
+# By name: the events, and columns of the rows that they become; `times` are all times of a row.
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "merged rows have their own queue and the end of their target": (
+        scenes.BACK_MERGE,
+        {
+            "times": [
+                [0, 1, 10, None, 20, 100, 100],
+                [2, None, None, 3, 20, 100, 100],
+                [4, None, None, 5, 20, 100, 100],
+            ],
+            "merged_into": [None, 0, 0],
+            "depth": [1, 2, 3],
+        },
+    ),
+    "a front merge moves the begin of its target": (
+        scenes.FRONT_MERGE,
+        {"sector": [1008, 1000], "merged_into": [None, 0], "complete_ns": [100, 100]},
+    ),
+    # 1024 is merged into 1016, and that into 1000: each names its own target.
+    "a merged target takes its own along": (
+        scenes.CARRIER_MERGED,
+        {
+            "merged_into": [None, 0, 1, 0],
+            "issue_ns": [20, 20, 20, 20],
+            "complete_ns": [100, 100, 100, 100],
+        },
+    ),
+    # Of 24 sectors of three I/Os of 8, 12 complete first.
+    "a partial completion ends what it covers whole": (
+        scenes.PARTIAL,
+        {"complete_ns": [50, 100, 100]},
+    ),
+    "a requeue keeps the first issue": (
+        scenes.REQUEUE,
+        {"requeue_count": [2], "issue_ns": [10], "complete_ns": [100]},
+    ),
+    "a split row completes with its last piece": (
+        scenes.SPLIT,
+        {
+            "split_count": [2],
+            "length_bytes": [24 * 512],
+            "times": [[0, 2, None, None, 10, 140, 140]],
+        },
+    ),
+    "a remap gives the partition": (scenes.REMAP, {"partition": ["259,0"]}),
+    "the last remap of a stack counts": (scenes.REMAP_STACK, {"partition": ["8,1"]}),
+    "a discard may be longer than two gigabytes": (
+        scenes.DISCARD,
+        {"operation": ["discard"], "length_bytes": [4_294_966_784], "complete_ns": [100]},
+    ),
+    "a completion goes to the request of its direction": (
+        scenes.TWO_DIRECTIONS,
+        {"operation": ["write", "read"], "complete_ns": [100, 50]},
+    ),
+    "an error is a negative errno": (scenes.FAILED, {"error": [-5]}),
+    "devices without requests complete what was queued": (
+        scenes.WITHOUT_REQUESTS,
+        {"complete_ns": [50, 60], "issue_ns": [None, None], "device": ["253,0", "253,0"]},
+    ),
+    "an empty flush is issued with the device flush": (
+        scenes.EMPTY_FLUSH,
+        {
+            "operation": ["flush"],
+            "length_bytes": [0],
+            "is_preflush": [True],
+            "times": [[0, 1, None, None, 10, None, 90]],
+        },
+    ),
+    "one device flush serves all that wait": (
+        scenes.TWO_FLUSHES,
+        {"issue_ns": [10, 90, 90], "complete_ns": [81, 181, 182]},
+    ),
+    # A flush queued before another's device flush, but allocated after it.
+    "a device flush does not serve what has no request yet": (
+        """
+        100 Q FWS pid=1
+        101 G FWS pid=1
+        102 Q FWS pid=2
+        103 D FN
+        104 G FWS pid=2
+        180 C FN
+        181 C WS
+        190 D FN
+        280 C FN
+        281 C WS
+        """,
+        {"issue_ns": [3, 90], "complete_ns": [81, 181]},
+    ),
+    # A flush whose completion was lost, and another a second later, which has its own.
+    "a lost flush completion spoils one row only": (
+        """
+        100 Q FWS
+        101 G FWS
+        110 D FN
+        180 C FN
+        1000000000 Q FWS
+        1000000001 G FWS
+        1000000010 D FN
+        1000000080 C FN
+        1000000090 C WS
+        """,
+        {"complete_ns": [None, 999_999_990], "unmatched": {"queue": 1}},
+    ),
+    "a forced write is transferred before it is complete": (
+        scenes.FLUSHED_WRITE,
+        {
+            "is_preflush": [True],
+            "is_fua": [True],
+            "is_meta": [True],
+            "issue_ns": [52],
+            "transfer_ns": [70],
+            "complete_ns": [141],
+        },
+    ),
+    "a forced write whose trace ends early is complete by its data": (
+        "\n".join(scenes.FLUSHED_WRITE.strip().splitlines()[:-1]),
+        {"complete_ns": [70]},
+    ),
+    # An empty flush that fails, by a tracer that stores the error without its sign.
+    "an error of a flush is a negative errno": (
+        """
+        100 Q FWS 0+0
+        101 G FWS 0+0
+        102 D FN 0+0
+        103 C FN 0+0
+        104 C WS 0+0 error=5
+        """,
+        {"error": [-5]},
+    ),
+    # The same place written twice, the first completion lost.
+    "a lost completion spoils one row only": (
+        """
+        100 Q W 1000+8
+        110 D W 1000+8
+        500 Q W 1000+8
+        510 D W 1000+8
+        550 C W 1000+8
+        """,
+        {"complete_ns": [None, 450], "unmatched": {"queue": 1}},
+    ),
+    # The own sectors of a target are done before what was merged into it is split.
+    "what is done is not split": (
+        """
+        100 Q W 1000+8
+        102 Q W 1008+8 pid=2
+        103 M W 1008+8 pid=2
+        110 C W 1000+8
+        120 X W 1008+8 to=1012
+        130 C W 1008+8
+        """,
+        {"split_count": [0, 0], "complete_ns": [10, 30], "unmatched": {"split": 1}},
+    ),
+    # The issued request stands at its issue, without a queue time.
+    "a trace that begins in the middle": (
+        scenes.MIDDLE,
+        {
+            "times": [
+                [None, None, None, None, 1, 50, 50],
+                [10, None, None, None, None, 100, 100],
+            ],
+            "unmatched": dict.fromkeys(
+                ("issue", "complete", "merge", "requeue", "split", "remap"), 1
+            ),
+        },
+    ),
+    "depth counts by device": (
+        """
+        100 Q W 0+8
+        101 Q W 8+8 dev=8,0
+        102 Q W 16+8
+        103 C W 0+8
+        104 Q W 24+8
+        """,
+        {"depth": [1, 1, 2, 2], "unmatched": {"queue": 3}},
+    ),
+    "a process keeps the name it had when it queued": (
+        """
+        1 process pid=5 comm=sh
+        2 Q R 0+8 pid=5
+        3 process pid=5 comm=cp
+        4 Q R 8+8 pid=5
+        5 Q R 16+8 pid=6
+        """,
+        {"process": ["sh", "cp", None], "unmatched": {"queue": 3}},
+    ),
+}
 
 
-def test_front_merge_moves_the_carriers_begin() -> None:
-    rows = decode_lines(scenes.FRONT_MERGE).rows
-    assert [(row["sector"], row["merged_into"]) for row in rows] == [(1008, None), (1000, 0)]
-    assert [row["complete_ns"] for row in rows] == [100, 100]
+@pytest.mark.parametrize("name", CASES)
+def test_what_becomes_of_events(name: str) -> None:
+    text, expected = CASES[name]
+    decoded = decode_lines(text)
+    found = {"unmatched": decoded.unmatched(), "times": [times(row) for row in decoded.rows]}
+    found |= {column: decoded.column(column) for column in expected.keys() - found.keys()}
+    expected = {"unmatched": {}, **expected}
+    assert {column: found[column] for column in expected} == expected
 
 
-def test_a_merged_carrier_takes_its_own_along() -> None:
-    # GIVEN 1024 merged into 1016, and that into 1000
-    rows = decode_lines(scenes.CARRIER_MERGED).rows
-    # THEN each names its own carrier, and all end with the outermost
-    assert [row["merged_into"] for row in rows] == [None, 0, 1, 0]
-    assert [row["issue_ns"] for row in rows] == [20, 20, 20, 20]
-    assert [row["complete_ns"] for row in rows] == [100, 100, 100, 100]
-
-
-def test_partial_completion_ends_what_it_covers_whole() -> None:
-    # GIVEN 24 sectors of three I/Os of 8, of which 12 complete first
-    rows = decode_lines(scenes.PARTIAL).rows
-    # THEN the first is complete with them, the second only with the rest
-    assert [row["complete_ns"] for row in rows] == [50, 100, 100]
-    assert decode_lines(scenes.PARTIAL).unmatched() == {}
-
-
-def test_requeue_keeps_the_first_issue() -> None:
-    (row,) = decode_lines(scenes.REQUEUE).rows
-    assert (row["requeue_count"], row["issue_ns"], row["complete_ns"]) == (2, 10, 100)
-
-
-def test_split_row_completes_with_its_last_piece() -> None:
-    (row,) = decode_lines(scenes.SPLIT).rows
-    assert (row["split_count"], row["length_bytes"]) == (2, 24 * 512)
-    assert times(row) == [0, 2, None, None, 10, 140, 140]
+def test_device_flushes_are_counted() -> None:
+    assert decode_lines(scenes.TWO_FLUSHES).stats.device_flushes == 2
 
 
 def test_old_kernels_queue_the_rest_of_a_split_again() -> None:
@@ -130,91 +289,6 @@ def test_old_kernels_queue_the_rest_of_a_split_again() -> None:
     assert decoded.unmatched() == {}
 
 
-def test_what_is_done_is_not_split() -> None:
-    # GIVEN a carrier whose own sectors are done, and a split of what was merged into it
-    decoded = decode_lines(
-        """
-        100 Q W 1000+8
-        102 Q W 1008+8 pid=2
-        103 M W 1008+8 pid=2
-        110 C W 1000+8
-        120 X W 1008+8 to=1012
-        130 C W 1008+8
-        """
-    )
-    # THEN no row is divided, and the split is one without a partner
-    assert decoded.column("split_count") == [0, 0]
-    assert decoded.column("complete_ns") == [10, 30]
-    assert decoded.unmatched() == {"split": 1}
-
-
-def test_remap_gives_the_partition() -> None:
-    assert decode_lines(scenes.REMAP).column("partition") == ["259,0"]
-
-
-def test_the_last_remap_of_a_stack_counts() -> None:
-    decoded = decode_lines(scenes.REMAP_STACK)
-    assert decoded.column("partition") == ["8,1"]
-    assert decoded.unmatched() == {}
-
-
-def test_discard_may_be_longer_than_two_gigabytes() -> None:
-    (row,) = decode_lines(scenes.DISCARD).rows
-    assert (row["operation"], row["length_bytes"]) == ("discard", 4_294_966_784)
-    assert row["complete_ns"] == 100
-
-
-def test_a_completion_goes_to_the_request_of_its_direction() -> None:
-    decoded = decode_lines(scenes.TWO_DIRECTIONS)
-    assert decoded.column("operation") == ["write", "read"]
-    assert decoded.column("complete_ns") == [100, 50]
-
-
-def test_error_is_a_negative_errno() -> None:
-    assert decode_lines(scenes.FAILED).column("error") == [-5]
-
-
-def test_devices_without_requests_complete_what_was_queued() -> None:
-    decoded = decode_lines(scenes.WITHOUT_REQUESTS)
-    assert decoded.column("complete_ns") == [50, 60]
-    assert decoded.column("issue_ns") == [None, None]
-    assert decoded.devices == [(253, 0)]
-
-
-def test_a_lost_completion_spoils_one_row_only() -> None:
-    # GIVEN the same place written twice, the first completion lost
-    decoded = decode_lines(
-        """
-        100 Q W 1000+8
-        110 D W 1000+8
-        500 Q W 1000+8
-        510 D W 1000+8
-        550 C W 1000+8
-        """
-    )
-    # THEN the completion is the second's
-    assert decoded.column("complete_ns") == [None, 450]
-    assert decoded.unmatched() == {"queue": 1}
-
-
-def test_a_trace_that_begins_in_the_middle() -> None:
-    decoded = decode_lines(scenes.MIDDLE)
-    # THEN the issued request stands at its issue, without a queue time
-    assert [times(row) for row in decoded.rows] == [
-        [None, None, None, None, 1, 50, 50],
-        [10, None, None, None, None, 100, 100],
-    ]
-    # AND what belongs to nothing is counted
-    assert decoded.unmatched() == {
-        "issue": 1,
-        "complete": 1,
-        "merge": 1,
-        "requeue": 1,
-        "split": 1,
-        "remap": 1,
-    }
-
-
 def test_other_events_change_no_request() -> None:
     decoded = decode_lines(scenes.OTHERS)
     assert [times(row) for row in decoded.rows] == [[40, None, None, None, None, 50, 50]]
@@ -226,32 +300,6 @@ def test_other_events_change_no_request() -> None:
 def test_unknown_actions_are_counted() -> None:
     decoded = decode(pack_events([Event(5, 99), Event(6, 1 | 1 << 17, sector=8, length_bytes=512)]))
     assert (decoded.stats.unknown, len(decoded.rows)) == (1, 1)
-
-
-def test_depth_counts_by_device() -> None:
-    decoded = decode_lines(
-        """
-        100 Q W 0+8
-        101 Q W 8+8 dev=8,0
-        102 Q W 16+8
-        103 C W 0+8
-        104 Q W 24+8
-        """
-    )
-    assert decoded.column("depth") == [1, 1, 2, 2]
-
-
-def test_a_process_keeps_the_name_it_had_when_it_queued() -> None:
-    decoded = decode_lines(
-        """
-        1 process pid=5 comm=sh
-        2 Q R 0+8 pid=5
-        3 process pid=5 comm=cp
-        4 Q R 8+8 pid=5
-        5 Q R 16+8 pid=6
-        """
-    )
-    assert decoded.column("process") == ["sh", "cp", None]
 
 
 def test_a_name_that_is_no_utf8_stays_readable() -> None:

@@ -1,7 +1,5 @@
 """The sample capture as blkparse and btt see it: the same counts, the same latencies."""
 
-from __future__ import annotations
-
 import collections
 import lzma
 import shutil

@@ -1,7 +1,5 @@
 """Texts of events give the rows that the binary records of the same events give."""
 
-from __future__ import annotations
-
 import os
 import random
 from contextlib import ExitStack

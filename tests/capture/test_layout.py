@@ -1,7 +1,6 @@
-"""What lies on a partition, against what the programs that made it say."""
+"""What lies where: mounts and their disks, and partitions by the programs that made them."""
 
-from __future__ import annotations
-
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +8,46 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.capture.layout import Signature, read_signature
+from tracekit.capture.layout import (
+    Mount,
+    Signature,
+    by_device,
+    disks_below,
+    read_mounts,
+    read_signature,
+)
+
+TABLE = """\
+21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 21 7:1 / /mnt/my\\040disk rw - ext4 /dev/loop1 rw
+31 21 7:1 /inner /srv rw master:2 propagate_from:1 - ext4 /dev/loop1 rw
+40 21 0:45 / /data rw - btrfs /dev/null rw,subvol=/
+"""
+
+
+def test_mounts_are_read_with_their_escapes_and_the_first_of_a_device_counts(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mountinfo").write_text(TABLE)
+    mounts = read_mounts(tmp_path / "mountinfo")
+    assert mounts[1] == Mount("7,1", "/mnt/my disk", "ext4", "/dev/loop1")
+    assert mounts[3] == Mount("0,45", "/data", "btrfs", "/dev/null")
+    assert by_device(mounts)["7,1"].point == "/mnt/my disk"
+
+
+def test_a_file_in_memory_is_on_no_disk() -> None:
+    assert disks_below(Path("/proc"), read_mounts()) == set()
+
+
+def test_the_disk_of_a_file_is_a_whole_disk() -> None:
+    # GIVEN the disk that the kernel says this file is on
+    number = os.stat(__file__).st_dev
+    disks = disks_below(Path(__file__), read_mounts())
+    # THEN a disk with that number, or with a partition of it, is among those found
+    if os.major(number) == 0:
+        return  # a file system without a device of its own, as in a container
+    folder = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    assert disks & {folder.name, folder.parent.name}
 
 
 def tool(*command: str | Path) -> str:
@@ -26,7 +64,7 @@ def image(folder: Path, mib: int) -> Path:
     return path
 
 
-def told_by_dumpe2fs(path: Path, key: str) -> str:
+def from_dumpe2fs(path: Path, key: str) -> str:
     found = re.search(rf"^{key}: +(\S+)$", tool("dumpe2fs", "-h", path), re.MULTILINE)
     assert found is not None
     return found.group(1)
@@ -42,7 +80,7 @@ def test_ext4_and_where_its_journal_lies(tmp_path: Path, block_bytes: str) -> No
     # THEN it is what dumpe2fs and debugfs say
     assert found is not None
     assert (found.kind, found.journal_uuid) == ("ext4", None)
-    assert found.uuid == told_by_dumpe2fs(path, "Filesystem UUID")
+    assert found.uuid == from_dumpe2fs(path, "Filesystem UUID")
     sectors = int(block_bytes) // 512
     extents = re.findall(r"\(\d+-\d+\):(\d+)-(\d+)", tool("debugfs", "-R", "stat <8>", path))
     assert extents
@@ -51,25 +89,24 @@ def test_ext4_and_where_its_journal_lies(tmp_path: Path, block_bytes: str) -> No
     ]
 
 
-def test_ext4_without_a_journal(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("ext4", ("mkfs.ext4", "-q", "-O", "^has_journal")),
+        ("jbd", ("mkfs.ext4", "-q", "-O", "journal_dev", "-b", "4096")),
+        ("swap", ("mkswap",)),
+    ],
+)
+def test_no_journal_an_external_journal_and_swap(
+    tmp_path: Path, kind: str, command: tuple[str, ...]
+) -> None:
     path = image(tmp_path, 16)
-    tool("mkfs.ext4", "-q", "-O", "^has_journal", path)
-    found = read_signature(path)
-    assert found == Signature("ext4", told_by_dumpe2fs(path, "Filesystem UUID"))
-
-
-def test_an_external_journal(tmp_path: Path) -> None:
-    path = image(tmp_path, 16)
-    tool("mkfs.ext4", "-q", "-O", "journal_dev", "-b", "4096", path)
-    found = read_signature(path)
-    assert found == Signature("jbd", told_by_dumpe2fs(path, "Filesystem UUID"))
-
-
-def test_swap(tmp_path: Path) -> None:
-    path = image(tmp_path, 16)
-    tool("mkswap", path)
-    told = tool("blkid", "-p", "-s", "UUID", "-o", "value", path).strip()
-    assert read_signature(path) == Signature("swap", told)
+    tool(*command, path)
+    if kind == "swap":
+        uuid = tool("blkid", "-p", "-s", "UUID", "-o", "value", path).strip()
+    else:
+        uuid = from_dumpe2fs(path, "Filesystem UUID")
+    assert read_signature(path) == Signature(kind, uuid)
 
 
 def test_a_journal_in_many_pieces(tmp_path: Path) -> None:
