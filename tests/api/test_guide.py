@@ -1,7 +1,5 @@
 """docs/python.md is true: its statements print what it shows, in a script and in a notebook."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Commands and the API have the same options: names, defaults, and words to choose from."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, get_args, get_type_hints

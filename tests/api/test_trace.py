@@ -1,7 +1,5 @@
 """A trace as a user of the library has it: tables that are lazy, stages, temporary folders."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`tracekit export --format blkparse`: by hand, and read back by import."""
 
-from __future__ import annotations
-
 import shutil
 from itertools import chain
 from pathlib import Path

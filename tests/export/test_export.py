@@ -1,7 +1,5 @@
 """`tracekit export`: lines written out by hand, what importing them gives, and what is left out."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

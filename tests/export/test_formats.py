@@ -1,7 +1,5 @@
 """`tracekit export` to MSR's CSV and oracleGeneral: by hand, by import, and by brute force."""
 
-from __future__ import annotations
-
 import random
 import struct
 from pathlib import Path

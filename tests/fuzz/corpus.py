@@ -4,8 +4,6 @@ python -m tests.fuzz.corpus unpack decode FOLDER
 python -m tests.fuzz.corpus add decode FILE_OR_FOLDER...
 """
 
-from __future__ import annotations
-
 import io
 import sys
 import tarfile

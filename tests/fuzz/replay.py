@@ -5,8 +5,6 @@ python -m tests.fuzz.replay decode [NUMBER_OF_THE_FIRST]
 An input that ends the process is the last whose name was printed.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -6,8 +6,6 @@ of the importers' tests, and messages of OCTF.
 python -m tests.fuzz.seeds
 """
 
-from __future__ import annotations
-
 import lzma
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every input that the fuzzers found worth keeping, through the library as it was built."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

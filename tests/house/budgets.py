@@ -1,7 +1,5 @@
 """How long things are: functions and files, in lines."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What may know what: SQL, the native border and the layers keep to their own places."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

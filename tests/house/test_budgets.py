@@ -1,7 +1,5 @@
 """Nothing is longer than the style allows, but for the exceptions with their reasons."""
 
-from __future__ import annotations
-
 from tests.house import budgets
 from tests.house.tree import files, place
 

@@ -1,7 +1,5 @@
 """What Python knows of the native library is what the compiler makes of its headers."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Where things are: the top level, and what belongs to each command and each analysis."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

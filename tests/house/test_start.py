@@ -1,7 +1,5 @@
 """The command line starts quickly, because nothing slow is imported before it is needed."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

@@ -1,7 +1,5 @@
 """What must not stand in a committed file, and what must."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

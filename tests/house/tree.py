@@ -1,7 +1,5 @@
 """The files of the checkout that are ours: what git would commit, found without asking git."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,16 +1,8 @@
 """Captures on disk for the tests of `parse`."""
 
-from __future__ import annotations
-
-import bz2
-import gzip
 import json
-import lzma
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from tests.decode.records import pack
 
@@ -34,14 +26,6 @@ LAYOUT: dict[str, Any] = {
     ],
     "processes": {"1": "writer"},
     "loss": {"overrun": 3, "dropped": 4},
-}
-
-
-COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
-    "xz": lzma.compress,
-    "bz2": bz2.compress,
-    "zstd": lambda data: pa.compress(data, codec="zstd", asbytes=True),
 }
 
 

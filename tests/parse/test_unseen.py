@@ -1,13 +1,12 @@
 """Completions that the kernel counted and the record lacks, by the counters of the capture."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import traces
 from tests.decode.records import pack
 from tracekit.errors import InputError
 from tracekit.readers.blktrace import parse
@@ -110,10 +109,6 @@ def unseen_of(folder: TraceFolder) -> dict[str, Any]:
     return found
 
 
-def codes(folder: TraceFolder) -> set[str]:
-    return {warning["code"] for warning in folder.content["warnings"]}
-
-
 def test_a_request_counts_once_however_it_completes(tmp_path: Path) -> None:
     # WHEN each sort of request is in the record, and the kernel counted as its rules are
     folder = parsed(tmp_path, ALL, counters(COMPLETED))
@@ -121,13 +116,13 @@ def test_a_request_counts_once_however_it_completes(tmp_path: Path) -> None:
     found = unseen_of(folder)
     assert {row["kind"]: row["recorded"] for row in found["disks"]} == COMPLETED
     assert (found["at_least"], found["at_most"], found["not_measured"]) == (0, 0, [])
-    assert not codes(folder) & {"unseen_completions", "unseen_not_measured"}
+    assert not traces.warnings(folder).keys() & {"unseen_completions", "unseen_not_measured"}
 
 
 LOST = {
     "a read": ("C R 8+8", {"read": 1}),
     "a request of two parts, of which the second": ("C R 1008+8", {"read": 1}),
-    "a carrier with what was merged into it": ("C W 2000+16", {"write": 1}),
+    "a merge target with what was merged into it": ("C W 2000+16", {"write": 1}),
     "a piece of a split I/O": ("C W 3008+8", {"write": 1}),
     "the end of a forced write": ("C WFS 4000+0", {"write": 1}),
     "an empty flush": ("C WS", {"write": 1}),
@@ -138,22 +133,19 @@ LOST = {
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_lost_completions_are_told_by_kind(tmp_path: Path, name: str) -> None:
+def test_lost_completions_are_reported_by_kind(tmp_path: Path, name: str) -> None:
     # GIVEN a record without some completions
-    begin, lacking = LOST[name]
-    kept = [
-        line for line in ALL.splitlines() if not line.split(maxsplit=1)[1:] or begin not in line
-    ]
+    begin, missing = LOST[name]
+    kept = [line for line in ALL.splitlines() if begin not in line]
     # WHEN it is parsed
     folder = parsed(tmp_path, "\n".join(kept), counters(COMPLETED))
-    # THEN just these are told
+    # THEN just these are reported
     found = unseen_of(folder)
-    told = {row["kind"]: row["at_least"] for row in found["disks"] if row["at_least"]}
-    assert told == lacking
-    assert (found["at_least"], found["at_most"]) == (sum(lacking.values()),) * 2
-    (warning,) = (one for one in folder.content["warnings"] if one["code"] == "unseen_completions")
-    kind, count = next(iter(lacking.items()))
-    assert f"loop0 {kind} {count} of {COMPLETED[kind]}" in warning["message"]
+    assert {row["kind"]: row["at_least"] for row in found["disks"] if row["at_least"]} == missing
+    assert (found["at_least"], found["at_most"]) == (sum(missing.values()),) * 2
+    ((kind, count),) = missing.items()
+    message = traces.warnings(folder)["unseen_completions"]
+    assert f"loop0 {kind} {count} of {COMPLETED[kind]}" in message
 
 
 def test_a_completion_while_a_reading_was_made_may_be_in_it_or_not(tmp_path: Path) -> None:
@@ -170,7 +162,7 @@ def test_a_completion_while_a_reading_was_made_may_be_in_it_or_not(tmp_path: Pat
     (row,) = unseen_of(folder)["disks"]
     assert (row["counted"], row["recorded"]) == (4, 2)
     assert (row["at_least"], row["at_most"]) == (0, 2)
-    assert "unseen_completions" not in codes(folder)
+    assert "unseen_completions" not in traces.warnings(folder)
 
 
 def test_requests_that_were_under_way_when_recording_began_count(tmp_path: Path) -> None:
@@ -187,8 +179,8 @@ def test_each_disk_has_its_own(tmp_path: Path) -> None:
     # GIVEN two disks, of which the second has no event in the record at all
     entries = counters({"read": 2}), counters({"read": 7, "write": 5}, "loop1")
     found = unseen_of(parsed(tmp_path, READS, *entries))
-    told = {(row["device"], row["kind"]): row["at_least"] for row in found["disks"]}
-    assert told == {("loop0", "read"): 0, ("loop1", "read"): 7, ("loop1", "write"): 5}
+    least = {(row["device"], row["kind"]): row["at_least"] for row in found["disks"]}
+    assert least == {("loop0", "read"): 0, ("loop1", "read"): 7, ("loop1", "write"): 5}
 
 
 def test_a_disk_that_does_not_count_is_not_measured(tmp_path: Path) -> None:
@@ -199,9 +191,9 @@ def test_a_disk_that_does_not_count_is_not_measured(tmp_path: Path) -> None:
     found = unseen_of(folder)
     assert found["disks"] == []
     assert [one["device"] for one in found["not_measured"]] == ["loop0", "loop1"]
-    (warning,) = (one for one in folder.content["warnings"] if one["code"] == "unseen_not_measured")
-    assert "loop0: read: the record has 2 and the kernel counted 0" in warning["message"]
-    assert "loop1: queue/iostats is 0" in warning["message"]
+    message = traces.warnings(folder)["unseen_not_measured"]
+    assert "loop0: read: the record has 2 and the kernel counted 0" in message
+    assert "loop1: queue/iostats is 0" in message
 
 
 def test_counters_that_went_back_tell_nothing(tmp_path: Path) -> None:
@@ -222,25 +214,25 @@ def test_times_of_another_clock_tell_nothing(tmp_path: Path) -> None:
 def test_a_capture_without_counters_says_nothing(tmp_path: Path) -> None:
     folder = parsed(tmp_path, READS)
     assert folder.content["loss"]["unseen"] is None
-    assert not codes(folder) & {"unseen_completions", "unseen_not_measured"}
+    assert not traces.warnings(folder).keys() & {"unseen_completions", "unseen_not_measured"}
 
 
 def perf_text(lines: int) -> str:
     """Return so many reads as perf script prints them."""
-    text = ""
-    for number in range(lines):
-        head, at_us = "dd 42 [001]", 200_000 + 10 * number
-        for step, event, body in (
-            (0, "bio_queue", f"{8 * number} + 8 [dd]"),
-            (1, "rq_issue", f"4096 () {8 * number} + 8 [dd]"),
-            (2, "rq_complete", f"() {8 * number} + 8 [0]"),
-        ):
-            text += f"{head} 0.{at_us + step:06}000: block:block_{event}: 7,0 R {body}\n"
-    return text
+    events = (
+        "{0}000: block:block_bio_queue: 7,0 R {place} + 8 [dd]",
+        "{1}000: block:block_rq_issue: 7,0 R 4096 () {place} + 8 [dd]",
+        "{2}000: block:block_rq_complete: 7,0 R () {place} + 8 [0]",
+    )
+    form = "".join(f"dd 42 [001] 0.{event}\n" for event in events)
+    begins = [200_000 + 10 * number for number in range(lines)]
+    return "".join(
+        form.format(at, at + 1, at + 2, place=8 * number) for number, at in enumerate(begins)
+    )
 
 
 @pytest.mark.parametrize("lost", [0, 1, 17])
-def test_completions_taken_out_of_a_text_are_told_exactly(tmp_path: Path, lost: int) -> None:
+def test_completions_taken_out_of_a_text_are_counted(tmp_path: Path, lost: int) -> None:
     # GIVEN a capture of 40 reads by perf, of which some completions are taken out
     folder = captured(tmp_path / "capture", READS, counters({"read": 40}))
     (folder / "c.blktrace.0").unlink()
@@ -251,13 +243,13 @@ def test_completions_taken_out_of_a_text_are_told_exactly(tmp_path: Path, lost: 
     (folder / "c.perf.txt").write_text(text)
     # WHEN it is parsed, or imported
     made = parse([folder], tmp_path / "trace")[0], import_trace(folder, tmp_path / "imported")
-    # THEN just these are told, and as many rows have no completion
+    # THEN just these are reported, and as many rows have no completion
     for trace in made:
         (row,) = unseen_of(trace)["disks"]
         assert (row["counted"], row["recorded"]) == (40, 40 - lost)
         assert (row["at_least"], row["at_most"]) == (lost, lost)
         assert trace.content["loss"]["unmatched"]["queue"] == lost
-        assert ("unseen_completions" in codes(trace)) == bool(lost)
+        assert ("unseen_completions" in traces.warnings(trace)) == bool(lost)
 
 
 def test_damage_of_loss_in_trace_json_is_named(tmp_path: Path) -> None:
