@@ -5,8 +5,6 @@ of its function: `python -m tests.bench decode --records 1000000`. Inputs are ma
 FOLDER/inputs; the figures are printed as a table and written to FOLDER/NAME.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import inspect

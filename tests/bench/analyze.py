@@ -1,7 +1,5 @@
 """Time and peak memory of each analysis, each in a process of its own."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`tracekit bench`: when requests of a profile were submitted, beside when they were due."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The import of binary traces: into columns by one core, and the whole command to Parquet."""
 
-from __future__ import annotations
-
 import struct
 from functools import partial
 from itertools import islice

@@ -1,7 +1,5 @@
 """What capturing block events costs: the same requests untraced and under each source by turns."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import statistics

@@ -1,7 +1,5 @@
 """The cache kernels on one core, and what they take as traces grow."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from statistics import median

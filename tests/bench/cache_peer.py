@@ -1,7 +1,5 @@
 """One cache size beside libCacheSim on the same references, and their misses."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from statistics import median

@@ -1,7 +1,5 @@
 """What characterizing finds, beside what is known and beside fio."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Does a closed loop on the device of the trace take as long?"""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """What the dax engine adds to a durable store of 4 KiB."""
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -1,7 +1,5 @@
 """`tracekit parse` beside `blkparse` on the same capture."""
 
-from __future__ import annotations
-
 import json
 
 from tests.bench.harness import Bench, needs, run, tracekit

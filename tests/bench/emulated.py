@@ -1,7 +1,5 @@
 """How exact emulated service times are."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.bench.harness import Bench

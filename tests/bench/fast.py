@@ -1,7 +1,5 @@
 """As fast as possible beside fio, and what a request costs."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

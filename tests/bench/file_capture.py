@@ -1,7 +1,5 @@
 """What capturing file operations costs, and how fast strace's text becomes rows."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

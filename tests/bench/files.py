@@ -1,7 +1,5 @@
 """What the file replayer adds to an operation."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -4,8 +4,6 @@ Three partitions are used as in study A: a file system with a skewed hot part an
 a cyclic journal and swap. Memory does not grow with the number of requests.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Inputs made once, calls and processes measured, paired rounds, peers that may be
 and the same figures as JSON.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import multiprocessing

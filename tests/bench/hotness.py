@@ -1,7 +1,5 @@
 """Block access counts: ours against DuckDB's group by, on the same Parquet file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

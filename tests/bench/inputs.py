@@ -1,7 +1,5 @@
 """Traces for the benchmarks of reading: samples repeated, and records and texts made by a seed."""
 
-from __future__ import annotations
-
 import lzma
 import random
 import re

@@ -1,7 +1,5 @@
 """Calls of personalities by three programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

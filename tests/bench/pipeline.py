@@ -1,7 +1,5 @@
 """Every stage from parse to report on synthetic captures of growing length."""
 
-from __future__ import annotations
-
 import shutil
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The placement sweep, and beside it numpy charging the same trace once for each capacity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

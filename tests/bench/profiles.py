@@ -1,7 +1,5 @@
 """The making of requests from work profiles: in memory, into a plan and into a trace folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

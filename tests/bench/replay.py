@@ -1,7 +1,5 @@
 """The replayer itself: issue-time error, duration error, cost a request; fio beside it."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

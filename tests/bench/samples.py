@@ -1,7 +1,5 @@
 """How far samples are from the exact curve, and how much of it their bands hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The benchmarks' common parts, and that each benchmark can be called."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import sys

@@ -1,7 +1,5 @@
 """The import of texts beside other readers of the same files."""
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The tiering models: the sums beside the loop that they replace, and dynamic tiering."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

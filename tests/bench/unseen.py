@@ -1,7 +1,5 @@
 """How many completions each capture source does not see on an idle machine, and what it reports."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

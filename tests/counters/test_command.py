@@ -1,7 +1,5 @@
 """`tracekit counters`: live software events, a stand-in for perf with hardware, recorded files."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

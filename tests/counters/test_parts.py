@@ -1,7 +1,5 @@
 """Correlations by definition, groups of events, and where throughput is found."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

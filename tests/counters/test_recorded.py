@@ -1,7 +1,5 @@
 """Files of `perf stat`: recorded here, made as other machines give them, damaged ones."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What doctor says about a machine, and when it fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

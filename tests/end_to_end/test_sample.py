@@ -1,7 +1,5 @@
 """The sample trace goes through the whole program as a user starts it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

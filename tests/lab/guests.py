@@ -1,7 +1,5 @@
 """What the tests that boot a guest share: when they run, and how they call the lab."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

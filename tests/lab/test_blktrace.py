@@ -1,7 +1,5 @@
 """`tracekit capture --source blktrace` in a guest, whose kernel grants the relay files."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import site

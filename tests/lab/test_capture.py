@@ -1,7 +1,5 @@
 """A capture in a guest: file system, journal and swap, parsed and classified."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A closed loop on the device of its trace takes as long as that, in a guest of exact times."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

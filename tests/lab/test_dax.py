@@ -1,7 +1,5 @@
 """Persistent memory beside a plain disk in a guest: MAP_SYNC on DAX and nowhere else."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

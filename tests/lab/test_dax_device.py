@@ -1,7 +1,5 @@
 """The dax engine on a device-DAX device, in a guest: stores, refusals, what is left out."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What --disk and --pmem mean, and what they refuse."""
 
-from __future__ import annotations
-
 import pytest
 
 from tracekit.errors import UsageError

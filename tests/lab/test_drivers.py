@@ -1,7 +1,5 @@
 """Which modules of a kernel the guest loads, and in which order."""
 
-from __future__ import annotations
-
 import lzma
 from pathlib import Path
 

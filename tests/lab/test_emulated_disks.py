@@ -1,7 +1,5 @@
 """Emulated disks in a guest whose time is counted by instructions: latency and depth."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Disks of a guest that fail: bad sectors, writes that fail, a disk that goes in the middle."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

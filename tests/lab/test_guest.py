@@ -1,7 +1,5 @@
 """A guest ends in time, and when it is asked to."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

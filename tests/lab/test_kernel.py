@@ -1,7 +1,5 @@
 """The guest's kernel is unpacked on the host, and its modules come without signatures."""
 
-from __future__ import annotations
-
 import lzma
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What QEMU is asked for, and how the lab ends when it does not answer."""
 
-from __future__ import annotations
-
 import stat
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A mail server on ext4 with DAX and on ext4 on a disk: study C's finding about fsync."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

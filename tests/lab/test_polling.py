@@ -1,7 +1,5 @@
 """A device whose completions are looked for, in a guest: the same results with and without."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the lab refuses before it starts anything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

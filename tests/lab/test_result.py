@@ -1,7 +1,5 @@
 """What a guest brings is unpacked without trust."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

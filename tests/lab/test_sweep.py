@@ -1,7 +1,5 @@
 """A sweep in guests: durable writes on DAX and on a slow disk, and memory that is slower."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Loop devices for the tests that need root; every one is detached again."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A file system in user space whose one file fails as asked: `python -m tests.replay.failing`."""
 
-from __future__ import annotations
-
 import ctypes.util
 import errno
 import json

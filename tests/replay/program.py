@@ -1,7 +1,5 @@
 """Plans written by hand, and the replay program run on them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a refusal looks like: one line, exit code 1, no byte changed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A filter of system calls, as containers have it: `limited(numbers)` goes to `preexec_fn`."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import struct

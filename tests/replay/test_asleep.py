@@ -1,7 +1,5 @@
 """A closed loop sleeps for completions, and takes its own waking up off the think times."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

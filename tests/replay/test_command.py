@@ -1,7 +1,5 @@
 """`tracekit replay`, from a trace folder to its results."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

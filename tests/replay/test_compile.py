@@ -1,7 +1,5 @@
 """From a trace to a plan: which requests, when, where."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

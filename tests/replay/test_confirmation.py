@@ -1,7 +1,5 @@
 """Files: nothing is written that was not confirmed, is open elsewhere or bears a signature."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

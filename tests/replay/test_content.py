@@ -1,7 +1,5 @@
 """What reaches the target: the right bytes at the right place, by every engine."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the kernel counted of a device beside what the replay sent to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict

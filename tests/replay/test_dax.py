@@ -1,7 +1,5 @@
 """Loads and stores: durable where the kernel grants it, errors where a page cannot be had."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections import Counter

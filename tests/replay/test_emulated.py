@@ -1,7 +1,5 @@
 """The emulated engine: when a device that exists as its service times is done."""
 
-from __future__ import annotations
-
 import heapq
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Targets that really fail: a file system in user space returns errors, comes short and goes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

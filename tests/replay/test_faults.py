@@ -1,7 +1,5 @@
 """Errors, short transfers, full disks and signals: counted, drained, told."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

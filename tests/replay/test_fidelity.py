@@ -1,7 +1,5 @@
 """What a run says of its own faithfulness, against the completions it left."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Devices: nothing is ever written to what is in use, whatever the options say."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the kernel saw: each request of the plan, by its block trace events, row by row."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

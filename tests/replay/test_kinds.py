@@ -1,7 +1,5 @@
 """One program for two kinds of plan: it knows which, and rejects what is for the other."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is left when `tracekit` itself is killed, or has no room for its results."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Where io_uring is refused the threads engine does the same, and it is told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

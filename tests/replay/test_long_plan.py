@@ -1,7 +1,5 @@
 """A plan of a billion requests: made sparse, so that only its index and two blocks are real."""
 
-from __future__ import annotations
-
 import struct
 import time
 import zlib

@@ -1,7 +1,5 @@
 """Open and closed loops, late policies, and the part of a plan that runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

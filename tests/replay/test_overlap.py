@@ -1,7 +1,5 @@
 """Requests in flight on the same sectors: counted, ordered or dropped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Devices and parts of devices that have a target of their own."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Where requests land that a target has no room or no sectors for, against a model in Python."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A recommended placement as a plan: each sector of each request on the device that holds it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import groupby

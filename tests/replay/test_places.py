@@ -1,7 +1,5 @@
 """What a run writes never replaces its plan, a target, or the other thing that it writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

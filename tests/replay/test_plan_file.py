@@ -1,7 +1,5 @@
 """Plans as bytes: what INTERFACE.md says is accepted, everything else is one line and code 1."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Callable

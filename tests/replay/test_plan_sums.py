@@ -1,7 +1,5 @@
 """What the table of targets says about a plan's records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

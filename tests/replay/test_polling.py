@@ -1,7 +1,5 @@
 """io_uring with a thread of the kernel that submits, and with completions that are looked for."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Priorities of I/O: what the kernel gets with each request, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

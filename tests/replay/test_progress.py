@@ -1,7 +1,5 @@
 """What a replay shows on a terminal while it runs."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

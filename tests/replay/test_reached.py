@@ -1,7 +1,5 @@
 """How far a killed program came: against a plain loop over the plan."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Results never take the place of what is no file."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

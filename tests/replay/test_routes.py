@@ -1,7 +1,5 @@
 """Where the addresses of a partition lie on a target of their own."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tracekit.metadata import Region

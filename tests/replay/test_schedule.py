@@ -1,7 +1,5 @@
 """The part of a trace that is replayed, resuming it, and the timing budget, by the command."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """When requests are issued. Limits are wide: the machine may be busy, drift shows all the same."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """What a request waited for in the trace: the last completion before it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

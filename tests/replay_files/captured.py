@@ -1,7 +1,5 @@
 """Trace folders of file operations written by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plans of file operations written by hand, and the program run on them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Captured file operations become a plan, and the plan does again what was captured."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Operations that wait for each other in a circle: refused before anything is done."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Full disks and signals: what was done is told and readable."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """SIGKILL of the file program, of the command, and of both: what completed is a table."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

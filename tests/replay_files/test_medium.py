@@ -1,7 +1,5 @@
 """What slower memory adds to reads and writes: at least so long, by cache lines, and only there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Each operation does on the file system what the plan says."""
 
-from __future__ import annotations
-
 import errno
 import re
 import shutil

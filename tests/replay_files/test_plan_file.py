@@ -1,7 +1,5 @@
 """The file plan that is written, byte by byte as INTERFACE.md gives it."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """When operations happen, how often, and what is measured of them."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

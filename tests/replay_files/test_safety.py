@@ -1,7 +1,5 @@
 """Nothing but the directory of the run is touched, and what cannot go through does not begin."""
 
-from __future__ import annotations
-
 import resource
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Symbolic links: a capture of a command that uses them, replayed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Who waits for whom: against the order itself, over random uses of shared things."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """One command does all stages, names the one that fails, and keeps what was done."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

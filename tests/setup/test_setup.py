@@ -1,7 +1,5 @@
 """What `.ci/setup` says where something is missing: nothing is installed and nothing is left."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """pip's configuration reaches uv."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

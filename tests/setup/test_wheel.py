@@ -1,7 +1,5 @@
 """The wheel works by itself: installed away from the checkout, it runs the sample trace."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """Captures with blktrace(8), ended in every way; run in a guest, prints what happened as JSON."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import json
