@@ -10,8 +10,9 @@ import numpy as np
 
 from tests.bench.harness import Bench, needs, needs_root, run, tracekit
 from tests.replay.disk import loop
-from tests.replay.program import READ, WRITE, record, write_plan
+from tests.replay.program import record, write_plan
 from tests.replay.program import run as replay
+from tracekit.plans.block_plan import READ, WRITE
 from tracekit.replay.compiler import Waits
 from tracekit.replay.source import ROWS
 

@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.harness import MEMORY, Bench, tracekit
-from tests.replay.program import WRITE, record, write_plan
+from tests.replay.program import record, write_plan
 from tracekit._native import program_path
+from tracekit.plans.block_plan import WRITE
 
 PLACES = 16_384
 SCRIPT = """set -e

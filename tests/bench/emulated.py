@@ -3,7 +3,8 @@
 import numpy as np
 
 from tests.bench.harness import Bench
-from tests.replay.program import READ, record, run, write_plan
+from tests.replay.program import record, run, write_plan
+from tracekit.plans.block_plan import READ
 
 # Study B's devices: name, service time and gap in ns, requests.
 DEVICES = (

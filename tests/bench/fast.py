@@ -9,7 +9,8 @@ import numpy as np
 
 from tests.bench.harness import MEMORY, Bench, fio, needs, needs_root
 from tests.replay.disk import loop
-from tests.replay.program import READ, record, run, write_plan
+from tests.replay.program import record, run, write_plan
+from tracekit.plans.block_plan import READ
 
 MIB = 512
 COST_REQUESTS = 1_000_000

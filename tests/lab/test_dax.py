@@ -7,17 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.guests import lab, skip_unless_guests_run
-from tests.replay.program import (
-    DISCARD,
-    FLUSH,
-    FUA,
-    READ,
-    WRITE,
-    content,
-    expected_content,
-    record,
-    write_plan,
-)
+from tests.replay.program import content, expected_content, record, write_plan
+from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, READ, WRITE
 from tracekit.sweep.run import WITHOUT_DAX
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-dax")]

@@ -7,18 +7,8 @@ from typing import Any
 import pytest
 
 from tests.lab.guests import lab, skip_unless_guests_run
-from tests.replay.program import (
-    DISCARD,
-    FLUSH,
-    FUA,
-    READ,
-    WRITE,
-    WRITE_ZEROES,
-    content,
-    expected_content,
-    record,
-    write_plan,
-)
+from tests.replay.program import content, expected_content, record, write_plan
+from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, READ, WRITE, WRITE_ZEROES
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-dax-device")]
 SIZE_BYTES = (1 << 20) + 4096

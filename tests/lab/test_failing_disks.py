@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.lab.guests import lab, skip_unless_guests_run
-from tests.replay.program import READ, WRITE, record, write_plan
+from tests.replay.program import record, write_plan
+from tracekit.plans.block_plan import READ, WRITE
 from tracekit.replay.completions import HEADER, RECORD, STATUSES
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-failing-disks")]

@@ -10,19 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from tests.lab.guests import lab, skip_unless_guests_run
-from tests.replay.program import (
-    DISCARD,
-    FLUSH,
-    FUA,
-    PREFLUSH,
-    READ,
-    WRITE,
-    WRITE_ZEROES,
-    content,
-    expected_content,
-    record,
-    write_plan,
-)
+from tests.replay.program import content, expected_content, record, write_plan
+from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
 from tracekit.replay.completions import HEADER, RECORD, STATUSES
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-polling")]

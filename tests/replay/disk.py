@@ -12,40 +12,40 @@ import pytest
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for loop devices")
 
 
-def call(*command: str, text: str = "") -> str:
+def call(*command: str | Path, text: str = "") -> str:
     """Run a command that must succeed and return what it printed."""
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}: {done.stderr}")
+        raise AssertionError(f"{' '.join(map(str, command))}: {done.stderr}")
     return done.stdout.strip()
 
 
 def image(path: Path, *, mib: int = 16) -> Path:
     """Make a sparse file."""
-    with path.open("wb") as file:
-        file.truncate(mib << 20)
+    path.write_bytes(b"")
+    os.truncate(path, mib << 20)
     return path
 
 
 @contextmanager
-def small_file_system(place: Path) -> Iterator[Path]:
-    """Yield a new directory that holds 4 MiB and no more."""
+def small_file_system(place: Path, *, mib: int = 4) -> Iterator[Path]:
+    """Yield a new directory that holds so many MiB and no more."""
     place.mkdir()
     try:
-        call("mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place))
+        call("mount", "-t", "tmpfs", "-o", f"size={mib}m", "none", place)
     except AssertionError as error:
         pytest.skip(f"needs tmpfs: {error}")
     try:
         yield place
     finally:
-        call("umount", str(place))
+        call("umount", place)
 
 
 @contextmanager
 def loop(backing: Path, *options: str) -> Iterator[Path]:
     """Yield a loop device on the file."""
     try:
-        device = call("losetup", *options, "--find", "--show", str(backing))
+        device = call("losetup", *options, "--find", "--show", backing)
     except (AssertionError, FileNotFoundError) as error:
         pytest.skip(f"needs loop devices: {error}")
     try:
@@ -58,11 +58,21 @@ def loop(backing: Path, *options: str) -> Iterator[Path]:
 def mounted(device: Path, place: Path, *options: str) -> Iterator[Path]:
     """Mount a device that holds a file system."""
     place.mkdir()
-    call("mount", *options, str(device), str(place))
+    call("mount", *options, device, place)
     try:
         yield place
     finally:
-        call("umount", str(place))
+        call("umount", place)
+
+
+@contextmanager
+def unchanged(path: Path) -> Iterator[None]:
+    """Fail when a byte of the file has changed."""
+    os.sync()
+    before = digest(path)
+    yield
+    os.sync()
+    assert digest(path) == before
 
 
 def digest(path: Path) -> str:

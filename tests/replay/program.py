@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,25 @@ import numpy.typing as npt
 
 from tracekit._native import program_path
 from tracekit.plans import block_plan
-from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
+from tracekit.plans.block_plan import DISCARD, WRITE, WRITE_ZEROES
 from tracekit.replay.completions import HEADER, RECORD, STATUSES
 from tracekit.units import SECTOR_BYTES
 
 PERIOD_BYTES = 1 << 20
 Bytes = npt.NDArray[np.uint8]
+Record = tuple[int, ...]
+Word = str | Path
+DISK = {
+    "seek_track_ns": 100_000,
+    "seek_root_ns": 900_000,
+    "seek_linear_ns": -200_000,
+    "seek_unknown_ns": 400_000,
+    "write_settle_ns": 50_000,
+    "half_turn_ns": 300_000,
+    "track_sectors": 64,
+    "capacity_sectors": 10_000,
+}
+"""What makes an emulated device a disk whose head moves."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,19 @@ class Ran:
     messages: str
     completions: Path
 
+    @property
+    def counts(self) -> dict[str, int]:
+        return dict(self.summary["counts"])
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """What is said of the first target."""
+        return dict(self.summary["targets"][0])
+
+    @property
+    def errors(self) -> dict[str, int]:
+        return {error["name"]: error["count"] for error in self.summary["errors"]}
+
     def rows(self) -> npt.NDArray[np.void]:
         """Return the completion records, read without the product's own reader."""
         data = self.completions.read_bytes()
@@ -36,9 +63,25 @@ class Ran:
         assert header["record_count"] == len(rows)
         return rows
 
+    def by_id(self) -> npt.NDArray[np.void]:
+        """Return the completion records in the order of the plan."""
+        rows = self.rows()
+        return rows[np.argsort(rows["request_id"])]
+
     def statuses(self) -> dict[int, str]:
         """Return the status of each request id."""
         return {int(row["request_id"]): STATUSES[row["status"]] for row in self.rows()}
+
+    def refused(self, *words: str, code: int = 1, lines: int = 1) -> None:
+        """Check that the program said these words in one line, and left nothing."""
+        assert (self.code, self.messages.count("\n")) == (code, lines), self.messages
+        assert all(word in self.messages for word in words), self.messages
+        assert self.summary == {}
+        assert not self.completions.exists()
+        assert list(self.completions.parent.glob("*.part")) == []
+
+
+Replay = Callable[..., Ran]
 
 
 def record(
@@ -51,14 +94,17 @@ def record(
     target: int = 0,
     think_ns: int = 0,
     after: int = 0,
-) -> tuple[int, ...]:
+) -> Record:
     """Return a record without its id: the position in the plan is its id."""
     return (at_ns, sector, 0, sectors, operation, flags, target, think_ns, after, 0)
 
 
+WRITES = [record(WRITE, 0, 64), record(WRITE, 2048, 8), record(WRITE, 16384, 8)]
+
+
 def write_plan(
     path: Path,
-    records: list[tuple[int, ...]],
+    records: Sequence[Record] | npt.NDArray[np.void],
     *,
     labels: tuple[str, ...] = ("default",),
     needed_sectors: int | None = None,
@@ -66,15 +112,11 @@ def write_plan(
     """Write a plan in which every target keeps its addresses."""
     rows = np.array(records, block_plan.RECORD)
     rows["request_id"] = np.arange(len(rows))
-    end = int((rows["sector"] + rows["length_sectors"]).max())
-    needed = (needed_sectors or end) * SECTOR_BYTES
+    needed = needed_sectors or int((rows["sector"] + rows["length_sectors"]).max())
     tables = block_plan.Tables(
         labels=labels,
-        needed_bytes=(needed,) * len(labels),
-        extents=tuple(
-            block_plan.Extent("disk", 0, needed // SECTOR_BYTES, target, 0)
-            for target in range(len(labels))
-        ),
+        needed_bytes=(needed * SECTOR_BYTES,) * len(labels),
+        extents=tuple(block_plan.Extent("disk", 0, needed, n, 0) for n in range(len(labels))),
         trace_sha256=bytes(range(32)),
         level="queued",
     )
@@ -85,24 +127,37 @@ def write_plan(
     return path
 
 
-def run(plan: Path, *arguments: str, **options: Any) -> Ran:
-    """Run the program on a plan, with completions and summary beside it."""
-    completions, summary = plan.with_suffix(".done"), plan.with_suffix(".json")
-    summary.unlink(missing_ok=True)
-    completions.unlink(missing_ok=True)
-    command: list[str | Path] = [
-        program_path(),
-        plan,
-        "--completions",
-        completions,
-        "--summary",
-        summary,
-    ]
-    ended = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, check=False, timeout=60, **options
-    )
-    told = json.loads(summary.read_text()) if summary.exists() else {}
-    return Ran(ended.returncode, told, ended.stderr, completions)
+def command(plan: Path, *words: Word, results: str = "--completions", **options: Any) -> list[str]:
+    """Return the command line, with results and summary beside the plan.
+
+    `depth=8` becomes `--depth 8`, `keep=True` `--keep`; each value of a list has its own option,
+    and `confirmed` is a target that may be written.
+    """
+    if confirmed := options.pop("confirmed", None):
+        options |= {"target": confirmed, "write_to": confirmed}
+    outputs = (results, plan.with_suffix(".done"), "--summary", plan.with_suffix(".json"))
+    line = [str(word) for word in (program_path(), plan, *words, *outputs)]
+    for name, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            line += [f"--{name.replace('_', '-')}", *([] if one is True else [str(one)])]
+    return line
+
+
+def play(plan: Path, line: list[str], **process: Any) -> Ran:
+    """Run a command line of a plan; what an earlier run left beside it is removed before."""
+    results, summary = plan.with_suffix(".done"), plan.with_suffix(".json")
+    for path in (results, summary):
+        path.unlink(missing_ok=True)
+    ended = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, **process)
+    content = json.loads(summary.read_text()) if summary.exists() else {}
+    return Ran(ended.returncode, content, ended.stderr, results)
+
+
+def run(plan: Path, *words: Word, **options: Any) -> Ran:
+    """Run the program on a plan, with the options of `command` and those of a process."""
+    own = options.keys() & {"cwd", "env", "preexec_fn"}
+    process = {name: options.pop(name) for name in own}
+    return play(plan, command(plan, *words, **options), **process)
 
 
 def pattern(offset_bytes: int, length_bytes: int) -> Bytes:
@@ -118,7 +173,7 @@ def pattern(offset_bytes: int, length_bytes: int) -> Bytes:
     return period[places]
 
 
-def expected_content(records: list[tuple[int, ...]], size_bytes: int) -> Bytes:
+def expected_content(records: Sequence[Record], size_bytes: int) -> Bytes:
     """Return a target's content after the records ran one by one on a file of zeroes."""
     content = np.zeros(size_bytes, np.uint8)
     for _, sector, _, sectors, operation, *_ in records:
@@ -135,4 +190,8 @@ def content(path: Path) -> Bytes:
     return np.frombuffer(path.read_bytes(), np.uint8)
 
 
-__all__ = ["DISCARD", "FLUSH", "FUA", "PREFLUSH", "READ", "WRITE", "WRITE_ZEROES"]
+def device(**changes: int) -> str:
+    """Return the words of an emulated device that takes no time but for what is given."""
+    quick = dict.fromkeys(("read_setup_ns", "write_setup_ns", "flush_ns", "fua_ns"), 0)
+    quick |= dict.fromkeys(("read_bytes_s", "write_bytes_s"), 10**12)
+    return ",".join(f"{key}={value}" for key, value in (quick | changes).items())

@@ -1,4 +1,4 @@
-"""From a trace to a plan: which requests, when, where."""
+"""From a trace to a plan: which requests, when, where, and after which completion."""
 
 from pathlib import Path
 from typing import Any
@@ -6,35 +6,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.replay.trace import trace
+from tests.replay.trace import compiled, trace
 from tracekit.errors import InputError, UsageError
+from tracekit.metadata import Region
 from tracekit.plans import block_plan
-from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
-from tracekit.replay.source import BATCH_ROWS
+from tracekit.replay import compiler
+from tracekit.replay.compiler import PlanOptions, PlanReport, Waits, compile_plan
+from tracekit.replay.routes import Routes
+from tracekit.replay.source import BATCH_ROWS, ROWS
+
+Rows = list[dict[str, Any]]
 
 
-def compiled(
-    tmp_path: Path, rows: list[dict[str, Any]], **options: Any
-) -> tuple[list[tuple[int, ...]], PlanReport]:
+def plan_of(tmp_path: Path, rows: Rows, **options: Any) -> tuple[list[tuple[int, ...]], PlanReport]:
     """Return the plan's records as (intended_ns, sector, id, sectors, operation, flags, target)."""
-    folder = trace(tmp_path / "trace", rows)
-    report = compile_plan(folder, tmp_path / "plan.bin", options=PlanOptions(**options))
-    data = (tmp_path / "plan.bin").read_bytes()
-    end = block_plan.HEADER.itemsize + report.requests * block_plan.RECORD.itemsize
-    records = np.frombuffer(data[block_plan.HEADER.itemsize : end], block_plan.RECORD)
+    records, report = compiled(trace(tmp_path / "trace", rows), **options)
     named = list(block_plan.RECORD.names or ())[:7]
     return [tuple(int(row[name]) for name in named) for row in records], report
 
 
 def test_as_queued_every_request_is_at_its_queue_time(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
+    rows: Rows = [
         {"queue_ns": 1000, "sector": 8, "length_bytes": 512, "operation": "read"},
         {"queue_ns": 1500, "sector": 16, "merged_into": 0, "is_sync": True, "is_fua": True},
         {"queue_ns": 1500, "operation": "flush", "length_bytes": 0, "is_preflush": True},
         {"queue_ns": 9000, "sector": 64, "operation": "discard", "length_bytes": 1 << 33},
         {"queue_ns": 9001, "sector": 64, "operation": "write_zeroes", "is_meta": True},
     ]
-    records, report = compiled(tmp_path, rows)
+    records, report = plan_of(tmp_path, rows)
     assert records == [
         (0, 8, 0, 1, block_plan.READ, 0, 0),
         (500, 16, 1, 8, block_plan.WRITE, block_plan.SYNC | block_plan.FUA, 0),
@@ -49,7 +48,7 @@ def test_as_queued_every_request_is_at_its_queue_time(tmp_path: Path) -> None:
 def test_as_issued_a_request_carries_what_was_merged_into_it(tmp_path: Path) -> None:
     # GIVEN a back merge (1), a front merge (2), a merge through a merged request (3), and requests
     # that are issued in another order than they were queued
-    rows: list[dict[str, Any]] = [
+    rows: Rows = [
         {"queue_ns": 10, "issue_ns": 900, "sector": 100},
         {"queue_ns": 20, "issue_ns": 900, "sector": 108, "merged_into": 0},
         {"queue_ns": 30, "issue_ns": 900, "sector": 92, "merged_into": 0},
@@ -58,7 +57,7 @@ def test_as_issued_a_request_carries_what_was_merged_into_it(tmp_path: Path) -> 
         {"queue_ns": 70, "issue_ns": None, "sector": 8},
         {"queue_ns": 80, "issue_ns": 80, "sector": 8, "merged_into": 5},
     ]
-    records, report = compiled(tmp_path, rows, level="issued")
+    records, report = plan_of(tmp_path, rows, level="issued")
     # THEN the read is first, and the write covers all four
     assert records == [
         (0, 8, 4, 8, block_plan.READ, 0, 0),
@@ -71,42 +70,40 @@ def test_as_issued_a_request_carries_what_was_merged_into_it(tmp_path: Path) -> 
 def test_batches_make_no_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str
 ) -> None:
-    # GIVEN requests with merges to carriers before and after them, and wild issue times
+    # GIVEN requests with merge targets before and after them, and wild issue times
     random = np.random.default_rng(5)
     count = 500
     queue = np.sort(random.integers(0, 100_000, count))
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for number in range(count):
         row = {"queue_ns": int(queue[number]), "sector": 8 * number}
         row["issue_ns"] = int(queue[number] + random.integers(0, 5000))
         if number % 5 == 1:
             row["merged_into"] = number - 1
         rows.append(row)
-    whole, _ = compiled(tmp_path, rows, level=level)
-    (tmp_path / "plan.bin").unlink()
+    whole, _ = plan_of(tmp_path, rows, level=level)
     # WHEN they are read seven at a time
     monkeypatch.setattr("tracekit.replay.source.BATCH_ROWS", 7)
     (tmp_path / "again").mkdir()
-    pieces, _ = compiled(tmp_path / "again", rows, level=level)
+    pieces, _ = plan_of(tmp_path / "again", rows, level=level)
     # THEN the plan is the same, and in order of time
     assert count < BATCH_ROWS
     assert pieces == whole
     assert [row[0] for row in whole] == sorted(row[0] for row in whole)
     key = "queue_ns" if level == "queued" else "issue_ns"
-    carriers = [row for row in rows if level == "queued" or "merged_into" not in row]
-    first = min(row[key] for row in carriers)
-    assert sorted(row[0] + first for row in whole) == sorted(row[key] for row in carriers)
+    times = [row[key] for row in rows if level == "queued" or "merged_into" not in row]
+    assert sorted(row[0] + min(times) for row in whole) == sorted(times)
 
 
 def test_a_role_with_its_own_target_starts_at_its_beginning(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
+    rows: Rows = [
         {"queue_ns": 0, "sector": 200_008, "role": "journal"},
         {"queue_ns": 1, "sector": 4096, "role": "fs"},
         {"queue_ns": 2, "sector": 300_000, "role": "swap"},
         {"queue_ns": 3, "sector": 200_000, "role": "journal"},
         {"queue_ns": 4, "operation": "flush", "length_bytes": 0, "role": "journal"},
     ]
-    records, report = compiled(tmp_path, rows, own_labels=("journal", "swap"))
+    records, report = plan_of(tmp_path, rows, own_labels=("journal", "swap"))
     assert [(row[1], row[6]) for row in records] == [(8, 0), (4096, 2), (0, 1), (0, 0), (0, 0)]
     assert report.targets == [
         {"label": "journal", "needed_bytes": 16 * 512},
@@ -117,13 +114,13 @@ def test_a_role_with_its_own_target_starts_at_its_beginning(tmp_path: Path) -> N
 
 def test_several_devices_and_parts_follow_each_other(tmp_path: Path) -> None:
     # GIVEN journal requests outside any partition, and two devices on the default target
-    rows: list[dict[str, Any]] = [
+    rows: Rows = [
         {"queue_ns": 0, "sector": 500_000, "role": "journal", "device": "sdb"},
         {"queue_ns": 1, "sector": 200_000, "role": "journal"},
         {"queue_ns": 2, "sector": 3000, "device": "sda"},
         {"queue_ns": 3, "sector": 7, "device": "sdb", "length_bytes": 512},
     ]
-    records, report = compiled(tmp_path, rows, own_labels=("journal",))
+    records, report = plan_of(tmp_path, rows, own_labels=("journal",))
     # THEN each area starts at the next MiB of its target
     assert [(row[1], row[6]) for row in records] == [
         (2048 + 500_000 - 499_712, 0),
@@ -136,7 +133,7 @@ def test_several_devices_and_parts_follow_each_other(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
+    rows: Rows = [
         {"queue_ns": 0, "operation": "zone"},
         {"queue_ns": 1, "length_bytes": 0},
         {"queue_ns": 2, "sector": -8},
@@ -145,7 +142,7 @@ def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
         {"queue_ns": 5, "length_bytes": 0, "is_preflush": True},
         {"queue_ns": None, "issue_ns": 6, "complete_ns": 9},
     ]
-    records, report = compiled(tmp_path, rows)
+    records, report = plan_of(tmp_path, rows)
     assert report.skipped == {"operation": 1, "empty": 1, "address": 1, "too_long": 1}
     assert report.rounded == 1
     assert report.guessed_times == 1
@@ -158,7 +155,7 @@ def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
 
 def test_the_limit_is_exact(tmp_path: Path) -> None:
     rows = [{"queue_ns": number, "sector": 8 * number} for number in range(100)]
-    records, report = compiled(tmp_path, rows, limit=7)
+    records, report = plan_of(tmp_path, rows, limit=7)
     assert len(records) == report.requests == 7
     assert report.targets[0]["needed_bytes"] == 7 * 4096
 
@@ -167,18 +164,126 @@ def test_a_table_out_of_order_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("tracekit.replay.source.BATCH_ROWS", 2)
     rows = [{"queue_ns": ns} for ns in (0, 100, 50, 60)]
     with pytest.raises(InputError, match="request 2 stands behind requests of later times"):
-        compiled(tmp_path, rows)
-    assert not (tmp_path / "plan.bin").exists()
+        plan_of(tmp_path, rows)
+    assert list(tmp_path.rglob("*.bin")) == []
 
 
-def test_nothing_to_replay_and_unknown_roles_are_errors(tmp_path: Path) -> None:
-    folder = trace(tmp_path / "trace", [{"operation": "zone"}])
-    with pytest.raises(InputError, match="no request to replay at level 'queued'"):
-        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions())
-    with pytest.raises(UsageError, match="there is no role 'log'"):
-        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions(own_labels=("log",)))
-    (tmp_path / "b").mkdir()
-    folder = trace(tmp_path / "b" / "trace", [{"role": "fs"}])
-    with pytest.raises(UsageError, match="no requests of role 'swap'"):
-        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions(own_labels=("swap",)))
+@pytest.mark.parametrize(
+    ("row", "labels", "message"),
+    [
+        ({"operation": "zone"}, (), "no request to replay at level 'queued'"),
+        ({"operation": "zone"}, ("log",), "there is no role 'log'"),
+        ({"role": "fs"}, ("swap",), "no requests of role 'swap'"),
+        ({"sector": 8}, ("sda@100+8",), r"no requests on 'sda@100[+]8'"),
+    ],
+)
+def test_nothing_to_replay_and_unknown_roles_are_errors(
+    tmp_path: Path, row: dict[str, Any], labels: tuple[str, ...], message: str
+) -> None:
+    folder = trace(tmp_path / "trace", [row])
+    with pytest.raises((UsageError, InputError), match=message):
+        compile_plan(folder, tmp_path / "a.bin", options=PlanOptions(own_labels=labels))
     assert list(tmp_path.glob("*.bin")) == []
+
+
+def test_what_lies_behind_an_inner_region_is_still_of_the_partition() -> None:
+    # GIVEN a file system with a journal inside it, each an entry of the layout
+    layout = [
+        Region(device="sda", start_sector=2048, sectors=10_000),
+        Region(device="sda", start_sector=6048, sectors=1000),
+    ]
+    routes = Routes(layout, ("fs",))
+    # WHEN requests of the file system lie before, in and behind the journal, and outside of all
+    sector = np.array([2056, 6048, 8000, 12_048], np.int64)
+    numbers = routes.number("sda", "fs", sector=sector, end=sector + 8)
+    extents = routes.tables(trace_sha256=bytes(32), level="queued").extents
+    moved = [
+        int(place) + extents[number].target_sector - extents[number].source_sector
+        for place, number in zip(sector, numbers, strict=True)
+    ]
+    # THEN those of the partition keep their distance to its start, and the others do not mix in
+    assert numbers[0] == numbers[2] != numbers[1]
+    assert moved[0] == 8
+    assert moved[2] == 8000 - 2048
+    assert moved[1] != moved[3]
+    assert min(moved[1], moved[3]) >= 8008 - 2048
+
+
+def expected(
+    time_ns: list[int], complete_ns: list[int | None], after_max: int = 1 << 20
+) -> list[int | None]:
+    """Say when the completion was that each request came after, by looking at all of them."""
+    found = []
+    for number, now in enumerate(time_ns):
+        near = range(max(0, number - after_max), number)
+        ends = [complete_ns[other] for other in near]
+        seen = [e for o, e in zip(near, ends, strict=True) if e is not None and time_ns[o] <= e]
+        found.append(max((end for end in seen if end < now), default=None))
+    return found
+
+
+def random_trace(seed: int, count: int) -> tuple[list[int], list[int | None]]:
+    random = np.random.default_rng(seed)
+    time_ns = np.sort(random.integers(0, 5 * count, count))
+    service = random.exponential(40, count).astype(int)
+    ends: list[int | None] = [
+        None if random.random() < 0.1 else int(now + took - (3 if random.random() < 0.05 else 0))
+        for now, took in zip(time_ns, service, strict=True)
+    ]
+    return time_ns.tolist(), ends
+
+
+def rows_of(time_ns: list[int], complete_ns: list[int | None]) -> Any:
+    rows = np.zeros(len(time_ns), ROWS)
+    rows["time_ns"] = time_ns
+    rows["complete_ns"] = [-1 if end is None else end for end in complete_ns]
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+def test_a_request_waits_for_the_last_completion_before_it(seed: int, batch: int) -> None:
+    time_ns, complete_ns = random_trace(seed, 300)
+    rows = rows_of(time_ns, complete_ns)
+    found, after = Waits(), []
+    for first in range(0, 300, batch):
+        steps, think = found.add(rows[first : first + batch])
+        after += list(zip(steps.tolist(), think.tolist(), strict=True))
+    for number, wanted in enumerate(expected(time_ns, complete_ns)):
+        steps, think = after[number]
+        if wanted is None:
+            assert (steps, think) == (0, 0)
+        else:
+            assert complete_ns[number - steps] == wanted
+            assert think == time_ns[number] - wanted
+    broken = [e is None or e < t for t, e in zip(time_ns, complete_ns, strict=True)]
+    assert found.without_completion == sum(broken)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_that_is_too_far_back_is_not_waited_for(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler, "AFTER_MAX", 4)
+    time_ns, complete_ns = random_trace(seed, 200)
+    steps, think = Waits().add(rows_of(time_ns, complete_ns))
+    assert steps.max() <= 4
+    for number, wanted in enumerate(expected(time_ns, complete_ns, 4)):
+        assert think[number] == (0 if wanted is None else time_ns[number] - wanted)
+
+
+@pytest.mark.parametrize(("level", "think"), [("queued", [0, 0, 80]), ("issued", [0, 0, 90])])
+def test_a_plan_says_what_a_request_waits_for(tmp_path: Path, level: str, think: list[int]) -> None:
+    # GIVEN a discard that the plan leaves out, because it is empty, between the requests
+    rows: Rows = [
+        {"queue_ns": 0, "issue_ns": 5, "complete_ns": 100},
+        {"queue_ns": 50, "issue_ns": 55, "complete_ns": None},
+        {"queue_ns": 60, "issue_ns": 65, "complete_ns": 120, "operation": "discard",
+         "length_bytes": 0},
+        {"queue_ns": 180, "issue_ns": 190, "complete_ns": 300},
+    ]  # fmt: skip
+    records, report = compiled(trace(tmp_path / "t", rows), level=level)
+    # THEN the last waits for the first, two records before it
+    assert records["after"].tolist() == [0, 0, 2]
+    assert records["think_ns"].tolist() == think
+    assert report.without_completion == 1

@@ -1,31 +1,23 @@
 """What reaches the target: the right bytes at the right place, by every engine."""
 
 import tempfile
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.replay.program import (
-    DISCARD,
-    FLUSH,
-    FUA,
-    PREFLUSH,
-    READ,
-    WRITE,
-    WRITE_ZEROES,
-    content,
-    expected_content,
-    record,
-    run,
-    write_plan,
-)
+from tests.replay.disk import image, needs_root, small_file_system
+from tests.replay.program import Record, Replay, content, expected_content, pattern, record
+from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
 
 ENGINES = ("threads", "io_uring", "dax")
 SIZE_SECTORS = 16384
+ONE_BY_ONE: dict[str, Any] = {"pace": "fast", "depth": 1, "keep": True}
 
 
-def mixed(seed: int, count: int) -> list[tuple[int, ...]]:
+def mixed(seed: int, count: int) -> list[Record]:
     """Requests of all kinds; aligned to 4 KiB, so that O_DIRECT takes them."""
     random = np.random.default_rng(seed)
     records = []
@@ -43,51 +35,27 @@ def mixed(seed: int, count: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_byte_is_what_and_where_the_plan_says(tmp_path: Path, engine: str) -> None:
+def test_every_byte_is_what_and_where_the_plan_says(
+    replay: Replay, target: Path, engine: str
+) -> None:
     # GIVEN requests of all kinds that overlap each other
     records = mixed(seed=1, count=600)
-    plan = write_plan(tmp_path / "a.plan", records, needed_sectors=SIZE_SECTORS)
     # WHEN they run one after the other
-    target = tmp_path / "target"
-    ran = run(
-        plan,
-        "--target",
-        str(target),
-        "--engine",
-        engine,
-        "--pace",
-        "fast",
-        "--depth",
-        "1",
-        "--keep",
-    )
+    ran = replay(records, needed_sectors=SIZE_SECTORS, target=target, engine=engine, **ONE_BY_ONE)
     # THEN the file is what the same requests make of an array of zeroes
     assert ran.code == 0, ran.messages
     assert ran.summary["engine"]["used"] == engine
-    assert ran.summary["counts"]["done"] == 600
+    assert ran.counts["done"] == 600
     assert (content(target) == expected_content(records, SIZE_SECTORS * 512)).all()
 
 
 @pytest.mark.parametrize("engine", ["threads", "io_uring"])
-def test_depth_changes_no_byte(tmp_path: Path, engine: str) -> None:
+def test_depth_changes_no_byte(replay: Replay, target: Path, engine: str) -> None:
     # GIVEN writes that never overlap, in random order
     order = np.random.default_rng(2).permutation(SIZE_SECTORS // 16)
     records = [record(WRITE, 16 * int(place), 16, flags=FUA * (place % 2)) for place in order]
-    plan = write_plan(tmp_path / "a.plan", records)
     # WHEN 64 of them are in flight
-    target = tmp_path / "target"
-    ran = run(
-        plan,
-        "--target",
-        str(target),
-        "--engine",
-        engine,
-        "--pace",
-        "fast",
-        "--depth",
-        "64",
-        "--keep",
-    )
+    ran = replay(records, target=target, engine=engine, **(ONE_BY_ONE | {"depth": 64}))
     # THEN all of the file is written
     assert ran.summary["in_flight_max"] == 64
     assert (content(target) == expected_content(records, SIZE_SECTORS * 512)).all()
@@ -97,94 +65,137 @@ def test_depth_changes_no_byte(tmp_path: Path, engine: str) -> None:
 @pytest.mark.parametrize("sectors", [1, 7])
 @pytest.mark.parametrize("direct", ["auto", "off"])
 def test_odd_addresses_are_written_direct_or_not(
-    tmp_path: Path, engine: str, sectors: int, direct: str
+    replay: Replay, target: Path, engine: str, sectors: int, direct: str
 ) -> None:
     # GIVEN addresses and lengths that are no multiples of 4 KiB
     records = [record(WRITE, 3, sectors), record(WRITE, 100 + sectors, sectors)]
-    plan = write_plan(tmp_path / "a.plan", records)
-    # WHEN they run
-    arguments = ("--engine", engine, "--direct", direct, "--keep")
-    ran = run(plan, "--target", str(tmp_path / "t"), *arguments)
+    ran = replay(records, target=target, engine=engine, direct=direct, keep=True)
     # THEN they are written, and buffered I/O is said to be that
-    size = (100 + 2 * sectors) * 512
-    assert (content(tmp_path / "t") == expected_content(records, size)).all()
+    assert (content(target) == expected_content(records, (100 + 2 * sectors) * 512)).all()
     if direct == "off":
-        assert ran.summary["targets"][0]["is_direct"] is False
-        assert ran.summary["targets"][0]["direct_note"] == "buffered I/O was asked for"
+        assert ran.target["is_direct"] is False
+        assert ran.target["direct_note"] == "buffered I/O was asked for"
 
 
-def test_long_write_zeroes_where_the_file_system_has_no_zero_range(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_long_write_zeroes_where_the_file_system_has_no_zero_range(
+    replay: Replay, engine: str
+) -> None:
     # GIVEN tmpfs, which lacks zero range and O_DIRECT, and a range longer than any buffer
     records = [record(WRITE, 0, 2048), record(WRITE_ZEROES, 64, 1900), record(DISCARD, 0, 8)]
-    plan = write_plan(tmp_path / "a.plan", records)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
         target = Path(place, "t")
-        for engine in ENGINES:
-            # WHEN it runs by either engine
-            ran = run(
-                plan, "--target", str(target), "--engine", engine, "--pace", "fast",
-                "--depth", "1", "--keep",
-            )  # fmt: skip
-            # THEN the zeroes are written by hand and the summary names what was missing
-            assert ran.code == 0, ran.messages
-            assert (content(target) == expected_content(records, 2048 * 512)).all()
-            if not ran.summary["targets"][0]["can_zero"]:
-                assert ran.summary["targets"][0]["can_discard"] is True
-            target.unlink()
+        ran = replay(records, target=target, engine=engine, **ONE_BY_ONE)
+        # THEN the zeroes are written by hand and the summary names what was missing
+        assert ran.code == 0, ran.messages
+        assert (content(target) == expected_content(records, 2048 * 512)).all()
+        if not ran.target["can_zero"]:
+            assert ran.target["can_discard"] is True
 
 
-def test_each_target_gets_its_own_requests(tmp_path: Path) -> None:
-    # GIVEN one timeline for two targets
+def test_each_target_gets_its_own_requests(replay: Replay, tmp_path: Path) -> None:
+    # GIVEN one timeline for two targets, each with its own path
     records = [record(WRITE, 8 * i, 8, target=i % 2, at_ns=i * 1000) for i in range(64)]
-    plan = write_plan(tmp_path / "a.plan", records, labels=("journal", "default"))
-    # WHEN each label has its own path
     first, second = tmp_path / "journal", tmp_path / "rest"
-    ran = run(plan, "--target", f"journal={first}", "--target", str(second), "--keep")
+    targets = [f"journal={first}", second]
+    ran = replay(records, labels=("journal", "default"), target=targets, keep=True)
     # THEN each file holds the requests of its label and nothing else
     assert ran.code == 0, ran.messages
-    size = 64 * 8 * 512
-    assert (content(first) == expected_content(records[::2], size)).all()
-    assert (content(second) == expected_content(records[1::2], size)).all()
+    for number, path in enumerate((first, second)):
+        assert (content(path) == expected_content(records[number::2], 64 * 4096)).all()
 
 
-def test_reads_past_the_end_of_a_file_that_shrank_are_errors(tmp_path: Path) -> None:
+def test_reads_past_the_end_of_a_file_that_shrank_are_errors(replay: Replay, target: Path) -> None:
     # GIVEN a file that is long enough by its size, but whose plan wraps nothing
-    target = tmp_path / "t"
     target.write_bytes(bytes(4096))
-    plan = write_plan(tmp_path / "a.plan", [record(READ, 0, 8), record(READ, 8, 8)])
-    # WHEN the plan reads beyond its end
-    ran = run(plan, "--target", str(target))
+    ran = replay([record(READ, 0, 8), record(READ, 8, 8)], target=target)
     # THEN it is refused before the first request
-    assert ran.code == 1
-    assert "1 requests lie beyond its 4096 bytes" in ran.messages
-    assert not ran.completions.exists()
+    ran.refused("1 requests lie beyond its 4096 bytes")
 
 
-def test_wrap_and_skip_are_counted(tmp_path: Path) -> None:
+def test_wrap_and_skip_are_counted(replay: Replay, target: Path) -> None:
     # GIVEN a file of half the plan's size
-    target = tmp_path / "t"
     target.write_bytes(bytes(8 * 4096))
     records = [record(READ, 8 * i, 8, at_ns=i) for i in range(16)]
-    plan = write_plan(tmp_path / "a.plan", records)
-    # WHEN addresses are wrapped, or skipped
-    wrapped = run(plan, "--target", str(target), "--out-of-range", "wrap")
-    skipped = run(plan, "--target", str(target), "--out-of-range", "skip")
-    # THEN eight requests are concerned
-    assert wrapped.summary["counts"]["moved"] == 8
-    assert wrapped.summary["counts"]["done"] == 16
-    assert skipped.summary["counts"]["skipped_out_of_range"] == 8
-    assert skipped.summary["counts"]["done"] == 8
+    # WHEN addresses are wrapped, or skipped, THEN eight requests are concerned
+    wrapped = replay(records, target=target, out_of_range="wrap")
+    assert (wrapped.counts["moved"], wrapped.counts["done"]) == (8, 16)
+    skipped = replay(records, target=target, out_of_range="skip")
+    assert (skipped.counts["skipped_out_of_range"], skipped.counts["done"]) == (8, 8)
     assert skipped.statuses() == {i: "done" if i < 8 else "skipped_out_of_range" for i in range(16)}
 
 
-def test_a_wrapped_write_stays_inside_and_aligned(tmp_path: Path) -> None:
+def test_a_wrapped_write_stays_inside_and_aligned(replay: Replay, target: Path) -> None:
     # GIVEN a file of 10 blocks and a write of 4 blocks whose wrapped start would pass the end
-    target = tmp_path / "t"
     target.write_bytes(bytes(10 * 4096))
-    plan = write_plan(tmp_path / "a.plan", [record(WRITE, 8 * 19, 32)])
-    # WHEN it wraps
-    ran = run(plan, "--target", str(target), "--write-to", str(target), "--out-of-range", "wrap")
+    ran = replay([record(WRITE, 8 * 19, 32)], confirmed=target, out_of_range="wrap")
     # THEN it lies at the end
     assert ran.code == 0, ran.messages
     assert target.stat().st_size == 10 * 4096
     assert (content(target) == expected_content([record(WRITE, 48, 32)], 10 * 4096)).all()
+
+
+def test_stores_of_the_dax_engine_reach_the_file_and_it_is_told_how(
+    replay: Replay, target: Path
+) -> None:
+    rows = [record(WRITE, 8 * n, 8, flags=FUA * (n % 2)) for n in range(64)]
+    ran = replay(
+        [*rows, record(FLUSH), record(READ, 0, 512)], engine="dax", target=target, keep=True
+    )
+    assert ran.code == 0, ran.messages
+    assert (content(target) == pattern(0, 64 * 4096)).all()
+    features = ran.summary["engine"]["features"]
+    assert set(features) == {"map_sync", "prefaulted", "libpmem", "non_temporal_stores"}
+    assert features["prefaulted"]
+    assert not (features["libpmem"] and features["non_temporal_stores"])
+    assert ran.summary["in_flight_max"] == 1
+
+
+# TSan's own handler of signals leaves the signal blocked when ours jumps back.
+@pytest.mark.plain
+@needs_root
+def test_a_page_that_cannot_be_had_is_an_error_of_the_request(
+    replay: Replay, tmp_path: Path
+) -> None:
+    # GIVEN a file of 4 MiB without blocks on a file system of 1 MiB
+    with small_file_system(tmp_path / "small", mib=1) as small:
+        target = image(small / "t", mib=4)
+        # WHEN all of it is written
+        ran = replay([record(WRITE, 8 * n, 8) for n in range(1024)], engine="dax", confirmed=target)
+    # THEN what fits is written, the others fail, and no signal ends the program
+    assert ran.code == 3, ran.messages
+    found = Counter(ran.statuses().values())
+    assert 0 < found["done"] <= 256
+    assert found["done"] + found["failed"] == 1024
+    assert list(ran.errors) == ["EIO"]
+    assert not ran.summary["engine"]["features"]["prefaulted"]
+
+
+def test_what_may_only_be_read_is_only_read(replay: Replay, target: Path) -> None:
+    target.write_bytes(bytes(64 << 10))
+    ran = replay([record(WRITE, 0, 8), record(READ, 0, 128)], engine="dax", target=target)
+    assert ran.statuses() == {0: "skipped_read_only", 1: "done"}
+    assert not content(target).any()
+
+
+def test_only_flushes_need_no_mapping(replay: Replay, target: Path) -> None:
+    ran = replay([record(FLUSH)] * 3, needed_sectors=8, engine="dax", target=target)
+    assert ran.code == 0, ran.messages
+    assert ran.counts["done"] == 3
+
+
+def test_a_smaller_file_is_read_to_its_end_only(replay: Replay, target: Path) -> None:
+    target.write_bytes(bytes(4096))
+    rows = [record(READ, 0, 8), record(READ, 8, 8)]
+    ran = replay(rows, engine="dax", target=target, out_of_range="skip")
+    assert ran.statuses() == {0: "done", 1: "skipped_out_of_range"}
+
+
+def test_every_request_of_the_dax_engine_has_a_submission_of_its_own(
+    replay: Replay, target: Path
+) -> None:
+    # GIVEN many requests that are due at once
+    rows = replay([record(WRITE, 0, 2048)] * 50, engine="dax", target=target).rows()
+    # THEN the time of one does not contain that of those before it
+    order = rows["submit_ns"].argsort()
+    assert (rows["submit_ns"][order][1:] >= rows["complete_ns"][order][:-1]).all()

@@ -5,194 +5,155 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.replay.disk import call, image, loop, mounted, needs_root, token_of
-from tests.replay.program import WRITE, content, expected_content, record, run, write_plan
-from tests.replay.refusal import RECORDS, refused, unchanged, write_plan_of
+from tests.replay.disk import call, image, loop, mounted, needs_root, token_of, unchanged
+from tests.replay.program import WRITES, Replay, content, expected_content, record
+from tracekit.plans.block_plan import WRITE
 
+pytestmark = [needs_root, pytest.mark.root]
 STILL = ("-o", "ro")
 """How to mount a file system that must not write anything by itself, however long a test takes."""
 
 
-def everything_confirmed(device: Path) -> list[str]:
+@pytest.fixture
+def backing(tmp_path: Path) -> Path:
+    return image(tmp_path / "img")
+
+
+@pytest.fixture
+def device(backing: Path) -> Iterator[Path]:
+    with loop(backing) as found:
+        yield found
+
+
+@pytest.fixture
+def ext4(backing: Path) -> Path:
+    call("mkfs.ext4", "-q", backing)
+    return backing
+
+
+def confirmed(device: Path) -> dict[str, Any]:
     """Return options of somebody who insists: the checks must hold all the same."""
-    allowed = ("ext", "swap", "mbr", "gpt")
-    signatures = [word for name in allowed for word in ("--overwrite-signature", name)]
-    return ["--target", str(device), "--write-to", token_of(device), *signatures]
+    signatures = ["ext", "swap", "mbr", "gpt"]
+    return {"target": device, "write_to": token_of(device), "overwrite_signature": signatures}
 
 
-@needs_root
-@pytest.mark.root
-def test_a_free_device_needs_its_token(tmp_path: Path) -> None:
-    backing = image(tmp_path / "img")
-    plan = write_plan_of(tmp_path)
-    with loop(backing) as device:
-        with unchanged(backing):
-            ran = run(plan, "--target", str(device), "--write-to", str(device))
-            assert ran.summary["counts"]["skipped_read_only"] == 3
-        assert ran.summary["targets"][0]["confirm_with"] == token_of(device)
-        ran = run(plan, "--target", str(device), "--write-to", token_of(device))
-        assert ran.summary["counts"]["done"] == 3
-        call("blockdev", "--flushbufs", str(device))
-    assert (content(backing) == expected_content(RECORDS, 16 << 20)).all()
+def test_a_free_device_needs_its_token(replay: Replay, backing: Path, device: Path) -> None:
+    with unchanged(backing):
+        ran = replay(WRITES, confirmed=device)
+        assert ran.counts["skipped_read_only"] == 3
+    assert ran.target["confirm_with"] == token_of(device)
+    assert replay(WRITES, target=device, write_to=token_of(device)).counts["done"] == 3
+    call("blockdev", "--flushbufs", device)
+    assert (content(backing) == expected_content(WRITES, 16 << 20)).all()
 
 
-@needs_root
-@pytest.mark.root
-def test_a_mounted_device_is_refused_even_for_reading(tmp_path: Path) -> None:
-    backing = image(tmp_path / "img")
-    call("mkfs.ext4", "-q", str(backing))
-    plan = write_plan_of(tmp_path)
-    with loop(backing) as device, mounted(device, tmp_path / "mnt", *STILL), unchanged(backing):
-        refused(run(plan, *everything_confirmed(device)), "mounted at", str(tmp_path / "mnt"))
-        refused(run(plan, "--target", str(device)), "mounted at")
-
-
-@needs_root
-@pytest.mark.root
-def test_a_device_mounted_after_the_plan_was_made_is_refused(tmp_path: Path) -> None:
-    backing = image(tmp_path / "img")
-    call("mkfs.ext4", "-q", str(backing))
-    plan = write_plan_of(tmp_path)
-    with loop(backing) as device:
-        ready = run(plan, *everything_confirmed(device), "--dry-run")
-        assert ready.summary["outcome"] == "dry_run"
-        with mounted(device, tmp_path / "mnt", *STILL), unchanged(backing):
-            refused(run(plan, *everything_confirmed(device)), "mounted at")
-
-
-@needs_root
-@pytest.mark.root
-def test_a_device_under_another_name_is_refused(tmp_path: Path) -> None:
-    backing = image(tmp_path / "img")
-    call("mkfs.ext4", "-q", str(backing))
-    plan = write_plan_of(tmp_path)
-    with loop(backing) as device, mounted(device, tmp_path / "mnt", *STILL):
-        node = tmp_path / "harmless"
-        os.mknod(node, 0o600 | stat.S_IFBLK, os.stat(device).st_rdev)
-        (tmp_path / "link").symlink_to(node)
-        with unchanged(backing):
-            for path in (node, tmp_path / "link"):
-                refused(run(plan, *everything_confirmed(path)), "mounted at")
+def test_a_mounted_device_is_refused_even_for_reading_and_by_another_name(
+    replay: Replay, tmp_path: Path, ext4: Path, device: Path
+) -> None:
+    # GIVEN a device that is free when the plan is made, and mounted when it runs
+    ready = replay(WRITES, dry_run=True, **confirmed(device))
+    assert ready.summary["outcome"] == "dry_run"
+    node, link = tmp_path / "harmless", tmp_path / "link"
+    os.mknod(node, 0o600 | stat.S_IFBLK, os.stat(device).st_rdev)
+    link.symlink_to(node)
+    with mounted(device, tmp_path / "mnt", *STILL), unchanged(ext4):
+        replay(WRITES, target=device).refused("mounted at")
+        for path in (device, node, link):
+            replay(WRITES, **confirmed(path)).refused("mounted at", str(tmp_path / "mnt"))
 
 
 @contextmanager
-def partitioned(tmp_path: Path) -> Iterator[tuple[Path, Path, Path]]:
-    """Yield a backing file, its loop device and the first of its two partitions."""
-    backing = image(tmp_path / "img", mib=32)
-    call("sfdisk", "-q", str(backing), text="label: gpt\nsize=16MiB\nsize=8MiB\n")
+def partitioned(backing: Path) -> Iterator[tuple[Path, Path, Path]]:
+    """Yield the loop device of a file, and its two partitions."""
+    os.truncate(backing, 32 << 20)
+    call("sfdisk", "-q", backing, text="label: gpt\nsize=16MiB\nsize=8MiB\n")
     with loop(backing) as device:
         # The kernel may lack a scanner for partition tables: partx tells it what is there.
-        call("partx", "--add", str(device))
+        call("partx", "--add", device)
         try:
-            yield backing, device, Path(f"{device}p1")
+            yield device, Path(f"{device}p1"), Path(f"{device}p2")
         finally:
-            call("partx", "--delete", str(device))
+            call("partx", "--delete", device)
 
 
 # Within the 5 s after which a mounted ext4 writes by itself.
 @pytest.mark.plain
-@needs_root
-@pytest.mark.root
-def test_the_disk_of_a_mounted_partition_is_refused_its_neighbour_is_not(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path / "a.plan", RECORDS[:2])
-    with partitioned(tmp_path) as (backing, device, first):
-        call("mkfs.ext4", "-q", str(first))
+def test_the_disk_of_a_mounted_partition_is_refused_its_neighbour_is_not(
+    replay: Replay, tmp_path: Path, backing: Path
+) -> None:
+    with partitioned(backing) as (device, first, second):
+        call("mkfs.ext4", "-q", first)
         with mounted(first, tmp_path / "mnt", *STILL), unchanged(backing):
-            refused(run(plan, *everything_confirmed(device)), "mounted at")
-            refused(run(plan, *everything_confirmed(first)), "mounted at")
-            second = Path(f"{device}p2")
-            ran = run(plan, "--target", str(second), "--write-to", token_of(second), "--dry-run")
+            for path in (device, first):
+                replay(WRITES[:2], **confirmed(path)).refused("mounted at")
+            ran = replay(WRITES[:2], target=second, write_to=token_of(second), dry_run=True)
             assert ran.code == 0, ran.messages
-            assert ran.summary["targets"][0]["may_write"] is True
+            assert ran.target["may_write"] is True
 
 
-@needs_root
-@pytest.mark.root
-def test_a_device_with_a_swap_signature_is_refused(tmp_path: Path) -> None:
-    backing = image(tmp_path / "img")
-    call("mkswap", str(backing))
-    with loop(backing) as device, unchanged(backing):
-        ran = run(write_plan_of(tmp_path), "--target", str(device), "--write-to", token_of(device))
-        refused(ran, "it holds swap")
+def test_a_device_with_a_swap_signature_is_refused(
+    replay: Replay, backing: Path, device: Path
+) -> None:
+    call("mkswap", backing)
+    with unchanged(backing):
+        replay(WRITES, target=device, write_to=token_of(device)).refused("it holds swap")
 
 
-@needs_root
-@pytest.mark.root
-def test_what_is_behind_a_loop_device_is_refused(tmp_path: Path) -> None:
-    # GIVEN a file behind a loop device, and that loop device behind another
-    backing = image(tmp_path / "img")
-    plan = write_plan_of(tmp_path)
-    with loop(backing) as device, loop(device) as upper, unchanged(backing):
-        # WHEN the file, under another name, or the lower device is the target
-        (tmp_path / "other").hardlink_to(backing)
-        file = run(plan, "--target", str(tmp_path / "other"), "--write-to", str(tmp_path / "other"))
-        lower = run(plan, *everything_confirmed(device))
+def test_what_is_behind_a_loop_device_is_refused(
+    replay: Replay, tmp_path: Path, backing: Path, device: Path
+) -> None:
+    # GIVEN a file behind a loop device under another name, and that loop device behind another
+    other = tmp_path / "other"
+    other.hardlink_to(backing)
+    with loop(device) as upper, unchanged(backing):
         # THEN both are refused by what they are
-        refused(file, "behind the loop device", device.name)
-        refused(lower, "behind the loop device", upper.name)
+        replay(WRITES, confirmed=other).refused("behind the loop device", device.name)
+        replay(WRITES, **confirmed(device)).refused("behind the loop device", upper.name)
 
 
-@contextmanager
-def settled(*devices: Path) -> Iterator[None]:
-    """Have everything written that the caches hold for these devices, one after the other."""
-    for device in devices:
-        call("blockdev", "--flushbufs", str(device))
-    yield
-
-
-@needs_root
-@pytest.mark.root
-def test_what_is_behind_a_loop_device_is_refused_when_its_name_is_gone(tmp_path: Path) -> None:
+def test_what_is_behind_a_loop_device_is_refused_when_its_name_is_gone(
+    replay: Replay, tmp_path: Path, backing: Path, device: Path
+) -> None:
     # GIVEN a mounted loop device on a device whose node was removed, or means another by now
-    backing, other = image(tmp_path / "img"), image(tmp_path / "other")
-    plan = write_plan_of(tmp_path)
-    with loop(backing) as device, loop(other) as free:
-        node = tmp_path / "node"
-        os.mknod(node, 0o600 | stat.S_IFBLK, device.stat().st_rdev)
-        with loop(node) as upper:
-            node.unlink()
-            call("mkfs.ext4", "-q", str(upper))
-            with (
-                mounted(upper, tmp_path / "mnt", *STILL),
-                settled(upper, device),
-                unchanged(backing),
-            ):
-                # WHEN the lower device is the target, THEN it is refused by its number
-                gone = run(plan, *everything_confirmed(device))
-                refused(gone, "behind the loop device", upper.name)
-                os.mknod(node, 0o600 | stat.S_IFBLK, free.stat().st_rdev)
-                taken = run(plan, *everything_confirmed(device))
-                refused(taken, "behind the loop device", upper.name)
-
-
-@needs_root
-@pytest.mark.root
-def test_a_device_that_somebody_claimed_is_refused(tmp_path: Path) -> None:
-    backing = image(tmp_path / "img")
-    with loop(backing) as device:
-        claim = os.open(device, os.O_RDONLY | os.O_EXCL)
-        try:
+    node = tmp_path / "node"
+    os.mknod(node, 0o600 | stat.S_IFBLK, device.stat().st_rdev)
+    with loop(image(tmp_path / "other")) as free, loop(node) as upper:
+        node.unlink()
+        call("mkfs.ext4", "-q", upper)
+        with mounted(upper, tmp_path / "mnt", *STILL):
+            for one in (upper, device):  # what the caches hold is written before
+                call("blockdev", "--flushbufs", one)
             with unchanged(backing):
-                refused(run(write_plan_of(tmp_path), *everything_confirmed(device)), "in use")
-        finally:
-            os.close(claim)
+                # WHEN the lower device is the target, THEN it is refused by its number
+                replay(WRITES, **confirmed(device)).refused("behind the loop device", upper.name)
+                os.mknod(node, 0o600 | stat.S_IFBLK, free.stat().st_rdev)
+                replay(WRITES, **confirmed(device)).refused("behind the loop device", upper.name)
 
 
-@needs_root
-@pytest.mark.root
-def test_addresses_that_do_not_fit_the_sectors_of_a_disk_run_buffered(tmp_path: Path) -> None:
-    backing = image(tmp_path / "img")
+def test_a_device_that_somebody_claimed_is_refused(
+    replay: Replay, backing: Path, device: Path
+) -> None:
+    claim = os.open(device, os.O_RDONLY | os.O_EXCL)
+    try:
+        with unchanged(backing):
+            replay(WRITES, **confirmed(device)).refused("in use")
+    finally:
+        os.close(claim)
+
+
+def test_addresses_that_do_not_fit_the_sectors_of_a_disk_run_buffered(
+    replay: Replay, backing: Path
+) -> None:
     records = [record(WRITE, 3, 1), record(WRITE, 17, 8)]
-    plan = write_plan(tmp_path / "a.plan", records)
     with loop(backing, "--sector-size", "4096") as device:
-        ran = run(plan, *everything_confirmed(device))
+        ran = replay(records, **confirmed(device))
         assert ran.code == 0, ran.messages
-        assert ran.summary["targets"][0]["is_direct"] is False
-        assert "not aligned" in ran.summary["targets"][0]["direct_note"]
-        strict = run(plan, *everything_confirmed(device), "--direct", "on")
-        refused(strict, "not aligned")
-        call("blockdev", "--flushbufs", str(device))
+        assert ran.target["is_direct"] is False
+        assert "not aligned" in ran.target["direct_note"]
+        replay(records, direct="on", **confirmed(device)).refused("not aligned")
+        call("blockdev", "--flushbufs", device)
     assert (content(backing) == expected_content(records, 16 << 20)).all()

@@ -4,16 +4,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from tests.replay.trace import trace
-from tracekit.cli import app
+from tests.command_line import succeed
+from tests.replay.trace import compiled, trace
 from tracekit.errors import UsageError
-from tracekit.plans import block_plan
-from tracekit.replay.compiler import PlanOptions, compile_plan
 from tracekit.replay.routes import Part, parts_of
 from tracekit.store import TraceFolder, write_json
 
@@ -25,10 +21,8 @@ def rows(seed: int) -> list[dict[str, Any]]:
     rng = random.Random(seed)  # noqa: S311 - nothing secret
     found = []
     for at in range(400):
-        device, operation = (
-            rng.choice(["sda", "sda", "sdb"]),
-            rng.choice(["read", "write", "flush"]),
-        )
+        device = rng.choice(["sda", "sda", "sdb"])
+        operation = rng.choice(["read", "write", "flush"])
         length = 0 if operation == "flush" else 512 * rng.randint(1, 64)
         found.append(
             {"queue_ns": at * 1000, "device": device, "operation": operation,
@@ -59,10 +53,8 @@ def label_of(row: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_each_request_goes_where_it_begins(tmp_path: Path, seed: int) -> None:
-    made, folder = rows(seed), two_devices(tmp_path / "trace", seed)
-    plan = tmp_path / "plan.bin"
-    report = compile_plan(folder, plan, options=PlanOptions(own_labels=LABELS))
-    records = np.fromfile(plan, block_plan.RECORD, len(made), offset=block_plan.HEADER.itemsize)
+    made = rows(seed)
+    records, report = compiled(two_devices(tmp_path / "trace", seed), own_labels=LABELS)
     labels = [target["label"] for target in report.targets]
     firsts = {"sdb": 0, "sda@1000+500": 1000, "sda@4000+500": 4000}
     # THEN one timeline has all of them, each on its target, at its distance to the part's start
@@ -76,18 +68,13 @@ def test_each_request_goes_where_it_begins(tmp_path: Path, seed: int) -> None:
 
 def test_the_command_replays_them_on_targets_of_their_own(tmp_path: Path) -> None:
     folder = two_devices(tmp_path / "trace", 9)
-    targets = [f"{label}={tmp_path / str(n)}" for n, label in enumerate(LABELS)]
-    words = [word for target in targets for word in ("--target", target)]
-    done = CliRunner().invoke(app, ["replay", str(folder.path), "--pace", "fast", *words])
-    assert done.exit_code == 0, done.output
+    words = [f"--target={label}={tmp_path / str(n)}" for n, label in enumerate(LABELS)]
+    succeed("replay", folder.path, "--pace", "fast", *words)
     found = pq.read_table(folder.path / "replays/latest/completions.parquet").to_pylist()
     assert {row["status"] for row in found} == {"done"}
     assert len({row["target"] for row in found}) == 5
-    emulated = ["--engine", "emulated", "--device", "hdd-15k", "--device", "sda@1000+500=dax-pcm"]
-    done = CliRunner().invoke(
-        app, ["replay", str(folder.path), "--pace", "fast", "--limit", "50", *emulated]
-    )
-    assert done.exit_code == 0, done.output
+    emulated = "--engine emulated --device hdd-15k --device sda@1000+500=dax-pcm"
+    succeed("replay", folder.path, "--pace", "fast", "--limit", "50", *emulated.split())
 
 
 @pytest.mark.parametrize(
@@ -113,9 +100,3 @@ def test_neighbours_do_not_overlap() -> None:
         Part("sda@8+8", "sda", 8, 16),
         Part("sdb", "sdb"),
     )
-
-
-def test_a_part_without_requests_is_refused(tmp_path: Path) -> None:
-    folder = trace(tmp_path / "trace", [{"sector": 8}])
-    with pytest.raises(UsageError, match=r"no requests on 'sda@100[+]8'"):
-        compile_plan(folder, tmp_path / "p", options=PlanOptions(own_labels=("sda@100+8",)))

@@ -6,23 +6,20 @@ import numpy as np
 import pytest
 
 from tests.replay.disk import call, image, loop, mounted, needs_root, token_of
-from tests.replay.program import (
-    FLUSH,
-    READ,
-    WRITE,
-    content,
-    expected_content,
-    pattern,
-    record,
-    run,
-    write_plan,
-)
+from tests.replay.program import Record, Replay, content, expected_content, pattern, record
+from tracekit.plans.block_plan import FLUSH, READ, WRITE
 
-Row = tuple[int, ...]
 NEEDED = 1000
 
 
-def rows(seed: int, *, grain: int = 1, sectors: int = 40) -> list[Row]:
+@pytest.fixture
+def small(target: Path) -> Path:
+    """Return a target of 300 sectors."""
+    target.write_bytes(bytes(300 * 512))
+    return target
+
+
+def rows(seed: int, *, grain: int = 1, sectors: int = 40) -> list[Record]:
     """Return writes and reads on NEEDED sectors, the last of which reaches the end."""
     random = np.random.default_rng(seed)
     found = [record(FLUSH)]
@@ -33,7 +30,7 @@ def rows(seed: int, *, grain: int = 1, sectors: int = 40) -> list[Row]:
     return [*found, record(WRITE, NEEDED - grain, grain)]
 
 
-def landed(row: Row, policy: str, *, size: int, grain: int) -> Row | None:
+def landed(row: Record, policy: str, *, size: int, grain: int) -> Record | None:
     """Say where a request goes, or None, from the words of INTERFACE.md."""
     at, sector, number, length, *rest = row
     if row[4] == FLUSH or (sector + length <= size and policy != "scale"):
@@ -57,127 +54,97 @@ def landed(row: Row, policy: str, *, size: int, grain: int) -> Row | None:
 @pytest.mark.parametrize("policy", ["wrap", "skip", "fold", "scale", "clip"])
 @pytest.mark.parametrize(("size", "grain"), [(300, 1), (304, 8), (999, 1), (10, 1)])
 def test_what_lies_beyond_the_end_lands_where_the_policy_says(
-    tmp_path: Path, policy: str, size: int, grain: int
+    replay: Replay, target: Path, policy: str, size: int, grain: int
 ) -> None:
     # GIVEN a target that is smaller than the plan needs
-    plan_rows = rows(3, grain=grain)
-    plan = write_plan(tmp_path / "a.plan", plan_rows, needed_sectors=NEEDED)
-    target = tmp_path / "t"
+    records = rows(3, grain=grain)
     target.write_bytes(bytes(size * 512))
     # WHEN it runs one request after the other
-    ran = run(
-        plan,
-        *("--target", str(target), "--write-to", str(target), "--out-of-range", policy),
-        *("--engine", "threads", "--pace", "fast", "--depth", "1"),
-    )
+    options = {"engine": "threads", "pace": "fast", "depth": 1, "out_of_range": policy}
+    ran = replay(records, needed_sectors=NEEDED, confirmed=target, **options)
     # THEN the bytes are those of the model, and what was changed is counted
     assert ran.code == 0, ran.messages
-    wanted = [landed(row, policy, size=size, grain=grain) for row in plan_rows]
+    wanted = [landed(row, policy, size=size, grain=grain) for row in records]
     kept = [row for row in wanted if row is not None]
     assert (content(target) == expected_content(kept, size * 512)).all()
-    counts = ran.summary["counts"]
-    assert counts["skipped_out_of_range"] == wanted.count(None)
-    beyond = sum(row[1] + row[3] > size for row in plan_rows)
+    assert ran.counts["skipped_out_of_range"] == wanted.count(None)
+    beyond = sum(row[1] + row[3] > size for row in records)
     changed = beyond - wanted.count(None)
-    if policy == "clip":
-        assert (counts["clipped"], counts["moved"]) == (changed, 0)
-    elif policy == "scale":
-        assert counts["moved"] == sum(row is not None and row[4] != FLUSH for row in wanted)
-    else:
-        assert counts["moved"] == (0 if policy == "skip" else changed)
-    assert ran.summary["targets"][0]["out_of_range"] == beyond
+    moved = sum(row[4] != FLUSH for row in kept) if policy == "scale" else changed
+    clips = policy == "clip"
+    if clips:
+        assert ran.counts["clipped"] == changed
+    assert ran.counts["moved"] == (0 if clips or policy == "skip" else moved)
+    assert ran.target["out_of_range"] == beyond
 
 
-def test_nothing_runs_where_nothing_was_chosen(tmp_path: Path) -> None:
-    target = tmp_path / "t"
-    target.write_bytes(bytes(300 * 512))
-    plan = write_plan(tmp_path / "a.plan", rows(3), needed_sectors=NEEDED)
-    ran = run(plan, "--target", str(target), "--write-to", str(target))
-    assert ran.code == 1
-    assert "--out-of-range wrap, fold, scale, clip or skip" in ran.messages
-    assert not content(target).any()
+def test_nothing_runs_where_nothing_was_chosen(replay: Replay, small: Path) -> None:
+    ran = replay(rows(3), needed_sectors=NEEDED, confirmed=small)
+    ran.refused("--out-of-range wrap, fold, scale, clip or skip")
+    assert not content(small).any()
 
 
-def test_a_dry_run_counts_before_the_first_request(tmp_path: Path) -> None:
-    target = tmp_path / "t"
-    target.write_bytes(bytes(300 * 512))
-    plan_rows = rows(4)
-    plan = write_plan(tmp_path / "a.plan", plan_rows, needed_sectors=NEEDED)
-    ran = run(plan, "--target", str(target), "--out-of-range", "fold", "--dry-run")
+def test_a_dry_run_counts_before_the_first_request(replay: Replay, small: Path) -> None:
+    options = {"target": small, "out_of_range": "fold", "dry_run": True}
+    ran = replay(rows(4), needed_sectors=NEEDED, **options)
     assert ran.code == 0
-    beyond = sum(row[1] + row[3] > 300 for row in plan_rows)
-    assert ran.summary["targets"][0]["out_of_range"] == beyond
+    assert ran.target["out_of_range"] == sum(row[1] + row[3] > 300 for row in rows(4))
 
 
-def test_only_what_runs_must_fit(tmp_path: Path) -> None:
+def test_only_what_runs_must_fit(replay: Replay, small: Path) -> None:
     # GIVEN a target on which only the first and the last of the requests do not fit
-    target = tmp_path / "t"
-    target.write_bytes(bytes(300 * 512))
-    plan_rows = [
-        record(WRITE, 400, 8),
-        *(record(WRITE, 8 * n, 8, at_ns=1000 + n) for n in range(20)),
-        record(WRITE, 296, 8, at_ns=10_000),
-    ]
-    plan = write_plan(tmp_path / "a.plan", plan_rows)
-    told = ("--target", str(target), "--write-to", str(target))
-    part = ("--from-ns", "1000", "--until-ns", "10000")
-    # WHEN all of it, or only the part between them, is to run
-    whole, between = run(plan, *told), run(plan, *told, *part)
-    # THEN the part does
-    assert whole.code == 1
-    assert "2 requests lie beyond its 153600 bytes" in whole.messages
+    fitting = [record(WRITE, 8 * n, 8, at_ns=1000 + n) for n in range(20)]
+    records = [record(WRITE, 400, 8), *fitting, record(WRITE, 296, 8, at_ns=10_000)]
+    # WHEN all of it, or only the part between them, is to run, THEN the part does
+    replay(records, confirmed=small).refused("2 requests lie beyond its 153600 bytes")
+    between = replay(records, confirmed=small, from_ns=1000, until_ns=10_000)
     assert between.code == 0, between.messages
-    assert between.summary["counts"]["done"] == 20
-    assert between.summary["targets"][0]["out_of_range"] == 0
+    assert between.counts["done"] == 20
+    assert between.target["out_of_range"] == 0
 
 
 @needs_root
-def test_places_stay_whole_sectors_where_the_target_does_not_end_with_one(tmp_path: Path) -> None:
+def test_places_stay_whole_sectors_where_the_target_does_not_end_with_one(
+    replay: Replay, tmp_path: Path
+) -> None:
     # GIVEN a file of 1,001 sectors of 512 bytes on a file system of 4 KiB sectors
-    disk = image(tmp_path / "disk")
-    plan_rows = [record(WRITE, 8 * n, 8) for n in range(400)]
-    plan = write_plan(tmp_path / "a.plan", plan_rows, needed_sectors=3200)
-    with loop(disk, "--sector-size", "4096") as device:
-        call("mkfs.ext4", "-q", str(device))
-        with mounted(device, tmp_path / "mnt"):
-            target = tmp_path / "mnt/t"
+    records = [record(WRITE, 8 * n, 8) for n in range(400)]
+    with loop(image(tmp_path / "disk"), "--sector-size", "4096") as device:
+        call("mkfs.ext4", "-q", device)
+        with mounted(device, tmp_path / "mnt") as mount:
+            target = mount / "t"
             target.write_bytes(bytes(1001 * 512))
-            told = ("--target", str(target), "--write-to", str(target), "--direct", "on")
             for policy in ("wrap", "fold", "scale", "clip", "skip"):
-                ran = run(plan, *told, "--out-of-range", policy, "--pace", "fast")
+                options = {"direct": "on", "out_of_range": policy, "pace": "fast"}
+                ran = replay(records, needed_sectors=3200, confirmed=target, **options)
                 # THEN no request fails for a place between sectors
                 assert ran.code == 0, ran.messages
-                assert ran.summary["targets"][0]["out_of_range"] == 275
-            # and one made for the run has whole sectors to widen requests to
-            odd = write_plan(tmp_path / "b.plan", [record(WRITE, 9, 1), record(READ, 2, 3)])
-            made = run(odd, "--target", str(tmp_path / "mnt/new"), "--direct", "on", "--expand")
+                assert ran.target["out_of_range"] == 275
+            # AND one made for the run has whole sectors to widen requests to
+            odd = [record(WRITE, 9, 1), record(READ, 2, 3)]
+            made = replay(odd, target=mount / "new", direct="on", expand=True)
     assert made.code == 0, made.messages
-    assert made.summary["counts"]["expanded"] == 2
-    assert made.summary["targets"][0]["size_bytes"] == 8192
+    assert made.counts["expanded"] == 2
+    assert made.target["size_bytes"] == 8192
 
 
 @needs_root
-def test_small_sectors_are_widened_to_those_of_the_device(tmp_path: Path) -> None:
+def test_small_sectors_are_widened_to_those_of_the_device(replay: Replay, tmp_path: Path) -> None:
     # GIVEN a device of 4 KiB sectors, and requests of 512 bytes
     disk = image(tmp_path / "disk", mib=1)
-    plan_rows = [
-        record(WRITE, 3, 1),
-        record(WRITE, 15, 2),
-        record(READ, 9, 1),
-        record(WRITE, 32, 8),
-    ]
-    plan = write_plan(tmp_path / "a.plan", plan_rows, needed_sectors=2048)
+    places = ((WRITE, 3, 1), (WRITE, 15, 2), (READ, 9, 1), (WRITE, 32, 8))
+    records = [record(*place) for place in places]
     with loop(disk, "--sector-size", "4096") as device:
-        told = ("--target", str(device), "--write-to", token_of(device))
-        buffered = run(plan, *told)
-        ran = run(plan, *told, "--expand", "--pace", "fast", "--depth", "1")
+        told = {"needed_sectors": 2048, "target": device, "write_to": token_of(device)}
+        buffered = replay(records, **told)
+        ran = replay(records, expand=True, pace="fast", depth=1, **told)
     # THEN they are buffered unless asked otherwise
-    assert not buffered.summary["targets"][0]["is_direct"]
-    assert "not aligned" in buffered.summary["targets"][0]["direct_note"]
-    # and then whole sectors are written past the page cache
+    assert not buffered.target["is_direct"]
+    assert "not aligned" in buffered.target["direct_note"]
+    # AND then whole sectors are written past the page cache
     assert ran.code == 0, ran.messages
-    assert ran.summary["targets"][0]["is_direct"]
-    assert ran.summary["counts"]["expanded"] == 3
+    assert ran.target["is_direct"]
+    assert ran.counts["expanded"] == 3
     written = content(disk)
     for first, end in ((0, 24), (32, 40)):
         assert (written[first * 512 : end * 512] == pattern(first * 512, (end - first) * 512)).all()

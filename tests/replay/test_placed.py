@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
-from tests.simulate.placement_models import Request, hottest_first, write_trace
-from tracekit.cli import app
+from tests.command_line import invoke, refused, succeed
+from tests.replay.trace import compiled
+from tests.simulate.placement_traces import Request, hottest_first, write_trace
 from tracekit.errors import InputError, UsageError
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.recommend import RecommendOptions, recommend
-from tracekit.plans import block_plan
+from tracekit.plans.block_plan import FLUSH, FUA, PREFLUSH, READ, WRITE, Records
 from tracekit.replay import placed
-from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
+from tracekit.replay.compiler import PlanReport
 from tracekit.replay.placed import place
 from tracekit.store import TraceFolder
 
@@ -31,17 +33,17 @@ def mixed(seed: int, count: int = 400) -> list[Request]:
     for number in range(count):
         role = str(random.choice(ROLES))
         operation = str(random.choice(["read", "write", "write", "flush"]))
-        sectors = 0 if operation == "flush" else int(random.integers(1, 60))
+        is_flush = operation == "flush"
+        sectors = 0 if is_flush else int(random.integers(1, 60))
+        sector = 0 if is_flush else 400 * ROLES.index(role) + int(random.integers(0, 200))
         found.append(
             Request(
                 role,
-                0
-                if operation == "flush"
-                else 400 * ROLES.index(role) + int(random.integers(0, 200)),
+                sector,
                 sectors,
                 operation,
                 is_fua=bool(random.random() < 0.1) and operation == "write",
-                is_preflush=operation == "flush" or bool(random.random() < 0.2),
+                is_preflush=is_flush or bool(random.random() < 0.2),
                 device=str(random.choice(["sda", "sdb"])),
                 queue_ns=number * 1000,
             )
@@ -49,16 +51,9 @@ def mixed(seed: int, count: int = 400) -> list[Request]:
     return found
 
 
-def compiled(folder: Path, shares: dict[str, int]) -> tuple[Any, PlanReport]:
-    touched = read_blocks(folder / "blocks.parquet")
-    chosen = place(touched, "hottest", blocks=shares)
-    report = compile_plan(
-        TraceFolder(folder), folder / "plan.bin", options=PlanOptions(placed=chosen)
-    )
-    data = (folder / "plan.bin").read_bytes()[block_plan.HEADER.itemsize :]
-    return np.frombuffer(
-        data[: report.requests * block_plan.RECORD.itemsize], block_plan.RECORD
-    ), report
+def plan_of(folder: Path, shares: dict[str, int]) -> tuple[Records, PlanReport]:
+    chosen = place(read_blocks(folder / "blocks.parquet"), "hottest", blocks=shares)
+    return compiled(TraceFolder(folder), placed=chosen)
 
 
 def on_nvm_of(requests: list[Request], shares: dict[str, int]) -> dict[str, list[Any]]:
@@ -78,9 +73,9 @@ def expected(requests: list[Request], shares: dict[str, int]) -> Iterator[tuple[
         devices = (
             [False] if not count else [True] if count == everything[request.role] else [False, True]
         )
-        flags = request.is_preflush * block_plan.PREFLUSH + request.is_fua * block_plan.FUA
+        flags = request.is_preflush * PREFLUSH + request.is_fua * FUA
         if request.operation == "flush":
-            yield from ((number, is_nvm, None, 0, block_plan.FLUSH, flags) for is_nvm in devices)
+            yield from ((number, is_nvm, None, 0, FLUSH, flags) for is_nvm in devices)
             continue
         places = []
         for sector in range(request.sector, request.sector + request.sectors):
@@ -89,12 +84,12 @@ def expected(requests: list[Request], shares: dict[str, int]) -> Iterator[tuple[
         pieces = [list(group) for _, group in groupby(places, key=lambda one: one[0])]
         seen = {piece[0][0] for piece in pieces}
         if request.is_preflush:
-            yield from ((number, n, None, 0, block_plan.FLUSH, 0) for n in devices if n not in seen)
+            yield from ((number, n, None, 0, FLUSH, 0) for n in devices if n not in seen)
         flushed: set[bool] = set()
-        operation = block_plan.READ if request.operation == "read" else block_plan.WRITE
+        operation = READ if request.operation == "read" else WRITE
         for piece in pieces:
             is_nvm, sector = piece[0]
-            own = flags & ~block_plan.PREFLUSH if is_nvm in flushed else flags
+            own = flags & ~PREFLUSH if is_nvm in flushed else flags
             flushed.add(is_nvm)
             key = sector if is_nvm or shift[request.device] == 0 else None
             yield number, is_nvm, key, len(piece), operation, own
@@ -108,7 +103,7 @@ def test_each_sector_goes_where_the_placement_has_it(
 ) -> None:
     requests = mixed(seed)
     folder = write_trace(tmp_path / "t", requests)
-    records, report = compiled(folder, shares)
+    records, report = plan_of(folder, shares)
     labels = [target["label"] for target in report.targets]
     wanted = list(expected(requests, shares))
     assert len(records) == len(wanted)
@@ -131,10 +126,9 @@ def test_requests_are_cut_alike_in_small_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_trace(tmp_path / "t", mixed(1))
-    whole, report = compiled(folder, SHARES)
+    whole, report = plan_of(folder, SHARES)
     monkeypatch.setattr(placed, "CHUNK_BLOCKS", 5)
-    (folder / "plan.bin").unlink()
-    again, _ = compiled(folder, SHARES)
+    again, _ = plan_of(folder, SHARES)
     assert (again == whole).all()
     assert report.cut_requests > 20
     assert report.pieces >= 2 * report.cut_requests
@@ -147,26 +141,18 @@ def test_a_request_waits_for_the_last_piece_of_another(tmp_path: Path) -> None:
     later = Request("fs", 0, 8, "read", queue_ns=100)
     folder = write_trace(tmp_path / "t", [*hot, wide, later])
     _complete(folder, {3: 50})
-    records, _ = compiled(folder, {"fs": 1})
+    records, _ = plan_of(folder, {"fs": 1})
     assert records["request_id"].tolist() == [0, 1, 2, 3, 3, 3, 4]
     assert records["after"].tolist() == [0, 0, 0, 0, 0, 0, 1]
     assert records["think_ns"].tolist()[-1] == 50
 
 
 def _complete(folder: Path, ends: dict[int, int]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     table = pq.read_table(folder / "requests.parquet")
     column = pa.array([ends.get(n) for n in range(table.num_rows)], pa.int64())
     index = table.schema.names.index("complete_ns")
-    pq.write_table(
-        table.set_column(index, table.schema.field(index), column), folder / "requests.parquet"
-    )
-
-
-def replay(folder: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["replay", str(folder), *arguments])
+    table = table.set_column(index, table.schema.field(index), column)
+    pq.write_table(table, folder / "requests.parquet")
 
 
 def advice(folder: Path, **answer: Any) -> None:
@@ -181,9 +167,8 @@ def advice(folder: Path, **answer: Any) -> None:
 def test_the_command_replays_the_answer(tmp_path: Path) -> None:
     folder = write_trace(tmp_path / "t", mixed(3))
     advice(folder, fs_bytes=36864, journal_bytes=16384)
-    emulated = ["--engine", "emulated", "--device", "ssd-nvme", "--device", "nvm=dax-pcm"]
-    done = replay(folder, "--placement", "answer", *emulated, "--pace", "fast")
-    assert done.exit_code == 0, done.output
+    emulated = "--engine emulated --device ssd-nvme --device nvm=dax-pcm --pace fast"
+    succeed("replay", folder, "--placement", "answer", *emulated.split())
     told = json.loads((folder / "replays/latest/summary.json").read_text())
     assert {target["label"] for target in told["targets"]} == {"nvm", "default"}
     assert told["placement"] == "answer"
@@ -207,13 +192,12 @@ def test_a_placement_that_is_none_is_refused(
     folder = write_trace(tmp_path / "t", mixed(3, 10))
     if answer is not None:
         advice(folder, **answer)
-    done = replay(folder, "--placement", wanted, "--engine", "null")
+    done = invoke("replay", folder, "--placement", wanted, "--engine", "null")
     assert isinstance(done.exception, InputError | UsageError)
     assert message in str(done.exception)
 
 
 def test_nvm_is_a_target_only_with_a_placement(tmp_path: Path) -> None:
     folder = write_trace(tmp_path / "t", mixed(3, 10))
-    done = replay(folder, "--target", f"nvm={tmp_path / 'x'}")
-    assert isinstance(done.exception, UsageError)
-    assert "there is no role 'nvm'" in str(done.exception)
+    done = invoke("replay", folder, "--target", f"nvm={tmp_path / 'x'}")
+    refused(done, "there is no role 'nvm'")

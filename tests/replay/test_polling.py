@@ -10,36 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from tests.replay.disk import image, loop, needs_root, token_of
-from tests.replay.program import (
-    DISCARD,
-    FLUSH,
-    FUA,
-    PREFLUSH,
-    READ,
-    WRITE,
-    WRITE_ZEROES,
-    content,
-    expected_content,
-    record,
-    run,
-    write_plan,
-)
-from tests.replay.refusal import refused, unchanged, write_plan_of
+from tests.command_line import succeed
+from tests.replay.disk import image, loop, needs_root, token_of, unchanged
+from tests.replay.program import WRITES, Record, Replay, content, expected_content, record
 from tests.replay.trace import trace
-from tracekit.cli import app
 from tracekit.errors import UsageError
+from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
 from tracekit.replay.player import PlayerOptions, describe_submission
 from tracekit.report.sections.replay import how
 
 SECTORS = 8192
 KINDS = [READ, WRITE, WRITE, FLUSH, DISCARD, WRITE_ZEROES]
-SQPOLL = ("--sqpoll", "--sqpoll-idle-ms", "20")
+SQPOLL: dict[str, Any] = {"engine": "io_uring", "sqpoll": True, "sqpoll_idle_ms": 20}
 
 
-def every_kind(count: int) -> list[tuple[int, ...]]:
+def every_kind(count: int) -> list[Record]:
     """Return requests of all kinds, each on 4 KiB blocks of its own, so that order is no matter."""
     random = np.random.default_rng(3)
     rows = []
@@ -62,40 +48,36 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("pace", ["trace", "fast"])
-@pytest.mark.parametrize("more", [(), ("--sqpoll-cpu", "0")])
+@pytest.mark.parametrize("more", [{}, {"sqpoll_cpu": 0}])
 def test_a_thread_that_submits_changes_no_byte(
-    folder: Path, pace: str, more: tuple[str, ...]
+    replay: Replay, folder: Path, pace: str, more: dict[str, int]
 ) -> None:
     # GIVEN requests of all kinds that do not meet each other
-    rows = every_kind(600)
-    plan = write_plan(folder / "a.plan", rows, needed_sectors=SECTORS)
+    rows, target = every_kind(600), folder / "target"
     # WHEN a thread of the kernel submits them
-    target = folder / "target"
-    arguments = ("--target", str(target), "--engine", "io_uring", "--pace", pace, "--keep")
-    ran = run(plan, *arguments, *SQPOLL, *more)
+    options = {"target": target, "pace": pace, "keep": True, **SQPOLL, **more}
+    ran = replay(rows, needed_sectors=SECTORS, **options)
     # THEN each is done, once, with the same result as ever
     assert ran.code == 0, ran.messages
     assert ran.summary["engine"]["features"]["sqpoll"]
     assert not ran.summary["engine"]["features"]["iopoll"]
-    can_discard = ran.summary["targets"][0]["can_discard"]
-    kept = [row for row in rows if can_discard or row[4] != DISCARD]
-    assert ran.summary["counts"]["done"] == len(kept)
-    assert sorted(ran.rows()["request_id"].tolist()) == list(range(len(rows)))
+    kept = [row for row in rows if ran.target["can_discard"] or row[4] != DISCARD]
+    assert ran.counts["done"] == len(kept)
+    assert ran.by_id()["request_id"].tolist() == list(range(len(rows)))
     assert (content(target) == expected_content(kept, SECTORS * 512)).all()
 
 
-def test_a_thread_that_fell_asleep_is_woken_and_counted(tmp_path: Path) -> None:
+def test_a_thread_that_fell_asleep_is_woken_and_counted(replay: Replay, target: Path) -> None:
     # GIVEN requests 20 ms apart, and a thread that sleeps after 1 ms
     rows = [record(READ, 8 * n, 8, at_ns=n * 20_000_000) for n in range(20)]
-    plan = write_plan(tmp_path / "a.plan", rows)
     # WHEN they run
-    arguments = ("--target", str(tmp_path / "target"), "--engine", "io_uring", "--sqpoll")
     # (on a busy machine a thread may not come to its sleep, or late from it: several attempts)
     for _attempt in range(4):
-        ran = run(plan, *arguments, "--sqpoll-idle-ms", "1")
-        awake = run(plan, *arguments, "--sqpoll-idle-ms", "2000")
-        assert ran.summary["counts"]["done"] == len(rows)
-        wakes = [one.summary["engine"]["sqpoll_wakes"] for one in (ran, awake)]
+        wakes = []
+        for idle_ms in (1, 2000):
+            ran = replay(rows, target=target, **(SQPOLL | {"sqpoll_idle_ms": idle_ms}))
+            assert ran.counts["done"] == len(rows)
+            wakes.append(ran.summary["engine"]["sqpoll_wakes"])
         if 10 <= wakes[0] <= len(rows) + 1 and wakes[1] <= 1:
             break
     # THEN it was woken for most of them, and not where it may wait longer than they are apart
@@ -104,64 +86,38 @@ def test_a_thread_that_fell_asleep_is_woken_and_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.plain
-def test_failures_come_back_from_a_thread_that_submits(tmp_path: Path) -> None:
+def test_failures_come_back_from_a_thread_that_submits(replay: Replay, target: Path) -> None:
     # GIVEN a file that becomes shorter in the middle of two seconds of requests
     rows = [record(READ, 8 * n, 8, at_ns=n * 5_000_000) for n in range(400)]
-    plan = write_plan(tmp_path / "a.plan", rows)
-    target = image(tmp_path / "target", mib=2)
-    shrink = Timer(1.0, os.truncate, (target, 8192))
+    shrink = Timer(1.0, os.truncate, (image(target, mib=2), 8192))
     shrink.start()
-    arguments = ("--target", str(target), "--engine", "io_uring", "--no-calibration", *SQPOLL)
-    ran = run(plan, *arguments)
+    ran = replay(rows, target=target, no_calibration=True, **SQPOLL)
     shrink.join()
     # THEN those for its end have failed, and say why
     assert ran.code == 3
-    assert {error["name"] for error in ran.summary["errors"]} == {"ENODATA"}
-    counts = ran.summary["counts"]
-    assert counts["done"] + counts["failed"] == len(rows)
+    assert set(ran.errors) == {"ENODATA"}
+    assert ran.counts["done"] + ran.counts["failed"] == len(rows)
 
 
-def test_a_processor_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
-    ran = run(
-        write_plan_of(tmp_path),
-        *("--target", str(tmp_path / "target"), "--sqpoll", "--sqpoll-cpu", "65000"),
-    )
-    refused(ran, "io_uring", "--sqpoll", "Invalid argument")
-    assert not (tmp_path / "target").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("--engine", "threads", "--sqpoll"), "--sqpoll needs --engine io_uring"),
-        (("--engine", "dax", "--iopoll"), "--iopoll needs --engine io_uring"),
-        (("--sqpoll-cpu", "0"), "need --sqpoll"),
-        (("--sqpoll-idle-ms", "5"), "need --sqpoll"),
-        (("--iopoll", "--direct", "off"), "--iopoll needs O_DIRECT"),
-        (("--sqpoll", "--sqpoll-idle-ms", "0"), "--sqpoll-idle-ms"),
-    ],
-)
-def test_ways_that_make_no_sense_are_refused(
-    tmp_path: Path, arguments: tuple[str, ...], reason: str
-) -> None:
-    ran = run(write_plan_of(tmp_path), "--target", str(tmp_path / "target"), *arguments)
-    assert ran.code == 2
-    assert reason in ran.messages
-    assert not (tmp_path / "target").exists()
+def test_a_processor_that_is_not_there_is_refused_by_name(replay: Replay, target: Path) -> None:
+    ran = replay(WRITES, target=target, sqpoll=True, sqpoll_cpu=65000)
+    ran.refused("io_uring", "--sqpoll", "Invalid argument")
+    assert not target.exists()
 
 
 @needs_root
 @pytest.mark.root
-@pytest.mark.parametrize("is_dry", [False, True])
-def test_a_device_without_queues_for_it_is_not_polled(tmp_path: Path, *, is_dry: bool) -> None:
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_a_device_without_queues_for_it_is_not_polled(
+    replay: Replay, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     backing = image(tmp_path / "img")
     with loop(backing) as device, unchanged(backing):
-        arguments = ["--target", str(device), "--write-to", token_of(device), "--iopoll"]
-        ran = run(write_plan_of(tmp_path), *arguments, *(["--dry-run"] if is_dry else []))
-        refused(ran, str(device), "its device has no queues", "leave --iopoll out")
+        ran = replay(WRITES, *words, target=device, write_to=token_of(device), iopoll=True)
+        ran.refused(str(device), "its device has no queues", "leave --iopoll out")
 
 
-def test_a_file_whose_device_is_not_polled_is_refused(folder: Path) -> None:
+def test_a_file_whose_device_is_not_polled_is_refused(replay: Replay, folder: Path) -> None:
     # GIVEN a file on a device that interrupts, and one in memory, which has no device at all
     device = folder.stat().st_dev
     switch = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/queue/io_poll")
@@ -169,22 +125,21 @@ def test_a_file_whose_device_is_not_polled_is_refused(folder: Path) -> None:
         pytest.skip("this disk is polled")
     target = image(folder / "target")
     with unchanged(target):
-        ran = run(write_plan_of(folder), "--target", str(target), "--iopoll")
-        refused(ran, str(target), "cannot be polled", "leave --iopoll out")
+        ran = replay(WRITES, target=target, iopoll=True)
+        ran.refused(str(target), "cannot be polled", "leave --iopoll out")
 
 
 def test_the_command_passes_the_ways_on_and_the_report_tells_them(tmp_path: Path) -> None:
     # GIVEN a trace that is replayed with a thread that submits
     folder = trace(tmp_path / "trace", [{"queue_ns": 0}, {"queue_ns": 50_000, "sector": 8}])
-    ways = ["--engine", "io_uring", "--sqpoll", "cpu=0,idle=20ms"]
-    told = CliRunner().invoke(app, ["replay", str(folder.path), *ways])
-    assert told.exit_code == 0, told.output
+    words = ("--engine", "io_uring", "--sqpoll", "cpu=0,idle=20ms")
+    output = succeed("replay", folder.path, *words).output
     # THEN summary, terminal and report say so
     summary = json.loads((folder.path / "replays/latest/summary.json").read_text())
     assert summary["engine"]["features"]["sqpoll"]
     woken = summary["engine"]["sqpoll_wakes"]
     sentence = f"submitted by a thread of the kernel that was woken {woken} times"
-    assert sentence in told.output
+    assert sentence in output
     assert sentence in how(summary)
 
 

@@ -1,8 +1,6 @@
 """Plans of file operations written by hand, and the program run on them."""
 
-import json
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit._native import program_path
-from tracekit.plans.file_plan import CODES, FilePlanWriter, FileTable, Setting, new_records
+from tests.replay import program
+from tests.replay.program import Word
+from tracekit.plans.file_plan import CODES, NONE, FilePlanWriter, FileTable, Setting, new_records
 
+OWN = "tracekit-files"
+KEPT = f"{OWN}/run"
 RESULT = np.dtype(
     [
         ("operation_id", "<u8"),
@@ -33,17 +34,12 @@ Rows = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True)
-class Ran:
+class Ran(program.Ran):
     """What one use of the program left."""
-
-    code: int
-    summary: dict[str, Any]
-    messages: str
-    results: Path
 
     def rows(self) -> Rows:
         """Return the records of the results file."""
-        data = self.results.read_bytes()
+        data = self.completions.read_bytes()
         assert data[:8] == b"TKFDON\r\n"
         rows = np.frombuffer(data[64:], RESULT)
         assert int.from_bytes(data[24:32], "little") == len(rows)
@@ -55,9 +51,20 @@ class Ran:
         return dict(found)
 
 
+Replay = Callable[..., Ran]
+
+
 def do(operation: str, file: str | None = None, **fields: Any) -> Operation:
     """Return one operation; `file` and `other` are paths, other fields those of the record."""
     return {"operation": operation, "file": file, **fields}
+
+
+def table(*paths: str, size_bytes: int = 100) -> FileTable:
+    """Return a table of files that are there."""
+    files = FileTable()
+    for path in paths:
+        files.add(path, size_bytes=size_bytes)
+    return files
 
 
 def write_plan(
@@ -68,10 +75,10 @@ def write_plan(
     setting: Setting | None = None,
 ) -> Path:
     """Write a plan; a path that is not in `files` is a file that is not there."""
-    table = files or FileTable()
+    files = files or FileTable()
     for operation in (one for thread in threads for one in thread):
-        if operation["operation"] == "mkdir" and table.number(operation["file"]) is None:
-            table.add(operation["file"], kind="directory", there=False)
+        if operation["operation"] == "mkdir" and files.number(operation["file"]) is None:
+            files.add(operation["file"], kind="directory", there=False)
     with path.open("wb") as out:
         writer = FilePlanWriter(out)
         next_id = 0
@@ -81,50 +88,36 @@ def write_plan(
                 records["operation_id"][row] = next_id
                 next_id += 1
                 for name, value in given.items():
-                    records[name][row] = _number(table, name, value)
+                    records[name][row] = _number(files, name, value)
             writer.thread()
             writer.append(records)
-        writer.finish(table, setting or Setting())
+        writer.finish(files, setting or Setting())
     return path
 
 
-def _number(table: FileTable, name: str, value: Any) -> int:
+def _number(files: FileTable, name: str, value: Any) -> int:
     if name == "operation":
         return CODES[value]
     if name not in ("file", "other"):
         return int(value)
     if value is None:
-        return 0xFFFFFFFF
-    known = table.number(value)
-    return table.add(value, there=False) if known is None else known
+        return NONE
+    known = files.number(value)
+    return files.add(value, there=False) if known is None else known
 
 
-def command(plan: Path, directory: Path, *arguments: str) -> list[str]:
+def command(plan: Path, directory: Path, *words: Word, **options: Any) -> list[str]:
     """Return the command line, with results and summary beside the plan."""
-    return [
-        str(program_path()),
-        str(plan),
-        str(directory),
-        "--results",
-        str(plan.with_suffix(".done")),
-        "--summary",
-        str(plan.with_suffix(".json")),
-        *arguments,
-    ]
+    return program.command(plan, directory, *words, results="--results", **options)
 
 
-def run(plan: Path, directory: Path, *arguments: str, **options: Any) -> Ran:
+def run(
+    plan: Path,
+    directory: Path,
+    *words: Word,
+    preexec_fn: Callable[[], None] | None = None,
+    **options: Any,
+) -> Ran:
     """Run the program on a plan."""
-    results, summary = plan.with_suffix(".done"), plan.with_suffix(".json")
-    for old in (results, summary):
-        old.unlink(missing_ok=True)
-    ended = subprocess.run(
-        command(plan, directory, *arguments),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        **options,
-    )
-    told = json.loads(summary.read_text()) if summary.exists() else {}
-    return Ran(ended.returncode, told, ended.stderr, results)
+    line = command(plan, directory, *words, **options)
+    return Ran(**vars(program.play(plan, line, preexec_fn=preexec_fn)))

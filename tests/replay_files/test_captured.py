@@ -1,5 +1,6 @@
 """Captured file operations become a plan, and the plan does again what was captured."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,17 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from tests.capture.file_captures import NEEDS_STRACE, capture
+from tests.command_line import invoke, refused, succeed
+from tests.replay.disk import call, image, mounted
 from tests.replay_files.captured import Row, read_plan, trace
-from tracekit.cli import app
-from tracekit.errors import InputError, PartialError, UsageError
+from tracekit.capture import files as file_capture
+from tracekit.errors import InputError, PartialError
 from tracekit.plans.file_plan import APPEND, AT_POSITION, EXCLUSIVE, SYNC, UNTIMED
-from tracekit.replay.captured import compile_files
-from tracekit.replay.run import FileReplayOptions, replay_files
+from tracekit.replay.captured import Uses, compile_files, lanes, waits
+from tracekit.replay.files import FileReplayOptions, describe, replay_files
 from tracekit.store import TraceFolder
 
 PYTHON = os.path.realpath(sys.executable)
@@ -97,17 +100,13 @@ def test_threads_wait_for_what_others_made(tmp_path: Path) -> None:
     ]
     found = compile_files(trace(tmp_path / "t", files, operations), tmp_path / "plan")
     threads = read_plan(tmp_path / "plan")
-    everything = [record for records in threads for record in records]
-    shown = [
+    everything = [(one["operation"], one["operation_id"]) for records in threads for one in records]
+    waiting = [
         [
             (one["operation"], None if one["after"] is None else everything[one["after"]])
             for one in records
         ]
         for records in threads
-    ]
-    waiting = [
-        [(name, after and (after["operation"], after["operation_id"])) for name, after in records]
-        for records in shown
     ]
     # THEN each waits for what it needs; the removal waits for both users by a helper
     assert waiting[0][1:3] == [("mkdir", None), ("stat", ("create", 4))]
@@ -144,20 +143,6 @@ def test_nothing_to_replay_is_told(tmp_path: Path) -> None:
     folder = trace(tmp_path / "u", [], [])
     with pytest.raises(InputError, match="none at all"):
         compile_files(folder, tmp_path / "plan")
-
-
-@contextmanager
-def small_ext4(folder: Path) -> Iterator[Path]:
-    image, point = folder / "image", folder / "mount"
-    point.mkdir()
-    with image.open("wb") as file:
-        file.truncate(256 << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
-    subprocess.run(["mount", "-o", "loop", str(image), str(point)], check=True)
-    try:
-        yield point
-    finally:
-        subprocess.run(["umount", str(point)], check=True)
 
 
 @pytest.fixture
@@ -230,11 +215,13 @@ def directory(kind: str, folder: Path) -> Iterator[Path]:
         return
     if os.geteuid() != 0 or not shutil.which("mkfs.ext4"):
         pytest.skip("needs root and mkfs.ext4")
-    with small_ext4(folder) as there:
+    disk = image(folder / "image", mib=256)
+    call("mkfs.ext4", "-q", "-F", disk)
+    with mounted(disk, folder / "mount", "-o", "loop") as there:
         yield there
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(tmp_path: Path, target: Path) -> None:
     # GIVEN a trace in which one operation cannot end as it did
     files: list[Row] = [{"path": "/a", "size_bytes": 3}, {"path": "/b", "evidence": "absent"}]
     operations: list[Row] = [
@@ -243,24 +230,107 @@ def test_the_command(tmp_path: Path) -> None:
         {"operation": "unlink", "file_id": 0},
     ]
     folder = trace(tmp_path / "t", files, operations).path
-    target = tmp_path / "target"
-    target.mkdir()
-    words = ["replay", str(folder), "--files", str(target), "--pace", "fast"]
+    words = ("replay", folder, "--pace", "fast", "--files")
     # WHEN it is replayed, THEN the exit code and the words say so
-    result = CliRunner().invoke(app, words)
-    assert isinstance(result.exception, PartialError)
-    assert "1 operations did not end as in the trace" in str(result.exception)
+    result = invoke(*words, target)
+    refused(result, "1 operations did not end as in the trace", error=PartialError)
     assert "3 operations in" in result.stdout
     # AND wrong uses are refused
-    for more in (["--engine", "null"], ["--limit", "0"]):
-        assert isinstance(CliRunner().invoke(app, [*words, *more]).exception, UsageError)
-    for more in (["--pace", "slow"], ["--cache", "hot"]):
-        assert CliRunner().invoke(app, [*words, *more]).exit_code == 2
-    words[3] = str(tmp_path / "nowhere")
-    assert isinstance(CliRunner().invoke(app, words).exception, UsageError)
-    result = CliRunner().invoke(app, ["replay", str(folder), "--cache", "cold"])
-    assert isinstance(result.exception, UsageError)
+    for more in (("--engine", "null"), ("--limit", "0")):
+        refused(invoke(*words, target, *more))
+    for more in (("--pace", "slow"), ("--cache", "hot")):
+        assert invoke(*words, target, *more).exit_code == 2
+    refused(invoke(*words, tmp_path / "nowhere"))
+    refused(invoke("replay", folder, "--cache", "cold"))
     # AND the report shows it
-    report = CliRunner().invoke(app, ["report", str(folder)])
-    assert report.exit_code == 0
+    succeed("report", folder)
     assert "replayed_file_calls" in (folder / "report.html").read_text()
+
+
+LINKS = """
+echo hello > real
+ln -s real link
+cat link > copy
+echo more >> link
+mv link moved
+rm moved
+mkdir folder
+ln -s folder alias
+echo x > alias/file
+"""
+
+
+def test_what_is_done_through_links_is_replayed_and_links_are_left_out(
+    tmp_path: Path, work: Path, target: Path
+) -> None:
+    if reason := file_capture.probe():
+        pytest.skip(reason)
+    # GIVEN a capture of a command that writes and reads through links, and renames and removes one
+    place = tmp_path / "trace"
+    tracekit = [sys.executable, "-m", "tracekit"]
+    words = ["capture", "--files", "--below", ".", "-o", str(place), "--", "sh", "-c", LINKS]
+    subprocess.run([*tracekit, *words], cwd=work, check=True, capture_output=True)
+    # WHEN it is replayed
+    told = succeed("replay", place, "--files", target).stdout
+    # THEN what was done to the link itself is left out and counted, and all the rest went as it did
+    assert ", 0 not as in the trace," in told
+    assert "no plain file" in told.splitlines()[-1]
+    # AND the trace says that the links were made
+    info = json.loads((place / "trace.json").read_text())
+    assert sum(info["counts"]["left_out"].values()) == 2
+
+
+def test_an_operation_that_never_succeeded_has_no_mean() -> None:
+    # GIVEN a summary of a rename that failed
+    summary = {
+        "counts": {"operations": 1, "failed": 1, "bytes": 0},
+        "timing": {"elapsed_ns": 1_000_000_000},
+        "compiled": {"skipped": {}},
+        "operations": [{"name": "rename", "done": 0, "latency": None}],
+        "warnings": [],
+    }
+    # THEN it is described without a number that nothing gave
+    assert describe(summary).splitlines()[1] == f"  {'rename':<16}{0:>10}"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_shares_a_thing_keeps_its_order(seed: int) -> None:
+    # GIVEN 60 operations of 4 lanes, one after the other, on 5 things, some of which they change
+    chance = np.random.default_rng(seed)
+    count = 60
+    lane = chance.integers(0, 4, count)
+    uses = chance.integers(0, count, 90), chance.integers(0, 5, 90), chance.random(90) < 0.3
+    time = np.arange(count, dtype=np.int64)
+    # WHEN the waits are worked out
+    first, second = waits(Uses(*uses), lane, start_ns=time, end_ns=time)
+    # THEN by these and by the order within lanes ...
+    behind = np.zeros((count, count), bool)
+    behind[first, second] = True
+    behind |= (lane[:, None] == lane[None, :]) & (time[:, None] > time[None, :])
+    for middle in range(count):
+        behind |= behind[:, middle, None] & behind[None, middle, :]
+    # ... each pair on one thing, of which one changes it, is in its order
+    row, thing, is_change = uses
+    for i in range(90):
+        for j in range(90):
+            if thing[i] == thing[j] and row[i] < row[j] and (is_change[i] or is_change[j]):
+                assert behind[row[j], row[i]]
+    # AND nothing waits for what is of its own lane or comes later
+    assert (lane[first] != lane[second]).all()
+    assert (second < first).all()
+
+
+def test_what_overlapped_does_not_wait() -> None:
+    lane = np.array([0, 1])
+    change = Uses(np.array([0, 1]), np.array([7, 7]), np.array([True, False]))
+    start = np.array([0, 5], np.int64)
+    assert len(waits(change, lane, start_ns=start, end_ns=np.array([6, 9], np.int64))[0]) == 0
+    assert len(waits(change, lane, start_ns=start, end_ns=np.array([5, 9], np.int64))[0]) == 1
+
+
+def test_threads_that_follow_each_other_share_a_lane() -> None:
+    # GIVEN thread 5 beside 6, then 7 after 6 has ended, and 8 at the same time as both
+    tid = np.array([5, 6, 6, 7, 8, 5], np.int64)
+    start = np.array([0, 1, 2, 10, 11, 20], np.int64)
+    found = lanes(tid, start_ns=start, end_ns=start + 3)
+    assert found.tolist() == [0, 1, 1, 1, 2, 0]

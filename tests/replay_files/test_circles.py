@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.replay_files.program import Operation, do, run, write_plan
+from tests.replay_files.program import Operation, Replay, do
 from tracekit.plans.file_plan import Setting
 
 HEAD = "waits for record"
@@ -43,17 +43,12 @@ def runs(threads: list[list[Operation]]) -> bool:
     ],
 )
 def test_a_circle_is_refused(
-    tmp_path: Path, threads: list[list[Operation]], pairs: set[tuple[int, int]]
+    replay: Replay, target: Path, threads: list[list[Operation]], pairs: set[tuple[int, int]]
 ) -> None:
-    plan = write_plan(tmp_path / "plan", threads)
-    target = tmp_path / "target"
-    target.mkdir()
-    ran = run(plan, target)
+    ran = replay(threads, directory=target)
     # THEN it is one line that names two of the circle, and nothing was made
-    assert ran.code == 1
+    ran.refused()
     assert any(f"record {a} {HEAD} {b}, which" in ran.messages for a, b in pairs), ran.messages
-    assert ran.messages.count("\n") == 1
-    assert ran.summary == {}
     assert list(target.iterdir()) == []
 
 
@@ -73,15 +68,12 @@ def random_threads(seed: int) -> list[list[Operation]]:
     return threads
 
 
-def test_random_waits_run_exactly_when_they_can(tmp_path: Path) -> None:
+def test_random_waits_run_exactly_when_they_can(replay: Replay) -> None:
     # GIVEN 60 plans of five threads with random waits
     found = []
     for seed in range(60):
         threads = random_threads(seed)
-        place = tmp_path / str(seed)
-        place.mkdir()
-        plan = write_plan(tmp_path / "plan", threads, setting=Setting(is_repeatable=True))
-        ran = run(plan, place, "--repeat", "2")
+        ran = replay(threads, setting=Setting(is_repeatable=True), repeat=2)
         # THEN those that can end do, and the others are refused
         can_run = runs(threads)
         assert (ran.code == 1 and HEAD in ran.messages) is not can_run, (seed, ran.messages)
@@ -92,9 +84,7 @@ def test_random_waits_run_exactly_when_they_can(tmp_path: Path) -> None:
     assert 10 < sum(found) < 50
 
 
-def test_many_threads_that_wait_for_one_start_at_once(tmp_path: Path) -> None:
+def test_many_threads_that_wait_for_one_start_at_once(replay: Replay) -> None:
     # GIVEN 200 threads that each wait for another record of the first thread, the last one first
-    first = looks(*[None] * 1000)
     others = [looks(999 - 5 * number) for number in range(199)]
-    ran = run(write_plan(tmp_path / "plan", [first, *others]), tmp_path)
-    assert ran.summary["counts"]["operations"] == 1199
+    assert replay([looks(*[None] * 1000), *others]).counts["operations"] == 1199

@@ -6,7 +6,6 @@ import os
 import resource
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +13,12 @@ import numpy as np
 import pytest
 
 from tests.replay.disk import needs_root, small_file_system
-from tests.replay_files.program import RESULT, command, do, run, write_plan
-from tracekit.plans.file_plan import FileTable, Setting
+from tests.replay.processes import await_true
+from tests.replay_files.program import OWN, RESULT, Replay, command, do, run, table, write_plan
+from tracekit.plans.file_plan import Setting
 
-OWN = "tracekit-files"
+LOOP = [do("create", "new", handle=0), do("close", "new", handle=0), do("unlink", "new")]
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -27,67 +28,53 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @needs_root
-def test_a_disk_that_fills_up_ends_the_run(tmp_path: Path, small_disk: Path) -> None:
+def test_a_disk_that_fills_up_ends_the_run(replay: Replay, small_disk: Path) -> None:
     # GIVEN a plan that says it needs little, and writes 16 MiB
-    writes = [
-        do("write", "big", handle=0, offset=place << 20, length=1 << 20) for place in range(16)
-    ]
-    plan = write_plan(
-        tmp_path / "plan",
-        [[do("create", "big", handle=0), *writes, do("fsync", "big", handle=0)]],
-        setting=Setting(needed_bytes=0),
-    )
-    ran = run(plan, small_disk)
+    writes = [do("write", "big", handle=0, offset=n * MIB, length=MIB) for n in range(16)]
+    thread = [do("create", "big", handle=0), *writes, do("fsync", "big", handle=0)]
+    ran = replay([thread], setting=Setting(needed_bytes=0), directory=small_disk)
     # THEN the first that found no room ended it, and is counted by operation
     assert (ran.code, ran.summary["outcome"], ran.summary["ended_by"]) == (3, "full", "full")
     (error,) = ran.summary["errors"]
     assert (error["operation"], error["name"], error["count"]) == ("write", "ENOSPC", 1)
     results = ran.rows()["result"].tolist()
     assert results[-1] == -errno.ENOSPC
-    assert sum(results[:-1]) <= 4 << 20
+    assert sum(results[:-1]) <= 4 * MIB
     # AND the directory is empty again
     assert list(small_disk.iterdir()) == []
 
 
 @needs_root
 def test_a_file_set_that_does_not_fit_is_refused_or_removed(
-    tmp_path: Path, small_disk: Path
+    replay: Replay, small_disk: Path
 ) -> None:
-    files = FileTable()
-    for number in range(8):
-        files.add(f"f{number}", size_bytes=1 << 20)
-    plan = write_plan(tmp_path / "plan", [[do("stat", "f0")]], files=files)
-    assert "MiB are free" in run(plan, small_disk).messages
-    ran = run(plan, small_disk, "--no-space-check")
-    assert (ran.code, ran.summary) == (1, {})
-    assert "cannot make the file" in ran.messages
-    assert list(small_disk.iterdir()) == []
+    thread = [do("stat", "f0")]
+    for words, message in (((), "MiB are free"), (("--no-space-check",), "cannot make the file")):
+        files = table(*(f"f{number}" for number in range(8)), size_bytes=MIB)
+        replay([thread], *words, files=files, directory=small_disk).refused(message)
+        assert list(small_disk.iterdir()) == []
 
 
+@pytest.fixture
 def endless(tmp_path: Path) -> Path:
-    thread = [do("create", "new", handle=0), do("close", "new", handle=0), do("unlink", "new")]
-    return write_plan(tmp_path / "plan", [thread], setting=Setting(is_repeatable=True))
+    return write_plan(tmp_path / "plan", [LOOP], setting=Setting(is_repeatable=True))
 
 
-def start(tmp_path: Path) -> subprocess.Popen[bytes]:
-    arguments = command(
-        endless(tmp_path), tmp_path, "--repeat", "0", "--duration-ns", str(60 * 10**9)
-    )
-    child = subprocess.Popen(arguments)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        sizes = [part.stat().st_size for part in tmp_path.glob("*.part")]
-        if sizes and sizes[0] > 64 + 4096 * RESULT.itemsize:
-            return child
-        time.sleep(0.01)
-    raise AssertionError("the run did not begin")
+@pytest.fixture
+def running(tmp_path: Path, endless: Path) -> subprocess.Popen[bytes]:
+    """Return a run of a minute that has written more than a block of results."""
+    child = subprocess.Popen(command(endless, tmp_path, repeat=0, duration_ns=60 * 10**9))
+    least_bytes = 64 + 4096 * RESULT.itemsize
+    await_true(lambda: [p for p in tmp_path.glob("*.part") if p.stat().st_size > least_bytes])
+    return child
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_run_in_good_order(tmp_path: Path, number: signal.Signals) -> None:
-    child = start(tmp_path)
-    child.send_signal(number)
-    assert child.wait(10) == 3
+def test_a_signal_ends_the_run_in_good_order(
+    tmp_path: Path, running: subprocess.Popen[bytes], number: signal.Signals
+) -> None:
+    running.send_signal(number)
+    assert running.wait(10) == 3
     told = json.loads((tmp_path / "plan.json").read_text())
     assert (told["outcome"], told["ended_by"]) == ("interrupted", "signal")
     rows = np.frombuffer((tmp_path / "plan.done").read_bytes()[64:], RESULT)
@@ -95,10 +82,11 @@ def test_a_signal_ends_the_run_in_good_order(tmp_path: Path, number: signal.Sign
     assert not (tmp_path / OWN).exists()
 
 
-def test_a_killed_run_leaves_what_was_written(tmp_path: Path) -> None:
-    child = start(tmp_path)
-    child.kill()
-    child.wait(10)
+def test_a_killed_run_leaves_what_was_written(
+    tmp_path: Path, endless: Path, running: subprocess.Popen[bytes]
+) -> None:
+    running.kill()
+    running.wait(10)
     (part,) = tmp_path.glob("plan.done.*.part")
     data = part.read_bytes()
     assert int.from_bytes(data[20:24], "little") == 0  # not complete
@@ -107,20 +95,17 @@ def test_a_killed_run_leaves_what_was_written(tmp_path: Path) -> None:
     assert len(whole) >= 4096
     assert np.all(whole["operation_id"] == np.arange(len(whole)) % 3)
     # AND the next run removes its directory, and says so
-    ran = run(endless(tmp_path), tmp_path)
+    ran = run(endless, tmp_path)
     assert (ran.code, ran.summary["directory"]["replaced"]) == (0, "killed run")
     assert f"removed {tmp_path / OWN}, which a killed run had left" in ran.messages
     assert not (tmp_path / OWN).exists()
 
 
 def test_a_signal_in_the_preparation_leaves_nothing(tmp_path: Path) -> None:
-    files = FileTable()
-    for number in range(20_000):
-        files.add(f"f{number}", size_bytes=1000)
+    files = table(*(f"f{number}" for number in range(20_000)), size_bytes=1000)
     plan = write_plan(tmp_path / "plan", [[do("stat", "f0")]], files=files)
     with subprocess.Popen(command(plan, tmp_path)) as child:
-        while not (tmp_path / OWN / "run/f0").exists():
-            time.sleep(0.001)
+        await_true((tmp_path / OWN / "run/f0").exists, pause_s=0.001)
         child.send_signal(signal.SIGTERM)
         assert child.wait(20) == 3
     told = json.loads((tmp_path / "plan.json").read_text())
@@ -129,17 +114,12 @@ def test_a_signal_in_the_preparation_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / OWN).exists()
 
 
-def test_results_that_cannot_be_written_end_the_run(tmp_path: Path) -> None:
+def test_results_that_cannot_be_written_end_the_run(tmp_path: Path, endless: Path) -> None:
     # GIVEN a limit of file sizes that the results of an endless run pass
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
 
-    ran = run(
-        endless(tmp_path),
-        tmp_path,
-        *("--repeat", "0", "--duration-ns", str(30 * 10**9)),
-        preexec_fn=limit,
-    )
+    ran = run(endless, tmp_path, repeat=0, duration_ns=30 * 10**9, preexec_fn=limit)
     assert (ran.code, ran.summary["outcome"], ran.summary["ended_by"]) == (1, "failed", "results")
     assert "cannot write all results" in ran.messages
     assert len(list(tmp_path.glob("plan.done.*.part"))) == 1
@@ -147,7 +127,7 @@ def test_results_that_cannot_be_written_end_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path, endless: Path) -> None:
     place = tmp_path / "locked"
     place.mkdir(mode=0o500)
-    assert "Permission denied" in run(endless(tmp_path), place).messages
+    assert "Permission denied" in run(endless, place).messages

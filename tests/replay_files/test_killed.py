@@ -4,28 +4,25 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import invoke, refused, succeed
+from tests.replay.processes import await_true, is_gone, replay_command
 from tests.replay.trace import trace as blocks
 from tests.replay_files.captured import Row, trace
-from tests.replay_files.program import RESULT, command, do, run, write_plan
+from tests.replay_files.program import OWN, RESULT, command, do, table, write_plan
 from tests.replay_files.test_captured import directory
 from tracekit._native.players import read_results
-from tracekit.cli import app
 from tracekit.errors import UsageError
-from tracekit.plans.file_plan import FileTable
 from tracekit.store import TraceFolder
 
-OWN = "tracekit-files"
 GAP_NS = 5_000_000
 COUNT = 10_000
 
@@ -39,30 +36,23 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
         assert (there / "thesis").read_text() == "mine"
 
 
-def slow_trace(path: Path) -> TraceFolder:
+@pytest.fixture
+def folder(tmp_path: Path) -> TraceFolder:
     """Write a trace of 50 s in which every file operation but the first is a stat."""
-    files: list[Row] = [{"path": "/d/old", "size_bytes": 3}, {"path": "/d/new"}]
-    files[1]["evidence"] = "absent"
+    files: list[Row] = [
+        {"path": "/d/old", "size_bytes": 3},
+        {"path": "/d/new", "evidence": "absent"},
+    ]
     operations: list[Row] = [{"operation": "create", "file_id": 1, "handle": 1}]
     operations += [{"operation": "stat", "file_id": 0} for _ in range(COUNT - 1)]
     for number, operation in enumerate(operations):
         operation["start_ns"] = number * GAP_NS
-    return trace(path, files, operations)
-
-
-def await_true(what: Callable[[], Any]) -> Any:
-    """Return what `what` returns as soon as that is something."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if found := what():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not happen in time")
+    return trace(tmp_path / "trace", files, operations)
 
 
 def started(folder: TraceFolder, target: Path) -> tuple[subprocess.Popen[bytes], int]:
     """Start a replay; return the command and its program's PID when it has done 50 operations."""
-    words = [sys.executable, "-m", "tracekit", "replay", str(folder.path), "--files", str(target)]
+    words = replay_command(folder, "--files", str(target))
     running = subprocess.Popen(words, stderr=subprocess.PIPE)
 
     def part() -> Path | None:
@@ -71,14 +61,6 @@ def started(folder: TraceFolder, target: Path) -> tuple[subprocess.Popen[bytes],
 
     written: Path = await_true(part)
     return running, int(written.suffixes[-2].removeprefix("."))
-
-
-def is_gone(process: int) -> bool:
-    """Return whether a process has ended, whoever is to wait for it."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 def kept(folder: TraceFolder, error: str) -> list[int]:
@@ -96,18 +78,15 @@ def kept(folder: TraceFolder, error: str) -> list[int]:
 
 def fast_again(folder: TraceFolder, target: Path) -> dict[str, Any]:
     """Replay as fast as possible, and return the summary."""
-    words = ["replay", str(folder.path), "--files", str(target), "--pace", "fast", "--json"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    told: dict[str, Any] = json.loads(done.stdout)
+    words = ("--files", target, "--pace", "fast", "--json")
+    told: dict[str, Any] = json.loads(succeed("replay", folder.path, *words).stdout)
     assert told["counts"]["operations"] == COUNT
     assert [path.name for path in target.iterdir() if path.name != "lost+found"] == ["thesis"]
     return told
 
 
-def test_the_program_is_killed(tmp_path: Path, place: Path) -> None:
+def test_the_program_is_killed(folder: TraceFolder, place: Path) -> None:
     # GIVEN a replay whose program is killed
-    folder = slow_trace(tmp_path / "trace")
     running, program = started(folder, place)
     os.kill(program, signal.SIGKILL)
     _, words = running.communicate(timeout=20)
@@ -118,14 +97,11 @@ def test_the_program_is_killed(tmp_path: Path, place: Path) -> None:
     assert len(ids) >= 50
     assert f"{len(ids):,} completions kept in" in words.decode()
     assert str(place / OWN) in words.decode()
-    assert sorted(path.name for path in (folder.path / "replays").iterdir()) == [
-        "latest.unfinished"
-    ]
+    assert os.listdir(folder.path / "replays") == ["latest.unfinished"]
     # AND the table is one of the trace
     asked = "select count(*) as n from file_completions where replay = 'latest.unfinished'"
-    answer = CliRunner().invoke(app, ["sql", str(folder.path), asked, "--json"])
-    assert f"{len(ids)}" in answer.output
-    assert CliRunner().invoke(app, ["report", str(folder.path)]).exit_code == 0
+    assert f"{len(ids)}" in invoke("sql", folder.path, asked, "--json").output
+    succeed("report", folder.path)
     assert "latest.unfinished" in (folder.path / "report.html").read_text()
     # AND the next replay removes what was left, and says so
     told = fast_again(folder, place)
@@ -135,9 +111,8 @@ def test_the_program_is_killed(tmp_path: Path, place: Path) -> None:
     ]
 
 
-def test_the_command_is_killed(tmp_path: Path, place: Path) -> None:
+def test_the_command_is_killed(folder: TraceFolder, place: Path) -> None:
     # GIVEN a replay whose command is killed
-    folder = slow_trace(tmp_path / "trace")
     running, program = started(folder, place)
     running.kill()
     running.communicate(timeout=20)
@@ -153,8 +128,7 @@ def test_the_command_is_killed(tmp_path: Path, place: Path) -> None:
     assert str(folder.path / "replays/latest.unfinished") in warnings[0]["message"]
 
 
-def test_both_are_killed(tmp_path: Path, place: Path) -> None:
-    folder = slow_trace(tmp_path / "trace")
+def test_both_are_killed(folder: TraceFolder, place: Path) -> None:
     running, program = started(folder, place)
     os.kill(running.pid, signal.SIGSTOP)  # it must not see that its program ended
     os.kill(program, signal.SIGKILL)
@@ -166,38 +140,32 @@ def test_both_are_killed(tmp_path: Path, place: Path) -> None:
     assert len(kept(folder, "tracekit was killed")) >= 50
 
 
-def test_a_block_replay_of_the_name_keeps_it_and_does_not_go_on_with_it(tmp_path: Path) -> None:
+def test_a_block_replay_of_the_name_keeps_it_and_does_not_go_on_with_it(
+    tmp_path: Path, folder: TraceFolder, target: Path
+) -> None:
     # GIVEN what a killed replay of file operations left
-    folder = slow_trace(tmp_path / "trace")
-    target = tmp_path / "target"
-    target.mkdir()
     running, program = started(folder, target)
     running.kill()
     running.communicate(timeout=20)
     await_true(lambda: is_gone(program))
     # WHEN a block replay of the same name is to go on with it
-    (blocks(tmp_path / "blocks", [{}]).path / "requests.parquet").rename(
-        folder.path / "requests.parquet"
-    )
-    words = ["replay", str(folder.path), "--engine", "null", "--name", "more"]
-    done = CliRunner().invoke(app, [*words, "--resume", "latest"])
+    requests = blocks(tmp_path / "blocks", [{}]).path / "requests.parquet"
+    requests.rename(folder.path / "requests.parquet")
+    words = ("--engine", "null", "--name", "more", "--resume", "latest")
     # THEN that is refused, and nothing is lost
-    assert isinstance(done.exception, UsageError)
-    assert "file operations" in str(done.exception)
+    refused(invoke("replay", folder.path, *words), "file operations")
     assert len(kept(folder, "tracekit was killed")) >= 50
 
 
 def test_results_do_not_wait_for_a_full_block(tmp_path: Path) -> None:
     # GIVEN a thread that does ten operations and then has nothing to do for a minute, one that
     # waits for it, and one that does an operation each 20 ms
-    files = FileTable()
-    files.add("old", size_bytes=3)
     early = [do("stat", "old", start_ns=number) for number in range(10)]
     waits = [do("stat", "old"), do("stat", "old", after=10, start_ns=1)]
     slow = [do("stat", "old", start_ns=number * 20_000_000) for number in range(3000)]
     threads = [[*early, do("stat", "old", start_ns=60 * 10**9)], waits, slow]
-    plan = write_plan(tmp_path / "plan", threads, files=files)
-    child = subprocess.Popen(command(plan, tmp_path, "--pace", "trace"))
+    plan = write_plan(tmp_path / "plan", threads, files=table("old"))
+    child = subprocess.Popen(command(plan, tmp_path, pace="trace"))
     (part,) = await_true(lambda: list(tmp_path.glob("*.part")))
 
     def threads_in_it() -> bool:
@@ -228,49 +196,28 @@ def test_what_was_cut_off_is_left_out(tmp_path: Path) -> None:
     assert found["operation_id"].tolist() == [0, 1, 4]
 
 
-def test_what_was_kept_stays(tmp_path: Path) -> None:
-    # GIVEN files that a run kept
-    files = FileTable()
-    files.add("old", size_bytes=3)
-    plan = write_plan(tmp_path / "plan", [[do("stat", "old")]], files=files)
-    assert run(plan, tmp_path, "--keep").code == 0
-    # WHEN another run begins there, THEN it is refused, and replaces them on request only
-    ran = run(plan, tmp_path)
-    assert (ran.code, ran.summary) == (1, {})
-    assert "which kept it" in ran.messages
-    assert (tmp_path / OWN / "run/old").exists()
-    ran = run(plan, tmp_path, "--replace")
-    assert (ran.code, ran.summary["directory"]["replaced"]) == (0, "kept run")
-
-
-def test_the_command_replaces_kept_files_by_force_only(tmp_path: Path) -> None:
-    folder = trace(
-        tmp_path / "trace",
-        [{"path": "/a", "size_bytes": 3}],
-        [{"operation": "stat", "file_id": 0}],
-    )
-    target = tmp_path / "target"
-    target.mkdir()
-    words = ["replay", str(folder.path), "--files", str(target)]
-    assert CliRunner().invoke(app, [*words, "--keep"]).exit_code == 0
-    refused = CliRunner().invoke(app, words).exception
-    assert isinstance(refused, UsageError)
-    assert (str(target / OWN) in str(refused), "--force" in refused.hint) == (True, True)
+def test_the_command_replaces_kept_files_by_force_only(tmp_path: Path, target: Path) -> None:
+    files: list[Row] = [{"path": "/a", "size_bytes": 3}]
+    folder = trace(tmp_path / "trace", files, [{"operation": "stat", "file_id": 0}])
+    words = ("replay", folder.path, "--files", target)
+    succeed(*words, "--keep")
+    done = invoke(*words)
+    refused(done, str(target / OWN))
+    assert isinstance(done.exception, UsageError)
+    assert "--force" in done.exception.hint
     assert (target / OWN / "run/a").exists()
-    assert CliRunner().invoke(app, [*words, "--force"]).exit_code == 0
+    succeed(*words, "--force")
     assert list(target.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_is_interrupted_while_files_are_made(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, target: Path, number: signal.Signals
 ) -> None:
     # GIVEN a trace of many files, being made for a replay
     files: list[Row] = [{"path": f"/d/f{n}", "size_bytes": 5000} for n in range(20_000)]
     folder = trace(tmp_path / "trace", files, [{"operation": "stat", "file_id": 0}])
-    target = tmp_path / "target"
-    target.mkdir()
-    words = [sys.executable, "-m", "tracekit", "replay", str(folder.path), "--files", str(target)]
+    words = replay_command(folder, "--files", str(target))
     running = subprocess.Popen(words, stderr=subprocess.PIPE)
     await_true((target / OWN / "run/d/f0").exists)
     # WHEN it is interrupted, THEN it says that nothing was replayed, and nothing is left
@@ -280,9 +227,7 @@ def test_the_command_is_interrupted_while_files_are_made(
     assert list(target.iterdir()) == list((folder.path / "replays").iterdir()) == []
 
 
-def test_the_command_is_interrupted(tmp_path: Path) -> None:
-    folder, target = slow_trace(tmp_path / "trace"), tmp_path / "target"
-    target.mkdir()
+def test_the_command_is_interrupted(folder: TraceFolder, target: Path) -> None:
     running, _ = started(folder, target)
     running.send_signal(signal.SIGTERM)
     _, said = running.communicate(timeout=20)

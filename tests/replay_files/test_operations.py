@@ -2,6 +2,7 @@
 
 import errno
 import re
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,26 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.replay.program import pattern
-from tests.replay_files.program import Operation, command, do, run, write_plan
-from tracekit.plans.file_plan import (
-    APPEND,
-    AT_POSITION,
-    DIRECT,
-    EXCLUSIVE,
-    KEEP_SIZE,
-    PUNCH_HOLE,
-    READ,
-    SYNC,
-    TRUNCATE,
-    WRITE,
-    FileTable,
-    Setting,
-)
+from tests.replay_files.program import KEPT, Operation, Replay, command, do, table, write_plan
+from tracekit.plans import file_plan
+from tracekit.plans.file_plan import AT_POSITION, EXCLUSIVE, MOST_LINE_NS, READ, Medium, Setting
 
-KEPT = "tracekit-files/run"
 ENDING = ("exit", "madvise", "rt_sigprocmask")  # what the C library does with a thread
-
-
+OF_READS, OF_WRITES = 20_000, 50_000
 LIFE: list[Operation] = [
     do("mkdir", "new"),
     do("create", "new/a", handle=0, flags=EXCLUSIVE),
@@ -58,23 +45,10 @@ def content(number: int, offset: int, length: int) -> bytes:
     return pattern(offset + 4096 * number, length).tobytes()
 
 
-def table(*paths: str, size_bytes: int = 10_000) -> FileTable:
-    files = FileTable()
-    for path in paths:
-        files.add(path, size_bytes=size_bytes)
-    return files
-
-
-def test_every_operation_of_a_file(tmp_path: Path) -> None:
-    # GIVEN one thread that does each thing once
-    files = table("d/old")
-    plan = write_plan(
-        tmp_path / "plan",
-        [LIFE],
-        files=files,
-    )
-    # WHEN it is run
-    ran = run(plan, tmp_path, "--keep")
+def test_every_operation_of_a_file(replay: Replay, tmp_path: Path) -> None:
+    # WHEN one thread does each thing once
+    files = table("d/old", size_bytes=10_000)
+    ran = replay([LIFE], files=files, keep=True)
     # THEN all of it has happened
     assert (ran.code, ran.summary["outcome"], ran.messages) == (0, "finished", "")
     place = tmp_path / KEPT
@@ -87,75 +61,54 @@ def test_every_operation_of_a_file(tmp_path: Path) -> None:
     assert not (place / "gone").exists()
     assert not (place / "x").exists()
     # AND the results are those of the calls: two entries in d, and "." and ".."
-    assert ran.rows()["result"].tolist() == [
-        *(0, 0, 5000, 1100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0)
-    ]
+    results = [0, 0, 5000, 1100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0]
+    assert ran.rows()["result"].tolist() == results
     assert ran.of("read")["short"] == 1
 
 
-def test_what_goes_by_position_and_to_the_end(tmp_path: Path) -> None:
-    plan = write_plan(
-        tmp_path / "plan",
-        [
-            [
-                do("open", "old", handle=0, flags=APPEND | WRITE),
-                do("write", "old", handle=0, offset=AT_POSITION, length=6),
-                do("open", "old", handle=1, flags=READ),
-                do("read", "old", handle=1, offset=AT_POSITION, length=9_000),
-                do("read", "old", handle=1, offset=AT_POSITION, length=9_000),
-                do("read", "old", handle=1, offset=AT_POSITION, length=9_000),
-                do("create", "old", handle=2, flags=TRUNCATE),
-                do("stat", "old", handle=2),
-            ]
-        ],
-        files=table("old"),
-    )
-    ran = run(plan, tmp_path, "--keep")
+def test_what_goes_by_position_and_to_the_end(replay: Replay, tmp_path: Path) -> None:
+    thread = [
+        do("open", "old", handle=0, flags=file_plan.APPEND | file_plan.WRITE),
+        do("write", "old", handle=0, offset=AT_POSITION, length=6),
+        do("open", "old", handle=1, flags=READ),
+        *[do("read", "old", handle=1, offset=AT_POSITION, length=9_000)] * 3,
+        do("create", "old", handle=2, flags=file_plan.TRUNCATE),
+        do("stat", "old", handle=2),
+    ]
+    ran = replay([thread], files=table("old", size_bytes=10_000), keep=True)
     assert ran.rows()["result"].tolist() == [0, 6, 0, 9_000, 1_006, 0, 0, 0]
     assert (tmp_path / KEPT / "old").stat().st_size == 0
 
 
-def test_files_in_memory(tmp_path: Path) -> None:
-    plan = write_plan(
-        tmp_path / "plan",
-        [
-            [
-                do("open", "old", handle=0),
-                do("mmap", "old", handle=0, offset=4096, length=5000),
-                do("msync", "old", handle=0),
-                do("munmap", "old", handle=0),
-                do("munmap", "old", handle=0, expected_error=errno.EBADF),
-                do("mmap", "old", handle=0, offset=0, length=1 << 20, flags=READ),
-                do("fallocate", "old", handle=0, length=4096, flags=PUNCH_HOLE),
-                do("fallocate", "old", handle=0, offset=65536, length=4096, flags=KEEP_SIZE),
-            ]
-        ],
-        files=table("old"),
-    )
+def test_files_in_memory(replay: Replay, tmp_path: Path) -> None:
+    keep, hole = file_plan.KEEP_SIZE, file_plan.PUNCH_HOLE
+    thread = [
+        do("open", "old", handle=0),
+        do("mmap", "old", handle=0, offset=4096, length=5000),
+        do("msync", "old", handle=0),
+        do("munmap", "old", handle=0),
+        do("munmap", "old", handle=0, expected_error=errno.EBADF),
+        do("mmap", "old", handle=0, offset=0, length=1 << 20, flags=READ),
+        do("fallocate", "old", handle=0, length=4096, flags=hole),
+        do("fallocate", "old", handle=0, offset=65536, length=4096, flags=keep),
+    ]
     # WHEN the second mapping reaches over the end of the file, where a touch would be a signal
-    ran = run(plan, tmp_path, "--keep")
+    ran = replay([thread], files=table("old", size_bytes=10_000), keep=True)
     # THEN that is an error of its operation, and nothing of the rest
     results = ran.rows()["result"].tolist()
     assert results == [0, 5000, 0, 0, -errno.EBADF, -errno.EFAULT, 0, 0]
-    assert (ran.code, ran.summary["counts"]["failed"]) == (3, 1)
+    assert (ran.code, ran.counts["failed"]) == (3, 1)
     assert (tmp_path / KEPT / "old").read_bytes() == bytes(4096) + content(0, 4096, 10_000 - 4096)
 
 
-def test_an_error_of_the_trace_is_expected(tmp_path: Path) -> None:
-    plan = write_plan(
-        tmp_path / "plan",
-        [
-            [
-                do("stat", "missing", expected_error=errno.ENOENT, step=0),
-                do("stat", "old", expected_error=errno.ENOENT, step=0),
-                do("unlink", "missing", step=0),
-                do("close", "old", handle=0, step=0),
-            ]
-        ],
-        files=table("old"),
-        setting=Setting(steps=("look",)),
-    )
-    ran = run(plan, tmp_path)
+def test_an_error_of_the_trace_is_expected(replay: Replay) -> None:
+    thread = [
+        do("stat", "missing", expected_error=errno.ENOENT, step=0),
+        do("stat", "old", expected_error=errno.ENOENT, step=0),
+        do("unlink", "missing", step=0),
+        do("close", "old", handle=0, step=0),
+    ]
+    ran = replay([thread], files=table("old"), setting=Setting(steps=("look",)))
     assert ran.code == 3
     assert ran.rows()["is_expected"].tolist() == [1, 0, 0, 0]
     told = [(error["operation"], error["errno"], error["count"]) for error in ran.summary["errors"]]
@@ -163,29 +116,23 @@ def test_an_error_of_the_trace_is_expected(tmp_path: Path) -> None:
     assert (ran.of("stat")["expected_errors"], ran.of("look", key="steps")["failed"]) == (1, 3)
 
 
-def test_an_open_handle_is_closed_before_it_is_opened_again(tmp_path: Path) -> None:
+def test_an_open_handle_is_closed_before_it_is_opened_again(replay: Replay) -> None:
     # GIVEN a plan that opens one handle a thousand times and never closes it
-    plan = write_plan(tmp_path / "plan", [[do("open", "old", handle=0)] * 1000], files=table("old"))
+    thread = [do("open", "old", handle=0)] * 1000
+
     # WHEN only 64 descriptors are allowed
-    ran = run(plan, tmp_path, preexec_fn=lambda: limit_files(64))
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    ran = replay([thread], files=table("old"), preexec_fn=limit)
     assert (ran.code, ran.of("open")["done"]) == (0, 1000)
-
-
-def limit_files(count: int) -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
 
 
 def calls_of(plan: Path, directory: Path) -> list[str]:
     """Return the calls of the run's only thread, by strace."""
     log = directory / "strace"
-    subprocess.run(
-        ["strace", "-f", "-qq", "-o", log, *command(plan, directory, "--prepare-threads", "1")],
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    traced = ["strace", "-f", "-qq", "-o", str(log), *command(plan, directory, prepare_threads=1)]
+    subprocess.run(traced, check=True, capture_output=True, timeout=60)
     lines = [line.split(maxsplit=1) for line in log.read_text().splitlines()]
     last = next(pid for pid, call in reversed(lines) if call.startswith("exit(0)"))
     names = [re.split(r"[( ]", call)[0] for pid, call in lines if pid == last and call[0] != "<"]
@@ -198,7 +145,7 @@ def calls_of(plan: Path, directory: Path) -> list[str]:
 def test_an_operation_is_one_call_and_nothing_else_is_called(tmp_path: Path) -> None:
     # GIVEN the loop of a mail server
     operations: list[Operation] = [
-        do("create", "mail", handle=0, flags=EXCLUSIVE | SYNC),
+        do("create", "mail", handle=0, flags=EXCLUSIVE | file_plan.SYNC),
         do("write", "mail", handle=0, length=16384),
         do("fsync", "mail", handle=0),
         do("close", "mail", handle=0),
@@ -208,27 +155,59 @@ def test_an_operation_is_one_call_and_nothing_else_is_called(tmp_path: Path) -> 
         do("stat", "old"),
         do("unlink", "mail"),
     ]
-    plan = write_plan(tmp_path / "plan", [operations], files=table("old"))
+    plan = write_plan(tmp_path / "plan", [operations], files=table("old", size_bytes=10_000))
     # THEN the thread makes these calls, and writes its results when it has ended
-    assert calls_of(plan, tmp_path) == [
-        *("openat2", "pwrite64", "fsync", "close", "openat2", "pread64", "close"),
-        *("newfstatat", "unlinkat", "pwrite64"),
+    calls = "openat2 pwrite64 fsync close openat2 pread64 close newfstatat unlinkat pwrite64"
+    assert calls_of(plan, tmp_path) == calls.split()
+
+
+def test_direct_transfers(replay: Replay) -> None:
+    thread = [
+        do("open", "old", handle=0, flags=file_plan.DIRECT),
+        do("write", "old", handle=0, offset=8192, length=8192),
+        do("read", "old", handle=0, offset=0, length=16384),
     ]
-
-
-def test_direct_transfers(tmp_path: Path) -> None:
-    plan = write_plan(
-        tmp_path / "plan",
-        [
-            [
-                do("open", "old", handle=0, flags=DIRECT),
-                do("write", "old", handle=0, offset=8192, length=8192),
-                do("read", "old", handle=0, offset=0, length=16384),
-            ]
-        ],
-        files=table("old", size_bytes=16384),
-    )
-    ran = run(plan, tmp_path)
-    if any(error["name"] == "EINVAL" for error in ran.summary["errors"]):
+    ran = replay([thread], files=table("old", size_bytes=16384))
+    if "EINVAL" in ran.errors:
         pytest.skip("this file system takes no O_DIRECT")
     assert ran.rows()["result"].tolist() == [0, 8192, 16384]
+
+
+MEDIUM_CALLS: list[Operation] = [
+    do("open", "f", handle=0),
+    do("read", "f", handle=0, length=6400),  # 100 lines
+    do("read", "f", handle=0, length=65, operation_id=1),  # two, one of them begun
+    do("read", "f", handle=0, offset=6400, length=64, operation_id=2),  # nothing is there
+    do("write", "f", handle=0, length=640, operation_id=3),  # ten
+    do("fsync", "f", handle=0, operation_id=4),
+    do("close", "f", handle=0, operation_id=5),
+]
+
+
+def test_each_line_of_a_slower_medium_takes_its_time_and_nothing_else_does(replay: Replay) -> None:
+    # WHEN a plan for a medium of 20 us a line read and 50 us a line written has run
+    setting = Setting(medium=Medium(OF_READS, OF_WRITES))
+    ran = replay([MEDIUM_CALLS], files=table("f", size_bytes=6400), setting=setting)
+    assert ran.code == 0
+    # THEN each read and write took at least its lines
+    reads, writes = ran.of("read")["latency"], ran.of("write")["latency"]
+    assert reads["max_ns"] >= 100 * OF_READS
+    assert reads["p50_ns"] >= 2 * OF_READS
+    assert reads["min_ns"] < 2 * OF_READS  # the empty one waits for nothing
+    assert writes["min_ns"] >= 10 * OF_WRITES
+    # AND not much longer, on a machine that may be busy
+    assert reads["max_ns"] < 100 * OF_READS * 20
+    assert ran.of("close")["latency"]["min_ns"] < 10 * OF_WRITES
+    # AND without a medium nothing is added
+    ran = replay([MEDIUM_CALLS], files=table("f", size_bytes=6400))
+    assert ran.of("read")["latency"]["min_ns"] < 2 * OF_READS
+
+
+@pytest.mark.parametrize(
+    "medium", [Medium(MOST_LINE_NS + 1, 0), Medium(0, MOST_LINE_NS + 1), Medium(1, (1 << 32) - 1)]
+)
+def test_a_medium_of_more_than_a_millisecond_a_line_is_refused(
+    replay: Replay, medium: Medium
+) -> None:
+    ran = replay([MEDIUM_CALLS], files=table("f"), setting=Setting(medium=medium))
+    ran.refused("more than a millisecond to 64 bytes")
