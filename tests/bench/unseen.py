@@ -16,7 +16,7 @@ from tracekit.readers.blktrace import parse
 def run(disk: Disk, source: str, command: list[str], folder: Path) -> dict[str, int]:
     """Return requests counted, recorded, unseen (least, most), rows without completion."""
     done = run_capture(
-        *(disk.device, "-o", folder / "c", "--source", source, "--", *command), code=None
+        disk.device, "-o", folder / "c", "--source", source, "--", *command, code=None
     )
     if done.returncode:
         raise SystemExit(done.stderr)

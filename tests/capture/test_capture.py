@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests import traces
+from tests import parsed as traces
 from tests.capture.machine import (
     TRACER,
     Disk,
@@ -30,7 +30,7 @@ from tests.capture.machine import (
     wait_for,
 )
 from tests.recipes.three_roles import loop_disk, mounted
-from tracekit.capture import blktrace, perf
+from tracekit.capture import blktrace, programs
 from tracekit.capture.layout import find_disk
 from tracekit.capture.session import NAMES, CaptureOptions, Choice, capture, choose
 from tracekit.capture.tracefs import tracefs_folder
@@ -257,7 +257,7 @@ def test_loss_is_measured_and_leaves_a_gap(disk: Disk, tmp_path: Path) -> None:
 
 
 def test_where_the_tracer_is_in_use_perf_is_taken_and_said(disk: Disk, tmp_path: Path) -> None:
-    if reason := perf.probe():
+    if reason := programs.probe_perf():
         pytest.skip(f"perf does not record block events here: {reason}")
     # GIVEN a tracer that something else uses
     with setting(tracefs_folder() / "current_tracer", "blk", "nop"):

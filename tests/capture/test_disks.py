@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests import traces
+from tests import parsed as traces
 from tests.capture.machine import (
     NONE,
     TRACER,

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from tests import traces
+from tests import parsed as traces
 from tests.capture.machine import (
     TIMEOUT_S,
     Disk,
@@ -28,10 +28,17 @@ from tests.capture.machine import (
     tracing_settings,
     wait_for,
 )
-from tracekit.capture import blktrace, bpftrace, kernel_state, perf
-from tracekit.capture.bpftrace import Bpftrace
+from tracekit.capture import blktrace, kernel_state
 from tracekit.capture.layout import LAYOUT_VERSION, find_disk
-from tracekit.capture.perf import Perf
+from tracekit.capture.programs import (
+    Bpftrace,
+    Lines,
+    Perf,
+    missed_runs,
+    probe_bpftrace,
+    probe_perf,
+    script,
+)
 from tracekit.capture.recording import CaptureFolder
 from tracekit.capture.session import CaptureOptions, capture
 from tracekit.layout import CaptureSummary
@@ -50,7 +57,7 @@ CLOCKS_NS = 500_000
 
 
 SOURCES: dict[str, type[Perf | Bpftrace]] = {"perf": Perf, "bpftrace": Bpftrace}
-PROBES = {"perf": perf.probe, "bpftrace": bpftrace.probe}
+PROBES = {"perf": probe_perf, "bpftrace": probe_bpftrace}
 
 
 @pytest.fixture(params=SOURCES)
@@ -235,7 +242,7 @@ def test_bpftrace_counts_what_the_kernel_passed_over(tmp_path: Path) -> None:
     (tmp_path / "3").write_text("pos:\t0\nprog_id:\t7\nrecursion_misses:\t12\n")
     (tmp_path / "4").write_text("pos:\t0\nprog_id:\t8\nrecursion_misses:\t30\n")
     (tmp_path / "5").write_text("pos:\t0\nflags:\t02\n")
-    assert bpftrace.missed_runs(tmp_path) == 42
+    assert missed_runs(tmp_path) == 42
 
 
 def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Path) -> None:
@@ -245,7 +252,7 @@ def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Pa
     text.write_text("Attaching 12 probes...\n" + "".join(lines) + "\n\nLost 5 events\nbad\n")
     log.touch()
     # WHEN it is kept
-    found = bpftrace.Lines(text, log, missed_at_most=2)
+    found = Lines(text, log, missed_at_most=2)
     kept = found.write(kept_in(tmp_path, "bpftrace"))
     # THEN the lines are in the order of time, without their keys, and the loss stands behind
     file = tmp_path / f"{tmp_path.name}.perf.txt"
@@ -259,7 +266,7 @@ def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Pa
 
 @pytest.mark.parametrize("events", [["bio_queue"], ["rq_issue", "rq_complete"]])
 def test_the_program_for_bpftrace_looks_at_the_disk_and_its_partitions(events: list[str]) -> None:
-    text = bpftrace.script([7 << 20, 7 << 20 | 1], events)
+    text = script([7 << 20, 7 << 20 | 1], events)
     heads = [line.partition(" {")[0] for line in text.splitlines()]
     ours = "/args->dev == 7340032 || args->dev == 7340033/"
     assert heads == [f"tracepoint:block:block_{event} {ours}" for event in events]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests import traces
+from tests import parsed as traces
 from tests.capture.machine import Disk, read_layout, setting, skip_unless_it_works
 from tests.capture.test_sources import PROBES, kept_in, recording
 from tracekit.capture import session

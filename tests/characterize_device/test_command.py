@@ -20,7 +20,7 @@ from tracekit.device.steps import Amounts
 from tracekit.device.target import TargetOptions
 from tracekit.devices import load_profiles
 from tracekit.errors import InputError, PartialError, UsageError
-from tracekit.replay.emulated import device_specs
+from tracekit.replay.player import device_specs
 from tracekit.store import TraceFolder
 from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 

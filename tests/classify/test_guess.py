@@ -9,19 +9,22 @@ import pytest
 
 from tests.classify.traces import FS, JOURNAL, SWAP, entry, flush, read, roles_of, trace, write
 from tracekit.classify import ClassifyOptions, Override, classify
-from tracekit.classify.evidence import (
+from tracekit.classify.infer import (
     JBD2,
     JOURNALER,
     ORDINARY,
     SWAPPER,
     WRITE,
     Evidence,
+    Extent,
     Part,
+    check,
     coalesce,
     commit_runs,
+    decide,
+    decide_beside_journal,
     process_kind,
 )
-from tracekit.classify.infer import Extent, check, decide, decide_beside_journal
 from tracekit.store import TraceFolder
 
 Rows = list[dict[str, Any]]

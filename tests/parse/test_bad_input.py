@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import traces
+from tests import parsed as traces
 from tests.decode import scenes
 from tests.decode.records import Event, pack, pack_events
 from tests.parse.captures import capture
-from tests.traces import COMPRESSORS
+from tests.parsed import COMPRESSORS
 from tracekit.errors import InputError, UsageError
 from tracekit.readers.blktrace import ParseOptions, parse
 

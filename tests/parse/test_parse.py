@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests import traces
+from tests import parsed as traces
 from tests.decode import scenes
 from tests.decode.records import Event, pack, pack_events
 from tests.parse.captures import LAYOUT, capture
-from tests.traces import COMPRESSORS
+from tests.parsed import COMPRESSORS
 from tracekit.readers.blktrace import ParseOptions, parse
 from tracekit.readers.files import default_output
 from tracekit.tables import REQUESTS

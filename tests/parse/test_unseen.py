@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests import traces
+from tests import parsed as traces
 from tests.decode.records import pack
 from tracekit.errors import InputError
 from tracekit.readers.blktrace import parse

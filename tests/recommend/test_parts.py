@@ -14,14 +14,14 @@ from tests.traces import written
 from tracekit.devices import BUILT_IN, choose_profile, device_cost, load_profiles, picoseconds
 from tracekit.errors import InputError, UsageError
 from tracekit.model.answer import Candidate, Flip, follow_answer, lasting, make_grid
-from tracekit.model.placement import to_ns
+from tracekit.model.placement import Timings, to_ns
 from tracekit.units import format_duration, format_size, parse_size
 
 
 def candidate(placement: str, *elapsed_ps: int) -> Candidate:
     """Make a candidate that uses as much NVM as there is, base none."""
     used = np.arange(len(elapsed_ps)) * (placement != "base")
-    return Candidate(placement, np.array(elapsed_ps), {placement: used})
+    return Candidate(placement, Timings(np.array(elapsed_ps)), {placement: used})
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from tests.simulate.placement_models import Block, Request, hottest_first, model
 from tests.traces import json_of
 from tracekit.devices import DevicePair, Profile, load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.model.changes import changed_devices, variants
 from tracekit.model.recommend import RecommendOptions, recommend
-from tracekit.model.timings import variants
 from tracekit.store import TraceFolder
 from tracekit.tables import PLACEMENT
 
@@ -439,7 +439,7 @@ def test_the_range_is_over_parts_and_windows(base: str, queueing: str, tmp_path:
     gains = {}
     for one in variants(pair, (0.5, 2.0)):
         key = (one.device, one.parameter, one.factor)
-        gains[key] = gain(requests, blocks, one.of(pair), queueing=queueing)
+        gains[key] = gain(requests, blocks, changed_devices(pair, one), queueing=queueing)
     # AND each eighth of the requests is a trace of its own
     size = -(-len(requests) // 8)
     parts = [

@@ -13,7 +13,7 @@ import pytest
 
 from tests.command_line import invoke, refused, succeed
 from tests.replay.trace import compiled
-from tests.simulate.placement_traces import Request, hottest_first, write_trace
+from tests.simulate.placement_models import Request, hottest_first, write_trace
 from tracekit.errors import InputError, UsageError
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.recommend import RecommendOptions, recommend

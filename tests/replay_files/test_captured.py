@@ -22,7 +22,8 @@ from tracekit.capture import files as file_capture
 from tracekit.errors import InputError, PartialError
 from tracekit.plans.file_plan import APPEND, AT_POSITION, EXCLUSIVE, SYNC, UNTIMED
 from tracekit.replay.captured import Uses, compile_files, lanes, waits
-from tracekit.replay.files import FileReplayOptions, describe, replay_files
+from tracekit.replay.run import FileReplayOptions, replay_files
+from tracekit.replay.words import describe_files
 from tracekit.store import TraceFolder
 
 PYTHON = os.path.realpath(sys.executable)
@@ -290,7 +291,7 @@ def test_an_operation_that_never_succeeded_has_no_mean() -> None:
         "warnings": [],
     }
     # THEN it is described without a number that nothing gave
-    assert describe(summary).splitlines()[1] == f"  {'rename':<16}{0:>10}"
+    assert describe_files(summary).splitlines()[1] == f"  {'rename':<16}{0:>10}"
 
 
 @pytest.mark.parametrize("seed", range(30))

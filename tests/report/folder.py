@@ -211,8 +211,8 @@ def write_recommendation(path: Path) -> None:
             points += [_point(name, coverage, step, ratio) for name, ratio in left.items()]
         points.append(_point("base", "none", step, 1.0))
         points.append(_point("optimal", "hottest", step, 1 - step / 7))
-    profiles = {"base_profile": "hdd-7200", "nvm_profile": "dax-pcm"}
-    write_table(path / "simulations" / "placement.parquet", filled(PLACEMENT, points, **profiles))
+    table = filled(PLACEMENT, points, base_profile="hdd-7200", nvm_profile="dax-pcm")
+    write_table(path / "simulations" / "placement.parquet", table)
     write_json(path / "recommendation.json", _recommendation())
 
 

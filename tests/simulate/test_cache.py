@@ -21,7 +21,8 @@ from tracekit.devices import load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.cache import TABLES, CacheOptions, simulate_cache
 from tracekit.model.cache_passes import make_grid, volume_curves
-from tracekit.model.cache_plane import Change, Devices, parse_changes
+from tracekit.model.cache_plane import Devices, parse_changes
+from tracekit.model.changes import Change
 from tracekit.model.miss_ratio_curve import Pages
 from tracekit.report.page import report
 from tracekit.store import TraceFolder
@@ -481,7 +482,7 @@ def test_a_change_is_the_simulation_of_the_changed_profile(tmp_path: Path, chang
     # GIVEN a file of profiles in which the change was made by hand
     folder, _ = simulated(tmp_path, MIXED, changes=(change,))
     changed = [row for row in rows(folder, "cache_sensitivity") if row["parameter"]]
-    name = {"pcm": "ssd-pcm", "flash": "ssd-emlc", "base": "network-storage"}[change.level]
+    name = {"pcm": "ssd-pcm", "flash": "ssd-emlc", "base": "network-storage"}[str(change.device)]
     own = written(tmp_path / "own.toml", _profile(name, change))
     simulate_cache(folder, CacheOptions(profiles=own, changes=()))
     keys = [
@@ -503,9 +504,9 @@ def _profile(name: str, change: Change) -> str:
     profile = load_profiles()[name]
     values = {key: getattr(profile, key) for key in profile.__dataclass_fields__ if key[0] != "n"}
     values = {key: value for key, value in values.items() if isinstance(value, float)}
-    values[change.key] *= change.factor
-    if change.key != "price_per_gb":
-        values[change.key.replace("latency_us", "mib_s")] /= change.factor
+    values[change.parameter] *= change.factor
+    if change.parameter != "price_per_gb":
+        values[change.parameter.replace("latency_us", "mib_s")] /= change.factor
     return f"[{name}]\n" + "".join(f"{key} = {value!r}\n" for key, value in values.items())
 
 
@@ -513,7 +514,7 @@ def test_a_large_page_takes_the_factor_too() -> None:
     known = load_profiles()
     devices = Devices(known["ssd-pcm"], known["ssd-emlc"], known["network-storage"], 1 << 20)
     for level in ("pcm", "flash", "base"):
-        changed = Change(level, "read_latency_us", 0.001).of(devices)
+        changed = devices.changed(Change(level, "read_latency_us", 0.001))
         before, after = getattr(devices, level), getattr(changed, level)
         assert changed.read_us(after) == pytest.approx(devices.read_us(before) / 1000)
         assert changed.write_us(after) == devices.write_us(before)

@@ -18,9 +18,9 @@ from tracekit._native.placement import Ledger
 from tracekit.devices import DevicePair, Profile, device_cost
 from tracekit.errors import InputError
 from tracekit.model.block_orders import read_blocks
+from tracekit.model.changes import changed_devices, variants
 from tracekit.model.gain_range import Placed
 from tracekit.model.placement import ChargedTrace, Curves, best_splits, running_best, sweep
-from tracekit.model.timings import variants
 
 SLOW_NVM = Profile("slow", "", 9500.0, 20000.0, 50.0, 120.0, 9000.0, 0.0, 24.0)
 
@@ -337,7 +337,7 @@ def test_one_count_prices_every_changed_device(
     # GIVEN a placement of so many blocks, WHEN one count is priced with each part changed
     folder = write_trace(tmp_path, requests)
     first = DevicePair(base, NVM)
-    pairs = [first, *(change.of(first) for change in variants(first, (0.5, 3.0)))]
+    pairs = [first, *(changed_devices(first, change) for change in variants(first, (0.5, 3.0)))]
     found = priced(folder, shares, pairs)
     # THEN each price is what the placement takes on those devices, request by request
     for pair, (alone, placed) in zip(pairs, found, strict=True):

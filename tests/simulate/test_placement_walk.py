@@ -188,8 +188,8 @@ def test_a_journal_on_nvm_spares_the_file_system_its_seeks(tmp_path: Path) -> No
 def test_a_queue_by_hand(tmp_path: Path) -> None:
     # GIVEN a device of 1,000 us a request, and three requests at 0, 200 and 5,000 us
     device = Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 0.0, 0.0, 1.0)
-    times_us = (0, 200, 5000)
-    requests = [Request("fs", 800 * at, queue_ns=at * 1000) for at in times_us]
+    queued_us = (0, 200, 5000)
+    requests = [Request("fs", 800 * at, queue_ns=at * 1000) for at in queued_us]
     curves = walked(
         write_trace(tmp_path, requests),
         (device, NVM),

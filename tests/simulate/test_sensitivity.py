@@ -20,9 +20,9 @@ from tests.simulate.placement_models import DISK, NVM, Request, hottest_first, w
 from tests.traces import json_of
 from tracekit.devices import DevicePair, Profile, device_cost, load_profiles
 from tracekit.errors import UsageError
+from tracekit.model.changes import changed_profile, variants
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.model.sensitivity import Trial, headline
-from tracekit.model.timings import change, variants
 from tracekit.model.windows import Cut, Cutter, Window, choose_cut, windows
 from tracekit.query import connect, views
 from tracekit.report.inputs import Inputs
@@ -122,7 +122,7 @@ def test_each_change_is_a_recommendation_with_it(folder: TraceFolder, tmp_path: 
     for row in changed:
         pair = [DISK, NVM]
         which = ("base", "nvm").index(row["device"])
-        pair[which] = change(pair[which], row["parameter"], factor=row["factor"])
+        pair[which] = changed_profile(pair[which], row["parameter"], factor=row["factor"])
         again = TraceFolder(write_trace(tmp_path / "again", requests()))
         told = to_builtins(recommend(again, options(tmp_path, pair[0], pair[1])).answer)
         assert row["placement"] == told["placement"]
@@ -140,7 +140,7 @@ def test_each_change_is_a_recommendation_with_it(folder: TraceFolder, tmp_path: 
 def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> None:
     before, after = (
         device_cost(NVM),
-        device_cost(change(NVM, parameter, factor=factor)),
+        device_cost(changed_profile(NVM, parameter, factor=factor)),
     )
     index = 0 if parameter.startswith("read") else 1
     other = 1 - index
@@ -152,7 +152,7 @@ def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> N
         assert after.latency_ps == pytest.approx(before.latency_ps, rel=1e-6)
     assert after.latency_ps[other] == before.latency_ps[other]
     assert after.sector_ps[other] == before.sector_ps[other]
-    changed = change(NVM, parameter, factor=factor)
+    changed = changed_profile(NVM, parameter, factor=factor)
     assert changed.flush_us == NVM.flush_us * (factor if parameter == "flush" else 1)
     assert changed.fua_us == NVM.fua_us * (factor if parameter == "fua" else 1)
 
@@ -284,7 +284,7 @@ def test_shares_are_timed_on_each_device_and_in_each_window(queueing: str, tmp_p
         devices = [disk, NVM]
         if row["kind"] == "parameter":
             which = ("base", "nvm").index(row["device"])
-            devices[which] = change(devices[which], row["parameter"], factor=row["factor"])
+            devices[which] = changed_profile(devices[which], row["parameter"], factor=row["factor"])
         place = ((row["window"] - 1) * 80, 80) if row["kind"] == "window" else (0, COUNT)
         # THEN the gain of the recommended shares is that of a model of one placement
         expected = gain((devices[0], devices[1]), *place)

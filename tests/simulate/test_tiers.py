@@ -16,8 +16,9 @@ from tests.traces import Row, json_of, rows_of, written
 from tracekit import tables
 from tracekit.errors import InputError, UsageError
 from tracekit.model import tier_study
+from tracekit.model.changes import Change
 from tracekit.model.tier_mixes import Tier, read_extents
-from tracekit.model.tier_study import TierOptions, Vary, parse_vary
+from tracekit.model.tier_study import TierOptions, parse_vary
 from tracekit.model.tiers import simulate_tiers
 from tracekit.query import connect, views
 from tracekit.store import TraceFolder
@@ -313,7 +314,7 @@ def varied(path: Path, text: str, **options: Any) -> list[Row]:
     (vary,) = parse_vary([text])
     folder = tier_trace(path, SHIFTING)
     simulate_tiers(folder, TierOptions(**{**BASE, **options}, vary=(vary,)))
-    named = {"tier": vary.tier, "parameter": vary.parameter, "factor": vary.factor}
+    named = {"tier": vary.device, "parameter": vary.parameter, "factor": vary.factor}
     return [row for row in rows(folder, "tiers_sensitivity") if named.items() <= row.items()]
 
 
@@ -451,9 +452,9 @@ def test_what_moved_is_told_in_words_and_figures(tmp_path: Path) -> None:
 
 def test_each_is_parsed_once_in_the_users_order() -> None:
     assert parse_vary(["window_s=2,0.5", "my.disk.price_per_gb=2", "window_s=2"]) == (
-        Vary(None, "window_s", 2.0),
-        Vary(None, "window_s", 0.5),
-        Vary("my.disk", "price_per_gb", 2.0),
+        Change(None, "window_s", 2.0),
+        Change(None, "window_s", 0.5),
+        Change("my.disk", "price_per_gb", 2.0),
     )
 
 

@@ -53,3 +53,34 @@ def import_(
         ),
     ],
     *,
+    as_json: options.Json = False,
+    **chosen: Any,
+) -> None:
+    """Turn a trace of another tool, known by its content, into a trace folder."""
+    made = tk.read(sources, **{"output": options.default_output(sources), **chosen})
+    if as_json:
+        typer.echo(json.dumps(made.summary, indent=2))
+    else:
+        _print(made.summary)
+    options.warn(made)
+
+
+def _print(info: Mapping[str, Any]) -> None:
+    counts, seconds = info["counts"], info["clock"]["duration_ns"] / 1e9
+    typer.echo(
+        f"{counts['requests']:,} requests of {_devices(info)}"
+        f" in {seconds:,.3f} s ({info['source']['format']})"
+    )
+    for name, rows in counts["operations"].items():
+        typer.echo(f"  {name:<13}{rows:>12,}")
+    if counts.get("preamble_lines"):
+        typer.echo(f"  {counts['preamble_lines']:,} lines before the first request passed over")
+    if counts["passed_lines"]:
+        typer.echo(f"  {counts['passed_lines']:,} lines without a request passed over")
+    typer.echo(f"  {counts['bad_lines']:,} wrong lines left out")
+    typer.echo(info["trace"])
+
+
+def _devices(info: Mapping[str, Any]) -> str:
+    names = [device["device"] for device in info["devices"]]
+    return escape(names[0]) if len(names) == 1 else f"{len(names):,} devices"
