@@ -77,92 +77,83 @@ def _notebook_line(label: str) -> _NotebookLine | None:
 
 
 @contextmanager
-def row_progress(label: str) -> Iterator[Callable[[int], None]]:
-    """Yield a function that is told of rows as they are done; the line is gone afterwards."""
+def _bar(label: str, columns: Callable[[Any], tuple[Any, ...]]) -> Iterator[Callable[..., None]]:
+    """Yield a function of a text, which a notebook shows, and of what a task of rich shows.
+
+    `columns` makes the columns of a bar from the module `rich.progress`; the line is gone
+    afterwards.
+    """
     if line := _notebook_line(label):
-        done = 0
-
-        def count(rows: int) -> None:
-            nonlocal done
-            done += rows
-            line(f"{done:,} rows")
-
         with line:
-            yield count
+            yield lambda text, **_task: line(text)
         return
     if not sys.stderr.isatty():
-        yield lambda _rows: None
+        yield lambda _text, **_task: None
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} rows"),
-        TimeElapsedColumn(),
-    )
-    with _shown(Progress(*columns, console=Console(stderr=True), transient=True)) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda rows: bar.advance(task, rows)
+    console = Console(stderr=True)
+    with _shown(progress.Progress(*columns(progress), console=console, transient=True)) as bar:
+        task = bar.add_task(label, total=None, step="")
+        yield lambda _text, **shown: bar.update(task, **shown)
+
+
+@contextmanager
+def row_progress(label: str) -> Iterator[Callable[[int], None]]:
+    """Yield a function that gets the number of rows that were done since its last call."""
+    done = 0
+
+    def count(rows: int) -> None:
+        nonlocal done
+        done += rows
+        show(f"{done:,} rows", completed=done)
+
+    with _bar(
+        label,
+        lambda rich: (
+            *("{task.description}", rich.BarColumn(), "{task.completed:,.0f} rows"),
+            rich.TimeElapsedColumn(),
+        ),
+    ) as show:
+        yield count
 
 
 @contextmanager
 def byte_progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield a function that is told of the bytes done and of all bytes, None if not known."""
-    if line := _notebook_line(label):
-        with line:
-            yield lambda done, total: line(
-                f"{done >> 20:,} MiB" + (f" of {total >> 20:,}" if total else "")
-            )
-        return
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TimeRemainingColumn(),
-    )
-    with _shown(Progress(*columns, console=Console(stderr=True), transient=True)) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    """Yield a function that gets the bytes done and all bytes, None if not known."""
+    with _bar(
+        label,
+        lambda rich: (
+            *("{task.description}", rich.BarColumn(), rich.DownloadColumn(binary_units=True)),
+            rich.TimeRemainingColumn(),
+        ),
+    ) as show:
+        yield lambda done, total: show(
+            f"{done >> 20:,} MiB" + (f" of {total >> 20:,}" if total else ""),
+            completed=done,
+            total=total,
+        )
 
 
 @contextmanager
 def step_progress(label: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function that is told the name of a step, its number from 0 and of all steps."""
-    if line := _notebook_line(label):
-        with line:
-            yield lambda name, number, total: line(f"{name}, {number} of {total}")
-        return
-    if not sys.stderr.isatty():
-        yield lambda _name, _number, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn(label),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with _shown(Progress(*columns, console=Console(stderr=True), transient=True)) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda name, number, total: bar.update(
-            task, description=name, completed=number, total=total
+    """Yield a function that gets the name of a step, its number from 0 and of all steps."""
+    with _bar(
+        label,
+        lambda rich: (
+            *(label, rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeElapsedColumn()),
+            "{task.fields[step]}",
+        ),
+    ) as show:
+        yield lambda name, number, total: show(
+            f"{name}, {number} of {total}", step=name, completed=number, total=total
         )
 
 
 @contextmanager
 def stage_progress() -> Iterator[Callable[[str], None]]:
-    """Yield a function that is told what begins now; a turning mark shows that it goes on."""
+    """Yield a function that gets what begins now; a turning mark shows that it goes on."""
     if line := _notebook_line("now"):
         with line:
             yield line
