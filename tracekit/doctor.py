@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +67,23 @@ class Check:
     probe: Callable[[], Finding]
     is_required: bool = False
     """Whether the core does not work without it."""
+    program: str = ""
+    """Of PACKAGES: without it the rest is not tried."""
+    needs_root: bool = False
+
+    def finding(self) -> Finding:
+        """Return what the probe finds; an error that it does not expect is a finding too."""
+        if self.program and shutil.which(self.program) is None:
+            remedy = f"apt install {PACKAGES[self.program]}"
+            return Finding("missing", f"{self.program} is not on PATH", remedy)
+        if self.needs_root and os.geteuid() != 0:
+            return Finding("missing", "not tried: needs root", "run: sudo tracekit doctor")
+        try:
+            return self.probe()
+        except TracekitError as error:
+            return Finding("broken", str(error), error.hint)
+        except (OSError, ValueError, LookupError, ImportError) as error:
+            return Finding("broken", f"{type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)
@@ -77,23 +94,10 @@ class Group:
     checks: tuple[Check, ...]
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What a program did."""
-
-    status: int
-    output: str
-    complaint: str
-
-    @property
-    def first_complaint(self) -> str:
-        """Return the first line of its complaint, or its exit status when it said nothing."""
-        lines = self.complaint.strip().splitlines() or self.output.strip().splitlines()
-        return lines[0].strip() if lines else f"exit status {self.status}"
-
-
-def run(*command: str) -> Ran:
-    """Run a program; one that does not end in time counts as failed."""
+def run(
+    *command: str, failure: str = "", remedy: str = "", any_status: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run a program; raise TracekitError with its complaint if it does not end well and in time."""
     try:
         done = subprocess.run(
             command,
@@ -104,30 +108,20 @@ def run(*command: str) -> Ran:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Ran(124, "", f"no answer within {TIMEOUT_S:.0f} s")
+        complaint = f"no answer within {TIMEOUT_S:.0f} s"
     except OSError as error:
-        return Ran(127, "", f"{command[0]}: {error.strerror}")
-    return Ran(done.returncode, done.stdout, done.stderr)
+        complaint = f"{command[0]}: {error.strerror}"
+    else:
+        if done.returncode == 0 or any_status:
+            return done
+        complaint = first_complaint(done)
+    raise TracekitError(f"{failure}: {complaint}" if failure else complaint, hint=remedy)
 
 
-NEEDS_ROOT = Finding("missing", "not tried: needs root", "run: sudo tracekit doctor")
-
-
-def missing_program(program: str, package: str) -> Finding | None:
-    """Return the finding for a program that is not on PATH, or None when it is there."""
-    if shutil.which(program) is not None:
-        return None
-    return Finding("missing", f"{program} is not on PATH", f"apt install {package}")
-
-
-def caught(probe: Callable[[], Finding]) -> Finding:
-    """Return the probe's finding; an error that it did not expect is a finding too."""
-    try:
-        return probe()
-    except TracekitError as error:
-        return Finding("broken", str(error), error.hint)
-    except (OSError, ValueError, LookupError, ImportError) as error:
-        return Finding("broken", f"{type(error).__name__}: {error}")
+def first_complaint(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the first line of what a program said, or its exit status when it said nothing."""
+    lines = done.stderr.strip().splitlines() or done.stdout.strip().splitlines()
+    return lines[0].strip() if lines else f"exit status {done.returncode}"
 
 
 # A blktrace v7 record: one write of 4 KiB is queued on device 7,0.
@@ -229,30 +223,28 @@ def _replay(engine: str, *more: str) -> Finding:
         command = [str(checked_program()), str(plan), "--engine", engine, *more, "--quiet"]
         if engine != "null":
             command += ["--target", f"{folder}/target"]
-        ran = run(*command)
-    if ran.status != 0:
-        asked = " ".join(["--engine", engine, *more])
-        return Finding("broken", f"tracekit-replay {asked}: {ran.first_complaint}")
-    done = json.loads(ran.output)["counts"]["done"]
-    return Finding("ok", f"replayed {done} requests")
+        ran = run(*command, failure=" ".join(["tracekit-replay", "--engine", engine, *more]))
+    return Finding("ok", f"replayed {json.loads(ran.stdout)['counts']['done']} requests")
 
 
 def io_uring() -> Finding:
     """Replay with io_uring; say how the kernel's switch stands when it does not work."""
-    found = _replay("io_uring")
-    if found.status == "ok" or not URING_SWITCH.exists():
-        return found
-    detail = f"{found.detail}; kernel.io_uring_disabled is {URING_SWITCH.read_text().strip()}"
-    remedy = "sysctl kernel.io_uring_disabled=0, or replay with --engine threads"
-    return Finding("missing", detail, remedy)
+    try:
+        return _replay("io_uring")
+    except TracekitError as error:
+        if not URING_SWITCH.exists():
+            raise
+        detail = f"{error}; kernel.io_uring_disabled is {URING_SWITCH.read_text().strip()}"
+        remedy = "sysctl kernel.io_uring_disabled=0, or replay with --engine threads"
+        return Finding("missing", detail, remedy)
 
 
 def sqpoll() -> Finding:
     """Replay with a thread of the kernel that submits."""
-    found = _replay("io_uring", "--sqpoll", "--sqpoll-idle-ms", "1")
-    if found.status == "ok":
-        return found
-    return Finding("missing", found.detail, "replay without --sqpoll")
+    try:
+        return _replay("io_uring", "--sqpoll", "--sqpoll-idle-ms", "1")
+    except TracekitError as error:
+        return Finding("missing", str(error), "replay without --sqpoll")
 
 
 def polled_devices(block_devices: Path = BLOCK_DEVICES) -> list[str]:
@@ -312,15 +304,10 @@ def paranoia() -> Finding:
 
 def counters() -> Finding:
     """Count events of a short run with perf; name those that this machine cannot count."""
-    found = missing_program("perf", "linux-perf")
-    if found:
-        return found
     events = (*HARDWARE_EVENTS, *SOFTWARE_EVENTS)
-    ran = run("perf", "stat", "-x", ";", "-e", ",".join(events), "--", "true")
-    if ran.status != 0:
-        return Finding("broken", f"perf stat: {ran.first_complaint}")
+    words = ("perf", "stat", "-x", ";", "-e", ",".join(events), "--", "true")
     counted = set()
-    for line in ran.complaint.splitlines():
+    for line in run(*words, failure="perf stat").stderr.splitlines():
         fields = line.split(";")
         if len(fields) > 2 and fields[0].replace(".", "").isdigit():
             counted.add(fields[2].partition(":")[0])
@@ -336,22 +323,16 @@ def _idle_disk() -> Iterator[Path]:
     """Yield the folder in /sys/block of a loop device that nobody uses."""
     with tempfile.NamedTemporaryFile(prefix="tracekit-doctor-") as image:
         image.truncate(1 << 20)
-        attached = run("losetup", "--find", "--show", "--read-only", image.name)
-        if attached.status != 0:
-            raise TracekitError(f"no loop device: {attached.first_complaint}", hint="modprobe loop")
-        device = attached.output.strip()
+        words = ("losetup", "--find", "--show", "--read-only", image.name)
+        device = run(*words, failure="no loop device", remedy="modprobe loop").stdout.strip()
         try:
             yield Path("/sys/block") / Path(device).name
         finally:
-            detached = run("losetup", "--detach", device)
-    if detached.status != 0:
-        raise TracekitError(f"{device} stays attached: {detached.first_complaint}")
+            run("losetup", "--detach", device, failure=f"{device} stays attached")
 
 
 def loop_devices() -> Finding:
     """Attach a small file to a loop device and detach it."""
-    if os.geteuid() != 0:
-        return NEEDS_ROOT
     with _idle_disk() as disk:
         pass
     return Finding("ok", f"attached and detached /dev/{disk.name}")
@@ -396,8 +377,8 @@ MACHINE = Group(
     (
         Check("administrator", "capture, loop devices", administrator),
         Check("perf permission", "hardware counters beside a run", paranoia),
-        Check("hardware counters", "hardware counters beside a run", counters),
-        Check("loop devices", "making sample traces", loop_devices),
+        Check("hardware counters", "hardware counters beside a run", counters, program="perf"),
+        Check("loop devices", "making sample traces", loop_devices, needs_root=True),
         Check("KVM", "guests for captures that a host should not see", kvm),
         Check("VM lab", "guests for captures that a host should not see", lab),
     ),
@@ -405,15 +386,14 @@ MACHINE = Group(
 
 
 EVENT = "block:block_rq_issue"
+NOT_MOUNTED = Finding("limited", "tracefs is not mounted; a capture mounts it")
 
 
 def blk_tracer() -> Finding:
     """See that the kernel's `blk` tracer is there, free, and may be set."""
-    if os.geteuid() != 0:
-        return NEEDS_ROOT
     folder = mounted_folder()
     if folder is None:
-        return Finding("limited", "tracefs is not mounted; a capture mounts it")
+        return NOT_MOUNTED
     if "blk" not in (folder / "available_tracers").read_text().split():
         remedy = "use a kernel with CONFIG_BLK_DEV_IO_TRACE"
         return Finding("missing", "this kernel has no tracer blk", remedy)
@@ -426,9 +406,6 @@ def blk_tracer() -> Finding:
 
 def blktrace() -> Finding:
     """Set up a trace of an idle loop device and open its relay file, as blktrace(8) does."""
-    found = missing_program("blktrace", "blktrace")
-    if found or os.geteuid() != 0:
-        return found or NEEDS_ROOT
     with _idle_disk() as disk:
         reason = why_not_blktrace(disk)
     if reason is not None:
@@ -438,16 +415,15 @@ def blktrace() -> Finding:
 
 def perf() -> Finding:
     """Record a block event on all CPUs with perf while `true` runs."""
-    found = missing_program("perf", "linux-perf")
-    if found:
-        return found
+    record = ("perf", "record", "-a", "-e", EVENT)
     with tempfile.TemporaryDirectory(prefix="tracekit-doctor-") as folder:
         # Without the build ids of all programs that run here, which nobody reads.
-        record = ("perf", "record", "--no-buildid", "--no-buildid-cache", "-a", "-e", EVENT)
-        ran = run(*record, "-o", f"{folder}/perf.data", "--", "true")
-    if ran.status != 0:
-        remedy = "run as root, or lower kernel.perf_event_paranoid"
-        return Finding("broken", f"perf record -e {EVENT}: {ran.first_complaint}", remedy)
+        more = ("--no-buildid", "--no-buildid-cache", "-o", f"{folder}/perf.data")
+        run(
+            *(*record, *more, "--", "true"),
+            failure=f"perf record -e {EVENT}",
+            remedy="run as root, or lower kernel.perf_event_paranoid",
+        )
     missed = "completions that it misses, parse reports by the disk's counters"
     return Finding("ok", f"perf record -e {EVENT} works; {missed}")
 
@@ -455,10 +431,8 @@ def perf() -> Finding:
 def chosen() -> Finding:
     """Name the source that a capture would take here."""
     folder = mounted_folder()
-    if os.geteuid() != 0:
-        return NEEDS_ROOT
     if folder is None:
-        return Finding("limited", "tracefs is not mounted; a capture mounts it")
+        return NOT_MOUNTED
     try:
         with _idle_disk() as disk:
             choice = choose(None, tracefs=folder, disks=[disk])
@@ -471,36 +445,36 @@ def chosen() -> Finding:
 
 def bpftrace() -> Finding:
     """Attach to a block event with bpftrace and leave at once."""
-    found = missing_program("bpftrace", "bpftrace")
-    if found or os.geteuid() != 0:
-        return found or NEEDS_ROOT
     program = f"tracepoint:{EVENT} {{ @n = count(); }} BEGIN {{ exit(); }}"
-    ran = run("bpftrace", "-e", program)
-    if ran.status != 0:
-        return Finding("broken", ran.first_complaint, "use a kernel with CONFIG_BPF_EVENTS and BTF")
+    run("bpftrace", "-e", program, remedy="use a kernel with CONFIG_BPF_EVENTS and BTF")
     return Finding("ok", f"attached to {EVENT}")
 
 
 def files() -> Finding:
     """Trace the calls of `true` with strace."""
-    found = missing_program("strace", "strace")
-    if found:
-        return found
     reason = strace.probe()
     if reason is not None:
         return Finding("broken", f"strace: {reason}", strace.REMEDY)
     return Finding("ok", "traced the calls of `true`")
 
 
+def _source(name: str, options: str, probe: Callable[[], Finding], **needs: Any) -> Check:
+    return Check(name, f"tracekit capture {options}", probe, **needs)
+
+
 SOURCES = Group(
     "Capture sources",
     (
-        Check("block events of a capture", "tracekit capture", chosen),
-        Check("tracefs blk tracer", "tracekit capture --source tracefs-blk", blk_tracer),
-        Check("blktrace(8)", "tracekit capture --source blktrace", blktrace),
-        Check("perf block events", "tracekit capture --source perf", perf),
-        Check("bpftrace block events", "tracekit capture --source bpftrace", bpftrace),
-        Check("strace file operations", "tracekit capture --files", files),
+        Check("block events of a capture", "tracekit capture", chosen, needs_root=True),
+        _source("tracefs blk tracer", "--source tracefs-blk", blk_tracer, needs_root=True),
+        _source("blktrace(8)", "--source blktrace", blktrace, program="blktrace", needs_root=True),
+        _source("perf block events", "--source perf", perf, program="perf"),
+        _source(
+            *("bpftrace block events", "--source bpftrace", bpftrace),
+            program="bpftrace",
+            needs_root=True,
+        ),
+        _source("strace file operations", "--files", files, program="strace"),
     ),
 )
 
@@ -508,36 +482,48 @@ SOURCES = Group(
 VERSION = re.compile(r"\d+(\.\d+)+")
 
 
-def _tool(program: str, package: str, purpose: str, option: str = "--version") -> Check:
+def _tool(program: str, purpose: str, option: str = "--version") -> Check:
     def probe() -> Finding:
-        found = missing_program(program, package)
-        if found:
-            return found
-        ran = run(program, option)
-        version = VERSION.search(ran.output + ran.complaint)
+        ran = run(program, option, failure=f"{program} {option}", any_status=True)
+        version = VERSION.search(ran.stdout + ran.stderr)
         if version is None:
-            return Finding("broken", f"{program} {option}: {ran.first_complaint}")
+            return Finding("broken", f"{program} {option}: {first_complaint(ran)}")
         return Finding("ok", version.group())
 
-    return Check(program, purpose, probe)
+    return Check(program, purpose, probe, program=program)
 
 
 TOOLS = Group(
     "Tools",
     (
-        _tool("fio", "fio", "measuring the replayer against fio"),
-        _tool("blktrace", "blktrace", "captures with the relay", "-V"),
-        _tool("blkparse", "blktrace", "proving the decoder", "-V"),
-        _tool("btt", "blktrace", "proving the latencies", "-V"),
-        _tool("perf", "linux-perf", "counters and captures"),
-        _tool("bpftrace", "bpftrace", "captures with bpftrace"),
-        _tool("chromium", "chromium", "looking at reports in tests"),
-        _tool("sfdisk", "fdisk", "making sample traces"),
-        _tool("mkfs.ext4", "e2fsprogs", "making sample traces", "-V"),
-        _tool("losetup", "mount", "making sample traces"),
-        _tool("xz", "xz-utils", "reading captures that are packed"),
+        _tool("fio", "measuring the replayer against fio"),
+        _tool("blktrace", "captures with the relay", "-V"),
+        _tool("blkparse", "proving the decoder", "-V"),
+        _tool("btt", "proving the latencies", "-V"),
+        _tool("perf", "counters and captures"),
+        _tool("bpftrace", "captures with bpftrace"),
+        _tool("chromium", "looking at reports in tests"),
+        _tool("sfdisk", "making sample traces"),
+        _tool("mkfs.ext4", "making sample traces", "-V"),
+        _tool("losetup", "making sample traces"),
+        _tool("xz", "reading captures that are packed"),
     ),
 )
+PACKAGES = {
+    "blkparse": "blktrace",
+    "blktrace": "blktrace",
+    "bpftrace": "bpftrace",
+    "btt": "blktrace",
+    "chromium": "chromium",
+    "fio": "fio",
+    "losetup": "mount",
+    "mkfs.ext4": "e2fsprogs",
+    "perf": "linux-perf",
+    "sfdisk": "fdisk",
+    "strace": "strace",
+    "xz": "xz-utils",
+}
+"""The Debian package of each program."""
 
 
 GROUPS: tuple[Group, ...] = (CORE, ENGINES, SOURCES, MACHINE, TOOLS)
@@ -550,7 +536,7 @@ def examine(
     """Make every check, several at once, and return what they found in the groups' order."""
 
     def make(check: Check) -> Finding:
-        finding = caught(check.probe)
+        finding = check.finding()
         if on_done is not None:
             on_done()
         return finding
