@@ -137,21 +137,18 @@ def job(
     from tracekit.lab.machine import parse_disks
     from tracekit.lab.session import Job
 
-    return Job(
-        tuple(command),
+    return values.chosen(
+        Job,
+        locals(),
+        command=tuple(command),
         disks=tuple(parse_disks(list(values.texts(disk)))),
         dax_mib=values.size_bytes(pmem, option="--pmem") >> 20,
         memory_mib=memory_mib(memory, least=256),
-        cpus=cpus,
         limit_bytes=values.size_bytes(limit, option="--limit"),
-        share=values.maybe_path(share),
         packages=values.texts(package),
-        prepare=prepare,
         mount_options=mount,
         is_exact=exact,
         timeout_s=timeout,
-        is_traced=is_traced,
-        buffer_kib=buffer_kib,
     )
 
 

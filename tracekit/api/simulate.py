@@ -61,24 +61,19 @@ class Simulate:
         check_choice(amount, Amount, option="--amount")
         check_choice(rounding, Rounding, option="--rounding")
         check_choice(move_by, MoveBy, option="--move-by")
-        options = TierOptions(
+        options = values.chosen(
+            TierOptions,
+            locals(),
             extent_bytes=values.size_bytes(extent, option="--extent"),
             tiers=tuple(values.parts(tiers)),
             step_percent=step,
-            amount=amount,
-            rounding=rounding,
-            capacity_bytes=values.size_bytes(capacity, option="--capacity") if capacity else None,
+            capacity_bytes=values.maybe_bytes(capacity, option="--capacity"),
             is_dynamic=dynamic,
             window_s=values.seconds(window, option="--window") or 0.0,
             migration_mib_s=migration,
             charges_migration=charge_migration,
-            migration_cost=migration_cost,
-            promotion_cost=promotion_cost,
-            demotion_cost=demotion_cost,
             moves_by=move_by,
             vary=parse_vary(values.texts(vary)),
-            what_if=values.maybe_path(what_if),
-            profiles=values.maybe_path(profiles),
         )
         with step_progress("simulate tiers") as on_step:
             summary = simulate_tiers(self.trace.folder, options, on_step=on_step)
@@ -115,22 +110,17 @@ class Simulate:
         check_choice(write_miss, WriteMiss, option="--write-miss")
         check_choice(levels, Levels, option="--levels")
         check_choice(level_write, WritePolicy, option="--level-write")
-        options = CacheOptions(
+        options = values.chosen(
+            CacheOptions,
+            locals(),
             page_bytes=values.size_bytes(page, option="--page"),
             sizes_bytes=values.sizes_bytes(sizes, option="--sizes"),
             policies=tuple(dict.fromkeys(values.parts(policy))) or words(Policy),
             writes=write,
             writes_allocate=write_miss == "allocate",
-            levels=levels,
             level_policies=parse_policies(level_policy),
             level_writes=level_write,
-            volumes=volumes,
-            sample_rate=sample_rate,
             sample_pages=samples,
-            pcm=pcm,
-            flash=flash,
-            base=base,
-            profiles=values.maybe_path(profiles),
             changes=parse_changes(values.texts(vary)),
         )
         with row_progress("read requests") as on_rows, step_progress("simulate") as on_step:

@@ -124,16 +124,14 @@ def read(
     from tracekit.readers.importing import import_trace
     from tracekit.readers.units import ImportOptions
 
-    choice = ImportOptions(
+    choice = values.chosen(
+        ImportOptions,
+        locals(),
         form=format,
-        columns=columns,
-        delimiter=delimiter,
         units=values.texts(unit),
         forces_units=force_units,
         most_bad_ratio=max_bad / 100,
         overwrite=force,
-        regex=regex,
-        blkparse_format=blkparse_format,
         layout_file=values.maybe_path(layout),
     )
     place, holder = _place(source, output)
@@ -380,13 +378,11 @@ def run(
     from tracekit.pipeline import run as run_stages
     from tracekit.store import INFO_NAME
 
-    options = PipelineOptions(
-        layout=values.maybe_path(layout),
+    options = values.chosen(
+        PipelineOptions,
+        locals(),
         overwrite=force,
-        base=base,
-        nvm=nvm,
         capacities_bytes=values.sizes_bytes(capacity, option="--capacity"),
-        replay=replay,
         replay_seconds=values.seconds(replay_duration, option="--replay-duration") or 0.0,
     )
     inputs = _paths(source)
@@ -450,19 +446,7 @@ def bench(
 
     extent = asked_extent(requests, values.time_text(duration), seed=seed, default="60s")
     chosen = asked_profile(profile, None if target_size is None else str(target_size))
-    options = BenchOptions(
-        target=values.maybe_path(target),
-        engine=engine,
-        device=device,
-        speed=str(speed),
-        pace=pace,
-        depth=depth,
-        repeat=repeat,
-        write_to=values.texts(write_to),
-        keep=keep,
-        overwrite=force,
-        with_report=report,
-    )
+    options = values.chosen(BenchOptions, locals(), overwrite=force, with_report=report)
     with row_progress("generate") as on_rows:
         found = run_bench(chosen, Path(output), extent=extent, options=options, on_rows=on_rows)
     trace = Trace(found.folder)
@@ -634,34 +618,25 @@ def characterize_device(
     from tracekit.device.steps import Amounts
     from tracekit.device.target import TargetOptions
 
-    amounts = Amounts(
+    given = locals()
+    amounts = values.chosen(
+        Amounts,
+        given,
         fill_percent=fill,
-        precondition=precondition,
-        writes=writes,
-        reads=reads,
-        sizes=sizes,
-        flushes=flushes,
-        surface=surface,
         write_percents=values.numbers(write_percents, option="--write-percents"),
         depths=values.numbers(depths, option="--depths"),
-        scale=scale,
     )
-    options = CharacterizeOptions(
-        target=TargetOptions(
+    options = values.chosen(
+        CharacterizeOptions,
+        given,
+        target=values.chosen(
+            TargetOptions,
+            given,
             path=values.maybe_path(target),
-            device=device,
-            profiles=values.maybe_path(profiles),
-            engine=engine,
-            size_bytes=values.size_bytes(size, option="--size") if size else None,
-            direct=direct,
-            write_to=values.texts(write_to),
-            overwrite_signature=values.texts(overwrite_signature),
+            size_bytes=values.maybe_bytes(size, option="--size"),
         ),
         amounts=amounts.quick() if quick else amounts,
-        name=name,
-        like=like,
         price_per_gb=price,
-        seed=seed,
         keeps_file=keep,
         overwrite=force,
     )

@@ -18,7 +18,6 @@ from tracekit.api.values import (
     Size,
     Sizes,
     Texts,
-    asked,
     asking,
     keeps_words,
     time_text,
@@ -136,17 +135,11 @@ class Trace(Tables):
         check_choice(coverage, Coverage, option="--coverage")
         check_choice(level, Level, option="--level")
         check_choice(queueing, Queueing, option="--queueing")
-        options = RecommendOptions(
-            base=base,
-            nvm=nvm,
+        options = values.chosen(
+            RecommendOptions,
+            locals(),
             capacities_bytes=values.sizes_bytes(capacity, option="--capacity"),
-            max_capacity_bytes=(
-                values.size_bytes(max_capacity, option="--max-capacity") if max_capacity else None
-            ),
-            coverage=coverage,
-            level=level,
-            queueing=queueing,
-            profiles=values.maybe_path(profiles),
+            max_capacity_bytes=values.maybe_bytes(max_capacity, option="--max-capacity"),
         )
         with row_progress("recommend") as on_rows:
             summary = recommend(self.folder, options, on_rows=on_rows)
@@ -197,35 +190,13 @@ class Trace(Tables):
         from tracekit.replay.player import PlayerOptions, Schedule
         from tracekit.replay.run import ReplayOptions, replay
 
-        player = PlayerOptions(
-            engine=engine,
-            schedule=Schedule(pace, late, *map(time_text, (late_limit, max_idle, start, end))),
-            speed=str(speed),
-            depth=depth,
-            threads=threads,
-            direct=direct,
-            out_of_range=out_of_range,
-            overlaps=overlaps,
-            sqpoll=sqpoll,
-            iopoll=iopoll,
-            expand=expand,
-            keep=keep,
-            target=values.texts(target),
-            priority=values.texts(priority),
-            write_to=values.texts(write_to),
-            overwrite_signature=values.texts(overwrite_signature),
-        )
-        options = ReplayOptions(
-            name=name,
-            level=level,
-            limit=limit,
-            player=player,
-            budget=values.texts(budget),
-            resume=resume,
-            placement=None if placement is None else str(placement),
-            asked=asked(),
+        given = locals()
+        times = map(time_text, (late_limit, max_idle, start, end))
+        options = values.chosen(
+            ReplayOptions,
+            given,
+            player=values.chosen(PlayerOptions, given, schedule=Schedule(pace, late, *times)),
             devices=values.texts(device),
-            profiles=values.maybe_path(profiles),
             is_dry_run=dry_run,
             overwrite=force,
         )
@@ -264,16 +235,8 @@ class Trace(Tables):
         """Replay the file operations of a capture of files in the directory `files`."""
         from tracekit.replay.run import FileReplayOptions, replay_files
 
-        options = FileReplayOptions(
-            directory=Path(files),
-            name=name,
-            pace=pace,
-            speed=str(speed),
-            cache=cache,
-            limit=limit,
-            keeps_files=keep,
-            overwrite=force,
-            asked=asked(),
+        options = values.chosen(
+            FileReplayOptions, locals(), directory=Path(files), keeps_files=keep, overwrite=force
         )
         summary, is_partial = replay_files(self.folder, options)
         return Replay(self, summary, is_partial)
@@ -294,15 +257,14 @@ class Trace(Tables):
         """Replay base and recommended placement, and say whether the model's prediction held."""
         from tracekit.replay.verify import RESULT, VerifyOptions, verify
 
-        options = VerifyOptions(
-            placement=str(placement),
+        options = values.chosen(
+            VerifyOptions,
+            locals(),
             seconds=values.duration_ns(duration, option="--duration") / 1e9,
             repeats=repeat,
             tolerance_ratio=tolerance,
             targets=values.texts(target),
             engine=engine or ("auto" if target else "emulated"),
-            write_to=values.texts(write_to),
-            profiles=values.maybe_path(profiles),
         )
         with step_progress("replay") as on_run:
             summary = verify(self.folder, options, on_run=on_run)
@@ -352,13 +314,12 @@ class Trace(Tables):
         """Make a work profile of the trace, without its addresses, and say how well it matches."""
         from tracekit.workload.fit import FitOptions, StreamOptions, fit
 
-        options = FitOptions(
+        options = values.chosen(
+            FitOptions,
+            locals(),
             fit=StreamOptions(processes, names, measured),
-            limit=limit,
-            seed=seed,
             compares=compare,
             overwrite=force,
-            asked=asked(),
         )
         with stage_progress() as on_stage:
             summary = fit(self.folder, Path(output), options=options, on_stage=on_stage)

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 
 from tracekit.errors import UsageError
 from tracekit.units import parse_duration, parse_size
@@ -25,6 +25,7 @@ Numbers = int | str | Sequence[int]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Kind = TypeVar("Kind")
 
 REPEATED = frozenset(
     (
@@ -72,6 +73,11 @@ def size_bytes(value: Size, *, option: str) -> int:
     return parse_size(str(value), option=option)
 
 
+def maybe_bytes(value: Size, *, option: str) -> int | None:
+    """Return the bytes of a size, None for an empty text."""
+    return size_bytes(value, option=option) if value else None
+
+
 def sizes_bytes(value: Sizes, *, option: str) -> tuple[int, ...]:
     """Return the bytes of sizes."""
     return tuple(parse_size(text, option=option) for text in parts(value))
@@ -100,6 +106,25 @@ def numbers(value: Numbers, *, option: str) -> tuple[int, ...]:
         return tuple(int(text) for text in parts(value))
     except ValueError:
         raise UsageError(f"{option} {value}: not whole numbers with commas between them") from None
+
+
+def chosen(kind: type[Kind], given: Mapping[str, Any], **named: Any) -> Kind:
+    """Return a stage's options: `named`, and from `given`, a call's own, those of the same name.
+
+    Paths, texts and what can be repeated become what the stage has; `asked` is kept, too.
+    """
+    hints = get_type_hints(kind)
+    given = {**given, "asked": asked()}
+    same = {name: _as(hints[name], given[name]) for name in hints.keys() & given.keys()}
+    return kind(**{**same, **named})
+
+
+def _as(hint: Any, value: Any) -> Any:
+    if hint == tuple[str, ...]:
+        return texts(value)
+    if value is None or not {Path, str} & {hint, *get_args(hint)}:
+        return value
+    return Path(value) if Path in (hint, *get_args(hint)) else str(value)
 
 
 def asked() -> tuple[str, ...]:
