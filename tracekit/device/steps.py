@@ -11,6 +11,7 @@ import numpy as np
 
 from tracekit.errors import UsageError
 from tracekit.plans import block_plan
+from tracekit.plans.layout import Records
 from tracekit.replay.routes import DEFAULT
 from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 
@@ -179,9 +180,7 @@ def write_plan(path: Path, step: Step, *, size_bytes: int, seed: tuple[int, int]
         writer.finish(tables)
 
 
-def _records(
-    step: Step, first: int, *, chance: np.random.Generator, size_bytes: int
-) -> block_plan.Records:
+def _records(step: Step, first: int, *, chance: np.random.Generator, size_bytes: int) -> Records:
     """Return the records from number `first` on, at most a chunk."""
     count = min(CHUNK, step.requests - first)
     number = np.arange(first, first + count)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tracekit._native.workload import tally
+from tracekit.plans.layout import Records, bytes_of, layout, write_header
 from tracekit.units import SECTOR_BYTES
 
 MAGIC = b"TKPLAN\r\n"
@@ -34,71 +34,22 @@ FLAG_BITS = {
 """Columns of requests, and the bit of a record's flags that each becomes."""
 LEVELS = ("queued", "issued")
 
-HEADER = np.dtype(
-    [
-        ("magic", "S8"),
-        ("version", "<u4"),
-        ("header_bytes", "<u4"),
-        ("record_bytes", "<u4"),
-        ("sector_bytes", "<u4"),
-        ("time_unit_ns", "<u8"),
-        ("record_count", "<u8"),
-        ("duration_ns", "<u8"),
-        ("records_offset", "<u8"),
-        ("index_offset", "<u8"),
-        ("index_stride", "<u4"),
-        ("index_bytes", "<u4"),
-        ("target_offset", "<u8"),
-        ("target_count", "<u4"),
-        ("target_bytes", "<u4"),
-        ("extent_offset", "<u8"),
-        ("extent_count", "<u4"),
-        ("extent_bytes", "<u4"),
-        ("max_transfer_bytes", "<u8"),
-        ("trace_sha256", "V32"),
-        ("level", "<u4"),
-        ("tables_crc32", "<u4"),
-        ("index_crc32", "<u4"),
-        ("reserved", "V32"),
-        ("header_crc32", "<u4"),
-    ]
+HEADER = layout(
+    "S8 magic, u4 version, u4 header_bytes, u4 record_bytes, u4 sector_bytes, u8 time_unit_ns,"
+    " u8 record_count, u8 duration_ns, u8 records_offset, u8 index_offset, u4 index_stride,"
+    " u4 index_bytes, u8 target_offset, u4 target_count, u4 target_bytes, u8 extent_offset,"
+    " u4 extent_count, u4 extent_bytes, u8 max_transfer_bytes, V32 trace_sha256, u4 level,"
+    " u4 tables_crc32, u4 index_crc32, V32 reserved, u4 header_crc32"
 )
-RECORD = np.dtype(
-    [
-        ("intended_ns", "<u8"),
-        ("sector", "<u8"),
-        ("request_id", "<u8"),
-        ("length_sectors", "<u4"),
-        ("operation", "u1"),
-        ("flags", "u1"),
-        ("target", "<u2"),
-        ("think_ns", "<u8"),
-        ("after", "<u4"),
-        ("reserved", "<u4"),
-    ]
+RECORD = layout(
+    "u8 intended_ns, u8 sector, u8 request_id, u4 length_sectors, u1 operation, u1 flags,"
+    " u2 target, u8 think_ns, u4 after, u4 reserved"
 )
-INDEX = np.dtype([("first_ns", "<u8"), ("crc32", "<u4"), ("count", "<u4")])
-TARGET = np.dtype(
-    [
-        ("label", "S32"),
-        ("needed_bytes", "<u8"),
-        ("counts", "<u8", (len(OPERATIONS),)),
-        ("bytes", "<u8", (len(OPERATIONS),)),
-        ("address_bits", "<u8"),
-    ]
+INDEX = layout("u8 first_ns, u4 crc32, u4 count")
+TARGET = layout("S32 label, u8 needed_bytes, 5u8 counts, 5u8 bytes, u8 address_bits")
+EXTENT = layout(
+    "S32 device, u8 source_sector, u8 sectors, u8 target_sector, u4 target, u4 reserved"
 )
-EXTENT = np.dtype(
-    [
-        ("device", "S32"),
-        ("source_sector", "<u8"),
-        ("sectors", "<u8"),
-        ("target_sector", "<u8"),
-        ("target", "<u4"),
-        ("reserved", "<u4"),
-    ]
-)
-
-Records = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True)
@@ -138,7 +89,7 @@ class PlanWriter:
 
     def append(self, records: Records) -> None:
         """Append records whose `target` is an extent's number."""
-        self._file.write(_bytes_of(np.ascontiguousarray(records)))
+        self._file.write(bytes_of(np.ascontiguousarray(records)))
         self.count += len(records)
 
     def finish(self, tables: Tables) -> dict[str, Any]:
@@ -153,17 +104,36 @@ class PlanWriter:
 
     def _close(self, tables: Tables, index: Records, totals: Totals) -> dict[str, Any]:
         """Write what follows the records, and the header."""
-        targets = totals.targets
-        extents = _extent_table(tables.extents)
-        self._file.seek(0, 2)
-        for part in (index, targets, extents):
-            self._file.write(part.tobytes())
-        header = self._header(index, targets, extents)
-        _fill(header, duration_ns=totals.duration_ns, max_transfer_bytes=totals.max_transfer_bytes)
-        _fill(header, level=LEVELS.index(tables.level), trace_sha256=tables.trace_sha256)
-        header["header_crc32"] = zlib.crc32(header.tobytes()[: HEADER.itemsize - 4])
-        self._file.seek(0)
-        self._file.write(header.tobytes())
+        extents = [
+            (e.device.encode()[:31], e.source_sector, e.sectors, e.target_sector, e.target, 0)
+            for e in tables.extents
+        ]
+        parts = {"index": index, "target": totals.targets, "extent": np.array(extents, EXTENT)}
+        contents = {name: part.tobytes() for name, part in parts.items()}
+        values: dict[str, Any] = {
+            "magic": MAGIC,
+            "version": VERSION,
+            "header_bytes": HEADER.itemsize,
+            "record_bytes": RECORD.itemsize,
+            "sector_bytes": SECTOR_BYTES,
+            "time_unit_ns": 1,
+            "record_count": self.count,
+            "records_offset": HEADER.itemsize,
+            "index_stride": STRIDE,
+            "target_count": len(totals.targets),
+            "extent_count": len(extents),
+            "tables_crc32": zlib.crc32(contents["target"] + contents["extent"]),
+            "index_crc32": zlib.crc32(contents["index"]),
+            "duration_ns": totals.duration_ns,
+            "max_transfer_bytes": totals.max_transfer_bytes,
+            "level": LEVELS.index(tables.level),
+            "trace_sha256": tables.trace_sha256,
+        }
+        place = self._file.seek(0, 2)
+        for name, part in parts.items():
+            values |= {f"{name}_offset": place, f"{name}_bytes": part.itemsize}
+            place += self._file.write(contents[name])
+        write_header(self._file, HEADER, values=values)
         return {"duration_ns": totals.duration_ns, "operations": totals.operations}
 
     def _move(self, first: int, extents: tuple[Extent, ...]) -> Records:
@@ -180,35 +150,8 @@ class PlanWriter:
         records["sector"] = np.where(records["operation"] == FLUSH, 0, moved)
         records["target"] = target[number]
         self._file.seek(place)
-        self._file.write(_bytes_of(records))
+        self._file.write(bytes_of(records))
         return records
-
-    def _header(self, index: Records, targets: Records, extents: Records) -> Records:
-        header = np.zeros((), HEADER)
-        records_end = HEADER.itemsize + self.count * RECORD.itemsize
-        _fill(
-            header,
-            magic=MAGIC,
-            version=VERSION,
-            header_bytes=HEADER.itemsize,
-            record_bytes=RECORD.itemsize,
-            sector_bytes=SECTOR_BYTES,
-            time_unit_ns=1,
-            record_count=self.count,
-            records_offset=HEADER.itemsize,
-            index_offset=records_end,
-            index_stride=STRIDE,
-            index_bytes=INDEX.itemsize,
-            target_offset=records_end + index.nbytes,
-            target_count=len(targets),
-            target_bytes=TARGET.itemsize,
-            extent_offset=records_end + index.nbytes + targets.nbytes,
-            extent_count=len(extents),
-            extent_bytes=EXTENT.itemsize,
-            tables_crc32=zlib.crc32(targets.tobytes() + extents.tobytes()),
-            index_crc32=zlib.crc32(index.tobytes()),
-        )
-        return header
 
 
 class Totals:
@@ -246,31 +189,11 @@ def target_table(tables: Tables) -> Records:
     return targets
 
 
-def _fill(header: Records, **values: Any) -> None:
-    for name, value in values.items():
-        header[name] = value
-
-
-def _bytes_of(records: Records) -> memoryview:
-    return records.view(np.uint8).data
-
-
 def index_blocks(records: Records, index: Records) -> None:
     """Fill the index of records, whose first one begins a block."""
-    view = _bytes_of(records)
-    size = STRIDE * RECORD.itemsize
-    for number, place in enumerate(range(0, len(view), size)):
-        block = view[place : place + size]
-        first_ns = records["intended_ns"][number * STRIDE]
-        index[number] = (first_ns, zlib.crc32(block), len(block) // RECORD.itemsize)
-
-
-def _extent_table(extents: tuple[Extent, ...]) -> Records:
-    rows = [
-        (e.device.encode()[:31], e.source_sector, e.sectors, e.target_sector, e.target, 0)
-        for e in extents
-    ]
-    return np.array(rows, EXTENT)
+    for number, first in enumerate(range(0, len(records), STRIDE)):
+        block = records[first : first + STRIDE]
+        index[number] = (block["intended_ns"][0], zlib.crc32(bytes_of(block)), len(block))
 
 
 def open_new(path: Path) -> IO[bytes]:

@@ -7,27 +7,17 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tracekit.errors import InputError
+from tracekit.plans.layout import Records, bytes_of, layout, write_header
 
 KINDS = ("file", "directory")
 NONE = 0xFFFFFFFF  # no file, other file, handle or record to wait for
 MAX_NAME_BYTES = 255
 
-FILE = np.dtype(
-    [
-        ("size_bytes", "<u8"),
-        ("name_offset", "<u8"),
-        ("name_bytes", "<u4"),
-        ("parent", "<u4"),
-        ("kind", "u1"),
-        ("is_present", "u1"),
-        ("reserved", "V6"),
-    ]
+FILE = layout(
+    "u8 size_bytes, u8 name_offset, u4 name_bytes, u4 parent, u1 kind, u1 is_present, V6 reserved"
 )
-
-Records = npt.NDArray[np.void]
 
 
 class FileTable:
@@ -89,11 +79,11 @@ class FileTable:
         """Return the table as in the file, and the names one after the other."""
         table = np.zeros(len(self._rows), FILE)
         if self._rows:
-            size, parent, kind, there = (
-                np.array(column) for column in zip(*self._rows, strict=True)
-            )
-            table["size_bytes"], table["parent"] = size, parent
-            table["kind"], table["is_present"] = kind, there
+            columns = (np.array(column) for column in zip(*self._rows, strict=True))
+            for name, column in zip(
+                ("size_bytes", "parent", "kind", "is_present"), columns, strict=True
+            ):
+                table[name] = column
             lengths = np.array([len(name) for name in self._names], np.uint64)
             table["name_bytes"] = lengths
             table["name_offset"] = np.cumsum(lengths) - lengths
@@ -109,80 +99,28 @@ NO_STEP = 255
 AT_POSITION = 0xFFFFFFFFFFFFFFFF  # offset of a transfer that goes on where the last one ended
 
 OPERATIONS = (
-    "open",
-    "create",
-    "close",
-    "read",
-    "write",
-    "fsync",
-    "fdatasync",
-    "sync_file_range",
-    "stat",
-    "rename",
-    "link",
-    "unlink",
-    "mkdir",
-    "rmdir",
-    "readdir",
-    "truncate",
-    "fallocate",
-    "mmap",
-    "munmap",
-    "msync",
-    "sync",
-)
+    "open", "create", "close", "read", "write", "fsync", "fdatasync", "sync_file_range", "stat",
+    "rename", "link", "unlink", "mkdir", "rmdir", "readdir", "truncate", "fallocate", "mmap",
+    "munmap", "msync", "sync",
+)  # fmt: skip
 CODES = {name: code for code, name in enumerate(OPERATIONS)}
 DIRECT, SYNC, APPEND, EXCLUSIVE, TRUNCATE, READ, WRITE, UNTIMED = (1 << bit for bit in range(8))
 CONTINUES, DATA_SYNC, KEEP_SIZE, PUNCH_HOLE = (1 << bit for bit in range(8, 12))
 REPEATABLE, HAS_MEDIUM = 1, 2
 
-HEADER = np.dtype(
-    [
-        ("magic", "S8"),
-        ("version", "<u4"),
-        ("header_bytes", "<u4"),
-        ("record_bytes", "<u4"),
-        ("thread_bytes", "<u4"),
-        ("step_bytes", "<u4"),
-        ("file_bytes", "<u4"),
-        ("record_count", "<u8"),
-        ("duration_ns", "<u8"),
-        ("name_bytes", "<u8"),
-        ("file_count", "<u4"),
-        ("thread_count", "<u4"),
-        ("step_count", "<u4"),
-        ("handle_count", "<u4"),
-        ("max_transfer_bytes", "<u8"),
-        ("needed_bytes", "<u8"),
-        ("flags", "<u4"),
-        ("records_crc32", "<u4"),
-        ("tables_crc32", "<u4"),
-        ("read_line_ns", "<u4"),
-        ("write_line_ns", "<u4"),
-        ("reserved", "V16"),
-        ("header_crc32", "<u4"),
-    ]
+HEADER = layout(
+    "S8 magic, u4 version, u4 header_bytes, u4 record_bytes, u4 thread_bytes, u4 step_bytes,"
+    " u4 file_bytes, u8 record_count, u8 duration_ns, u8 name_bytes, u4 file_count,"
+    " u4 thread_count, u4 step_count, u4 handle_count, u8 max_transfer_bytes, u8 needed_bytes,"
+    " u4 flags, u4 records_crc32, u4 tables_crc32, u4 read_line_ns, u4 write_line_ns,"
+    " V16 reserved, u4 header_crc32"
 )
-RECORD = np.dtype(
-    [
-        ("start_ns", "<u8"),
-        ("think_ns", "<u8"),
-        ("offset", "<u8"),
-        ("length", "<u8"),
-        ("operation_id", "<u8"),
-        ("file", "<u4"),
-        ("other", "<u4"),
-        ("handle", "<u4"),
-        ("after", "<u4"),
-        ("expected_error", "<u2"),
-        ("flags", "<u2"),
-        ("operation", "u1"),
-        ("step", "u1"),
-        ("reserved", "<u2"),
-    ]
+RECORD = layout(
+    "u8 start_ns, u8 think_ns, u8 offset, u8 length, u8 operation_id, u4 file, u4 other,"
+    " u4 handle, u4 after, u2 expected_error, u2 flags, u1 operation, u1 step, u2 reserved"
 )
-THREAD = np.dtype([("first", "<u8"), ("count", "<u8"), ("pid", "<u4"), ("tid", "<u4")])
-STEP = np.dtype([("label", "S32")])
+THREAD = layout("u8 first, u8 count, u4 pid, u4 tid")
+STEP = layout("S32 label")
 
 
 def new_records(count: int) -> Records:
@@ -232,7 +170,7 @@ class FilePlanWriter:
 
     def append(self, records: Records) -> None:
         """Append records to the thread that was begun last, in its order."""
-        data = np.ascontiguousarray(records).view(np.uint8).data
+        data = bytes_of(np.ascontiguousarray(records))
         self._file.write(data)
         self._totals.add(records, zlib.crc32(data, self._totals.crc32))
         self._threads[-1][1] += len(records)
@@ -251,7 +189,10 @@ class FilePlanWriter:
         parts = (threads.tobytes(), steps.tobytes(), table.tobytes(), names)
         for part in parts:
             self._file.write(part)
-        header = self._totals.header()
+        flags = (REPEATABLE if setting.is_repeatable else 0) | (HAS_MEDIUM if setting.medium else 0)
+        needed_bytes = setting.needed_bytes
+        if needed_bytes is None:
+            needed_bytes = self._totals.needed_bytes(table)
         values = {
             "record_count": self.count,
             "name_bytes": len(names),
@@ -259,18 +200,11 @@ class FilePlanWriter:
             "thread_count": len(threads),
             "step_count": len(steps),
             "tables_crc32": zlib.crc32(b"".join(parts)),
-            "flags": (REPEATABLE if setting.is_repeatable else 0)
-            | (HAS_MEDIUM if setting.medium else 0),
+            "flags": flags,
+            "needed_bytes": needed_bytes,
             **(vars(setting.medium) if setting.medium else {}),
-            "needed_bytes": self._totals.needed_bytes(table)
-            if setting.needed_bytes is None
-            else setting.needed_bytes,
         }
-        for name, value in values.items():
-            header[name] = value
-        header["header_crc32"] = zlib.crc32(header.tobytes()[: HEADER.itemsize - 4])
-        self._file.seek(0)
-        self._file.write(header.tobytes())
+        write_header(self._file, HEADER, values=self._totals.values() | values)
         return self._totals.operations()
 
 
@@ -300,9 +234,8 @@ class _Totals:
         self._grow(records)
 
     def _grow(self, records: Records) -> None:
-        makes = np.isin(
-            records["operation"], (CODES["write"], CODES["truncate"], CODES["fallocate"])
-        )
+        growing = [CODES[name] for name in ("write", "truncate", "fallocate")]
+        makes = np.isin(records["operation"], growing)
         chosen = records[makes & (records["file"] != NONE)]
         if len(chosen) == 0:
             return
@@ -320,33 +253,27 @@ class _Totals:
         return int(np.maximum(ends[: len(table)], there).sum(dtype=np.uint64))
 
     def operations(self) -> dict[str, int]:
-        return {
-            name: int(count)
-            for name, count in zip(OPERATIONS, self._counts, strict=True)
-            if count > 0
-        }
+        counts = zip(OPERATIONS, self._counts.tolist(), strict=True)
+        return {name: count for name, count in counts if count}
 
-    def header(self) -> Records:
-        header = np.zeros((), HEADER)
-        header["magic"], header["version"] = MAGIC, VERSION
+    def values(self) -> dict[str, Any]:
+        """Return the header's values that records alone decide, and the sizes of its tables."""
         sizes = {"header": HEADER, "record": RECORD, "thread": THREAD, "step": STEP, "file": FILE}
-        for name, layout in sizes.items():
-            header[f"{name}_bytes"] = layout.itemsize
-        header["duration_ns"] = self._duration_ns
-        header["handle_count"] = self._handles
-        header["max_transfer_bytes"] = self._transfer_bytes
-        header["records_crc32"] = self.crc32
-        return header
+        return {
+            "magic": MAGIC,
+            "version": VERSION,
+            **{f"{name}_bytes": kind.itemsize for name, kind in sizes.items()},
+            "duration_ns": self._duration_ns,
+            "handle_count": self._handles,
+            "max_transfer_bytes": self._transfer_bytes,
+            "records_crc32": self.crc32,
+        }
 
 
 def _step_table(labels: tuple[str, ...]) -> Any:
     for label in labels:
-        if (
-            not label.isascii()
-            or not label.isprintable()
-            or " " in label
-            or not 0 < len(label) < 32
-        ):
+        is_plain = label.isascii() and label.isprintable() and " " not in label
+        if not is_plain or not 0 < len(label) < 32:
             raise InputError(f"the step {label!r} needs a label of 1 to 31 plain characters")
     if len(labels) > MAX_STEPS:
         raise InputError(f"a file plan has at most {MAX_STEPS} steps, not {len(labels)}")
