@@ -25,7 +25,13 @@ from tracekit.errors import InputError, PartialError, UsageError
 from tracekit.metadata import Record, read_object, validate
 from tracekit.plans.block_plan import OPERATIONS
 from tracekit.replay.player import Schedule
-from tracekit.store import TraceFolder, measurement_folder, scratch_folder, write_json, write_table
+from tracekit.store import (
+    TraceFolder,
+    measurement_folder,
+    scratch_folder,
+    write_json,
+    write_results,
+)
 from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 from tracekit.units import format_duration, format_size
 
@@ -75,63 +81,58 @@ class DeviceAnswer(Record):
 
 def headline(device: DeviceAnswer, results: Sequence[Result]) -> list[str]:
     """Return the lines that the command prints and the report opens with."""
-    return [*_latencies(results), *_surface(results), *_fit(device), *_known(device)]
+    return [*_latencies(results), *_surface(results), *_fit(device)]
 
 
 def _latencies(results: Sequence[Result]) -> Iterator[str]:
-    for result in results:
-        kind = result["step"]["kind"]
-        if kind not in ("random_write", "random_read"):
-            continue
-        one = result["operations"][kind.removeprefix("random_")]
+    for _, operation, one in _random(results):
+        mean_ns, deviation_ns = one["mean_ns"], one["deviation_ns"]
         yield (
-            f"{one['requests']:,} random 4 KiB {kind.removeprefix('random_')}s, one at a time:"
-            f" mean {format_duration(one['mean_ns'])}, standard deviation"
-            f" {format_duration(one['deviation_ns'])}"
-            f" ({one['deviation_ns'] / max(one['mean_ns'], 1):.0%} of it),"
-            f" maximum {format_duration(one['max_ns'])}"
+            f"{one['requests']:,} random 4 KiB {operation}s, one at a time:"
+            f" mean {format_duration(mean_ns)}, standard deviation {format_duration(deviation_ns)}"
+            f" ({deviation_ns / max(mean_ns, 1):.0%} of it), maximum"
+            f" {format_duration(one['max_ns'])}"
         )
+
+
+def _random(results: Sequence[Result]) -> Iterator[tuple[Result, str, Result]]:
+    """Yield each step of random requests one at a time, its operation and what that took."""
+    for result in results:
+        operation = result["step"]["kind"].removeprefix("random_")
+        if operation != result["step"]["kind"] and operation in result["operations"]:
+            yield result, operation, result["operations"][operation]
 
 
 def _surface(results: Sequence[Result]) -> Iterator[str]:
     cells = [result for result in results if result["step"]["kind"] == "surface"]
     if not cells:
         return
-    best = max(cells, key=lambda cell: float(cell["usual_iops"]))
-    least = min(cells, key=lambda cell: float(cell["usual_iops"]))
-    yield (
-        f"IOPS over write share and depth: from {least['usual_iops']:,.0f} ({_cell(least)}) to"
-        f" {best['usual_iops']:,.0f} ({_cell(best)})"
-    )
-
-
-def _cell(result: Result) -> str:
-    step = result["step"]
-    return f"{step['write_ratio']:.0%} writes, depth {step['depth']}"
+    shown = [
+        f"{cell['usual_iops']:,.0f} ({cell['step']['write_ratio']:.0%} writes, depth"
+        f" {cell['step']['depth']})"
+        for choose in (min, max)
+        for cell in [choose(cells, key=lambda cell: float(cell["usual_iops"]))]
+    ]
+    yield f"IOPS over write share and depth: from {' to '.join(shown)}"
 
 
 def _fit(device: DeviceAnswer) -> Iterator[str]:
     values = {one.parameter: one for one in device.fit}
-    lanes = values.get("parallelism")
+    lanes, asymmetry = values.get("parallelism"), values.get("write_read_ratio")
     if lanes is not None:
         yield (
             f"requests served at once: {lanes.value:.0f}; the surface of that is"
             f" {lanes.spread_ratio:.0%} off on average"
         )
-    asymmetry = values.get("write_read_ratio")
     if asymmetry is not None:
         yield f"a write takes {asymmetry.value:.3g} times as long as a read"
     if device.profile:
-        file = device.profile
-        yield f"device profile [{device.name}]: {file} in this folder, for --profiles"
+        yield f"device profile [{device.name}]: {device.profile} in this folder, for --profiles"
     else:
         yield (
             f"no device profile: {', '.join(device.missing)} not measured; --like PROFILE"
             " takes them from another"
         )
-
-
-def _known(device: DeviceAnswer) -> Iterator[str]:
     errors = [one for one in device.fit if one.error_ratio is not None]
     if errors:
         shown = ", ".join(f"{one.parameter} {one.error_ratio:+.1%}" for one in errors)
@@ -141,10 +142,9 @@ def _known(device: DeviceAnswer) -> Iterator[str]:
 def _warnings(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
     """Yield what may be wrong with the figures, each with what to do."""
     if not device.may_write:
-        token = device.confirm_with
         yield (
             "only what reads was measured, on what the device held; to write there:"
-            f" --write-to {token} (everything on it is lost)"
+            f" --write-to {device.confirm_with} (everything on it is lost)"
         )
     elif not device.is_filled and not device.is_emulated:
         yield "the device was not filled before: what was never written may be read from nowhere"
@@ -156,8 +156,8 @@ def _warnings(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
             " and what followed"
         )
     if device.taken:
-        taken = ", ".join(device.taken)
-        yield f"not measured, taken from the profile that --like names: {taken}"
+        names = ", ".join(device.taken)
+        yield f"not measured, taken from the profile that --like names: {names}"
     if device.failed:
         yield f"{device.failed:,} requests failed and are in no latency"
     late = [r for r in results if r["overruns"] > OVERRUN_SHARE * r["step"]["requests"]]
@@ -167,31 +167,23 @@ def _warnings(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
             " use a faster target, or none"
         )
     yield from _pauses(results)
-    yield from _unsaturated(device, results)
+    most = max((r["step"]["depth"] for r in results if r["step"]["kind"] == "surface"), default=0)
+    lanes = next((one.value for one in device.fit if one.parameter == "parallelism"), None)
+    if lanes is not None and lanes >= most > 1:
+        yield (
+            f"IOPS still grow at depth {most}: the device serves at least that many at"
+            f" once; measure with larger --depths ({format_size(device.size_bytes)} were used)"
+        )
 
 
 def _pauses(results: Sequence[Result]) -> Iterator[str]:
-    for result in results:
-        kind = result["step"]["kind"]
-        is_random = kind in ("random_write", "random_read")
-        one = result["operations"].get(kind.removeprefix("random_"))
-        if not is_random or one is None or one["mean_ns"] < PAUSED * one["p50_ns"]:
-            continue
-        yield (
-            f"the mean of the {kind.replace('_', ' ')}s is {one['mean_ns'] / one['p50_ns'] - 1:.0%}"
-            f" above their median, {format_duration(one['p50_ns'])}: the device or this machine"
-            f" paused ({result['steal_ratio']:.1%} of its CPU time was stolen meanwhile)"
-        )
-
-
-def _unsaturated(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
-    depths = [r["step"]["depth"] for r in results if r["step"]["kind"] == "surface"]
-    lanes = next((one.value for one in device.fit if one.parameter == "parallelism"), None)
-    if depths and lanes is not None and lanes >= max(depths) > 1:
-        yield (
-            f"IOPS still grow at depth {max(depths)}: the device serves at least that many at"
-            f" once; measure with larger --depths ({format_size(device.size_bytes)} were used)"
-        )
+    for result, operation, one in _random(results):
+        if one["mean_ns"] >= PAUSED * one["p50_ns"]:
+            yield (
+                f"the mean of the random {operation}s is {one['mean_ns'] / one['p50_ns'] - 1:.0%}"
+                f" above their median, {format_duration(one['p50_ns'])}: the device or this machine"
+                f" paused ({result['steal_ratio']:.1%} of its CPU time was stolen meanwhile)"
+            )
 
 
 FORCE_HINT = "pass --force to begin anew"
@@ -204,33 +196,18 @@ class MadeFile(Record):
     inode: tuple[int, int]
 
 
-class StateContent(Record):
-    """The content of state.json: the steps that are done, and their options."""
+class State(Record):
+    """The content of state.json: the steps that are done, and the options that they had."""
 
     asked: dict[str, Any]
     made: MadeFile | None
+    """The file that was made for the measurement."""
     resumed: int
     results: list[dict[str, Any]]
-
-
-@dataclass
-class State:
-    """The steps that are done; `made` is the file that was made for the measurement."""
-
-    file: Path
-    options: Mapping[str, Any]
-    results: list[dict[str, Any]] = field(default_factory=list)
-    made: MadeFile | None = None
-    resumed: int = 0
 
     def done(self, number: int, step: Mapping[str, Any]) -> bool:
         """Say whether step `number` is done and is this very one."""
         return number < len(self.results) and self.results[number]["step"] == step
-
-    def add(self, result: dict[str, Any]) -> None:
-        """Keep a step's result."""
-        self.results.append(result)
-        self.save()
 
     def made_file(self) -> Path | None:
         """Return the file that was made for the measurement, if it still is that very one."""
@@ -243,11 +220,6 @@ class State:
             return None
         return path if (info.st_dev, info.st_ino) == self.made.inode else None
 
-    def keep_made(self, path: Path) -> None:
-        """Remember that the file was made for the measurement."""
-        info = path.lstat()
-        self.made = MadeFile(path=os.path.realpath(path), inode=(info.st_dev, info.st_ino))
-
     def remove_made(self) -> None:
         """Remove the file that was made for the measurement."""
         path = self.made_file()
@@ -255,28 +227,27 @@ class State:
             path.unlink()
         self.made = None
 
-    def save(self) -> None:
-        """Write the state in one step."""
-        content = StateContent(
-            asked=dict(self.options), made=self.made, resumed=self.resumed, results=self.results
-        )
-        write_json(self.file, msgspec.to_builtins(content))
 
-
-def open_state(file: Path, options: Mapping[str, Any], *, anew: bool) -> State:
+def open_state(file: Path, options: dict[str, Any], *, anew: bool) -> State:
     """Return what is done already, or nothing; UsageError when it had other options."""
-    if anew and file.is_file():
-        old = _read(file)
-        old.remove_made()
+    if file.is_file():
+        content = read_object(file, hint=FORCE_HINT)
+        state = validate(content, State, file=file, hint=f"remove {file.parent}")
+        if not anew:
+            _check_same(state, options, file.parent)
+            state.resumed += 1
+            return state
+        state.remove_made()
         file.unlink()
-    if not file.is_file():
-        return State(file, options)
-    state = _read(file)
-    other = [key for key in options if state.options.get(key) != options[key]]
+    return State(asked=options, made=None, resumed=0, results=[])
+
+
+def _check_same(state: State, options: dict[str, Any], place: Path) -> None:
+    other = [key for key in options if state.asked.get(key) != options[key]]
     if other:
         raise UsageError(
-            f"{file.parent}: an interrupted measurement was asked with another {other[0]}:"
-            f" {state.options.get(other[0])!r}, not {options[other[0]]!r}",
+            f"{place}: an interrupted measurement was asked with another {other[0]}:"
+            f" {state.asked.get(other[0])!r}, not {options[other[0]]!r}",
             hint=f"ask as before to go on, or {FORCE_HINT}",
         )
     if state.made is not None and state.made_file() is None:
@@ -284,75 +255,52 @@ def open_state(file: Path, options: Mapping[str, Any], *, anew: bool) -> State:
             f"{state.made.path}: the file that the interrupted measurement made is gone",
             hint=FORCE_HINT,
         )
-    state.resumed += 1
-    return state
 
 
-def _read(file: Path) -> State:
-    hint = f"remove {file.parent}"
-    content = validate(read_object(file, hint=FORCE_HINT), StateContent, file=file, hint=hint)
-    return State(file, content.asked, content.results, content.made, content.resumed)
-
-
-HISTOGRAMS = ("random_write", "random_read")
 PROFILE = "device/profile.toml"
 RESULT = "device/device.json"
-Rows = Iterator[dict[str, Any]]
 
 
-def write_answer(
-    folder: TraceFolder, state: State, *, target: Target, options: CharacterizeOptions
+def _write_answer(
+    folder: TraceFolder, state: State, target: Target, options: CharacterizeOptions
 ) -> dict[str, Any]:
     """Write tables, profile and device.json; return the content of the last."""
-    fitted = fit(state.results)
-    known = {} if not options.target.device else known_values(_emulated(options))
-    rows = _fit_rows(fitted, known)
-    write_table(folder.table("device/device_steps"), _table(_steps(state.results), DEVICE_STEPS))
-    write_table(
-        folder.table("device/device_latency"), _table(_buckets(state.results), DEVICE_LATENCY)
-    )
-    write_table(
-        folder.table("device/device_fit"), _table(map(msgspec.structs.asdict, rows), DEVICE_FIT)
-    )
+    fitted, results = fit(state.results), state.results
+    emulated = options.target.profile()
+    rows = _fit_rows(fitted, known_values(emulated) if emulated else {})
     name, taken, missing = _profile(folder, fitted, options)
     answer = DeviceAnswer(
-        **_facts(state, target, options),
+        target=None if options.target.path is None else str(options.target.path),
+        kind=target.about["kind"],
+        device=options.target.device or None,
+        engine=results[-1]["engine"],
+        is_direct=all(result["is_direct"] for result in results),
+        is_emulated=emulated is not None,
+        may_write=target.may_write,
+        confirm_with=target.about.get("confirm_with"),
+        size_bytes=target.size_bytes,
+        steps=len(results),
+        failed=sum(result["operations"]["all"]["failed"] for result in results),
+        is_filled=any(result["step"]["kind"] == "fill" for result in results),
+        scale=options.amounts.scale,
+        seed=options.seed,
+        resumed=state.resumed,
         fit=rows,
         name=name,
         taken=taken,
         missing=missing,
         profile=None if missing else PROFILE,
     )
-    answer.warnings = list(_warnings(answer, state.results))
-    answer.headline = headline(answer, state.results)
-    result: dict[str, Any] = msgspec.to_builtins(answer)
-    write_json(folder.path / RESULT, result)
-    return result
-
-
-def _emulated(options: CharacterizeOptions) -> Any:
-    return choose_profile(load_profiles(options.target.profiles), options.target.device)
-
-
-def _facts(state: State, target: Target, options: CharacterizeOptions) -> dict[str, Any]:
-    kinds = {result["step"]["kind"] for result in state.results}
-    return {
-        "target": None if options.target.path is None else str(options.target.path),
-        "kind": target.about["kind"],
-        "device": options.target.device or None,
-        "engine": state.results[-1]["engine"],
-        "is_direct": all(result["is_direct"] for result in state.results),
-        "is_emulated": bool(options.target.device),
-        "may_write": target.may_write,
-        "confirm_with": target.about.get("confirm_with"),
-        "size_bytes": target.size_bytes,
-        "steps": len(state.results),
-        "failed": sum(result["operations"]["all"]["failed"] for result in state.results),
-        "is_filled": "fill" in kinds,
-        "scale": options.amounts.scale,
-        "seed": options.seed,
-        "resumed": state.resumed,
+    answer.warnings = list(_warnings(answer, results))
+    answer.headline = headline(answer, results)
+    tables = {
+        "device/device_steps": _table(_steps(results), DEVICE_STEPS),
+        "device/device_latency": _table(_buckets(results), DEVICE_LATENCY),
+        "device/device_fit": _table(map(msgspec.structs.asdict, rows), DEVICE_FIT),
     }
+    write_results(folder, RESULT, result=answer, tables=tables)
+    content: dict[str, Any] = msgspec.to_builtins(answer)
+    return content
 
 
 def _profile(
@@ -389,7 +337,7 @@ def _fit_rows(fitted: Sequence[Fitted], known: Mapping[str, float]) -> list[Fitt
     ]
 
 
-def _steps(results: Sequence[Mapping[str, Any]]) -> Rows:
+def _steps(results: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for number, result in enumerate(results):
         step = result["step"]
         for operation in ("all", *OPERATIONS):
@@ -408,33 +356,28 @@ def _steps(results: Sequence[Mapping[str, Any]]) -> Rows:
             }
 
 
-def _buckets(results: Sequence[Mapping[str, Any]]) -> Rows:
+def _buckets(results: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for number, result in enumerate(results):
-        kind = result["step"]["kind"]
-        if kind not in HISTOGRAMS:
-            continue
-        operation = kind.removeprefix("random_")
-        summary = result["operations"].get(operation, {"histogram": [], "requests": 0})
-        for bucket, count, _ in summary["histogram"]:
-            yield {
-                "step": number,
-                "kind": kind,
-                "operation": operation,
-                "low_ns": bucket_low(bucket),
-                "high_ns": bucket_low(bucket + 1),
-                "requests": count,
-                "requests_ratio": count / summary["requests"],
-            }
+        for _, operation, summary in _random([result]):
+            for bucket, count, _ in summary["histogram"]:
+                yield {
+                    "step": number,
+                    "kind": result["step"]["kind"],
+                    "operation": operation,
+                    "low_ns": bucket_low(bucket),
+                    "high_ns": bucket_low(bucket + 1),
+                    "requests": count,
+                    "requests_ratio": count / summary["requests"],
+                }
 
 
-def _table(rows: Rows, columns: pa.Schema) -> pa.Table:
+def _table(rows: Iterator[dict[str, Any]], columns: pa.Schema) -> pa.Table:
     """Return the rows as a table; a number that is not finite would be a defect."""
     found = list(rows)
     for row in found:
-        for value in row.values():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"{row} has a number that is not finite")
-    return pa.table({name: [row[name] for row in found] for name in columns.names}, columns)
+        if not all(math.isfinite(value) for value in row.values() if isinstance(value, float)):
+            raise ValueError(f"{row} has a number that is not finite")
+    return pa.Table.from_pylist(found, columns)
 
 
 PLACE = "device"
@@ -493,7 +436,7 @@ def characterize(
         if target.may_write or not step.writes
     ]
     with scratch_folder(place / "run") as scratch:
-        run = _Run(state, target, scratch, options)
+        run = _Run(place / STATE, state, target, scratch, options)
         try:
             for number, step in enumerate(wanted):
                 if on_step is not None:
@@ -503,15 +446,16 @@ def characterize(
         finally:
             if not state.results and not options.keeps_file:
                 state.remove_made()
-    result = write_answer(folder, state, target=run.target, options=options)
+    result = _write_answer(folder, state, run.target, options)
     if not options.keeps_file:
         state.remove_made()
-    state.file.unlink()
+    (place / STATE).unlink()
     return result
 
 
 @dataclass
 class _Run:
+    file: Path
     state: State
     target: Target
     scratch: Path
@@ -534,7 +478,7 @@ class _Run:
             latencies, pace = read_latencies(records, step.requests, depth=step.depth)
         if not latencies[ALL].count:
             raise InputError(_failed(outcome.summary, step))
-        self.state.add(
+        self.state.results.append(
             {
                 "step": step.as_dict(),
                 "elapsed_ns": pace.elapsed_ns,
@@ -547,6 +491,7 @@ class _Run:
                 "operations": {name: one.as_dict() for name, one in latencies.items()},
             }
         )
+        write_json(self.file, msgspec.to_builtins(self.state))
 
     def _arguments(self, step: Step, records: Path) -> list[str]:
         player = replace(
@@ -561,7 +506,9 @@ class _Run:
     def _keep_file(self) -> None:
         """After the first step the file that was made for the run exists."""
         if self.target.is_ours and self.state.made is None and self.target.path is not None:
-            self.state.keep_made(self.target.path)
+            info = self.target.path.lstat()
+            made = os.path.realpath(self.target.path)
+            self.state.made = MadeFile(path=made, inode=(info.st_dev, info.st_ino))
             self.target = self.target.confirmed()
 
     def _check(self, summary: dict[str, Any], step: Step) -> None:
@@ -585,13 +532,11 @@ def _identity(options: CharacterizeOptions) -> dict[str, Any]:
     """Return the options that must be the same to resume an interrupted measurement."""
     target = options.target
     profile = target.profile()
-    profile_hash = (
-        "" if profile is None else hashlib.sha256(repr(profile).encode()).hexdigest()[:16]
-    )
+    known_by = hashlib.sha256(repr(profile).encode()).hexdigest()[:16] if profile else ""
     return {
         "target": None if target.path is None else str(target.path.absolute()),
         "--device": target.device,
-        "profile": profile_hash,
+        "profile": known_by,
         "--engine": target.engine,
         "--size": target.size_bytes,
         "--direct": target.direct,

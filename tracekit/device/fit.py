@@ -70,22 +70,15 @@ def known_values(profile: Profile) -> dict[str, float]:
     """Return what an emulated device has of the parameters that are fitted."""
     lanes = profile.parallelism or 1.0
     known = {
-        "read_latency_us": profile.read_latency_us,
-        "write_latency_us": profile.write_latency_us,
         "read_median_us": profile.read_latency_us,
         "write_median_us": profile.write_latency_us,
-        "read_mib_s": profile.read_mib_s,
-        "write_mib_s": profile.write_mib_s,
-        "flush_us": profile.flush_us,
-        "fua_us": profile.fua_us,
         "parallelism": lanes,
         "read_parallelism": lanes,
         "write_parallelism": lanes,
         "write_read_ratio": profile.write_latency_us / profile.read_latency_us,
     }
-    if profile.sequential_setup_us is not None:
-        known["sequential_setup_us"] = profile.sequential_setup_us
-    return known
+    stated = {key: getattr(profile, key) for key in (*REQUIRED, "sequential_setup_us")}
+    return known | {key: value for key, value in stated.items() if value is not None}
 
 
 def _chosen(results: Sequence[Result], kind: str) -> list[Result]:
