@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,13 +91,9 @@ class Profile:
 
 
 DISK = ("rpm", "seek_track_us", "seek_average_us", "seek_full_us", "capacity_gb")
-OPTIONAL = ("sequential_setup_us", "parallelism", *DISK, "write_settle_us", "endurance_cycles")
-REQUIRED = tuple(
-    field.name for field in fields(Profile) if field.name not in ("name", "about", *OPTIONAL)
-)
-KNOWN = ("about", *REQUIRED, *OPTIONAL)
+REQUIRED = tuple(field.name for field in fields(Profile)[2:] if field.default is MISSING)
+KNOWN = tuple(field.name for field in fields(Profile)[1:])
 MAX_PARALLELISM = 256
-# Least, most and unit, as messages write them.
 LIMITS = {
     "read_mib_s": ("0.001", "10000000", " MiB/s"),
     "write_mib_s": ("0.001", "10000000", " MiB/s"),
@@ -105,6 +101,7 @@ LIMITS = {
     "capacity_gb": ("0.001", "1000000000", " GB"),
     "endurance_cycles": ("1", "1e18", ""),
 }
+"""Least, most and unit, as messages write them."""
 
 
 def load_profiles(user_file: Path | None = None) -> dict[str, Profile]:
@@ -177,14 +174,13 @@ def _read_profile(file: Path, name: str, table: Any) -> Profile:
     about = table.get("about", name)
     if not isinstance(about, str):
         raise InputError(f"{file}: profile [{name}], key 'about': {about!r} is not text")
-    numbers = {
-        key: checked_number(file, name, key=key, value=table[key])
-        for key in table
-        if key != "about"
-    }
+    keys = [key for key in table if key != "about"]
+    numbers = {key: checked_number(file, name, key=key, value=table[key]) for key in keys}
     profile = Profile(name=name, about=about, **numbers)
-    _check_setup(file, profile)
-    _check_disk(file, profile)
+    place = f"{file}: profile [{name}]"
+    for operation in ("read", "write"):
+        _check_setup(place, profile, operation)
+    _check_disk(place, profile)
     return profile
 
 
@@ -208,27 +204,24 @@ def checked_number(file: Path, name: str, *, key: str, value: Any) -> float:
     return float(value)
 
 
-def _check_setup(file: Path, profile: Profile) -> None:
-    for operation in ("read", "write"):
-        setup_us = getattr(profile, f"{operation}_setup_us")
-        if setup_us < 0:
-            raise InputError(
-                f"{file}: profile [{profile.name}]: {operation}_latency_us "
-                f"{getattr(profile, f'{operation}_latency_us')} is shorter than moving 4 KiB at "
-                f"{operation}_mib_s {getattr(profile, f'{operation}_mib_s')} "
-                f"({_transfer_us(getattr(profile, f'{operation}_mib_s')):.3f} us)",
-                hint="the latency is of a whole 4 KiB request, its transfer included",
-            )
-        if profile.sequential_setup_us is not None and profile.sequential_setup_us > setup_us:
-            raise InputError(
-                f"{file}: profile [{profile.name}]: sequential_setup_us "
-                f"{profile.sequential_setup_us} is more than a random {operation}'s fixed cost "
-                f"of {setup_us:.3f} us"
-            )
+def _check_setup(place: str, profile: Profile, operation: str) -> None:
+    setup_us, latency_us, rate = (
+        getattr(profile, f"{operation}_{key}") for key in ("setup_us", "latency_us", "mib_s")
+    )
+    if setup_us < 0:
+        raise InputError(
+            f"{place}: {operation}_latency_us {latency_us} is shorter than moving 4 KiB at"
+            f" {operation}_mib_s {rate} ({_transfer_us(rate):.3f} us)",
+            hint="the latency is of a whole 4 KiB request, its transfer included",
+        )
+    if profile.sequential_setup_us is not None and profile.sequential_setup_us > setup_us:
+        raise InputError(
+            f"{place}: sequential_setup_us {profile.sequential_setup_us} is more than a random"
+            f" {operation}'s fixed cost of {setup_us:.3f} us"
+        )
 
 
-def _check_disk(file: Path, profile: Profile) -> None:
-    place = f"{file}: profile [{profile.name}]"
+def _check_disk(place: str, profile: Profile) -> None:
     missing = [key for key in DISK if getattr(profile, key) is None]
     if len(missing) == len(DISK) and profile.write_settle_us is None:
         return
@@ -259,9 +252,8 @@ def device_cost(device: Profile) -> Cost:
     sequential = setup
     if device.sequential_setup_us is not None:
         sequential = (picoseconds(device.sequential_setup_us),) * 2
-    read_ps, write_ps = (
-        round(SECTOR_BYTES / MIB / rate * 1e12) for rate in (device.read_mib_s, device.write_mib_s)
-    )
+    read_ps = round(SECTOR_BYTES / MIB / device.read_mib_s * 1e12)
+    write_ps = round(SECTOR_BYTES / MIB / device.write_mib_s * 1e12)
     return Cost(setup, sequential, (read_ps, write_ps), picoseconds(device.fua_us))
 
 

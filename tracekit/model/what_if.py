@@ -79,33 +79,43 @@ def read_what_if(file: Path | None, profiles: Mapping[str, Profile]) -> WhatIf:
         return WhatIf()
     content = load_toml(file)
     check_keys(content, KEYS, place=f"{file}")
-    tables = _table(file, content, "devices")
-    devices = {
-        name: _device(file, name, table=table, profiles=profiles) for name, table in tables.items()
-    }
-    prices = {
-        name: _price(file, name, price, known=[*devices, *profiles])
-        for name, price in _table(file, content, "price_per_gb").items()
-    }
-    currency = content.get("currency", "")
+    tables, prices, given, nvram = (
+        _table(content.get(key, {}), f"{file}: {key}", hint=f"write it as [{key}]")
+        for key in ("devices", "price_per_gb", "endurance_cycles", "nvram")
+    )
+    devices = {name: _device(file, name, table, profiles) for name, table in tables.items()}
+    known = [*devices, *profiles]
+    check_keys(prices, known, place=f"{file}: [price_per_gb]")
+    check_keys(given, known, place=f"{file}: [endurance_cycles]")
+    currency, tiers = content.get("currency", ""), content.get("tiers", [])
     for name, table in tables.items():
         if currency and "price_per_gb" not in table and name not in prices:
             raise _no_price(file, name, currency)
-    if not isinstance(currency, str) or len(currency) > 8 or not currency.isprintable():
-        raise InputError(f'{file}: currency is {currency!r}, not a name such as "EUR"')
+    is_currency = isinstance(currency, str) and len(currency) <= 8 and currency.isprintable()
+    _need(is_currency, f"{file}: currency", currency, 'a name such as "EUR"')
+    is_names = isinstance(tiers, list) and all(isinstance(name, str) for name in tiers)
+    _need(is_names, f"{file}: tiers", tiers, "a list of names")
     return WhatIf(
-        tiers=_names(file, content.get("tiers", [])),
+        tiers=tuple(tiers),
         currency=currency,
         factors=_factors(file, content.get("factors", list(FACTORS))),
-        prices=prices,
+        prices={name: _positive(file, name, "price_per_gb", one) for name, one in prices.items()},
         devices=devices,
-        endurance=_endurance(file, content, profiles),
-        nvram={
-            name: _row_times(file, name, table)
-            for name, table in _table(file, content, "nvram").items()
-        },
+        endurance=_endurance(file, tables, given, profiles),
+        nvram={name: _row_times(file, name, table) for name, table in nvram.items()},
         file=file,
     )
+
+
+def _need(is_right: bool, place: str, value: object, what: str, hint: str = "") -> None:
+    if not is_right:
+        raise InputError(f"{place} is {value!r}, not {what}", hint=hint)
+
+
+def _table(value: Any, place: str, *, hint: str = "") -> dict[str, Any]:
+    _need(isinstance(value, dict), place, value, "a table", hint)
+    table: dict[str, Any] = value
+    return table
 
 
 def choose_tiers(names: Sequence[str], what_if: WhatIf, *, own_profiles: Path | None) -> list[Tier]:
@@ -114,17 +124,16 @@ def choose_tiers(names: Sequence[str], what_if: WhatIf, *, own_profiles: Path | 
     UsageError names an unknown tier; InputError one without a price in the currency.
     """
     profiles = load_profiles(own_profiles)
-    return [_tier(name, what_if, profiles) for name in names]
-
-
-def _tier(name: str, what_if: WhatIf, profiles: Mapping[str, Profile]) -> Tier:
-    tier = what_if.devices.get(name)
-    if tier is None:
-        tier = _as_tier(choose_profile(profiles, name))
-        if what_if.currency and name not in what_if.prices:
-            raise _no_price(what_if.file, name, what_if.currency)
-    price = what_if.prices.get(name, tier.price_per_gb)
-    return replace(tier, price_per_gb=price)
+    tiers = []
+    for name in names:
+        tier = what_if.devices.get(name)
+        if tier is None:
+            profile = choose_profile(profiles, name)
+            tier = Tier(name, **{key: getattr(profile, key) for key in TIER_KEYS + RATE_KEYS})
+            if what_if.currency and name not in what_if.prices:
+                raise _no_price(what_if.file, name, what_if.currency)
+        tiers.append(replace(tier, price_per_gb=what_if.prices.get(name, tier.price_per_gb)))
+    return tiers
 
 
 def _no_price(file: Path | None, name: str, currency: Any) -> InputError:
@@ -134,28 +143,9 @@ def _no_price(file: Path | None, name: str, currency: Any) -> InputError:
     )
 
 
-def _as_tier(profile: Profile) -> Tier:
-    return Tier(profile.name, **{key: getattr(profile, key) for key in TIER_KEYS + RATE_KEYS})
-
-
-def _table(file: Path, content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    table = content.get(key, {})
-    if not isinstance(table, dict):
-        raise InputError(f"{file}: {key} is {table!r}, not a table", hint=f"write it as [{key}]")
-    return table
-
-
-def _names(file: Path, names: Any) -> tuple[str, ...]:
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError(f"{file}: tiers is {names!r}, not a list of names")
-    return tuple(names)
-
-
 def _factors(file: Path, factors: Any) -> tuple[float, ...]:
-    if not isinstance(factors, list) or len(factors) > MAX_FACTORS:
-        raise InputError(
-            f"{file}: factors is {factors!r}, not a list of up to {MAX_FACTORS} numbers"
-        )
+    is_list = isinstance(factors, list) and len(factors) <= MAX_FACTORS
+    _need(is_list, f"{file}: factors", factors, f"a list of up to {MAX_FACTORS} numbers")
     for factor in factors:
         is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
         if not is_number or not 1e-3 <= factor <= 1e3:
@@ -163,36 +153,29 @@ def _factors(file: Path, factors: Any) -> tuple[float, ...]:
     return tuple(float(factor) for factor in factors)
 
 
-def _price(file: Path, name: str, price: Any, *, known: Sequence[str]) -> float:
-    check_keys({name: price}, known, place=f"{file}: [price_per_gb]")
-    return _positive(file, name, "price_per_gb", price)
-
-
 def _endurance(
-    file: Path, content: Mapping[str, Any], profiles: Mapping[str, Profile]
+    file: Path,
+    tables: Mapping[str, Any],
+    given: Mapping[str, Any],
+    profiles: Mapping[str, Profile],
 ) -> dict[str, float]:
     """Return the cycles of each device that states them, or whose `like` profile does."""
-    devices, given = _table(file, content, "devices"), _table(file, content, "endurance_cycles")
-    check_keys(given, [*devices, *profiles], place=f"{file}: [endurance_cycles]")
-    found = {}
-    for name, table in devices.items():
-        like = profiles[table["like"]].endurance_cycles if "like" in table else None
-        found[name] = table.get("endurance_cycles", like)
+    likes = {name: profiles[table["like"]] for name, table in tables.items() if "like" in table}
+    cycles = {name: like.endurance_cycles for name, like in likes.items()}
+    cycles |= {name: t["endurance_cycles"] for name, t in tables.items() if "endurance_cycles" in t}
     return {
-        name: checked_number(file, name, key="endurance_cycles", value=cycles)
-        for name, cycles in (found | {**given}).items()
-        if cycles is not None
+        name: checked_number(file, name, key="endurance_cycles", value=one)
+        for name, one in {**cycles, **given}.items()
+        if one is not None
     }
 
 
 def _row_times(file: Path, name: str, table: Any) -> dict[str, float]:
     """Return the times that a memory with row buffers is given, in ns."""
     place = f"{file}: [nvram.{name}]"
-    if not isinstance(table, dict):
-        raise InputError(f"{place} is {table!r}, not a table")
+    check_keys(_table(table, place), TIME_KEYS, place=place)
     if name == AS_ASKED:
         raise InputError(f"{place}: the options have this name", hint="give it another")
-    check_keys(table, TIME_KEYS, place=place)
     for key, value in table.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"{place}: {key}: {value!r} is not a number")
@@ -208,16 +191,17 @@ def _positive(file: Path, name: str, key: str, value: Any) -> float:
     return number
 
 
-def _device(file: Path, name: str, *, table: Any, profiles: Mapping[str, Profile]) -> Tier:
+def _device(file: Path, name: str, table: Any, profiles: Mapping[str, Profile]) -> Tier:
     place = f"{file}: [devices.{name}]"
-    if not isinstance(table, dict):
-        raise InputError(f"{place} is {table!r}, not a table")
-    check_keys(table, ("like", *KNOWN), place=place)
-    values: dict[str, float] = {}
-    if "like" in table:
-        values.update(_like(place, table["like"], profiles))
-    given = [key for key in TIER_KEYS + RATE_KEYS if key in table]
-    values |= {key: _positive(file, name, key, table[key]) for key in given}
+    check_keys(_table(table, place), ("like", *KNOWN), place=place)
+    like = table.get("like")
+    if "like" in table and (not isinstance(like, str) or like not in profiles):
+        raise InputError(
+            f"{place}: like: there is no device profile {like!r}", hint=suggest(str(like), profiles)
+        )
+    keys = TIER_KEYS + RATE_KEYS
+    values = {key: getattr(profiles[like], key) for key in keys} if like else {}
+    values |= {key: _positive(file, name, key, table[key]) for key in keys if key in table}
     missing = [key for key in TIER_KEYS if key not in values]
     if missing:
         raise InputError(
@@ -225,11 +209,3 @@ def _device(file: Path, name: str, *, table: Any, profiles: Mapping[str, Profile
             hint='give it, or take another device\'s values with like = "..."',
         )
     return Tier(name, **values)
-
-
-def _like(place: str, name: Any, profiles: Mapping[str, Profile]) -> dict[str, float]:
-    if not isinstance(name, str) or name not in profiles:
-        raise InputError(
-            f"{place}: like: there is no device profile {name!r}", hint=suggest(str(name), profiles)
-        )
-    return {key: getattr(profiles[name], key) for key in TIER_KEYS + RATE_KEYS}
