@@ -97,13 +97,15 @@ def simulate_buffer(
 
     InputError when the trace has no reads and no writes.
     """
-    memories = _memories(options)
+    what_if = read_what_if(options.what_if, load_profiles(None))
+    memories = {AS_ASKED: options.times}
+    memories |= {name: replace(options.times, **given) for name, given in what_if.nvram.items()}
     counted, impossible = _count(folder, options, on_rows)
     rows = [
         row
         for size, counts in zip(options.sizes_bytes, counted, strict=True)
         for nvram, times in memories.items()
-        for row in _rows(counts, size, replace(options, times=times), nvram=nvram)
+        for row in _rows(counts, size, options, times, nvram)
     ]
     asked = [row for row in rows if row["nvram"] == AS_ASKED]
     result = BufferResult(
@@ -139,28 +141,21 @@ def _count(
     return counted, accesses.impossible
 
 
-def _memories(options: BufferOptions) -> dict[str, Times]:
-    """Return the times as asked and those of the what-if's memories, each by its name."""
-    what_if = read_what_if(options.what_if, load_profiles(None))
-    named = {name: replace(options.times, **given) for name, given in what_if.nvram.items()}
-    return {AS_ASKED: options.times, **named}
-
-
 def _rows(
-    counts: NDArray[np.uint64], size: int, options: BufferOptions, *, nvram: str
+    counts: NDArray[np.uint64], size: int, options: BufferOptions, times: Times, nvram: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the table's rows of one size; roles and operations without accesses have none."""
-    numbers = counts.astype(object)  # whole numbers of Python: sums and times lose nothing
-    roles = {name: [index] for index, name in enumerate(ROLES)}
-    for role, indexes in {"all": list(range(len(ROLES))), **roles}.items():
-        reads = numbers[[2 * index for index in indexes]].sum(axis=0)
-        writes = numbers[[2 * index + 1 for index in indexes]].sum(axis=0)
-        nothing = reads * 0
-        kinds = {"all": (reads, writes), "read": (reads, nothing), "write": (nothing, writes)}
-        for operation, (read, write) in kinds.items():
-            if not read[0] + write[0]:
+    # By role, reads and writes, and accesses or hits; whole numbers of Python lose nothing.
+    by_role = counts.astype(object).reshape(len(ROLES), 2, -1)
+    for role, both in {
+        "all": by_role.sum(axis=0),
+        **dict(zip(ROLES, by_role, strict=True)),
+    }.items():
+        for operation, chosen in {"all": (1, 1), "read": (1, 0), "write": (0, 1)}.items():
+            reads, writes = both[0] * chosen[0], both[1] * chosen[1]
+            if not reads[0] + writes[0]:
                 continue
-            for at in range(1, len(read)):
+            for at in range(1, len(reads)):
                 mapping, place = divmod(at - 1, len(options.buffers))
                 yield {
                     "nvram": nvram,
@@ -169,19 +164,19 @@ def _rows(
                     "buffers": options.buffers[place],
                     "role": role,
                     "operation": operation,
-                    **_measures(read[[0, at]], write[[0, at]], size, options),
+                    **_measures(
+                        reads[[0, at]], writes[[0, at]], min(size, options.access_bytes), times
+                    ),
                 }
 
 
-def _measures(read: Any, write: Any, size: int, options: BufferOptions) -> dict[str, Any]:
+def _measures(read: Any, write: Any, access_bytes: int, times: Times) -> dict[str, Any]:
     """Return counts and times of (accesses, hits) of reads and of writes."""
-    times = options.times
     accesses, hits = int(read[0] + write[0]), int(read[1] + write[1])
     time_ns = times.nvram(
         read[0], write[0], read_misses=read[0] - read[1], write_misses=write[0] - write[1]
     )
     average = time_ns / accesses
-    access_bytes = min(size, options.access_bytes)
     return {
         "access_bytes": access_bytes,
         "accesses": accesses,
@@ -200,9 +195,7 @@ def _at_hit_rates(rows: list[dict[str, Any]], times: Times) -> Iterator[HitRateT
     Both hit alike, and rows have the largest size of the table.
     """
     last = {row["operation"]: row for row in rows if row["role"] == "all"}
-    reads, writes = (
-        last[operation]["accesses"] if operation in last else 0 for operation in ("read", "write")
-    )
+    reads, writes = (last[name]["accesses"] if name in last else 0 for name in ("read", "write"))
     accesses, access_bytes = reads + writes, last["all"]["access_bytes"]
     for hit_rate in HIT_RATES:
         missed = 1 - hit_rate

@@ -26,7 +26,8 @@ from tracekit.model.answer import (
     read_recommendation,
 )
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, hottest_first, read_blocks
-from tracekit.model.what_if import WhatIf, read_what_if
+from tracekit.model.tier_mixes import Tier
+from tracekit.model.what_if import read_what_if
 from tracekit.store import TraceFolder, command_line, write_results
 from tracekit.tables import ENDURANCE, ROLES
 from tracekit.units import BLOCK_BYTES, DAY_NS, GB, format_duration, format_size
@@ -162,7 +163,16 @@ class Endurance(Record):
 
 def headline(result: Endurance, rows: Sequence[WearRow]) -> list[str]:
     """Return sentences on the trace's length, the writes, the lifetime and the price."""
-    found = [*_length(result.duration_ns), *_writes(rows)]
+    found, duration_ns = [], result.duration_ns
+    if not duration_ns:
+        found.append("The trace's duration is not known, so nothing is reported by the day.")
+    elif duration_ns < DAY_NS:
+        found.append(
+            f"The trace lasts {format_duration(duration_ns)}: a day is {DAY_NS / duration_ns:,.1f}"
+            " times that at the same rate, a guess unless the load is always like this."
+        )
+    written = [_written(row) for row in rows if row.kind == "role" and row.page_writes]
+    found += written or ["Nothing is written."]
     chosen = [row for row in rows if row.kind == "placement"]
     if not chosen:
         return [*found, "No NVM is recommended, so none wears."]
@@ -171,27 +181,13 @@ def headline(result: Endurance, rows: Sequence[WearRow]) -> list[str]:
     return [*found, *(_lifetime(result, row) for row in chosen), _price_words(result)]
 
 
-def _length(duration_ns: int) -> list[str]:
-    if not duration_ns:
-        return ["The trace's duration is not known, so nothing is reported by the day."]
-    if duration_ns < DAY_NS:
-        return [
-            f"The trace lasts {format_duration(duration_ns)}: a day is {DAY_NS / duration_ns:,.1f}"
-            " times that at the same rate, a guess unless the load is always like this."
-        ]
-    return []
-
-
-def _writes(rows: Sequence[WearRow]) -> list[str]:
-    """Return what the roles write."""
-    return [
-        f"{row.name}: {format_size(row.written_bytes or 0)} written"
-        + ("" if row.bytes_a_day is None else f", {format_size(row.bytes_a_day)} a day")
-        + f"; a written page {row.write_invalidation_factor:.1f} times on average, 99 % of them"
-        f" at most {row.writes_p99:,}, one {row.writes_max:,} times."
-        for row in rows
-        if row.kind == "role" and row.page_writes
-    ] or ["Nothing is written."]
+def _written(row: WearRow) -> str:
+    a_day = "" if row.bytes_a_day is None else f", {format_size(row.bytes_a_day)} a day"
+    return (
+        f"{row.name}: {format_size(row.written_bytes or 0)} written{a_day}; a written page"
+        f" {row.write_invalidation_factor:.1f} times on average, 99 % of them at most"
+        f" {row.writes_p99:,}, one {row.writes_max:,} times."
+    )
 
 
 def _lifetime(result: Endurance, row: WearRow) -> str:
@@ -236,117 +232,79 @@ def _price_words(result: Endurance) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Nvm:
-    """The NVM whose wear is estimated; None is not known."""
-
-    name: str
-    endurance_cycles: float | None
-    price_per_gb: float | None
-    currency: str
-
-    def price(self, capacity_bytes: int) -> float | None:
-        return None if self.price_per_gb is None else self.price_per_gb * capacity_bytes / GB
-
-
 def simulate_endurance(
-    folder: TraceFolder, options: EnduranceOptions, *, on_step: Step | None = None
+    folder: TraceFolder, options: EnduranceOptions, *, on_step: Step = lambda *_: None
 ) -> Endurance:
     """Write simulations/endurance and its JSON; return the latter's content."""
     advice = read_recommendation(folder)
-    answer = choose_answer(advice, options.placement)
-    nvm = _nvm(advice, options)
-    bearer = Bearer(answer.capacity_bytes, nvm.endurance_cycles, options.write_amplification)
+    result = _device(folder, advice, options)
+    placements = _placements(folder, result.capacity_bytes, advice.coverage)
     blocks = folder.require("blocks", made_by="classify")
-    placements = _placements(folder, answer.capacity_bytes, advice.coverage)
-    report = on_step or (lambda _name, _done, _total: None)
-    report("writes of each page", 0, STEPS)
+    on_step("writes of each page", 0, STEPS)
     touched = read_blocks(blocks)
     writes = read_writes(blocks, touched)
-    duration_ns = folder.info.clock.duration_ns
+    with query.connect(folder) as connection:
+        roles = query.run(connection, "traffic/totals").to_pylist()
     rows = [
-        _role_row(row, writes[touched.role == ROLES.index(row["role"])], duration_ns)
-        for row in _totals(folder)
+        _row(
+            "role",
+            row["role"],
+            writes[touched.role == ROLES.index(row["role"])],
+            written_bytes=row["write_bytes"],
+            bytes_a_day=a_day(row["write_bytes"], result.duration_ns),
+        )
+        for row in roles
     ]
-    report("placements", 1, STEPS)
-    rows += [
-        _placement_row(row, writes[_placed(touched, row)], nvm, bearer, duration_ns)
-        for row in placements
-    ]
-    result = Endurance(
-        placement=answer.placement,
-        capacity_bytes=answer.capacity_bytes,
-        device=nvm.name,
-        endurance_cycles=nvm.endurance_cycles,
-        write_amplification=options.write_amplification,
-        price_per_gb=nvm.price_per_gb,
-        currency=nvm.currency,
-        price=nvm.price(answer.capacity_bytes),
-        duration_ns=duration_ns,
-        headline=[],
-    )
+    on_step("placements", 1, STEPS)
+    rows += [_placement_row(result, row, writes[_placed(touched, row)]) for row in placements]
     result.headline = headline(result, rows)
     table = pa.Table.from_pylist([to_builtins(row) for row in rows], ENDURANCE)
     write_results(folder, RESULT, result=result, tables={TABLE: table})
     return result
 
 
-def _role_row(row: Mapping[str, Any], writes: Integers, duration_ns: int) -> WearRow:
-    return WearRow(
-        kind="role",
-        name=row["role"],
-        written_bytes=row["write_bytes"],
-        bytes_a_day=a_day(row["write_bytes"], duration_ns),
-        **structs.asdict(wear_of(writes)),
-    )
+def _row(kind: str, name: str, writes: Integers, **values: Any) -> WearRow:
+    return WearRow(kind=kind, name=name, **structs.asdict(wear_of(writes)), **values)
 
 
-def _placement_row(
-    row: Mapping[str, Any], writes: Integers, nvm: _Nvm, bearer: Bearer, duration_ns: int
-) -> WearRow:
-    wear = wear_of(writes)
-    ideal, unlevelled = lifetimes(wear, bearer, duration_ns=duration_ns)
-    return WearRow(
-        kind="placement",
-        name=row["placement"],
-        bytes_a_day=a_day(wear.page_writes * BLOCK_BYTES, duration_ns),
-        **structs.asdict(wear),
-        ideal_days=ideal,
-        unlevelled_days=unlevelled,
-        capacity_bytes=bearer.capacity_bytes,
-        price=nvm.price(bearer.capacity_bytes),
-        elapsed_ns=row["elapsed_ns"],
-    )
+def _placement_row(result: Endurance, row: Mapping[str, Any], writes: Integers) -> WearRow:
+    """Return the wear of the NVM by the writes to the blocks that a placement has there."""
+    found = _row("placement", row["placement"], writes, elapsed_ns=row["elapsed_ns"])
+    bearer = Bearer(result.capacity_bytes, result.endurance_cycles, result.write_amplification)
+    ideal, unlevelled = lifetimes(found, bearer, duration_ns=result.duration_ns)
+    found.ideal_days, found.unlevelled_days = ideal, unlevelled
+    found.bytes_a_day = a_day(found.page_writes * BLOCK_BYTES, result.duration_ns)
+    found.capacity_bytes, found.price = result.capacity_bytes, result.price
+    return found
 
 
-def _totals(folder: TraceFolder) -> Any:
-    with query.connect(folder) as connection:
-        return query.run(connection, "traffic/totals").to_pylist()
-
-
-def _nvm(advice: Recommendation, options: EnduranceOptions) -> _Nvm:
-    """Return the device; one that was recommended is as the recommendation had it."""
+def _device(folder: TraceFolder, advice: Recommendation, options: EnduranceOptions) -> Endurance:
+    """Return what is known of the device; one that was recommended is as it was then."""
+    answer = choose_answer(advice, options.placement)
     recommended = advice.profiles[1]
     profiles = load_profiles(options.profiles)
     if options.profiles is None or recommended.name not in profiles:
         profiles = {**profiles, recommended.name: recommended}
     what_if = read_what_if(options.what_if, profiles)
     name = options.device or recommended.name
-    device = what_if.devices.get(name)
-    if device is not None:
-        cycles, price = what_if.endurance.get(name), device.price_per_gb
-    else:
-        profile = choose_profile(profiles, name)
-        cycles = what_if.endurance.get(name, profile.endurance_cycles)
-        price = profile.price_per_gb
-    return _Nvm(name, cycles, _price(name, price, what_if), what_if.currency)
-
-
-def _price(name: str, price: float, what_if: WhatIf) -> float | None:
-    """Return the price of a gigabyte; a profile's relative price has no currency."""
+    device = what_if.devices.get(name) or choose_profile(profiles, name)
+    cycles = None if isinstance(device, Tier) else device.endurance_cycles
+    price: float | None = what_if.prices.get(name, device.price_per_gb)
+    # A profile's relative price has no currency.
     if what_if.currency and name not in what_if.prices and name not in what_if.devices:
-        return None
-    return what_if.prices.get(name, price)
+        price = None
+    return Endurance(
+        placement=answer.placement,
+        capacity_bytes=answer.capacity_bytes,
+        device=name,
+        endurance_cycles=what_if.endurance.get(name, cycles),
+        write_amplification=options.write_amplification,
+        price_per_gb=price,
+        currency=what_if.currency,
+        price=None if price is None else price * answer.capacity_bytes / GB,
+        duration_ns=folder.info.clock.duration_ns,
+        headline=[],
+    )
 
 
 def _placements(folder: TraceFolder, capacity_bytes: int, coverage: str) -> list[dict[str, Any]]:

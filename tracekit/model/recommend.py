@@ -29,6 +29,10 @@ from tracekit.units import BLOCK_BYTES, format_duration, format_size
 TABLE = "simulations/placement"
 FLIPS_SHOWN = 4
 HEADLINE_RULE = ": a tenth of what the trace touched"
+MIXED = (
+    "each moves to NVM with one role and stays on base for requests of another, except in the"
+    " optimum"
+)
 NO_ISSUES = "the trace has no issue times, so requests are charged as queued"
 UNKNOWN_SHOWN_RATIO = 0.05
 
@@ -91,7 +95,6 @@ def _result(
     grid: choice.Grid,
     curves: Curves,
 ) -> Recommendation:
-    level = "issued" if trace.is_issued else "queued"
     found = choice.find_answers(curves, options.coverage)
     answer = found.by_point[grid.headline]
     (other_coverage,) = {*COVERAGES} - {options.coverage}
@@ -101,7 +104,7 @@ def _result(
         base_profile=trace.devices.base.name,
         nvm_profile=trace.devices.nvm.name,
         profiles=list(trace.devices),
-        level=level,
+        level="issued" if trace.is_issued else "queued",
         queueing=options.queueing,
         coverage=options.coverage,
         headline=headline(curves, found, answer=answer, other=other, nvm=trace.devices.nvm),
@@ -118,15 +121,28 @@ def _result(
         times=_times(curves, answer, grid.headline, options.coverage),
         journal=journal,
         left_out={name: getattr(curves.totals, name) for name in LEFT_OUT},
-        assumptions=[
-            f"the headline is about {format_size(answer.capacity_bytes)}"
-            + (", the first capacity asked for" if options.capacities_bytes else HEADLINE_RULE),
-            *assumptions(trace, curves, coverage=options.coverage),
-            *([] if level == options.level else [NO_ISSUES]),
-            *journal_notes(journal),
-            *_mixed_note(folder),
-        ],
+        assumptions=_notes(folder, options, trace, curves, answer, journal),
     )
+
+
+def _notes(
+    folder: TraceFolder,
+    options: RecommendOptions,
+    trace: ChargedTrace,
+    curves: Curves,
+    answer: Answer,
+    journal: choice.JournalUse,
+) -> list[str]:
+    given = ", the first capacity asked for" if options.capacities_bytes else HEADLINE_RULE
+    has_level = trace.is_issued or options.level == "queued"
+    mixed = int((folder.info.hotness or {}).get("mixed_role_blocks", 0))
+    return [
+        f"the headline is about {format_size(answer.capacity_bytes)}{given}",
+        *assumptions(trace, curves, coverage=options.coverage),
+        *([] if has_level else [NO_ISSUES]),
+        *journal_notes(journal),
+        *([f"blocks touched by requests of several roles: {mixed:,}; {MIXED}"] if mixed else []),
+    ]
 
 
 def headline(
@@ -261,17 +277,6 @@ def _times(
         return None
     found = {one.placement: one.times_at(index) for one in choice.candidates(curves, coverage)}
     return choice.PlacementTimes(base=found["base"], answer=found[answer.placement])
-
-
-def _mixed_note(folder: TraceFolder) -> list[str]:
-    """Say how many blocks have two roles, as where a partition does not begin at a block's edge."""
-    mixed = int((folder.info.hotness or {}).get("mixed_role_blocks", 0))
-    if not mixed:
-        return []
-    return [
-        f"blocks touched by requests of several roles: {mixed:,}; each moves to NVM with one role"
-        " and stays on base for requests of another, except in the optimum"
-    ]
 
 
 def _roles(curves: Curves) -> dict[str, choice.RoleTotals]:

@@ -28,6 +28,7 @@ from tracekit.units import BLOCK_BYTES, format_duration, format_size
 TABLE = "simulations/sensitivity"
 RESULT = "simulations/sensitivity.json"
 POINTS = 256
+OnStep = Callable[[str, int, int], None]
 DEVICES = {"base": "the base device", "nvm": "the NVM"}
 
 
@@ -173,7 +174,7 @@ class _Trials:
     advice: Recommendation
     answer: Answer
     total: int
-    on_step: Callable[[str, int, int], None]
+    on_step: OnStep
     done: int = 0
 
     def run(self, kind: str, trace: ChargedTrace, **named: Any) -> Trial:
@@ -206,10 +207,7 @@ def _trial(kind: str, best: Answer, answer: Answer, requests: int, **named: Any)
 
 
 def simulate_sensitivity(
-    folder: TraceFolder,
-    options: SensitivityOptions,
-    *,
-    on_step: Callable[[str, int, int], None] = lambda *_: None,
+    folder: TraceFolder, options: SensitivityOptions, *, on_step: OnStep = lambda *_: None
 ) -> Sensitivity:
     """Write simulations/sensitivity and its JSON; return the latter's content."""
     advice = choice.read_recommendation(folder)
