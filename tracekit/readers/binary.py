@@ -85,6 +85,9 @@ OPERATIONS = {
     0x42: "discard",
 }
 """SCSI operation codes of 6, 10, 12 and 16 bytes."""
+KINDS = [*dict.fromkeys(OPERATIONS.values()), "other"]
+CODES = np.full(1 << 16, KINDS.index("other"), np.int64)
+CODES[list(OPERATIONS)] = [KINDS.index(name) for name in OPERATIONS.values()]
 VSCSI_CHECKED_RECORDS = 2000
 
 
@@ -116,15 +119,8 @@ class VscsiFormat:
     def decode(self, block: bytes | memoryview) -> Columns:
         """Decode whole records."""
         records = np.frombuffer(block, np.dtype(self.fields))
-        names = [*dict.fromkeys(OPERATIONS.values()), "other"]
-        lookup = np.full(1 << 16, names.index("other"), np.int64)
-        for code, name in OPERATIONS.items():
-            lookup[code] = names.index(name)
-        numbers: dict[str, Any] = {
-            name: records[stored].astype(np.int64)
-            for name, stored in (("time", "time"), ("offset", "sector"), ("length", "length"))
-        }
-        if self.version == 2:
-            numbers["response"] = records["response"].astype(np.int64)
-        op = text_column(lookup[records["command"]], names)
+        stored = {"time": "time", "offset": "sector", "length": "length"}
+        stored |= {"response": "response"} if self.version == 2 else {}
+        numbers = {name: records[field].astype(np.int64) for name, field in stored.items()}
+        op = text_column(CODES[records["command"]], KINDS)
         return Columns(numbers=numbers, words={"op": op}, rows=len(records))

@@ -24,7 +24,7 @@ from tracekit.writers.rows import ExportFormat, MergeTargets, Outcome, Source, S
 NONE = -1
 MOMENTS = ("queue", "getrq", "insert", "merge", "issue", "transfer", "complete")
 LETTERS = {"read": "R", "write": "W", "write_zeroes": "W", "discard": "D", "flush": "W"}
-FLAGS = ("is_preflush", "is_fua", "is_readahead", "is_sync", "is_meta")
+FLAGS = {"is_preflush": "F", "is_fua": "F", "is_readahead": "A", "is_sync": "S", "is_meta": "M"}
 ORDER = ("A", "Q", "G", "M", "F", "I", "D", "C", "end")
 """Of events at the same time."""
 UNNAMED = "(null)"
@@ -161,20 +161,13 @@ def _names(column: Any) -> Any:
 
 def _letters(batch: Any, operations: Any, keeps_flushes: NDArray[np.bool_]) -> Any:
     """Return the RWBS letters; without F's where the device's own flushes serve them."""
-    operation = codes(operations, lambda text: OPERATIONS.index(text or "other"))
-    code = operation * (1 << len(FLAGS))
-    for bit, name in enumerate(FLAGS):
-        is_set = flags(batch.column(name))
-        is_set = is_set & keeps_flushes if name in ("is_preflush", "is_fua") else is_set
-        code = code + is_set.astype(np.int64) * (1 << bit)
-    kinds = [LETTERS.get(name, "N") for name in OPERATIONS]
-    words = [_word(letter, bits) for letter in kinds for bits in range(1 << len(FLAGS))]
-    return pa.array(words).take(number_column(code, pa.int64()))
-
-
-def _word(letter: str, bits: int) -> str:
-    flush, *marks = (mark if bits >> bit & 1 else "" for bit, mark in enumerate("FFASM"))
-    return "".join((flush, letter, *marks))
+    kind = codes(operations, lambda text: OPERATIONS.index(text or "other"))
+    letter = pa.array([LETTERS.get(name, "N") for name in OPERATIONS]).take(pa.array(kind))
+    flush, *marks = (
+        pc.if_else(pa.array(flags(batch.column(name)) & (keeps_flushes | (mark != "F"))), mark, "")
+        for name, mark in FLAGS.items()
+    )
+    return pc.binary_join_element_wise(flush, letter, *marks, "")
 
 
 KNOWN = ("read", "write", "write_zeroes", "discard", "flush")
