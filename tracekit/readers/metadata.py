@@ -14,14 +14,7 @@ from tracekit._native import decode
 from tracekit._native.decode import Completed, DecodeStats, Text
 from tracekit.errors import InputError, span
 from tracekit.layout import DiskCounters, Layout
-from tracekit.metadata import (
-    Device,
-    Inference,
-    MissingCompletions,
-    MissingOfDisk,
-    Region,
-    TraceInfo,
-)
+from tracekit.metadata import Device, MissingCompletions, MissingOfDisk, Region, TraceInfo
 from tracekit.readers.units import Example, listed, show_example
 
 LAG_NS = 1_000_000
@@ -36,33 +29,31 @@ def readings_ns(counters: list[DiskCounters]) -> tuple[int, int, int, int] | Non
 
     None when no disk was read twice.
     """
-    read = [(entry.begin, entry.end) for entry in counters]
-    both = [(first, last) for first, last in read if first is not None and last is not None]
+    both = [(entry.begin, entry.end) for entry in counters if entry.begin and entry.end]
     if not both:
         return None
+    first, last = zip(*both, strict=True)
     return (
-        max(0, min(first.before_ns for first, _ in both) - LAG_NS),
-        max(first.after_ns for first, _ in both),
-        max(0, min(last.before_ns for _, last in both) - LAG_NS),
-        max(last.after_ns for _, last in both),
+        max(0, min(one.before_ns for one in first) - LAG_NS),
+        max(one.after_ns for one in first),
+        max(0, min(one.before_ns for one in last) - LAG_NS),
+        max(one.after_ns for one in last),
     )
 
 
-def missing_completions(
-    counters: list[DiskCounters], stats: DecodeStats, *, completed: Mapping[str, Completed]
-) -> MissingCompletions | None:
-    """Return `loss.unseen` of trace.json; None when the capture read no counters.
-
-    `completed` is by the name that the device has in the layout.
-    """
-    if not counters:
+def missing_completions(facts: Facts, layout: Layout) -> MissingCompletions | None:
+    """Return `loss.unseen` of trace.json; None when the capture read no counters."""
+    if not layout.counters:
         return None
-    window = readings_ns(counters)
+    names = {(entry.major, entry.minor): entry.device for entry in layout.devices}
+    pairs = zip(facts.devices, facts.completed, strict=True)
+    completed = {names.get(number): found for number, found in pairs}
+    window, stats = readings_ns(layout.counters), facts.stats
     # The records must be of the time between the readings, as far as they have any.
     has_clock = window is not None and stats.base_ns <= window[3] and stats.last_ns >= window[0]
     disks: list[MissingOfDisk] = []
     not_measured = []
-    for entry in counters:
+    for entry in layout.counters:
         if entry.why_not is not None or not has_clock:
             why = WHY_CLOCK if entry.why_not is None else entry.why_not
             not_measured.append({"device": entry.device, "why": why})
@@ -148,7 +139,7 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
     """Return the content of trace.json."""
     stats = facts.stats
     devices, names = _devices(facts.devices, layout)
-    missing = _missing(facts, layout)
+    missing = missing_completions(facts, layout)
     partitions, inferences = _partitions(layout, names)
     if stats.is_wall_of_start:
         evidence = "times are relative, as blkparse -d writes them: the capture's start is taken"
@@ -195,7 +186,9 @@ def _devices(numbers: list[tuple[int, int]], layout: Layout) -> tuple[list[Devic
     return devices, names
 
 
-def _partitions(layout: Layout, names: dict[str, str]) -> tuple[list[Region], list[Inference]]:
+def _partitions(
+    layout: Layout, names: dict[str, str]
+) -> tuple[list[Region], list[metadata.Inference]]:
     """Return the layout under the trace's device names, and the guesses made for that."""
     evidence = "the layout has no device numbers, and both have one device"
     inferences = metadata.inferences_of(
@@ -232,16 +225,6 @@ def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None
         unmatched=dict(zip(decode.UNMATCHED, stats.unmatched, strict=True)),
         unseen=missing,
     )
-
-
-def _missing(facts: Facts, layout: Layout) -> MissingCompletions | None:
-    names = {(entry.major, entry.minor): entry.device for entry in layout.devices}
-    by_name = {
-        names[number]: completed
-        for number, completed in zip(facts.devices, facts.completed, strict=True)
-        if number in names
-    }
-    return missing_completions(layout.counters, facts.stats, completed=by_name)
 
 
 def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[Doubt]:
@@ -311,7 +294,7 @@ def format_name(kind: Text, stats: DecodeStats) -> str:
     return {Text.BLKPARSE: BLKPARSE, Text.FORM: BLKPARSE_FORMAT, Text.TRACER: BLK}[kind]
 
 
-def not_in_text(name: str, stats: DecodeStats) -> list[Inference]:
+def not_in_text(name: str, stats: DecodeStats) -> list[metadata.Inference]:
     """Return the inferences that tell what this text does not say."""
     found = [NOT_IN_TEXT[what] for what in (*OF_ALL, *OF_FORMAT[name])]
     if not stats.has_nanoseconds:

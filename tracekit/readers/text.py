@@ -136,13 +136,12 @@ class TextFormat:
     def _part(self, name: str) -> str:
         """Return the regular expression of a column, in quotes or not."""
         kind, is_blank = self._stored(name), self.delimiter == " "
-        word = r"[^ \t\0\n]+" if is_blank else rf'[^{re.escape(self.delimiter)}\0\n"]+'
-        words = {
-            "op": rf"\s*(?i:{'|'.join(map(re.escape, self.operations))})\s*",
-            "word": word,
-            "name": rf"{word}(?:[ \t]+[^ \t\0\n]+)*?" if is_blank else word,
-        }
-        part = words.get(kind) or (KINDS[kind][1] if kind in KINDS else kind)
+        part = KINDS[kind][1] if kind in KINDS else kind
+        if kind == "op":
+            part = rf"\s*(?i:{'|'.join(map(re.escape, self.operations))})\s*"
+        elif kind in ("word", "name"):
+            part = r"[^ \t\0\n]+" if is_blank else rf'[^{re.escape(self.delimiter)}\0\n"]+'
+            part += r"(?:[ \t]+[^ \t\0\n]+)*?" if is_blank and kind == "name" else ""
         if is_blank:
             return part
         quoted = r'[^"\n]*' if name.startswith("_") else part
