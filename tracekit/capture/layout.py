@@ -42,10 +42,7 @@ def read_mounts(table: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
 
 def by_device(mounts: list[Mount]) -> dict[str, Mount]:
     """Return the first mount of each block device; bind mounts come later."""
-    found: dict[str, Mount] = {}
-    for mount in mounts:
-        found.setdefault(mount.device, mount)
-    return found
+    return {mount.device: mount for mount in reversed(mounts)}
 
 
 def active_swaps() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -16,13 +17,7 @@ _CHOSEN = re.compile(r"\[([^\]]+)\]")
 
 def mounted_folder() -> Path | None:
     """Return where tracefs is mounted, or None when it is not mounted or may not be entered."""
-    for folder in FOLDERS:
-        try:
-            (folder / "current_tracer").stat()
-        except OSError:
-            continue
-        return folder
-    return None
+    return next((one for one in FOLDERS if os.access(one / "current_tracer", os.F_OK)), None)
 
 
 def tracefs_folder() -> Path:
@@ -72,19 +67,13 @@ def online_cpus() -> list[int]:
 
 def buffer_counters(folder: Path, cpu: int) -> dict[str, int]:
     """Return the whole-number lines of a CPU's ring buffer statistics, such as `overrun`."""
-    counters: dict[str, int] = {}
-    for line in (folder / f"per_cpu/cpu{cpu}/stats").read_text().splitlines():
-        name, _, value = line.partition(": ")
-        if value.isdigit():
-            counters[name] = int(value)
-    return counters
+    lines = (folder / f"per_cpu/cpu{cpu}/stats").read_text().splitlines()
+    pairs = (line.partition(": ") for line in lines)
+    return {name: int(value) for name, _, value in pairs if value.isdigit()}
 
 
 def saved_names(folder: Path) -> dict[int, str]:
     """Return the process names that the kernel remembered for traced pids."""
-    names: dict[int, str] = {}
-    for line in (folder / "saved_cmdlines").read_text(errors="replace").splitlines():
-        pid, _, name = line.partition(" ")
-        if pid.isdigit() and name and name != "<...>":
-            names[int(pid)] = name
-    return names
+    lines = (folder / "saved_cmdlines").read_text(errors="replace").splitlines()
+    pairs = (line.partition(" ") for line in lines)
+    return {int(pid): name for pid, _, name in pairs if pid.isdigit() and name not in ("", "<...>")}
