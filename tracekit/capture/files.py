@@ -27,7 +27,7 @@ from tracekit._native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Ca
 from tracekit.arrow import array_of, count_names, texts_of, words_of
 from tracekit.capture.command import run, run_untraced, signals_held
 from tracekit.capture.kernel_state import opened
-from tracekit.capture.programs import failed_try
+from tracekit.capture.programs import probe_failure
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.metadata import Record, TraceInfo
 from tracekit.store import new_folder, write_batches, write_info, write_table
@@ -235,7 +235,7 @@ def probe() -> str | None:
     """Return why strace cannot be used here, or None when it can."""
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
         try:
-            return failed_try(command(Path(folder) / "text", ["true"]), within_s=PROBE_S)
+            return probe_failure(command(Path(folder) / "text", ["true"]), within_s=PROBE_S)
         except TracekitError as error:
             return str(error)
 

@@ -128,7 +128,7 @@ class Program:
                 pipe.close()
 
     def messages(self) -> str:
-        """Return what it said of itself so far."""
+        """Return what it wrote to its log so far."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def failure(self, what: str) -> TracekitError:
@@ -241,8 +241,8 @@ def first_line(text: str, *, noise: str = "", otherwise: str = NO_REASON) -> str
     )
 
 
-def failed_try(command: Sequence[str], *, within_s: float, noise: str = "") -> str | None:
-    """Run a command that tries a program out; return why it fails, or None."""
+def probe_failure(command: Sequence[str], *, within_s: float, noise: str = "") -> str | None:
+    """Run a command that shows whether a program works; return why it fails, or None."""
     name = Path(command[0]).name
     if shutil.which(command[0]) is None:
         return f"{name} is not installed"
@@ -271,7 +271,7 @@ def probe_perf() -> str | None:
     """Return why perf cannot record block events here, or None when it can."""
     with tempfile.TemporaryDirectory(prefix="tracekit-perf-") as folder:
         what = ("-a", "-e", f"block:block_{EVENTS[0]}", "-o", f"{folder}/perf.data")
-        return failed_try(["perf", "record", "-q", "-B", *what, "true"], within_s=PROBE_S)
+        return probe_failure(["perf", "record", "-q", "-B", *what, "true"], within_s=PROBE_S)
 
 
 class Perf(ProgramSource):
@@ -348,7 +348,7 @@ _OWN_WORDS = re.compile(rb"^(Lost \d+ events|Attaching \d+ probes?\.\.\.|)\n", r
 def probe_bpftrace() -> str | None:
     """Return why bpftrace cannot record block events here, or None when it can."""
     command = ["bpftrace", "-e", "tracepoint:block:block_bio_queue { }", "-c", _path_of("true")]
-    return failed_try(command, within_s=PROBE_S, noise=NOISE)
+    return probe_failure(command, within_s=PROBE_S, noise=NOISE)
 
 
 class Bpftrace(ProgramSource):

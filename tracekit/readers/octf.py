@@ -116,17 +116,16 @@ def inferences(stats: OctfStats, operations: Mapping[str, int]) -> list[metadata
 
 
 def doubts(
-    stats: OctfStats, *, responses: int, bad: int, dropped: int
+    stats: OctfStats, lost: metadata.Loss, *, responses: int, bad: int
 ) -> list[metadata.TraceWarning]:
     """Return the warnings of trace.json."""
-    found_loss = loss(stats, dropped=dropped)
-    missing = found_loss.lost_records + found_loss.dropped
+    missing = lost.lost_records + lost.dropped
     starts, ends = stats.unmatched_requests, stats.unmatched_completions
     unmatched = f"{starts:,} requests without a completion, {ends:,} completions without a request"
     given_up = f"{stats.evicted:,} requests were given up as never completing"
     found = [
         ("lost_records", missing, f"{missing:,} events are missing"),
-        ("no_sequence_numbers", not found_loss.has_sequence_numbers, "events without numbers"),
+        ("no_sequence_numbers", not lost.has_sequence_numbers, "events without numbers"),
         ("no_completions", not responses, "no request completes in this trace"),
         ("unmatched_events", starts + ends, unmatched),
         ("window_full", stats.evicted, given_up),
@@ -195,7 +194,7 @@ def _blocks(reader: OctfReader, feeds: Sequence[Feed], on_bytes: OnBytes) -> Ite
 
 def _info(made: Assembler, bad: BadLines, feeds: Sequence[Feed], reader: OctfReader) -> TraceInfo:
     stats = reader.stats()
-    dropped = dropped_events(feeds[0].path.parent)
+    lost = loss(stats, dropped=dropped_events(feeds[0].path.parent))
     return TraceInfo(
         source=metadata.Source(format=NAME, files=[feed.describe() for feed in feeds]),
         clock=metadata.Clock(base_ns=made.first_ns, duration_ns=made.last_ns),
@@ -208,9 +207,9 @@ def _info(made: Assembler, bad: BadLines, feeds: Sequence[Feed], reader: OctfRea
             **line_counts(stats.passed + stats.unknown, bad.bad, examples=bad.examples),
             "rounded_places": 0,
         },
-        loss=loss(stats, dropped=dropped),
+        loss=lost,
         inferences=inferences(stats, made.operations),
-        warnings=doubts(stats, responses=made.responses, bad=bad.bad, dropped=dropped),
+        warnings=doubts(stats, lost, responses=made.responses, bad=bad.bad),
     )
 
 
