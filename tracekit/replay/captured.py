@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import heapq
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +88,6 @@ def _before_changes(uses: Uses, lane: Integers) -> Integers:
     return np.stack([uses.row[change[same]], uses.row[last[same]]], axis=1)
 
 
-def _latest(first: Integers, second: Integers, lane: Integers) -> tuple[Integers, Integers]:
-    """Keep, for each row, the last of each lane that it waits for."""
-    order = np.lexsort((second, lane[second], first))
-    first, second = first[order], second[order]
-    is_last = np.ones(len(first), bool)
-    is_last[:-1] = (first[1:] != first[:-1]) | (lane[second[1:]] != lane[second[:-1]])
-    return first[is_last], second[is_last]
-
-
 def lanes(tid: Integers, *, start_ns: Integers, end_ns: Integers) -> Integers:
     """Return a lane for each row: threads that did not live at the same time share one.
 
@@ -142,68 +133,55 @@ class Tree:
         folders = np.array([*(parent for _, parent, _, _ in self.table.rows()), NONE], np.int64)
         return np.where(folders == NONE, -1, folders)[files]
 
+    def add(self, row: dict[str, Any], *, is_folder: bool) -> None:
+        """Add a row of the table `files`, unless it lies below what is no folder."""
+        path, heads = row["path"], _heads(row["path"])
+        known = [number for head in heads if (number := self.table.number(head)) is not None]
+        if known and known[-1] in self.plain_files:
+            return
+        for head in heads:
+            if self.table.number(head) is None:
+                self._add_path(head, kind="directory")
+        # Nothing was there in a folder that was not, whatever a name that is a link seemed to say.
+        is_there = row["evidence"] != "absent" and path.rpartition("/")[0] not in self.absent
+        size_bytes = 0 if is_folder else row["size_bytes"] or 0
+        number = self.table.number(path)
+        if number is None:
+            kind = "directory" if is_folder else "file"
+            number = self._add_path(path, kind=kind, size_bytes=size_bytes, there=is_there)
+        self.number_of[row["file_id"]] = number
+        if not is_folder:
+            self.plain_files.add(number)
+            self.present_files += is_there
+            self.present_bytes += size_bytes * is_there
+            self.unknown_sizes += is_there and row["size_bytes"] is None
+
+    def _add_path(self, path: str, *, kind: str, size_bytes: int = 0, there: bool = True) -> int:
+        """Add a path, which is there only if its folder is; return its number."""
+        is_there = there and path.rpartition("/")[0] not in self.absent
+        if not is_there:
+            self.absent.add(path)
+        return self.table.add(path, kind=kind, size_bytes=size_bytes, there=is_there)
+
+
+def _heads(path: str) -> list[str]:
+    """Return the folders on the way to a path, the outermost first."""
+    return list(accumulate(path.split("/")[:-1], "{}/{}".format))
+
 
 def build_tree(folder: TraceFolder) -> Tree:
     """Read the table `files`: paths become relative to `/`, folders come before what they hold."""
     rows = pq.read_table(folder.require("files", made_by=MADE_BY)).to_pylist()
+    rows = [row for row in rows if row["kind"] != "other" and row["path"] != "/"]
+    for row in rows:
+        row["path"] = row["path"].removeprefix("/")
     rows.sort(key=lambda row: row["path"].split("/"))
+    # Something that was there lies below each of these.
+    folders = {head for row in rows if row["evidence"] != "absent" for head in _heads(row["path"])}
     tree = Tree()
-    folders = _folders(rows)
     for row in rows:
-        if row["kind"] != "other" and row["path"] != "/" and not _is_below_file(tree, row["path"]):
-            _add(tree, row, is_folder=row["kind"] == "directory" or row["path"] in folders)
+        tree.add(row, is_folder=row["kind"] == "directory" or row["path"] in folders)
     return tree
-
-
-def _folders(rows: list[dict[str, Any]]) -> set[str]:
-    """Return what must be a folder, because something lies below it that was there."""
-    found: set[str] = set()
-    for row in rows:
-        if row["evidence"] == "absent" or row["kind"] == "other":
-            continue
-        head = row["path"].rpartition("/")[0]
-        while head and head not in found:
-            found.add(head)
-            head = head.rpartition("/")[0]
-    return found
-
-
-def _is_below_file(tree: Tree, path: str) -> bool:
-    """Say whether the nearest folder of a path that is in the plan is no folder."""
-    while path := path.rpartition("/")[0]:
-        number = tree.table.number(path[1:])
-        if number is not None:
-            return number in tree.plain_files
-    return False
-
-
-def _add(tree: Tree, row: dict[str, Any], *, is_folder: bool) -> None:
-    size_bytes = 0 if is_folder else row["size_bytes"] or 0
-    path = row["path"][1:]
-    # Folders that no operation names are there if their own folder is.
-    for at, letter in enumerate(path):
-        if letter == "/" and tree.table.number(path[:at]) is None:
-            _add_path(tree, path[:at], kind="directory")
-    number = tree.table.number(path)
-    # Nothing was there in a folder that was not, whatever a name that is a link seemed to say.
-    is_there = row["evidence"] != "absent" and path.rpartition("/")[0] not in tree.absent
-    if number is None:
-        kind = "directory" if is_folder else "file"
-        number = _add_path(tree, path, kind=kind, size_bytes=size_bytes, there=is_there)
-    tree.number_of[row["file_id"]] = number
-    if not is_folder:
-        tree.plain_files.add(number)
-        tree.present_files += is_there
-        tree.present_bytes += size_bytes * is_there
-        tree.unknown_sizes += is_there and row["size_bytes"] is None
-
-
-def _add_path(tree: Tree, path: str, *, kind: str, size_bytes: int = 0, there: bool = True) -> int:
-    """Add a path, which is there unless its folder is not; return its number."""
-    is_there = there and path.rpartition("/")[0] not in tree.absent
-    if not is_there:
-        tree.absent.add(path)
-    return tree.table.add(path, kind=kind, size_bytes=size_bytes, there=is_there)
 
 
 BATCH_ROWS = 1 << 17
@@ -348,10 +326,10 @@ def compile_files(folder: TraceFolder, plan: Path, *, limit: int | None = None) 
             hint="replay fewer operations with --limit",
         )
     first, second = waits(_uses(rows, tree), lane, **times)
-    records, order = _records(rows, lane, first, second)
-    counts = _write(plan, records, order, table=tree.table)
+    records, chosen, lane_of = _records(rows, lane, first, second)
+    counts = _write(plan, records, chosen, lane_of, table=tree.table)
     counts["open"] = counts.get("open", 0) - adopted
-    counts["stat"] = counts.get("stat", 0) - order.added
+    counts["stat"] = counts.get("stat", 0) - (len(records) - len(rows))
     is_cut = np.isin(rows["operation"], TRANSFERS) & (rows["length"] > file_plan.MAX_TRANSFER_BYTES)
     return FilePlanReport(
         operations={name: count for name, count in counts.items() if count},
@@ -368,14 +346,14 @@ def compile_files(folder: TraceFolder, plan: Path, *, limit: int | None = None) 
 
 
 def _write(
-    plan: Path, records: npt.NDArray[np.void], order: _Order, *, table: FileTable
+    plan: Path, records: npt.NDArray[np.void], rows: Rows, lane: Integers, *, table: FileTable
 ) -> dict[str, int]:
     """Write the plan; return its operations by name."""
-    bounds = np.searchsorted(order.lane, np.arange(int(order.lane[-1]) + 2)).tolist()
+    bounds = np.searchsorted(lane, np.arange(int(lane[-1]) + 2)).tolist()
     with plan.open("wb") as file:
         writer = file_plan.FilePlanWriter(file)
         for low, high in pairwise(bounds):
-            writer.thread(int(order.pid[low]), int(order.tid[low]))
+            writer.thread(int(rows["pid"][low]), int(rows["tid"][low]))
             writer.append(records[low:high])
         return writer.finish(table, file_plan.Setting())
 
@@ -389,8 +367,7 @@ def _with_opens(rows: Rows) -> tuple[Rows, int]:
     numbers, first, place = np.unique(rows["handle"][used], return_index=True, return_inverse=True)
     rows["handle"][used] = place
     first_row = used[first]
-    is_open = np.isin(rows["operation"][first_row], OPENS)
-    missing = first_row[~is_open]
+    missing = first_row[~np.isin(rows["operation"][first_row], OPENS)]
     if len(numbers) > (1 << 24):
         raise InputError("more than 16,777,216 files were opened", hint="replay with --limit")
     opens = rows[missing].copy()
@@ -422,40 +399,27 @@ def _uses(rows: Rows, tree: Tree) -> Uses:
     ends_writing = (operation == CODES["close"]) & is_written[rows["handle"]]
     # Names come behind the handles in the numbers of things.
     base = int(rows["handle"].max()) + 1
-    parents = tree.parents(rows["file"])
-    other_parents = tree.parents(rows["other"])
+    parents, other_parents = tree.parents(rows["file"]), tree.parents(rows["other"])
+    only_used = np.zeros(len(rows), bool)
     is_source = operation != CODES["link"]
     parts: list[tuple[Flags, Integers, Flags]] = [
         (has_handle, rows["handle"], ends_handle),
         (by_name, base + rows["file"], changes & is_done & is_source),
         (ends_writing, base + rows["file"], ends_writing),
         (has_other, base + rows["other"], changes & is_done),
-        (by_name & (parents >= 0), base + parents, np.zeros(len(rows), bool)),
-        (has_other & (other_parents >= 0), base + other_parents, np.zeros(len(rows), bool)),
+        (by_name & (parents >= 0), base + parents, only_used),
+        (has_other & (other_parents >= 0), base + other_parents, only_used),
     ]
-    return Uses(
-        np.concatenate([number[chosen] for chosen, _, _ in parts]),
-        np.concatenate([thing[chosen] for chosen, thing, _ in parts]),
-        np.concatenate([change[chosen] for chosen, _, change in parts]),
-    )
-
-
-@dataclass(frozen=True)
-class _Order:
-    """Of the records, in the order of the plan."""
-
-    lane: Integers
-    pid: Integers
-    tid: Integers
-    added: int
-    """Records that only wait."""
+    found = [(number[chosen], thing[chosen], change[chosen]) for chosen, thing, change in parts]
+    return Uses(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def _records(
     rows: Rows, lane: Integers, first: Integers, second: Integers
-) -> tuple[npt.NDArray[np.void], _Order]:
-    """Return the records lane by lane; one that waits for several threads gets helpers before it.
+) -> tuple[npt.NDArray[np.void], Rows, Integers]:
+    """Return the records lane by lane, with the row and the lane of each.
 
+    One that waits for several threads gets helpers before it.
     A helper is an untimed stat of the same file, because a record can wait for one other only.
     """
     is_main = np.ones(len(first), bool)
@@ -478,7 +442,7 @@ def _records(
     chosen, lanes_in_order = everything[order], lane[source][order]
     records = _encoded(chosen, lanes_in_order)
     records["after"] = after[order]
-    return records, _Order(lanes_in_order, chosen["pid"], chosen["tid"], len(helpers))
+    return records, chosen, lanes_in_order
 
 
 def _encoded(rows: Rows, lane: Integers) -> npt.NDArray[np.void]:
