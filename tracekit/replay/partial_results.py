@@ -130,8 +130,8 @@ class PartialRun(Record):
 
 
 @contextmanager
-def keeping(replays: Path, name: str, run: StartedRun) -> Iterator[None]:
-    """Keep the completions of a program that did not finish them in the folder `name`.unfinished.
+def keeping(results: Path, run: StartedRun) -> Iterator[None]:
+    """Keep the completions of a program that did not finish them in `results`.unfinished.
 
     It then holds the plan, unfinished.json (`PartialRun`) and a table, or the program's own file
     where the disk has no space for a table. The table of a block replay is unfinished.parquet, and
@@ -139,7 +139,7 @@ def keeping(replays: Path, name: str, run: StartedRun) -> Iterator[None]:
     is raised again, and names the folder. The results of a process of tracekit that was killed,
     `rescue` finds.
     """
-    place = replays / f"{name}{SUFFIX}"
+    place = results.with_name(f"{results.name}{SUFFIX}")
     about = run.plan.parent / ABOUT
     started = {**asdict(run), "plan": run.plan.name, "records": run.records.name}
     about.write_bytes(msgspec.json.encode(started).ljust(RESERVE_BYTES))

@@ -215,7 +215,7 @@ def replay(
         started = StartedRun(
             plan, records, asdict(compiled), first, schedule.start_ns, schedule.is_timed
         )
-        with partial_results.keeping(replays, options.name, started):
+        with partial_results.keeping(replays / options.name, started):
             outcome = run_program(plan, place / SUMMARY, arguments=arguments)
         summary = _summary(outcome, compiled, options)
         summary.warnings += find_rescued(rescued)
@@ -339,7 +339,8 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
         arguments += ["--keep"] if options.keeps_files else []
         arguments += ["--replace"] if options.overwrite else []
         arguments += ["--results", str(results)]
-        with partial_results.keeping(replays, options.name, StartedRun(plan, results, compiled)):
+        started = StartedRun(plan, results, compiled)
+        with partial_results.keeping(replays / options.name, started):
             outcome = run_files(
                 plan, options.directory, summary=place / FILE_SUMMARY, arguments=arguments
             )

@@ -26,6 +26,11 @@ from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import VERIFICATION
 from tracekit.units import format_duration, format_size
 
+WHAT = {
+    "serial": "the replay of",
+    "open": "the mean response, each request replayed at its time, of",
+}
+
 
 def says(result: Mapping[str, Any]) -> list[str]:
     """Return the sentences of the command and the report."""
@@ -42,9 +47,7 @@ def says(result: Mapping[str, Any]) -> list[str]:
             f" ({_change(measured['gain_low_ratio'])} to {_change(measured['gain_high_ratio'])}"
             f" in {measured['repeats']} repeats)"
         )
-    what = "the replay of"
-    if result.get("queueing", "serial") == "open":
-        what = "the mean response, each request replayed at its time, of"
+    what = WHAT[result.get("queueing", "serial")]
     found = [
         f"The prediction {verdict}: with {format_size(answer['capacity_bytes'])} of"
         f" {result['nvm_profile']} {what} {part} took"
@@ -86,6 +89,7 @@ def _signed(ratio: float | None) -> str:
 TABLE = "verification"
 RESULT = "verification.json"
 BASE, PLACED = "verify-base", "verify-placement"
+OF_ADVICE = ("base_profile", "nvm_profile", "level", "queueing")
 
 
 class Measured(Record):
@@ -184,10 +188,7 @@ def verify(
         answer=to_builtins(answer),
         requests=count,
         trace_requests=int(folder.info.counts["requests"]),
-        base_profile=advice.base_profile,
-        nvm_profile=advice.nvm_profile,
-        level=advice.level,
-        queueing=advice.queueing,
+        **{key: getattr(advice, key) for key in OF_ADVICE},
         cut_requests=compiled.cut_requests,
         pieces=compiled.pieces,
     )
