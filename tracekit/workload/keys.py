@@ -64,7 +64,7 @@ class Keys:
         self._given_by = given_by
         if not isinstance(table, Mapping):
             raise InputError(f"{place}: {table!r} is no table", hint="write it as [table]")
-        self._table = table
+        self.content: Mapping[str, Any] = table
         for key in table:
             if key not in known:
                 close = get_close_matches(key, known, n=1)
@@ -74,14 +74,14 @@ class Keys:
 
     def has(self, key: str) -> bool:
         """Say whether the key is there."""
-        return key in self._table
+        return key in self.content
 
     def wrong(self, key: str, problem: str, *, hint: str = "") -> InputError | UsageError:
         """Return the error of a value, with what is wrong about it."""
         if key in self._given_by:
-            return UsageError(f"{self._given_by[key]}: {self._table[key]!r} {problem}", hint=hint)
+            return UsageError(f"{self._given_by[key]}: {self.content[key]!r} {problem}", hint=hint)
         return InputError(
-            f"{self.place}, key '{key}': {self._table.get(key)!r} {problem}", hint=hint
+            f"{self.place}, key '{key}': {self.content.get(key)!r} {problem}", hint=hint
         )
 
     def reject(self, keys: Sequence[str], problem: str, *, hint: str = "") -> None:
@@ -91,8 +91,8 @@ class Keys:
 
     def value(self, key: str, default: Any = None) -> Any:
         """Return the value; raise InputError when the key is missing and has no default."""
-        if key in self._table:
-            return self._table[key]
+        if key in self.content:
+            return self.content[key]
         if default is None:
             raise InputError(f"{self.place}: the key '{key}' is missing", hint=f"add {key} = ...")
         return default
@@ -203,11 +203,14 @@ class Keys:
         except UsageError as error:
             raise InputError(str(error), hint=error.hint) from None
 
-    def tables(self, key: str) -> list[Any]:
+    def tables(self, key: str, *known: str) -> list[Keys]:
         """Return the tables of an array, none if the key is missing."""
-        found = self._table.get(key, [])
+        found = self.content.get(key, [])
         if not isinstance(found, list):
             raise InputError(
                 f"{self.place}: '{key}' is no list of tables", hint=f"write [[{key}]] above each"
             )
-        return found
+        return [
+            Keys(table, f"{self.place}: [[{key}]] {number}", known=known)
+            for number, table in enumerate(found, 1)
+        ]

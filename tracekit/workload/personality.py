@@ -210,16 +210,14 @@ def _tables(
     top: Keys, kind: str, *, values: Mapping[str, int | float], options: Mapping[str, str]
 ) -> list[Keys]:
     """Return the tables of a kind, `$name` replaced by the value of that parameter."""
-    found = top.tables(kind)
+    found = top.tables(kind, *TABLES[kind])
     if not found:
         hint = f"add at least one [[{kind}]]"
         raise InputError(f"{top.place}: there is no [[{kind}]]", hint=hint)
     tables = []
-    for number, table in enumerate(found, start=1):
-        place = f"{top.place}, [[{kind}]] {number}"
-        keys = Keys(table, place, known=TABLES[kind])
-        filled, given_by = dict(table), {}
-        for key, value in table.items():
+    for keys in found:
+        filled, given_by = dict(keys.content), {}
+        for key, value in keys.content.items():
             if not isinstance(value, str) or not value.startswith("$"):
                 continue
             name = value[1:]
@@ -228,7 +226,7 @@ def _tables(
             filled[key] = values[name]
             if name in options:
                 given_by[key] = options[name]
-        tables.append(Keys(filled, place, known=TABLES[kind], given_by=given_by))
+        tables.append(Keys(filled, keys.place, known=TABLES[kind], given_by=given_by))
     return tables
 
 

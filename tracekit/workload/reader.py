@@ -209,12 +209,12 @@ def read_profile(file: Path) -> Profile:
     if target_bytes % sector_bytes:
         raise keys.wrong("target_size", f"is no multiple of the sector, {sector_bytes} bytes")
     is_direct = keys.flag("direct", default=True)
-    reader = _Reader(file, target_bytes, sector_bytes if is_direct else SECTOR_BYTES)
+    reader = _Reader(target_bytes, sector_bytes if is_direct else SECTOR_BYTES)
     return Profile(
         name=keys.text("name", file.stem),
         about=keys.text("about", file.stem),
         target_bytes=target_bytes,
-        streams=reader.streams(keys, content),
+        streams=reader.streams(keys),
         sector_bytes=sector_bytes,
         is_direct=is_direct,
         pace=keys.choice("pace", ("open", "fast"), default="open"),
@@ -227,23 +227,19 @@ def read_profile(file: Path) -> Profile:
 class _Reader:
     """What the streams of one file have in common; `unit` divides all that is read or written."""
 
-    def __init__(self, file: Path, target_bytes: int, unit: int) -> None:
-        self.file, self.target_bytes, self.unit = file, target_bytes, unit
+    def __init__(self, target_bytes: int, unit: int) -> None:
+        self.target_bytes, self.unit = target_bytes, unit
 
-    def streams(self, keys: Keys, content: dict[str, Any]) -> tuple[Stream, ...]:
-        if "stream" not in content:
-            whole = {key: content[key] for key in STREAM_KEYS if key in content}
-            return (self._stream(whole, f"{self.file}"),)
-        found = keys.tables("stream")
+    def streams(self, keys: Keys) -> tuple[Stream, ...]:
+        if not keys.has("stream"):
+            whole = {key: value for key, value in keys.content.items() if key in STREAM_KEYS}
+            return (self._stream(Keys(whole, keys.place, known=STREAM_KEYS)),)
+        found = keys.tables("stream", *STREAM_KEYS, "role", "process", "start", "size")
         if not found:
             raise keys.wrong("stream", "holds no stream", hint="write [[stream]]")
-        return tuple(
-            self._stream(table, f"{self.file}: [[stream]] {number}")
-            for number, table in enumerate(found, 1)
-        )
+        return tuple(map(self._stream, found))
 
-    def _stream(self, table: Any, place: str) -> Stream:
-        keys = Keys(table, place, known=(*STREAM_KEYS, "role", "process", "start", "size"))
+    def _stream(self, keys: Keys) -> Stream:
         start = keys.offset("start") if keys.has("start") else 0
         size = keys.size("size", self.target_bytes - start)
         for key, value in (("start", start), ("size", size)):
@@ -252,21 +248,18 @@ class _Reader:
             key = "size" if keys.has("size") else "start"
             hint = f"the target has {self.target_bytes:,} bytes"
             raise keys.wrong(key, "passes the end of the target", hint=hint)
-        tables = keys.tables("request")
-        if not tables:
-            raise InputError(f"{place}: there is no request", hint="add [[request]]")
-        requests = [
-            self._request(one, f"{place}: [[request]] {number}", size, kinds=len(tables))
-            for number, one in enumerate(tables, 1)
-        ]
-        _check_shares(place, requests)
+        kinds = keys.tables("request", *REQUEST_KEYS)
+        if not kinds:
+            raise InputError(f"{keys.place}: there is no request", hint="add [[request]]")
+        requests = [self._request(one, size, kinds=len(kinds)) for one in kinds]
+        _check_shares(keys.place, requests)
         if len({one.circle for one in requests} - {None}) > 1:
             raise InputError(
-                f"{place}: its circular requests have different keys 'circle'",
+                f"{keys.place}: its circular requests have different keys 'circle'",
                 hint="they go round together: make two streams, or give them the same",
             )
         return Stream(
-            arrival=_arrival(keys.value("arrival"), keys.tables("phase"), place),
+            arrival=_arrival(keys),
             requests=tuple(requests),
             start_bytes=start,
             size_bytes=size,
@@ -274,8 +267,7 @@ class _Reader:
             process=keys.text("process") if keys.has("process") else None,
         )
 
-    def _request(self, table: Any, place: str, size_bytes: int, *, kinds: int) -> Request:
-        keys = Keys(table, place, known=REQUEST_KEYS)
+    def _request(self, keys: Keys, size_bytes: int, *, kinds: int) -> Request:
         share = keys.number("share", low=0, high=1)
         operation = keys.choice("operation", model.OPERATIONS)
         flags = _flags(keys)
@@ -388,8 +380,8 @@ def _check_shares(place: str, requests: list[Request]) -> None:
 ARRIVAL_KEYS = ("process", "correlation", "burst", *GAP_KEYS)
 
 
-def _arrival(table: Any, phases: list[Any], place: str) -> Arrival:
-    keys = Keys(table, f"{place}: [arrival]", known=ARRIVAL_KEYS)
+def _arrival(stream: Keys) -> Arrival:
+    keys = Keys(stream.value("arrival"), f"{stream.place}: [arrival]", known=ARRIVAL_KEYS)
     gap = read_gap(keys, "process")
     correlation = keys.number("correlation", low=-0.999, high=0.999, default=0)
     if correlation and keys.value("process") == "gamma":
@@ -399,17 +391,11 @@ def _arrival(table: Any, phases: list[Any], place: str) -> Arrival:
     if keys.has("burst"):
         own = keys.table("burst", "requests", "off", *GAP_KEYS)
         burst, off = read_count(own, "requests"), read_gap(own, "off")
-    return Arrival(gap, correlation, off, burst, _phases(phases, place))
-
-
-def _phases(tables: list[Any], place: str) -> tuple[model.Phase, ...]:
-    found = []
-    for number, table in enumerate(tables, 1):
-        keys = Keys(table, f"{place}: [[phase]] {number}", known=("name", "duration", "rate"))
-        keys.text("name", "")
-        found.append(model.Phase(keys.duration("duration"), keys.number("rate", low=0, high=1e9)))
-    if found and not any(phase.rate for phase in found):
-        raise InputError(
-            f"{place}: no request comes in any [[phase]]", hint="give one a rate above 0"
-        )
-    return tuple(found)
+    phases = []
+    for one in stream.tables("phase", "name", "duration", "rate"):
+        one.text("name", "")
+        phases.append(model.Phase(one.duration("duration"), one.number("rate", low=0, high=1e9)))
+    if phases and not any(phase.rate for phase in phases):
+        message = f"{stream.place}: no request comes in any [[phase]]"
+        raise InputError(message, hint="give one a rate above 0")
+    return Arrival(gap, correlation, off, burst, tuple(phases))
