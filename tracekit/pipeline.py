@@ -31,7 +31,7 @@ from tracekit.report.page import report
 from tracekit.store import INFO_NAME, TraceFolder, write_json
 from tracekit.sweep.run import Swept
 from tracekit.sweep.summary import headline
-from tracekit.workload.folder import folder_bytes, write_folder
+from tracekit.workload.generate import folder_bytes, write_folder
 from tracekit.workload.model import Profile
 from tracekit.workload.requests import (
     FEWER,

@@ -25,7 +25,7 @@ from tracekit.version import __version__
 from tracekit.workload import fidelity, model
 from tracekit.workload.fidelity import Flags, Requests, Rows
 from tracekit.workload.fit_arrivals import fit_arrival
-from tracekit.workload.folder import write_folder
+from tracekit.workload.generate import write_folder
 from tracekit.workload.reader import read_profile
 from tracekit.workload.requests import Extent
 

@@ -56,11 +56,6 @@ class Extent:
             return self.requests
         return DEFAULT_REQUESTS if self.duration_ns is None else 1 << 40
 
-    @property
-    def has_known_end(self) -> bool:
-        """Whether the number of requests is known before they are made: no time ends them."""
-        return self.duration_ns is None
-
     def expected_requests(self, profile: Profile) -> int:
         """Return how many requests come: exactly, or where a time ends them on average."""
         if self.duration_ns is None:
@@ -148,7 +143,7 @@ def write_plan(
     size_bytes = (
         block_plan.HEADER.itemsize + extent.expected_requests(profile) * block_plan.RECORD.itemsize
     )
-    check_room(output, size_bytes, hint=FEWER, is_estimate=not extent.has_known_end)
+    check_room(output, size_bytes, hint=FEWER, is_estimate=extent.duration_ns is not None)
     whole = block_plan.Extent(profile.name, 0, profile.target_bytes // SECTOR_BYTES, 0, 0)
     tables = block_plan.Tables(
         labels=("default",),
