@@ -312,12 +312,12 @@ class Trace(Tables):
         force: bool = False,
     ) -> results.Fit:
         """Make a work profile of the trace, without its addresses, and say how well it matches."""
-        from tracekit.workload.fit import FitOptions, StreamOptions, fit
+        from tracekit.workload.fit import FitOptions, fit
 
         options = values.chosen(
             FitOptions,
             locals(),
-            fit=StreamOptions(processes, names, measured),
+            keeps_names=names,
             compares=compare,
             overwrite=force,
         )

@@ -134,6 +134,7 @@ def _pairs(first: Any, second: Any, known: list[Any]) -> Integers:
 SAMPLE = 1_000_000
 WINDOWS = 200
 PAGE_LIMIT = 1 << 17
+RUN_COLUMNS = ("region", "sector", "sectors")
 ALL = "all"
 
 
@@ -142,9 +143,8 @@ class Scope:
     """What was seen of all requests, or of one role's."""
 
     mix: Mapping[tuple[int, int], int]
-    sizes: Floats
-    gaps: Floats
-    run_lengths: Floats
+    samples: Mapping[str, Floats]
+    """By the keys of UNITS."""
     dispersion: float
     correlation: float
 
@@ -166,23 +166,21 @@ class Measured:
 def measure(path: Path, *, limit: int, window_ns: float) -> Measured:
     """Return what a table of requests shows; windows are those of the index of dispersion."""
     requests = read_requests(path, limit)
-    roles = np.array([role for _, role in requests.regions])
-    of_row = roles[requests.rows["region"]]
-    scopes = {ALL: _scope(requests, np.ones(len(of_row), bool), window_ns)}
+    rows, roles = requests.rows, np.array([role for _, role in requests.regions])
+    of_row = roles[rows["region"]]
+    scopes = {ALL: _scope(rows, np.ones(len(of_row), bool), window_ns)}
     names = sorted(set(roles.tolist()))
-    if len(names) > 1:
-        for role in names:
-            mine = of_row == role
-            if mine.any():
-                scopes[role] = _scope(requests, mine, window_ns)
-    data = int((requests.rows["sectors"] > 0).sum())
-    del requests
+    for role in names if len(names) > 1 else ():
+        mine = of_row == role
+        if mine.any():
+            scopes[role] = _scope(rows, mine, window_ns)
+    data = int((rows["sectors"] > 0).sum())
+    del requests, rows
     return Measured(scopes, *_reuse(path, data))
 
 
-def _scope(requests: Requests, mine: Flags, window_ns: float) -> Scope:
+def _scope(rows: Rows, mine: Flags, window_ns: float) -> Scope:
     """Return what was seen of some requests; columns are taken one by one, not rows as a whole."""
-    rows = requests.rows
     kinds, counts = np.unique(
         rows["operation"][mine].astype(np.int64) * 32 + rows["flags"][mine], return_counts=True
     )
@@ -194,9 +192,11 @@ def _scope(requests: Requests, mine: Flags, window_ns: float) -> Scope:
             divmod(kind, 32): count
             for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True)
         },
-        sizes=rows["sectors"][data].astype(np.float64) * SECTOR_BYTES,
-        gaps=gaps,
-        run_lengths=_run_lengths(rows["region"][data], rows["sector"][data], rows["sectors"][data]),
+        samples={
+            "size": rows["sectors"][data].astype(np.float64) * SECTOR_BYTES,
+            "gap": gaps,
+            "run_length": _run_lengths(*(rows[name][data] for name in RUN_COLUMNS)),
+        },
         dispersion=dispersion(times, window_ns),
         correlation=correlation(np.maximum(gaps, 1.0)) if len(gaps) else 0.0,
     )
@@ -235,8 +235,9 @@ def _reuse(path: Path, limit: int) -> tuple[Integers, Floats, Floats, int]:
     return shared.sizes, shared.miss_ratios(rows_of_all), shared.hits.sum(axis=0), references
 
 
-DISTRIBUTIONS = (("size", "sizes", "bytes"), ("gap", "gaps", "ns"),
-                 ("run_length", "run_lengths", "requests"))  # fmt: skip
+UNITS = {"size": "bytes", "gap": "ns", "run_length": "requests"}
+Pair = tuple[float | None, float | None]
+NO_PAIR: Pair = (None, None)
 
 
 def distances(original: Measured, synthetic: Measured) -> list[dict[str, Any]]:
@@ -264,16 +265,21 @@ def _flat_from(ratios: Floats) -> int:
     return int(np.flatnonzero(ratios <= ratios[-1] + 1e-12)[0])
 
 
-def _row(measure: str, unit: str, counts: tuple[int, int], **more: float | None) -> dict[str, Any]:
-    values = dict.fromkeys(("original_mean", "synthetic_mean", "largest_gap_ratio", "mean_gap"))
-    found = {name: None if v is None or not math.isfinite(v) else v for name, v in more.items()}
+def _row(
+    measure: str, unit: str, counts: tuple[int, int], means: Pair = NO_PAIR, gaps: Pair = NO_PAIR
+) -> dict[str, Any]:
+    numbers = {
+        "original_mean": means[0],
+        "synthetic_mean": means[1],
+        "largest_gap_ratio": gaps[0],
+        "mean_gap": gaps[1],
+    }
     return {
         "measure": measure,
         "unit": unit,
         "original_count": counts[0],
         "synthetic_count": counts[1],
-        **values,
-        **found,
+        **{key: v if v is not None and math.isfinite(v) else None for key, v in numbers.items()},
     }
 
 
@@ -283,21 +289,17 @@ def _of_scope(one: Scope, other: Scope) -> Iterator[dict[str, Any]]:
     apart = sum(
         abs(one.mix.get(kind, 0) / totals[0] - other.mix.get(kind, 0) / totals[1]) for kind in kinds
     )
-    yield _row("mix", "ratio", totals, largest_gap_ratio=apart / 2)
-    for name, attribute, unit in DISTRIBUTIONS:
-        first, second = getattr(one, attribute), getattr(other, attribute)
+    yield _row("mix", "ratio", totals, gaps=(apart / 2, None))
+    for name, unit in UNITS.items():
+        first, second = one.samples[name], other.samples[name]
         counts = len(first), len(second)
-        if not all(counts):
+        if all(counts):
+            means = float(first.mean()), float(second.mean())
+            yield _row(name, unit, counts, means, compared(first, second))
+        else:
             yield _row(name, unit, counts)
-            continue
-        largest, mean = compared(first, second)
-        gaps = {"largest_gap_ratio": largest, "mean_gap": mean}
-        means = {"original_mean": float(first.mean()), "synthetic_mean": float(second.mean())}
-        yield _row(name, unit, counts, **means, **gaps)
-    for name in ("dispersion", "correlation"):
-        values = getattr(one, name), getattr(other, name)
-        shown = "gap_correlation" if name == "correlation" else name
-        yield _row(shown, "ratio", totals, original_mean=values[0], synthetic_mean=values[1])
+    yield _row("dispersion", "ratio", totals, (one.dispersion, other.dispersion))
+    yield _row("gap_correlation", "ratio", totals, (one.correlation, other.correlation))
 
 
 def compared(first: Floats, second: Floats) -> tuple[float, float]:
@@ -322,11 +324,9 @@ def _of_reuse(one: Measured, other: Measured) -> Iterator[dict[str, Any]]:
     means = [float((np.diff(share, prepend=0) * sizes).sum()) for share in shares]
     if one.distances[-1] and other.distances[-1]:
         apart = np.abs(shares[0] - shares[1])
-        yield _row("reuse_distance", "pages of 4 KiB", counts, original_mean=means[0],
-                   synthetic_mean=means[1], largest_gap_ratio=float(apart.max()),
-                   mean_gap=float((apart[:-1] * np.diff(sizes)).sum()))  # fmt: skip
+        gaps = float(apart.max()), float((apart[:-1] * np.diff(sizes)).sum())
+        yield _row("reuse_distance", "pages of 4 KiB", counts, (means[0], means[1]), gaps)
     last = max(_flat_from(one.miss_ratios), _flat_from(other.miss_ratios)) + 1
     gap = np.abs(one.miss_ratios - other.miss_ratios)[:last]
-    yield _row("miss_ratio", "ratio", counts, original_mean=float(one.miss_ratios[:last].mean()),
-               synthetic_mean=float(other.miss_ratios[:last].mean()),
-               largest_gap_ratio=float(gap.max()), mean_gap=float(gap.mean()))  # fmt: skip
+    ratios = float(one.miss_ratios[:last].mean()), float(other.miss_ratios[:last].mean())
+    yield _row("miss_ratio", "ratio", counts, ratios, (float(gap.max()), float(gap.mean())))

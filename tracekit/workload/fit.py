@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -330,28 +330,14 @@ MIB_SECTORS = MIB // SECTOR_BYTES
 OTHERS = "others"
 
 
-@dataclass(frozen=True)
-class StreamOptions:
-    """How many processes have streams of their own, what they are called, and which gaps."""
+def fit_profile(
+    requests: Requests, options: FitOptions
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the profile, and for each stream what was found on the way.
 
-    processes: int = 8
-    keeps_names: bool = False
-    measured: bool = False
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """The content of the profile, and for each stream what was found on the way."""
-
-    profile: dict[str, Any]
-    facts: list[dict[str, Any]]
-
-
-def fit_profile(requests: Requests, options: StreamOptions) -> Fitted:
-    """Return the profile: a stream for each role, device and process with many requests.
-
-    Rare processes of a device and role share a stream. Regions of devices and roles lie one after
-    the other on the target, whole MiB each.
+    It has a stream for each role, device and process with many requests. Rare processes of a device
+    and role share a stream. Regions of devices and roles lie one after the other on the target,
+    whole MiB each.
     """
     rows = requests.rows
     regions = _regions(requests)
@@ -380,7 +366,7 @@ def fit_profile(requests: Requests, options: StreamOptions) -> Fitted:
         streams.append(stream)
         facts.append({"role": stream["role"], "process": process, **arrival.facts})
     target = max(start + size for _, start, size in regions.values())
-    return Fitted({"target_size": f"{target}", "stream": streams}, facts)
+    return {"target_size": f"{target}", "stream": streams}, facts
 
 
 def _exact_shares(kinds: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -412,7 +398,7 @@ def _regions(requests: Requests) -> dict[int, tuple[int, int, int]]:
     return placed
 
 
-def _streams(requests: Requests, options: StreamOptions) -> list[tuple[int, str | None, Flags]]:
+def _streams(requests: Requests, options: FitOptions) -> list[tuple[int, str | None, Flags]]:
     """Return region, name and rows of each stream, the one with most requests first."""
     rows = requests.rows
     key = rows["region"].astype(np.int64) * len(requests.owners) + rows["owner"]
@@ -506,7 +492,11 @@ class FitResult(Record):
 class FitOptions:
     """How to fit; `limit` is the most requests that are read."""
 
-    fit: StreamOptions = field(default_factory=StreamOptions)
+    processes: int = 8
+    """That have streams of their own."""
+    keeps_names: bool = False
+    measured: bool = False
+    """Whether gaps are always drawn by their quantiles."""
     limit: int = fidelity.LIMIT
     seed: int = 0
     compares: bool = True
@@ -531,23 +521,18 @@ def fit(
         raise UsageError(f"{output} exists already", hint=THERE)
     on_stage("fit")
     requests = fidelity.read_requests(table, options.limit)
-    fitted = fit_profile(requests, options.fit)
+    profile, facts = fit_profile(requests, options)
     count, span_ns = len(requests.rows), int(requests.rows["time_ns"][-1])
     left_out = dict(requests.left_out)
     del requests
-    named = "have their names" if options.fit.keeps_names else "are numbered, without names"
-    comment = ABOUT.format(requests=count, version=__version__, names=f"processes {named}")
-    about = {"name": output.stem, "about": f"made of a trace of {count:,} requests"}
-    text = toml({**about, **fitted.profile}, comment)
-    with store.beside(output) as part:
-        part.write_text(text, encoding="utf-8")
+    _write_profile(profile, output, count, keeps_names=options.keeps_names)
     result = FitResult(
         trace=str(folder.path),
         profile=str(output),
         asked=list(options.asked),
         requests=count,
         left_out=left_out,
-        streams=fitted.facts,
+        streams=facts,
     )
     if options.compares:
         on_stage("compare")
@@ -557,6 +542,14 @@ def fit(
     if options.compares:
         store.write_json(folder.path / "fidelity.json", content)
     return content
+
+
+def _write_profile(profile: dict[str, Any], output: Path, count: int, *, keeps_names: bool) -> None:
+    named = "have their names" if keeps_names else "are numbered, without names"
+    comment = ABOUT.format(requests=count, version=__version__, names=f"processes {named}")
+    about = {"name": output.stem, "about": f"made of a trace of {count:,} requests"}
+    with store.beside(output) as part:
+        part.write_text(toml({**about, **profile}, comment), encoding="utf-8")
 
 
 def _compare(

@@ -232,19 +232,20 @@ def fit_arrival(times_ns: Floats, span_ns: float, *, measured: bool = False) -> 
         "dispersion": dispersion(times_ns, span_ns / WINDOWS + 1),
         "phases": len(phases),
     }
-    if best is not None and is_close and not measured:
-        keys = _keys(best)
-    else:
-        shares, values_ns = quantiles(ordered)
-        values_us = np.maximum([float(f"{value / 1e3:.5g}") for value in values_ns], 1e-3)
-        keys = {
-            "process": "measured",
-            "shares": [round(share, 6) for share in shares],
-            "values_us": np.maximum.accumulate(values_us).tolist(),
-        }
+    keys = _measured(ordered) if best is None or measured or not is_close else _keys(best)
     if rho:
         keys["correlation"] = min(max(rho, -0.99), 0.99)
     return ArrivalFit(keys, phases, facts)
+
+
+def _measured(gaps: Floats) -> dict[str, Any]:
+    shares, values_ns = quantiles(gaps)
+    values_us = np.maximum([float(f"{value / 1e3:.5g}") for value in values_ns], 1e-3)
+    return {
+        "process": "measured",
+        "shares": [round(share, 6) for share in shares],
+        "values_us": np.maximum.accumulate(values_us).tolist(),
+    }
 
 
 def _is_close(fit: GapFit, gaps: Floats) -> bool:
