@@ -11,8 +11,7 @@ import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,12 +39,10 @@ def in_loading_order(modules: Path) -> list[Path]:
     order: list[Path] = []
 
     def add(name: str, *, is_soft: bool = False) -> None:
-        if name not in files:
-            if is_soft:
-                return
+        if name not in files and not is_soft:
             raise TracekitError(f"the kernel package has no module {name}")
-        path = files[name]
-        if path not in order:
+        path = files.get(name)
+        if path is not None and path not in order:
             for needed, softly in _needs(_content(path)):
                 add(needed, is_soft=softly)
             order.append(path)
@@ -80,14 +77,11 @@ def without_signature(module: bytes) -> bytes:
 def _needs(module: bytes) -> Iterator[tuple[str, bool]]:
     """Yield the names of the modules that a module depends on, and whether it can do without."""
     for kind, value in _FACT.findall(module):
-        text = value.decode("ascii", "replace")
-        if kind == b"depends":
-            for name in filter(None, text.split(",")):
-                yield name.replace("-", "_"), False
-        else:
-            before = text.partition("pre:")[2].partition("post:")[0]
-            for name in before.split():
-                yield name.replace("-", "_"), True
+        text, is_soft = value.decode("ascii", "replace").replace("-", "_"), kind == b"softdep"
+        if is_soft:
+            text = text.partition("pre:")[2].partition("post:")[0]
+        for name in text.replace(",", " ").split():
+            yield name, is_soft
 
 
 def make_initramfs(target: Path, *, modules: list[Path], busybox: Path, init: Path) -> None:
@@ -180,7 +174,7 @@ def find_tool(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path=ADMIN_PATH)
 
 
-def missing_tools(names: Sequence[str]) -> list[str]:
+def missing_tools(names: Iterable[str]) -> list[str]:
     """Return those of the programs that are not there."""
     return [name for name in names if find_tool(name) is None]
 
@@ -206,13 +200,6 @@ def run_tool(*command: str, folder: Path | None = None) -> str:
         hint = "apt-get update, and the network, may help" if command[0] == "apt-get" else ""
         raise TracekitError(f"{command[0]}: {said[-1]}", hint=hint)
     return done.stdout
-
-
-def check_names(packages: Sequence[str]) -> None:
-    """Raise UsageError for what cannot be the name of a package."""
-    for name in packages:
-        if not NAME.fullmatch(name):
-            raise UsageError(f"--package: '{name}' is not the name of a package")
 
 
 def download(packages: Sequence[str], archives: Path) -> list[Path]:
@@ -315,16 +302,20 @@ def reason_not_to_run() -> str | None:
     """Say what this machine lacks for a guest, with the way to get it; None if nothing."""
     if platform.machine() != "x86_64":
         return f"the lab has guests for x86-64 only, this is {platform.machine()}"
-    lacking = missing_tools(list(NEEDED))
-    if lacking:
+    if lacking := missing_tools(NEEDED):
         packages = " ".join(NEEDED[name] for name in lacking)
         return f"{', '.join(lacking)} not on PATH: apt install {packages}"
     return None
 
 
 def find_image(packages: Sequence[str] = ()) -> Image:
-    """Return the image with these packages beside the lab's own, whether or not it is built."""
-    check_names(packages)
+    """Return the image with these packages beside the lab's own, whether or not it is built.
+
+    Raise UsageError for what cannot be the name of a package.
+    """
+    for name in packages:
+        if not NAME.fullmatch(name):
+            raise UsageError(f"--package: '{name}' is not the name of a package")
     names = tuple(sorted({*PACKAGES, *packages}))
     made_of = "\n".join([str(IMAGE_VERSION), *names, *WANTED, (GUEST / "init").read_text()])
     key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
@@ -342,11 +333,12 @@ def build(
     if reason := reason_not_to_run():
         raise TracekitError(f"no lab on this machine: {reason}")
     cache_folder().mkdir(parents=True, exist_ok=True)
-    with _only_build():
+    with (cache_folder() / "lock").open("w") as lock:
+        # One build at a time uses the cache; the next one waits.
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if image.is_built and not again:
             return image
-        lacking = missing_tools(TOOLS)
-        if lacking:
+        if lacking := missing_tools(TOOLS):
             raise TracekitError(
                 f"no lab can be built: {', '.join(lacking)} not on PATH",
                 hint="the lab is made of Debian's packages",
@@ -356,14 +348,6 @@ def build(
     return image
 
 
-@contextmanager
-def _only_build() -> Iterator[None]:
-    """Let one build at a time use the cache; the next one waits."""
-    with (cache_folder() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _make(image: Image, on_step: Callable[[str], None]) -> None:
     archives = cache_folder() / "archives"
     on_step("downloading packages")
@@ -371,7 +355,12 @@ def _make(image: Image, on_step: Callable[[str], None]) -> None:
     kernel = download_kernel(KERNEL, archives)
     on_step("unpacking packages")
     root, kernel_tree = image.folder / "root", image.folder / "kernel"
-    _lay_out(root)
+    # Packages expect these folders to be there.
+    for name in MERGED:
+        (root / "usr" / name).mkdir(parents=True)
+        (root / name).symlink_to(f"usr/{name}")
+    for name in FOLDERS:
+        (root / name).mkdir(parents=True, exist_ok=True)
     for archive in found:
         unpack(archive, root)
     _finish_root(root)
@@ -389,15 +378,6 @@ def _make(image: Image, on_step: Callable[[str], None]) -> None:
     shutil.rmtree(kernel_tree)
     about = {"kernel": kernel.name, "packages": list(image.packages), "archives": len(found)}
     write_json(image.folder / ABOUT, about)
-
-
-def _lay_out(root: Path) -> None:
-    """Make the folders that a package expects to be there."""
-    for name in MERGED:
-        (root / "usr" / name).mkdir(parents=True)
-        (root / name).symlink_to(f"usr/{name}")
-    for name in FOLDERS:
-        (root / name).mkdir(parents=True, exist_ok=True)
 
 
 def _finish_root(root: Path) -> None:

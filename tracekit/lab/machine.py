@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -121,19 +120,14 @@ def _ran(machine: Machine, console: Path, *, end_s: float, patience_s: float) ->
                         return False
                     patience_end_s = end_s
         finally:
-            _end(guest)
+            guest.kill()
+            guest.wait()
         talk.seek(0)
         said = talk.read().strip()
     if guest.returncode != 0:
         reason = said.splitlines()[-1] if said else f"status {guest.returncode}"
         raise TracekitError(f"{QEMU} failed: {reason}")
     return True
-
-
-def _end(guest: subprocess.Popen[bytes]) -> None:
-    if guest.poll() is None:
-        guest.send_signal(signal.SIGKILL)
-        guest.wait()
 
 
 def _read(console: Path) -> str:
@@ -264,13 +258,10 @@ def _parse_part(text: str) -> Part:
     latency_ns = parse_duration(latency, option="--disk") if colon else 0
     if colon and not 0 < latency_ns <= LONGEST_NS:
         raise UsageError(f"--disk: a latency of {latency}", hint="it is from 1ns to 1s")
-    return Part(role, mib, latency_ns, _parse_depth(depth) if second else DEPTH)
-
-
-def _parse_depth(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_DEPTH:
-        raise UsageError(f"--disk: a depth of '{text}'", hint=f"it is from 1 to {MOST_DEPTH}")
-    return int(text)
+    depth = depth if second else str(DEPTH)
+    if not depth.isascii() or not depth.isdigit() or not 1 <= int(depth) <= MOST_DEPTH:
+        raise UsageError(f"--disk: a depth of '{depth}'", hint=f"it is from 1 to {MOST_DEPTH}")
+    return Part(role, mib, latency_ns, int(depth))
 
 
 def dax_start_mib(dax_mib: int, memory_mib: int) -> int:

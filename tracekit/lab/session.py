@@ -17,16 +17,9 @@ from typing import Any
 from tracekit._native import PROGRAM, program_path
 from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relayed
 from tracekit.errors import TracekitError, UsageError
+from tracekit.lab import machine
 from tracekit.lab.image import GUEST, Image, build, cache_folder, make_file_system, run_tool
-from tracekit.lab.machine import (
-    Disk,
-    Machine,
-    choose_accelerator,
-    dax_start_mib,
-    said_lines,
-    start,
-    tail,
-)
+from tracekit.lab.machine import Disk, Machine
 from tracekit.layout import CaptureSummary
 from tracekit.store import scratch_folder
 from tracekit.units import MIB
@@ -185,10 +178,10 @@ def session(job: Job, *, on_step: Callable[[str], None]) -> Iterator[Ended]:
     job.check()
     words = _kernel_words(job)
     image = build(job.packages, on_step=on_step)
-    accelerator = choose_accelerator(image, is_exact=job.is_exact)
+    accelerator = machine.choose_accelerator(image, is_exact=job.is_exact)
     on_step(f"running in a guest ({accelerator})")
     with scratch_folder(cache_folder() / "run") as work:
-        machine = Machine(
+        guest = Machine(
             image,
             accelerator,
             memory_mib=job.memory_mib + job.dax_mib + _emulated_mib(job),
@@ -198,12 +191,11 @@ def session(job: Job, *, on_step: Callable[[str], None]) -> Iterator[Ended]:
         )
         started_s = time.monotonic()
         limit_s = BOOT_LIMIT_S + 1.2 * job.timeout_s
-        console = start(machine, work / "console.log", limit_s=limit_s)
+        console = machine.start(guest, work / "console.log", limit_s=limit_s)
         duration_s = time.monotonic() - started_s
-        if DONE not in said_lines(console):
-            raise TracekitError(
-                f"the guest ended without a result; its console ended with:\n{tail(console)}"
-            )
+        if DONE not in machine.said_lines(console):
+            end = machine.tail(console)
+            raise TracekitError(f"the guest ended without a result; its console ended with:\n{end}")
         unpack_result(work / "result.img", work / "result")
         (work / "console.log").rename(work / "result/console.log")
         yield _ended(work / "result", accelerator, duration_s)
@@ -212,7 +204,7 @@ def session(job: Job, *, on_step: Callable[[str], None]) -> Iterator[Ended]:
 def _ended(folder: Path, accelerator: str, duration_s: float) -> Ended:
     refusal = folder / "refusal"
     if refusal.exists():
-        talk = tail((folder / "log").read_text(errors="replace"))
+        talk = machine.tail((folder / "log").read_text(errors="replace"))
         raise TracekitError(f"in the guest: {refusal.read_text().strip()}\n{talk}")
     status = int((folder / "status").read_text())
     return Ended(folder, status, accelerator, duration_s)
@@ -226,7 +218,7 @@ def _kernel_words(job: Job) -> str:
             "--pmem and a disk with a latency were both given",
             hint="an emulated disk lies in memory too: use one guest for each",
         )
-    return f"memmap={job.dax_mib}M!{dax_start_mib(job.dax_mib, job.memory_mib)}M"
+    return f"memmap={job.dax_mib}M!{machine.dax_start_mib(job.dax_mib, job.memory_mib)}M"
 
 
 def _emulated_mib(job: Job) -> int:
@@ -248,12 +240,9 @@ def _make_disks(job: Job, image: Image, work: Path) -> tuple[tuple[str, Path], .
         with path.open("xb") as file:
             file.truncate(size_bytes)
         disks.append((serial, path))
-    _format(work / "scratch.img")
+    how = ("-q", "-t", "ext4", "-b", "4096", "-O", "^has_journal")
+    run_tool("mke2fs", *how, str(work / "scratch.img"))
     return tuple(disks)
-
-
-def _format(path: Path) -> None:
-    run_tool("mke2fs", "-q", "-t", "ext4", "-b", "4096", "-O", "^has_journal", str(path))
 
 
 DROPPED = re.compile(r"Total:\s+\d+ events \(dropped (\d+)\)")
