@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -160,15 +161,6 @@ CODE = {
 WRITES = ("write_file", "append", "write")
 
 
-@dataclass(frozen=True)
-class Turns:
-    """The steps of a thread, those that undo them, and the most bytes its files grew by."""
-
-    steps: Steps
-    restore: Steps
-    growth_bytes: int
-
-
 FILL_BYTES = 1 << 20
 
 
@@ -209,8 +201,8 @@ class Draft:
         self.pending: list[tuple[int, Operation, str, int]] = []
         self.always_open: dict[str, int] = {}
 
-    def draw(self) -> Turns:
-        """Return all turns."""
+    def draw(self) -> tuple[Steps, int]:
+        """Return the steps of all turns and those that undo them, and by how much files grow."""
         for place, operation in enumerate(self.flow):
             self.add(place, operation)
         return self.finish()
@@ -316,8 +308,8 @@ class Draft:
         if not is_first:
             self.pending.append((place, one, name, note))
 
-    def finish(self) -> Turns:
-        """Fill in what depends on lengths; return all steps."""
+    def finish(self) -> tuple[Steps, int]:
+        """Fill in what depends on lengths; return all steps and the most bytes of growth."""
         lengths = {name: sizes.lengths() for name, sizes in self.sizes.items() if sizes.notes}
         growth = np.zeros(self.turns, np.int64)
         for place, one, name, note in self.pending:
@@ -335,9 +327,8 @@ class Draft:
             times = 2 if name in self.always_open else 1
             for _, _, added, _ in sizes.notes:
                 growth += times * added
-        steps = np.concatenate([self._opening(), self.steps.reshape(-1)])
-        peak = int(np.cumsum(growth).max(initial=0))
-        return Turns(steps, self._restore(), peak + int(growth.max(initial=0)))
+        steps = np.concatenate([self._opening(), self.steps.reshape(-1), *self._restore()])
+        return steps, int(np.cumsum(growth).max(initial=0)) + int(growth.max(initial=0))
 
     def _opening(self) -> Steps:
         """Open what stays open."""
@@ -347,34 +338,31 @@ class Draft:
         found["handle"] = list(self.always_open.values())
         return found
 
-    def _restore(self) -> Steps:
-        """Return what makes the files as they were: presence and length, untimed."""
-        parts = [np.zeros(0, STEP)]
+    def _restore(self) -> Iterator[Steps]:
+        """Yield what makes the files as they were: presence and length, untimed."""
         for handle in self.always_open.values():
-            parts.append(_simple("close", np.array([NONE]), handle=handle))
+            yield _simple("close", np.array([NONE]), handle=handle)
         for name, share in self.shares.items():
             if not share.files.is_shared:
-                parts += self._restore_share(name, share)
+                yield from self._restore_share(name, share)
             elif self.thread == 0 and name in self.always_open:
-                parts.append(_cut(share.numbers[:1], share.sizes[:1]))
-        return np.concatenate(parts)
+                yield _cut(share.numbers[:1], share.sizes[:1])
 
-    def _restore_share(self, name: str, share: Share) -> list[Steps]:
+    def _restore_share(self, name: str, share: Share) -> Iterator[Steps]:
         created, deleted = self.churn[name]
         count = len(share.numbers)
         ring = np.arange(deleted * self.turns, share.present + created * self.turns) % count
         is_there = np.zeros(count, bool)
         is_there[ring] = True
         was_there = np.arange(count) < share.present
-        sizes = self.sizes[name]
         end = np.full(count, self.turns * len(self.flow))
-        sizes.note(end, np.arange(count))
-        length = np.where(is_there, sizes.lengths()[-1], 0)
+        self.sizes[name].note(end, np.arange(count))
+        length = np.where(is_there, self.sizes[name].lengths()[-1], 0)
         sizes_then = _initial(share)
-        gone, new = was_there & ~is_there, is_there & ~was_there
+        new = is_there & ~was_there
         longer = was_there & is_there & (length > sizes_then)
-        fill = gone | (was_there & is_there & (length < sizes_then))
-        filled = np.flatnonzero(fill)
+        # What is gone has no length.
+        filled = np.flatnonzero(was_there & (~is_there | (length < sizes_then)))
         # In groups of open, write and close: the same handle serves one after the other.
         groups = np.zeros((len(filled), 3), STEP)
         groups["step"], groups["flags"] = NO_STEP, UNTIMED
@@ -383,11 +371,9 @@ class Draft:
         groups["offset"][:, 1] = length[filled]
         groups["total"][:, 1] = (sizes_then - length)[filled]
         groups["size"][:, 1] = FILL_BYTES
-        return [
-            _simple("unlink", share.numbers[new]),
-            _cut(share.numbers[longer], sizes_then[longer]),
-            groups.reshape(-1),
-        ]
+        yield _simple("unlink", share.numbers[new])
+        yield _cut(share.numbers[longer], sizes_then[longer])
+        yield groups.reshape(-1)
 
 
 def _simple(operation: str, file: Integers, *, handle: int = NONE) -> Steps:
@@ -477,11 +463,12 @@ def write_personality(
         writer = plan.FilePlanWriter(file)
         for number, own in enumerate(shares):
             rng = np.random.default_rng([seed, 2, number])
-            drawn = Draft(personality, own, thread=number, turns=chosen, rng=rng).draw()
-            records = expand(np.concatenate([drawn.steps, drawn.restore]))
+            draft = Draft(personality, own, thread=number, turns=chosen, rng=rng)
+            steps, growth_bytes = draft.draw()
+            records = expand(steps)
             records["operation_id"] = np.arange(next_id, next_id + len(records))
             next_id += len(records)
-            needed += drawn.growth_bytes
+            needed += growth_bytes
             writer.thread()
             writer.append(records)
         setting = plan.Setting(personality.labels, True, needed, medium)
