@@ -137,7 +137,7 @@ def unpack_kernel(packed: Path, target: Path) -> None:
         target.write_bytes(data)
         return
     try:
-        # Behind the stream lies the size of what it holds: a decompressor ends before it.
+        # Behind the stream lies the size of its content: a decompressor ends before it.
         unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ)
         kernel = unpacking.decompress(payload)
     except lzma.LZMAError as error:
@@ -196,9 +196,9 @@ def run_tool(*command: str, folder: Path | None = None) -> str:
     except OSError as error:
         raise TracekitError(f"{command[0]} cannot be started: {error.strerror}") from None
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines() or [f"status {done.returncode}"]
+        lines = (done.stderr or done.stdout).strip().splitlines() or [f"status {done.returncode}"]
         hint = "apt-get update, and the network, may help" if command[0] == "apt-get" else ""
-        raise TracekitError(f"{command[0]}: {said[-1]}", hint=hint)
+        raise TracekitError(f"{command[0]}: {lines[-1]}", hint=hint)
     return done.stdout
 
 
@@ -299,12 +299,12 @@ def cache_folder() -> Path:
 
 
 def reason_not_to_run() -> str | None:
-    """Say what this machine lacks for a guest, with the way to get it; None if nothing."""
+    """Return what is missing on this machine for a guest, and how to get it; None if nothing."""
     if platform.machine() != "x86_64":
         return f"the lab has guests for x86-64 only, this is {platform.machine()}"
-    if lacking := missing_tools(NEEDED):
-        packages = " ".join(NEEDED[name] for name in lacking)
-        return f"{', '.join(lacking)} not on PATH: apt install {packages}"
+    if missing := missing_tools(NEEDED):
+        packages = " ".join(NEEDED[name] for name in missing)
+        return f"{', '.join(missing)} not on PATH: apt install {packages}"
     return None
 
 
@@ -327,7 +327,7 @@ def build(
 ) -> Image:
     """Return a built image; what is there is taken unless `again`.
 
-    Raise TracekitError when the machine lacks a tool or apt cannot get a package.
+    Raise TracekitError when a tool is missing or apt cannot get a package.
     """
     image = find_image(packages)
     if reason := reason_not_to_run():
@@ -338,9 +338,9 @@ def build(
         fcntl.flock(lock, fcntl.LOCK_EX)
         if image.is_built and not again:
             return image
-        if lacking := missing_tools(TOOLS):
+        if missing := missing_tools(TOOLS):
             raise TracekitError(
-                f"no lab can be built: {', '.join(lacking)} not on PATH",
+                f"no lab can be built: {', '.join(missing)} not on PATH",
                 hint="the lab is made of Debian's packages",
             )
         with new_folder(image.folder, overwrite=True, marker=ABOUT) as part:

@@ -38,7 +38,7 @@ NO_TESTS = "cryptomgr.notests"
 
 @dataclass(frozen=True)
 class Machine:
-    """What QEMU is asked for."""
+    """What QEMU emulates."""
 
     image: Image
     accelerator: str

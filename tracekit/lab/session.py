@@ -1,4 +1,4 @@
-"""One guest from start to end: its disks, its run, and what it brought."""
+"""One guest from start to end: its disks, its run, and its results."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def _add_replayer(tree: Path) -> None:
 def unpack_result(disk: Path, folder: Path) -> None:
     """Unpack files and folders of the archive below the new `folder`.
 
-    What a guest says is not trusted: links and devices are left out, a name that leads elsewhere
-    is refused. Raise TracekitError when the archive is damaged.
+    The archive is not trusted: links and devices are left out, a name that leads elsewhere is
+    rejected. Raise TracekitError when the archive is damaged.
     """
     folder.mkdir()
     try:
@@ -132,13 +132,13 @@ def unpack_result(disk: Path, folder: Path) -> None:
             for member in archive:
                 _take(archive, member, folder)
     except tarfile.TarError as error:
-        raise TracekitError(f"what the guest brought cannot be read: {error}") from None
+        raise TracekitError(f"the guest's results cannot be read: {error}") from None
 
 
 def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts:
-        raise TracekitError(f"what the guest brought has a file named {member.name!r}")
+        raise TracekitError(f"the guest's results have a file named {member.name!r}")
     target = folder / name
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ DONE = "done"
 
 @dataclass(frozen=True)
 class Ended:
-    """What a guest brought, in a folder that is gone when the session ends."""
+    """The results of a guest, in a folder that is gone when the session ends."""
 
     folder: Path
     """stdout, stderr, log, files/, trace/, layout.json, blktrace.log; console.log of the guest."""
@@ -171,7 +171,7 @@ class Ended:
 
 @contextmanager
 def session(job: Job, *, on_step: Callable[[str], None]) -> Iterator[Ended]:
-    """Build what is missing, boot a guest, let it do the job, and yield what it brought.
+    """Build what is missing, boot a guest, let it do the job, and yield its results.
 
     Raise UsageError for an impossible job, TracekitError when the guest could not do it.
     """

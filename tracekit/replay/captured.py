@@ -294,7 +294,7 @@ class FilePlanReport:
     """Made before the run, with `present_bytes`."""
     present_bytes: int
     unknown_sizes: int
-    """Files that were there, with a size that nothing tells: they are made empty."""
+    """Files that were there, of unknown size: they are made empty."""
     adopted_handles: int
     """Opened, untimed, where the trace does not show their opening."""
     waits: int

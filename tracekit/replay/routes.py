@@ -105,7 +105,7 @@ def _cut(entries: list[Region]) -> _Partitions:
     parts = sorted((part.start_sector, part.start_sector + part.sectors) for part in entries)
     edges = np.array(sorted({edge for part in parts for edge in part}), np.int64)
     of_piece = np.full(len(edges) + 1, -1, np.int64)
-    # The smallest last, so that it paints over what holds it.
+    # The smallest last, so that it overrides the larger ones.
     for one in sorted(range(len(parts)), key=lambda one: parts[one][0] - parts[one][1]):
         first, behind = np.searchsorted(edges, parts[one])
         of_piece[first + 1 : behind + 1] = one

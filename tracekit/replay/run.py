@@ -1,4 +1,4 @@
-"""Compiles a plan of requests or of file operations, runs it, and keeps what it brought."""
+"""Compiles a plan of requests or of file operations, runs it, and keeps the results."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Speed(Record):
 
 
 class Engine(Record):
-    """How requests were submitted; `fallback` is why `used` is not what was asked for."""
+    """How requests were submitted; `fallback` is why `used` is another engine than `asked`."""
 
     asked: str
     used: str | None
@@ -210,7 +210,7 @@ class BudgetResult(Record):
 
 
 class ReplaySummary(Record):
-    """The content of summary.json; from `compiled` on it is of tracekit."""
+    """The content of summary.json; the keys from `compiled` are added by tracekit."""
 
     name: str = ABSENT
     summary_version: int = ABSENT
@@ -274,7 +274,7 @@ class FileTiming(Record):
 
 
 class FileReplaySummary(Record):
-    """The content of file_summary.json; from `compiled` on it is of tracekit."""
+    """The content of file_summary.json; the keys from `compiled` are added by tracekit."""
 
     name: str = ABSENT
     summary_version: int = ABSENT

@@ -76,10 +76,10 @@ def find_cyclic_range(
         return None
     places, counts = np.unique(start[breaks][is_full], return_counts=True)
     low = int(places[np.argmax(counts)])
-    odd = len(breaks) - int(counts.max())
+    outliers = len(breaks) - int(counts.max())
     # What lies before the range is a header at most.
     is_cyclic = low - int(start.min()) <= (high - low) * HEADER
-    if not is_cyclic or odd > max(FEW, len(start) * FEW_SHARE):
+    if not is_cyclic or outliers > max(FEW, len(start) * FEW_SHARE):
         return None
     return CyclicRange(tuple(kinds), low, high - low)
 

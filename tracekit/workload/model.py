@@ -1,4 +1,4 @@
-"""A work profile as the program holds it: checked, in bytes and nanoseconds."""
+"""A work profile in memory: checked, in bytes and nanoseconds."""
 
 from __future__ import annotations
 

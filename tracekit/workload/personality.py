@@ -1,4 +1,4 @@
-"""A personality as the program holds it: checked, with all parameters filled in."""
+"""A personality in memory: checked, with all parameters filled in."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FileSet:
 class Operation:
     """One entry of the flow that each thread repeats.
 
-    `size_bytes` is of one call; of an append that `is_random` the most, drawn evenly from 1 on.
+    `size_bytes` is of one call; of an append that `is_random` the most, drawn evenly from 1.
     `files` of an append names a shared set that stays open all the time.
     """
 
@@ -153,6 +153,8 @@ def open_personality(
     sets, flow = (
         _tables(top, kind, values=values, options=options) for kind in ("files", "operation")
     )
+    tables = [content["files"], content["operation"]]
+    definition = json.dumps(tables, sort_keys=True, default=str)
     found = Personality(
         name=file.stem,
         about=top.text("about", ""),
@@ -160,16 +162,11 @@ def open_personality(
         file_sets=tuple(_file_set(keys) for keys in sets),
         flow=tuple(one for keys in flow for one in _operations(keys)),
         parameters=values,
-        definition=_digest(content),
+        definition=hashlib.sha256(definition.encode()).hexdigest()[:8],
     )
     _check_used(content, values, file)
     _check(found, file)
     return found
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    content_text = json.dumps([content["files"], content["operation"]], sort_keys=True, default=str)
-    return hashlib.sha256(content_text.encode()).hexdigest()[:8]
 
 
 def _parameters(table: Any, place: str) -> dict[str, int | float]:

@@ -1,4 +1,4 @@
-"""Reads a work profile from TOML, strictly: what is odd is an error that says what to do."""
+"""Reads a work profile from TOML, strictly: an error says where it is and what to do."""
 
 from __future__ import annotations
 

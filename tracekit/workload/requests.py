@@ -66,7 +66,7 @@ class Extent:
 def blocks(profile: Profile, extent: Extent) -> Iterator[NDArray[np.void]]:
     """Yield the requests as records of a plan, whose `target` is the number of their stream.
 
-    A block is valid until the one after the next is asked for. While one is used the next is made.
+    A block is valid until the one after the next is drawn. While one is used the next is made.
     """
     until_ns = NEVER_NS if extent.duration_ns is None else extent.duration_ns
     buffers = cycle([np.zeros(BLOCK_RECORDS, RECORD) for _ in range(3)])
