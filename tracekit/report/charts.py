@@ -11,9 +11,10 @@ from __future__ import annotations
 import functools
 import io
 import json
+import math
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
@@ -250,6 +252,38 @@ Units = tuple[tuple[str, float, float], ...]
 OPERATION_LINES = {"read": "dashed", "write": "solid", "flush": "dotted", "discard": "dashdot"}
 
 
+@dataclass(frozen=True)
+class Key:
+    """One entry of a legend: a colour of the palette, what it stands for, and a line style."""
+
+    colour: str
+    text: str
+    line: str = "box"
+
+
+Styles = Mapping[Any, Key]
+"""How the curve of each value of a column is drawn, in the order of drawing."""
+
+
+def keys_of(styles: Styles, present: Iterable[Any]) -> list[Key]:
+    """Return the legend of the curves that are present."""
+    found = set(present)
+    return [style for value, style in styles.items() if value in found]
+
+
+Scale = Callable[[Axis, float, Size], None]
+"""Sets the ticks of an axis on which a figure of some size shows values up to the highest."""
+
+
+@dataclass(frozen=True)
+class Along:
+    """What an axis shows: a column of the table, under a title, on a scale."""
+
+    column: str
+    title: str
+    scale: Scale
+
+
 def canvas(size: Size, *, x_title: str, y_title: str, height_px: int = 0) -> tuple[Figure, Axes]:
     """Return an empty figure and its axes; the y title lies flat above the axis, to be readable."""
     figure = Figure(figsize=(size.width_px / 72, (height_px or size.height_px) / 72))
@@ -257,6 +291,24 @@ def canvas(size: Size, *, x_title: str, y_title: str, height_px: int = 0) -> tup
     axes = figure.subplots()
     axes.set_xlabel(x_title)
     axes.set_title(y_title, loc="left", fontsize=12, color=light("quiet"), pad=10)
+    return figure, axes
+
+
+def rows_canvas(
+    labels: Sequence[str],
+    size: Size,
+    *,
+    x_title: str,
+    row_px: int = 26,
+    margin_px: int = 70,
+    ends: tuple[float, float] = (0.5, 0.5),
+) -> tuple[Figure, Axes]:
+    """Return an empty figure with a labelled line a row, from 0 downwards."""
+    height_px = margin_px + row_px * len(labels)
+    figure, axes = canvas(size, x_title=x_title, y_title="", height_px=height_px)
+    axes.set_yticks(range(len(labels)), list(labels))
+    axes.set_ylim(len(labels) - 1 + ends[1], -ends[0])
+    axes.yaxis.grid(visible=False)
     return figure, axes
 
 
@@ -268,26 +320,81 @@ def finish(axes: Axes) -> None:
         legend.remove()
 
 
-def role_curves(axes: Axes, table: pd.DataFrame, *, x: str, y: str, steps: bool = False) -> None:
-    """Draw one curve for each role (or `colour`), and for each operation if the table has it.
+def curves(
+    table: pd.DataFrame,
+    size: Size,
+    *,
+    x: Along,
+    y: Along,
+    by: str = "",
+    styles: Styles | None = None,
+    **look: Any,
+) -> Figure:
+    """Draw `y` over `x`, a curve for each value of `by` that has a style, or for each role.
 
-    Where a value is missing the curve has a gap, which seaborn's own lines would bridge. Steps are
-    of cumulative shares: they rise from 0 at the first value, so that a single value shows too.
+    Where a value is missing the curve has a gap, which seaborn's own lines would bridge. What is 0
+    has no place on a logarithmic scale of bytes. `look` goes to each curve, such as `markersize`.
     """
-    by_operation = "operation" in table.columns
+    figure, axes = canvas(size, x_title=x.title, y_title=y.title)
+    groups = _by_role(table)
+    if styles is not None:
+        groups = ((style, table[table[by] == value]) for value, style in styles.items())
+    for style, rows in groups:
+        curve = rows[rows[x.column] > 0] if x.scale is log_data_axis else rows
+        if not curve.empty:
+            xs, ys = (curve[name].astype(float).tolist() for name in (x.column, y.column))
+            draw_curve(axes, xs, ys, style, **look)
+    x.scale(axes.xaxis, table[x.column].max(), size)
+    y.scale(axes.yaxis, table[y.column].max(), size)
+    finish(axes)
+    return figure
+
+
+def draw_curve(axes: Axes, x: Any, y: Any, style: Key, **look: Any) -> None:
+    """Draw one curve; where `look` has a size of markers its points are dots."""
+    if "markersize" in look:
+        look.setdefault("marker", "o")
+    axes.plot(x, y, color=light(style.colour), linestyle=style.line, **look)
+
+
+def _by_role(table: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
+    """Yield the rows of each role (or `colour`), and of each operation if the table has it."""
     colour = "colour" if "colour" in table.columns else "role"
-    keys = [colour, "operation"] if by_operation else [colour]
-    for group, curve in table.groupby(keys, sort=True):
-        xs, ys = curve[x].astype(float).tolist(), curve[y].astype(float).tolist()
-        if steps:
-            xs, ys = [xs[0], *xs], [0.0, *ys]
-        axes.plot(
-            xs,
-            ys,
-            color=light(str(group[0])),
-            linestyle=OPERATION_LINES.get(str(group[1]), "solid") if by_operation else "solid",
-            drawstyle="steps-post" if steps else "default",
-        )
+    keys = [colour, "operation"] if "operation" in table.columns else [colour]
+    for group, rows in table.groupby(keys, sort=True):
+        line = OPERATION_LINES.get(str(group[1]), "solid") if len(keys) > 1 else "solid"
+        yield Key(str(group[0]), "", line), rows
+
+
+def cumulative_times(table: pd.DataFrame, size: Size, *, x_title: str, y_title: str) -> Figure:
+    """Draw `smaller_ratio` over `high_ns` by role (and operation) on a logarithmic scale of time.
+
+    A bucket that ends at 0 ns is drawn at 1 ns.
+    """
+    table = table.assign(high_ns=table["high_ns"].clip(lower=1))
+    return cumulative(table, size, x=Along("high_ns", x_title, log_time_axis), y_title=y_title)
+
+
+def cumulative(table: pd.DataFrame, size: Size, *, x: Along, y_title: str) -> Figure:
+    """Draw steps of `smaller_ratio` over `x` by role (and operation).
+
+    They rise from 0 at the first value, so that a single value shows too.
+    """
+    by = [name for name in ("role", "colour", "operation") if name in table.columns]
+    table = with_origins(table, by, smaller_ratio=0.0)
+    y = Along("smaller_ratio", y_title, share_axis)
+    return curves(table, size, x=x, y=y, drawstyle="steps-post")
+
+
+def with_origins(table: pd.DataFrame, by: str | list[str], **values: float) -> pd.DataFrame:
+    """Return the table with a row more before each curve: its first one with other values."""
+    return pd.concat([table.drop_duplicates(by).assign(**values), table], ignore_index=True)
+
+
+def over_time(column: str, title: str, scale: Scale) -> Draw:
+    """Return the drawing of a column over `window_ns`, a curve a role."""
+    x = Along("window_ns", "time since the start", time_axis)
+    return functools.partial(curves, x=x, y=Along(column, title, from_zero(scale)))
 
 
 def role_bars(
@@ -341,6 +448,67 @@ def gain_bars(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
     return figure
 
 
+def stacked_bars(table: pd.DataFrame, size: Size, *, value: str, x_title: str) -> Figure:
+    """Draw each `kind` as bars end to end of its rows' values, losses to the left of zero.
+
+    Rows come in the order of kinds, those of a kind in that of the legend, each in its `colour`.
+    """
+    kinds = list(dict.fromkeys(table["kind"]))
+    figure, axes = rows_canvas(kinds, size, x_title=x_title, row_px=30)
+    ends = {(kind, is_gain): 0.0 for kind in kinds for is_gain in (False, True)}
+    for row in table.to_dict("records"):
+        kind, width = row["kind"], float(row[value])
+        left = ends[kind, width >= 0]
+        axes.barh(kinds.index(kind), width, left=left, height=0.66, color=light(row["colour"]))
+        ends[kind, width >= 0] += width
+    few_ticks(axes.xaxis, size)
+    percent_ticks(axes.xaxis)
+    finish(axes)
+    return figure
+
+
+def heat_map(
+    cells: pd.DataFrame,
+    size: Size,
+    *,
+    x_title: str,
+    y_title: str,
+    height_px: int = 0,
+    colours: Sequence[tuple[str, float]] = (("intensity", 0.06), ("intensity", 1.0)),
+    **options: Any,
+) -> tuple[Figure, Axes]:
+    """Draw a cell for each value, the first row at the bottom; `options` are seaborn's.
+
+    The colours, each with its opacity, go from the lowest to the highest value; transparent ones
+    stand on a light or a dark page.
+    """
+    height_px = height_px or (300 if size.is_narrow else 380)
+    figure, axes = canvas(size, x_title=x_title, y_title=y_title, height_px=height_px)
+    ramp = [(*to_rgb(light(name)), opacity) for name, opacity in colours]
+    options["cmap"] = LinearSegmentedColormap.from_list("heat", ramp)
+    sns.heatmap(cells, cbar=False, rasterized=True, ax=axes, **options)
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    axes.set_xlabel(x_title)
+    axes.tick_params(axis="both", rotation=0)
+    finish(axes)
+    return figure, axes
+
+
+def write_cells(axes: Axes, cells: Iterable[tuple[int, int, str]], size: Size) -> None:
+    """Write a text into cells of a heat map, each given by its column and row."""
+    for column, row, text in cells:
+        axes.text(
+            column + 0.5,
+            row + 0.5,
+            text,
+            ha="center",
+            va="center",
+            color=light("ink"),
+            fontsize=10 if size.is_narrow else 12,
+        )
+
+
 def unit_for(highest: float, units: Units) -> tuple[str, float]:
     """Return the name and factor of the unit in which an axis up to `highest` reads best."""
     return next((name, factor) for name, factor, least in units if highest >= least)
@@ -351,32 +519,62 @@ def write_ticks(axis: Axis, write: Callable[[Any], str]) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
 
 
+def percent_ticks(axis: Axis) -> None:
+    """Write each tick of an axis of ratios in percent."""
+    write_ticks(axis, lambda ratio: f"{ratio * 100:g} %")
+
+
+def percent_axis(axis: Axis, _highest: float, _size: Size) -> None:
+    """Write an axis of ratios in percent."""
+    percent_ticks(axis)
+
+
 def few_ticks(axis: Axis, size: Size) -> None:
-    """Leave room between the numbers on a phone."""
+    """Leave space between the numbers on a phone."""
     axis.set_major_locator(MaxNLocator(nbins=3 if size.is_narrow else 6))
 
 
-def count_ticks(axis: Axis, *, steps: int = 5) -> None:
+def count_ticks(axis: Axis, size: Size) -> None:
     """Write counts with thousands separators, at whole numbers only."""
-    axis.set_major_locator(MaxNLocator(nbins=steps, integer=True))
+    axis.set_major_locator(MaxNLocator(nbins=3 if size.is_narrow else 5, integer=True))
     write_ticks(axis, fmt.count)
 
 
-def share_axis(axis: Axis) -> None:
+def share_axis(axis: Axis, _highest: float = 1, _size: Size = WIDE, *, low: float = 0) -> None:
     """Write shares of 0 to 1 in percent, over the whole range."""
-    axis.axes.set_ylim(0, 1.02)
+    axis.axes.set_ylim(low, 1.02)
     axis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
     write_ticks(axis, lambda ratio: f"{ratio * 100:.0f} %")
 
 
-def time_axis(axis: Axis, highest_ns: float, *, steps: int = 5) -> None:
+# Points at 0 are seen as a whole.
+share_axis_of_points = functools.partial(share_axis, low=-0.02)
+
+
+def time_axis(axis: Axis, highest_ns: float, _size: Size = WIDE, *, steps: int = 5) -> None:
     """Put ticks at round numbers of the unit that suits the range, and write the unit at each."""
     _unit_axis(axis, unit_for(highest_ns, TIME_UNITS), steps=steps)
 
 
-def data_axis(axis: Axis, highest_bytes: float, *, steps: int = 5) -> None:
+def data_axis(axis: Axis, highest_bytes: float, _size: Size = WIDE, *, steps: int = 5) -> None:
     """Put ticks at round numbers of the binary unit that suits the range."""
     _unit_axis(axis, unit_for(highest_bytes, DATA_UNITS), steps=steps)
+
+
+def capacity_axis(axis: Axis, highest_bytes: float, size: Size) -> None:
+    """Put many ticks at round numbers of the binary unit, close to both ends."""
+    axis.axes.margins(x=0.02)
+    data_axis(axis, highest_bytes, steps=4 if size.is_narrow else 8)
+
+
+def from_zero(scale: Scale) -> Scale:
+    """Return the scale of an axis of ordinates that begins at 0."""
+
+    def whole(axis: Axis, highest: float, size: Size) -> None:
+        scale(axis, highest, size)
+        axis.axes.set_ylim(bottom=0)
+
+    return whole
 
 
 def _unit_axis(axis: Axis, unit: tuple[str, float], *, steps: int) -> None:
@@ -393,53 +591,34 @@ def _unit_axis(axis: Axis, unit: tuple[str, float], *, steps: int) -> None:
     write_ticks(axis, lambda value: f"{value / factor:g} {name}" if value else "0")
 
 
-def cumulative_times(table: pd.DataFrame, size: Size, *, x_title: str, y_title: str) -> Figure:
-    """Draw `smaller_ratio` over `high_ns` by role (and operation) on a logarithmic scale of time.
-
-    A bucket that ends at 0 ns is drawn at 1 ns.
-    """
-    figure, axes = canvas(size, x_title=x_title, y_title=y_title)
-    curves = table.assign(high_ns=table["high_ns"].clip(lower=1))
-    role_curves(axes, curves, x="high_ns", y="smaller_ratio", steps=True)
-    log_axis(axes.xaxis, fmt.duration, size=size)
-    share_axis(axes.yaxis)
-    finish(axes)
-    return figure
-
-
-def bytes_over_time(table: pd.DataFrame, size: Size, *, column: str, y_title: str) -> Figure:
-    """Draw a column of bytes over `window_ns`, a curve a role."""
-    figure, axes = canvas(size, x_title="time since the start", y_title=y_title)
-    role_curves(axes, table, x="window_ns", y=column)
-    time_axis(axes.xaxis, table["window_ns"].max())
-    data_axis(axes.yaxis, table[column].max())
-    axes.set_ylim(bottom=0)
-    finish(axes)
-    return figure
-
-
 def log_axis(axis: Axis, write: Callable[[Any], str], *, size: Size) -> None:
-    """Make an axis logarithmic, with as many decades (or parts of one) as there is room for."""
-    from math import log10
-
+    """Make an axis logarithmic, with as many decades (or parts of one) as there is space for."""
     scale = axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale
     scale("log")
     low, high = axis.get_view_interval()
-    room = 5 if size.is_narrow else 9
-    subs = (1.0, 2.0, 5.0) if 3 * log10(high / low) < room else (1.0,)
-    axis.set_major_locator(LogLocator(base=10, subs=subs, numticks=room))
+    most = 5 if size.is_narrow else 9
+    subs = (1.0, 2.0, 5.0) if 3 * math.log10(high / low) < most else (1.0,)
+    axis.set_major_locator(LogLocator(base=10, subs=subs, numticks=most))
     axis.set_minor_locator(NullLocator())
     write_ticks(axis, write)
 
 
-def log_data_axis(axis: Axis, *, size: Size) -> None:
-    """Make the x axis of bytes logarithmic, with as many powers of two as there is room for."""
-    from math import log2
+def log_time_axis(axis: Axis, _highest_ns: float, size: Size) -> None:
+    """Make an axis of times logarithmic."""
+    log_axis(axis, fmt.duration, size=size)
 
+
+def log_count_axis(axis: Axis, _highest: float, size: Size) -> None:
+    """Make an axis of counts logarithmic."""
+    log_axis(axis, fmt.count, size=size)
+
+
+def log_data_axis(axis: Axis, _highest_bytes: float, size: Size) -> None:
+    """Make the x axis of bytes logarithmic, with as many powers of two as there is space for."""
     axis.axes.set_xscale("log", base=2)
     low, high = axis.get_view_interval()
-    room = 4 if size.is_narrow else 9
-    octaves = max(1, -int(-log2(high / low) // room))
-    axis.set_major_locator(LogLocator(base=2.0**octaves, numticks=room + 2))
+    most = 4 if size.is_narrow else 9
+    octaves = max(1, -int(-math.log2(high / low) // most))
+    axis.set_major_locator(LogLocator(base=2.0**octaves, numticks=most + 2))
     axis.set_minor_locator(NullLocator())
     write_ticks(axis, fmt.data)

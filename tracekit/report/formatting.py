@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +77,11 @@ def plural(amount: Any, noun: str) -> str:
     return f"{count(amount)}{SPACE}{noun}" if amount == 1 else f"{count(amount)}{SPACE}{noun}s"
 
 
+def per_cent(ratio: float) -> str:
+    """Write a ratio in whole per cent."""
+    return f"{ratio * 100:.0f}{SPACE}%"
+
+
 def verb_plural(operation: str) -> str:
     """Write the plural of an operation: reads, flushes."""
     return f"{operation}es" if operation.endswith("sh") else f"{operation}s"
@@ -86,6 +92,11 @@ def listing(words: Sequence[str]) -> str:
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def shortened(name: str, most: int) -> str:
+    """Return a name of at most so many characters."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def printable(text: Any) -> str:
@@ -99,6 +110,53 @@ def anchor(text: str) -> str:
         character if character.isascii() and character.isalnum() else f"-{ord(character):x}-"
         for character in text
     )
+
+
+def role_title(role: str) -> str:
+    """Return how a role is called in text."""
+    return ROLE_NAMES.get(role, role)
+
+
+def in_order(roles: Iterable[str]) -> list[str]:
+    """Return the different roles that occur, in the fixed order."""
+    present = set(roles)
+    return [role for role in ROLE_NAMES if role in present]
+
+
+def role_and_all(role: str) -> str:
+    """Return how a role, or all of them, begins a sentence."""
+    return "All roles together" if role == "all" else role_title(role).capitalize()
+
+
+class _Sentence(string.Formatter):
+    """Formats with the writers of this module: `{gap_ns:duration} in the {role:role}`."""
+
+    WRITERS: Mapping[str, Callable[[Any], str]] = {
+        "count": count,
+        "number": number,
+        "data": data,
+        "duration": duration,
+        "share": share,
+        "percent": per_cent,
+        "text": printable,
+        "verbs": verb_plural,
+        "role": role_title,
+        "Role": role_and_all,
+    }
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        write = self.WRITERS.get(format_spec)
+        return write(value) if write else str(super().format_field(value, format_spec))
+
+
+def sentence(text: str, row: Mapping[Any, Any] | pd.Series[Any] | None = None, **more: Any) -> str:
+    """Fill the fields of a text with the values of a row and more, each as its field says."""
+    return _Sentence().vformat(text, (), {**(row if row is not None else {}), **more})
+
+
+def sentences(text: str, table: pd.DataFrame) -> list[str]:
+    """Fill the fields of a text with the values of each row of a table."""
+    return [sentence(text, row) for row in table.to_dict("records")]
 
 
 SHOWN_ROWS = 100
@@ -215,14 +273,3 @@ def _writer(name: str, values: pd.Series[Any], *, is_number: bool) -> Callable[[
         return printable
     whole = all(float(value).is_integer() for value in values.dropna())
     return count if whole else number
-
-
-def role_title(role: str) -> str:
-    """Return how a role is called in text."""
-    return ROLE_NAMES.get(role, role)
-
-
-def in_order(roles: Iterable[str]) -> list[str]:
-    """Return the different roles that occur, in the fixed order."""
-    present = set(roles)
-    return [role for role in ROLE_NAMES if role in present]

@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from tracekit import query
 from tracekit.errors import InputError
 from tracekit.metadata import read_object
-from tracekit.report.formatting import rows
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import TABLES
 
@@ -66,78 +65,6 @@ class Inputs:
         self.folder = folder
         self.info = folder.content
 
-    def finding(self, name: str) -> Evidence | None:
-        """Return the finding of the analysis `name`, such as `traffic/totals`, if it was made."""
-        source = query.read(name)
-        place = f"findings/{source.table}"
-        if not self.folder.has(place):
-            return None
-        table = _read_table(self.folder.table(place))
-        missing = [column for column in source.columns if column not in table.columns]
-        if missing:
-            raise InputError(
-                f"{self.folder.table(place)} has no column {', '.join(missing)}",
-                hint=f"run: {command_line('analyze', self.folder.path)}",
-            )
-        return Evidence(
-            name=name,
-            origin=f"analyzers/{name}.sql",
-            table=table,
-            sql=source.text,
-            question=source.question,
-            grain=source.grain,
-            columns=source.columns,
-            parameters=_parameters(self.folder.table(place)),
-        )
-
-    def computed(self, name: str) -> Evidence:
-        """Run the analysis `name` now, on tables that were written after `analyze`."""
-        source = query.read(name)
-        with query.connect(self.folder) as connection:
-            table = query.run(connection, name)
-        return Evidence(
-            name=name,
-            origin=f"analyzers/{name}.sql",
-            table=plain(table.to_pandas(integer_object_nulls=True)),
-            sql=source.text,
-            question=source.question,
-            grain=source.grain,
-            columns=source.columns,
-            parameters=source.values({}),
-        )
-
-    @functools.cached_property
-    def failed_checks(self) -> Sequence[Mapping[str, Any]]:
-        """The checks of the data that found rows, as `analyze` wrote them down."""
-        if not self.folder.has("findings/checks"):
-            return ()
-        table = _read_table(self.folder.table("findings/checks"))
-        return [dict(row._asdict()) for row in rows(table)]
-
-    @functools.cached_property
-    def placement(self) -> Evidence | None:
-        """The curves of elapsed time against NVM capacity, or None."""
-        place = "simulations/placement"
-        if not self.folder.has(place):
-            return None
-        self.folder.require(place, made_by="recommend")
-        return Evidence(
-            name="placement",
-            origin=f"{place}.parquet of tracekit recommend",
-            table=_read_table(self.folder.table(place)),
-        )
-
-    def simulation(self, name: str, *, command: str) -> Evidence | None:
-        """Return a table that `tracekit simulate COMMAND` wrote, or None."""
-        place = f"simulations/{name}"
-        if not self.folder.has(place):
-            return None
-        return Evidence(
-            name=name,
-            origin=f"{place}.parquet of tracekit simulate {command}",
-            table=_with_lists(_read_table(self.folder.table(place))),
-        )
-
     @property
     def has_file_replays(self) -> bool:
         """Return whether file operations were replayed."""
@@ -148,10 +75,47 @@ class Inputs:
         """Return whether the folder holds a trace, and not only what was measured without one."""
         return self.folder.has("requests")
 
-    def measured(self, place: str, *, command: str) -> Evidence | None:
-        """Return a table such as device/device_steps that `tracekit COMMAND` wrote, or None."""
+    def finding(self, name: str) -> Evidence | None:
+        """Return the finding of the analysis `name`, such as `traffic/totals`, if it was made."""
+        source = query.read(name)
+        place = f"findings/{source.table}"
         if not self.folder.has(place):
             return None
+        file = self.folder.table(place)
+        table = _read_table(file)
+        missing = [column for column in source.columns if column not in table.columns]
+        if missing:
+            raise InputError(
+                f"{file} has no column {', '.join(missing)}",
+                hint=f"run: {command_line('analyze', self.folder.path)}",
+            )
+        return _of_query(source, table, _parameters(file))
+
+    def computed(self, name: str) -> Evidence:
+        """Run the analysis `name` now, on tables that were written after `analyze`."""
+        source = query.read(name)
+        with query.connect(self.folder) as connection:
+            table = query.run(connection, name)
+        plain_table = plain(table.to_pandas(integer_object_nulls=True))
+        return _of_query(source, plain_table, source.values({}))
+
+    @functools.cached_property
+    def failed_checks(self) -> Sequence[Mapping[str, Any]]:
+        """The checks of the data that found rows, as `analyze` wrote them down."""
+        if not self.folder.has("findings/checks"):
+            return ()
+        table = _read_table(self.folder.table("findings/checks"))
+        return [{str(key): row[key] for key in row} for row in table.to_dict("records")]
+
+    def table(self, place: str, *, command: str) -> Evidence | None:
+        """Return a table such as device/device_steps that `tracekit COMMAND` wrote.
+
+        None when it or a column is missing: an older version wrote what there is. InputError for
+        such a table that other stages read, too.
+        """
+        if not self.folder.has(place):
+            return None
+        self.folder.require(place, made_by=command)
         found = Evidence(
             name=place.rpartition("/")[2],
             origin=f"{place}.parquet of tracekit {command}",
@@ -159,56 +123,34 @@ class Inputs:
         )
         return found if _is_current(found) else None
 
-    def measured_answer(self, place: str) -> Mapping[str, Any] | None:
-        """Return the summary of a measurement, such as device/device.json, or None."""
-        file = self.folder.path / place
-        return _read_json(file, "headline") if file.is_file() else None
+    def simulation(self, name: str, *, command: str) -> Evidence | None:
+        """Return a table that `tracekit simulate COMMAND` wrote, as `table` does."""
+        return self.table(f"simulations/{name}", command=f"simulate {command}")
 
-    def simulations(self, command: str, *names: str) -> list[Evidence] | None:
-        """Return tables that one `tracekit simulate COMMAND` wrote together.
+    def answer(self, place: str, *needed: str) -> Mapping[str, Any] | None:
+        """Return the summary at a place such as device/device.json, or None.
 
-        None when a table or a column is missing: an older version wrote what there is.
+        InputError when it has not the `needed` keys.
         """
-        found = [self.simulation(name, command=command) for name in names]
-        complete = [one for one in found if one is not None and _is_current(one)]
-        return complete if len(complete) == len(names) else None
+        file = self.folder.path / place
+        return _read_json(file, *needed) if file.is_file() else None
 
-    def simulation_answer(self, name: str) -> Mapping[str, Any] | None:
-        """Return the summary of a simulation, simulations/NAME.json, or None."""
-        file = self.folder.path / "simulations" / f"{name}.json"
-        return _read_json(file) if file.is_file() else None
+    def result(self, name: str, *, command: str) -> tuple[Mapping[str, Any], Evidence] | None:
+        """Return NAME.json and the table NAME that a command wrote together, or None."""
+        answer = self.answer(f"{name}.json", "headline")
+        table = self.table(name, command=command)
+        return None if answer is None or table is None else (answer, table)
+
+    @functools.cached_property
+    def recommendation(self) -> Mapping[str, Any] | None:
+        """The content of recommendation.json, or None."""
+        return self.answer("recommendation.json", *ADVICE_KEYS)
 
     @functools.cached_property
     def simulations_run(self) -> Sequence[tuple[str, Sequence[str]]]:
         """Return each simulation that was run, and its options."""
         files = sorted((self.folder.path / "simulations").glob("*.json"))
         return [(file.stem, _read_json(file).get("asked", [])) for file in files]
-
-    def result(self, name: str, *, command: str) -> tuple[Mapping[str, Any], Evidence] | None:
-        """Return NAME.json and the table NAME that a command wrote together, or None."""
-        file = self.folder.path / f"{name}.json"
-        if not file.is_file() or not self.folder.has(name):
-            return None
-        self.folder.require(name, made_by=command)
-        return _read_json(file, "headline"), Evidence(
-            name=name,
-            origin=f"{name}.parquet of tracekit {command}",
-            table=_read_table(self.folder.table(name)),
-        )
-
-    def table(self, name: str, *, command: str) -> Evidence | None:
-        """Return a table of the folder itself that a command wrote, or None."""
-        if not self.folder.has(name):
-            return None
-        self.folder.require(name, made_by=command)
-        origin = f"{name}.parquet of tracekit {command}"
-        return Evidence(name=name, origin=origin, table=_read_table(self.folder.table(name)))
-
-    @functools.cached_property
-    def recommendation(self) -> Mapping[str, Any] | None:
-        """The content of recommendation.json, or None."""
-        file = self.folder.path / "recommendation.json"
-        return _read_json(file, *ADVICE_KEYS) if file.is_file() else None
 
     @functools.cached_property
     def replays(self) -> tuple[Replay, ...]:
@@ -218,6 +160,19 @@ class Inputs:
             Replay(file.parent.name, _read_json(file.with_name("summary.json"), *SUMMARY_KEYS))
             for file in files
         )
+
+
+def _of_query(source: query.Query, table: pd.DataFrame, parameters: Mapping[str, int]) -> Evidence:
+    return Evidence(
+        name=source.name,
+        origin=f"analyzers/{source.name}.sql",
+        table=table,
+        sql=source.text,
+        question=source.question,
+        grain=source.grain,
+        columns=source.columns,
+        parameters=parameters,
+    )
 
 
 def _is_current(evidence: Evidence) -> bool:

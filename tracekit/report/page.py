@@ -9,12 +9,13 @@ import base64
 import hashlib
 import io
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -22,76 +23,43 @@ from tracekit.errors import UsageError
 from tracekit.paths import data_folder
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
+from tracekit.report.charts import Key
 from tracekit.report.inputs import Inputs
-from tracekit.report.section import Chart, Key, Missing, Section, evidence_view
-from tracekit.report.sections.applications import applications
-from tracekit.report.sections.buffer import buffer
-from tracekit.report.sections.caches import cache
-from tracekit.report.sections.counters import counters
-from tracekit.report.sections.device import device
-from tracekit.report.sections.files import dax, file_operations, file_runs
-from tracekit.report.sections.front import answer, layout, provenance, reproduce, warnings
-from tracekit.report.sections.latency import commits, depth, interarrival, latency
-from tracekit.report.sections.locality import coverage, footprint, heat_map
-from tracekit.report.sections.placement import capacity, endurance, sensitivity, verification
-from tracekit.report.sections.replay import comparison, fidelity, replay
-from tracekit.report.sections.tiers import tiers
-from tracekit.report.sections.traffic import (
-    mix,
-    processes,
-    sequentiality,
-    sizes,
-    throughput,
-    totals,
+from tracekit.report.section import BuildSection, Chart, Missing, Section, evidence_view
+from tracekit.report.sections import (
+    applications,
+    buffer,
+    caches,
+    counters,
+    device,
+    files,
+    front,
+    latency,
+    locality,
+    placement,
+    replay,
+    tiers,
+    traffic,
 )
 from tracekit.store import TraceFolder, beside
 from tracekit.version import __version__
 
-SECTIONS: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
-    answer,
-    warnings,
-    capacity,
-    sensitivity,
-    endurance,
-    verification,
-    tiers,
-    cache,
-    buffer,
-    totals,
-    applications,
-    coverage,
-    footprint,
-    heat_map,
-    mix,
-    sizes,
-    commits,
-    throughput,
-    interarrival,
-    sequentiality,
-    latency,
-    depth,
-    processes,
-    file_operations,
-    replay,
-    comparison,
-    device,
-    dax,
-    file_runs,
-    counters,
-    fidelity,
-    layout,
-    provenance,
-    reproduce,
+SECTIONS: tuple[BuildSection, ...] = (
+    *(front.answer, front.warnings),
+    *(placement.capacity, placement.sensitivity, placement.endurance, placement.verification),
+    *(tiers.tiers, caches.cache, buffer.buffer),
+    *(traffic.totals, applications.applications),
+    *(locality.coverage, locality.footprint, locality.heat_map),
+    *(traffic.mix, traffic.sizes, latency.commits, traffic.throughput, latency.interarrival),
+    *(traffic.sequentiality, latency.latency, latency.depth, traffic.processes),
+    *(files.file_operations, replay.replay, replay.comparison),
+    *(device.device, files.dax, files.file_runs, counters.counters),
+    *(replay.fidelity, front.layout, front.provenance, front.reproduce),
 )
 
-MEASURED: tuple[Callable[[Inputs], Section | Missing | None], ...] = (
-    file_operations,
-    device,
-    dax,
-    file_runs,
-    counters,
-    provenance,
-    reproduce,
+MEASURED: tuple[BuildSection, ...] = (
+    *(files.file_operations, device.device, files.dax, files.file_runs, counters.counters),
+    *(front.provenance, front.reproduce),
 )
 """The sections of a folder without requests: what was measured or recorded, and how."""
 
@@ -135,52 +103,31 @@ def report(folder: TraceFolder, output: Path) -> Report:
 
 def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]) -> str:
     """Return the page; text from the trace is escaped wherever it stands."""
-    from markupsafe import Markup
-
-    style = "\n".join(
-        (charts.style(), (data_folder("reports") / "style.css").read_text(encoding="utf-8"))
-    )
-    script = (data_folder("reports") / "page.js").read_text(encoding="utf-8")
-    page: str = (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            title=title,
-            version=__version__,
-            sections=sections,
-            themes=THEMES,
-            commands=missing,
-            style=Markup(style),  # noqa: S704 - our own file
-            style_hash=_csp_hash(style),
-            script=Markup(script),  # noqa: S704 - our own file
-            script_hash=_csp_hash(script),
-        )
-    )
-    return page
-
-
-def _environment() -> Any:
-    from markupsafe import Markup
-
+    reports = data_folder("reports")
+    style = f"{charts.style()}\n{(reports / 'style.css').read_text(encoding='utf-8')}"
+    script = (reports / "page.js").read_text(encoding="utf-8")
     environment = Environment(
-        loader=FileSystemLoader(data_folder("reports")),
+        loader=FileSystemLoader(reports),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        colour_name=charts.colour_name,
-        count=fmt.count,
-        data=fmt.data,
-        duration=fmt.duration,
-        number=fmt.number,
-        share=fmt.share,
-        printable=fmt.printable,
-        drawing=Markup,  # SVG from svg.py, whose texts are escaped by the XML writer
-        view=evidence_view,
+    writers = (charts.colour_name, fmt.count, fmt.data, fmt.duration, fmt.number, fmt.share)
+    environment.filters.update({write.__name__: write for write in (*writers, fmt.printable)})
+    # SVG is of charts.py, whose texts are escaped by the XML writer.
+    environment.filters.update(drawing=Markup, view=evidence_view)
+    return environment.get_template("page.html.j2").render(
+        title=title,
+        version=__version__,
+        sections=sections,
+        themes=THEMES,
+        commands=missing,
+        style=Markup(style),  # noqa: S704 - our own file
+        style_hash=_csp_hash(style),
+        script=Markup(script),  # noqa: S704 - our own file
+        script_hash=_csp_hash(script),
     )
-    return environment
 
 
 def _by_command(missing: list[Missing], folder_name: str) -> dict[str, list[str]]:

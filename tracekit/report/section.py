@@ -11,17 +11,8 @@ import pandas as pd
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Draw, drawn
+from tracekit.report.charts import Draw, Key, drawn
 from tracekit.report.inputs import Evidence, Inputs
-
-
-@dataclass(frozen=True)
-class Key:
-    """One entry of a legend: a colour of the palette, a line style, and what it stands for."""
-
-    colour: str
-    text: str
-    line: str = "box"
 
 
 @dataclass(frozen=True)
@@ -66,6 +57,26 @@ Parts = Mapping[str, Any]
 BuildSection = Callable[[Inputs], Section | Missing | None]
 
 
+def section(title: str, *, made_by: str = "") -> Callable[[Callable[..., Any]], BuildSection]:
+    """Make a section of a function from inputs to parts, named as the function.
+
+    Without parts it is missing until the stage `made_by` has run, or left out if there is none.
+    The function may also return what is missing.
+    """
+
+    def decorate(build: Callable[[Inputs], Parts | Missing | None]) -> BuildSection:
+        @functools.wraps(build)
+        def whole(inputs: Inputs) -> Section | Missing | None:
+            parts = build(inputs)
+            if parts is None:
+                return Missing(title, made_by) if made_by else None
+            return parts if isinstance(parts, Missing) else Section(build.__name__, title, parts)
+
+        return whole
+
+    return decorate
+
+
 def analyzed(
     title: str, *analyses: str, optional: Sequence[str] = ()
 ) -> Callable[[Callable[..., Parts]], BuildSection]:
@@ -75,15 +86,42 @@ def analyzed(
     """
 
     def decorate(build: Callable[..., Parts]) -> BuildSection:
+        @section(title, made_by="analyze")
         @functools.wraps(build)
-        def section(inputs: Inputs) -> Section | Missing:
+        def gathered(inputs: Inputs) -> Parts | None:
             found = [inputs.finding(name) for name in analyses]
             if any(evidence is None for evidence in found):
-                return Missing(title, "analyze")
+                return None
             more = {name.rpartition("/")[2]: inputs.finding(name) for name in optional}
-            return Section(build.__name__, title, build(*found, **more))
+            return build(*found, **more)
 
-        return section
+        return gathered
+
+    return decorate
+
+
+def simulated(
+    title: str, name: str, *tables: str
+) -> Callable[[Callable[..., Parts | None]], BuildSection]:
+    """Make a section of a function from inputs, a simulation's summary and its tables to parts.
+
+    It is left out if nobody ran the simulation, missing if an older version did: without a table or
+    without parts.
+    """
+
+    def decorate(build: Callable[..., Parts | None]) -> BuildSection:
+        @section(title)
+        @functools.wraps(build)
+        def gathered(inputs: Inputs) -> Parts | Missing | None:
+            answer = inputs.answer(f"simulations/{name}.json")
+            if answer is None:
+                return None
+            found = [inputs.simulation(table, command=name) for table in tables]
+            is_old = any(evidence is None for evidence in found)
+            parts = None if is_old else build(inputs, answer, *found)
+            return Missing(title, f"simulate {name}") if parts is None else parts
+
+        return gathered
 
     return decorate
 
@@ -93,7 +131,7 @@ def chart(
     evidence: Evidence,
     *,
     title: str,
-    sentences: Sequence[str],
+    sentences: Sequence[str] = (),
     legend: Sequence[Key] = (),
     name: str = "",
 ) -> Chart:
@@ -128,3 +166,34 @@ def evidence_view(evidence: Evidence) -> Mapping[str, Any]:
         "csv": fmt.csv_link(evidence.table),
         "file": f"{evidence.name.replace('/', '-')}.csv",
     }
+
+
+SHOWN_DEVICES = 4
+
+
+def charts_by_device(
+    draw: Draw,
+    evidence: Evidence,
+    *,
+    title: str,
+    describe: Callable[[pd.DataFrame], list[str]],
+    legend: Callable[[pd.DataFrame], Sequence[Key]],
+    name: str,
+) -> Parts:
+    """Return a chart for each of the first devices, `title` with its name, and how many more."""
+    table = evidence.table if evidence.shown is None else evidence.shown
+    devices = list(dict.fromkeys(table["device"]))
+    figures = []
+    for number, device in enumerate(devices[:SHOWN_DEVICES]):
+        mine = table[table["device"] == device]
+        figures.append(
+            chart(
+                draw,
+                evidence.showing(mine),
+                title=title.format(fmt.printable(device)),
+                sentences=describe(mine),
+                legend=legend(mine),
+                name=f"{name}-{number}",
+            )
+        )
+    return {"figures": figures, "hidden_count": max(0, len(devices) - SHOWN_DEVICES)}

@@ -6,17 +6,17 @@ roles. Video player and browser have the same shape there, so three shapes remai
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from tracekit.report import formatting as fmt
+from tracekit.report.formatting import sentences
 from tracekit.report.inputs import Inputs
-from tracekit.report.section import Section
+from tracekit.report.section import Parts, section
+from tracekit.units import SECTOR_BYTES
 
-TITLE = "Beside the study's four applications"
 STUDIED = ("fs", "journal", "swap")
 HOT_POINTS = 0.05
 """A role is hot if its share of the different sectors is that much below its share of all: the
@@ -46,8 +46,9 @@ STUDY = {
 }
 
 
-def applications(inputs: Inputs) -> Section | None:
-    """Build the section; None without the three roles, without traffic or before `recommend`."""
+@section("Beside the study's four applications")
+def applications(inputs: Inputs) -> Parts | None:
+    """Compare shapes; nothing without the three roles, without traffic or before `recommend`."""
     evidence, advice = inputs.finding("traffic/totals"), inputs.recommendation
     if evidence is None or advice is None or advice.get("queueing") == "open":
         return None
@@ -56,17 +57,13 @@ def applications(inputs: Inputs) -> Section | None:
     if table.empty or not flips:
         return None
     found = shape(table, flips[0]["to"], large=flips[-1]["to"])
-    return Section(
-        "applications",
-        TITLE,
-        {
-            "traits": TRAITS,
-            "words": words(table, found, capacity_bytes=flips[-1]["capacity_bytes"]),
-            "study": {name: titles(known) for name, known in STUDY.items()},
-            "agrees": {name: agreement(found, known) for name, known in STUDY.items()},
-            "sentences": describe(table, found),
-        },
-    )
+    return {
+        "traits": TRAITS,
+        "words": words(table, found, capacity_bytes=flips[-1]["capacity_bytes"]),
+        "study": {name: titles(known) for name, known in STUDY.items()},
+        "agrees": {name: agreement(found, known) for name, known in STUDY.items()},
+        "sentences": describe(table, found),
+    }
 
 
 def counted(table: pd.DataFrame) -> pd.DataFrame:
@@ -112,12 +109,12 @@ def words(table: pd.DataFrame, found: Shape, *, capacity_bytes: int) -> dict[str
     requests = fmt.share(table.loc[found.busiest, "request_share"])
     shown["busiest"] += f": {requests} of reads and writes"
     if found.hot:
-        falls = [
-            f"{fmt.role_title(role)}: {fmt.share(table.loc[role, 'total_share'])} of all sectors,"
-            f" {fmt.share(table.loc[role, 'distinct_share'])} of the different ones"
-            for role in found.hot
-        ]
-        shown["hot"] = fmt.listing(falls)
+        text = (
+            "{role:role}: {total_share:share} of all sectors, {distinct_share:share} of the"
+            " different ones"
+        )
+        hot = table.loc[list(found.hot)].reset_index()
+        shown["hot"] = fmt.listing(sentences(text, hot))
     if found.small != found.large:
         shown["large"] += f", from {fmt.data(capacity_bytes)}"
     return shown
@@ -132,44 +129,43 @@ def describe(table: pd.DataFrame, found: Shape) -> list[str]:
         return [f"In all {most} traits this trace is like {nearest[0]} in the study."]
     if most == 0:
         return ["This trace is like none of the study's applications."]
-    if len(nearest) > 1:
-        names = fmt.listing([_quoted(name) for name in nearest])
-        sentences = [f"This trace is equally like {names}: {most} of {len(TRAITS)} traits each."]
-        for name in nearest:
-            texts = " ".join(differences(table, found, known=STUDY[name]))
-            sentences.append(f"Beside {_quoted(name)}: {texts}")
-        return sentences
-    sentences = [
-        f"This trace is most like {nearest[0]} in the study: {most} of {len(TRAITS)} traits."
+    if len(nearest) == 1:
+        found_one = (
+            f"This trace is most like {nearest[0]} in the study: {most} of {len(TRAITS)} traits."
+        )
+        return [found_one, *differences(table, found, known=STUDY[nearest[0]])]
+    quoted = {name: f"\u201c{name}\u201d" for name in nearest}
+    names = fmt.listing(list(quoted.values()))
+    return [
+        f"This trace is equally like {names}: {most} of {len(TRAITS)} traits each.",
+        *(
+            f"Beside {title}: {' '.join(differences(table, found, known=STUDY[name]))}"
+            for name, title in quoted.items()
+        ),
     ]
-    return sentences + differences(table, found, known=STUDY[nearest[0]])
 
 
 def differences(table: pd.DataFrame, found: Shape, *, known: Shape) -> list[str]:
     """Describe of each trait that differs what the trace's own numbers tell about it."""
     same = agreement(found, known)
-    sentences = []
+    found_out = []
     if not same["busiest"]:
-        sentences.append(
+        found_out.append(
             f"There the {fmt.role_title(known.busiest)} has most requests, here the"
             f" {fmt.role_title(found.busiest)}; of all sectors the"
             f" {fmt.role_title(known.busiest)} has {fmt.share(_share(table, known.busiest))} here."
         )
-        sentences += _sizes(table, (known.busiest, found.busiest))
+        found_out += _sizes(table, (known.busiest, found.busiest))
     for trait, amount in (("small", "little"), ("large", "much")):
         if not same[trait]:
             role = getattr(known, trait)
-            sentences.append(
+            found_out.append(
                 f"There {amount} NVM serves best as {fmt.role_title(role)}, which has only"
                 f" {fmt.data(_distinct_bytes(table, role))} of different sectors here."
             )
     if not same["hot"]:
-        sentences.append(_hot_difference(table, found, known=known))
-    return sentences
-
-
-def _quoted(name: str) -> str:
-    return f"\u201c{name}\u201d"
+        found_out.append(_hot_difference(table, found, known=known))
+    return found_out
 
 
 def _sizes(table: pd.DataFrame, compared: Sequence[str]) -> list[str]:
@@ -178,11 +174,8 @@ def _sizes(table: pd.DataFrame, compared: Sequence[str]) -> list[str]:
     requests = there["read_count"] + there["write_count"]
     if len(there) < len(compared) or not (requests > 0).all():
         return []
-    means = 512 * there["total_sectors"] / requests
-    texts = [
-        f"{fmt.data(round(mean))} in the {fmt.role_title(str(role))}"
-        for role, mean in means.items()
-    ]
+    means = (SECTOR_BYTES * there["total_sectors"] / requests).round().reset_index(name="mean")
+    texts = sentences("{mean:data} in the {role:role}", means)
     return [f"A request has {fmt.listing(texts)} on average."]
 
 
@@ -190,19 +183,14 @@ def _hot_difference(table: pd.DataFrame, found: Shape, *, known: Shape) -> str:
     """Describe which roles have hot sectors in the study and here, and how often."""
     there, here = titles(known)["hot"], titles(found)["hot"]
     touches = table["total_sectors"] / table["distinct_sectors"]
-    texts = [
-        f"{count:.2f} times in the {fmt.role_title(str(role))}"
-        for role, count in touches[list(fmt.in_order(touches.index))].items()
-    ]
+    in_order = touches[list(fmt.in_order(touches.index))].reset_index(name="count")
+    texts = sentences("{count:.2f} times in the {role:role}", in_order)
+    there, here = (name if name == "none" else f"the {name}" for name in (there, here))
     return (
-        f"There the role with hot sectors is {_none(there)}, here {_none(here)}: a sector is"
+        f"There the role with hot sectors is {there}, here {here}: a sector is"
         f" touched {fmt.listing(texts)} on average. A role is hot where its share of the different"
         f" sectors is {fmt.share(HOT_POINTS)} of the whole or more below its share of all."
     )
-
-
-def _none(listed: str) -> str:
-    return listed if listed == "none" else f"the {listed}"
 
 
 def _share(table: pd.DataFrame, role: str) -> float:
@@ -210,5 +198,4 @@ def _share(table: pd.DataFrame, role: str) -> float:
 
 
 def _distinct_bytes(table: pd.DataFrame, role: str) -> int:
-    sectors: Mapping[Any, Any] = table["distinct_sectors"].to_dict()
-    return 512 * int(sectors.get(role, 0))
+    return SECTOR_BYTES * int(table["distinct_sectors"].get(role, 0))

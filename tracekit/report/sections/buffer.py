@@ -5,23 +5,24 @@ Beside each figure stands what Liu et al. measured (figures 1 and 2 of their sec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from tracekit.model.what_if import AS_ASKED
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size
+from tracekit.report.charts import Along, Key, Size
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Key, Missing, Section, chart
+from tracekit.report.section import Chart, Parts, chart, simulated
 
 # One a size of a row, from the smallest: rows whose curves lie on each other show both colours.
-ROW_STYLES = (
+ROW_LINES = (
     ("crimson", "solid"),
     ("slate", "dashed"),
     ("green", "solid"),
@@ -30,68 +31,49 @@ ROW_STYLES = (
     ("blue", "dashed"),
 )
 MEMORY_STYLES = {
-    "dram": ("black", "dotted"),
-    "most": ("blue", "solid"),
-    "one": ("orange", "dashed"),
-    "unbuffered": ("slate", "dashdot"),
+    "dram": Key("black", "DRAM with these hits", "dotted"),
+    "most": Key("blue", "NVRAM with buffers", "solid"),
+    "one": Key("orange", "", "dashed"),
+    "unbuffered": Key("slate", "NVRAM without buffers", "dashdot"),
 }
+SPEED = Along("bytes_per_second", "Bytes a second", charts.from_zero(charts.data_axis))
+
+
+def _log_numbers(axis: Axis, highest: float, size: Size) -> None:
+    charts.log_data_axis(axis, highest, size)
+    charts.write_ticks(axis, fmt.number)
+
+
+def row_styles(sizes: Iterable[int]) -> dict[int, Key]:
+    """Return the style of each size of a row, at most as many as ROW_LINES."""
+    return {
+        row_bytes: Key(colour, f"rows of {fmt.data(row_bytes)}", line)
+        for row_bytes, (colour, line) in zip(sorted(set(sizes)), ROW_LINES, strict=False)
+    }
 
 
 def draw_hits(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `hit_rate` over `buffers`, one curve a `row_bytes`, of at most as many as ROW_STYLES."""
-    figure, axes = charts.canvas(size, x_title="buffers", y_title="Accesses that hit")
-    for (_, curve), (colour, line) in zip(
-        table.groupby("row_bytes", sort=True), ROW_STYLES, strict=False
-    ):
-        axes.plot(
-            curve["buffers"].astype(float),
-            curve["hit_rate"],
-            color=charts.light(colour),
-            linestyle=line,
-            marker="o",
-            markersize=5,
-        )
-    charts.log_data_axis(axes.xaxis, size=size)
-    charts.write_ticks(axes.xaxis, fmt.number)
-    charts.share_axis(axes.yaxis)
-    axes.set_ylim(-0.02, 1.02)
-    charts.finish(axes)
-    return figure
+    """Draw `hit_rate` over `buffers`, one curve a `row_bytes`."""
+    return charts.curves(
+        table,
+        size,
+        by="row_bytes",
+        styles=row_styles(table["row_bytes"]),
+        x=Along("buffers", "buffers", _log_numbers),
+        y=Along("hit_rate", "Accesses that hit", charts.share_axis_of_points),
+        markersize=5,
+    )
 
 
-def draw_sizes(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `bytes_per_second` over `row_bytes`, one curve a `memory` of MEMORY_STYLES."""
-    figure, axes = charts.canvas(size, x_title="size of a buffer", y_title="Bytes a second")
-    _memories(axes, table, x="row_bytes")
-    charts.log_data_axis(axes.xaxis, size=size)
-    return figure
+draw_sizes, draw_rates = (
+    partial(charts.curves, by="memory", styles=MEMORY_STYLES, x=x, y=SPEED, markersize=5)
+    for x in (
+        Along("row_bytes", "size of a buffer", charts.log_data_axis),
+        Along("hit_rate", "accesses that hit", charts.percent_axis),
+    )
+)
 
 
-def draw_rates(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `bytes_per_second` over `hit_rate`, one curve a `memory` of MEMORY_STYLES."""
-    figure, axes = charts.canvas(size, x_title="accesses that hit", y_title="Bytes a second")
-    _memories(axes, table, x="hit_rate")
-    charts.write_ticks(axes.xaxis, lambda ratio: f"{ratio * 100:g} %")
-    return figure
-
-
-def _memories(axes: Axes, table: pd.DataFrame, *, x: str) -> None:
-    for memory, (colour, line) in MEMORY_STYLES.items():
-        curve = table[table["memory"] == memory]
-        axes.plot(
-            curve[x].astype(float),
-            curve["bytes_per_second"],
-            color=charts.light(colour),
-            linestyle=line,
-            marker="o",
-            markersize=5,
-        )
-    charts.data_axis(axes.yaxis, table["bytes_per_second"].max())
-    axes.set_ylim(bottom=0)
-    charts.finish(axes)
-
-
-TITLE = "Row buffers of an NVRAM"
 WHAT_IF = (
     "nvram",
     "row_bytes",
@@ -103,20 +85,16 @@ WHAT_IF = (
 )
 
 
-def buffer(inputs: Inputs) -> Section | Missing | None:
-    """Build the section; None if it was not run, Missing if an older version ran it."""
-    result = inputs.simulation_answer("buffer")
-    if result is None:
+@simulated("Row buffers of an NVRAM", "buffer", "buffer")
+def buffer(inputs: Inputs, result: Mapping[str, Any], evidence: Evidence) -> Parts | None:
+    """Show what row buffers would hit."""
+    if "hit_rates" not in result:
         return None
-    found = inputs.simulations("buffer", "buffer")
-    if found is None or "hit_rates" not in result:
-        return Missing(TITLE, "simulate buffer")
-    (evidence,) = found
     table = evidence.table
     memories = table[(table["role"] == "all") & (table["operation"] == "all")]
     totals = memories[memories["nvram"] == AS_ASKED]
     lru = replace(evidence, table=totals[totals["mapping"] == "lru"])
-    parts = {
+    return {
         "result": result,
         "sequential_ratio": _sequential_ratio(inputs),
         "hits": _hits(lru, totals),
@@ -124,7 +102,6 @@ def buffer(inputs: Inputs) -> Section | Missing | None:
         "rates": _rates(evidence, result["hit_rates"]),
         "what_if": _what_if(replace(evidence, table=memories)),
     }
-    return Section("buffer", TITLE, parts)
 
 
 def _what_if(evidence: Evidence) -> Evidence | None:
@@ -148,16 +125,13 @@ def _sequential_ratio(inputs: Inputs) -> float | None:
 
 
 def _hits(lru: Evidence, totals: pd.DataFrame) -> Chart:
-    sizes = spread(sorted(set(lru.table["row_bytes"])), len(ROW_STYLES))
+    sizes = spread(sorted(set(lru.table["row_bytes"])), len(ROW_LINES))
     return chart(
         draw_hits,
         replace(lru, table=totals).showing(lru.table[lru.table["row_bytes"].isin(sizes)]),
         title="Hit rate by number of buffers, a curve a row size",
         sentences=describe_hits(totals),
-        legend=[
-            Key(colour, f"rows of {fmt.data(row_bytes)}", line)
-            for row_bytes, (colour, line) in zip(sizes, ROW_STYLES, strict=False)
-        ],
+        legend=tuple(row_styles(sizes).values()),
         name="buffer-hits",
     )
 
@@ -197,47 +171,34 @@ def _sizes(lru: Evidence) -> Chart:
     curves = {"dram": most, "most": most, "unbuffered": most}
     if fewest["buffers"].iloc[0] < most["buffers"].iloc[0]:
         curves["one"] = fewest
+    texts = {
+        name: f"NVRAM, {fmt.plural(curves[name]['buffers'].iloc[0], 'buffer')}"
+        for name in curves
+        if name in ("most", "one")
+    }
+    legend = [
+        replace(style, text=texts.get(name, style.text))
+        for name, style in MEMORY_STYLES.items()
+        if name in curves
+    ]
     return chart(
         draw_sizes,
         lru.showing(speeds(curves, "row_bytes")),
         title="Throughput by size of a buffer",
         sentences=describe_sizes(most),
-        legend=memory_keys(
-            {name: curves[name]["buffers"].iloc[0] for name in curves if name in ("most", "one")}
-        ),
+        legend=legend,
         name="buffer-sizes",
     )
-
-
-def memory_keys(buffers: Mapping[str, int]) -> list[Key]:
-    """Return the legend of the memories; `buffers` has the number of those of NVRAM."""
-    texts = {
-        "dram": "DRAM with these hits",
-        **{name: f"NVRAM, {fmt.plural(count, 'buffer')}" for name, count in buffers.items()},
-        "unbuffered": "NVRAM without buffers",
-    }
-    return [Key(MEMORY_STYLES[name][0], texts[name], MEMORY_STYLES[name][1])
-            for name in MEMORY_STYLES if name in texts]  # fmt: skip
 
 
 def speeds(curves: Mapping[str, pd.DataFrame], key: str) -> pd.DataFrame:
     """Return `memory`, the key and `bytes_per_second` of accesses one by one, of each curve."""
     columns = {"dram": "dram_avg_ns", "unbuffered": "unbuffered_avg_ns"}
-    return pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "memory": name,
-                    key: curve[key],
-                    "bytes_per_second": curve["access_bytes"]
-                    / curve[columns.get(name, "access_avg_ns")]
-                    * 1e9,
-                }
-            )
-            for name, curve in curves.items()
-        ],
-        ignore_index=True,
-    )
+    parts = []
+    for name, curve in curves.items():
+        speed = curve["access_bytes"] / curve[columns.get(name, "access_avg_ns")] * 1e9
+        parts.append(curve[[key]].assign(memory=name, bytes_per_second=speed))
+    return pd.concat(parts, ignore_index=True)
 
 
 def describe_sizes(table: pd.DataFrame) -> list[str]:
@@ -260,20 +221,14 @@ def describe_sizes(table: pd.DataFrame) -> list[str]:
 
 def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Chart:
     table = pd.DataFrame(hit_rates)
+    memories = ("dram", "most", "unbuffered")
     found = Evidence(evidence.name, "buffer.json of tracekit simulate buffer", table)
     return chart(
         draw_rates,
-        found.showing(speeds(dict.fromkeys(("dram", "most", "unbuffered"), table), "hit_rate")),
+        found.showing(speeds(dict.fromkeys(memories, table), "hit_rate")),
         title="Throughput by hit rate, if reads and writes hit alike",
         sentences=describe_rates(table),
-        legend=[
-            replace(key, text=text)
-            for key, text in zip(
-                memory_keys({"most": 1}),
-                ("DRAM with these hits", "NVRAM with buffers", "NVRAM without buffers"),
-                strict=True,
-            )
-        ],
+        legend=charts.keys_of(MEMORY_STYLES, memories),
         name="buffer-rates",
     )
 
@@ -281,17 +236,12 @@ def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Chart:
 def describe_rates(table: pd.DataFrame) -> list[str]:
     """Describe what a better hit rate gives, and what is left to DRAM."""
     first, last = (table.iloc[at] for at in (0, -1))
-    steps = len(table) - 1
-    growth = (first["access_avg_ns"] / last["access_avg_ns"]) ** (1 / steps) - 1
+    growth = (first["access_avg_ns"] / last["access_avg_ns"]) ** (1 / (len(table) - 1)) - 1
+    best = fmt.per_cent(last["hit_rate"])
     return [
-        f"From {_percent(first['hit_rate'])} to {_percent(last['hit_rate'])} each step gives the"
+        f"From {fmt.per_cent(first['hit_rate'])} to {best} each step gives the"
         f" memory alone {fmt.share(growth)} more on average; in the study a hit rate 10 % higher"
         " gives the whole system 1.9 % with NOVA and 1.4 % with ext4 and ext4-DAX.",
-        f"At {_percent(last['hit_rate'])} the NVRAM gives"
-        f" {fmt.share(last['dram_avg_ns'] / last['access_avg_ns'])} of DRAM's throughput; the"
-        " study's systems are within 2 % of each other.",
+        f"At {best} the NVRAM gives {fmt.share(last['dram_avg_ns'] / last['access_avg_ns'])} of"
+        " DRAM's throughput; the study's systems are within 2 % of each other.",
     ]
-
-
-def _percent(ratio: float) -> str:
-    return f"{ratio * 100:.0f}{fmt.SPACE}%"

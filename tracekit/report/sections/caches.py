@@ -7,104 +7,62 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-import seaborn as sns
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from tracekit.model.cache import LRU_LEVELS, level_words
 from tracekit.model.cache_plane import LEAST_GAIN_RATIO
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size
-from tracekit.report.formatting import rows
+from tracekit.report.charts import Along, Key, Size, Styles
+from tracekit.report.formatting import rows, sentence, sentences
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Key, Missing, Section, chart
+from tracekit.report.section import Chart, Parts, chart, role_keys, simulated
 
 # One a volume, from the one with the most references.
-VOLUME_STYLES = (
+VOLUME_LINES = (
     ("blue", "solid"),
     ("orange", "dashed"),
     ("green", "dashdot"),
     ("purple", "solid"),
     ("slate", "dotted"),
 )
+SIZE = Along("capacity_bytes", "cache size", charts.log_data_axis)
+MISSES = Along("miss_ratio", "References that miss", charts.share_axis)
 
 
-def draw_curves(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `miss_ratio` over `capacity_bytes` by role, all roles dotted, and the error band."""
-    styles = {
-        str(role): ("black", "dotted") if role == "all" else (str(role), "solid")
-        for role in sorted(set(table["role"]))
-    }
-    return _curves(table, size, by="role", styles=styles)
-
-
-def draw_volumes(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `miss_ratio` over `capacity_bytes` by volume, in the order of the table."""
-    styles = dict(zip(dict.fromkeys(table["volume"]), VOLUME_STYLES, strict=False))
-    return _curves(table, size, by="volume", styles=styles)
-
-
-def _curves(
-    table: pd.DataFrame, size: Size, *, by: str, styles: dict[str, tuple[str, str]]
-) -> Figure:
-    figure, axes = charts.canvas(size, x_title="cache size", y_title="References that miss")
-    for name, (colour_name, line) in styles.items():
-        curve = table[(table[by] == name) & (table["capacity_bytes"] > 0)]
-        colour = charts.light(colour_name)
-        sizes = curve["capacity_bytes"].astype(float)
-        axes.plot(
-            sizes,
-            curve["miss_ratio"],
-            color=colour,
-            linestyle=line,
-            drawstyle="steps-post",
+def draw_curves(table: pd.DataFrame, size: Size, *, by: str, styles: Styles) -> Figure:
+    """Draw `miss_ratio` over `capacity_bytes` with its error band, a curve a style."""
+    figure = charts.curves(
+        table, size, by=by, styles=styles, x=SIZE, y=MISSES, drawstyle="steps-post"
+    )
+    for name, style in styles.items():
+        curve = table[(table[by] == name) & (table["capacity_bytes"] > 0)].astype(
+            dict.fromkeys(("capacity_bytes", "miss_ratio_low", "miss_ratio_high"), float)
         )
-        axes.fill_between(
-            sizes,
-            curve["miss_ratio_low"].astype(float),
-            curve["miss_ratio_high"].astype(float),
-            color=colour,
+        figure.axes[0].fill_between(
+            curve["capacity_bytes"],
+            curve["miss_ratio_low"],
+            curve["miss_ratio_high"],
+            color=charts.light(style.colour),
             alpha=0.15,
             linewidth=0,
         )
-    charts.log_data_axis(axes.xaxis, size=size)
-    charts.share_axis(axes.yaxis)
-    charts.finish(axes)
     return figure
 
 
-# Colour of the palette, line, and name in the legend.
 POLICY_STYLES = {
-    "lru": ("blue", "solid", "LRU"),
-    "fifo": ("slate", "dashed", "FIFO"),
-    "clock": ("orange", "dashed", "CLOCK"),
-    "s3-fifo": ("green", "solid", "S3-FIFO"),
-    "arc": ("purple", "dashdot", "ARC"),
-    "optimum": ("black", "dotted", "Belady's optimum"),
+    "lru": Key("blue", "LRU", "solid"),
+    "fifo": Key("slate", "FIFO", "dashed"),
+    "clock": Key("orange", "CLOCK", "dashed"),
+    "s3-fifo": Key("green", "S3-FIFO", "solid"),
+    "arc": Key("purple", "ARC", "dashdot"),
+    "optimum": Key("black", "Belady's optimum", "dotted"),
 }
-
-
-def draw_policies(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `miss_ratio` over `capacity_bytes`; each point was simulated, lines lead the eye."""
-    figure, axes = charts.canvas(size, x_title="cache size", y_title="References that miss")
-    for policy, (colour, line, _) in POLICY_STYLES.items():
-        curve = table[(table["policy"] == policy) & (table["capacity_bytes"] > 0)]
-        if not curve.empty:
-            axes.plot(
-                curve["capacity_bytes"].astype(float),
-                curve["miss_ratio"],
-                color=charts.light(colour),
-                linestyle=line,
-                marker="o",
-                markersize=3,
-            )
-    charts.log_data_axis(axes.xaxis, size=size)
-    charts.share_axis(axes.yaxis)
-    charts.finish(axes)
-    return figure
-
-
+# Each point was simulated, lines lead the eye.
+draw_policies = partial(
+    charts.curves, by="policy", styles=POLICY_STYLES, x=SIZE, y=MISSES, markersize=3
+)
 VOLUME_TITLES = {
     "shared": "One LRU cache for all volumes",
     "own": "An LRU cache for each volume alone",
@@ -115,15 +73,29 @@ def volumes(evidence: Evidence, answer: Mapping[str, Any]) -> list[Chart]:
     """Return a figure for each kind of cache, none for a trace of one volume."""
     table = evidence.table
     mine = named(table[table["operation"] == "all"], int(answer["volumes"]["others"]))
-    shown = list(dict.fromkeys(mine["volume"]))[: len(VOLUME_STYLES)]
-    if not shown:
-        return []
+    shown = list(dict.fromkeys(mine["volume"]))[: len(VOLUME_LINES)]
     hidden = mine["volume"].nunique() - len(shown)
     mine = mine[mine["volume"].isin(shown)]
-    return [
-        _figure(evidence, mine[mine["cache"] == kind], kind, hidden=hidden)
-        for kind in VOLUME_TITLES
-    ]
+    drawn = []
+    for kind, title in VOLUME_TITLES.items() if shown else ():
+        curves = mine[mine["cache"] == kind]
+        names = dict.fromkeys(curves["volume"])
+        styles = {
+            name: Key(colour, name, line)
+            for name, (colour, line) in zip(names, VOLUME_LINES, strict=False)
+        }
+        more = [f"{fmt.count(hidden)} more curves are in the table."] if hidden else []
+        drawn.append(
+            chart(
+                partial(draw_curves, by="volume", styles=styles),
+                evidence.showing(curves),
+                title=title,
+                sentences=[*describe_volumes(curves), *more],
+                legend=tuple(styles.values()),
+                name=f"cache-volumes-{kind}",
+            )
+        )
+    return drawn
 
 
 def named(table: pd.DataFrame, others: int) -> pd.DataFrame:
@@ -134,39 +106,31 @@ def named(table: pd.DataFrame, others: int) -> pd.DataFrame:
     return mine.assign(volume=names)
 
 
-def _figure(evidence: Evidence, table: pd.DataFrame, kind: str, *, hidden: int) -> Chart:
-    legend = [
-        Key(colour, volume, line)
-        for volume, (colour, line) in zip(
-            dict.fromkeys(table["volume"]), VOLUME_STYLES, strict=False
-        )
-    ]
-    sentences = describe_volumes(table)
-    if hidden:
-        sentences.append(f"{fmt.count(hidden)} more curves are in the table.")
-    return chart(
-        draw_volumes,
-        evidence.showing(table),
-        title=VOLUME_TITLES[kind],
-        sentences=sentences,
-        legend=legend,
-        name=f"cache-volumes-{kind}",
-    )
+HALF_OF_HITS = (
+    "{size:data} give half of all possible hits; {least:share} miss in a cache of any size."
+)
 
 
 def describe_volumes(table: pd.DataFrame) -> list[str]:
     """Describe for each volume what half of its hits take, and what no cache can help."""
-    sentences = []
-    for volume, curve in table.groupby("volume", sort=False):
-        least = float(curve["miss_ratio"].min())
-        half = 1 - (1 - least) / 2
-        row = next(row for row in rows(curve) if row.miss_ratio <= half + 1e-12)
-        sentences.append(
-            f"{volume}, {fmt.count(row.references)} references:"
-            f" {fmt.data(row.capacity_bytes)} give half of all possible hits;"
-            f" {fmt.share(least)} miss in a cache of any size."
+    return [
+        sentence(
+            f"{{volume}}, {{references:count}} references: {HALF_OF_HITS}",
+            curve.iloc[0],
+            **_half_of_hits(curve),
         )
-    return sentences
+        for _, curve in table.groupby("volume", sort=False)
+    ]
+
+
+def _half_of_hits(curve: pd.DataFrame) -> dict[str, Any]:
+    """Return the size of a cache with half of the hits, and the share that misses in any."""
+    ratio = curve["miss_ratio"].astype(float)
+    half = 1 - (1 - ratio.min()) / 2
+    return {
+        "size": curve.loc[ratio <= half + 1e-12, "capacity_bytes"].min(),
+        "least": float(ratio.min()),
+    }
 
 
 HOUR_NS, MINUTE_NS = 3600e9, 60e9
@@ -183,36 +147,23 @@ def time_unit(table: pd.DataFrame) -> tuple[str, float]:
 
 def draw_plane(table: pd.DataFrame, size: Size, *, column: str, unit_ns: float) -> Figure:
     """Draw `column` by `pcm_bytes` and `flash_bytes`, darker where it is longer."""
-    figure, axes = charts.canvas(
+    cells = table.pivot_table(index="pcm_bytes", columns="flash_bytes", values=column)
+    written = cells.map(lambda value: _three_digits(value / unit_ns))
+    figure, axes = charts.heat_map(
+        cells,
         size,
         x_title="flash cache",
         y_title="PCM cache above it",
-        height_px=300 if size.is_narrow else 380,
-    )
-    cells = table.pivot_table(index="pcm_bytes", columns="flash_bytes", values=column)
-    hue = to_rgb(charts.light("intensity"))
-    ramp = LinearSegmentedColormap.from_list("heat", [(*hue, 0.06), (*hue, 0.75)])
-    written = cells.map(lambda value: _three_digits(value / unit_ns))
-    sns.heatmap(
-        cells,
-        cmap=ramp,
-        cbar=False,
-        rasterized=True,
+        colours=(("intensity", 0.06), ("intensity", 0.75)),
         annot=False if size.is_narrow else written,
         fmt="",
         annot_kws={"color": charts.light("ink"), "fontsize": 10},
-        ax=axes,
     )
-    axes.invert_yaxis()
-    axes.grid(visible=False)
-    axes.set_xlabel("flash cache")
     every = 2 if size.is_narrow else 1
     for axis, sizes in ((axes.xaxis, cells.columns), (axes.yaxis, cells.index)):
         chosen = range(0, len(sizes), every)
         axis.set_ticks([at + 0.5 for at in chosen], [fmt.data(sizes[at]) for at in chosen])
     axes.tick_params(axis="x", rotation=45)
-    axes.tick_params(axis="y", rotation=0)
-    charts.finish(axes)
     return figure
 
 
@@ -221,29 +172,26 @@ def _three_digits(value: float) -> str:
     return f"{value:.{max(0, 3 - whole)}f}"
 
 
-def planes(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> list[Chart]:
+def planes(evidence: Evidence, answer: Mapping[str, Any]) -> list[Chart]:
     """Return the surface of each measure; without reads that of the I/O time."""
     table = evidence.table[evidence.table["even_flash_bytes"].isna()]
-    how = _arranged(answer)
-    drawn = [
+    unit, unit_ns = time_unit(table)
+    measures = (
+        ("read_latency_avg_ns", 1e3, "Mean read latency in µs", "cache-plane", describe_plane),
+        ("io_time_ns", unit_ns, f"I/O time of all devices in {unit}", "cache-plane-time",
+         describe_time_plane),
+    )  # fmt: skip
+    return [
         chart(
-            partial(draw_plane, column="io_time_ns", unit_ns=time_unit(table)[1]),
+            partial(draw_plane, column=column, unit_ns=factor),
             evidence.showing(table),
-            title=f"I/O time of all devices in {time_unit(table)[0]}, {how}",
-            sentences=describe_time_plane(table),
-            name="cache-plane-time",
+            title=f"{title}, {_arranged(answer)}",
+            sentences=describe(table),
+            name=name,
         )
+        for column, factor, title, name, describe in measures
+        if answer["reads"] or column == "io_time_ns"
     ]
-    if has_reads:
-        latency = chart(
-            partial(draw_plane, column="read_latency_avg_ns", unit_ns=1e3),
-            evidence.showing(table),
-            title=f"Mean read latency in µs, {how}",
-            sentences=describe_plane(table),
-            name="cache-plane",
-        )
-        drawn.insert(0, latency)
-    return drawn
 
 
 def _arranged(answer: Mapping[str, Any]) -> str:
@@ -280,29 +228,7 @@ def describe_time_plane(table: pd.DataFrame) -> list[str]:
 
 
 # One a budget, from the smallest that is drawn.
-EVEN_STYLES = (("green", "dotted"), ("orange", "dashed"), ("blue", "solid"))
-
-
-def draw_even(table: pd.DataFrame, size: Size, *, column: str, y_title: str) -> Figure:
-    """Draw `column` over the PCM's share of the cost, a curve a budget."""
-    figure, axes = charts.canvas(size, x_title="share of the cost that is PCM", y_title=y_title)
-    for at, (_, line) in enumerate(table.groupby("even_flash_bytes", sort=True)):
-        colour, style = EVEN_STYLES[at % len(EVEN_STYLES)]
-        axes.plot(
-            1 - line["flash_bytes"].astype(float) / line["even_flash_bytes"].astype(float),
-            line[column].astype(float),
-            color=charts.light(colour),
-            linestyle=style,
-            marker="o",
-            markersize=3,
-        )
-    charts.write_ticks(axes.xaxis, lambda ratio: f"{ratio * 100:.0f} %")
-    axes.set_ylim(0, 1.05 * float(table[column].max()))
-    charts.time_axis(axes.yaxis, float(table[column].max()))
-    charts.finish(axes)
-    return figure
-
-
+EVEN_LINES = (("green", "dotted"), ("orange", "dashed"), ("blue", "solid"))
 CHANGE_MEASURES = {
     "read_latency_avg": ("mean read latency", "purple"),
     "io_time": ("aggregate I/O time", "orange"),
@@ -377,92 +303,75 @@ def _gain(item: tuple[float, str, object]) -> tuple[float, str]:
     return float(item[0]), item[1]
 
 
-TITLE = "Caches"
-BUDGETS = len(EVEN_STYLES)
+@simulated("Caches", "cache", "cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
+def cache(
+    _: Inputs,
+    answer: Mapping[str, Any],
+    curve: Evidence,
+    policies: Evidence,
+    plane: Evidence,
+    sensitivity: Evidence,
+) -> Parts:
+    """Show what caches would do."""
+    return {
+        "answer": answer,
+        "curves": [drawn for kind in CURVE_TITLES if (drawn := _curve(curve, kind))],
+        "volumes": volumes(curve, answer),
+        "policies": _policies(policies) if len(policies.table) else None,
+        "planes": planes(plane, answer),
+        "even": _even(plane, answer),
+        "changed": changed(sensitivity),
+    }
 
 
-def cache(inputs: Inputs) -> Section | Missing | None:
-    """Build the section; None if it was not run, Missing if an older version ran it."""
-    answer = inputs.simulation_answer("cache")
-    names = ("cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
-    if answer is None:
-        return None
-    found = inputs.simulations("cache", *names)
-    if found is None:
-        return Missing(TITLE, "simulate cache")
-    curve, policies, plane, sensitivity = found
-    has_reads = bool(answer["reads"])
-    return Section(
-        "cache",
-        TITLE,
-        {
-            "answer": answer,
-            "curves": [_curve(curve, kind) for kind in ("shared", "own") if _has(curve, kind)],
-            "volumes": volumes(curve, answer),
-            "policies": _policies(policies) if len(policies.table) else None,
-            "planes": planes(plane, answer, has_reads=has_reads),
-            "even": _even(plane, answer, has_reads=has_reads),
-            "changed": changed(sensitivity),
-        },
-    )
+CURVE_TITLES = {
+    "shared": "One LRU cache for all roles",
+    "own": "An LRU cache for each role alone",
+}
 
 
-def _has(curve: Evidence, kind: str) -> bool:
-    table = curve.table
-    return bool(((table["cache"] == kind) & (table["scope"] == "all")).any())
-
-
-def _curve(evidence: Evidence, kind: str) -> Chart:
+def _curve(evidence: Evidence, kind: str) -> Chart | None:
+    """Return the curves by role of a kind of cache, all roles dotted; None without rows."""
     table = evidence.table
-    mine = table[(table["cache"] == kind) & (table["operation"] == "all")]
-    mine = mine[mine["scope"] == "all"]
-    names = [*fmt.in_order(mine["role"]), *(["all"] if (mine["role"] == "all").any() else [])]
-    titles = {"shared": "One LRU cache for all roles", "own": "An LRU cache for each role alone"}
+    mine = table[(table["cache"] == kind) & (table["scope"] == "all")]
+    if mine.empty:
+        return None
+    mine = mine[mine["operation"] == "all"]
+    roles = fmt.in_order(mine["role"])
+    styles = {role: Key(role, fmt.role_title(role), "solid") for role in sorted(roles)}
+    together = Key("black", "all roles", "dotted")
+    more = [together] if (mine["role"] == "all").any() else []
+    if more:
+        styles = {"all": together, **styles}
     return chart(
-        draw_curves,
+        partial(draw_curves, by="role", styles=styles),
         evidence.showing(mine),
-        title=titles[kind],
+        title=CURVE_TITLES[kind],
         sentences=describe_curve(mine),
-        legend=[
-            Key("black", "all roles", "dotted")
-            if name == "all"
-            else Key(name, fmt.role_title(name))
-            for name in names
-        ],
+        legend=[*role_keys(mine[["role"]]), *more],
         name=f"cache-curve-{kind}",
     )
 
 
 def describe_curve(table: pd.DataFrame) -> list[str]:
     """Describe for each role where its curve falls most, and what no cache can help."""
-    sentences = []
-    for role in (*fmt.in_order(table["role"]), "all"):
-        curve = table[table["role"] == role].sort_values("capacity_bytes")
-        if curve.empty:
-            continue
-        name = "All roles together" if role == "all" else fmt.role_title(role).capitalize()
-        ratio = curve["miss_ratio"].astype(float)
-        half = 1 - (1 - ratio.min()) / 2
-        size = curve.loc[ratio <= half + 1e-12, "capacity_bytes"].min()
-        sentences.append(
-            f"{name}: {fmt.data(size)} give half of all possible hits;"
-            f" {fmt.share(float(ratio.min()))} miss in a cache of any size."
-        )
-    return sentences
+    curves = [
+        (role, table[table["role"] == role]) for role in (*fmt.in_order(table["role"]), "all")
+    ]
+    return [
+        sentence(f"{{role:Role}}: {HALF_OF_HITS}", role=role, **_half_of_hits(curve))
+        for role, curve in curves
+        if not curve.empty
+    ]
 
 
 def _policies(evidence: Evidence) -> Chart:
-    present = set(evidence.table["policy"])
     return chart(
         draw_policies,
         evidence,
         title="Policies against the optimum",
         sentences=describe_policies(evidence.table),
-        legend=[
-            Key(colour, text, line)
-            for name, (colour, line, text) in POLICY_STYLES.items()
-            if name in present
-        ],
+        legend=charts.keys_of(POLICY_STYLES, evidence.table["policy"]),
     )
 
 
@@ -479,70 +388,77 @@ def describe_policies(table: pd.DataFrame) -> list[str]:
     return [
         f"At {fmt.data(size)} LRU misses {fmt.share(at['lru'])} where the optimum, which knows the"
         f" future, misses {fmt.share(at['optimum'])}.",
-        f"Of the policies that can be built, {POLICY_STYLES[best][2]} is the best there:"
+        f"Of the policies that can be built, {POLICY_STYLES[best].text} is the best there:"
         f" {fmt.share(at[best])}.",
     ]
 
 
-def _even(evidence: Evidence, answer: Mapping[str, Any], *, has_reads: bool) -> list[Chart]:
+def _even(evidence: Evidence, answer: Mapping[str, Any]) -> list[Chart]:
     """Return the lines of equal cost in both measures; without reads there is one."""
     table = evidence.table[evidence.table["even_flash_bytes"].notna()]
-    budgets = sorted(set(table["even_flash_bytes"]))[-BUDGETS:]
+    budgets = sorted(set(table["even_flash_bytes"]))[-len(EVEN_LINES) :]
     mine = table[table["even_flash_bytes"].isin(budgets)]
-    flash = answer["profiles"][1]["name"]
     if mine.empty:
         return []
-    legend = [
-        Key(colour, f"cost of {fmt.data(budget)} {flash}", line)
-        for budget, (colour, line) in zip(budgets, EVEN_STYLES, strict=False)
-    ]
-    figures = [
+    mine = mine.assign(
+        pcm_ratio=1 - mine["flash_bytes"].astype(float) / mine["even_flash_bytes"].astype(float)
+    )
+    flash = answer["profiles"][1]["name"]
+    styles = {
+        budget: Key(colour, f"cost of {fmt.data(budget)} {flash}", line)
+        for budget, (colour, line) in zip(budgets, EVEN_LINES, strict=False)
+    }
+    measures = (
+        ("read_latency_avg_ns", "Mean read latency", "Read latency", "cache-even", describe_even),
+        ("io_time_ns", "Aggregate I/O time", "I/O time", "cache-even-time", describe_even_time),
+    )
+    return [
         chart(
-            partial(draw_even, column="io_time_ns", y_title="Aggregate I/O time"),
+            partial(
+                charts.curves,
+                by="even_flash_bytes",
+                styles=styles,
+                x=Along("pcm_ratio", "share of the cost that is PCM", _whole_percent),
+                y=Along(column, y_title, _time_with_margin),
+                markersize=3,
+            ),
             evidence.showing(mine),
-            title="I/O time of caches of equal cost",
-            sentences=describe_even_time(mine),
-            legend=legend,
-            name="cache-even-time",
+            title=f"{title} of caches of equal cost",
+            sentences=describe(mine),
+            legend=tuple(styles.values()),
+            name=name,
         )
+        for column, y_title, title, name, describe in measures
+        if answer["reads"] or column == "io_time_ns"
     ]
-    if has_reads:
-        latency = chart(
-            partial(draw_even, column="read_latency_avg_ns", y_title="Mean read latency"),
-            evidence.showing(mine),
-            title="Read latency of caches of equal cost",
-            sentences=describe_even(mine),
-            legend=legend,
-            name="cache-even",
-        )
-        figures.insert(0, latency)
-    return figures
+
+
+def _whole_percent(axis: Axis, _highest: float, _size: Size) -> None:
+    charts.write_ticks(axis, lambda ratio: f"{ratio * 100:.0f} %")
+
+
+def _time_with_margin(axis: Axis, highest_ns: float, _size: Size) -> None:
+    axis.axes.set_ylim(0, 1.05 * float(highest_ns))
+    charts.time_axis(axis, float(highest_ns))
 
 
 def describe_even_time(table: pd.DataFrame) -> list[str]:
     """Describe for each budget which pair keeps the devices busy for the shortest time."""
-    sentences = []
-    for budget, line in table.groupby("even_flash_bytes", sort=True):
-        best = min(rows(line), key=lambda row: (row.io_time_ns, row.pcm_bytes))
-        sentences.append(
-            f"For the cost of {fmt.data(budget)} of flash, {fmt.data(best.pcm_bytes)} of PCM and"
-            f" {fmt.data(best.flash_bytes)} of flash take least I/O time:"
-            f" {fmt.duration(best.io_time_ns)}."
-        )
     return [
-        *sentences,
+        *_best_of_budgets(table, "io_time_ns", "take least I/O time"),
         "It adds all writes to the three devices: what brings pages in, changes them or goes down.",
     ]
 
 
 def describe_even(table: pd.DataFrame) -> list[str]:
     """Describe for each budget which pair reads fastest."""
-    sentences = []
-    for budget, line in table.groupby("even_flash_bytes", sort=True):
-        best = min(rows(line), key=lambda row: (row.read_latency_avg_ns, row.pcm_bytes))
-        sentences.append(
-            f"For the cost of {fmt.data(budget)} of flash, {fmt.data(best.pcm_bytes)} of PCM and"
-            f" {fmt.data(best.flash_bytes)} of flash read fastest:"
-            f" {fmt.duration(best.read_latency_avg_ns)}."
-        )
-    return sentences
+    return _best_of_budgets(table, "read_latency_avg_ns", "read fastest")
+
+
+def _best_of_budgets(table: pd.DataFrame, column: str, what: str) -> list[str]:
+    text = (
+        "For the cost of {even_flash_bytes:data} of flash, {pcm_bytes:data} of PCM and"
+        f" {{flash_bytes:data}} of flash {what}: {{{column}:duration}}."
+    )
+    ordered = table.sort_values(["even_flash_bytes", column, "pcm_bytes"])
+    return sentences(text, ordered.drop_duplicates("even_flash_bytes"))

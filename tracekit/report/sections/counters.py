@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-import seaborn as sns
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 
 from tracekit.counters import LEAST_CORRELATED
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size
+from tracekit.report.charts import Key, Size
+from tracekit.report.formatting import sentence
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Key, Section, chart
+from tracekit.report.section import Chart, Parts, chart, section
 
 NAME_CHARACTERS = 12
 
@@ -25,61 +24,51 @@ def draw_heat(table: pd.DataFrame, size: Size) -> Figure:
     workloads = sorted(set(table["workload"]))
     cells = table.pivot_table(index="event", columns="workload", values="correlation")
     cells = cells.reindex(index=events, columns=workloads)
-    figure, axes = charts.canvas(
-        size, x_title="", y_title="Pearson's r", height_px=80 + 26 * len(events)
+    sides = (("write", 0.75), ("write", 0.0), ("read", 0.0), ("read", 0.75))
+    figure, axes = charts.heat_map(
+        cells,
+        size,
+        x_title="",
+        y_title="Pearson's r",
+        height_px=80 + 26 * len(events),
+        colours=sides,
+        vmin=-1,
+        vmax=1,
     )
-    # Transparent in the middle, so that the picture stands on a light or a dark page.
-    less, more = (to_rgb(charts.light(name)) for name in ("write", "read"))
-    ramp = LinearSegmentedColormap.from_list(
-        "sides", [(*less, 0.75), (*less, 0.0), (*more, 0.0), (*more, 0.75)]
-    )
-    sns.heatmap(cells, cmap=ramp, vmin=-1, vmax=1, cbar=False, rasterized=True, ax=axes)
+    axes.invert_yaxis()
+    texts = []
     for row in table.to_dict("records"):
         text = f"{row['correlation']:+.2f}".replace("-", "\N{MINUS SIGN}")
-        axes.text(
-            workloads.index(row["workload"]) + 0.5,
-            events.index(row["event"]) + 0.5,
-            text if row["is_sure"] else f"({text})",
-            ha="center",
-            va="center",
-            color=charts.light("ink"),
-            fontsize=10 if size.is_narrow else 12,
-        )
-    axes.grid(visible=False)
-    axes.set_yticks([n + 0.5 for n in range(len(events))], events, rotation=0)
-    axes.set_xticks([n + 0.5 for n in range(len(workloads))], map(_short, workloads), rotation=0)
-    charts.finish(axes)
-    axes.set_xlabel("")
+        place = (workloads.index(row["workload"]), events.index(row["event"]))
+        texts.append((*place, text if row["is_sure"] else f"({text})"))
+    charts.write_cells(axes, texts, size)
+    axes.set_yticks([n + 0.5 for n in range(len(events))], events)
+    names = [fmt.shortened(name, NAME_CHARACTERS) for name in workloads]
+    axes.set_xticks([n + 0.5 for n in range(len(workloads))], names)
     return figure
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= NAME_CHARACTERS else f"{name[: NAME_CHARACTERS - 1]}…"
-
-
-TITLE = "Hardware and software events"
-COMMAND = "counters"
 KEYS = (
     Key("write", "the more events, the less throughput"),
     Key("read", "the more events, the more throughput"),
 )
 
 
-def counters(inputs: Inputs) -> Section | None:
-    """Build the section; None when nobody has counted."""
-    result = inputs.measured_answer("counters/counters.json")
-    statistics = inputs.measured("counters/counter_statistics", command=COMMAND)
+@section("Hardware and software events")
+def counters(inputs: Inputs) -> Parts | None:
+    """Show which events go with the throughput; nothing when nobody has counted."""
+    result = inputs.answer("counters/counters.json", "headline")
+    statistics = inputs.table("counters/counter_statistics", command="counters")
     if result is None or statistics is None or statistics.table.empty:
         return None
     cells = correlated(statistics.table)
-    parts = {
+    return {
         "result": result,
         "figure": None if cells.empty else _figure(statistics, cells),
         "statistics": statistics,
         "not_counted": not_counted(result["workloads"]),
         "least": LEAST_CORRELATED,
     }
-    return Section("counters", TITLE, parts)
 
 
 def correlated(table: pd.DataFrame) -> pd.DataFrame:
@@ -119,8 +108,6 @@ def describe_counters(cells: pd.DataFrame) -> list[str]:
     ]
     if not sure.empty:
         far = sure.iloc[int(sure["correlation"].astype(float).abs().argmax())]
-        sentences.append(
-            f"The strongest is {fmt.printable(far['event'])} of {fmt.printable(far['workload'])}:"
-            f" {float(far['correlation']):+.2f}."
-        )
+        text = "The strongest is {event:text} of {workload:text}: {correlation:+.2f}."
+        sentences.append(sentence(text, far))
     return sentences

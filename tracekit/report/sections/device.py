@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Size
+from tracekit.report.formatting import largest, sentence
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Section, chart
+from tracekit.report.section import Chart, Parts, chart, section
 
 BINS = 70
 NOTHING = 1e-12
@@ -78,33 +77,26 @@ def _inset(axes: Axes, bins: tuple[Any, Any], colour: str, *, size: Size) -> Non
 def draw_surface(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `usual_iops` by `write_ratio` and `depth`; the stronger the colour, the more."""
     cells = table.pivot_table(index="depth", columns="write_ratio", values="usual_iops")
-    figure, axes = charts.canvas(
+    # At most half opaque, so that numbers can be read on it.
+    figure, axes = charts.heat_map(
+        cells,
         size,
         x_title="share of writes",
         y_title="Requests in flight",
         height_px=100 + 30 * len(cells.index),
+        colours=(("intensity", 0.04), ("intensity", 0.5)),
+        vmin=0,
     )
-    # Transparent to half opaque in one hue, so that numbers can be read on it.
-    hue = to_rgb(charts.light("intensity"))
-    ramp = LinearSegmentedColormap.from_list("heat", [(*hue, 0.04), (*hue, 0.5)])
-    sns.heatmap(cells, cmap=ramp, vmin=0, cbar=False, rasterized=True, ax=axes)
-    for row, depth in enumerate(cells.index):
-        for column, share in enumerate(cells.columns):
-            axes.text(
-                column + 0.5,
-                row + 0.5,
-                short(float(cells.loc[depth, share])),
-                ha="center",
-                va="center",
-                color=charts.light("ink"),
-                fontsize=10 if size.is_narrow else 12,
-            )
-    axes.invert_yaxis()
-    axes.grid(visible=False)
-    axes.set_xticklabels([f"{float(share) * 100:g} %" for share in cells.columns], rotation=0)
-    axes.set_yticklabels([str(depth) for depth in cells.index], rotation=0)
-    charts.finish(axes)
-    axes.set_xlabel("share of writes")
+    charts.write_cells(
+        axes,
+        (
+            (column, row, short(float(iops)))
+            for (row, column), iops in np.ndenumerate(cells.to_numpy())
+        ),
+        size,
+    )
+    axes.set_xticklabels([f"{float(share) * 100:g} %" for share in cells.columns])
+    axes.set_yticklabels([str(depth) for depth in cells.index])
     return figure
 
 
@@ -116,31 +108,28 @@ def short(iops: float) -> str:
     return f"{iops:.3g}"
 
 
-TITLE = "What the device does"
-COMMAND = "characterize-device"
 WIDEST = 3.0  # times the median
 
 
-def device(inputs: Inputs) -> Section | None:
-    """Build the section; None when nobody has measured."""
-    result = inputs.measured_answer("device/device.json")
-    found = [
-        inputs.measured(f"device/device_{name}", command=COMMAND)
+@section("What the device does")
+def device(inputs: Inputs) -> Parts | None:
+    """Show what a device does; nothing when nobody has measured."""
+    result = inputs.answer("device/device.json", "headline")
+    steps, latency, fit = (
+        inputs.table(f"device/device_{name}", command="characterize-device")
         for name in ("steps", "latency", "fit")
-    ]
-    steps, latency, fit = found
+    )
     if result is None or steps is None or latency is None or fit is None:
         return None
     cells = steps.table[(steps.table["kind"] == "surface") & (steps.table["operation"] == "all")]
-    name = result["target"] or f"the emulated device {result['device']}"
-    parts = {
+    in_words = ["yes" if one else "no" for one in fit.table["is_in_profile"]]
+    return {
         "result": result,
-        "name": name,
+        "name": result["target"] or f"the emulated device {result['device']}",
         "histograms": [_histogram(steps.table, latency, kind) for kind in kinds(latency.table)],
         "surface": None if cells.empty else _surface(replace(steps, table=cells)),
-        "fit": replace(fit, table=worded(fit.table)),
+        "fit": replace(fit, table=fit.table.assign(is_in_profile=in_words)),
     }
-    return Section("device", TITLE, parts)
 
 
 def kinds(table: pd.DataFrame) -> list[str]:
@@ -162,11 +151,6 @@ def _histogram(steps: pd.DataFrame, latency: Evidence, kind: str) -> Chart:
     )
 
 
-def worded(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the fit with words for what is in the profile."""
-    return table.assign(is_in_profile=["yes" if one else "no" for one in table["is_in_profile"]])
-
-
 def usual(row: pd.Series[Any]) -> float:
     """Return up to where the figure goes; what lies beyond is seen in its inset."""
     return min(float(row["p99_ns"]), WIDEST * float(row["p50_ns"]))
@@ -174,25 +158,24 @@ def usual(row: pd.Series[Any]) -> float:
 
 def describe_device(row: pd.Series[Any]) -> str:
     """Describe what the histogram shows."""
-    return (
-        f"{fmt.plural(row['requests'], str(row['operation']))}:"
-        f" mean {fmt.duration(row['mean_ns'])}, standard deviation"
-        f" {fmt.duration(row['deviation_ns'])}, 99.9 % within {fmt.duration(row['p99_9_ns'])},"
-        f" maximum {fmt.duration(row['max_ns'])}."
-        " The inset has the whole range, on a logarithmic scale of shares."
+    return fmt.plural(row["requests"], str(row["operation"])) + sentence(
+        ": mean {mean_ns:duration}, standard deviation {deviation_ns:duration}, 99.9 % within"
+        " {p99_9_ns:duration}, maximum {max_ns:duration}."
+        " The inset has the whole range, on a logarithmic scale of shares.",
+        row,
     )
 
 
 def _surface(cells: Evidence) -> Chart:
-    best = cells.table.iloc[int(cells.table["usual_iops"].argmax())]
+    best = largest(cells.table, "usual_iops")
+    text = (
+        "Random 4 KiB requests; the rate that a quarter of the parts of each cell exceed. At most"
+        " {usual_iops:count} IOPS, with {percent:g} % writes at depth {depth:count}."
+    )
     return chart(
         draw_surface,
         cells,
         title="IOPS over write share and requests in flight",
-        sentences=[
-            "Random 4 KiB requests; the rate that a quarter of the parts of each cell exceed."
-            f" At most {fmt.count(round(float(best['usual_iops'])))} IOPS, with"
-            f" {float(best['write_ratio']) * 100:g} % writes at depth {fmt.count(best['depth'])}."
-        ],
+        sentences=[sentence(text, best, percent=float(best["write_ratio"]) * 100)],
         name="device-surface",
     )

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size
+from tracekit.report.charts import Along, Key, Size
+from tracekit.report.formatting import largest, sentence
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Key, Section, chart
+from tracekit.report.section import Chart, Parts, chart, section
 from tracekit.report.sections.replay import draw_ratios
 from tracekit.sweep.summary import NAMED, paragraphs, setting_word, stand_ins
 from tracekit.sweep.summary import varied_settings as settings_of
@@ -27,63 +28,57 @@ def draw_file_operations(table: pd.DataFrame, size: Size) -> Figure:
     """Draw one line an operation: from the mean (a dot) to the 99 % (a bar), one a `place`."""
     operations = list(dict.fromkeys(table["operation"]))
     places = int(table["place"].max()) + 1
-    figure, axes = charts.canvas(
+    figure, axes = charts.rows_canvas(
+        operations,
         size,
         x_title="time of a call",
-        y_title="",
-        height_px=90 + (14 + 8 * places) * len(operations),
+        margin_px=90,
+        row_px=14 + 8 * places,
+        ends=(0.6, 0.6),
     )
     step = 0.7 / places
     for row in table.to_dict("records"):
         at = operations.index(row["operation"]) + (row["place"] - (places - 1) / 2) * step
         colour = charts.light(("quiet", *REPLAY_COLOURS)[int(row["place"])])
-        mean_ns = max(float(row["latency_avg_ns"]), 1.0)
-        most_ns = max(float(row["latency_p99_ns"]), 1.0)
-        axes.plot([min(mean_ns, most_ns), max(mean_ns, most_ns)], [at, at], color=colour)
+        mean_ns, most_ns = (max(float(row[f"latency_{key}_ns"]), 1.0) for key in ("avg", "p99"))
+        axes.plot(sorted((mean_ns, most_ns)), [at, at], color=colour)
         axes.plot([mean_ns], [at], color=colour, marker="o", markersize=5)
         axes.plot([most_ns], [at], color=colour, marker="|", markersize=8)
-    axes.set_yticks(range(len(operations)), operations)
-    axes.set_ylim(len(operations) - 0.4, -0.6)
     charts.log_axis(axes.xaxis, fmt.duration, size=size)
-    axes.yaxis.grid(visible=False)
     charts.finish(axes)
     return figure
 
 
-FILE_OPERATIONS_TITLE = "File operations"
 REPLAY_COLOURS = ("blue", "orange", "green", "grey")
 """Of the replays, in the order of their names; those beyond are in the table only."""
 
 
-def file_operations(inputs: Inputs) -> Section | None:
-    """Build the section; None for a trace without file operations."""
+@section("File operations")
+def file_operations(inputs: Inputs) -> Parts | None:
+    """Show calls, traced and replayed; nothing for a trace without file operations."""
     if not inputs.folder.has("file_operations"):
         return None
     calls = inputs.computed("files/file_calls")
     replays = inputs.computed("files/replayed_file_calls") if inputs.has_file_replays else None
+    files = inputs.computed("files/busiest_files")
     bars, names = side_by_side(calls.table, None if replays is None else replays.table)
-    keys = [Key("quiet", "traced"), *map(Key, REPLAY_COLOURS, names)]
     drawn = chart(
         draw_file_operations,
         calls.showing(bars),
         title="Time of a call by operation, mean and 99 %",
         sentences=describe_file_operations(calls.table, inputs.info),
-        legend=keys,
+        legend=[Key("quiet", "traced"), *map(Key, REPLAY_COLOURS, names)],
         name="file-operations",
     )
-    parts = {
+    return {
         "figure": drawn,
         "replays": replays,
         "processes": inputs.computed("files/file_processes"),
-        "files": _printable(inputs.computed("files/busiest_files")),
+        "files": replace(
+            files, table=files.table.assign(path=files.table["path"].map(fmt.printable))
+        ),
         "overhead": overhead(inputs.info),
     }
-    return Section("file_operations", FILE_OPERATIONS_TITLE, parts)
-
-
-def _printable(evidence: Evidence) -> Evidence:
-    paths = [fmt.printable(path) for path in evidence.table["path"]]
-    return replace(evidence, table=evidence.table.assign(path=paths))
 
 
 def side_by_side(
@@ -125,20 +120,20 @@ def describe_file_operations(calls: pd.DataFrame, info: Mapping[str, Any]) -> li
 
 def overhead(info: Mapping[str, Any]) -> str:
     """Describe what tracing cost."""
-    cost = info.get("capture", {}).get("overhead")
-    if not cost:
-        return ""
+    cost = info.get("capture", {}).get("overhead") or {}
     if cost.get("ratio"):
-        return (
-            f"The command took {fmt.duration(cost['traced_ns'])} while it was traced and"
-            f" {fmt.duration(cost['untraced_ns'])} without."
+        text = (
+            "The command took {traced_ns:duration} while it was traced and {untraced_ns:duration}"
+            " without."
         )
-    if not cost.get("call_ns"):
-        return ""
-    return (
-        f"Tracing made a call about {fmt.duration(cost['call_ns'])} longer, of which"
-        f" {fmt.duration(cost['duration_ns'])} are in the times shown as traced."
-    )
+        return sentence(text, cost)
+    if cost.get("call_ns"):
+        text = (
+            "Tracing made a call about {call_ns:duration} longer, of which {duration_ns:duration}"
+            " are in the times shown as traced."
+        )
+        return sentence(text, cost)
+    return ""
 
 
 BELOW = 0.42  # the bar, where the line crosses no number
@@ -157,84 +152,55 @@ def draw_rates(table: pd.DataFrame, size: Size) -> Figure:
 
 
 def draw_breakdown(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw each `kind` as one bar of its steps' `time_ratio`, each in its `colour`.
+    """Draw each `kind` as one bar of its steps' `time_ratio`, each in its `colour`."""
+    x_title = "share of the time of all steps"
+    figure = charts.stacked_bars(table, size, value="time_ratio", x_title=x_title)
+    figure.axes[0].set_xlim(0, 1)
+    return figure
 
-    Rows come in the order of kinds; a step's bar begins where the one before it ended.
+
+def _repeated(y: Along, table: pd.DataFrame, size: Size, *, x: Along) -> Figure:
+    """Draw curves over `x`, both axes logarithmic, one a `kind` in its `colour` and `line`.
+
+    A point has the spread of its repeats as a line.
     """
-    kinds = list(dict.fromkeys(table["kind"]))
-    figure, axes = charts.canvas(
-        size, x_title="share of the time of all steps", y_title="", height_px=70 + 30 * len(kinds)
-    )
-    ends = dict.fromkeys(kinds, 0.0)
-    for row in table.to_dict("records"):
-        kind, width = row["kind"], float(row["time_ratio"])
-        colour = charts.light(row["colour"])
-        axes.barh(kinds.index(kind), width, left=ends[kind], height=0.66, color=colour)
-        ends[kind] += width
-    axes.set_yticks(range(len(kinds)), kinds)
-    axes.set_ylim(len(kinds) - 0.5, -0.5)
-    axes.set_xlim(0, 1)
-    charts.few_ticks(axes.xaxis, size)
-    charts.write_ticks(axes.xaxis, lambda ratio: f"{ratio * 100:g} %")
-    axes.yaxis.grid(visible=False)
-    charts.finish(axes)
-    return figure
-
-
-RATE_TITLE = ("steps_per_second", "low_per_second", "high_per_second")
-LATENCY_TITLE = ("mean_ns", "low_ns", "high_ns")
-
-
-def draw_rate_over_size(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `steps_per_second` over `io_bytes`, both logarithmic, one curve a `kind`.
-
-    As in the other curves a point has the spread of its repeats as a line.
-    """
-    figure, axes = charts.canvas(size, x_title="bytes of a call", y_title="Steps a second")
-    _file_curves_curves(axes, table, x="io_bytes", y=RATE_TITLE)
-    charts.log_axis(axes.yaxis, fmt.count, size=size)
-    charts.log_data_axis(axes.xaxis, size=size)
-    charts.finish(axes)
-    return figure
-
-
-def draw_latency_over_threads(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `mean_ns` over `threads`, both logarithmic, one curve a `kind`."""
-    figure, axes = charts.canvas(size, x_title="threads", y_title="Mean time of a step")
-    _file_curves_curves(axes, table, x="threads", y=LATENCY_TITLE)
-    charts.log_axis(axes.yaxis, fmt.duration, size=size)
-    _whole_numbers(axes, sorted(set(table["threads"])))
-    charts.finish(axes)
-    return figure
-
-
-def draw_rate_over_files(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `steps_per_second` over `files`, both logarithmic, one curve a `kind`."""
-    figure, axes = charts.canvas(size, x_title="files", y_title="Steps a second")
-    _file_curves_curves(axes, table, x="files", y=RATE_TITLE)
-    charts.log_axis(axes.yaxis, fmt.count, size=size)
-    _whole_numbers(axes, sorted(set(table["files"])))
-    charts.finish(axes)
-    return figure
-
-
-def _file_curves_curves(
-    axes: Axes, table: pd.DataFrame, *, x: str, y: tuple[str, str, str]
-) -> None:
+    figure, axes = charts.canvas(size, x_title=x.title, y_title=y.title)
+    low, high = ("low_ns", "high_ns") if y is TIME else ("low_per_second", "high_per_second")
     for _, curve in table.groupby("kind", sort=False):
-        drawn = curve.sort_values(x)
-        colour = charts.light(str(drawn["colour"].iloc[0]))
-        xs, ys, lows, highs = (drawn[name].astype(float).tolist() for name in (x, *y))
-        axes.vlines(xs, lows, highs, color=colour, linewidth=1)
-        style = str(drawn["line"].iloc[0])
-        axes.plot(xs, ys, color=colour, linestyle=style, marker="o", markersize=5)
+        drawn = curve.sort_values(x.column)
+        key = _key(drawn)
+        columns = (x.column, y.column, low, high)
+        xs, ys, lows, highs = (drawn[name].astype(float).tolist() for name in columns)
+        axes.vlines(xs, lows, highs, color=charts.light(key.colour), linewidth=1)
+        charts.draw_curve(axes, xs, ys, key, markersize=5)
+    y.scale(axes.yaxis, table[y.column].max(), size)
+    x.scale(axes.xaxis, table[x.column].max(), size)
+    if x.scale is _whole_numbers:
+        values = sorted(set(table[x.column]))
+        axes.xaxis.set_major_locator(FixedLocator([float(value) for value in values]))
+    charts.finish(axes)
+    return figure
 
 
-def _whole_numbers(axes: Axes, values: list[int]) -> None:
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator([float(value) for value in values]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    charts.write_ticks(axes.xaxis, fmt.count)
+def _whole_numbers(axis: Axis, _highest: float, _size: Size) -> None:
+    axis.axes.set_xscale("log", base=2)
+    axis.set_minor_locator(NullLocator())
+    charts.write_ticks(axis, fmt.count)
+
+
+RATE = Along("steps_per_second", "Steps a second", charts.log_count_axis)
+TIME = Along("mean_ns", "Mean time of a step", charts.log_time_axis)
+draw_rate_over_size = partial(
+    _repeated, RATE, x=Along("io_bytes", "bytes of a call", charts.log_data_axis)
+)
+draw_latency_over_threads = partial(_repeated, TIME, x=Along("threads", "threads", _whole_numbers))
+draw_rate_over_files = partial(_repeated, RATE, x=Along("files", "files", _whole_numbers))
+
+
+def _key(curve: pd.DataFrame) -> Key:
+    """Return the legend's entry of a curve, of rows that say its kind, colour and line."""
+    first = curve.iloc[0]
+    return Key(str(first["colour"]), str(first["kind"]), str(first.get("line", "solid")))
 
 
 MOST_CALL_CURVES = 9
@@ -253,10 +219,6 @@ def call_times(inputs: Inputs, shown: pd.DataFrame, *, steps: pd.DataFrame) -> l
     table = costliest(known, steps)
     if table.empty:
         return []
-    legend = [
-        Key(str(part["colour"].iloc[0]), str(kind), "solid")
-        for kind, part in table.groupby("kind", sort=False)
-    ]
     sentences = [
         "Calls of the step that takes most of the time of each workload, over all targets."
     ]
@@ -274,7 +236,7 @@ def call_times(inputs: Inputs, shown: pd.DataFrame, *, steps: pd.DataFrame) -> l
         calls.showing(table),
         title="How long a call takes at the costliest step",
         sentences=sentences,
-        legend=legend,
+        legend=[_key(part) for _, part in table.groupby("kind", sort=False)],
         name="file-call-times",
     )
     return [drawn]
@@ -293,7 +255,6 @@ def costliest(calls: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     return named.assign(colour=[colours[known.index(kind)] for kind in named["kind"]])
 
 
-FILE_RUNS_TITLE = "What servers and programs get of a file system"
 ALL = "all"
 STEP_COLOURS = {
     "read_file": "read",
@@ -316,15 +277,16 @@ TIMES = (
 )
 MOST_BARS = 12  # more settings than that are in the curves only
 CURVE_LINES = ("solid", "dashed", "dotted", "dashdot")
-CURVES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-    ("io_bytes", "Rate against the size of a call", draw_rate_over_size),
-    ("threads", "Time of a step against threads", draw_latency_over_threads),
-    ("files", "Rate against the number of files", draw_rate_over_files),
-)
+CURVES = {
+    "io_bytes": ("Rate against the size of a call", draw_rate_over_size),
+    "threads": ("Time of a step against threads", draw_latency_over_threads),
+    "files": ("Rate against the number of files", draw_rate_over_files),
+}
 
 
-def file_runs(inputs: Inputs) -> Section | None:
-    """Build the section; None when nobody has run a personality."""
+@section("What servers and programs get of a file system")
+def file_runs(inputs: Inputs) -> Parts | None:
+    """Show what was run; nothing when nobody has run a personality."""
     if not inputs.folder.has("files/file_runs"):
         return None
     points = inputs.computed("files/file_points")
@@ -336,7 +298,7 @@ def file_runs(inputs: Inputs) -> Section | None:
     steps = table[(table["step"] != ALL) & table["kind"].isin(set(shown["kind"]))]
     # What all of the shown ones have in common is no part of their names.
     shown, steps = shown.assign(kind=run_kinds(shown)), steps.assign(kind=run_kinds(steps))
-    parts = {
+    return {
         "sentences": describe_runs(whole, shown),
         "figures": [
             _rates(points, shown, settings=len(whole)),
@@ -346,7 +308,6 @@ def file_runs(inputs: Inputs) -> Section | None:
         ],
         "times": replace(points, table=step_times(table)),
     }
-    return Section("file_runs", FILE_RUNS_TITLE, parts)
 
 
 def named_runs(table: pd.DataFrame) -> pd.DataFrame:
@@ -375,14 +336,13 @@ def varied_settings(table: pd.DataFrame) -> list[str]:
 def varied_words(row: Mapping[Any, Any], keys: list[str]) -> list[str]:
     """Write the settings of those keys that a point has."""
     settings = json.loads(row["settings"])
-    words = []
-    for key in keys:
-        if key in settings and not (key == "append_size" and "io_size" in keys):
-            value = settings[key]
-            words.append(
-                f"{fmt.data(value)} a call" if key == "io_size" else setting_word(key, value)
-            )
-    return words
+    return [
+        f"{fmt.data(settings[key])} a call"
+        if key == "io_size"
+        else setting_word(key, settings[key])
+        for key in keys
+        if key in settings and not (key == "append_size" and "io_size" in keys)
+    ]
 
 
 def describe_runs(whole: pd.DataFrame, shown: pd.DataFrame) -> list[str]:
@@ -398,17 +358,13 @@ def describe_runs(whole: pd.DataFrame, shown: pd.DataFrame) -> list[str]:
         worst, best = ranked[0], ranked[-1]
         if len(ranked) > 1 and worst["steps_per_second"] > 0:
             ratio = best["steps_per_second"] / worst["steps_per_second"]
-            words = varied_words(best, varied)
+            words = ", ".join(varied_words(best, varied))
             lines.append(
                 f"{best['personality']}: {best['target']} does {ratio:.3g} times the steps of"
-                f" {worst['target']}{_in_brackets(words)}."
+                f" {worst['target']}{f' ({words})' if words else ''}."
             )
     failed = int(whole["failed"].sum())
     return [*lines, *([f"{fmt.count(failed)} steps failed."] if failed else [])]
-
-
-def _in_brackets(words: list[str]) -> str:
-    return f" ({', '.join(words)})" if words else ""
 
 
 def step_times(table: pd.DataFrame) -> pd.DataFrame:
@@ -459,20 +415,27 @@ def _rates(points: Evidence, shown: pd.DataFrame, *, settings: int) -> Chart:
 
 
 def _breakdown(points: Evidence, steps: pd.DataFrame) -> Chart:
-    table = steps.assign(colour=[step_colour(step) for step in steps["step"]])
-    order = table.groupby("step")["time_ratio"].sum().sort_values(ascending=False).index
-    ranks = {step: rank for rank, step in enumerate(order)}
-    table = table.assign(rank=table["step"].map(ranks)).sort_values(["kind", "rank"])
-    top = max(table.to_dict("records"), key=lambda row: row["time_ratio"])
-    share = fmt.share(top["time_ratio"])
+    table, legend = _by_step(steps, "time_ratio")
+    table = table.sort_values(["kind", "rank"]).reset_index(drop=True)
+    text = "The largest share is that of {step} of {kind}: {time_ratio:share}."
     return chart(
         draw_breakdown,
-        points.showing(table.reset_index(drop=True)),
+        points.showing(table),
         title="Where the time goes",
-        sentences=[f"The largest share is that of {top['step']} of {top['kind']}: {share}."],
-        legend=tuple(Key(step_colour(str(step)), str(step).replace("_", " ")) for step in order),
+        sentences=[sentence(text, largest(table, "time_ratio"))],
+        legend=legend,
         name="file-breakdown",
     )
+
+
+def _by_step(table: pd.DataFrame, column: str) -> tuple[pd.DataFrame, tuple[Key, ...]]:
+    """Return the rows with `colour` and `rank` of their steps, the largest first; the legend."""
+    sums = table[column].abs().groupby(table["step"]).sum().sort_values(ascending=False)
+    ranks = {str(step): rank for rank, step in enumerate(sums.index)}
+    ranked = table.assign(
+        colour=[step_colour(step) for step in table["step"]], rank=table["step"].map(ranks)
+    )
+    return ranked, tuple(Key(step_colour(step), step.replace("_", " ")) for step in ranks)
 
 
 def step_colour(step: str) -> str:
@@ -482,29 +445,22 @@ def step_colour(step: str) -> str:
 
 def _curves(points: Evidence, whole: pd.DataFrame) -> list[Chart]:
     """Draw what was varied, all else as in the first setting of each personality."""
-    found = []
-    for column, title, draw in CURVES:
-        table = one_varied(whole, column)
-        if table.empty:
-            continue
-        legend = [
-            Key(str(part["colour"].iloc[0]), str(kind), str(part["line"].iloc[0]))
-            for kind, part in table.groupby("kind", sort=False)
-        ]
-        found.append(
-            chart(
-                draw,
-                points.showing(table),
-                title=title,
-                sentences=[
-                    "Both axes are logarithmic; all else is as it is in most of the settings.",
-                    "The line at a point goes from the lowest repeat to the highest.",
-                ],
-                legend=tuple(legend),
-                name=f"file-{column.replace('_', '-')}",
-            )
+    varied = {column: one_varied(whole, column) for column in CURVES}
+    return [
+        chart(
+            draw,
+            points.showing(varied[column]),
+            title=title,
+            sentences=[
+                "Both axes are logarithmic; all else is as it is in most of the settings.",
+                "The line at a point goes from the lowest repeat to the highest.",
+            ],
+            legend=[_key(part) for _, part in varied[column].groupby("kind", sort=False)],
+            name=f"file-{column.replace('_', '-')}",
         )
-    return found
+        for column, (title, draw) in CURVES.items()
+        if not varied[column].empty
+    ]
 
 
 def one_varied(whole: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -532,43 +488,23 @@ def _look(whole: pd.DataFrame, personality: str, target: str) -> tuple[str, str]
 
 
 def draw_savings(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `saved_ratio` of the steps of each `kind` as bars end to end, losses left of zero.
-
-    Rows come in the order of kinds, their steps in that of the legend; a dot is the sum.
-    """
-    kinds = list(dict.fromkeys(table["kind"]))
-    figure, axes = charts.canvas(
-        size,
-        x_title="share of the time on the other target",
-        y_title="",
-        height_px=70 + 30 * len(kinds),
-    )
-    ends = {(kind, is_gain): 0.0 for kind in kinds for is_gain in (False, True)}
-    for row in table.to_dict("records"):
-        kind, width = row["kind"], float(row["saved_ratio"])
-        colour = charts.light(row["colour"])
-        left = ends[kind, width >= 0]
-        axes.barh(kinds.index(kind), width, left=left, height=0.66, color=colour)
-        ends[kind, width >= 0] += width
-    sums = [ends[kind, True] + ends[kind, False] for kind in kinds]
-    axes.plot(sums, range(len(kinds)), "o", color=charts.light("ink"), markersize=5)
+    """Draw `saved_ratio` of the steps of each `kind`; a dot is the sum."""
+    x_title = "share of the time on the other target"
+    figure = charts.stacked_bars(table, size, value="saved_ratio", x_title=x_title)
+    sums = table.groupby("kind", sort=False)["saved_ratio"].sum()
+    axes = figure.axes[0]
+    axes.plot(list(sums), range(len(sums)), "o", color=charts.light("ink"), markersize=5)
     axes.axvline(0, color=charts.light("quiet"), linewidth=1)
-    axes.set_yticks(range(len(kinds)), kinds)
-    axes.set_ylim(len(kinds) - 0.5, -0.5)
-    charts.few_ticks(axes.xaxis, size)
-    charts.write_ticks(axes.xaxis, lambda ratio: f"{ratio * 100:g} %")
-    axes.yaxis.grid(visible=False)
-    charts.finish(axes)
     return figure
 
 
-DAX_TITLE = "Where DAX pays"
 MOST_KINDS = 24  # more settings than that are in words and in the table only
 VERDICTS = ("pays", "does not pay", "no difference", "not decided")
 
 
-def dax(inputs: Inputs) -> Section | None:
-    """Build the section; None unless a sweep has targets with and without DAX."""
+@section("Where DAX pays")
+def dax(inputs: Inputs) -> Parts | None:
+    """Compare targets; nothing unless a sweep has targets with and without DAX."""
     if not inputs.folder.has("files/file_runs"):
         return None
     verdicts = inputs.computed("files/dax_verdicts")
@@ -579,8 +515,7 @@ def dax(inputs: Inputs) -> Section | None:
         for row in verdicts.table.to_dict("records")
     ]
     figures = [_ratios(verdicts), _savings(inputs.computed("files/dax_savings"))]
-    parts = {"pairs": paragraphs(rows), "figures": figures, "notes": stand_ins(inputs.folder)}
-    return Section("dax", DAX_TITLE, parts)
+    return {"pairs": paragraphs(rows), "figures": figures, "notes": stand_ins(inputs.folder)}
 
 
 def named_pairs(table: pd.DataFrame) -> pd.DataFrame:
@@ -617,22 +552,16 @@ def _ratios(verdicts: Evidence) -> Chart:
 
 
 def _savings(savings: Evidence) -> Chart:
-    table = savings.table.dropna(subset=["saved_ratio"])
-    order = table["saved_ratio"].abs().groupby(table["step"]).sum().sort_values(ascending=False)
-    ranks = {step: rank for rank, step in enumerate(order.index)}
+    table, legend = _by_step(savings.table.dropna(subset=["saved_ratio"]), "saved_ratio")
     shown = named_pairs(table)
-    shown = shown.assign(
-        colour=[step_colour(step) for step in shown["step"]], rank=shown["step"].map(ranks)
-    )
-    sentences = [
-        "To the right what DAX saves, to the left what it costs; the dot is both together.",
-        *_left_out(table, shown),
-    ]
     return chart(
         draw_savings,
         savings.showing(shown),
         title="Time that DAX saves at each step",
-        sentences=sentences,
-        legend=tuple(Key(step_colour(str(step)), str(step).replace("_", " ")) for step in ranks),
+        sentences=[
+            "To the right what DAX saves, to the left what it costs; the dot is both together.",
+            *_left_out(table, shown),
+        ],
+        legend=legend,
         name="dax-savings",
     )

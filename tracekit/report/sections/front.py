@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 from tracekit.errors import span
 from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
-from tracekit.report.section import Missing, Section
+from tracekit.report.section import Parts, section
 from tracekit.version import __version__
 
-ANSWER_TITLE = "The answer"
 
-
-def answer(inputs: Inputs) -> Section | Missing:
+@section("The answer")
+def answer(inputs: Inputs) -> Parts:
     """Build the head of the page; without a recommendation it says what the trace is."""
     advice = inputs.recommendation
-    parts: dict[str, Any] = {"advice": advice, "info": inputs.info}
-    if advice is not None:
-        parts |= {
-            "answer": advice["answer"],
-            "knee": advice["knee"],
-            "range": advice.get("gain_range"),
-            "placement": placement_title(advice["answer"]["placement"]),
-            "runner_up": placement_title(advice["answer"]["runner_up"]),
-            "shares": shares(advice["answer"]),
-            "flips": [
-                f"from {fmt.data(flip['capacity_bytes'])}: {placement_title(flip['to'])}"
-                for flip in advice["flips"]
-            ],
-        }
-    return Section("answer", ANSWER_TITLE, parts)
+    if advice is None:
+        return {"advice": None, "info": inputs.info}
+    found = advice["answer"]
+    return {
+        "advice": advice,
+        "info": inputs.info,
+        "answer": found,
+        "knee": advice["knee"],
+        "range": advice.get("gain_range"),
+        "placement": placement_title(found["placement"]),
+        "runner_up": placement_title(found["runner_up"]),
+        "shares": shares(found),
+        "flips": [
+            f"from {fmt.data(flip['capacity_bytes'])}: {placement_title(flip['to'])}"
+            for flip in advice["flips"]
+        ],
+    }
 
 
 def placement_title(placement: str) -> str:
@@ -52,7 +53,6 @@ def shares(answer: Mapping[str, Any]) -> str:
     return ", ".join(given)
 
 
-WARNINGS_TITLE = "What to keep in mind"
 LOSSES = {
     "sequence_gaps": "gaps in the numbering of the records",
     "lost_records": "records lost at those gaps",
@@ -62,28 +62,22 @@ LOSSES = {
 UNMATCHED = "events without their counterpart: {}"
 
 
-def warnings(inputs: Inputs) -> Section | Missing:
-    """Build the section; it is always there, because nothing lost is also worth saying."""
+@section("What to keep in mind")
+def warnings(inputs: Inputs) -> Parts:
+    """Show warnings and losses; always there, because nothing lost is also worth saying."""
     info = inputs.info
-    losses = list(_losses(info.get("loss", {})))
-    records = info.get("counts", {}).get("records")
-    return Section(
-        "warnings",
-        WARNINGS_TITLE,
-        {
-            "checks": inputs.failed_checks,
-            "warnings": [*info.get("warnings", []), *_replay_warnings(inputs)],
-            "losses": losses,
-            "records": records,
-            "inferences": info.get("inferences", []),
-        },
-    )
-
-
-def _replay_warnings(inputs: Inputs) -> Iterator[Mapping[str, str]]:
-    for replay in inputs.replays:
-        for warning in replay.summary["warnings"]:
-            yield {**warning, "message": f"Replay {replay.name}: {warning['message']}"}
+    of_replays = [
+        {**warning, "message": f"Replay {replay.name}: {warning['message']}"}
+        for replay in inputs.replays
+        for warning in replay.summary["warnings"]
+    ]
+    return {
+        "checks": inputs.failed_checks,
+        "warnings": [*info.get("warnings", []), *of_replays],
+        "losses": list(_losses(info.get("loss", {}))),
+        "records": info.get("counts", {}).get("records"),
+        "inferences": info.get("inferences", []),
+    }
 
 
 def _losses(loss: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -100,26 +94,14 @@ def _losses(loss: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield LOSSES.get(key, key.replace("_", " ")), fmt.count(amount)
 
 
-LAYOUT_TITLE = "Layout and roles"
-
-
-def layout(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `classify` has not run."""
+@section("Layout and roles", made_by="classify")
+def layout(inputs: Inputs) -> Parts | None:
+    """Show the partitions; nothing before `classify` has run."""
     info = inputs.info
     if not info.get("layout"):
-        return Missing(LAYOUT_TITLE, "classify")
-    return Section(
-        "layout",
-        LAYOUT_TITLE,
-        {
-            "partitions": info["layout"],
-            "devices": info.get("devices", []),
-            "rules": [
-                *_rules("roles", info.get("classification")),
-                *_rules("hotness", info.get("hotness")),
-            ],
-        },
-    )
+        return None
+    rules = _rules("roles", info.get("classification")) + _rules("hotness", info.get("hotness"))
+    return {"partitions": info["layout"], "devices": info.get("devices", []), "rules": rules}
 
 
 def _rules(subject: str, content: Any) -> list[tuple[str, str]]:
@@ -138,12 +120,12 @@ def _rules(subject: str, content: Any) -> list[tuple[str, str]]:
     return lines
 
 
-PROVENANCE_TITLE = "Provenance"
 LIBRARIES = ("duckdb", "pyarrow", "pandas", "seaborn", "matplotlib")
 
 
-def provenance(inputs: Inputs) -> Section | Missing:
-    """Build the section; trace.json always has what it needs."""
+@section("Provenance")
+def provenance(inputs: Inputs) -> Parts:
+    """Show where the trace is from; trace.json always has what it needs."""
     info = inputs.info
     source, clock, counts = (info.get(key, {}) for key in ("source", "clock", "counts"))
     facts = {
@@ -156,65 +138,72 @@ def provenance(inputs: Inputs) -> Section | Missing:
         "reported by tracekit": __version__,
         "libraries": ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES),
     }
-    return Section(
-        "provenance",
-        PROVENANCE_TITLE,
-        {
-            "facts": {
-                key: value for key, value in facts.items() if value not in (None, fmt.MISSING)
-            },
-            "files": source.get("files", []),
-            "actions": counts.get("actions", {}),
-        },
-    )
+    known = {key: value for key, value in facts.items() if value not in (None, fmt.MISSING)}
+    return {
+        "facts": known, "files": source.get("files", []), "actions": counts.get("actions", {})
+    }  # fmt: skip
 
 
-REPRODUCE_TITLE = "How to reproduce"
 VERIFIED = ("verify-base", "verify-placement")
 
 
-def reproduce(inputs: Inputs) -> Section | Missing:
-    """Build the section from what the stages recorded about themselves."""
-    return Section("reproduce", REPRODUCE_TITLE, {"commands": list(_commands(inputs))})
-
-
-def _commands(inputs: Inputs) -> Iterator[str]:
-    files = [file["name"] for file in inputs.info.get("source", {}).get("files", [])]
+@section("How to reproduce")
+def reproduce(inputs: Inputs) -> Parts:
+    """List the commands from what the stages recorded about themselves."""
     name = inputs.folder.path.resolve().name
-    folder = shlex.quote(name)
+    commands = [
+        *_of_trace(inputs, name),
+        *(["simulate", command, name, *options] for command, options in inputs.simulations_run),
+        *_replays(inputs, name),
+        *_after_replays(inputs, name),
+        ["report", name],
+    ]
+    return {"commands": [*_sums(inputs), *(shlex.join(["tracekit", *one]) for one in commands)]}
+
+
+def _files(inputs: Inputs) -> list[str]:
+    """Return the files that the trace was read from, none for one of a profile."""
+    is_generated = isinstance(inputs.info.get("profile"), dict)
+    files = [] if is_generated else inputs.info.get("source", {}).get("files", [])
+    return [file["name"] for file in files]
+
+
+def _sums(inputs: Inputs) -> list[str]:
+    return [shlex.join(["sha256sum", *files])] if (files := _files(inputs)) else []
+
+
+def _of_trace(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
+    """Yield the commands that made the trace folder and its answer."""
     profile = inputs.info.get("profile")
     if isinstance(profile, dict):
-        yield shlex.join(["tracekit", "generate", "profile.toml", *_extent(profile), "-o", name])
-    elif files:
-        yield f"sha256sum {shlex.join(files)}"
-        yield f"tracekit parse {shlex.join(files)} -o {folder}"
+        yield ["generate", "profile.toml", *_extent(profile), "-o", name]
+    elif files := _files(inputs):
+        yield ["parse", *files, "-o", name]
     if inputs.has_trace:
-        yield f"tracekit classify {folder}"
-        yield f"tracekit analyze {folder}"
-    advice = inputs.recommendation
-    if advice is not None:
-        base, nvm = (shlex.quote(str(advice[f"{which}_profile"])) for which in ("base", "nvm"))
-        yield f"tracekit recommend {folder} --base {base} --nvm {nvm}"
-    for command, asked in inputs.simulations_run:
-        yield shlex.join(["tracekit", "simulate", command, name, *asked])
-    yield from dict.fromkeys(_replays(inputs, folder))
-    verified = inputs.result("verification", command="verify-placement")
-    if verified is not None:
-        yield shlex.join(["tracekit", "verify-placement", name, *verified[0].get("asked", [])])
-    compared = inputs.result("comparison", command="compare")
-    if compared is not None:
-        yield shlex.join(["tracekit", "compare", name, *compared[0]["names"]])
-    measured = inputs.measured_answer("device/device.json")
-    if measured is not None:
+        yield ["classify", name]
+        yield ["analyze", name]
+    if advice := inputs.recommendation:
+        base, nvm = (str(advice[f"{which}_profile"]) for which in ("base", "nvm"))
+        yield ["recommend", name, "--base", base, "--nvm", nvm]
+
+
+def _after_replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
+    """Yield the commands that verified, compared, measured and fitted."""
+    if verified := inputs.answer("verification.json", "headline"):
+        yield ["verify-placement", name, *verified.get("asked", [])]
+    if compared := inputs.answer("comparison.json", "headline"):
+        yield ["compare", name, *compared["names"]]
+    if measured := inputs.answer("device/device.json", "headline"):
         target = [measured["target"]] if measured["target"] else []
-        # The folder is the name's, wherever it was; what was asked names it, too.
-        yield shlex.join(["tracekit", "characterize-device", *target, *measured.get("asked", [])])
-    yield from _counted(inputs)
-    yield from _swept(inputs)
-    fitted = inputs.result("fidelity", command="fit")
-    if fitted is not None:
-        yield shlex.join(["tracekit", "fit", name, *fitted[0].get("asked", [])])
-    yield f"tracekit report {folder}"
+        # The folder is the name's, wherever it was; the options name it, too.
+        yield ["characterize-device", *target, *measured.get("asked", [])]
+    counted = inputs.answer("counters/counters.json", "headline") or {"workloads": []}
+    for one in counted["workloads"]:
+        yield ["counters", *one["asked"], *(["--", *one["command"]] if one["command"] else [])]
+    swept = inputs.answer("files/sweep.json", "headline") or {"asked": []}
+    yield from swept["asked"]
+    if fitted := inputs.answer("fidelity.json", "headline"):
+        yield ["fit", name, *fitted.get("asked", [])]
 
 
 def _extent(profile: Mapping[str, Any]) -> Iterator[str]:
@@ -230,33 +219,18 @@ def _extent(profile: Mapping[str, Any]) -> Iterator[str]:
             yield from (option, f"{profile[key]}{unit}")
 
 
-def _counted(inputs: Inputs) -> Iterator[str]:
-    """Yield the command of each workload whose events were counted."""
-    counted = inputs.measured_answer("counters/counters.json")
-    for one in [] if counted is None else counted["workloads"]:
-        command = ["--", *one["command"]] if one["command"] else []
-        yield shlex.join(["tracekit", "counters", *one["asked"], *command])
-
-
-def _swept(inputs: Inputs) -> Iterator[str]:
-    """Yield the commands whose personalities were run."""
-    swept = inputs.measured_answer("files/sweep.json")
-    for words in [] if swept is None else swept["asked"]:
-        yield shlex.join(["tracekit", *words])
-
-
-def _replays(inputs: Inputs, folder: str) -> Iterator[str]:
-    """Yield the command of each replay; those of a verification are made by it."""
+def _replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
+    """Yield the command of each replay; repeats of one are of the same command."""
+    found = []
     for replay in inputs.replays:
         summary = replay.summary
-        if replay.name in VERIFIED:
-            continue
-        asked = summary.get("asked")
-        if asked is not None:
-            yield f"tracekit replay {folder} {shlex.join(asked)}".rstrip()
-            continue
-        yield (
-            f"tracekit replay {folder} --limit {summary['plan']['requests']} "
-            f"--engine {summary['engine']['asked']} --pace {summary['pace']} "
-            f"--name {shlex.quote(replay.name)}"
-        )
+        options = summary.get("asked")
+        if options is None:
+            options = [
+                *("--limit", str(summary["plan"]["requests"])),
+                *("--engine", summary["engine"]["asked"], "--pace", summary["pace"]),
+                *("--name", replay.name),
+            ]
+        if replay.name not in VERIFIED and options not in found:
+            found.append(options)
+            yield ["replay", name, *options]

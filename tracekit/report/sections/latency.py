@@ -6,29 +6,14 @@ import math
 from functools import partial
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size
-from tracekit.report.formatting import every_window, largest, rows
+from tracekit.report.charts import Key, Size
+from tracekit.report.formatting import every_window, largest, rows, sentence, sentences
 from tracekit.report.inputs import Evidence
-from tracekit.report.section import Chart, Key, Parts, analyzed, chart, role_keys
-
-
-def draw_latency_over_time(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `latency_p99_ns` of each role over `window_ns`."""
-    figure, axes = charts.canvas(
-        size, x_title="time since the start", y_title="99 % of the requests took at most"
-    )
-    charts.role_curves(axes, table, x="window_ns", y="latency_p99_ns")
-    charts.time_axis(axes.xaxis, table["window_ns"].max())
-    charts.time_axis(axes.yaxis, table["latency_p99_ns"].max())
-    axes.set_ylim(bottom=0)
-    charts.finish(axes)
-    return figure
-
+from tracekit.report.section import Chart, Parts, analyzed, chart, charts_by_device, role_keys
 
 SERVICE = "d2c"
 RESPONSE = "wait"
@@ -72,22 +57,21 @@ def latency(
 def _over_time(evidence: Evidence | None) -> Chart | None:
     if evidence is None or evidence.table.empty:
         return None
-    slowest = largest(evidence.table, "latency_p99_ns")
     curves = every_window(
         evidence.table,
         float(evidence.table["window_length_ns"].max()),
         values=["latency_p99_ns"],
         missing=math.nan,
     )
+    text = (
+        "The slowest window is the {role:role}'s, {window_ns:duration} after the start:"
+        " 99\N{NO-BREAK SPACE}% within {latency_p99_ns:duration}."
+    )
     return chart(
-        draw_latency_over_time,
+        charts.over_time("latency_p99_ns", "99 % of the requests took at most", charts.time_axis),
         evidence.showing(curves),
         title="Response times over time",
-        sentences=[
-            f"The slowest window is the {fmt.role_title(str(slowest['role']))}'s, "
-            f"{fmt.duration(slowest['window_ns'])} after the start: 99\N{NO-BREAK SPACE}% within "
-            f"{fmt.duration(slowest['latency_p99_ns'])}."
-        ],
+        sentences=[sentence(text, largest(evidence.table, "latency_p99_ns"))],
         legend=role_keys(evidence.table),
     )
 
@@ -115,17 +99,15 @@ def service_rows(table: pd.DataFrame) -> list[dict[str, str]]:
 def describe_latency(table: pd.DataFrame) -> list[str]:
     """Describe the middle and the 99th percentile of the response time, and what flushing costs."""
     responses = table[table["step"] == RESPONSE]
-    if responses.empty:
-        return ["No request of the trace has both its queue and its completion event."]
-    sentences = []
-    for row in rows(responses):
-        flushing = " that flush first" if row.is_preflush and row.operation != "flush" else ""
-        subject = f"{fmt.role_title(row.role).capitalize()} {fmt.verb_plural(row.operation)}"
-        half, most = (fmt.duration(value) for value in (row.latency_p50_ns, row.latency_p99_ns))
-        sentences.append(
-            f"{subject}{flushing}: half within {half}, 99\N{NO-BREAK SPACE}% within {most}."
-        )
-    return sentences
+    is_flushing = responses["is_preflush"].astype(bool) & (responses["operation"] != "flush")
+    flushing = is_flushing.map({True: " that flush first", False: ""})
+    text = (
+        "{role:Role} {operation:verbs}{flushing}: half within {latency_p50_ns:duration},"
+        " 99\N{NO-BREAK SPACE}% within {latency_p99_ns:duration}."
+    )
+    return sentences(text, responses.assign(flushing=flushing)) or [
+        "No request of the trace has both its queue and its completion event."
+    ]
 
 
 def draw_depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
@@ -140,14 +122,7 @@ def draw_depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
         linewidth=0,
         step="post",
     )
-    sns.lineplot(
-        x=times,
-        y=table["depth_avg"].astype(float),
-        color=charts.light("accent"),
-        estimator=None,
-        ax=axes,
-    )
-    axes.set_xlabel("time since the start")
+    charts.draw_curve(axes, times, table["depth_avg"].astype(float), DEPTH_KEYS[0])
     charts.time_axis(axes.xaxis, table["window_ns"].max())
     charts.write_ticks(axes.yaxis, fmt.number)
     axes.set_ylim(bottom=0)
@@ -159,39 +134,33 @@ DEPTH_KEYS = (
     Key("accent", "mean of the window", "solid"),
     Key("slate", "up to the most that a request met"),
 )
-SHOWN_DEVICES = 4
 
 
 @analyzed("Queue depth", "latency/depth_over_time")
 def depth(evidence: Evidence) -> Parts:
     """Show how many requests are under way."""
-    devices = list(dict.fromkeys(evidence.table["device"]))
-    figures = []
-    for number, device in enumerate(devices[:SHOWN_DEVICES]):
-        mine = evidence.table[evidence.table["device"] == device]
-        drawn = chart(
-            draw_depth_over_time,
-            evidence.showing(mine),
-            title=f"Requests under way on {fmt.printable(device)}",
-            sentences=describe_depth(mine),
-            legend=DEPTH_KEYS,
-            name=f"depth-{number}",
-        )
-        figures.append(drawn)
-    return {"figures": figures, "hidden_count": max(0, len(devices) - SHOWN_DEVICES)}
+    return charts_by_device(
+        draw_depth_over_time,
+        evidence,
+        title="Requests under way on {}",
+        describe=describe_depth,
+        legend=lambda _: DEPTH_KEYS,
+        name="depth",
+    )
 
 
 def describe_depth(table: pd.DataFrame) -> list[str]:
     """Describe the mean, the peak and when the peak was."""
-    mean = table["depth_avg"].mean()
-    sentences = [f"On average {fmt.number(mean)} requests are under way."]
+    found = [f"On average {fmt.number(table['depth_avg'].mean())} requests are under way."]
     if table["depth_max"].notna().any():
-        peak = largest(table, "depth_max")
-        sentences.append(
-            f"The deepest queue that a request met was {fmt.count(peak['depth_max'])}, in the "
-            f"window {fmt.duration(peak['window_ns'])} after the start."
+        found.append(
+            sentence(
+                "The deepest queue that a request met was {depth_max:count}, in the window"
+                " {window_ns:duration} after the start.",
+                largest(table, "depth_max"),
+            )
         )
-    return sentences
+    return found
 
 
 BURST_RATIO = 10
@@ -216,44 +185,42 @@ def interarrival(evidence: Evidence, percentiles: Evidence) -> Parts:
 
 def describe_interarrival(table: pd.DataFrame) -> list[str]:
     """Describe the middle and the mean of each role's gaps, and whether it arrives in bursts."""
-    sentences = []
-    for row in rows(table):
+    found = []
+    for row in table.to_dict("records"):
         text = (
-            f"{fmt.role_title(row.role).capitalize()}: half of the gaps are at most "
-            f"{fmt.duration(row.gap_p50_ns)}, the mean is {fmt.duration(row.gap_avg_ns)}"
+            "{role:Role}: half of the gaps are at most {gap_p50_ns:duration}, the mean is"
+            " {gap_avg_ns:duration}"
         )
-        if row.gap_avg_ns >= BURST_RATIO * row.gap_p50_ns:
-            times = row.gap_avg_ns / max(row.gap_p50_ns, 1)
-            text += f", {fmt.count(times)} times as long: it arrives in bursts"
-        sentences.append(f"{text}.")
-    return sentences or ["There are fewer than two requests of any role."]
+        if row["gap_avg_ns"] >= BURST_RATIO * row["gap_p50_ns"]:
+            text += ", {times:count} times as long: it arrives in bursts"
+        times = row["gap_avg_ns"] / max(row["gap_p50_ns"], 1)
+        found.append(sentence(f"{text}.", row, times=times))
+    return found or ["There are fewer than two requests of any role."]
 
 
 @analyzed("Cache flushes", "workload/commit_intervals", "workload/commits")
 def commits(evidence: Evidence, totals: Evidence) -> Parts:
     """Show how often each role flushes the cache of its device."""
-    drawn = None
-    if not evidence.table.empty:
-        drawn = chart(
-            partial(
-                charts.cumulative_times,
-                x_title="time to the next flush",
-                y_title="Flushes this soon or sooner",
-            ),
-            evidence,
-            title="Time from one flush of a role to its next",
-            sentences=describe_commits(totals.table),
-            legend=role_keys(evidence.table),
-        )
+    if evidence.table.empty:
+        return {"figure": None, "totals": totals}
+    drawn = chart(
+        partial(
+            charts.cumulative_times,
+            x_title="time to the next flush",
+            y_title="Flushes this soon or sooner",
+        ),
+        evidence,
+        title="Time from one flush of a role to its next",
+        sentences=describe_commits(totals.table),
+        legend=role_keys(evidence.table),
+    )
     return {"figure": drawn, "totals": totals}
 
 
 def describe_commits(table: pd.DataFrame) -> list[str]:
     """Describe how often each role flushes and how much it writes in between."""
-    return [
-        f"{fmt.role_title(row.role).capitalize()}: {fmt.count(row.flush_count)} flushes, one "
-        f"every {fmt.duration(row.interval_avg_ns)} on average, with "
-        f"{fmt.data(row.write_bytes_per_flush)} written between."
-        for row in rows(table)
-        if row.flush_count > 1
-    ]
+    return sentences(
+        "{role:Role}: {flush_count:count} flushes, one every {interval_avg_ns:duration} on average,"
+        " with {write_bytes_per_flush:data} written between.",
+        table[table["flush_count"] > 1],
+    )

@@ -2,57 +2,37 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_rgb
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size
-from tracekit.report.formatting import every_window
+from tracekit.report.charts import Along, Key, Size
+from tracekit.report.formatting import every_window, sentence
 from tracekit.report.inputs import Evidence
-from tracekit.report.section import Key, Parts, analyzed, chart, role_keys
+from tracekit.report.section import Parts, analyzed, chart, charts_by_device, role_keys
 from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 
 
 def draw_coverage(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `traffic_ratio` over `hotter_bytes`, a curve a role and a dotted one for all roles."""
-    figure, axes = charts.canvas(
-        size, x_title="size of the hottest blocks", y_title="Share of the role's block touches"
+    roles = sorted(set(table["role"]) - {"all"})
+    return charts.curves(
+        charts.with_origins(table, "role", hotter_bytes=0.0, traffic_ratio=0.0),
+        size,
+        by="role",
+        styles={role: Key(role, "", "solid") for role in roles} | {"all": ALL_ROLES},
+        x=Along("hotter_bytes", "size of the hottest blocks", charts.capacity_axis),
+        y=Along("traffic_ratio", "Share of the role's block touches", charts.share_axis),
     )
-    curves = _from_origin(table)
-    charts.role_curves(axes, curves[curves["role"] != "all"], x="hotter_bytes", y="traffic_ratio")
-    together = curves[curves["role"] == "all"]
-    sns.lineplot(
-        x=together["hotter_bytes"],
-        y=together["traffic_ratio"],
-        color=charts.light("black"),
-        linestyle="dotted",
-        estimator=None,
-        ax=axes,
-    )
-    axes.set_xlabel("size of the hottest blocks")
-    axes.margins(x=0.02)
-    charts.data_axis(axes.xaxis, table["hotter_bytes"].max(), steps=4 if size.is_narrow else 8)
-    charts.share_axis(axes.yaxis)
-    charts.finish(axes)
-    return figure
 
 
-def _from_origin(table: pd.DataFrame) -> pd.DataFrame:
-    """Add the point of no blocks and no traffic to each curve."""
-    columns = ["role", "hotter_bytes", "traffic_ratio"]
-    origins = pd.DataFrame({"role": sorted(set(table["role"])), columns[1]: 0.0, columns[2]: 0.0})
-    curves = table[columns].astype({columns[1]: float, columns[2]: float})
-    return pd.concat([origins, curves], ignore_index=True)
-
-
+ALL_ROLES = Key("black", "all roles", "dotted")
 HALF, MOST = 0.5, 0.9
 
 
@@ -70,25 +50,31 @@ def coverage(
         evidence,
         title="Traffic that the hottest blocks take",
         sentences=describe_coverage(evidence.table),
-        legend=(*role_keys(evidence.table), Key("black", "all roles", "dotted")),
+        legend=(*role_keys(evidence.table), ALL_ROLES),
     )
     return {"figure": drawn, "temperature": temperature, "hottest": hottest}
 
 
 def describe_coverage(table: pd.DataFrame) -> list[str]:
     """Describe how much NVM takes half and nine tenths of each role's touches."""
-    sentences = []
-    for role in (*fmt.in_order(table["role"]), "all"):
-        curve = table[table["role"] == role]
-        if curve.empty:
-            continue
-        half, most = (fmt.data(bytes_for(curve, part)) for part in (HALF, MOST))
-        name = "All roles together" if role == "all" else fmt.role_title(role).capitalize()
-        sentences.append(
-            f"{name}: half of the touches fall on the hottest {half}, nine tenths on the hottest "
-            f"{most}, of {fmt.data(curve['hotter_bytes'].max())} touched."
+    text = (
+        "{role:Role}: half of the touches fall on the hottest {half:data}, nine tenths on the"
+        " hottest {most:data}, of {touched:data} touched."
+    )
+    curves = [
+        (role, table[table["role"] == role]) for role in (*fmt.in_order(table["role"]), "all")
+    ]
+    return [
+        sentence(
+            text,
+            role=role,
+            half=bytes_for(curve, HALF),
+            most=bytes_for(curve, MOST),
+            touched=curve["hotter_bytes"].max(),
         )
-    return sentences or ["No block was touched."]
+        for role, curve in curves
+        if not curve.empty
+    ] or ["No block was touched."]
 
 
 def bytes_for(curve: pd.DataFrame, traffic_ratio: float) -> int:
@@ -108,7 +94,7 @@ def footprint(evidence: Evidence) -> Parts:
     curves = {"touched_bytes": in_use(evidence.table), "seen_bytes": evidence.table}
     drawn = [
         chart(
-            partial(charts.bytes_over_time, column=column, y_title="Size of the blocks"),
+            charts.over_time(column, "Size of the blocks", charts.data_axis),
             evidence.showing(curves[column]),
             title=title,
             sentences=sentences,
@@ -145,17 +131,18 @@ def describe_windows(table: pd.DataFrame) -> list[str]:
 
 def describe_new_blocks(table: pd.DataFrame) -> list[str]:
     """Describe how much of what a window touches is new to the trace."""
-    sentences = []
-    for role in fmt.in_order(table["role"]):
-        mine = table[table["role"] == role]
-        touched, new = mine["touched_blocks"].sum(), mine["new_blocks"].sum()
-        if touched:
-            sentences.append(
-                f"{fmt.role_title(role).capitalize()}: {fmt.data(mine['seen_bytes'].max())} in"
-                f" all; {fmt.share(new / touched)} of what a window touches was never touched"
-                " before."
-            )
-    return sentences or ["No block was touched."]
+    text = (
+        "{role:Role}: {seen:data} in all; {new:share} of what a window touches was never touched"
+        " before."
+    )
+    sums = table.groupby("role").agg(
+        seen=("seen_bytes", "max"), touched=("touched_blocks", "sum"), new=("new_blocks", "sum")
+    )
+    return [
+        sentence(text, role=role, seen=sums["seen"][role], new=sums["new"][role] / touched)
+        for role in fmt.in_order(table["role"])
+        if (touched := sums["touched"][role])
+    ] or ["No block was touched."]
 
 
 DECADES = 3
@@ -163,12 +150,6 @@ DECADES = 3
 
 def draw_heat_map(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `bytes` of each window and part of the address range; a strip shows the roles."""
-    figure, axes = charts.canvas(
-        size,
-        x_title="time since the start",
-        y_title="Address on the device",
-        height_px=300 if size.is_narrow else 380,
-    )
     cells = table.pivot_table(
         index="part_number", columns="window_number", values="bytes", aggfunc="sum"
     )
@@ -178,22 +159,16 @@ def draw_heat_map(table: pd.DataFrame, size: Size) -> Figure:
         columns=range(int(table["window_number"].max()) + 1),
     )
     low_bytes, high_bytes = scale(table)
-    # Transparent to opaque in one hue, so that the picture stands on a light or a dark page.
-    ramp = LinearSegmentedColormap.from_list("heat", [(*_heat_rgb(), 0.12), (*_heat_rgb(), 1.0)])
-    sns.heatmap(
+    figure, axes = charts.heat_map(
         cells,
-        cmap=ramp,
+        size,
+        x_title="time since the start",
+        y_title="Address on the device",
+        colours=(("intensity", 0.12), ("intensity", 1.0)),
         norm=LogNorm(vmin=low_bytes, vmax=high_bytes, clip=True),
-        cbar=False,
-        rasterized=True,
-        ax=axes,
     )
-    axes.invert_yaxis()
-    axes.grid(visible=False)
-    axes.set_xlabel("time since the start")
     _number_axes(axes, table)
     _draw_role_strip(axes, table, columns=len(cells.columns))
-    charts.finish(axes)
     return figure
 
 
@@ -202,10 +177,6 @@ def scale(table: pd.DataFrame) -> tuple[float, float]:
     high_bytes = max(float(table["bytes"].max()), 2.0)
     smallest = float(table.loc[table["bytes"] > 0, "bytes"].min()) if high_bytes > 2 else 1.0
     return max(min(smallest, high_bytes / 2), high_bytes / 10**DECADES), high_bytes
-
-
-def _heat_rgb() -> tuple[float, float, float]:
-    return to_rgb(charts.light("intensity"))
 
 
 def _number_axes(axes: Axes, table: pd.DataFrame) -> None:
@@ -224,7 +195,6 @@ def _number_axes(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_yticks(
         rows, [fmt.data((origin + place * part_sectors) * SECTOR_BYTES) for place in rows]
     )
-    axes.tick_params(axis="both", rotation=0)
 
 
 def _draw_role_strip(axes: Axes, table: pd.DataFrame, *, columns: int) -> None:
@@ -245,32 +215,18 @@ def _draw_role_strip(axes: Axes, table: pd.DataFrame, *, columns: int) -> None:
     axes.set_xlim(0, columns + 2.5 * width)
 
 
-SHOWN_DEVICES = 4
-
-
 @analyzed("Where and when", "locality/heat_map")
 def heat_map(evidence: Evidence) -> Parts:
     """Show where and when each device is read and written."""
-    cells = evidence.table.assign(
-        bytes=evidence.table["read_bytes"] + evidence.table["write_bytes"]
+    table = evidence.table
+    return charts_by_device(
+        draw_heat_map,
+        evidence.showing(table.assign(bytes=table["read_bytes"] + table["write_bytes"])),
+        title="Bytes read and written on {}, by time and address",
+        describe=describe_heat_map,
+        legend=lambda mine: role_keys(mine[["role"]]),
+        name="heat-map",
     )
-    devices = list(dict.fromkeys(cells["device"]))
-    figures = []
-    for number, device in enumerate(devices[:SHOWN_DEVICES]):
-        mine = cells[cells["device"] == device]
-        drawn = chart(
-            draw_heat_map,
-            evidence.showing(mine),
-            title=f"Bytes read and written on {fmt.printable(device)}, by time and address",
-            sentences=describe_heat_map(mine),
-            legend=role_keys(mine[["role"]]),
-            name=f"heat-map-{number}",
-        )
-        figures.append(drawn)
-    return {
-        "figures": figures,
-        "hidden_count": max(0, len(devices) - SHOWN_DEVICES),
-    }
 
 
 def describe_heat_map(cells: pd.DataFrame) -> list[str]:

@@ -9,24 +9,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size
+from tracekit.report.charts import Along, Key, Size
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Key, Missing, Section, chart
+from tracekit.report.section import Chart, Missing, Parts, Section, chart, section, simulated
 from tracekit.report.sections.front import placement_title, shares
 
 # In the order of drawing: what is compared with lies below, the optimum on top.
 PLACEMENT_STYLES = {
-    "base": ("base", "dashed", "base device alone"),
-    "fs": ("fs", "solid", "NVM as file system"),
-    "journal": ("journal", "solid", "NVM as journal"),
-    "swap": ("swap", "solid", "NVM as swap"),
-    "combined": ("combined", "dashdot", "NVM shared by roles"),
-    "optimal": ("optimal", "dotted", "offline optimum"),
+    "base": Key("base", "base device alone", "dashed"),
+    "fs": Key("fs", "NVM as file system", "solid"),
+    "journal": Key("journal", "NVM as journal", "solid"),
+    "swap": Key("swap", "NVM as swap", "solid"),
+    "combined": Key("combined", "NVM shared by roles", "dashdot"),
+    "optimal": Key("optimal", "offline optimum", "dotted"),
 }
 
 
@@ -35,18 +34,15 @@ def draw_capacity(
 ) -> Figure:
     """Draw the curves of one pair of devices and one coverage, and mark the answer's capacity."""
     title = measure if measure.startswith("Mean") else f"{measure} of all requests"
-    figure, axes = charts.canvas(size, x_title="NVM capacity", y_title=title)
-    for placement, (colour, line, _) in PLACEMENT_STYLES.items():
-        curve = table[table["placement"] == placement]
-        if not curve.empty:
-            sns.lineplot(
-                x=curve["capacity_bytes"].astype(float),
-                y=curve["elapsed_ns"].astype(float),
-                color=charts.light(colour),
-                linestyle=line,
-                estimator=None,
-                ax=axes,
-            )
+    figure = charts.curves(
+        table.sort_values("capacity_bytes", kind="stable"),
+        size,
+        by="placement",
+        styles=PLACEMENT_STYLES,
+        x=Along("capacity_bytes", "NVM capacity", charts.capacity_axis),
+        y=Along("elapsed_ns", title, charts.time_axis),
+    )
+    axes = figure.axes[0]
     axes.axvline(answer_bytes, color=charts.light("quiet"), linewidth=1, zorder=1)
     axes.annotate(
         f"the answer, {fmt.data(answer_bytes)}",
@@ -57,13 +53,8 @@ def draw_capacity(
         verticalalignment="top",
         color=charts.light("quiet"),
     )
-    axes.set_xlabel("NVM capacity")
-    # Room above the base device for the mark of the answer.
+    # Space above the base device for the mark of the answer.
     axes.set_ylim(0, 1.14 * max(float(table["elapsed_ns"].max()), 1.0))
-    axes.margins(x=0.02)
-    charts.data_axis(axes.xaxis, table["capacity_bytes"].max(), steps=4 if size.is_narrow else 8)
-    charts.time_axis(axes.yaxis, table["elapsed_ns"].max())
-    charts.finish(axes)
     return figure
 
 
@@ -92,7 +83,8 @@ COVERAGES = {"hottest": "hottest blocks first", "start": "from the start of the 
 
 def capacity(inputs: Inputs) -> Section | Missing:
     """Build the section, or say that `recommend` has not run."""
-    evidence, advice = inputs.placement, inputs.recommendation
+    evidence = inputs.table("simulations/placement", command="recommend")
+    advice = inputs.recommendation
     if evidence is None or advice is None:
         return Missing(CAPACITY_TITLE, "recommend")
     table = evidence.table
@@ -102,6 +94,11 @@ def capacity(inputs: Inputs) -> Section | Missing:
     mine = replace(evidence, table=_counted(table[is_pair], is_open=is_open))
     present = set(mine.table["coverage"])
     ordered = sorted(COVERAGES, key=lambda name: name != advice["coverage"])
+    panels = [
+        {"name": name, "title": COVERAGES[name], "figure": _panel(mine, name, advice=advice)}
+        for name in ordered
+        if name in present
+    ]
     return Section(
         "capacity",
         OPEN_TITLE if is_open else CAPACITY_TITLE,
@@ -116,15 +113,7 @@ def capacity(inputs: Inputs) -> Section | Missing:
             "is_open": is_open,
             "times": advice.get("times"),
             "profile_keys": profile_keys(advice["profiles"]),
-            "panels": [
-                {
-                    "name": name,
-                    "title": COVERAGES[name],
-                    "figure": _panel(mine, name, advice=advice),
-                }
-                for name in ordered
-                if name in present
-            ],
+            "panels": panels,
         },
     )
 
@@ -177,18 +166,8 @@ def _panel(evidence: Evidence, coverage: str, *, advice: Mapping[str, Any]) -> C
         evidence.showing(curves),
         title=f"{measure}, {COVERAGES[coverage]}",
         sentences=describe_capacity(curves, measure=measure),
-        legend=curve_keys(curves),
+        legend=charts.keys_of(PLACEMENT_STYLES, curves["placement"]),
         name=f"capacity-{coverage}",
-    )
-
-
-def curve_keys(table: pd.DataFrame) -> tuple[Key, ...]:
-    """Return the legend of the placements that occur."""
-    present = set(table["placement"])
-    return tuple(
-        Key(colour, text, line)
-        for name, (colour, line, text) in PLACEMENT_STYLES.items()
-        if name in present
     )
 
 
@@ -200,10 +179,9 @@ def describe_capacity(curves: pd.DataFrame, *, measure: str = "Elapsed time") ->
         return ["The requests of this trace cost the model no time."]
     took = "a request takes on average" if measure.startswith("Mean") else "the requests take"
     sentences = [f"Without NVM {took} {fmt.duration(base_ns)} on the base device."]
-    saved = 1 - lowest / base_ns
     parts = [
-        f"{PLACEMENT_STYLES[name][2]} {fmt.duration(lowest[name])} ({fmt.share(saved[name])} less)"
-        for name in ("fs", "journal", "swap", "combined", "optimal")
+        f"{style.text} {fmt.duration(lowest[name])} ({fmt.share(1 - lowest[name] / base_ns)} less)"
+        for name, style in PLACEMENT_STYLES.items()
         if name in lowest.index and lowest[name] < base_ns
     ]
     if parts:
@@ -220,6 +198,10 @@ def _is_flat(lowest: pd.Series[Any], name: str, base_ns: float) -> bool:
 
 
 HOLDS, OTHER = "purple", "grey"
+SENSITIVITY_KEYS = (
+    Key(HOLDS, "the recommended placement is best"),
+    Key(OTHER, "another one is better"),
+)
 
 
 def draw_sensitivity(table: pd.DataFrame, size: Size) -> Figure:
@@ -246,27 +228,19 @@ def draw_sensitivity(table: pd.DataFrame, size: Size) -> Figure:
     axes.set_yticks(list(labels["place"]), list(labels["label"]))
     axes.set_ylim(last + 0.7, -0.7)
     charts.few_ticks(axes.xaxis, size)
-    charts.write_ticks(axes.xaxis, lambda ratio: f"{ratio * 100:g} %")
+    charts.percent_ticks(axes.xaxis)
     axes.yaxis.grid(visible=False)
     charts.finish(axes)
     return figure
 
 
-SENSITIVITY_TITLE = "Does the recommendation hold?"
 MOST_ROWS = 10
 DEVICE_NAMES = {"base": "base", "nvm": "NVM"}
-SENSITIVITY_KEYS = (
-    Key(HOLDS, "the recommended placement is best"),
-    Key(OTHER, "another one is better"),
-)
 
 
-def sensitivity(inputs: Inputs) -> Section | None:
-    """Build the section; None if it was not run."""
-    evidence = inputs.simulation("sensitivity", command="sensitivity")
-    result = inputs.simulation_answer("sensitivity")
-    if evidence is None or result is None:
-        return None
+@simulated("Does the recommendation hold?", "sensitivity", "sensitivity")
+def sensitivity(_: Inputs, result: Mapping[str, Any], evidence: Evidence) -> Parts:
+    """Show the gain under changes."""
     shown = chart(
         draw_sensitivity,
         evidence.showing(places(evidence.table)),
@@ -274,8 +248,7 @@ def sensitivity(inputs: Inputs) -> Section | None:
         sentences=[_cut(result)],
         legend=SENSITIVITY_KEYS,
     )
-    parts = {"result": result, "figure": shown}
-    return Section("sensitivity", SENSITIVITY_TITLE, parts)
+    return {"result": result, "figure": shown}
 
 
 def places(table: pd.DataFrame) -> pd.DataFrame:
@@ -301,16 +274,13 @@ def places(table: pd.DataFrame) -> pd.DataFrame:
 def _label(row: Mapping[Any, Any]) -> str:
     if row["kind"] == "parameter":
         return f"{DEVICE_NAMES[str(row['device'])]}: {str(row['parameter']).replace('_', ' ')}"
-    if row["kind"] == "window":
-        return _window(row)
-    return f"with {fmt.data(row['capacity_bytes'])}"
-
-
-def _window(row: Mapping[Any, Any]) -> str:
+    if row["kind"] == "capacity":
+        return f"with {fmt.data(row['capacity_bytes'])}"
+    window = f"window {int(row['window'])}"
     if pd.isna(row["start_ns"]):
-        return f"window {int(row['window'])}"
+        return window
     began = "from the start" if row["window"] == 1 else f"from {fmt.duration(row['start_ns'])}"
-    return f"window {int(row['window'])}, {began}"
+    return f"{window}, {began}"
 
 
 def _cut(result: Mapping[str, Any]) -> str:
@@ -335,100 +305,77 @@ def _spread(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.iloc[chosen.astype(int)]
 
 
-MEASURES = (
-    ("write_invalidation_factor", "quiet"),
-    ("writes_p99", "blue"),
-    ("writes_max", "purple"),
-)
+MEASURES = {
+    "write_invalidation_factor": Key("quiet", "mean: the write invalidation factor"),
+    "writes_p99": Key("blue", "99 % of the pages have at most this"),
+    "writes_max": Key("purple", "the page written most"),
+}
 
 
 def draw_endurance(table: pd.DataFrame, size: Size) -> Figure:
     """Draw the measures of each `label` on one line, on a logarithmic scale of writes a page."""
-    last = len(table) - 1
-    figure, axes = charts.canvas(
-        size, x_title="writes of a written page", y_title="", height_px=100 + 26 * last
+    figure, axes = charts.rows_canvas(
+        list(table["label"]),
+        size,
+        x_title="writes of a written page",
+        margin_px=74,
+        ends=(0.7, 0.7),
     )
     for place, row in enumerate(table.to_dict("records")):
-        ends = [float(row[name]) for name, _ in MEASURES]
+        ends = [float(row[name]) for name in MEASURES]
         axes.plot([min(ends), max(ends)], [place, place], color=charts.light("quiet"))
-        for (_, colour), writes in zip(MEASURES, ends, strict=True):
-            axes.plot([writes], [place], color=charts.light(colour), marker="o", markersize=6)
-    axes.set_yticks(range(len(table)), list(table["label"]))
-    axes.set_ylim(last + 0.7, -0.7)
-    top = max(float(table["writes_max"].max()), 1.0)
-    axes.set_xlim(0.8, top * 1.3)
+        for key, writes in zip(MEASURES.values(), ends, strict=True):
+            axes.plot([writes], [place], color=charts.light(key.colour), marker="o", markersize=6)
+    axes.set_xlim(0.8, max(float(table["writes_max"].max()), 1.0) * 1.3)
     charts.log_axis(axes.xaxis, fmt.count, size=size)
-    axes.yaxis.grid(visible=False)
     charts.finish(axes)
     return figure
 
 
-ENDURANCE_TITLE = "Writes, wear and price"
 MIXED = {"combined": "roles split", "optimal": "hottest blocks"}
-ENDURANCE_KEYS = (
-    Key("quiet", "mean: the write invalidation factor"),
-    Key("blue", "99 % of the pages have at most this"),
-    Key("purple", "the page written most"),
-)
 
 
-def endurance(inputs: Inputs) -> Section | None:
-    """Build the section; None if it was not run."""
-    evidence = inputs.simulation("endurance", command="endurance")
-    result = inputs.simulation_answer("endurance")
-    if evidence is None or result is None:
-        return None
+@simulated("Writes, wear and price", "endurance", "endurance")
+def endurance(_: Inputs, result: Mapping[str, Any], evidence: Evidence) -> Parts:
+    """Show how often pages are written."""
     shown = chart(
         draw_endurance,
         evidence.showing(written(evidence.table)),
         title="Writes of a page, by role and on the NVM of each placement",
-        sentences=[],
-        legend=ENDURANCE_KEYS,
+        legend=tuple(MEASURES.values()),
     )
-    parts = {"result": result, "figure": shown}
-    return Section("endurance", ENDURANCE_TITLE, parts)
+    return {"result": result, "figure": shown}
 
 
 def written(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with a written page and what they are called."""
     chosen = table[table["written_pages"] > 0]
+    names = [MIXED.get(name) or fmt.role_title(name) for name in chosen["name"]]
     return chosen.assign(
         label=[
             name if kind == "role" else f"on NVM: {name}"
-            for kind, name in zip(chosen["kind"], chosen["name"].map(_title), strict=True)
+            for kind, name in zip(chosen["kind"], names, strict=True)
         ]
     )
 
 
-def _title(name: str) -> str:
-    return MIXED.get(name) or fmt.role_title(name)
-
-
-VERIFICATION_TITLE = "Does the prediction hold?"
 VERIFIED_DEVICES = {"base": "base alone", "placement": "as placed"}
 
 
-def verification(inputs: Inputs) -> Section | None:
-    """Build the section; None when nobody has verified the placement."""
+@section("Does the prediction hold?")
+def verification(inputs: Inputs) -> Parts | None:
+    """Show what a verification replayed; nothing when nobody has verified the placement."""
     found = inputs.result("verification", command="verify-placement")
     if found is None:
         return None
     result, evidence = found
+    what = "Mean response" if result.get("queueing", "serial") == "open" else "Elapsed"
     shown = chart(
         partial(charts.role_bars, value="elapsed_ns", x_title="elapsed time", write=fmt.duration),
         evidence.showing(bars(evidence.table)),
-        title=f"{_what(result)} time, predicted and replayed",
-        sentences=[],
+        title=f"{what} time, predicted and replayed",
     )
-    return Section(
-        "verification",
-        VERIFICATION_TITLE,
-        {"headline": result["headline"], "figure": shown},
-    )
-
-
-def _what(result: Mapping[str, Any]) -> str:
-    return "Mean response" if result.get("queueing", "serial") == "open" else "Elapsed"
+    return {"headline": result["headline"], "figure": shown}
 
 
 def bars(table: pd.DataFrame) -> pd.DataFrame:

@@ -14,17 +14,10 @@ from matplotlib.figure import Figure
 from tracekit.replay.player import describe_submission
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size
-from tracekit.report.formatting import every_window, largest, rows
-from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Key, Missing, Section, chart, role_keys
-
-
-def draw_distribution(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
-    """Draw one step curve a role, for one replay and one measure."""
-    return charts.cumulative_times(
-        table, size, x_title=x_title, y_title="Requests that took this long or less"
-    )
+from tracekit.report.charts import Along, Key, Size
+from tracekit.report.formatting import every_window, largest, sentence, sentences
+from tracekit.report.inputs import Evidence, Inputs, Replay
+from tracekit.report.section import Chart, Parts, chart, role_keys, section
 
 
 def draw_service(table: pd.DataFrame, size: Size) -> Figure:
@@ -32,14 +25,9 @@ def draw_service(table: pd.DataFrame, size: Size) -> Figure:
     figure, axes = charts.canvas(size, x_title="time since the start", y_title="Service time")
     for role, curve in table.groupby("role", sort=True):
         for value, line in (("service_p50_ns", "dashed"), ("service_p99_ns", "solid")):
-            axes.plot(
-                curve["window_ns"].astype(float),
-                curve[value].astype(float).clip(lower=1),
-                color=charts.light(str(role)),
-                linestyle=line,
-                marker=".",
-                markersize=4,
-            )
+            ys = curve[value].astype(float).clip(lower=1)
+            key = Key(str(role), "", line)
+            charts.draw_curve(axes, curve["window_ns"].astype(float), ys, key, marker=".", ms=4)
     charts.time_axis(axes.xaxis, table["window_ns"].max())
     charts.log_axis(axes.yaxis, fmt.duration, size=size)
     charts.finish(axes)
@@ -49,15 +37,10 @@ def draw_service(table: pd.DataFrame, size: Size) -> Figure:
 def draw_histogram(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `request_count` of each bucket from `low_ns` to `high_ns`, by `role`."""
     figure, axes = charts.canvas(size, x_title="submitted to completed", y_title="Requests")
-    for role, found in table.groupby("role", sort=True):
-        for low, high, count in zip(
-            found["low_ns"].clip(lower=1), found["high_ns"].clip(lower=2), found["request_count"],
-            strict=True,
-        ):  # fmt: skip
-            axes.fill_between(
-                [float(low), float(high)], [float(count)] * 2, color=charts.light(str(role)),
-                alpha=0.6, linewidth=0.5,
-            )  # fmt: skip
+    for row in table.sort_values("role", kind="stable").to_dict("records"):
+        ends = [float(max(row["low_ns"], 1)), float(max(row["high_ns"], 2))]
+        count = [float(row["request_count"])] * 2
+        axes.fill_between(ends, count, color=charts.light(row["role"]), alpha=0.6, linewidth=0.5)
     charts.log_axis(axes.xaxis, fmt.duration, size=size)
     charts.write_ticks(axes.yaxis, fmt.count)
     axes.set_ylim(bottom=0)
@@ -71,9 +54,8 @@ BARE_WINDOWS = 3  # fewer windows are no course
 
 def course(over_time: Evidence, distribution: Evidence, *, name: str) -> list[Chart]:
     """Return the figures of one replay; none of a run that had no request done."""
-    table = over_time.table
     drawn = []
-    if table["window_number"].nunique() >= BARE_WINDOWS:
+    if over_time.table["window_number"].nunique() >= BARE_WINDOWS:
         drawn = [_throughput(over_time, name), _service(over_time, name)]
     service = distribution.table[distribution.table["measure"] == "service"]
     if not service.empty:
@@ -81,7 +63,6 @@ def course(over_time: Evidence, distribution: Evidence, *, name: str) -> list[Ch
             draw_histogram,
             distribution.showing(service),
             title="Histogram of service times",
-            sentences=[],
             legend=role_keys(service),
             name=f"replay-{fmt.anchor(name)}-histogram",
         )
@@ -89,35 +70,35 @@ def course(over_time: Evidence, distribution: Evidence, *, name: str) -> list[Ch
     return drawn
 
 
-def _coloured(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the colour of its operation as `role`; rare operations share one."""
-    return table.assign(role=[_colour(str(name)) for name in table["operation"]])
-
-
 def _colour(operation: str) -> str:
+    """Return the colour of an operation; rare operations share one."""
     return operation if operation in OWN_COLOURS else "discard"
 
 
 def _keys(table: pd.DataFrame) -> list[Key]:
-    found = sorted(set(table["operation"]))
-    return [Key(_colour(name), fmt.verb_plural(name)) for name in found]
+    return [Key(_colour(name), fmt.verb_plural(name)) for name in sorted(set(table["operation"]))]
+
+
+def _by_colour(table: pd.DataFrame, values: list[str], how: str, *, missing: float) -> pd.DataFrame:
+    """Return a row a window and colour of operations, which stands as `role`."""
+    coloured = table.assign(role=[_colour(str(name)) for name in table["operation"]])
+    found = coloured.groupby(["role", "window_ns"], as_index=False, sort=True)[values].agg(how)
+    length_ns = float(table["window_length_ns"].max())
+    return every_window(found, length_ns, values=values, missing=missing)
 
 
 def _throughput(evidence: Evidence, name: str) -> Chart:
     table = evidence.table
-    length_ns = float(table["window_length_ns"].max())
-    summed = _coloured(table).groupby(["role", "window_ns"], as_index=False, sort=True)
-    curves = summed[["bytes_per_second"]].sum()
-    every = every_window(curves, length_ns, values=["bytes_per_second"], missing=0)
+    every = _by_colour(table, ["bytes_per_second"], "sum", missing=0)
     busiest = largest(every.groupby("window_ns", as_index=False).sum(), "bytes_per_second")
+    text = (
+        "At most {bytes_per_second:data}/s, in the {length_ns:duration} from {window_ns:duration}."
+    )
     return chart(
-        partial(charts.bytes_over_time, column="bytes_per_second", y_title="Bytes a second"),
+        charts.over_time("bytes_per_second", "Bytes a second", charts.data_axis),
         evidence.showing(every),
         title="Throughput over time",
-        sentences=[
-            f"At most {fmt.data(busiest['bytes_per_second'])}/s, in the"
-            f" {fmt.duration(length_ns)} from {fmt.duration(busiest['window_ns'])}."
-        ],
+        sentences=[sentence(text, busiest, length_ns=float(table["window_length_ns"].max()))],
         legend=_keys(table),
         name=f"replay-{fmt.anchor(name)}-throughput-over-time",
     )
@@ -125,26 +106,21 @@ def _throughput(evidence: Evidence, name: str) -> Chart:
 
 def _service(evidence: Evidence, name: str) -> Chart:
     table = evidence.table
-    length_ns = float(table["window_length_ns"].max())
     values = ["service_p50_ns", "service_p99_ns"]
-    largest_of = _coloured(table).groupby(["role", "window_ns"], as_index=False, sort=True)
-    curves = every_window(largest_of[values].max(), length_ns, values=values, missing=math.nan)
-    slowest = largest(table, "service_p99_ns")
+    text = (
+        "The slowest are the {operation:verbs} from {window_ns:duration}: 99\N{NO-BREAK SPACE}%"
+        " within {service_p99_ns:duration}."
+    )
     return chart(
         draw_service,
-        evidence.showing(curves),
+        evidence.showing(_by_colour(table, values, "max", missing=math.nan)),
         title="Service times over time: half and 99 % of the requests within",
-        sentences=[
-            f"The slowest are the {fmt.verb_plural(str(slowest['operation']))} from"
-            f" {fmt.duration(float(slowest['window_ns']))}: 99\N{NO-BREAK SPACE}% within"
-            f" {fmt.duration(float(slowest['service_p99_ns']))}."
-        ],
+        sentences=[sentence(text, largest(table, "service_p99_ns"))],
         legend=[*_keys(table), Key("slate", "half within", "dashed")],
         name=f"replay-{fmt.anchor(name)}-service-over-time",
     )
 
 
-REPLAY_TITLE = "Replay"
 REPLAY_MEASURES = (
     ("late", "How late requests were submitted", "time after the intended one"),
     ("response", "Response time, from the intended time", "intended to completed"),
@@ -163,36 +139,34 @@ FACT_KINDS = {
 }
 
 
-def replay(inputs: Inputs) -> Section | Missing:
-    """Build the section, or say that `replay` has not run."""
+@section("Replay", made_by="replay")
+def replay(inputs: Inputs) -> Parts | None:
+    """Show each replay; nothing before `replay` has run."""
     if not inputs.replays:
-        return Missing(REPLAY_TITLE, "replay")
-    outcomes = inputs.computed("replay/outcomes")
-    times = inputs.computed("replay/replayed")
-    curves = inputs.computed("replay/replayed_distribution")
-    over_time = inputs.computed("replay/replayed_over_time")
+        return None
+    evidence = {
+        name: inputs.computed(f"replay/{name}")
+        for name in ("outcomes", "replayed", "replayed_distribution", "replayed_over_time")
+    }
     total = inputs.info.get("counts", {}).get("requests")
-    parts = []
-    for run in inputs.replays:
-        mine = outcomes.table[outcomes.table["replay"] == run.name]
-        parts.append(
-            {
-                "name": run.name,
-                "sentences": [
-                    *extent(mine, total),
-                    how(run.summary),
-                    *describe_replay(of_run(times, run.name).table),
-                ],
-                "figures": _figures(of_run(curves, run.name), run.name),
-                "course": course(
-                    of_run(over_time, run.name), of_run(curves, run.name), name=run.name
-                ),
-                "times": of_run(times, run.name),
-                "outcomes": of_run(outcomes, run.name),
-                "facts": flat(run.summary),
-            }
-        )
-    return Section("replay", REPLAY_TITLE, {"runs": parts})
+    return {"runs": [_run(run, evidence, total) for run in inputs.replays]}
+
+
+def _run(run: Replay, evidence: Mapping[str, Evidence], total: int | None) -> Parts:
+    outcomes, times, curves, over_time = (of_run(one, run.name) for one in evidence.values())
+    return {
+        "name": run.name,
+        "sentences": [
+            *extent(outcomes.table, total),
+            how(run.summary),
+            *describe_replay(times.table),
+        ],
+        "figures": _figures(curves, run.name),
+        "course": course(over_time, curves, name=run.name),
+        "times": times,
+        "outcomes": outcomes,
+        "facts": flat(run.summary),
+    }
 
 
 def of_run(evidence: Evidence, name: str) -> Evidence:
@@ -203,24 +177,21 @@ def of_run(evidence: Evidence, name: str) -> Evidence:
 
 def extent(outcomes: pd.DataFrame, total: int | None) -> list[str]:
     """Describe how much of the trace was replayed and what became of it."""
-    counts = outcomes.groupby("status")["request_count"].sum()
-    done = int(counts.get("done", 0))
+    counts = outcomes.groupby("status")["request_count"].sum().to_dict()
+    done = int(counts.pop("done", 0))
     part = f" of the trace's {fmt.count(total)}" if total else ""
-    length_ns = outcomes["last_ns"].max()
-    sentences = [
+    found = [
         f"{fmt.plural(done, 'request')}{part} were replayed, "
-        f"{fmt.duration(length_ns)} of its time line."
+        f"{fmt.duration(outcomes['last_ns'].max())} of its time line."
     ]
-    others = [
-        f"{fmt.count(count)} {status}"
-        for status, count in sorted(counts.items())
-        if status != "done"
-    ]
+    others = [f"{fmt.count(count)} {status}" for status, count in sorted(counts.items())]
     errors = int(outcomes["error_count"].sum())
-    if others or errors:
-        ended = [*others, f"{fmt.count(errors)} ended with an error"] if errors else others
-        sentences.append(f"Of the others: {fmt.listing(ended)}." if others else f"{ended[0]}.")
-    return sentences
+    ended = [f"{fmt.count(errors)} ended with an error"] if errors else []
+    if others:
+        found.append(f"Of the others: {fmt.listing([*others, *ended])}.")
+    elif ended:
+        found.append(f"{ended[0]}.")
+    return found
 
 
 def how(summary: Mapping[str, Any]) -> str:
@@ -240,39 +211,38 @@ def how(summary: Mapping[str, Any]) -> str:
 
 def describe_replay(times: pd.DataFrame) -> list[str]:
     """Describe how punctual the replay was and how long each role's requests took."""
-    sentences = []
+    found = []
     late = times[times["measure"] == "late"]
     if not late.empty:
-        count = late["request_count"].sum()
-        mean_ns = (late["time_avg_ns"] * late["request_count"]).sum() / count
-        sentences.append(
+        mean_ns = (late["time_avg_ns"] * late["request_count"]).sum() / late["request_count"].sum()
+        found.append(
             f"Requests were submitted {fmt.duration(mean_ns)} after their time on average, "
             f"at most {fmt.duration(late['time_max_ns'].max())}."
         )
-    for row in rows(times[times["measure"] == "response"]):
-        half, most = fmt.duration(row.time_p50_ns), fmt.duration(row.time_p99_ns)
-        sentences.append(
-            f"{fmt.role_title(row.role).capitalize()} {fmt.verb_plural(row.operation)}: half"
-            f" within {half}, 99\N{NO-BREAK SPACE}% within {most} of the intended time."
-        )
-    return sentences
+    text = (
+        "{role:Role} {operation:verbs}: half within {time_p50_ns:duration}, 99\N{NO-BREAK SPACE}%"
+        " within {time_p99_ns:duration} of the intended time."
+    )
+    return found + sentences(text, times[times["measure"] == "response"])
 
 
 def _figures(curves: Evidence, name: str) -> list[Chart]:
-    drawn = []
-    for measure, title, x_title in REPLAY_MEASURES:
-        mine = curves.table[curves.table["measure"] == measure]
-        if not mine.empty:
-            shown = chart(
-                partial(draw_distribution, x_title=x_title),
-                curves.showing(mine),
-                title=title,
-                sentences=[],
-                legend=role_keys(mine),
-                name=f"replay-{fmt.anchor(name)}-{measure}",
-            )
-            drawn.append(shown)
-    return drawn
+    tables = {str(measure): rows for measure, rows in curves.table.groupby("measure")}
+    return [
+        chart(
+            partial(
+                charts.cumulative_times,
+                x_title=x_title,
+                y_title="Requests that took this long or less",
+            ),
+            curves.showing(tables[measure]),
+            title=title,
+            legend=role_keys(tables[measure]),
+            name=f"replay-{fmt.anchor(name)}-{measure}",
+        )
+        for measure, title, x_title in REPLAY_MEASURES
+        if measure in tables
+    ]
 
 
 def flat(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -299,86 +269,64 @@ def draw_ratios(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
 
     The axis is logarithmic, so that twice and half are as far from 1.
     """
-    height_px = 70 + 26 * len(table)
-    figure, axes = charts.canvas(size, x_title=x_title, y_title="", height_px=height_px)
+    figure, axes = charts.rows_canvas(list(table["kind"]), size, x_title=x_title)
     axes.axvline(1, color=charts.light("quiet"), linewidth=1)
     for place, row in enumerate(table.to_dict("records")):
         colour = charts.light(str(row["colour" if "colour" in row else "role"]))
-        if row["ratio_low"] == row["ratio_low"] and row["ratio_low"] is not None:
+        if not fmt.is_missing(row["ratio_low"]):
             axes.plot([row["ratio_low"], row["ratio_high"]], [place, place], color=colour, lw=2)
         axes.plot([row["ratio"]], [place], color=colour, marker="o", markersize=7)
-    axes.set_yticks(range(len(table)), list(table["kind"]))
-    axes.set_ylim(len(table) - 0.5, -0.5)
     low, high = table["ratio"].min(), table["ratio"].max()
     axes.set_xlim(min(low, 1) / 1.3, max(high, 1) * 1.3)
     charts.log_axis(axes.xaxis, lambda ratio: f"{ratio:g}x", size=size)
-    axes.yaxis.grid(visible=False)
     charts.finish(axes)
     return figure
 
 
-COMPARISON_TITLE = "Replays compared"
-
-
-def comparison(inputs: Inputs) -> Section | None:
-    """Build the section; None when nobody has compared replays."""
+@section("Replays compared")
+def comparison(inputs: Inputs) -> Parts | None:
+    """Show replays beside the first; nothing when nobody has compared replays."""
     found = inputs.result("comparison", command="compare")
     if found is None:
         return None
     result, evidence = found
+    first = result["names"][0]
     shown = chart(
         partial(draw_ratios, x_title="times the first"),
         evidence.showing(points(evidence.table, result["names"])),
-        title=f"Time against {fmt.printable(result['names'][0])}",
-        sentences=[],
+        title=f"Time against {fmt.printable(first)}",
     )
-    parts = {
-        "headline": result["headline"],
-        "first": result["names"][0],
-        "figure": shown,
-    }
-    return Section("comparison", COMPARISON_TITLE, parts)
+    return {"headline": result["headline"], "first": first, "figure": shown}
 
 
 def points(table: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Return a point for the elapsed time and each mean service time of all but the first."""
     is_shown = table["measure"].isin(("elapsed", "service_avg")) & table["ratio"].notna()
     chosen = table[is_shown & table["name"].isin(names[1:])]
+    elapsed, service = "{name:text}: elapsed", "{name:text}: {role:role} {operation}"
     kinds = [
-        f"{fmt.printable(row['name'])}: elapsed"
-        if row["measure"] == "elapsed"
-        else f"{fmt.printable(row['name'])}: {fmt.role_title(row['role'])} {row['operation']}"
+        sentence(elapsed if row["measure"] == "elapsed" else service, row)
         for row in chosen.to_dict("records")
     ]
     return chosen.assign(kind=kinds, role=chosen["role"].replace({"all": "combined"}))
 
 
-STREAM_STYLES = {"original": ("blue", "solid"), "synthetic": ("orange", "dashed")}
+STREAM_STYLES = {
+    "original": Key("blue", "the trace", "solid"),
+    "synthetic": Key("orange", "its profile", "dashed"),
+}
+draw_fidelity = partial(
+    charts.curves,
+    by="source",
+    styles=STREAM_STYLES,
+    x=Along("size_bytes", "size of an LRU cache", charts.log_data_axis),
+    y=Along("miss_ratio", "Misses", charts.share_axis_of_points),
+)
 
 
-def draw_fidelity(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `miss_ratio` over `size_bytes`, from the first size above 0, one curve a `source`."""
-    figure, axes = charts.canvas(size, x_title="size of an LRU cache", y_title="Misses")
-    for source, (colour, line) in STREAM_STYLES.items():
-        curve = table[(table["source"] == source) & (table["size_bytes"] > 0)]
-        axes.plot(
-            curve["size_bytes"].astype(float),
-            curve["miss_ratio"],
-            color=charts.light(colour),
-            linestyle=line,
-        )
-    charts.log_data_axis(axes.xaxis, size=size)
-    charts.share_axis(axes.yaxis)
-    axes.set_ylim(-0.02, 1.02)
-    charts.finish(axes)
-    return figure
-
-
-FIDELITY_TITLE = "Work profile"
-
-
-def fidelity(inputs: Inputs) -> Section | None:
-    """Build the section; None when no profile was made of this trace."""
+@section("Work profile")
+def fidelity(inputs: Inputs) -> Parts | None:
+    """Compare a profile with the trace; nothing when no profile was made of it."""
     found = inputs.result("fidelity", command="fit")
     curve = inputs.table("fidelity_curve", command="fit")
     if found is None or curve is None:
@@ -388,23 +336,14 @@ def fidelity(inputs: Inputs) -> Section | None:
         draw_fidelity,
         curve,
         title="Miss ratios of both",
-        sentences=[],
-        legend=[
-            Key(*STREAM_STYLES["original"][:1], "the trace", STREAM_STYLES["original"][1]),
-            Key(*STREAM_STYLES["synthetic"][:1], "its profile", STREAM_STYLES["synthetic"][1]),
-        ],
-        name="fidelity-curve",
+        legend=tuple(STREAM_STYLES.values()),
     )
-    return Section(
-        "fidelity",
-        FIDELITY_TITLE,
-        {
-            "sentences": describe_fidelity(answer),
-            "figure": drawn,
-            "evidence": evidence,
-            "streams": streams(answer.get("streams", [])),
-        },
-    )
+    return {
+        "sentences": describe_fidelity(answer),
+        "figure": drawn,
+        "evidence": evidence,
+        "streams": streams(answer.get("streams", [])),
+    }
 
 
 def describe_fidelity(answer: Mapping[str, Any]) -> list[str]:
@@ -424,17 +363,14 @@ def streams(found: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return a row a stream: whose, how many requests, and which gaps were the likeliest."""
     rows = []
     for stream in found:
-        tried = stream.get("tried", [])
-        best = min(tried, key=lambda one: one["aic"], default=None)
-        likeliest = "-" if best is None else best["process"]
-        distance = "-" if best is None else fmt.share(best["ks_ratio"])
+        best = min(stream.get("tried", []), key=lambda one: one["aic"], default=None)
         rows.append(
             {
                 "role": str(stream["role"]),
                 "process": str(stream["process"] or "-"),
                 "requests": fmt.count(stream["requests"]),
-                "gaps": likeliest,
-                "distance": distance,
+                "gaps": "-" if best is None else best["process"],
+                "distance": "-" if best is None else fmt.share(best["ks_ratio"]),
                 "dispersion": fmt.number(stream["dispersion"]),
                 "correlation": f"{stream['correlation']:.2f}",
                 "phases": fmt.count(stream["phases"]),

@@ -7,45 +7,33 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size
-from tracekit.report.formatting import rows
+from tracekit.report.charts import Along, Key, Size
+from tracekit.report.formatting import rows, sentence
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Key, Missing, Section, chart
+from tracekit.report.section import Chart, Parts, chart, simulated
 
 
 def draw_surface(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `iops_per_price` by `first_ratio` and `second_ratio`, and mark the best."""
     first, second = (str(table[f"{which}_tier"].iloc[0]) for which in ("first", "second"))
-    figure, axes = charts.canvas(
-        size,
-        x_title=f"share of {first}",
-        y_title=f"Share of {second}",
-        height_px=300 if size.is_narrow else 380,
-    )
     cells = table.pivot_table(index="second_ratio", columns="first_ratio", values="iops_per_price")
-    # Transparent to opaque in one hue, so that the picture stands on a light or a dark page.
-    hue = to_rgb(charts.light("intensity"))
-    ramp = LinearSegmentedColormap.from_list("heat", [(*hue, 0.06), (*hue, 1.0)])
-    sns.heatmap(cells, cmap=ramp, cbar=False, rasterized=True, ax=axes)
-    axes.invert_yaxis()
-    axes.grid(visible=False)
-    axes.set_xlabel(f"share of {first}")
+    figure, axes = charts.heat_map(
+        cells, size, x_title=f"share of {first}", y_title=f"Share of {second}"
+    )
     _mark_best(axes, table, cells)
     for axis, count in ((axes.xaxis, len(cells.columns)), (axes.yaxis, len(cells.index))):
         axis.set_ticks(
             [0.5 + (count - 1) * quarter / 4 for quarter in range(5)],
             [f"{quarter * 25} %" for quarter in range(5)],
         )
-    axes.tick_params(axis="both", rotation=0)
-    charts.finish(axes)
     return figure
 
 
@@ -73,26 +61,27 @@ def draw_key(table: pd.DataFrame, size: Size) -> Figure:
     return charts.role_bars(table, size, value="iops_per_price", x_title=unit, write=fmt.count)
 
 
+SKEW_STYLES = {"read": Key("read", "reads", "dashed"), "write": Key("write", "writes", "solid")}
+
+
 def draw_skew(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `traffic_ratio` over `capacity_ratio` of all roles, a curve an operation."""
-    figure, axes = charts.canvas(
-        size, x_title="share of the touched extents, busiest first", y_title="Share of the traffic"
+    table = table[table["role"] == "all"]
+    return charts.curves(
+        charts.with_origins(table, "operation", capacity_ratio=0.0, traffic_ratio=0.0),
+        size,
+        by="operation",
+        styles=SKEW_STYLES,
+        x=Along("capacity_ratio", "share of the touched extents, busiest first", _quarters),
+        y=Along("traffic_ratio", "Share of the traffic", charts.share_axis),
     )
-    for operation, curve in table[table["role"] == "all"].groupby("operation", sort=True):
-        axes.plot(
-            [0.0, *curve["capacity_ratio"]],
-            [0.0, *curve["traffic_ratio"]],
-            color=charts.light(str(operation)),
-            linestyle=charts.OPERATION_LINES[str(operation)],
-        )
-    axes.set_xlim(0, 1)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
-    charts.share_axis(axes.yaxis)
-    charts.finish(axes)
-    return figure
 
 
-TITLE = "Tiers of storage"
+def _quarters(axis: Axis, _highest: float, _size: Size) -> None:
+    axis.axes.set_xlim(0, 1)
+    axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+
+
 METHOD_COLOURS = {"static": "slate", "dynamic": "purple"}
 PARAMETERS = {
     "read_latency_us": "read latency",
@@ -110,33 +99,26 @@ PARAMETERS = {
 }
 
 
-def tiers(inputs: Inputs) -> Section | Missing | None:
-    """Build the section; None if it was not run, Missing if an older version ran it."""
-    answer = inputs.simulation_answer("tiers")
-    names = ("tiers", "tiers_key", "tiers_skew", "tiers_sensitivity")
-    if answer is None:
-        return None
-    found = inputs.simulations("tiers", *names)
-    if found is None:
-        return Missing(TITLE, "simulate tiers")
-    evidence = dict(zip(names, found, strict=True))
-    return Section(
-        "tiers",
-        TITLE,
-        {
-            "answer": answer,
-            "methods": list(answer["configurations"]),
-            "surfaces": [
-                _surface(evidence["tiers"], answer, method)
-                for method in answer["configurations"]
-                if len(answer["tiers"]) > 2
-            ],
-            "key": _key(evidence["tiers_key"], answer),
-            "skew": _skew(evidence["tiers_skew"]),
-            "sensitivity": _sensitivity(evidence["tiers_sensitivity"], answer),
-            "windows": inputs.simulation("tiers_windows", command="tiers --dynamic"),
-        },
-    )
+@simulated("Tiers of storage", "tiers", "tiers", "tiers_key", "tiers_skew", "tiers_sensitivity")
+def tiers(
+    inputs: Inputs,
+    answer: Mapping[str, Any],
+    mixes: Evidence,
+    key: Evidence,
+    skew: Evidence,
+    sensitivity: Evidence,
+) -> Parts:
+    """Show what mixes of tiers give."""
+    methods = list(answer["configurations"])
+    has_surface = len(answer["tiers"]) > 2
+    return {
+        "answer": answer,
+        "surfaces": [_surface(mixes, answer, method) for method in methods if has_surface],
+        "key": _key(key, answer),
+        "skew": _skew(skew),
+        "sensitivity": _sensitivity(sensitivity, answer),
+        "windows": inputs.simulation("tiers_windows", command="tiers --dynamic"),
+    }
 
 
 def _surface(evidence: Evidence, answer: Mapping[str, Any], method: str) -> Chart:
@@ -176,12 +158,12 @@ def describe_surface(answer: Mapping[str, Any], method: str) -> list[str]:
     """Describe the best mix, and what it is compared with."""
     named = answer["configurations"][method]
     first = answer["tiers"][0]["name"]
-    best, without = named["best"], named[f"best without {first}"]
+    unit = price_unit(answer)
+    best = f"The stronger the colour, the more {unit}: at best {{iops_per_price:count}} with"
+    without = f"Without {fmt.printable(first)} it is {{iops_per_price:count}} with {{mix:text}}."
     return [
-        f"The stronger the colour, the more {price_unit(answer)}: at best"
-        f" {fmt.count(best['iops_per_price'])} with {fmt.printable(best['mix'])}.",
-        f"Without {fmt.printable(first)} it is {fmt.count(without['iops_per_price'])} with"
-        f" {fmt.printable(without['mix'])}.",
+        sentence(best + " {mix:text}.", named["best"]),
+        sentence(without, named[f"best without {first}"]),
     ]
 
 
@@ -225,24 +207,22 @@ def _skew(evidence: Evidence) -> Chart:
         evidence,
         title="Traffic that the busiest extents take",
         sentences=describe_skew(evidence.table),
-        legend=(Key("read", "reads", "dashed"), Key("write", "writes", "solid")),
+        legend=tuple(SKEW_STYLES.values()),
     )
 
 
 def describe_skew(table: pd.DataFrame) -> list[str]:
     """Describe what the busiest fifth of the extents takes."""
-    sentences = []
-    for operation in ("read", "write"):
-        curve = table[(table["role"] == "all") & (table["operation"] == operation)]
-        fifth = curve[curve["capacity_ratio"] <= 0.2 + 1e-9]
-        if not fifth.empty:
-            point = fifth.iloc[-1]
-            sentences.append(
-                f"The busiest {fmt.share(point['capacity_ratio'])} of the extents take"
-                f" {fmt.share(point['traffic_ratio'])} of what is"
-                f" {'read' if operation == 'read' else 'written'}."
-            )
-    return sentences
+    text = (
+        "The busiest {capacity_ratio:share} of the extents take {traffic_ratio:share} of what is"
+        " {done}."
+    )
+    fifth = table[(table["role"] == "all") & (table["capacity_ratio"] <= 0.2 + 1e-9)]
+    return [
+        sentence(text, mine.iloc[-1], done=done)
+        for operation, done in (("read", "read"), ("write", "written"))
+        if len(mine := fifth[fifth["operation"] == operation])
+    ]
 
 
 def _sensitivity(evidence: Evidence, answer: Mapping[str, Any]) -> Chart:
@@ -275,13 +255,10 @@ def describe_sensitivity(table: pd.DataFrame, answer: Mapping[str, Any]) -> Sequ
     if table.empty:
         return ["No parameter was changed."]
     drawn = changes(table)
-    low, high = (
-        drawn.iloc[int(drawn["gain_ratio"].argmin())],
-        drawn.iloc[int(drawn["gain_ratio"].argmax())],
-    )
+    low, high = (drawn.iloc[find(drawn["gain_ratio"])] for find in (np.argmin, np.argmax))
+    ends = [sentence("{gain_ratio:share} ({kind})", row) for row in (low, high)]
     first = fmt.printable(answer["tiers"][0]["name"])
     return [
-        f"The gain by {first} lies between {fmt.share(low['gain_ratio'])} ({low['kind']}) and"
-        f" {fmt.share(high['gain_ratio'])} ({high['kind']}),"
+        f"The gain by {first} lies between {fmt.listing(ends)},"
         " static placement unless it says dynamic."
     ]

@@ -7,14 +7,15 @@ from typing import cast
 
 import pandas as pd
 import seaborn as sns
+from matplotlib.axis import Axis
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size
-from tracekit.report.formatting import every_window, largest, rows
+from tracekit.report.charts import Along, Size
+from tracekit.report.formatting import every_window, largest, sentence, sentences
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Parts, analyzed, chart, role_keys
 
@@ -48,7 +49,7 @@ def draw_totals(table: pd.DataFrame, size: Size) -> Figure:
     axes.set_yticks(range(len(present)), [fmt.role_title(role) for role in present])
     axes.margins(x=0.16 if not size.is_narrow else 0.3)
     axes.yaxis.grid(visible=False)
-    charts.count_ticks(axes.xaxis, steps=3 if size.is_narrow else 5)
+    charts.count_ticks(axes.xaxis, size)
     charts.finish(axes)
     return figure
 
@@ -74,24 +75,25 @@ def describe_totals(table: pd.DataFrame) -> list[str]:
     """Describe which role has most of the traffic and which is touched again and again."""
     if table.empty:
         return ["No sector was read or written in this trace."]
-    all_sectors = table["total_sectors"].sum()
     busiest = largest(table, "total_sectors")
-    hottest = largest(table, "accesses_per_sector")
-    each = [
-        f"{row.accesses_per_sector:.2f} times in the {fmt.role_title(row.role)}"
-        for row in rows(table)
-    ]
-    sentences = [
-        f"Most traffic goes to the {fmt.role_title(busiest['role'])}: "
-        f"{fmt.share(busiest['total_sectors'] / all_sectors)} of all sectors read and written.",
+    each = sentences("{accesses_per_sector:.2f} times in the {role:role}", table)
+    found = [
+        sentence(
+            "Most traffic goes to the {role:role}: {ratio:share} of all sectors read and written.",
+            busiest,
+            ratio=busiest["total_sectors"] / table["total_sectors"].sum(),
+        ),
         f"A sector is touched {fmt.listing(each)} on average.",
     ]
     if len(table) > 1:
-        sentences.append(
-            f"The larger that number, the shorter the pale bar beside the full one and the more "
-            f"a small NVM can catch: here most in the {fmt.role_title(hottest['role'])}."
+        found.append(
+            sentence(
+                "The larger that number, the shorter the pale bar beside the full one and the more"
+                " a small NVM can catch: here most in the {role:role}.",
+                largest(table, "accesses_per_sector"),
+            )
         )
-    return sentences
+    return found
 
 
 SHOWN_KINDS = 12
@@ -131,11 +133,10 @@ def describe_mix(table: pd.DataFrame) -> list[str]:
     total = table["request_count"].sum()
     if total == 0:
         return ["The trace holds no request."]
-    writes = table.loc[table["operation"] == "write", "request_count"].sum()
-    reads = table.loc[table["operation"] == "read", "request_count"].sum()
-    sentences = [
-        f"Of {fmt.plural(total, 'request')}, {fmt.share(writes / total)} are writes and "
-        f"{fmt.share(reads / total)} reads."
+    counts = table.groupby("operation")["request_count"].sum()
+    found = [
+        f"Of {fmt.plural(total, 'request')}, {fmt.share(counts.get('write', 0) / total)} are writes"
+        f" and {fmt.share(counts.get('read', 0) / total)} reads."
     ]
     flushing = table[table["is_preflush"] | table["is_fua"] | (table["operation"] == "flush")]
     flushes = flushing["request_count"].sum()
@@ -145,32 +146,28 @@ def describe_mix(table: pd.DataFrame) -> list[str]:
             f"{fmt.count(owners[role])} {fmt.role_title(role)}"
             for role in fmt.in_order(owners.index)
         ]
-        sentences.append(
+        found.append(
             f"{fmt.count(flushes)} of them ({fmt.listing(each)}) wait for the medium: they flush "
             "the cache or force unit access. A device without a volatile cache serves them quickly."
         )
-    return sentences
+    return found
 
 
-def draw_sizes(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw one step curve for each role and operation over a binary logarithmic scale."""
-    figure, axes = charts.canvas(
-        size, x_title="length of a request", y_title="Requests of this length or shorter"
-    )
-    charts.role_curves(axes, table, x="length_bytes", y="smaller_ratio", steps=True)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_minor_locator(NullLocator())
-    charts.write_ticks(axes.xaxis, fmt.data)
-    charts.share_axis(axes.yaxis)
-    charts.finish(axes)
-    return figure
+def _binary_sizes(axis: Axis, _highest: float, _size: Size) -> None:
+    axis.axes.set_xscale("log", base=2)
+    axis.set_minor_locator(NullLocator())
+    charts.write_ticks(axis, fmt.data)
 
 
 @analyzed("Request sizes", "traffic/sizes", optional=("traffic/merges",))
 def sizes(evidence: Evidence, *, merges: Evidence | None) -> Parts:
     """Show how long the requests are."""
     drawn = chart(
-        draw_sizes,
+        partial(
+            charts.cumulative,
+            x=Along("length_bytes", "length of a request", _binary_sizes),
+            y_title="Requests of this length or shorter",
+        ),
         evidence,
         title="Cumulative share of requests by length",
         sentences=describe_sizes(evidence.table),
@@ -181,19 +178,18 @@ def sizes(evidence: Evidence, *, merges: Evidence | None) -> Parts:
 
 def describe_sizes(table: pd.DataFrame) -> list[str]:
     """Describe the commonest length of each role and operation."""
-    sentences = []
-    for (role, operation), group in table.groupby(["role", "operation"], sort=True):
+    found = []
+    for _, group in table.groupby(["role", "operation"], sort=True):
         commonest = largest(group, "request_count")
+        text = "{role:Role} {operation:verbs}: {part:share} are {length_bytes:data} long"
+        if len(group) == 1:
+            text = "{role:Role} {operation:verbs}: all are {length_bytes:data} long."
+        else:
+            text += ", the longest {longest_bytes:data}."
         part = commonest["request_count"] / group["request_count"].sum()
-        subject = f"{fmt.role_title(str(role)).capitalize()} {fmt.verb_plural(str(operation))}"
-        length = fmt.data(commonest["length_bytes"])
-        longest = fmt.data(group["length_bytes"].max())
-        sentences.append(
-            f"{subject}: all are {length} long."
-            if len(group) == 1
-            else f"{subject}: {fmt.share(part)} are {length} long, the longest {longest}."
-        )
-    return sentences or ["No request of this trace carries data."]
+        longest_bytes = group["length_bytes"].max()
+        found.append(sentence(text, commonest, part=part, longest_bytes=longest_bytes))
+    return found or ["No request of this trace carries data."]
 
 
 @analyzed("Traffic over time", "traffic/throughput")
@@ -201,7 +197,7 @@ def throughput(evidence: Evidence) -> Parts:
     """Show how much is asked for a second, by role."""
     rates = rate_by_role(evidence.table)
     drawn = chart(
-        partial(charts.bytes_over_time, column="bytes_per_second", y_title="Bytes a second"),
+        charts.over_time("bytes_per_second", "Bytes a second", charts.data_axis),
         evidence.showing(rates),
         title="Bytes asked for, by role",
         sentences=describe_throughput(rates),
@@ -221,64 +217,53 @@ def rate_by_role(table: pd.DataFrame) -> pd.DataFrame:
 
 def describe_throughput(rates: pd.DataFrame) -> list[str]:
     """Describe the peak of each role and when it was."""
-    sentences = []
+    found = []
     for role in fmt.in_order(rates["role"]):
         mine = rates[rates["role"] == role]
-        peak = largest(mine, "bytes_per_second")
-        sentences.append(
-            f"{fmt.role_title(role).capitalize()}: at most {fmt.data(peak['bytes_per_second'])} a "
-            f"second, {fmt.duration(peak['window_ns'])} after the start; "
-            f"{fmt.data(mine['bytes_per_second'].mean())} a second on average."
+        found.append(
+            sentence(
+                "{role:Role}: at most {bytes_per_second:data} a second, {window_ns:duration} after"
+                " the start; {mean:data} a second on average.",
+                largest(mine, "bytes_per_second"),
+                mean=mine["bytes_per_second"].mean(),
+            )
         )
-    return sentences or ["The trace holds no read and no write."]
+    return found or ["The trace holds no read and no write."]
 
 
 SHOWN_STREAMS = 12
 
 
 @analyzed(
-    "Sequentiality",
-    "workload/sequentiality",
-    optional=("workload/run_lengths", "workload/jumps"),
+    "Sequentiality", "workload/sequentiality", optional=("workload/run_lengths", "workload/jumps")
 )
 def sequentiality(
     evidence: Evidence, *, run_lengths: Evidence | None, jumps: Evidence | None
 ) -> Parts:
     """Show how much of the traffic is sequential."""
     busiest = evidence.table.sort_values("request_count", ascending=False, kind="stable")
+    bars = busiest.head(SHOWN_STREAMS)
     several = evidence.table["device"].nunique() > 1
-    bars = busiest.head(SHOWN_STREAMS).assign(
-        kind=[
-            f"{row.operation} on {fmt.printable(row.device)}" if several else row.operation
-            for row in rows(busiest.head(SHOWN_STREAMS))
-        ]
-    )
+    kinds = sentences("{operation} on {device:text}" if several else "{operation}", bars)
     drawn = chart(
         partial(
             charts.role_bars, value="sequential_ratio", x_title="share of requests", write=fmt.share
         ),
-        evidence.showing(bars),
+        evidence.showing(bars.assign(kind=kinds)),
         title="Requests that begin where the one before them ended",
         sentences=describe_sequentiality(busiest),
         legend=role_keys(bars[["role"]]),
     )
-    return {
-        "figure": drawn,
-        "run_lengths": run_lengths,
-        "jumps": jumps,
-    }
+    return {"figure": drawn, "run_lengths": run_lengths, "jumps": jumps}
 
 
 def describe_sequentiality(table: pd.DataFrame) -> list[str]:
     """Describe the share of each busy stream and how long its runs are."""
-    sentences = []
-    for row in rows(table.head(4)):
-        sentences.append(
-            f"{fmt.role_title(row.role).capitalize()} {fmt.verb_plural(row.operation)}: "
-            f"{fmt.share(row.sequential_ratio)} sequential, in runs of "
-            f"{fmt.number(row.run_avg_requests)} requests on average."
-        )
-    return sentences or ["The trace holds no read and no write."]
+    text = (
+        "{role:Role} {operation:verbs}: {sequential_ratio:share} sequential, in runs of"
+        " {run_avg_requests:number} requests on average."
+    )
+    return sentences(text, table.head(4)) or ["The trace holds no read and no write."]
 
 
 NAME_LIMIT = 16
@@ -293,17 +278,12 @@ def draw_processes(table: pd.DataFrame, size: Size) -> Figure:
     for role in fmt.in_order(table.columns):
         axes.barh(range(len(table)), table[role], left=left, color=charts.light(role), height=0.66)
         left = left + table[role]
-    axes.set_yticks(range(len(table)), [shortened(name) for name in table.index])
+    axes.set_yticks(range(len(table)), [fmt.shortened(name, NAME_LIMIT) for name in table.index])
     axes.invert_yaxis()
     axes.yaxis.grid(visible=False)
-    charts.count_ticks(axes.xaxis, steps=3 if size.is_narrow else 5)
+    charts.count_ticks(axes.xaxis, size)
     charts.finish(axes)
     return figure
-
-
-def shortened(name: str) -> str:
-    """Return a name that leaves room for its bar."""
-    return name if len(name) <= NAME_LIMIT else f"{name[: NAME_LIMIT - 1]}…"
 
 
 SHOWN_PROCESSES = 12
