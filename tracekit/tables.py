@@ -21,6 +21,7 @@ _TYPES = {
 _COLUMN = re.compile(
     r"(?P<name>\w+) (?P<type>[\w<>]+)(?P<null>\??): (?P<meaning>.*(?:\n {8}.*)*)", re.MULTILINE
 )
+_TABLE = re.compile(r"\s*(?P<place>\S+) of (?P<made_by>[^:]+): (?P<grain>.*(?:\n {8}.*)*)\n")
 
 SCHEMA_VERSION = 1
 ROW_GROUP_ROWS = 1 << 20
@@ -44,6 +45,22 @@ PLACEMENT_NAMES = {
 OPERATIONS = ("read", "write", "flush", "discard", "write_zeroes", "zone", "other")
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table: its file in the trace folder, the command that makes it, what a row is, columns."""
+
+    place: str
+    """Without `.parquet`."""
+    made_by: str
+    grain: str
+    columns: pa.Schema
+
+    @property
+    def name(self) -> str:
+        """Its name as a view."""
+        return self.place.rpartition("/")[2]
+
+
 def _columns(declaration: str) -> pa.Schema:
     """Return the columns of a table: each has a name, a type (`?`: may be null) and a meaning.
 
@@ -60,7 +77,20 @@ def _columns(declaration: str) -> pa.Schema:
     )
 
 
-REQUESTS = _columns("""
+_stored_tables: list[Table] = []
+
+
+def _stored(declaration: str) -> pa.Schema:
+    """Return the columns of a table of TABLES, whose declaration begins PLACE of COMMAND: GRAIN."""
+    found = next(_TABLE.finditer(declaration))
+    columns = _columns(declaration[found.end() :])
+    grain = re.sub(r"\n +", " ", found["grain"])
+    _stored_tables.append(Table(found["place"], found["made_by"], grain, columns))
+    return columns
+
+
+REQUESTS = _stored("""
+    requests of parse: one row per request as queued
     request_id int64: position in queue order, from 0; joins completions
     queue_ns int64?: queued (Q)
     getrq_ns int64?: request structure allocated (G)
@@ -90,7 +120,8 @@ REQUESTS = _columns("""
     role text: fs, journal, swap, other or unknown; set by classify
 """)
 
-BLOCKS = _columns("""
+BLOCKS = _stored("""
+    blocks of classify: one row per device, 4 KiB block and role
     device text: whole device or volume
     block int64: 4 KiB block number, from the start of `device`
     role text: role of the requests that touched it
@@ -103,37 +134,13 @@ BLOCKS = _columns("""
     temperature text: hot, warm or cold by the rule in trace.json
 """)
 
-WORKING_SET = _columns("""
+WORKING_SET = _stored("""
+    working_set of classify: one row per window and role
     window_ns int64: start of the window
     role text: role
     distinct_blocks int64: different 4 KiB blocks touched within the window
     new_blocks int64: of these, blocks never touched before
 """)
-
-PLACEMENT = _columns("""
-    base_profile string: device that holds everything not placed on NVM
-    nvm_profile string: device model of the NVM
-    placement string: base, a role, several as in fs+journal, combined (all roles) or optimal
-    coverage string: hottest, start or none: which blocks of a role go first
-    capacity_bytes int64: NVM capacity
-    elapsed_ns int64: sum of the service times of all requests
-    response_avg_ns int64?: with queueing: mean time from arrival to completion
-    makespan_ns int64?: with queueing: from the first arrival to the last completion
-    fs_bytes int64: NVM given to the file system at this point
-    journal_bytes int64: NVM given to the journal at this point
-    swap_bytes int64: NVM given to swap at this point
-""")
-
-COMPLETIONS = _columns("""
-    request_id int64: request of the trace
-    intended_ns int64?: when the plan wanted it issued, from the run's start; null: at once
-    submit_ns int64: when it was submitted, from the run's start
-    complete_ns int64: when its completion was seen, from the run's start
-    error int32: negative errno, 0 if none
-    target int32: index of the target in summary.json
-    status text: done, failed, or skipped_ read_only, out_of_range, unsupported or late
-""")
-
 
 FILE_OPERATION_NAMES = (
     *("open", "create", "close", "read", "write", "fsync", "fdatasync", "sync_file_range"),
@@ -148,7 +155,8 @@ EVIDENCE = (
 )
 """In the order of the native enum; what each means is said at the column."""
 
-FILE_OPERATIONS = _columns(f"""
+FILE_OPERATIONS = _stored(f"""
+    file_operations of capture --files: one row per file system call, in order of start
     operation_id int64: position in the order of start, from 0
     start_ns int64: the call began
     end_ns int64?: the call returned; null: part of the row before (the write of a copy), or a
@@ -173,7 +181,8 @@ FILE_OPERATIONS = _columns(f"""
     error int32: errno of the call, 0 if none
 """)
 
-FILES = _columns("""
+FILES = _stored("""
+    files of capture --files: one row per path that an operation names
     file_id int64: number of the path; joins file_operations
     path string: absolute, as recorded, or hashed part by part
     kind text: file, directory or other (device, pipe, /proc); else file
@@ -183,20 +192,71 @@ FILES = _columns("""
         after, less what was added), reads (at least so large), absent (was not there), unknown
 """)
 
-FILE_COMPLETIONS = _columns("""
-    operation_id int64: of file_operations
-    start_ns int64: the call began, from the start of the run
-    end_ns int64: it returned
-    operation text: as in file_operations
-    done_bytes int64?: bytes that were moved; null unless it read or wrote
-    error int32: errno of the call, 0 if none
-    is_expected bool: it ended as it did in the trace
-    is_timed bool: a call of the trace, no end of a process
-    thread int32: thread of the plan
+PLACEMENT = _stored("""
+    simulations/placement of recommend: one row per placement and capacity
+    base_profile string: device that holds everything not placed on NVM
+    nvm_profile string: device model of the NVM
+    placement string: base, a role, several as in fs+journal, combined (all roles) or optimal
+    coverage string: hottest, start or none: which blocks of a role go first
+    capacity_bytes int64: NVM capacity
+    elapsed_ns int64: sum of the service times of all requests
+    response_avg_ns int64?: with queueing: mean time from arrival to completion
+    makespan_ns int64?: with queueing: from the first arrival to the last completion
+    fs_bytes int64: NVM given to the file system at this point
+    journal_bytes int64: NVM given to the journal at this point
+    swap_bytes int64: NVM given to swap at this point
 """)
 
+VERIFICATION = _stored("""
+    verification of verify-placement: one row per repeat and kind of replay
+    repeat int64: number of the repeat, from 1
+    devices string: base: everything there; placement: as recommended
+    predicted_ns int64: elapsed (queueing: mean response) time by the model
+    measured_ns int64: the same of the replay
+""")
 
-CACHE_CURVE = _columns("""
+FIDELITY = _stored("""
+    fidelity of fit: one row per role and measure
+    role string: all, or the role of the requests
+    measure string: mix (of operations and flags), size, gap, run_length, reuse_distance,
+        miss_ratio, dispersion or gap_correlation
+    unit string: of the means: bytes, ns, requests, pages of 4 KiB, or ratio
+    original_count int64: values of the trace that were compared
+    synthetic_count int64: of the requests that the profile gives
+    original_mean float64?: mean value, or the one value that there is, of the trace
+    synthetic_mean float64?: the same of the profile
+    largest_gap_ratio float64?: Kolmogorov-Smirnov distance; of the mix total variation; of miss
+        ratios the largest difference at one size; 0 to 1
+    mean_gap float64?: Wasserstein distance in the unit; of miss ratios the mean difference over
+        sizes that double
+""")
+
+FIDELITY_CURVE = _stored("""
+    fidelity_curve of fit: one row per source and size
+    source string: original or synthetic
+    size_bytes int64: an LRU cache of 4 KiB pages of this size
+    miss_ratio float64: reads and writes of pages that miss it, 0 to 1
+""")
+
+COMPARISON = _stored("""
+    comparison of compare: one row per name, measure, role and operation
+    name string: replay, or trace for what was traced
+    measure string: elapsed, or service_avg, service_p50, service_p99
+    role string: role of the requests; all for elapsed
+    operation string: operation of the requests; all for elapsed
+    repeats int64: replays of this name
+    request_count int64: requests done, in the first repeat
+    time_ns float64: mean over the repeats
+    time_low_ns float64?: end of its 95 % confidence interval (Student's t); null without
+        repeats
+    time_high_ns float64?: the other end of it
+    ratio float64?: to the first name; geometric mean
+    ratio_low float64?: end of its 95 % confidence interval (Welch, of logarithms); null without
+    ratio_high float64?: the other end of it
+""")
+
+CACHE_CURVE = _stored("""
+    simulations/cache_curve of simulate cache: one row per cache, device, role, operation and size
     cache string: shared: one cache for all; own: one for this role or this device
     scope string: whose references are counted: of all devices, of one, or of others than these
     device string?: of scope one; else null
@@ -209,7 +269,8 @@ CACHE_CURVE = _columns("""
     miss_ratio_high float64: end of its error band; the same if exact
 """)
 
-CACHE_POLICIES = _columns("""
+CACHE_POLICIES = _stored("""
+    simulations/cache_policies of simulate cache: one row per policy and size
     policy string: lru, fifo, clock, s3-fifo, arc or optimum (Belady)
     writes string: through, back or around the cache
     capacity_bytes int64: size of the cache, in whole pages
@@ -225,7 +286,8 @@ CACHE_POLICIES = _columns("""
     dirty_pages int64: pages at the end newer in the cache than behind it
 """)
 
-CACHE_PLANE = _columns("""
+CACHE_PLANE = _stored("""
+    simulations/cache_plane of simulate cache: one row per pair of sizes
     levels string: exclusive or inclusive: does flash repeat what PCM holds
     pcm_policy string: lru, fifo, clock, s3-fifo or arc
     flash_policy string: the same of the flash level
@@ -246,7 +308,9 @@ CACHE_PLANE = _columns("""
     io_time_ns float64: all reads and writes of PCM, flash and behind, summed
 """)
 
-CACHE_SENSITIVITY = _columns("""
+CACHE_SENSITIVITY = _stored("""
+    simulations/cache_sensitivity of simulate cache: one row per measure, changed parameter and
+        budget
     measure string: what is to be least: read_latency_avg or io_time
     parameter string?: what changed; null: the devices as said
     factor float64: by how much; a read or write of any length changes alike
@@ -259,77 +323,9 @@ CACHE_SENSITIVITY = _columns("""
     gain_ratio float64: share of it that the best pair saves
 """)
 
-
-TIERS = _columns("""
-    share_ratio list<float64>: share of the capacity on each tier, 0 to 1
-    extents list<int64>: touched extents on each tier, static placement
-    price_per_gb float64: price of a gigabyte of the mix
-    latency_avg_ns float64: mean latency, static placement
-    iops float64: requests a second, one after another: 1 / latency
-    iops_per_price float64: iops / price_per_gb
-    dynamic_latency_avg_ns float64?: mean latency, dynamic
-    dynamic_iops_per_price float64?: of dynamic tiering
-    promoted_bytes int64?: moved to a faster tier
-    demoted_bytes int64?: moved to a slower tier
-""")
-
-TIERS_KEY = _columns("""
-    configuration string: all of one tier, or the best of a group of mixes
-    method string: static or dynamic
-    mix string: shares of the capacity in words
-    share_ratio list<float64>: share of the capacity on each tier, 0 to 1
-    price_per_gb float64: price of a gigabyte of the mix
-    latency_avg_ns float64: mean latency
-    iops float64: requests a second, one after another: 1 / latency
-    iops_per_price float64: iops / price_per_gb
-    promoted_bytes int64?: moved to a faster tier, dynamic
-    demoted_bytes int64?: moved to a slower tier, dynamic
-""")
-
-TIERS_EXTENTS = _columns("""
-    device string: whole device or volume
-    extent int64: number of the extent, from the start of `device`
-    first_sector int64: its first 512-byte sector
-    reads int64: read traffic: bytes or requests, as tiers.json says
-    writes int64: write traffic, in the same unit
-    tier string: where the best static mix places it
-""")
-
-TIERS_SKEW = _columns("""
-    role string: role, or all
-    operation string: read or write
-    extent_count int64: the busiest extents of this role and operation
-    capacity_ratio float64: their share of the role's extents, 0 to 1
-    traffic_ratio float64: their share of its traffic, 0 to 1
-""")
-
-TIERS_WINDOWS = _columns("""
-    configuration string: name of the mix, as in tiers_key
-    window_ns int64: start of the window; windows without traffic have no row
-    reads list<int64>: read traffic of each tier
-    writes list<int64>: write traffic of each tier
-    latency_avg_ns float64: mean latency in the window
-    promoted_bytes int64: moved to a faster tier after the window
-    demoted_bytes int64: moved to a slower tier after the window
-""")
-
-TIERS_SENSITIVITY = _columns("""
-    tier string?: tier whose parameter is changed, null for one of the system
-    parameter string: what is changed, named as in --vary
-    factor float64: what it is multiplied with
-    value float64: the changed value
-    method string: static or dynamic
-    mix string: best mix with the first tier, in words
-    share_ratio list<float64>: shares of that mix on each tier, 0 to 1
-    iops_per_price float64: of that mix
-    without_iops_per_price float64: of the best mix without the first tier
-    gain_ratio float64: what the first tier gains over having none, -1 up
-    promoted_bytes int64?: moved to a faster tier, dynamic
-    demoted_bytes int64?: moved to a slower tier, dynamic
-""")
-
-
-BUFFER = _columns("""
+BUFFER = _stored("""
+    simulations/buffer of simulate buffer: one row per memory, mapping, row size, number of buffers,
+        role and operation
     nvram string: as asked, or a memory of the what-if: whose times
     mapping string: lru: rows used last are open; banked: row modulo buffers
     row_bytes int64: size of a buffer: of the row that it holds
@@ -346,8 +342,28 @@ BUFFER = _columns("""
     throughput_bytes_per_second float64: of accesses to the NVRAM one by one
 """)
 
+SENSITIVITY = _stored("""
+    simulations/sensitivity of simulate sensitivity: one row per change, window or capacity
+    kind text: recommended, parameter, window or capacity
+    device text?: base or nvm, whose parameter is changed
+    parameter text?: what of it takes longer or less
+    factor float64?: times as long
+    window int64?: number of the window, from 1
+    start_ns int64?: start of the window
+    end_ns int64?: end of the window
+    capacity_bytes int64: NVM capacity
+    requests int64: reads and writes that were charged
+    base_ns int64: time of the base device alone
+    kept_ns int64?: time with the shares of the recommendation; null for another capacity, and
+        where nothing takes time
+    kept_gain_ratio float64?: share that it saves
+    placement text: best here: base, a role or combined
+    gain_ratio float64: share of the base's time that the best saves
+    holds bool: the best here is the placement that was recommended
+""")
 
-ENDURANCE = _columns("""
+ENDURANCE = _stored("""
+    simulations/endurance of simulate endurance: one row per role and per placement
     kind text: role (what the trace writes) or placement (what NVM takes)
     name text: the role, or the placement as in `placement`
     pages int64: 4 KiB pages touched, of a placement those on NVM
@@ -369,110 +385,83 @@ ENDURANCE = _columns("""
     elapsed_ns int64?: elapsed time as in `placement`
 """)
 
-
-SENSITIVITY = _columns("""
-    kind text: recommended, parameter, window or capacity
-    device text?: base or nvm, whose parameter is changed
-    parameter text?: what of it takes longer or less
-    factor float64?: times as long
-    window int64?: number of the window, from 1
-    start_ns int64?: start of the window
-    end_ns int64?: end of the window
-    capacity_bytes int64: NVM capacity
-    requests int64: reads and writes that were charged
-    base_ns int64: time of the base device alone
-    kept_ns int64?: time with the shares of the recommendation; null for another capacity, and
-        where nothing takes time
-    kept_gain_ratio float64?: share that it saves
-    placement text: best here: base, a role or combined
-    gain_ratio float64: share of the base's time that the best saves
-    holds bool: the best here is the placement that was recommended
+TIERS = _stored("""
+    simulations/tiers of simulate tiers: one row per mix of tiers
+    share_ratio list<float64>: share of the capacity on each tier, 0 to 1
+    extents list<int64>: touched extents on each tier, static placement
+    price_per_gb float64: price of a gigabyte of the mix
+    latency_avg_ns float64: mean latency, static placement
+    iops float64: requests a second, one after another: 1 / latency
+    iops_per_price float64: iops / price_per_gb
+    dynamic_latency_avg_ns float64?: mean latency, dynamic
+    dynamic_iops_per_price float64?: of dynamic tiering
+    promoted_bytes int64?: moved to a faster tier
+    demoted_bytes int64?: moved to a slower tier
 """)
 
-
-FIDELITY = _columns("""
-    role string: all, or the role of the requests
-    measure string: mix (of operations and flags), size, gap, run_length, reuse_distance,
-        miss_ratio, dispersion or gap_correlation
-    unit string: of the means: bytes, ns, requests, pages of 4 KiB, or ratio
-    original_count int64: values of the trace that were compared
-    synthetic_count int64: of the requests that the profile gives
-    original_mean float64?: mean value, or the one value that there is, of the trace
-    synthetic_mean float64?: the same of the profile
-    largest_gap_ratio float64?: Kolmogorov-Smirnov distance; of the mix total variation; of miss
-        ratios the largest difference at one size; 0 to 1
-    mean_gap float64?: Wasserstein distance in the unit; of miss ratios the mean difference over
-        sizes that double
+TIERS_KEY = _stored("""
+    simulations/tiers_key of simulate tiers: one row per method and key configuration
+    configuration string: all of one tier, or the best of a group of mixes
+    method string: static or dynamic
+    mix string: shares of the capacity in words
+    share_ratio list<float64>: share of the capacity on each tier, 0 to 1
+    price_per_gb float64: price of a gigabyte of the mix
+    latency_avg_ns float64: mean latency
+    iops float64: requests a second, one after another: 1 / latency
+    iops_per_price float64: iops / price_per_gb
+    promoted_bytes int64?: moved to a faster tier, dynamic
+    demoted_bytes int64?: moved to a slower tier, dynamic
 """)
 
-FIDELITY_CURVE = _columns("""
-    source string: original or synthetic
-    size_bytes int64: an LRU cache of 4 KiB pages of this size
-    miss_ratio float64: reads and writes of pages that miss it, 0 to 1
+TIERS_EXTENTS = _stored("""
+    simulations/tiers_extents of simulate tiers: one row per touched extent
+    device string: whole device or volume
+    extent int64: number of the extent, from the start of `device`
+    first_sector int64: its first 512-byte sector
+    reads int64: read traffic: bytes or requests, as tiers.json says
+    writes int64: write traffic, in the same unit
+    tier string: where the best static mix places it
 """)
 
-
-COMPARISON = _columns("""
-    name string: replay, or trace for what was traced
-    measure string: elapsed, or service_avg, service_p50, service_p99
-    role string: role of the requests; all for elapsed
-    operation string: operation of the requests; all for elapsed
-    repeats int64: replays of this name
-    request_count int64: requests done, in the first repeat
-    time_ns float64: mean over the repeats
-    time_low_ns float64?: end of its 95 % confidence interval (Student's t); null without
-        repeats
-    time_high_ns float64?: the other end of it
-    ratio float64?: to the first name; geometric mean
-    ratio_low float64?: end of its 95 % confidence interval (Welch, of logarithms); null without
-    ratio_high float64?: the other end of it
+TIERS_SKEW = _stored("""
+    simulations/tiers_skew of simulate tiers: one row per role, operation and number of extents
+    role string: role, or all
+    operation string: read or write
+    extent_count int64: the busiest extents of this role and operation
+    capacity_ratio float64: their share of the role's extents, 0 to 1
+    traffic_ratio float64: their share of its traffic, 0 to 1
 """)
 
-
-VERIFICATION = _columns("""
-    repeat int64: number of the repeat, from 1
-    devices string: base: everything there; placement: as recommended
-    predicted_ns int64: elapsed (queueing: mean response) time by the model
-    measured_ns int64: the same of the replay
+TIERS_WINDOWS = _stored("""
+    simulations/tiers_windows of simulate tiers: with `--dynamic`, one row per configuration and
+        window with traffic
+    configuration string: name of the mix, as in tiers_key
+    window_ns int64: start of the window; windows without traffic have no row
+    reads list<int64>: read traffic of each tier
+    writes list<int64>: write traffic of each tier
+    latency_avg_ns float64: mean latency in the window
+    promoted_bytes int64: moved to a faster tier after the window
+    demoted_bytes int64: moved to a slower tier after the window
 """)
 
-
-COUNTERS = _columns("""
-    workload text: name of the workload
-    run int32: number of the run, from 1
-    source text: the command, or the recorded file
-    event text: event as perf names it, without a modifier such as :u
-    counted_group text: events that were counted together; empty: alone
-    count float64?: as perf gives it: extrapolated where it counted only a part of the time;
-        null: not counted
-    unit text: unit of the count, such as msec; empty: events
-    running_ratio float64?: share of the time in which it was counted; below 1 the events took
-        turns
-    reason text: why it was not counted; empty when it was
-    throughput float64?: of the workload in this run; null: the recorded file does not tell
-    throughput_unit text: where the throughput is from
-    elapsed_ns int64?: of the run; null of a file
+TIERS_SENSITIVITY = _stored("""
+    simulations/tiers_sensitivity of simulate tiers: one row per tier, parameter, factor and method
+    tier string?: tier whose parameter is changed, null for one of the system
+    parameter string: what is changed, named as in --vary
+    factor float64: what it is multiplied with
+    value float64: the changed value
+    method string: static or dynamic
+    mix string: best mix with the first tier, in words
+    share_ratio list<float64>: shares of that mix on each tier, 0 to 1
+    iops_per_price float64: of that mix
+    without_iops_per_price float64: of the best mix without the first tier
+    gain_ratio float64: what the first tier gains over having none, -1 up
+    promoted_bytes int64?: moved to a faster tier, dynamic
+    demoted_bytes int64?: moved to a slower tier, dynamic
 """)
 
-COUNTER_STATISTICS = _columns("""
-    workload text: name of the workload
-    event text: event as in `counters`
-    runs int32: runs in which it was counted
-    mean float64: mean count of a run
-    deviation float64?: standard deviation of the sample; null: one run
-    least_running_ratio float64?: least share of the time in which it was counted
-    correlation float64?: Pearson's, of count and throughput over the runs; null: below three
-        runs, or one of both never changed
-    correlation_low float64?: lower end of its 95 % interval, by Fisher's z; null: below four
-        runs
-    correlation_high float64?: upper end of it
-    p_value float64?: chance of a correlation as far from 0 where there is none
-    rank int32?: 1: the most telling event of the workload, whose interval stays farthest from
-        0; null: no interval
-""")
-
-
-DEVICE_STEPS = _columns("""
+DEVICE_STEPS = _stored("""
+    device/device_steps of characterize-device: one row per step and operation, and one per step
     step int32: number of the step, in order of measuring
     kind text: fill, precondition, random_write, random_read, size, sequential, flush, fua or
         surface
@@ -495,7 +484,8 @@ DEVICE_STEPS = _columns("""
     max_ns int64: the longest
 """)
 
-DEVICE_LATENCY = _columns("""
+DEVICE_LATENCY = _stored("""
+    device/device_latency of characterize-device: one row per step and bucket of latencies
     step int32: step of `device_steps`
     kind text: random_write or random_read
     operation text: read or write
@@ -505,7 +495,8 @@ DEVICE_LATENCY = _columns("""
     requests_ratio float64: share of the step's requests
 """)
 
-DEVICE_FIT = _columns("""
+DEVICE_FIT = _stored("""
+    device/device_fit of characterize-device: one row per parameter of the device
     parameter text: key of the device profile, or a figure beside it
     value float64: as measured, in the unit of the key's name
     spread_ratio float64?: how far off it may be: standard error of a mean, or the mean distance
@@ -515,8 +506,44 @@ DEVICE_FIT = _columns("""
     is_in_profile bool: whether the profile that was written has it
 """)
 
+COUNTERS = _stored("""
+    counters/counters of counters: one row per workload, run and event
+    workload text: name of the workload
+    run int32: number of the run, from 1
+    source text: the command, or the recorded file
+    event text: event as perf names it, without a modifier such as :u
+    counted_group text: events that were counted together; empty: alone
+    count float64?: as perf gives it: extrapolated where it counted only a part of the time;
+        null: not counted
+    unit text: unit of the count, such as msec; empty: events
+    running_ratio float64?: share of the time in which it was counted; below 1 the events took
+        turns
+    reason text: why it was not counted; empty when it was
+    throughput float64?: of the workload in this run; null: the recorded file does not tell
+    throughput_unit text: where the throughput is from
+    elapsed_ns int64?: of the run; null of a file
+""")
 
-FILE_RUNS = _columns("""
+COUNTER_STATISTICS = _stored("""
+    counters/counter_statistics of counters: one row per workload and event
+    workload text: name of the workload
+    event text: event as in `counters`
+    runs int32: runs in which it was counted
+    mean float64: mean count of a run
+    deviation float64?: standard deviation of the sample; null: one run
+    least_running_ratio float64?: least share of the time in which it was counted
+    correlation float64?: Pearson's, of count and throughput over the runs; null: below three
+        runs, or one of both never changed
+    correlation_low float64?: lower end of its 95 % interval, by Fisher's z; null: below four
+        runs
+    correlation_high float64?: upper end of it
+    p_value float64?: chance of a correlation as far from 0 where there is none
+    rank int32?: 1: the most telling event of the workload, whose interval stays farthest from
+        0; null: no interval
+""")
+
+FILE_RUNS = _stored("""
+    files/file_runs of sweep: one row per run and step, and one per run
     run_id string: names the run: its settings, and its number
     personality text: name of the personality
     target text: name of the target, as given or its directory
@@ -545,6 +572,31 @@ FILE_RUNS = _columns("""
     max_ns int64?: the longest; null for all
 """)
 
+TABLES = tuple(_stored_tables)
+"""All but tables of which each replay or run has its own, and the findings, described in SQL."""
+
+COMPLETIONS = _columns("""
+    request_id int64: request of the trace
+    intended_ns int64?: when the plan wanted it issued, from the run's start; null: at once
+    submit_ns int64: when it was submitted, from the run's start
+    complete_ns int64: when its completion was seen, from the run's start
+    error int32: negative errno, 0 if none
+    target int32: index of the target in summary.json
+    status text: done, failed, or skipped_ read_only, out_of_range, unsupported or late
+""")
+
+FILE_COMPLETIONS = _columns("""
+    operation_id int64: of file_operations
+    start_ns int64: the call began, from the start of the run
+    end_ns int64: it returned
+    operation text: as in file_operations
+    done_bytes int64?: bytes that were moved; null unless it read or wrote
+    error int32: errno of the call, 0 if none
+    is_expected bool: it ended as it did in the trace
+    is_timed bool: a call of the trace, no end of a process
+    thread int32: thread of the plan
+""")
+
 SWEEP_OPERATIONS = _columns("""
     start_ns int64: the call began, from the start of the run
     end_ns int64: it returned
@@ -557,122 +609,6 @@ SWEEP_OPERATIONS = _columns("""
     is_expected bool: it ended as it should
     is_timed bool: in the statistics: not of the warm-up nor restoring
 """)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: its name as a view, the command that makes it, what a row is, and its columns.
-
-    `folder` is where its file lies in the trace folder, empty for the folder itself.
-    """
-
-    name: str
-    made_by: str
-    grain: str
-    columns: pa.Schema
-    folder: str = ""
-
-    @property
-    def place(self) -> str:
-        """Its file within the trace folder, without `.parquet`."""
-        return f"{self.folder}/{self.name}" if self.folder else self.name
-
-
-def _tables(made_by: str, *tables: tuple[str, str, pa.Schema], folder: str = "") -> list[Table]:
-    return [Table(name, made_by, grain, columns, folder) for name, grain, columns in tables]
-
-
-def _simulated(made_by: str, *tables: tuple[str, str, pa.Schema]) -> list[Table]:
-    return _tables(f"simulate {made_by}", *tables, folder="simulations")
-
-
-TABLES = (
-    *_tables("parse", ("requests", "one row per request as queued", REQUESTS)),
-    *_tables(
-        "classify",
-        ("blocks", "one row per device, 4 KiB block and role", BLOCKS),
-        ("working_set", "one row per window and role", WORKING_SET),
-    ),
-    *_tables(
-        "capture --files",
-        ("file_operations", "one row per file system call, in order of start", FILE_OPERATIONS),
-        ("files", "one row per path that an operation names", FILES),
-    ),
-    *_tables(
-        "recommend",
-        ("placement", "one row per placement and capacity", PLACEMENT),
-        folder="simulations",
-    ),
-    *_tables(
-        "verify-placement",
-        ("verification", "one row per repeat and kind of replay", VERIFICATION),
-    ),
-    *_tables(
-        "fit",
-        ("fidelity", "one row per role and measure", FIDELITY),
-        ("fidelity_curve", "one row per source and size", FIDELITY_CURVE),
-    ),
-    *_tables(
-        "compare",
-        ("comparison", "one row per name, measure, role and operation", COMPARISON),
-    ),
-    *_simulated(
-        "cache",
-        ("cache_curve", "one row per cache, device, role, operation and size", CACHE_CURVE),
-        ("cache_policies", "one row per policy and size", CACHE_POLICIES),
-        ("cache_plane", "one row per pair of sizes", CACHE_PLANE),
-        (
-            "cache_sensitivity",
-            "one row per measure, changed parameter and budget",
-            CACHE_SENSITIVITY,
-        ),
-    ),
-    *_simulated(
-        "buffer",
-        (
-            "buffer",
-            "one row per memory, mapping, row size, number of buffers, role and operation",
-            BUFFER,
-        ),
-    ),
-    *_simulated(
-        "sensitivity",
-        ("sensitivity", "one row per change, window or capacity", SENSITIVITY),
-    ),
-    *_simulated("endurance", ("endurance", "one row per role and per placement", ENDURANCE)),
-    *_simulated(
-        "tiers",
-        ("tiers", "one row per mix of tiers", TIERS),
-        ("tiers_key", "one row per method and key configuration", TIERS_KEY),
-        ("tiers_extents", "one row per touched extent", TIERS_EXTENTS),
-        ("tiers_skew", "one row per role, operation and number of extents", TIERS_SKEW),
-        (
-            "tiers_windows",
-            "with `--dynamic`, one row per configuration and window with traffic",
-            TIERS_WINDOWS,
-        ),
-        ("tiers_sensitivity", "one row per tier, parameter, factor and method", TIERS_SENSITIVITY),
-    ),
-    *_tables(
-        "characterize-device",
-        ("device_steps", "one row per step and operation, and one per step", DEVICE_STEPS),
-        ("device_latency", "one row per step and bucket of latencies", DEVICE_LATENCY),
-        ("device_fit", "one row per parameter of the device", DEVICE_FIT),
-        folder="device",
-    ),
-    *_tables(
-        "counters",
-        ("counters", "one row per workload, run and event", COUNTERS),
-        ("counter_statistics", "one row per workload and event", COUNTER_STATISTICS),
-        folder="counters",
-    ),
-    *_tables(
-        "sweep",
-        ("file_runs", "one row per run and step, and one per run", FILE_RUNS),
-        folder="files",
-    ),
-)
-"""All but tables of which each replay or run has its own, and the findings, described in SQL."""
 
 REPLAYED = Table("completions", "replay", "one row per replay and request", COMPLETIONS)
 FILES_REPLAYED = Table(
