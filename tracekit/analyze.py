@@ -113,17 +113,16 @@ def analyze(
     for name in (*names, *checks):
         for table in query.read(name).reads:
             folder.require(table, made_by=MADE_BY[table])
-    total = len(names) + len(checks)
-    findings, failures = [], []
+    findings: list[Finding] = []
+    failures: list[Failure] = []
     with query.connect(folder, memory_mib=memory_mib) as connection:
-        for number, name in enumerate(names):
+        for number, name in enumerate((*names, *checks)):
             if on_start is not None:
-                on_start(name, number, total)
-            findings.append(_find(connection, folder, name, values[name]))
-        for number, name in enumerate(checks, start=len(names)):
-            if on_start is not None:
-                on_start(name, number, total)
-            failures += _check(connection, name)
+                on_start(name, number, len(names) + len(checks))
+            if name in values:
+                findings.append(_find(connection, folder, name, values[name]))
+            else:
+                failures += _check(connection, name)
     if checks:
         write_table(folder.table("findings/checks"), _checks_table(failures))
     return Analysis(tuple(findings), tuple(failures))
@@ -131,22 +130,20 @@ def analyze(
 
 def _full_name(name: str) -> str:
     """Return the analysis that `name` means: `traffic/totals` or only `totals`."""
-    for known in ANALYSES:
-        if name in (known, known.rpartition("/")[2]):
-            return known
-    tables = ", ".join(known.rpartition("/")[2] for known in ANALYSES)
-    raise UsageError(f"there is no analysis '{name}'", hint=f"there are: {tables}")
+    known = {analysis.rpartition("/")[2]: analysis for analysis in ANALYSES}
+    if name in ANALYSES or name in known:
+        return known.get(name, name)
+    raise UsageError(f"there is no analysis '{name}'", hint=f"there are: {', '.join(known)}")
 
 
 def _split(names: Sequence[str], given: Mapping[str, int]) -> dict[str, dict[str, int]]:
     """Give each query the parameters that it has, with its defaults for the others."""
     known = {name: {parameter.name for parameter in query.read(name).parameters} for name in names}
-    unknown = sorted(given.keys() - set().union(*known.values()))
-    if unknown:
-        possible = ", ".join(sorted(set().union(*known.values()))) or "none"
+    possible = set().union(*known.values())
+    if unknown := sorted(given.keys() - possible):
         raise UsageError(
             f"none of these analyses has a parameter '{unknown[0]}'",
-            hint=f"their parameters are: {possible}",
+            hint=f"their parameters are: {', '.join(sorted(possible)) or 'none'}",
         )
     return {
         name: query.read(name).values({key: given[key] for key in keys & given.keys()})
@@ -183,11 +180,9 @@ def _check(connection: Any, name: str) -> list[Failure]:
 
 
 def _checks_table(failures: Sequence[Failure]) -> Any:
-    numbers = ("failing_count", "example_id")
+    kinds = {"failing_count": pa.int64(), "example_id": pa.int64()}
     fields = [
-        pa.field(
-            name, pa.int64() if name in numbers else pa.string(), metadata={"meaning": meaning}
-        )
+        pa.field(name, kinds.get(name, pa.string()), metadata={"meaning": meaning})
         for name, meaning in CHECKS_TABLE.items()
     ]
     return pa.Table.from_pylist([vars(failure) for failure in failures], pa.schema(fields))

@@ -21,7 +21,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from duckdb import DuckDBPyConnection, DuckDBPyRelation
+from duckdb import DuckDBPyConnection
 
 from tracekit.errors import InputError, TracekitError, UsageError, first_line
 from tracekit.metadata import impossible_values
@@ -98,15 +98,23 @@ def parse(name: str, text: str) -> Query:
     """Make a query of a file's text; InputError says what its header lacks."""
     file = f"analyzers/{name}.sql"
     notes = _header_notes(text)
-    return Query(
-        name=name,
-        text=text,
-        question=_one(file, notes, "question"),
-        grain=_one(file, notes, "grain"),
-        reads=tuple(_one(file, notes, "reads").split(", ")),
-        parameters=tuple(_parameter(file, note) for note in notes.get("parameter", [])),
-        columns=_columns(file, notes.get("column", [])),
+    for key in ("question", "grain", "reads"):
+        if len(notes.get(key, [])) != 1:
+            raise InputError(f"{file}: the header must say '-- {key}:' exactly once")
+    columns = {
+        column: meaning
+        for names, meaning in _matches(file, notes, "column", _COLUMN, "name, name: meaning")
+        for column in names.split(", ")
+    }
+    form = "name (unit, 1 to 9, default 5): meaning"
+    parameters = tuple(
+        Parameter(name, unit, int(low), int(high), int(default), meaning)
+        for name, unit, low, high, default, meaning in _matches(
+            file, notes, "parameter", _PARAMETER, form
+        )
     )
+    question, grain, reads = (notes[key][0] for key in ("question", "grain", "reads"))
+    return Query(name, text, question, grain, tuple(reads.split(", ")), parameters, columns)
 
 
 def _header_notes(text: str) -> dict[str, list[str]]:
@@ -131,50 +139,18 @@ def _header_notes(text: str) -> dict[str, list[str]]:
     return notes
 
 
-def _one(file: str, notes: dict[str, list[str]], key: str) -> str:
-    if len(notes.get(key, [])) != 1:
-        raise InputError(f"{file}: the header must say '-- {key}:' exactly once")
-    return notes[key][0]
-
-
-def _parameter(file: str, note: str) -> Parameter:
-    match = _PARAMETER.fullmatch(note)
-    if match is None:
-        raise InputError(f"{file}: not 'name (unit, 1 to 9, default 5): meaning': {note}")
-    low, high, default = (int(match[key]) for key in ("low", "high", "default"))
-    return Parameter(match["name"], match["unit"], low, high, default, match["meaning"])
-
-
-def _columns(file: str, notes: list[str]) -> dict[str, str]:
-    columns: dict[str, str] = {}
-    for note in notes:
-        match = _COLUMN.fullmatch(note)
+def _matches(
+    file: str, notes: dict[str, list[str]], key: str, pattern: re.Pattern[str], form: str
+) -> Iterator[tuple[str, ...]]:
+    """Yield the parts of each note of the key; InputError for one that has not the form."""
+    for note in notes.get(key, []):
+        match = pattern.fullmatch(note)
         if match is None:
-            raise InputError(f"{file}: the column is not 'name, name: meaning': {note}")
-        columns.update(dict.fromkeys(match["names"].split(", "), match["meaning"]))
-    return columns
+            raise InputError(f"{file}: the {key} is not '{form}': {note}")
+        yield match.groups()
 
 
-__all__ = [
-    "Database",
-    "DuckDBPyRelation",
-    "Query",
-    "Rows",
-    "add_view",
-    "ask",
-    "computed",
-    "connect",
-    "connect_locked",
-    "empty",
-    "read",
-    "rows_of",
-    "run",
-    "select",
-    "stream",
-    "view",
-    "views",
-]
-
+DuckDBPyRelation = duckdb.DuckDBPyRelation
 DEFAULT_MEMORY_MIB = 512
 # A thread scans a row group of a million rows, of up to eight columns at once.
 THREAD_MEMORY_MIB = 192
@@ -222,23 +198,26 @@ def connect(
     DuckDB keeps within `memory_mib` and spills to a private folder beside the trace, which goes
     away with the connection. `completions` holds the completions of all replays, by name.
     """
-    folder.check_tables(MADE_BY)
-    connection = empty(near=folder.path, memory_mib=memory_mib, threads=threads)
-    for name, files in _tables(_plain_path(connection, folder.path)).items():
-        add_view(connection, name, *files)
-    return connection
+    return _open(folder, memory_mib=memory_mib, threads=threads)[0]
 
 
 def connect_locked(folder: TraceFolder, *, memory_mib: int) -> DuckDBPyConnection:
     """Return the same database for statements of a user: it opens no file but the tables."""
+    connection, files = _open(folder, memory_mib=memory_mib)
+    _execute(connection, "lib/lock", paths=[str(file) for file in files])
+    return connection
+
+
+def _open(
+    folder: TraceFolder, *, memory_mib: int, threads: int | None = None
+) -> tuple[DuckDBPyConnection, list[Path]]:
+    """Return the connection with a view for each table of the folder, and their files."""
     folder.check_tables(MADE_BY)
-    connection = empty(near=folder.path, memory_mib=memory_mib)
+    connection = empty(near=folder.path, memory_mib=memory_mib, threads=threads)
     tables = _tables(_plain_path(connection, folder.path))
     for name, files in tables.items():
         add_view(connection, name, *files)
-    paths = [str(file) for files in tables.values() for file in files]
-    _execute(connection, "lib/lock", paths=paths)
-    return connection
+    return connection, [file for files in tables.values() for file in files]
 
 
 def _execute(connection: DuckDBPyConnection, name: str, **values: Any) -> None:
@@ -251,18 +230,11 @@ def _execute(connection: DuckDBPyConnection, name: str, **values: Any) -> None:
 
 def _tables(root: Path) -> dict[str, list[Path]]:
     """Return the files of the tables that the folder holds now, by the name of their view."""
-    found: dict[str, list[Path]] = {}
-    for table in TABLES:
-        file = root / f"{table.place}.parquet"
-        if file.exists():
-            found[table.name] = [file]
-    for file in sorted(root.glob("findings/*.parquet")):
-        found[file.stem] = [file]
-    for name, pattern in FILES_OF_VIEWS.items():
-        files = sorted(root.glob(pattern))
-        if files:
-            found[name] = files
-    return found
+    places = [f"{table.place}.parquet" for table in TABLES]
+    found = {file.stem: [file] for place in places if (file := root / place).exists()}
+    found |= {file.stem: [file] for file in sorted(root.glob("findings/*.parquet"))}
+    of_each = {name: sorted(root.glob(pattern)) for name, pattern in FILES_OF_VIEWS.items()}
+    return found | {name: files for name, files in of_each.items() if files}
 
 
 def _plain_path(connection: DuckDBPyConnection, path: Path) -> Path:
@@ -380,16 +352,20 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     Parameters that are not given take the default of the file's header; UsageError names one that
     the file does not have. InputError says which stage makes a table that is missing.
     """
-    query = read(name)
-    with _file_errors(query):
-        return connection.sql(query.text, params=query.values(parameters) or None).to_arrow_table()
+    with _file_errors(read(name)):
+        return _result(connection, name, parameters).to_arrow_table()
 
 
 def computed(connection: DuckDBPyConnection, name: str) -> DuckDBPyRelation:
     """Return the result of one file of `analyzers/`, with its defaults, as a lazy relation."""
-    query = read(name)
-    with _file_errors(query):
-        return connection.sql(query.text, params=query.values({}) or None)
+    with _file_errors(read(name)):
+        return _result(connection, name, {})
+
+
+def _result(
+    connection: DuckDBPyConnection, name: str, parameters: Mapping[str, int]
+) -> DuckDBPyRelation:
+    return connection.sql(read(name).text, params=read(name).values(parameters) or None)
 
 
 def select(connection: DuckDBPyConnection, text: str) -> DuckDBPyRelation:
@@ -411,10 +387,8 @@ def rows_of(relation: DuckDBPyRelation, column: str, *, value: str) -> DuckDBPyR
 
 def stream(connection: DuckDBPyConnection, name: str, **parameters: int) -> Iterator[Any]:
     """Run one file like `run` and yield its result as record batches, for one of any length."""
-    query = read(name)
-    with _file_errors(query):
-        relation = connection.sql(query.text, params=query.values(parameters) or None)
-        yield from relation.to_arrow_reader(READER_ROWS)
+    with _file_errors(read(name)):
+        yield from _result(connection, name, parameters).to_arrow_reader(READER_ROWS)
 
 
 @contextmanager
@@ -422,14 +396,10 @@ def _file_errors(query: Query) -> Iterator[None]:
     """Turn what a file of ours fails with on this trace into our errors."""
     try:
         yield
-    except duckdb.OutOfMemoryException as error:
-        raise _out_of_memory(query.name, error) from None
-    except OSError as error:
-        # A stream gives what the database says of a later batch as an OSError.
-        if "Out of Memory" not in str(error):
+    except (duckdb.Error, OSError) as error:
+        _check_memory(query.name, error)
+        if not isinstance(error, duckdb.CatalogException):
             raise impossible_values(query.name, error) from None
-        raise _out_of_memory(query.name, error) from None
-    except duckdb.CatalogException as error:
         missing = [table for table in query.reads if f"name {table} does not exist" in str(error)]
         if not missing:
             raise
@@ -437,8 +407,6 @@ def _file_errors(query: Query) -> Iterator[None]:
             f"{query.name} needs the table '{missing[0]}', which this trace does not have yet",
             hint=f"run: tracekit {MADE_BY.get(missing[0], 'analyze')} TRACE",
         ) from None
-    except duckdb.Error as error:
-        raise impossible_values(query.name, error) from None
 
 
 @dataclass(frozen=True)
@@ -471,12 +439,8 @@ def _user_errors() -> Iterator[None]:
     """Turn what a user's statement fails with, at its start or while it runs, into our errors."""
     try:
         yield
-    except duckdb.OutOfMemoryException as error:
-        raise _out_of_memory("the statement", error) from None
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        # A stream gives what the database says of a later batch as an OSError.
-        if "Out of Memory" in str(error):
-            raise _out_of_memory("the statement", error) from None
+        _check_memory("the statement", error)
         raise UsageError(str(error)) from None
 
 
@@ -499,8 +463,10 @@ def _must_read(connection: DuckDBPyConnection, text: str) -> None:
         )
 
 
-def _out_of_memory(what: str, error: Exception) -> TracekitError:
-    return TracekitError(
-        f"{what} does not fit into the database's memory: {first_line(error)}",
-        hint="give it more with --memory",
-    )
+def _check_memory(what: str, error: Exception) -> None:
+    """Raise TracekitError for what did not fit; a stream gives that of later batches as OSError."""
+    if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in str(error):
+        raise TracekitError(
+            f"{what} does not fit into the database's memory: {first_line(error)}",
+            hint="give it more with --memory",
+        ) from None

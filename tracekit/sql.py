@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
@@ -35,23 +36,14 @@ class TableNote:
     columns: Mapping[str, str]
 
 
-def _stored(table: Table) -> TableNote:
-    columns = {field.name: _meaning(field) for field in table.columns}
-    return TableNote(table.name, table.made_by, table.grain, "", columns)
-
-
-def _of_each(table: Table, key: str, meaning: str) -> TableNote:
-    note = _stored(table)
-    return replace(note, columns={key: meaning, **note.columns})
-
-
-def _of_replays(table: Table) -> TableNote:
-    return _of_each(table, "replay", "name of the run")
-
-
-def _meaning(field: pa.Field) -> str:
-    meaning: str = field.metadata[b"meaning"].decode()
-    return meaning + (" (can be null)" if field.nullable else "")
+def _stored(table: Table, **key: str) -> TableNote:
+    """Return the note of a table; `key` is the column that tells whose file a row is from."""
+    columns = {
+        field.name: field.metadata[b"meaning"].decode()
+        + (" (can be null)" if field.nullable else "")
+        for field in table.columns
+    }
+    return TableNote(table.name, table.made_by, table.grain, "", {**key, **columns})
 
 
 def _described(name: str, made_by: str) -> TableNote:
@@ -61,18 +53,18 @@ def _described(name: str, made_by: str) -> TableNote:
 
 def notes() -> list[TableNote]:
     """Return the notes of all tables and views that a trace folder can have."""
-    found = {table.name: _stored(table) for table in TABLES}
+    requests, *stored = (_stored(table) for table in TABLES)
     return [
-        found.pop("requests"),
+        requests,
         _described("lib/steps", "parse"),
         _described("lib/gaps", "parse"),
-        *found.values(),
-        _of_each(OPERATIONS_SWEPT, "run_id", "of file_runs"),
+        *stored,
+        _stored(OPERATIONS_SWEPT, run_id="of file_runs"),
         _described("lib/dax_ratios", "sweep"),
         _described("lib/dax_steps", "sweep"),
-        _of_replays(REPLAYED),
+        _stored(REPLAYED, replay="name of the run"),
         _described("lib/replay_times", "replay"),
-        _of_replays(FILES_REPLAYED),
+        _stored(FILES_REPLAYED, replay="name of the run"),
         *(_described(name, "analyze") for name in ANALYSES),
         TableNote("checks", "analyze", "one row per check that failed", "", CHECKS_TABLE),
     ]
@@ -178,27 +170,21 @@ def _plain(value: Any) -> Any:
 
 
 def _write_table(rows: query.Rows, stream: IO[str]) -> None:
-    import itertools
-
     if rows.schema.names == ["explain_key", "explain_value"]:
-        for record in _records(rows):
-            stream.write(
-                "".join(_cell(line) + "\n" for line in record["explain_value"].split("\n"))
-            )
+        lines = [line for row in _records(rows) for line in row["explain_value"].split("\n")]
+        stream.writelines(f"{_cell(line)}\n" for line in lines)
         return
-    cells = [
-        [_cell(value) for value in record.values()]
-        for record in itertools.islice(_records(rows), TABLE_ROWS + 1)
-    ]
+    first = itertools.islice(_records(rows), TABLE_ROWS + 1)
+    cells = [[_cell(value) for value in record.values()] for record in first]
     is_cut = len(cells) > TABLE_ROWS
     cells = cells[:TABLE_ROWS]
     names = rows.schema.names
     widths = [max(len(row[i]) for row in [names, *cells]) for i in range(len(names))]
-    is_right = [_is_number(field.type) for field in rows.schema]
+    kinds = [field.type for field in rows.schema]
     for row in [names, ["-" * width for width in widths], *cells]:
         padded = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, is_right, strict=True)
+            cell.rjust(width) if _is_number(kind) else cell.ljust(width)
+            for cell, width, kind in zip(row, widths, kinds, strict=True)
         ]
         stream.write("  ".join(padded).rstrip() + "\n")
     if is_cut:
