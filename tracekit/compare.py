@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,7 @@ def ratio_of(values: Sequence[float], to: Sequence[float]) -> Interval | None:
 MANY_TIMES = 2.0
 SAME_WORK = 0.01
 """Share of the requests by which runs may differ, such as by some that failed."""
+Row = Mapping[str, Any]
 
 
 def is_same_work(counts: Sequence[int]) -> bool:
@@ -87,49 +89,49 @@ def is_same_work(counts: Sequence[int]) -> bool:
     return not counts or max(counts) - min(counts) <= SAME_WORK * max(counts)
 
 
-def describe(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+def describe(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     """Return a sentence on the elapsed time of each name, and one on its service times."""
     found = [sentence for name in names[1:] for sentence in _of(rows, name, names[0])]
     has_bands = any(row["ratio_low"] is not None and row["name"] != names[0] for row in rows)
     return [*found, "In brackets: 95 % confidence, over the repeats."] if has_bands else found
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def table(rows: Sequence[Row]) -> list[str]:
     """Return the lines of a table for the terminal: mean service times, then elapsed times."""
     lines = [f"{'':<30}{'requests':>12}{'time':>14}{'95 %':>26}{'ratio':>9}"]
     for row in rows:
         if row["measure"] not in ("elapsed", "service_avg"):
             continue
-        what = "elapsed" if row["measure"] == "elapsed" else f"{row['role']} {row['operation']}"
+        what = "elapsed" if row["measure"] == "elapsed" else _whose(row)
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.3f}"
+        ends = [row[f"time_{end}_ns"] for end in ("low", "high")]
+        band = "" if None in ends else " to ".join(map(format_duration, ends))
         lines.append(
             f"{row['name'] + ' ' + what:<30}{row['request_count']:>12,}"
-            f"{format_duration(row['time_ns']):>14}{_band(row):>26}{ratio:>9}"
+            f"{format_duration(row['time_ns']):>14}{band:>26}{ratio:>9}"
         )
     return lines
 
 
-def _band(row: Mapping[str, Any]) -> str:
-    if row["time_low_ns"] is None:
-        return ""
-    return f"{format_duration(row['time_low_ns'])} to {format_duration(row['time_high_ns'])}"
+def _whose(row: Row) -> str:
+    return f"{row['role']} {row['operation']}"
 
 
-def _of(rows: Sequence[Mapping[str, Any]], name: str, first: str) -> list[str]:
-    mine = [row for row in rows if row["name"] == name and row["ratio"] is not None]
+def _of(rows: Sequence[Row], name: str, first: str) -> list[str]:
+    services = [
+        row
+        for row in rows
+        if (row["name"], row["measure"]) == (name, "service_avg") and row["ratio"] is not None
+    ]
     found = _of_lengths(rows, name, first)
-    changed = [row for row in mine if row["measure"] == "service_avg" and _is_sure(row)]
-    parts = [f"{row['role']} {row['operation']} {_change(row)}" for row in changed]
-    if parts:
-        found.append(f"Mean service time of {name} against {first}: {', '.join(parts)}.")
-    unsure = [row for row in mine if row["measure"] == "service_avg" and not _is_sure(row)]
-    if unsure:
-        which = ", ".join(f"{row['role']} {row['operation']}" for row in unsure)
-        found.append(f"No difference beyond the spread of the repeats: {which}.")
+    if changed := [f"{_whose(row)} {_change(row)}" for row in services if _is_sure(row)]:
+        found.append(f"Mean service time of {name} against {first}: {', '.join(changed)}.")
+    if unsure := [_whose(row) for row in services if not _is_sure(row)]:
+        found.append(f"No difference beyond the spread of the repeats: {', '.join(unsure)}.")
     return found
 
 
-def _of_lengths(rows: Sequence[Mapping[str, Any]], name: str, first: str) -> list[str]:
+def _of_lengths(rows: Sequence[Row], name: str, first: str) -> list[str]:
     of = {row["name"]: row for row in rows if row["measure"] == "elapsed"}
     if name not in of or first not in of:
         return []
@@ -146,12 +148,12 @@ def _of_lengths(rows: Sequence[Mapping[str, Any]], name: str, first: str) -> lis
     ]
 
 
-def _is_sure(row: Mapping[str, Any]) -> bool:
+def _is_sure(row: Row) -> bool:
     """Say whether the interval of the ratio leaves out 1; without repeats nobody can tell."""
     return row["ratio_low"] is None or not row["ratio_low"] <= 1 <= row["ratio_high"]
 
 
-def _change(row: Mapping[str, Any]) -> str:
+def _change(row: Row) -> str:
     """Say by how much it changed, with the interval of that in brackets."""
     low, high, ratio = row["ratio_low"], row["ratio_high"], row["ratio"]
     if ratio >= MANY_TIMES:
@@ -266,39 +268,35 @@ class Comparison(Record):
     headline: list[str]
 
 
-Values = Mapping[Key, list[tuple[float, int]]]
+Values = dict[Key, list[tuple[float, int]]]
 """The time of each repeat, and of how many requests."""
 
 
 def _replay_values(folder: TraceFolder, candidate: Candidate, times: pd.DataFrame) -> Values:
-    found: dict[Key, list[tuple[float, int]]] = {}
+    found: Values = defaultdict(list)
     for replay in candidate.replays:
         file = folder.path / "replays" / replay / "summary.json"
         content = read_object(file, hint="replay again")
         run = validate(content, _Run, file=file, hint="replay again")
-        _add(found, ELAPSED, float(run.timing.elapsed_ns), run.counts.done)
+        found[ELAPSED].append((float(run.timing.elapsed_ns), run.counts.done))
         _add_services(found, times[times["replay"] == replay])
     return found
 
 
 def _trace_values(times: pd.DataFrame) -> Values:
-    found: dict[Key, list[tuple[float, int]]] = {}
+    found: Values = defaultdict(list)
     if len(times):
         elapsed = float(times["last_ns"].max() - times["first_ns"].min())
-        _add(found, ELAPSED, elapsed, int(times["request_count"].sum()))
+        found[ELAPSED].append((elapsed, int(times["request_count"].sum())))
     _add_services(found, times)
     return found
 
 
-def _add_services(found: dict[Key, list[tuple[float, int]]], times: pd.DataFrame) -> None:
+def _add_services(found: Values, times: pd.DataFrame) -> None:
     for row in times.to_dict("records"):
         for measure in MEASURES:
             key = (f"service_{measure}", str(row["role"]), str(row["operation"]))
-            _add(found, key, float(row[f"time_{measure}_ns"]), int(row["request_count"]))
-
-
-def _add(found: dict[Key, list[tuple[float, int]]], key: Key, value: float, count: int) -> None:
-    found.setdefault(key, []).append((value, count))
+            found[key].append((float(row[f"time_{measure}_ns"]), int(row["request_count"])))
 
 
 def _work(candidates: Sequence[Candidate], values: Sequence[Values]) -> list[list[int]]:
@@ -308,30 +306,24 @@ def _work(candidates: Sequence[Candidate], values: Sequence[Values]) -> list[lis
     its own number is another one.
     """
     done = [[count for _, count in mine.get(ELAPSED, [])] for mine in values]
-    first = next(
-        (did for candidate, did in zip(candidates, done, strict=True) if candidate.replays), []
-    )
-    return [
-        did if candidate.replays else first[:1]
-        for candidate, did in zip(candidates, done, strict=True)
-    ]
+    pairs = list(zip(candidates, done, strict=True))
+    first = next((did for candidate, did in pairs if candidate.replays), [])
+    return [did if candidate.replays else first[:1] for candidate, did in pairs]
 
 
 def _rows(
     candidates: Sequence[Candidate], values: Sequence[Values], work: Sequence[Sequence[int]]
 ) -> Iterator[dict[str, Any]]:
     for candidate, mine, did in zip(candidates, values, work, strict=True):
-        for (measure, role, operation), pairs in sorted(mine.items()):
+        for key, pairs in sorted(mine.items()):
             times = [time for time, _ in pairs]
-            first = values[0].get((measure, role, operation), [])
-            can_compare = measure != "elapsed" or is_same_work([*did, *work[0]])
-            ratio = ratio_of(times, [time for time, _ in first]) if first and can_compare else None
+            first = [time for time, _ in values[0].get(key, [])]
+            can_compare = key[0] != "elapsed" or is_same_work([*did, *work[0]])
+            ratio = ratio_of(times, first) if first and can_compare else None
             mean = mean_of(times)
             yield {
                 "name": candidate.name,
-                "measure": measure,
-                "role": role,
-                "operation": operation,
+                **dict(zip(("measure", "role", "operation"), key, strict=True)),
                 "repeats": len(times),
                 "request_count": pairs[0][1],
                 "time_ns": mean.mean,
