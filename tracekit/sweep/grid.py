@@ -30,15 +30,14 @@ DAX_FLAG = 0x8000  # FS_XFLAG_DAX, which new files of a directory inherit
 
 
 def is_dax(directory: Path, *, mounts: Path = MOUNTS) -> bool:
-    """Say whether new files of a directory are used by DAX: by the mount, or by its own flag."""
-    if any(not ALWAYS.isdisjoint(words[-1].split(",")) for words in _mounts(directory, mounts)):
-        return True
-    return has_flag(directory)
+    """Return whether new files of a directory are used by DAX: by the mount, or by its own flag."""
+    options = [words[-1].split(",") for words in _mounts(directory, mounts)]
+    return not all(map(ALWAYS.isdisjoint, options)) or has_flag(directory)
 
 
 def is_memory(directory: Path, *, mounts: Path = MOUNTS) -> bool:
-    """Say whether files of a directory are in memory alone, so that no device is written to."""
-    return any(words[-3] in MEMORY_FILE_SYSTEMS for words in _mounts(directory, mounts))
+    """Return whether files of a directory are in memory alone; then no device is written to."""
+    return file_system(directory, mounts=mounts) in MEMORY_FILE_SYSTEMS
 
 
 def file_system(directory: Path, *, mounts: Path = MOUNTS) -> str:
@@ -135,12 +134,16 @@ def split_targets(texts: Sequence[str], *, is_exact: bool = False) -> tuple[Targ
     return found
 
 
+def _bad(text: str, reason: str, hint: str | None = LAB_HINT) -> UsageError:
+    return UsageError(f"--target {text}: {reason}", hint=hint)
+
+
 def _target(text: str, *, is_exact: bool) -> Target:
     name, equals, path = text.partition("=")
     if not equals or "/" in name or name.startswith((LAB, MEMORY)):
         name, path = text, text
     if not name or not name.isprintable():
-        raise UsageError(f"--target {text}: a target needs a name", hint="NAME=DIRECTORY")
+        raise _bad(text, "a target needs a name", "NAME=DIRECTORY")
     if path.startswith(LAB):
         return Target(name, Path(path), _guest(path.removeprefix(LAB), is_exact=is_exact))
     if path.startswith(MEMORY):
@@ -151,10 +154,8 @@ def _target(text: str, *, is_exact: bool) -> Target:
 def _directory(directory: Path, text: str) -> Path:
     if not directory.is_dir():
         reason = "is no directory" if directory.exists() else "does not exist"
-        raise UsageError(
-            f"--target {text}: {directory} {reason}",
-            hint=f"make it (mkdir -p), name another one, or a file system of a guest: {LAB_HINT}",
-        )
+        hint = f"make it (mkdir -p), name another one, or a file system of a guest: {LAB_HINT}"
+        raise _bad(text, f"{directory} {reason}", hint)
     return directory
 
 
@@ -164,13 +165,11 @@ def _memory_target(name: str, path: str, text: str) -> Target:
         path, *delays = path.rsplit(":", 2)
     directory = _directory(Path(path), text)
     if len(delays) == 1:
-        raise UsageError(f"--target {text}: two times are needed", hint=MEMORY_HINT)
+        raise _bad(text, "two times are needed", MEMORY_HINT)
     has_dax = is_dax(directory)
     if not (has_dax or is_memory(directory)):
-        raise UsageError(
-            f"--target {text}: {directory} is on {file_system(directory)}, which is no memory",
-            hint=MEMORY_HINT,
-        )
+        reason = f"{directory} is on {file_system(directory)}, which is no memory"
+        raise _bad(text, reason, MEMORY_HINT)
     return Target(name, directory, memory=Memory(not has_dax, _medium(delays)))
 
 
@@ -179,30 +178,29 @@ def _guest(text: str, *, is_exact: bool) -> Guest:
     if kind == "fs":
         return Guest(_disk(text), 0, is_dax=False, is_exact=is_exact)
     if kind not in ("dax", "pmem"):
-        raise UsageError(f"--target {LAB}{text}: there is no such thing", hint=LAB_HINT)
+        raise _bad(f"{LAB}{text}", "there is no such thing")
     size, *delays = size.split(":")
     if delays and (kind != "dax" or len(delays) != 2):
-        raise UsageError(
-            f"--target {LAB}{text}: only DAX has times, of reading and of writing 64 bytes",
-            hint="lab:dax=1GiB:100ns:450ns adds them to those of the guest's memory",
+        raise _bad(
+            f"{LAB}{text}",
+            "only DAX has times, of reading and of writing 64 bytes",
+            "lab:dax=1GiB:100ns:450ns adds them to those of the guest's memory",
         )
     memory_mib = parse_size(size, option="--target") // MIB
     if memory_mib < 1:
-        raise UsageError(f"--target {LAB}{text}: less than a MiB", hint=LAB_HINT)
+        raise _bad(f"{LAB}{text}", "less than a MiB")
     dax_start_mib(memory_mib, MEMORY_MIB)
     medium = _medium(delays)
     return Guest(None, memory_mib, is_dax=kind == "dax", is_exact=is_exact, medium=medium)
 
 
 def _medium(delays: Sequence[str]) -> Medium | None:
-    return Medium(*map(_line_ns, delays)) if delays else None
-
-
-def _line_ns(text: str) -> int:
-    line_ns = parse_duration(text, option="--target")
-    if line_ns > MOST_LINE_NS:
-        raise UsageError(f"--target: {text} for 64 bytes is more than a millisecond")
-    return line_ns
+    """Return what slower memory adds by a line of 64 bytes, read and written."""
+    lines_ns = [parse_duration(text, option="--target") for text in delays]
+    for text, line_ns in zip(delays, lines_ns, strict=True):
+        if line_ns > MOST_LINE_NS:
+            raise UsageError(f"--target: {text} for 64 bytes is more than a millisecond")
+    return Medium(*lines_ns) if delays else None
 
 
 def _disk(text: str) -> Disk:
@@ -210,7 +208,7 @@ def _disk(text: str) -> Disk:
         return parse_disks([text])[0]
     except UsageError as error:
         reason = str(error).removeprefix("--disk: ")
-        raise UsageError(f"--target {LAB}{text}: {reason}", hint=error.hint or LAB_HINT) from None
+        raise _bad(f"{LAB}{text}", reason, error.hint or LAB_HINT) from None
 
 
 @dataclass(frozen=True)
@@ -327,8 +325,8 @@ def plan_runs(
             for number, target in itertools.product(range(1, repeats + 1), targets):
                 runs.append(Run(personality, name, target, timing, number, settings))
     for key, axis in vary.items():
-        if not any(key in run.settings or _sets(key, run) for run in runs):
-            known = list(dict.fromkeys(name for run in runs for name in run.personality.parameters))
+        known = list(dict.fromkeys(name for run in runs for name in run.personality.parameters))
+        if key not in known and not any(key in run.settings for run in runs):
             close = get_close_matches(key, known, n=1)
             raise UsageError(
                 f"{axis.option}: no personality has the parameter '{key}'",
@@ -351,7 +349,3 @@ def _settings(name: str, vary: Mapping[str, Axis]) -> Iterator[dict[str, str]]:
         if "io_size" in chosen and "append_size" in known:
             chosen.setdefault("append_size", chosen["io_size"])
         yield chosen
-
-
-def _sets(key: str, run: Run) -> bool:
-    return key in run.personality.parameters

@@ -69,11 +69,14 @@ def run_in_guest(
         job = _job(guest, share, plan.name, arguments)
         with session(job, on_step=tell) as ended:
             lab = {"accelerator": ended.accelerator, "exact": guest.is_exact}
-            medium = {"medium": vars(guest.medium)} if guest.medium else {}
             outcome = _outcome(ended)
             if results:
                 shutil.copy(ended.folder / "files" / results.name, results)
-            return outcome, {**lab, "memory_mib": MEMORY_MIB, **medium}
+            return outcome, {**lab, "memory_mib": MEMORY_MIB, **_medium(guest)}
+
+
+def _medium(of: Guest | Memory) -> dict[str, Any]:
+    return {"medium": vars(of.medium)} if of.medium else {}
 
 
 def _job(guest: Guest, share: Path, plan: str, arguments: Sequence[str]) -> Job:
@@ -176,9 +179,8 @@ def check_places(results: Sequence[RunRecord], runs: Sequence[Run]) -> None:
     """Raise UsageError when a target of that name was another place in the runs that are there."""
     known = {result.target: _place(result.directory, result.memory or None) for result in results}
     for target in {run.target.name: run.target for run in runs}.values():
-        memory = target.memory
-        medium = {"medium": vars(memory.medium)} if memory and memory.medium else {}
-        place = _place(str(target.directory), medium if memory else None)
+        medium = _medium(target.memory) if target.memory else None
+        place = _place(str(target.directory), medium)
         if known.get(target.name, place) != place:
             raise UsageError(
                 f"--target {target.name}={place}: in this folder {target.name} is"
@@ -222,13 +224,8 @@ def of_run(run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | Non
         directory_told=summary["directory"],
         preparation=summary["preparation"],
         lab=dict(lab) if lab else UNSET,
-        memory=_of_memory(memory) if memory else UNSET,
+        memory={"stands_for_dax": memory.stands_for_dax, **_medium(memory)} if memory else UNSET,
     )
-
-
-def _of_memory(memory: Memory) -> ResultRow:
-    medium = {"medium": vars(memory.medium)} if memory.medium else {}
-    return {"stands_for_dax": memory.stands_for_dax, **medium}
 
 
 def write_runs(path: Path, results: Sequence[RunRecord]) -> None:
@@ -240,24 +237,31 @@ def write_runs(path: Path, results: Sequence[RunRecord]) -> None:
 
 def _rows(result: RunRecord, settings: Mapping[str, Any]) -> Iterator[ResultRow]:
     summary = result.summary
-    counts = summary["counts"]
+    counts, steps = summary["counts"], summary["steps"]
     restored_ns = counts["untimed_ns"] / result.threads
     elapsed_ns = max(round(summary["timing"]["elapsed_ns"] - restored_ns), 1)
-    same = _same_of_steps(result, settings, elapsed_ns=elapsed_ns)
-    times = [_sum_ns(step) for step in summary["steps"]]
+    same = {
+        "run_id": result.run_id,
+        "personality": result.personality,
+        "target": result.target,
+        "run": result.run,
+        "threads": result.threads,
+        "is_dax": result.directory.startswith(LAB_DAX) if result.is_dax is UNSET else result.is_dax,
+        "files": _whole(settings.get("files")),
+        "io_bytes": _whole(settings.get("io_size")),
+        "settings": json.dumps(settings, sort_keys=True),
+        "outcome": summary["outcome"],
+        "elapsed_ns": elapsed_ns,
+    }
+    times = [
+        float(step["latency"]["mean_ns"] * step["done"]) if step["latency"] else 0.0
+        for step in steps
+    ]
     total_ns = sum(times)
-    done = sum(step["done"] for step in summary["steps"])
-    yield (
-        same
-        | _rates(done, counts["bytes"], elapsed_ns)
-        | {
-            "step": ALL,
-            "failed": sum(step["failed"] for step in summary["steps"]),
-            "time_ratio": 1.0,
-            "mean_ns": total_ns / max(done, 1),
-        }
-    )
-    for step, time_ns in zip(summary["steps"], times, strict=True):
+    done, failed = (sum(step[key] for step in steps) for key in ("done", "failed"))
+    whole = {"step": ALL, "failed": failed, "time_ratio": 1.0, "mean_ns": total_ns / max(done, 1)}
+    yield same | whole | _rates(done, counts["bytes"], elapsed_ns)
+    for step, time_ns in zip(steps, times, strict=True):
         latency = step["latency"] or {}
         yield (
             same
@@ -272,22 +276,6 @@ def _rows(result: RunRecord, settings: Mapping[str, Any]) -> Iterator[ResultRow]
         )
 
 
-def _same_of_steps(result: RunRecord, settings: Mapping[str, Any], *, elapsed_ns: int) -> ResultRow:
-    return {
-        "run_id": result.run_id,
-        "personality": result.personality,
-        "target": result.target,
-        "run": result.run,
-        "threads": result.threads,
-        "is_dax": result.directory.startswith(LAB_DAX) if result.is_dax is UNSET else result.is_dax,
-        "files": _whole(settings.get("files")),
-        "io_bytes": _whole(settings.get("io_size")),
-        "settings": json.dumps(settings, sort_keys=True),
-        "outcome": result.summary["outcome"],
-        "elapsed_ns": elapsed_ns,
-    }
-
-
 def _rates(done: int, moved: int, elapsed_ns: int) -> ResultRow:
     seconds = elapsed_ns / 1e9
     return {
@@ -296,10 +284,6 @@ def _rates(done: int, moved: int, elapsed_ns: int) -> ResultRow:
         "steps_per_second": done / seconds,
         "bytes_per_second": moved / seconds,
     }
-
-
-def _sum_ns(step: Mapping[str, Any]) -> float:
-    return float(step["latency"]["mean_ns"] * step["done"]) if step["latency"] else 0.0
 
 
 def _whole(value: float | None) -> int | None:
@@ -424,17 +408,13 @@ def _run_one(
     arguments += ["--replace"] if replace else []
     outcome, lab = _run_plan(run, plan, arguments, tell=tell, results=results)
     if outcome and outcome.summary["outcome"] == FULL:
-        raise TracekitError(_full(run, outcome.summary))
+        # Its rates are of a part of the time.
+        elapsed = format_duration(outcome.summary["timing"]["elapsed_ns"])
+        raise TracekitError(
+            f"{run.target.directory} was full after {elapsed}; free space there, or use fewer or"
+            " smaller files"
+        )
     return of_run(run, outcome.summary, lab=lab) if outcome else None
-
-
-def _full(run: Run, summary: Mapping[str, Any]) -> str:
-    """Say when and where a file system was full: its rates are of a part of the time."""
-    elapsed_ns = summary["timing"]["elapsed_ns"]
-    return (
-        f"{run.target.directory} was full after {format_duration(elapsed_ns)}; free space there,"
-        " or use fewer or smaller files"
-    )
 
 
 def _run_plan(

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from tracekit import query
@@ -69,8 +70,12 @@ Row = Mapping[str, Any]
 
 def find_verdicts(folder: TraceFolder) -> list[dict[str, Any]]:
     """Return one row a setting and pair of targets with and without DAX; none without both."""
+    return _rows(folder, VERDICTS)
+
+
+def _rows(folder: TraceFolder, name: str) -> list[dict[str, Any]]:
     with query.connect(folder) as connection:
-        return list(query.run(connection, VERDICTS).to_pylist())
+        return list(query.run(connection, name).to_pylist())
 
 
 def stand_ins(folder: TraceFolder) -> list[str]:
@@ -114,10 +119,7 @@ def paragraphs(verdicts: Sequence[Row]) -> list[tuple[str, list[str]]]:
 
 
 def _grouped(rows: Sequence[Row], *keys: str) -> Iterator[list[Row]]:
-    def key(row: Row) -> tuple[Any, ...]:
-        return tuple(row[name] for name in keys)
-
-    for _, group in groupby(sorted(rows, key=key), key=key):
+    for _, group in groupby(sorted(rows, key=itemgetter(*keys)), key=itemgetter(*keys)):
         yield list(group)
 
 
@@ -141,15 +143,12 @@ def _workload(rows: Sequence[Row]) -> str:
     """Say what is found of one workload: in full, or of its settings how many and the ends."""
     if len(rows) == 1:
         return explain(rows[0])
-    counts = [
-        f"{verdict} in {count}"
-        for verdict in HEADS
-        if (count := sum(row["verdict"] == verdict for row in rows))
-    ]
-    text = f"{rows[0]['personality']}, {len(rows)} settings: {', '.join(counts)}"
+    counts = Counter(row["verdict"] for row in rows)
+    found = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in HEADS if counts[verdict])
+    text = f"{rows[0]['personality']}, {len(rows)} settings: {found}"
     if all(row["run_count"] == 1 for row in rows):
         text += " by one run each: more --repeat tell"
-    known = sorted((row for row in rows if row["ratio"] is not None), key=lambda row: row["ratio"])
+    known = sorted((row for row in rows if row["ratio"] is not None), key=itemgetter("ratio"))
     if not known:
         return text
     low, high = known[0], known[-1]
@@ -212,8 +211,7 @@ def describe(swept: Swept) -> dict[str, Any]:
 
 def summarize(folder: TraceFolder) -> list[dict[str, Any]]:
     """Return one row a personality, target, setting and step, mean and spread over the repeats."""
-    with query.connect(folder) as connection:
-        return list(query.run(connection, POINTS).to_pylist())
+    return _rows(folder, POINTS)
 
 
 def headline(folder: TraceFolder) -> list[str]:
