@@ -24,33 +24,18 @@ NS_PER_S = 10**9
 HOUR_NS = 3600 * NS_PER_S
 DAY_NS = 24 * HOUR_NS
 
-UNITS = {
-    "b": 1,
-    "k": 1 << 10,
-    "m": 1 << 20,
-    "g": 1 << 30,
-    "t": 1 << 40,
-    "p": 1 << 50,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "tb": 10**12,
-    "pb": 10**15,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
-    "tib": 1 << 40,
-    "pib": 1 << 50,
-    "": 1,
-}
+_PREFIXES = "kmgtp"
+UNITS = (
+    {"": 1, "b": 1}
+    | {prefix: 1024 ** (n + 1) for n, prefix in enumerate(_PREFIXES)}
+    | {f"{prefix}ib": 1024 ** (n + 1) for n, prefix in enumerate(_PREFIXES)}
+    | {f"{prefix}b": 1000 ** (n + 1) for n, prefix in enumerate(_PREFIXES)}
+)
+"""Bytes of a unit in small letters: alone and with `i` binary, else decimal."""
 _SIZE = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)\s*")
 _LARGEST = 1 << 62
 _BYTE_UNITS = (
-    ("PiB", 1 << 50),
-    ("TiB", 1 << 40),
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
+    *((f"{prefix.upper()}iB", UNITS[prefix]) for prefix in reversed(_PREFIXES)),
     ("B", 1),
 )
 _TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
